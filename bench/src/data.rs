@@ -9,7 +9,7 @@ use berth_core::pipeline::state::{self, CreatePipelineCommand, CheckedDefinition
 use berth_core::time::Timestamp;
 use berth_definition::parse;
 use berth_store::tables::pipeline;
-use berth_store::{Context, Store};
+use berth_store::{TxContext, Store};
 
 /// A search term that [`SEARCHED_ROWS`] names contain, whatever the list's size.
 pub(crate) const SEARCHED: &str = "lighthouse";
@@ -35,7 +35,7 @@ pub(crate) fn fill(store: &Store, org: OrgId, rows: usize) -> anyhow::Result<()>
     for start in (0..rows).step_by(ROWS_PER_TRANSACTION) {
         let numbers = start..rows.min(start + ROWS_PER_TRANSACTION);
         let defined = defined.clone();
-        store.transact_blocking(Context::system(Some(org)), move |tx| {
+        store.transact_blocking(TxContext::system(Some(org)), move |tx| {
             pipeline::put_definition(tx, DEFINITION_HASH, DEFINITION)?;
             for number in numbers {
                 let created_at = Timestamp::from_micros(first + i64::try_from(number)? * APART_MICROS);

@@ -12,11 +12,11 @@ use berth_core::name::{Email, Slug};
 use berth_engine::vault::{SecretVault, WhenMissing};
 use berth_server::app::App;
 use berth_server::auth::passwords::PasswordCost;
-use berth_server::config::Config;
+use berth_server::config::AppConfig;
 use berth_server::setup::create_organization;
-use berth_store::audit::{self, Head, StoredCheck};
+use berth_store::audit::{self, AuditHead, StoredCheck};
 use berth_store::data_dir::DataDir;
-use berth_store::{Context, Store, StoreError, tables};
+use berth_store::{TxContext, Store, StoreError, tables};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
@@ -80,12 +80,12 @@ pub(crate) fn run(args: &[String]) -> anyhow::Result<()> {
     let org = created.org.id;
 
     let vault = SecretVault::open(&store, &dir.path().join("root.key"), WhenMissing::Create)?;
-    let config = Config {
+    let config = AppConfig {
         data_dir: dir.path().to_owned(),
         rate_limit: false,
         // The limit per token is not measured here.
         streams_per_token_max: options.followers.max(100),
-        ..Config::local(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))
+        ..AppConfig::local(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))
     };
     let app = Arc::new(App::new(store, vault, config, CancellationToken::new()));
     let (thread, address) = serve_on_a_thread(app.clone())?;
@@ -101,7 +101,7 @@ fn seal_and_check(store: &Store, org: OrgId, count: i64) -> anyhow::Result<()> {
     let start = Instant::now();
     for first in (0..count).step_by(usize::try_from(PER_TRANSACTION)?) {
         let numbers = first..count.min(first + PER_TRANSACTION);
-        store.transact_blocking(Context::system(Some(org)), move |tx| {
+        store.transact_blocking(TxContext::system(Some(org)), move |tx| {
             for number in numbers {
                 tx.record(event(number))?;
             }
@@ -117,7 +117,7 @@ fn seal_and_check(store: &Store, org: OrgId, count: i64) -> anyhow::Result<()> {
         loop {
             let (next, more) = store
                 .read(Some(org), move |db| {
-                    let more = check.page(db)?;
+                    let more = check.verify_page(db)?;
                     Ok::<_, StoreError>((check, more))
                 })
                 .await?;
@@ -140,11 +140,11 @@ fn seal_and_check(store: &Store, org: OrgId, count: i64) -> anyhow::Result<()> {
 
 /// Seals the same events again in memory: the share of the hash chain.
 fn sealing_alone(store: &Store, org: OrgId, count: i64) -> anyhow::Result<Duration> {
-    let mut events = store.transact_blocking(Context::system(Some(org)), move |tx| {
-        tables::event::after(tx, 0, i64::MAX, count)
+    let mut events = store.transact_blocking(TxContext::system(Some(org)), move |tx| {
+        tables::event::list_after(tx, 0, i64::MAX, count)
     })?;
     let start = Instant::now();
-    audit::seal(Head::start(), &mut events)?;
+    audit::seal_events(AuditHead::start(), &mut events)?;
     Ok(start.elapsed())
 }
 
@@ -218,13 +218,13 @@ async fn measure(
 }
 
 async fn record(app: &App, org: OrgId, number: i64) -> anyhow::Result<()> {
-    let recorded = app.store().transact(Context::system(Some(org)), move |tx| tx.record(event(number)));
+    let recorded = app.store().transact(TxContext::system(Some(org)), move |tx| tx.record(event(number)));
     Ok(recorded.await?)
 }
 
 /// The sequence number of the last committed event.
 async fn last(app: &App, org: OrgId) -> Result<i64, StoreError> {
-    app.store().read(Some(org), |db| Ok(tables::event::head(db)?.sequence)).await
+    app.store().read(Some(org), |db| Ok(tables::event::chain_head(db)?.sequence)).await
 }
 
 async fn writes_per_second(app: &Arc<App>, org: OrgId) -> anyhow::Result<f64> {

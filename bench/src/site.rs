@@ -11,7 +11,7 @@ use berth_core::name::{Email, Slug};
 use berth_engine::vault::{SecretVault, WhenMissing};
 use berth_server::app::App;
 use berth_server::auth::passwords::PasswordCost;
-use berth_server::config::Config;
+use berth_server::config::AppConfig;
 use berth_server::error::AppError;
 use berth_server::serve::serve;
 use berth_server::setup::create_organization;
@@ -54,7 +54,7 @@ impl Site {
 
         let vault = SecretVault::open(&store, &dir.path().join("root.key"), WhenMissing::Create)?;
         let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-        let config = Config { data_dir: dir.path().to_owned(), rate_limit: false, ..Config::local(listen) };
+        let config = AppConfig { data_dir: dir.path().to_owned(), rate_limit: false, ..AppConfig::local(listen) };
         let app = Arc::new(App::new(store, vault, config, CancellationToken::new()));
         let (thread, address) = serve_on_a_thread(app.clone())?;
         let target = Target { address, token: created.token.reveal().to_owned() };

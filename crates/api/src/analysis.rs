@@ -3,13 +3,13 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::Replay;
-use crate::event::Actor;
+use crate::ReplayableBody;
+use crate::event::WireActor;
 use crate::fix::FixPullRequest;
 
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Analysis {
+pub struct WireAnalysis {
     #[schema(example = "anl_01k9x8s6q0e3v8n5j2m4t7w9yb")]
     pub id: String,
     pub status: AnalysisStatus,
@@ -24,7 +24,7 @@ pub struct Analysis {
     /// Commit whose files were read; null for a pipeline without a repository.
     pub commit_id: Option<String>,
     /// Who requested the analysis; the system if the pipeline definition did.
-    pub actor: Actor,
+    pub actor: WireActor,
     /// What produced the result: `rules`, or the provider and model.
     #[schema(example = "rules")]
     pub analyser: Option<String>,
@@ -65,7 +65,7 @@ pub struct Analysis {
     pub finished_at: Option<String>,
 }
 
-impl Replay for Analysis {}
+impl ReplayableBody for WireAnalysis {}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
@@ -142,12 +142,12 @@ pub struct AnalysisPreview {
 /// An analysis, or a preview of what it would send.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(untagged)]
-pub enum AnalysisAsked {
-    Analysis(Box<Analysis>),
+pub enum AnalysisOrPreview {
+    Analysis(Box<WireAnalysis>),
     Preview(AnalysisPreview),
 }
 
-impl Replay for AnalysisAsked {}
+impl ReplayableBody for AnalysisOrPreview {}
 
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
@@ -201,7 +201,7 @@ pub struct AnalysisSettings {
     pub updated_at: Option<String>,
 }
 
-impl Replay for AnalysisSettings {}
+impl ReplayableBody for AnalysisSettings {}
 
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]

@@ -3,12 +3,12 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::Replay;
-use crate::event::Actor;
+use crate::ReplayableBody;
+use crate::event::WireActor;
 
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Approval {
+pub struct WireApproval {
     #[schema(example = "apr_01k9x8s6q0e3v8n5j2m4t7w9yb")]
     pub id: String,
     pub status: ApprovalStatus,
@@ -42,11 +42,11 @@ pub struct Approval {
     #[schema(format = DateTime)]
     pub ended_at: Option<String>,
     /// Why it lapsed: `changed`, what was to be approved has changed; `over`, nothing waits for the approval any more.
-    #[schema(value_type = Option<LapseReason>)]
+    #[schema(value_type = Option<ApprovalLapseReason>)]
     pub lapsed_because: Option<String>,
 }
 
-impl Replay for Approval {}
+impl ReplayableBody for WireApproval {}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
@@ -72,7 +72,7 @@ pub enum ApprovalStatusFilter {
 
 #[derive(ToSchema)]
 #[schema(as = ApprovalLapseReason, rename_all = "snake_case")]
-pub enum LapseReason {
+pub enum ApprovalLapseReason {
     Changed,
     Over,
 }
@@ -93,7 +93,7 @@ pub struct ApprovalRule {
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ApprovalVote {
-    pub actor: Actor,
+    pub actor: WireActor,
     pub choice: VoteChoice,
     /// False for an approval by a person who has since left, changed role, or become an author of the change.
     pub counts: bool,
@@ -112,7 +112,7 @@ pub enum VoteChoice {
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schema(as = ApprovalApprove)]
-pub struct Approve {
+pub struct ApprovalApprove {
     #[schema(max_length = 4000)]
     pub comment: Option<String>,
 }

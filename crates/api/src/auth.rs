@@ -4,12 +4,12 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::member::UserKind;
-use crate::organization::Organization;
-use crate::{Data, Replay};
+use crate::organization::WireOrganization;
+use crate::{Data, ReplayableBody};
 
 #[derive(Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
-pub struct Login {
+pub struct LoginRequest {
     #[schema(format = Email, max_length = 254, example = "ada@acme.test")]
     pub email: String,
     #[schema(format = Password)]
@@ -60,22 +60,22 @@ pub struct PasswordConfirmation {
 
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Me {
-    pub user: User,
+pub struct CurrentUser {
+    pub user: WireUser,
     /// Organizations the caller can access: all of a logged-in user's, or the one the API token belongs to.
-    pub organizations: Vec<Organization>,
+    pub organizations: Vec<WireOrganization>,
     /// Send it as `X-Berth-CSRF` with every request that changes something and authenticates with the cookie. Null for
     /// an API token.
     pub csrf_token: Option<String>,
     /// Set on demo servers only.
     #[serde(default)]
-    pub demo: Option<Demo>,
+    pub demo: Option<DemoInfo>,
 }
 
 /// A demo server with throw-away data.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Demo {
+pub struct DemoInfo {
     pub sites: Vec<DemoSite>,
 }
 
@@ -90,17 +90,17 @@ pub struct DemoSite {
     pub url: String,
 }
 
-impl Replay for Me {
+impl ReplayableBody for CurrentUser {
     const SHOWS_ONCE: bool = true;
 
-    fn replayed(&self) -> serde_json::Result<String> {
+    fn to_replay_json(&self) -> serde_json::Result<String> {
         serde_json::to_string(&Data { data: Self { csrf_token: None, ..self.clone() } })
     }
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct User {
+pub struct WireUser {
     pub id: String,
     pub email: String,
     pub name: String,

@@ -4,12 +4,12 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::environment::Holder;
-use crate::pipeline::{Current, Stage};
+use crate::pipeline::{CurrentCommit, PipelineStage};
 
 /// What is currently deployed in the stages and environments of a pipeline.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Deployed {
+pub struct DeployedPipeline {
     #[schema(example = "pl_01k9x8s6q0e3v8n5j2m4t7w9yb")]
     pub pipeline_id: String,
     #[schema(example = "shop")]
@@ -18,7 +18,7 @@ pub struct Deployed {
     /// Head commit of the tracked branch at the last sync; null without a repository.
     pub head: Option<String>,
     /// In pipeline order.
-    pub stages: Vec<Stage>,
+    pub stages: Vec<PipelineStage>,
     pub environments: Vec<DeployedEnvironment>,
 }
 
@@ -29,7 +29,7 @@ pub struct DeployedEnvironment {
     #[schema(example = "qa-1")]
     pub env_name: String,
     /// What is currently deployed; null until a deployment has succeeded.
-    pub current: Option<Current>,
+    pub current: Option<CurrentCommit>,
     /// Who holds the environment; null if unlocked.
     pub holder: Option<Holder>,
     #[schema(format = DateTime)]

@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::Replay;
-use crate::event::Actor;
+use crate::ReplayableBody;
+use crate::event::WireActor;
 use crate::runner::{Isolation, Network};
 
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Deployment {
+pub struct WireDeployment {
     #[schema(example = "dep_01k9x8s6q0e3v8n5j2m4t7w9yb")]
     pub id: String,
     /// The same as `id`.
@@ -31,9 +31,9 @@ pub struct Deployment {
     /// Full commit hash that `commitId` resolved to; null until resolved, and for pipelines without a repository.
     pub resolved_commit_id: Option<String>,
     pub definition_hash: String,
-    pub trigger: Trigger,
+    pub trigger: DeploymentTrigger,
     /// What is rolled back and to which deployment; null unless this is a rollback.
-    pub rollback: Option<Rollback>,
+    pub rollback: Option<RollbackInfo>,
     /// Purpose given when the commit was deployed to an environment.
     pub context: Option<String>,
     /// Failed deployment of the same session that this one retries.
@@ -42,13 +42,13 @@ pub struct Deployment {
     /// Reason given when the deployment was started.
     pub reason: Option<String>,
     /// Set if the deployment bypasses windows, approvals and pauses.
-    pub bypass: Option<Bypass>,
-    pub actor: Actor,
+    pub bypass: Option<DeploymentBypass>,
+    pub actor: WireActor,
     pub status: DeploymentStatus,
     /// Why it failed or was cancelled.
     pub cause: Option<String>,
     pub detail: Option<String>,
-    pub cancelled_by: Option<Actor>,
+    pub cancelled_by: Option<WireActor>,
     pub superseded_by: Option<String>,
     #[schema(format = DateTime)]
     pub created_at: String,
@@ -58,23 +58,23 @@ pub struct Deployment {
     pub finished_at: Option<String>,
     /// What the deployment is waiting for.
     pub blocked_by: Vec<BlockedBy>,
-    pub stages: Vec<Stage>,
+    pub stages: Vec<DeploymentStage>,
 }
 
-impl Replay for Deployment {}
+impl ReplayableBody for WireDeployment {}
 
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = DeploymentBypass)]
-pub struct Bypass {
-    pub by: Actor,
+pub struct DeploymentBypass {
+    pub by: WireActor,
     pub reason: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = DeploymentTrigger)]
-pub enum Trigger {
+pub enum DeploymentTrigger {
     /// The holder of the environment deployed a commit.
     Session,
     /// The environment is reset after a session.
@@ -89,7 +89,7 @@ pub enum Trigger {
 
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Rollback {
+pub struct RollbackInfo {
     pub stage: String,
     /// Deployment that is rolled back.
     #[schema(example = "dep_01k9x8s6q0e3v8n5j2m4t7w9yb")]
@@ -115,7 +115,7 @@ pub enum DeploymentStatus {
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = DeploymentStage)]
-pub struct Stage {
+pub struct DeploymentStage {
     pub name: String,
     pub kind: StageKind,
     pub status: StageStatus,
@@ -127,13 +127,13 @@ pub struct Stage {
     pub finished_at: Option<String>,
     pub cause: Option<String>,
     pub detail: Option<String>,
-    pub cancelled_by: Option<Actor>,
+    pub cancelled_by: Option<WireActor>,
     /// Deployment whose build is reused.
     pub reused_from: Option<String>,
     /// Only present when a single deployment is requested. Empty until the stage has started.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
-    pub steps: Option<Vec<Step>>,
+    pub steps: Option<Vec<DeploymentStep>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -162,7 +162,7 @@ pub enum StageStatus {
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = DeploymentStep)]
-pub struct Step {
+pub struct DeploymentStep {
     #[schema(example = "stp_01k9x8s6q0e3v8n5j2m4t7w9yb")]
     pub id: String,
     /// The step's id in the definition.
@@ -189,7 +189,7 @@ pub struct Step {
     /// Artifact digests by name.
     pub artifacts: BTreeMap<String, String>,
     /// Oldest first.
-    pub attempts: Vec<Attempt>,
+    pub attempts: Vec<StepAttempt>,
 }
 
 /// One version of a step from a registry.
@@ -220,7 +220,7 @@ pub enum StepStatus {
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = StepAttempt)]
-pub struct Attempt {
+pub struct StepAttempt {
     pub number: u32,
     pub status: AttemptStatus,
     /// Number of calls. A custom step is called repeatedly until it reports that it is done.
@@ -292,7 +292,7 @@ pub enum BlockedKind {
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schema(as = DeploymentNew)]
-pub struct New {
+pub struct DeploymentNew {
     /// Commit to deploy. Defaults to the head of the tracked branch.
     #[schema(max_length = 255, example = "9fceb02")]
     pub commit_id: Option<String>,
@@ -303,13 +303,13 @@ pub struct New {
     #[schema(max_length = 4000, example = "release 42")]
     pub reason: Option<String>,
     /// Bypasses windows, approvals and pauses. Requires `gates:bypass`.
-    pub bypass: Option<BypassNew>,
+    pub bypass: Option<DeploymentBypassNew>,
 }
 
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schema(as = DeploymentBypassNew)]
-pub struct BypassNew {
+pub struct DeploymentBypassNew {
     /// Why the deployment cannot wait. Visible to all members.
     #[schema(min_length = 1, max_length = 4000)]
     pub reason: String,
@@ -318,17 +318,17 @@ pub struct BypassNew {
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schema(as = StageRetry)]
-pub struct Retry {
+pub struct StageRetry {
     /// `failed` (default): the steps that did not succeed; `start`: all steps. In an environment, all steps run in
     /// either case.
-    #[schema(value_type = Option<RetryFrom>, example = "failed")]
+    #[schema(value_type = Option<StageRetryFrom>, example = "failed")]
     pub from: Option<String>,
 }
 
 /// Which steps a retry runs again.
 #[derive(ToSchema)]
 #[schema(as = StageRetryFrom, rename_all = "snake_case")]
-pub enum RetryFrom {
+pub enum StageRetryFrom {
     Failed,
     Start,
 }
@@ -336,7 +336,7 @@ pub enum RetryFrom {
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schema(as = StageRollback)]
-pub struct RollbackNew {
+pub struct StageRollback {
     /// Deployment that succeeded in this stage. Defaults to the last successful one before this deployment.
     pub to: Option<String>,
     #[schema(max_length = 4000, example = "the last one breaks the checkout")]
@@ -346,7 +346,7 @@ pub struct RollbackNew {
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schema(as = StepResolution)]
-pub struct Resolve {
+pub struct StepResolution {
     /// `ran`: the step took effect, continue; `retry`: run it again; `fail`: mark it as failed.
     #[schema(value_type = StepOutcome)]
     pub outcome: String,

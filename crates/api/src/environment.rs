@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::Replay;
-use crate::event::Actor;
+use crate::ReplayableBody;
+use crate::event::WireActor;
 use crate::session::{EndReason, SessionStatus};
 
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Environment {
+pub struct WireEnvironment {
     #[schema(example = "env_01k9x8s6q0e3v8n5j2m4t7w9yb")]
     pub id: String,
     #[schema(example = "qa-1")]
@@ -19,10 +19,10 @@ pub struct Environment {
     /// The same as `envName`.
     pub name: String,
     pub pipeline_id: String,
-    pub configuration: Configuration,
+    pub configuration: EnvironmentConfiguration,
     pub lock_status: LockStatus,
     /// Current lock; null if unlocked.
-    pub lock: Option<Lock>,
+    pub lock: Option<WireLock>,
     pub state: EnvironmentState,
     /// Last commit that was deployed successfully.
     pub deployed_commit_id: Option<String>,
@@ -31,12 +31,12 @@ pub struct Environment {
     pub queue_length: usize,
 }
 
-impl Replay for Environment {}
+impl ReplayableBody for WireEnvironment {}
 
 /// Configuration of an environment from the pipeline definition.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Configuration {
+pub struct EnvironmentConfiguration {
     pub triggers: Vec<Trigger>,
     pub release: Vec<ReleaseRule>,
     pub on_release: OnRelease,
@@ -99,7 +99,7 @@ pub enum EnvironmentState {
 
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Lock {
+pub struct WireLock {
     pub status: LockStatus,
     pub session_id: String,
     pub holder: Holder,
@@ -145,7 +145,7 @@ pub struct HistoryEntry {
     #[schema(format = DateTime)]
     pub ended_at: Option<String>,
     pub end_reason: Option<EndReason>,
-    pub ended_by: Option<Actor>,
+    pub ended_by: Option<WireActor>,
     /// Duration until now while the session is active.
     pub duration_seconds: i64,
     pub deployment_count: i64,
@@ -155,7 +155,7 @@ pub struct HistoryEntry {
 /// Usage statistics of an environment.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Insights {
+pub struct EnvironmentInsights {
     pub env_name: String,
     #[schema(format = DateTime)]
     pub from: String,
@@ -177,7 +177,7 @@ pub struct Insights {
     pub holders: Vec<HolderShare>,
 }
 
-impl Replay for Insights {}
+impl ReplayableBody for EnvironmentInsights {}
 
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]

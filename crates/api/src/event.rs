@@ -7,7 +7,7 @@ use utoipa::{PartialSchema, ToSchema};
 
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Event {
+pub struct WireEvent {
     #[schema(example = "evt_01k9x8s6q0e3v8n5j2m4t7w9yb")]
     pub id: String,
     /// Position in the organization's audit log, starting at 1, without gaps.
@@ -16,7 +16,7 @@ pub struct Event {
     pub kind: String,
     #[schema(format = DateTime)]
     pub occurred_at: String,
-    pub actor: Actor,
+    pub actor: WireActor,
     pub request_id: Option<String>,
     pub subjects: Vec<Subject>,
     /// Fields specific to this kind of event.
@@ -61,7 +61,7 @@ words! {
 
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Actor {
+pub struct WireActor {
     #[serde(rename = "type")]
     pub kind: ActorKind,
     pub id: Option<String>,
@@ -109,7 +109,7 @@ pub struct EventsVerify {
 
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Verification {
+pub struct ChainVerification {
     pub valid: bool,
     /// Number of events that are intact: all, or those before the first problem.
     pub checked: i64,

@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::Replay;
-use crate::event::Actor;
+use crate::ReplayableBody;
+use crate::event::WireActor;
 
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
@@ -32,7 +32,7 @@ pub struct FixPullRequest {
     #[schema(format = DateTime)]
     pub ended_at: Option<String>,
     /// Who requested the fix. Counts as an author of the commit when it is approved.
-    pub asked_by: Actor,
+    pub asked_by: WireActor,
     #[schema(format = DateTime)]
     pub created_at: String,
     #[schema(format = DateTime)]
@@ -50,4 +50,4 @@ pub enum FixPullRequestState {
     Closed,
 }
 
-impl Replay for FixPullRequest {}
+impl ReplayableBody for FixPullRequest {}

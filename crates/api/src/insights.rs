@@ -7,7 +7,7 @@ use utoipa::ToSchema;
 #[derive(Debug, Clone, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = DeliveryInsights)]
-pub struct Insights {
+pub struct DeliveryInsights {
     #[schema(format = DateTime)]
     pub from: String,
     /// End of the period, exclusive.
@@ -17,18 +17,18 @@ pub struct Insights {
     pub pipeline_id: Option<String>,
     /// True if the period has more data than is evaluated: only the newest 10,000 finished deployments count.
     pub is_cut: bool,
-    pub deployment_frequency: Frequency,
+    pub deployment_frequency: DeploymentFrequency,
     pub lead_time: LeadTime,
-    pub change_failure_rate: FailureRate,
-    pub time_to_restore: Restore,
+    pub change_failure_rate: ChangeFailureRate,
+    pub time_to_restore: TimeToRestore,
     /// One entry per day of the period, in UTC.
-    pub days: Vec<Day>,
+    pub days: Vec<DeliveryDay>,
 }
 
 #[derive(Debug, Clone, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = DeploymentFrequency)]
-pub struct Frequency {
+pub struct DeploymentFrequency {
     /// Deployments that succeeded in the last stage, not counting rollbacks.
     pub deployments: usize,
     pub per_day: f64,
@@ -50,7 +50,7 @@ pub struct LeadTime {
 #[derive(Debug, Clone, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = ChangeFailureRate)]
-pub struct FailureRate {
+pub struct ChangeFailureRate {
     /// From 0 to 1; null if no deployment finished in the last stage.
     pub rate: Option<f64>,
     pub failed: usize,
@@ -64,7 +64,7 @@ pub struct FailureRate {
 #[derive(Debug, Clone, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = TimeToRestore)]
-pub struct Restore {
+pub struct TimeToRestore {
     /// Null if no failure was restored.
     pub median_seconds: Option<i64>,
     pub p90_seconds: Option<i64>,
@@ -76,7 +76,7 @@ pub struct Restore {
 #[derive(Debug, Clone, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = DeliveryDay)]
-pub struct Day {
+pub struct DeliveryDay {
     #[schema(format = Date, example = "2026-11-15")]
     pub date: String,
     pub deployments: usize,

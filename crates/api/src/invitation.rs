@@ -3,20 +3,20 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::member::Role;
-use crate::{Data, Replay};
+use crate::member::WireRole;
+use crate::{Data, ReplayableBody};
 
 /// An open invitation: neither accepted nor revoked.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Invitation {
+pub struct WireInvitation {
     #[schema(example = "inv_01k9x8s6q0e3v8n5j2m4t7w9yb")]
     pub id: String,
     pub email: String,
     /// Suggested name of the invited person.
     pub name: Option<String>,
-    pub role: Role,
-    pub invited_by: Inviter,
+    pub role: WireRole,
+    pub invited_by: InvitationSender,
     #[schema(format = DateTime)]
     pub created_at: String,
     #[schema(format = DateTime)]
@@ -26,11 +26,11 @@ pub struct Invitation {
     pub deleted_at: Option<String>,
 }
 
-impl Replay for Invitation {}
+impl ReplayableBody for WireInvitation {}
 
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Inviter {
+pub struct InvitationSender {
     pub id: String,
     pub name: String,
 }
@@ -40,17 +40,17 @@ pub struct Inviter {
 #[serde(rename_all = "camelCase")]
 pub struct InvitationCreated {
     #[serde(flatten)]
-    pub invitation: Invitation,
+    pub invitation: WireInvitation,
     /// Link for the invited person. Works once. Returned only when the invitation is created; null in a replayed
     /// response.
     #[schema(example = "https://berth.acme.test/invitation#berth_invite_…")]
     pub url: Option<String>,
 }
 
-impl Replay for InvitationCreated {
+impl ReplayableBody for InvitationCreated {
     const SHOWS_ONCE: bool = true;
 
-    fn replayed(&self) -> serde_json::Result<String> {
+    fn to_replay_json(&self) -> serde_json::Result<String> {
         serde_json::to_string(&Data { data: Self { url: None, ..self.clone() } })
     }
 }
@@ -61,7 +61,7 @@ pub struct InvitationNew {
     #[schema(format = Email, max_length = 254, example = "grace@acme.test")]
     pub email: String,
     /// Role of the new member; not higher than your own.
-    #[schema(value_type = Role)]
+    #[schema(value_type = WireRole)]
     pub role: String,
     /// Suggested name. The invited person can change it.
     #[schema(max_length = 120)]
@@ -83,7 +83,7 @@ pub struct InvitationOffer {
     pub organization: InvitingOrganization,
     pub email: String,
     pub name: Option<String>,
-    pub role: Role,
+    pub role: WireRole,
     /// Name of the member who sent the invitation.
     pub invited_by: String,
     #[schema(format = DateTime)]

@@ -39,12 +39,12 @@ pub struct Data<T> {
 }
 
 /// A response body that can be stored and replayed for a repeated idempotency key.
-pub trait Replay: Serialize {
+pub trait ReplayableBody: Serialize {
     /// Whether the body contains a value that is returned only once.
     const SHOWS_ONCE: bool = false;
 
     /// The body for a replay, without values that are returned only once.
-    fn replayed(&self) -> serde_json::Result<String>
+    fn to_replay_json(&self) -> serde_json::Result<String>
     where
         Self: Sized,
     {

@@ -3,12 +3,12 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::Replay;
+use crate::ReplayableBody;
 
 /// Part of a step's log at the time of the request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Log {
+pub struct LogSection {
     #[schema(example = "stp_01k9x8s6q0e3v8n5j2m4t7w9yb")]
     pub step_id: String,
     /// Attempt number, starting at 1; null if the step has not started.
@@ -107,7 +107,7 @@ pub struct LogEnd {
     pub lines: u64,
 }
 
-impl Replay for Log {}
+impl ReplayableBody for LogSection {}
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
 fn is_false(value: &bool) -> bool {

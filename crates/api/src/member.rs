@@ -3,18 +3,18 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::Replay;
+use crate::ReplayableBody;
 
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Member {
+pub struct WireMember {
     /// The user's id.
     #[schema(example = "usr_01k9x8s6q0e3v8n5j2m4t7w9yb")]
     pub id: String,
     pub email: String,
     pub name: String,
     pub kind: UserKind,
-    pub role: Role,
+    pub role: WireRole,
     /// For a service account: the user responsible for it.
     pub owner_id: Option<String>,
     #[schema(format = DateTime)]
@@ -24,11 +24,11 @@ pub struct Member {
     pub deleted_at: Option<String>,
 }
 
-impl Replay for Member {}
+impl ReplayableBody for WireMember {}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Role {
+pub enum WireRole {
     Viewer,
     Deployer,
     Admin,
@@ -48,7 +48,7 @@ pub struct MemberNew {
     #[schema(format = Email, max_length = 254, example = "ci@acme.test")]
     pub email: String,
     /// Role of the new member; not higher than your own.
-    #[schema(value_type = Role)]
+    #[schema(value_type = WireRole)]
     pub role: String,
     /// Defaults to the part of the address before the @.
     #[schema(max_length = 120)]
@@ -61,6 +61,6 @@ pub struct MemberNew {
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct MemberPatch {
-    #[schema(value_type = Option<Role>)]
+    #[schema(value_type = Option<WireRole>)]
     pub role: Option<String>,
 }

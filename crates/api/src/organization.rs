@@ -3,13 +3,13 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::Replay;
-use crate::member::Role;
+use crate::ReplayableBody;
+use crate::member::WireRole;
 use crate::runner::Network;
 
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Organization {
+pub struct WireOrganization {
     #[schema(example = "org_01k9x8s6q0e3v8n5j2m4t7w9yb")]
     pub id: String,
     #[schema(example = "acme")]
@@ -17,14 +17,14 @@ pub struct Organization {
     #[schema(example = "Acme")]
     pub name: String,
     /// The caller's role in the organization.
-    pub role: Role,
+    pub role: WireRole,
     /// Network access of steps that do not set `network`.
     pub default_network: Network,
     #[schema(format = DateTime)]
     pub created_at: String,
 }
 
-impl Replay for Organization {}
+impl ReplayableBody for WireOrganization {}
 
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]

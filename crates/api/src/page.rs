@@ -11,12 +11,12 @@ pub const PAGE_SIZE_MAX: i64 = 1_000;
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct List<T> {
     pub data: Vec<T>,
-    pub pagination: Pagination,
+    pub pagination: PageInfo,
 }
 
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Pagination {
+pub struct PageInfo {
     /// Page size used: the requested `limit`, at most 1,000.
     #[schema(example = 50)]
     pub limit: i64,

@@ -3,12 +3,12 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::Replay;
-use crate::event::{Actor, EventKindOrAll};
+use crate::ReplayableBody;
+use crate::event::{WireActor, EventKindOrAll};
 
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Pipeline {
+pub struct WirePipeline {
     #[schema(example = "pl_01k9x8s6q0e3v8n5j2m4t7w9yb")]
     pub id: String,
     #[schema(example = "Shop API")]
@@ -17,10 +17,10 @@ pub struct Pipeline {
     pub slug: String,
     pub status: PipelineStatus,
     /// Who stopped it, when and why; null while it is active.
-    pub stopped: Option<Stopped>,
+    pub stopped: Option<PipelineStop>,
     /// Branch whose new commits start deployments.
     pub tracks: Option<String>,
-    pub stages: Vec<Stage>,
+    pub stages: Vec<PipelineStage>,
     /// Names of its ephemeral environments.
     pub environments: Vec<String>,
     /// Webhook notifications from the definition.
@@ -42,7 +42,7 @@ pub struct Pipeline {
     pub deleted_at: Option<String>,
 }
 
-impl Replay for Pipeline {}
+impl ReplayableBody for WirePipeline {}
 
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
@@ -73,8 +73,8 @@ pub enum PipelineStatus {
 
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Stopped {
-    pub by: Actor,
+pub struct PipelineStop {
+    pub by: WireActor,
     #[schema(format = DateTime)]
     pub at: String,
     pub reason: Option<String>,
@@ -91,10 +91,10 @@ pub struct PipelineOrigin {
 
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Stage {
+pub struct PipelineStage {
     pub name: String,
     /// What is currently deployed; null until a deployment has succeeded.
-    pub current: Option<Current>,
+    pub current: Option<CurrentCommit>,
     /// Set if promotion into the stage is paused after a rollback. Resume the pipeline to clear it.
     pub paused: Option<PromotionPaused>,
 }
@@ -102,14 +102,14 @@ pub struct Stage {
 /// What is currently deployed in a stage or environment.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Current {
+pub struct CurrentCommit {
     /// Full commit hash, if known.
     pub commit_id: String,
     pub deployment_id: String,
     /// When it was deployed.
     #[schema(format = DateTime)]
     pub at: String,
-    pub by: Actor,
+    pub by: WireActor,
     /// Number of commits behind the tracked branch; null if unknown.
     pub behind_by: Option<u64>,
 }
@@ -117,7 +117,7 @@ pub struct Current {
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PromotionPaused {
-    pub by: Actor,
+    pub by: WireActor,
     #[schema(format = DateTime)]
     pub at: String,
     pub reason: Option<String>,
@@ -160,7 +160,7 @@ pub struct Definition {
 
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Validation {
+pub struct DefinitionValidation {
     pub valid: bool,
     pub diagnostics: Vec<Diagnostic>,
 }
@@ -195,7 +195,7 @@ pub enum Severity {
 /// Optional reason, recorded in the audit log.
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
-pub struct Because {
+pub struct ReasonBody {
     #[schema(max_length = 4000)]
     pub reason: Option<String>,
 }

@@ -26,7 +26,7 @@ pub struct PlanNew {
 
 #[derive(Debug, Clone, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Plan {
+pub struct WirePlan {
     /// The build, if there is one, followed by the stages in order, or by the environment.
     pub stages: Vec<PlannedStage>,
     /// Features that this version of Berth cannot run yet. A deployment would fail before its first step.
@@ -64,7 +64,7 @@ pub struct PlannedStep {
     pub kind: String,
     /// Ids of the steps in this stage that it waits for.
     pub needs: Vec<String>,
-    pub runs: Runs,
+    pub runs: PlannedCondition,
     /// Condition that decides whether the step runs, if it cannot be evaluated yet.
     pub condition: Option<String>,
     pub env: BTreeMap<String, String>,
@@ -77,7 +77,7 @@ pub struct PlannedStep {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Runs {
+pub enum PlannedCondition {
     Always,
     /// The step's condition is false.
     Never,

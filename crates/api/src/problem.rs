@@ -6,7 +6,7 @@ use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
 use crate::environment::Holder;
-use crate::event::{Actor, Permission};
+use crate::event::{WireActor, Permission};
 use crate::pipeline::Diagnostic;
 use crate::repository::RepositoryPipeline;
 use crate::session::SessionStatus;
@@ -106,7 +106,7 @@ codes! {
 /// Error response, sent as `application/problem+json` (RFC 9457).
 #[derive(Debug, Clone, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Problem {
+pub struct ProblemDetails {
     /// Documentation page of the code.
     #[serde(rename = "type")]
     #[schema(example = "/docs/errors/not_found")]
@@ -179,7 +179,7 @@ pub struct ProblemMembers {
     #[schema(nullable = false)]
     pub session_status: Option<SessionStatus>,
     /// With `session_not_active`: who took over the environment.
-    pub overridden_by: Option<Actor>,
+    pub overridden_by: Option<WireActor>,
     /// With `session_not_active`: when the environment was taken over.
     #[schema(format = DateTime)]
     pub overridden_at: Option<String>,
@@ -263,7 +263,7 @@ pub enum InputErrorCode {
     UnknownMember,
 }
 
-impl Problem {
+impl ProblemDetails {
     pub fn new(code: Code, detail: impl Into<String>) -> Self {
         Self {
             kind: format!("/docs/errors/{}", code.as_str()),
@@ -279,7 +279,7 @@ impl Problem {
     }
 
     #[must_use]
-    pub fn with(mut self, member: &str, value: impl Into<serde_json::Value>) -> Self {
+    pub fn with_member(mut self, member: &str, value: impl Into<serde_json::Value>) -> Self {
         self.more.insert(member.to_owned(), value.into());
         self
     }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::Replay;
+use crate::ReplayableBody;
 use crate::log::LogEntry;
 
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
@@ -44,7 +44,7 @@ pub struct StepRegistry {
     pub deleted_at: Option<String>,
 }
 
-impl Replay for StepRegistry {}
+impl ReplayableBody for StepRegistry {}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
@@ -160,7 +160,7 @@ pub struct StepRegistryBuildLog {
     pub next_line: Option<u64>,
 }
 
-impl Replay for StepRegistryBuildLog {}
+impl ReplayableBody for StepRegistryBuildLog {}
 
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]

@@ -6,12 +6,12 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::runner::{Acquire, Assignment, Heartbeat, Isolation, Order, SecretText, Told};
+use crate::runner::{AcquireParams, AttemptAssignment, RunnerHeartbeat, Isolation, AttemptOrder, SecretText, AttemptInstruction};
 
 /// Exchanges the registration token of a new runner for a credential.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Register {
+pub struct RegistrationRequest {
     pub protocol: u32,
     /// Version of the runner.
     pub version: String,
@@ -21,7 +21,7 @@ pub struct Register {
 
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Registered {
+pub struct RegisteredRunner {
     pub runner_id: String,
     pub name: String,
     /// Bearer token for all further requests. Returned only once.
@@ -31,7 +31,7 @@ pub struct Registered {
 /// First request of every runner process.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Hello {
+pub struct RunnerHello {
     pub protocol: u32,
     pub version: String,
     pub boot: String,
@@ -44,7 +44,7 @@ pub struct Hello {
     #[serde(default)]
     pub exposed: Vec<String>,
     /// State left by the previous process, none of whose steps run any more.
-    pub before: Option<Before>,
+    pub before: Option<PreviousBoot>,
     /// Highest fence epoch that the runner has persisted. A server with a lower epoch was restored from an older state
     /// and raises its epoch above this one.
     #[serde(default)]
@@ -53,7 +53,7 @@ pub struct Hello {
 
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Before {
+pub struct PreviousBoot {
     pub boot: String,
     /// Nonces of attempts that may have started. All other granted attempts never started.
     pub begun: Vec<String>,
@@ -61,7 +61,7 @@ pub struct Before {
 
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Welcome {
+pub struct RunnerWelcome {
     pub runner_id: String,
     pub name: String,
     /// Version of the server.
@@ -83,51 +83,51 @@ pub struct Welcome {
 
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct AcquireAsked {
+pub struct AcquireRequest {
     #[serde(flatten)]
-    pub asked: Acquire,
+    pub asked: AcquireParams,
     pub wait_ms: u64,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Acquired {
-    pub assignments: Vec<Assignment>,
+pub struct AcquiredWork {
+    pub assignments: Vec<AttemptAssignment>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct HeartbeatSent {
+pub struct HeartbeatRequest {
     #[serde(flatten)]
-    pub beat: Heartbeat,
+    pub beat: RunnerHeartbeat,
     pub wait_ms: u64,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct HeartbeatHeard {
-    pub told: Vec<Told>,
+pub struct HeartbeatResult {
+    pub told: Vec<AttemptInstruction>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct LogTaken {
-    pub order: Order,
+pub struct LogReceipt {
+    pub order: AttemptOrder,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct ArtifactKept {
+pub struct ArtifactReceipt {
     pub digest: String,
 }
 
 /// Last request of a process that shuts down cleanly.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Goodbye {
+pub struct RunnerGoodbye {
     pub boot: String,
 }
 
 /// Response to a goodbye.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
-pub struct Farewell {}
+pub struct GoodbyeReceipt {}

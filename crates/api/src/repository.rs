@@ -3,12 +3,12 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::Replay;
+use crate::ReplayableBody;
 use crate::pipeline::Diagnostic;
 
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Repository {
+pub struct WireRepository {
     #[schema(example = "rep_01k9x8s6q0e3v8n5j2m4t7w9yb")]
     pub id: String,
     #[schema(example = "https://git.acme.test/shop.git")]
@@ -36,7 +36,7 @@ pub struct Repository {
     pub deleted_at: Option<String>,
 }
 
-impl Replay for Repository {}
+impl ReplayableBody for WireRepository {}
 
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]

@@ -13,25 +13,25 @@ use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
 /// Connection from a runner to the server. Calls block and are made from the runner's own threads.
-pub trait Link: Send + Sync {
+pub trait RunnerLink: Send + Sync {
     /// Acquires work for at most one step per nonce; waits up to `wait` for some. Repeating the nonces returns the same
     /// work.
-    fn acquire(&self, asked: &Acquire, wait: Duration) -> Result<Vec<Assignment>, LinkError>;
+    fn acquire(&self, asked: &AcquireParams, wait: Duration) -> Result<Vec<AttemptAssignment>, LinkError>;
 
     /// Sends a heartbeat for each attempt. Returns immediately if one of them must stop, else after `wait`.
-    fn heartbeat(&self, beat: &Heartbeat, wait: Duration) -> Result<Vec<Told>, LinkError>;
+    fn heartbeat(&self, beat: &RunnerHeartbeat, wait: Duration) -> Result<Vec<AttemptInstruction>, LinkError>;
 
     /// Appends masked bytes to the attempt's log at `offset`. Bytes that are already stored are not written again.
-    fn append_log(&self, attempt: &AttemptRef, offset: u64, bytes: &[u8]) -> Result<Order, LinkError>;
+    fn append_log(&self, attempt: &AttemptRef, offset: u64, bytes: &[u8]) -> Result<AttemptOrder, LinkError>;
 
     /// Reports how the attempt ended; its log must be complete. The next step of the same deployment, if there is one,
     /// is granted to `report.next_nonce` in the same transaction.
-    fn report(&self, report: &Report) -> Result<Reported, LinkError>;
+    fn report(&self, report: &StepReport) -> Result<ReportReceipt, LinkError>;
 
     /// Unpacks the pinned commit into an empty directory. This and the following calls may take long; they return soon
     /// after
     /// `wanted` becomes false.
-    fn checkout(&self, attempt: &AttemptRef, into: &Path, wanted: Wanted<'_>) -> Result<(), LinkError>;
+    fn checkout(&self, attempt: &AttemptRef, into: &Path, wanted: WantedCheck<'_>) -> Result<(), LinkError>;
 
     /// Fetches an artifact of an earlier step and unpacks it below `into`, at its original path.
     fn fetch_artifact(
@@ -39,7 +39,7 @@ pub trait Link: Send + Sync {
         attempt: &AttemptRef,
         name: &str,
         into: &Path,
-        wanted: Wanted<'_>,
+        wanted: WantedCheck<'_>,
     ) -> Result<(), LinkError>;
 
     /// Unpacks a built registry into an empty directory.
@@ -48,7 +48,7 @@ pub trait Link: Send + Sync {
         attempt: &AttemptRef,
         digest: &str,
         into: &Path,
-        wanted: Wanted<'_>,
+        wanted: WantedCheck<'_>,
     ) -> Result<(), LinkError>;
 
     /// Uploads the file or directory at a path below the workspace; returns its digest.
@@ -57,12 +57,12 @@ pub trait Link: Send + Sync {
         attempt: &AttemptRef,
         name: &str,
         place: (&Path, &str),
-        wanted: Wanted<'_>,
+        wanted: WantedCheck<'_>,
     ) -> Result<String, LinkError>;
 }
 
 /// Returns whether a long call is still needed. Called on the thread that makes that call.
-pub type Wanted<'a> = &'a dyn Fn() -> bool;
+pub type WantedCheck<'a> = &'a dyn Fn() -> bool;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LinkError {
@@ -85,7 +85,7 @@ impl std::error::Error for LinkError {}
 /// What the runner must do about an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Order {
+pub enum AttemptOrder {
     Continue,
     /// Stop the attempt and report that it has stopped.
     Cancel,
@@ -95,7 +95,7 @@ pub enum Order {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Acquire {
+pub struct AcquireParams {
     /// Random per process. Leases with another value belong to a process that no longer runs.
     pub boot: String,
     /// Random, one per free slot. Repeating a nonce returns the same assignment.
@@ -105,7 +105,7 @@ pub struct Acquire {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Heartbeat {
+pub struct RunnerHeartbeat {
     pub boot: String,
     pub attempts: Vec<AttemptRef>,
     /// The runner finishes its running steps and accepts no new ones.
@@ -115,9 +115,9 @@ pub struct Heartbeat {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Told {
+pub struct AttemptInstruction {
     pub nonce: String,
-    pub order: Order,
+    pub order: AttemptOrder,
     /// Why it must stop, for the last line of its log, such as `taken over by Ada`.
     pub reason: Option<String>,
 }
@@ -137,7 +137,7 @@ pub struct AttemptRef {
 /// A granted attempt with everything needed to execute it.
 #[derive(Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Assignment {
+pub struct AttemptAssignment {
     pub attempt: AttemptRef,
     /// The step's id in the definition, such as `deploy`.
     pub step: String,
@@ -216,9 +216,9 @@ pub enum CallInput {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Report {
+pub struct StepReport {
     pub attempt: AttemptRef,
-    pub outcome: Outcome,
+    pub outcome: StepRunOutcome,
     pub isolation: Isolation,
     /// Network access of its processes; absent if no process was started.
     #[serde(default)]
@@ -236,7 +236,7 @@ pub struct Report {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
-pub enum Outcome {
+pub enum StepRunOutcome {
     Succeeded {
         outputs: BTreeMap<String, String>,
         /// Artifact digests by name.
@@ -309,14 +309,14 @@ pub enum Network {
     None,
 }
 
-impl Outcome {
+impl StepRunOutcome {
     pub fn never_started(detail: String) -> Self {
-        Outcome::NeverStarted { detail, known_fence: None }
+        StepRunOutcome::NeverStarted { detail, known_fence: None }
     }
 }
 
 /// Params and variables may hold secrets.
-impl fmt::Debug for Assignment {
+impl fmt::Debug for AttemptAssignment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { attempt, step, kind, .. } = self;
         f.debug_struct("Assignment")
@@ -329,10 +329,10 @@ impl fmt::Debug for Assignment {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Reported {
+pub struct ReportReceipt {
     /// `Stale` if the report was discarded.
-    pub order: Order,
-    pub next: Option<Assignment>,
+    pub order: AttemptOrder,
+    pub next: Option<AttemptAssignment>,
 }
 
 /// A secret sent to a runner. Never printed.

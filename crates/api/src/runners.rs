@@ -4,11 +4,11 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::runner::Isolation;
-use crate::{Data, Replay};
+use crate::{Data, ReplayableBody};
 
 #[derive(Debug, Clone, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Runner {
+pub struct WireRunner {
     /// `run_…`; `embedded` for the runner inside the server.
     #[schema(example = "run_01k9x8s6q0e3v8n5j2m4t7w9yb")]
     pub id: String,
@@ -71,22 +71,22 @@ pub struct RunnerStep {
     pub since: String,
 }
 
-impl Replay for Runner {}
+impl ReplayableBody for WireRunner {}
 
 #[derive(Debug, Clone, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RunnerCreated {
     #[serde(flatten)]
-    pub record: Runner,
+    pub record: WireRunner,
     /// Registration token. Valid once, for one hour. Returned only when the runner is created; null in a replayed
     /// response.
     pub token: Option<String>,
 }
 
-impl Replay for RunnerCreated {
+impl ReplayableBody for RunnerCreated {
     const SHOWS_ONCE: bool = true;
 
-    fn replayed(&self) -> serde_json::Result<String> {
+    fn to_replay_json(&self) -> serde_json::Result<String> {
         serde_json::to_string(&Data { data: Self { token: None, ..self.clone() } })
     }
 }

@@ -3,11 +3,11 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::Replay;
+use crate::ReplayableBody;
 
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Secret {
+pub struct WireSecret {
     #[schema(example = "sec_01k9x8s6q0e3v8n5j2m4t7w9yb")]
     pub id: String,
     #[schema(example = "DEPLOY_TOKEN")]
@@ -29,7 +29,7 @@ pub struct Secret {
     pub deleted_at: Option<String>,
 }
 
-impl Replay for Secret {}
+impl ReplayableBody for WireSecret {}
 
 /// Where a secret applies. The most specific one is used: stage, then pipeline, then organization.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]

@@ -3,15 +3,15 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::Replay;
-use crate::deployment::Deployment;
-use crate::environment::{Holder, Lock, LockStatus};
-use crate::event::Actor;
+use crate::ReplayableBody;
+use crate::deployment::WireDeployment;
+use crate::environment::{Holder, WireLock, LockStatus};
+use crate::event::WireActor;
 
 /// A session: exclusive use of an environment.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Session {
+pub struct WireSession {
     #[schema(example = "ses_01k9x8s6q0e3v8n5j2m4t7w9yb")]
     pub session_id: String,
     /// The same as `sessionId`.
@@ -22,7 +22,7 @@ pub struct Session {
     pub status: SessionStatus,
     /// Whether the environment was taken over from this session.
     pub overridden: bool,
-    pub overridden_by: Option<Actor>,
+    pub overridden_by: Option<WireActor>,
     #[schema(format = DateTime)]
     pub overridden_at: Option<String>,
     pub override_reason: Option<String>,
@@ -39,7 +39,7 @@ pub struct Session {
     #[schema(format = DateTime)]
     pub ended_at: Option<String>,
     pub end_reason: Option<EndReason>,
-    pub ended_by: Option<Actor>,
+    pub ended_by: Option<WireActor>,
     /// Takeover that was announced but has not happened yet.
     pub takeover: Option<Takeover>,
     /// Steps of earlier sessions that were still running when this session started, and that it waits for.
@@ -52,13 +52,13 @@ pub struct Session {
     /// Current lock of the environment.
     pub environment: SessionEnvironment,
     /// The 100 most recent deployments, newest first. `deploymentsUrl` lists all of them.
-    pub deployment_history: Vec<Deployment>,
+    pub deployment_history: Vec<WireDeployment>,
     /// Total number of deployments in this session.
     pub deployment_count: i64,
     /// URL that lists all deployments of this session.
     pub deployments_url: String,
     /// The same as `deploymentHistory`.
-    pub deployments: Vec<Deployment>,
+    pub deployments: Vec<WireDeployment>,
     /// Deployment started by this request.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
@@ -69,14 +69,14 @@ pub struct Session {
     pub released: Option<bool>,
 }
 
-impl Replay for Session {}
+impl ReplayableBody for WireSession {}
 
 /// Current lock of a session's environment.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SessionEnvironment {
     pub lock_status: LockStatus,
-    pub lock: Option<Lock>,
+    pub lock: Option<WireLock>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -127,7 +127,7 @@ pub struct Drain {
 /// A position in the queue for an environment.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Ticket {
+pub struct WireTicket {
     #[schema(example = "tkt_01k9x8s6q0e3v8n5j2m4t7w9yb")]
     pub ticket_id: String,
     /// The same as `ticketId`.
@@ -162,7 +162,7 @@ pub struct Ticket {
     pub takeover_at: Option<String>,
 }
 
-impl Replay for Ticket {}
+impl ReplayableBody for WireTicket {}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
@@ -187,12 +187,12 @@ pub enum EtaBasis {
 /// Response to a claim: a session, or a ticket in the queue.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(untagged)]
-pub enum Claimed {
-    Session(Box<Session>),
-    Ticket(Box<Ticket>),
+pub enum ClaimResult {
+    Session(Box<WireSession>),
+    Ticket(Box<WireTicket>),
 }
 
-impl Replay for Claimed {}
+impl ReplayableBody for ClaimResult {}
 
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
@@ -295,7 +295,7 @@ pub struct OverrideDrain {
 
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
-pub struct Extend {
+pub struct ExtendRequest {
     /// New time until the session expires, from now. Defaults to the session's original length. Never shortens the
     /// session.
     #[schema(minimum = 60, maximum = 2_592_000)]

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::{Data, Replay};
+use crate::{Data, ReplayableBody};
 
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
@@ -27,7 +27,7 @@ pub struct ApiToken {
     pub revoked_at: Option<String>,
 }
 
-impl Replay for ApiToken {}
+impl ReplayableBody for ApiToken {}
 
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
@@ -38,10 +38,10 @@ pub struct ApiTokenCreated {
     pub token: Option<String>,
 }
 
-impl Replay for ApiTokenCreated {
+impl ReplayableBody for ApiTokenCreated {
     const SHOWS_ONCE: bool = true;
 
-    fn replayed(&self) -> serde_json::Result<String> {
+    fn to_replay_json(&self) -> serde_json::Result<String> {
         serde_json::to_string(&Data { data: Self { token: None, ..self.clone() } })
     }
 }

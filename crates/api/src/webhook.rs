@@ -4,11 +4,11 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::event::{EventKind, EventKindOrAll};
-use crate::{Data, Replay};
+use crate::{Data, ReplayableBody};
 
 #[derive(Debug, Clone, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Webhook {
+pub struct WireWebhook {
     #[schema(example = "whk_01k9x8s6q0e3v8n5j2m4t7w9yb")]
     pub id: String,
     /// Name used in pipeline definitions.
@@ -42,7 +42,7 @@ pub struct Webhook {
     pub deleted_at: Option<String>,
 }
 
-impl Replay for Webhook {}
+impl ReplayableBody for WireWebhook {}
 
 #[derive(Debug, Clone, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
@@ -67,15 +67,15 @@ pub enum WebhookFormat {
 #[serde(rename_all = "camelCase")]
 pub struct WebhookWithSecret {
     #[serde(flatten)]
-    pub record: Webhook,
+    pub record: WireWebhook,
     /// Secret for verifying signatures: `whsec_…`. Null in a replayed response.
     pub secret: Option<String>,
 }
 
-impl Replay for WebhookWithSecret {
+impl ReplayableBody for WebhookWithSecret {
     const SHOWS_ONCE: bool = true;
 
-    fn replayed(&self) -> serde_json::Result<String> {
+    fn to_replay_json(&self) -> serde_json::Result<String> {
         serde_json::to_string(&Data { data: Self { secret: None, ..self.clone() } })
     }
 }
@@ -130,11 +130,11 @@ pub struct WebhookPing {
     pub excerpt: Option<String>,
 }
 
-impl Replay for WebhookPing {}
+impl ReplayableBody for WebhookPing {}
 
 #[derive(Debug, Clone, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Delivery {
+pub struct WireDelivery {
     /// Same for every attempt; sent as the `webhook-id` header.
     #[schema(example = "dlv_01k9x8s6q0e3v8n5j2m4t7w9yb")]
     pub id: String,
@@ -155,7 +155,7 @@ pub struct Delivery {
     pub ended_at: Option<String>,
 }
 
-impl Replay for Delivery {}
+impl ReplayableBody for WireDelivery {}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]

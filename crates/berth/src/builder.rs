@@ -5,19 +5,19 @@ use std::path::Path;
 
 use berth_runner::Confinement;
 use berth_runner::registry::{self, RegistryBuildRequest};
-use berth_server::jobs::registry_builds::{BuildAsked, BuildFailed, Builder, Built};
+use berth_server::jobs::registry_builds::{BuildRequest, BuildError, RegistryBuilder, BuildOutput};
 
-pub(crate) struct InSandbox {
+pub(crate) struct SandboxedBuilder {
     /// `Err`: why this machine cannot build.
     pub(crate) confinement: Result<Confinement, String>,
 }
 
-impl Builder for InSandbox {
-    fn build(&self, asked: &BuildAsked<'_>, log: &mut dyn FnMut(&[u8])) -> Result<Built, BuildFailed> {
-        let confinement = self.confinement.as_ref().map_err(|why| BuildFailed::Machine(why.clone()))?;
+impl RegistryBuilder for SandboxedBuilder {
+    fn build(&self, asked: &BuildRequest<'_>, log: &mut dyn FnMut(&[u8])) -> Result<BuildOutput, BuildError> {
+        let confinement = self.confinement.as_ref().map_err(|why| BuildError::Machine(why.clone()))?;
         // Source and scratch directories share a parent that belongs to this build only.
         if let Some(place) = asked.scratch.parent() {
-            confinement.allow_traverse(place).map_err(|error| BuildFailed::Machine(error.to_string()))?;
+            confinement.allow_traverse(place).map_err(|error| BuildError::Machine(error.to_string()))?;
         }
         let request = RegistryBuildRequest {
             source: asked.source.to_owned(),
@@ -30,10 +30,10 @@ impl Builder for InSandbox {
             env: BTreeMap::new(),
         };
         match registry::build(&request, log) {
-            Ok(registry::BuiltRegistry { start, input, steps }) => Ok(Built { start, input, steps }),
-            Err(registry::RegistryBuildError::Registry(why)) => Err(BuildFailed::Failed(why)),
-            Err(registry::RegistryBuildError::Machine(why)) => Err(BuildFailed::Machine(why)),
-            Err(registry::RegistryBuildError::Stopped) => Err(BuildFailed::Stopped),
+            Ok(registry::BuiltRegistry { start, input, steps }) => Ok(BuildOutput { start, input, steps }),
+            Err(registry::RegistryBuildError::Registry(why)) => Err(BuildError::Failed(why)),
+            Err(registry::RegistryBuildError::Machine(why)) => Err(BuildError::Machine(why)),
+            Err(registry::RegistryBuildError::Stopped) => Err(BuildError::Stopped),
         }
     }
 

@@ -12,7 +12,7 @@ use serde::Deserialize;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub(crate) struct Settings {
+pub(crate) struct ServerSettings {
     pub(crate) data_dir: PathBuf,
     pub(crate) listen: SocketAddr,
     pub(crate) database: Option<String>,
@@ -34,7 +34,7 @@ pub(crate) struct Settings {
     pub(crate) metrics: MetricsSettings,
     pub(crate) tls: TlsSettings,
     pub(crate) retention: RetentionSettings,
-    pub(crate) log: Log,
+    pub(crate) log: LogSettings,
 }
 
 /// HTTP connections of clients and proxies.
@@ -176,7 +176,7 @@ const RUNNER_PLACES: usize = 16;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub(crate) struct Log {
+pub(crate) struct LogSettings {
     /// `text` or `json`; by default text on a terminal.
     pub(crate) format: Option<LogFormat>,
     /// For example `info` or `berth_server=debug`.
@@ -190,7 +190,7 @@ pub(crate) enum LogFormat {
     Json,
 }
 
-impl Default for Settings {
+impl Default for ServerSettings {
     fn default() -> Self {
         Self {
             data_dir: PathBuf::from("berth-data"),
@@ -212,7 +212,7 @@ impl Default for Settings {
             metrics: MetricsSettings::default(),
             tls: TlsSettings::default(),
             retention: RetentionSettings::default(),
-            log: Log::default(),
+            log: LogSettings::default(),
         }
     }
 }
@@ -253,7 +253,7 @@ const VARIABLES: &[&str] = &[
     "BERTH_LOG__LEVEL",
 ];
 
-impl Settings {
+impl ServerSettings {
     pub(crate) fn load(file: Option<&Path>) -> anyhow::Result<Self> {
         let mut sources = config::Config::builder();
         if let Some(file) = file {

@@ -12,10 +12,10 @@ use berth_runner::{
     StepUserAccount, kill_leftovers,
 };
 use berth_server::app::App;
-use berth_server::config::Config;
+use berth_server::config::AppConfig;
 use tokio_util::sync::CancellationToken;
 
-use crate::builder::InSandbox;
+use crate::builder::SandboxedBuilder;
 use crate::config::{RunnerSettings, SandboxLevel};
 
 /// Advice after the reason why no sandbox works.
@@ -25,12 +25,12 @@ const NOTHING_RUNS: &str = "this server runs no steps and builds no custom steps
 /// Chooses the sandbox of steps and builds once at startup.
 ///
 /// `Err`: why neither runs on this machine. An explicitly chosen level that does not work is a fatal error.
-pub(crate) fn confine(
-    config: &Config,
+pub(crate) fn choose_confinement(
+    config: &AppConfig,
     told: &RunnerSettings,
     hidden: &[PathBuf],
 ) -> anyhow::Result<Result<Confinement, String>> {
-    let level = sandbox(told.sandbox, config.is_local());
+    let level = sandbox_mode(told.sandbox, config.is_local());
     let dirs = [&config.data_dir, &config.own_dir].into_iter().chain(&told.work_dir);
     let hidden: Vec<PathBuf> = dirs.chain(hidden).cloned().collect();
     let user = told.user_name().map(StepUserAccount::find).transpose().context("runner.user")?;
@@ -49,12 +49,12 @@ pub(crate) fn confine(
 }
 
 /// Sets the builder of step registries, which uses the same sandbox as steps.
-pub(crate) fn building(app: App, confinement: Result<Confinement, String>) -> App {
-    app.building_with(Arc::new(InSandbox { confinement }))
+pub(crate) fn with_registry_builder(app: App, confinement: Result<Confinement, String>) -> App {
+    app.with_builder(Arc::new(SandboxedBuilder { confinement }))
 }
 
 /// Kills processes of an earlier server and starts the runner. `None`: this server runs no steps.
-pub(crate) fn start(
+pub(crate) fn start_runner(
     app: &Arc<App>,
     told: &RunnerSettings,
     confinement: Result<Confinement, String>,
@@ -64,7 +64,7 @@ pub(crate) fn start(
     // Builds start over.
     kill_leftovers(&build_dir).context("cannot kill processes of an earlier build")?;
     if let Some(confinement) = confinement.as_ref().ok().filter(|it| it.has_user()) {
-        admit_builds(confinement, &work_dir, &build_dir)?;
+        grant_build_dirs(confinement, &work_dir, &build_dir)?;
     }
     let (Some(labels), Ok(confinement)) = (config.runner_labels.clone(), confinement) else {
         // The server declares attempts of its predecessor lost, so their processes must be gone.
@@ -89,7 +89,7 @@ pub(crate) fn start(
 }
 
 /// Gives the build user access to the build directories.
-fn admit_builds(confinement: &Confinement, work_dir: &Path, build_dir: &Path) -> anyhow::Result<()> {
+fn grant_build_dirs(confinement: &Confinement, work_dir: &Path, build_dir: &Path) -> anyhow::Result<()> {
     let attempts = build_dir.join("attempts");
     let failed = || format!("cannot use {} for builds", build_dir.display());
     DirBuilder::new().recursive(true).mode(0o700).create(&attempts).with_context(failed)?;
@@ -102,7 +102,7 @@ fn admit_builds(confinement: &Confinement, work_dir: &Path, build_dir: &Path) ->
     confinement.check_can_enter(&attempts).context("runner.work_dir")
 }
 
-pub(crate) fn sandbox(level: SandboxLevel, is_local: bool) -> SandboxMode {
+pub(crate) fn sandbox_mode(level: SandboxLevel, is_local: bool) -> SandboxMode {
     match level {
         SandboxLevel::Auto if is_local => SandboxMode::Local,
         SandboxLevel::Auto => SandboxMode::Auto,
@@ -113,7 +113,7 @@ pub(crate) fn sandbox(level: SandboxLevel, is_local: bool) -> SandboxMode {
 }
 
 /// Stops the runner on shutdown; outcomes of its steps are reported first.
-pub(crate) async fn run(runner: Option<StepRunner>, stop: CancellationToken) {
+pub(crate) async fn stop_on_shutdown(runner: Option<StepRunner>, stop: CancellationToken) {
     stop.cancelled().await;
     let Some(runner) = runner else { return };
     if tokio::task::spawn_blocking(move || runner.stop()).await.is_err() {

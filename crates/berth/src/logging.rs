@@ -4,10 +4,10 @@ use std::io::IsTerminal as _;
 
 use tracing_subscriber::EnvFilter;
 
-use crate::config::{Log, LogFormat};
+use crate::config::{LogSettings, LogFormat};
 
 /// `quiet` logs warnings only, for commands that print for people.
-pub(crate) fn start(log: &Log, quiet: bool) {
+pub(crate) fn start(log: &LogSettings, quiet: bool) {
     let default = if quiet { "warn" } else { "info" };
     let level = log.level.as_deref().unwrap_or(default);
     let filter = EnvFilter::try_new(level).unwrap_or_else(|_| EnvFilter::new(default));

@@ -13,76 +13,76 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
-use client::Failure;
-use cmd::approval::Answer;
+use client::ClientError;
+use cmd::approval::ApprovalDecision;
 
 /// Faster than the system allocator for small allocations that move between threads.
 #[global_allocator]
-static MEMORY: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// Continuous delivery in one binary
 #[derive(Parser)]
 #[command(name = "berth", version, arg_required_else_help = true, disable_help_subcommand = true)]
 struct Cli {
     #[command(subcommand)]
-    command: Command,
+    command: CliCommand,
 }
 
 #[derive(Subcommand)]
-enum Command {
+enum CliCommand {
     /// Create an organization, its owner and an API token
-    Init(cmd::init::Args),
+    Init(cmd::init::InitArgs),
     /// Run the server
-    Serve(cmd::serve::Args),
+    Serve(cmd::serve::ServeArgs),
     /// Run steps for a server on another machine
-    Runner(cmd::runner::Args),
+    Runner(cmd::runner::RunnerArgs),
     /// Work with a running demo
     #[command(subcommand)]
-    Demo(cmd::demo::Command),
+    Demo(cmd::demo::DemoCommand),
     /// Administer an installation
     #[command(subcommand)]
-    Admin(cmd::admin::Command),
+    Admin(cmd::admin::AdminCommand),
 
     /// Log in to a server
-    Login(cmd::login::Args),
+    Login(cmd::login::LoginArgs),
     /// Log out
     Logout,
     /// Claim, deploy to, release and take over environments
-    Env(cmd::env::Args),
+    Env(cmd::env::EnvArgs),
     /// Deploy a commit through the stages of a pipeline
-    Deploy(cmd::deployment::Deploy),
+    Deploy(cmd::deployment::DeployArgs),
     /// Show the status of a deployment
-    Status(cmd::deployment::Status),
+    Status(cmd::deployment::StatusArgs),
     /// Print the log of a step
-    Logs(cmd::logs::Args),
+    Logs(cmd::logs::LogsArgs),
     /// Approve a deployment, or list pending approvals
-    Approve(cmd::approval::Args),
+    Approve(cmd::approval::ApprovalArgs),
     /// Reject a deployment
-    Reject(cmd::approval::Args),
+    Reject(cmd::approval::ApprovalArgs),
     /// Explain a failed step and suggest a fix
-    Analyze(cmd::analyze::Args),
+    Analyze(cmd::analyze::AnalyzeArgs),
     /// List, show, cancel, retry and roll back deployments
-    Deployment(cmd::deployment::Args),
+    Deployment(cmd::deployment::DeploymentArgs),
     /// Manage pipelines and validate definitions
-    Pipeline(cmd::pipeline::Args),
+    Pipeline(cmd::pipeline::PipelineArgs),
     /// Run a stage locally, without a server
-    Run(cmd::run::Args),
+    Run(cmd::run::RunArgs),
     /// Manage repositories with pipeline definitions
-    Repo(cmd::repo::Args),
+    Repo(cmd::repo::RepoArgs),
     /// Manage secrets
-    Secret(cmd::secret::Args),
+    Secret(cmd::secret::SecretArgs),
     /// List, follow, export and verify the audit log
-    Event(cmd::event::Args),
+    Event(cmd::event::EventArgs),
     /// Develop and manage custom steps
-    Registry(cmd::registry::Args),
+    Registry(cmd::registry::RegistryArgs),
     /// Manage API tokens
-    Token(cmd::token::Args),
+    Token(cmd::token::TokenArgs),
     /// Open a dashboard page in the browser
-    Open(cmd::open::Args),
+    Open(cmd::open::OpenArgs),
     /// Print shell completions
-    Completion(cmd::shell::Completion),
+    Completion(cmd::shell::CompletionArgs),
     /// Write man pages
-    Man(cmd::shell::Man),
+    Man(cmd::shell::ManArgs),
 }
 
 /// The commands in `berth --help`, grouped by task.
@@ -119,33 +119,33 @@ fn main() -> ExitCode {
         Err(error) => error.exit(),
     };
     // These commands print credentials only once, so a failed write is an error.
-    let must_be_read = matches!(command, Command::Init(_) | Command::Serve(_) | Command::Admin(_));
+    let must_be_read = matches!(command, CliCommand::Init(_) | CliCommand::Serve(_) | CliCommand::Admin(_));
     let done = match command {
-        Command::Init(args) => cmd::init::run(&args),
-        Command::Serve(args) => cmd::serve::run(&args),
-        Command::Runner(args) => cmd::runner::run(&args),
-        Command::Demo(command) => cmd::demo::run(&command),
-        Command::Admin(command) => cmd::admin::run(&command),
-        Command::Login(args) => cmd::login::run(&args),
-        Command::Logout => cmd::login::log_out(),
-        Command::Env(args) => cmd::env::run(&args),
-        Command::Deploy(args) => cmd::deployment::deploy(&args),
-        Command::Status(args) => cmd::deployment::status(&args),
-        Command::Logs(args) => cmd::logs::run(&args),
-        Command::Approve(args) => cmd::approval::run(&args, Answer::Approve),
-        Command::Reject(args) => cmd::approval::run(&args, Answer::Reject),
-        Command::Analyze(args) => cmd::analyze::run(&args),
-        Command::Deployment(args) => cmd::deployment::run(&args),
-        Command::Pipeline(args) => cmd::pipeline::run(&args),
-        Command::Run(args) => cmd::run::run(&args),
-        Command::Repo(args) => cmd::repo::run(&args),
-        Command::Secret(args) => cmd::secret::run(&args),
-        Command::Event(args) => cmd::event::run(&args),
-        Command::Registry(args) => cmd::registry::run(&args),
-        Command::Token(args) => cmd::token::run(&args),
-        Command::Open(args) => cmd::open::run(&args),
-        Command::Completion(args) => cmd::shell::completion(&args, Cli::command()),
-        Command::Man(args) => cmd::shell::man(&args, Cli::command()),
+        CliCommand::Init(args) => cmd::init::run(&args),
+        CliCommand::Serve(args) => cmd::serve::run(&args),
+        CliCommand::Runner(args) => cmd::runner::run(&args),
+        CliCommand::Demo(command) => cmd::demo::run(&command),
+        CliCommand::Admin(command) => cmd::admin::run(&command),
+        CliCommand::Login(args) => cmd::login::run(&args),
+        CliCommand::Logout => cmd::login::log_out(),
+        CliCommand::Env(args) => cmd::env::run(&args),
+        CliCommand::Deploy(args) => cmd::deployment::run_deploy(&args),
+        CliCommand::Status(args) => cmd::deployment::run_status(&args),
+        CliCommand::Logs(args) => cmd::logs::run(&args),
+        CliCommand::Approve(args) => cmd::approval::run(&args, ApprovalDecision::Approve),
+        CliCommand::Reject(args) => cmd::approval::run(&args, ApprovalDecision::Reject),
+        CliCommand::Analyze(args) => cmd::analyze::run(&args),
+        CliCommand::Deployment(args) => cmd::deployment::run(&args),
+        CliCommand::Pipeline(args) => cmd::pipeline::run(&args),
+        CliCommand::Run(args) => cmd::run::run(&args),
+        CliCommand::Repo(args) => cmd::repo::run(&args),
+        CliCommand::Secret(args) => cmd::secret::run(&args),
+        CliCommand::Event(args) => cmd::event::run(&args),
+        CliCommand::Registry(args) => cmd::registry::run(&args),
+        CliCommand::Token(args) => cmd::token::run(&args),
+        CliCommand::Open(args) => cmd::open::run(&args),
+        CliCommand::Completion(args) => cmd::shell::print_completion(&args, Cli::command()),
+        CliCommand::Man(args) => cmd::shell::write_man_pages(&args, Cli::command()),
     };
     done.unwrap_or_else(|error| {
         // The reader has closed the pipe, as `head` does.
@@ -153,10 +153,10 @@ fn main() -> ExitCode {
         if !must_be_read && error.chain().any(|it| it.downcast_ref().is_some_and(is_read)) {
             return ExitCode::FAILURE;
         }
-        output::note(&format!("error: {error:#}"));
+        output::print_note(&format!("error: {error:#}"));
         error
             .chain()
-            .find_map(|it| it.downcast_ref::<Failure>())
+            .find_map(|it| it.downcast_ref::<ClientError>())
             .map_or(ExitCode::FAILURE, |failure| ExitCode::from(failure.exit_code()))
     })
 }

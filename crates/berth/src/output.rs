@@ -11,26 +11,26 @@ use anstyle::{AnsiColor, Style};
 use anyhow::Context as _;
 use serde_json::Value;
 
-pub(crate) use live::Live;
-pub(crate) use sanitizer::Printer;
+pub(crate) use live::LiveDisplay;
+pub(crate) use sanitizer::LogPrinter;
 
-pub(crate) struct Output {
+pub(crate) struct CommandOutput {
     pub(crate) json: bool,
     pub(crate) is_terminal: bool,
 }
 
-impl Output {
+impl CommandOutput {
     pub(crate) fn new(json: bool) -> Self {
         Self { json, is_terminal: !json && std::io::stdout().is_terminal() }
     }
 
     /// Prints the raw response with --json, otherwise the text.
-    pub(crate) fn told(&self, raw: &Value, text: impl FnOnce() -> String) -> anyhow::Result<()> {
-        if self.json { say(&raw.to_string()) } else { say(&text()) }
+    pub(crate) fn print_reply(&self, raw: &Value, text: impl FnOnce() -> String) -> anyhow::Result<()> {
+        if self.json { print_line(&raw.to_string()) } else { print_line(&text()) }
     }
 
     /// Prints a table on a terminal, and tab-separated lines without a heading in a pipe.
-    pub(crate) fn table(
+    pub(crate) fn print_table(
         &self,
         raw: &Value,
         heading: &[&str],
@@ -38,83 +38,83 @@ impl Output {
         empty: &str,
     ) -> anyhow::Result<()> {
         if self.json {
-            return say(&raw.to_string());
+            return print_line(&raw.to_string());
         }
         if !self.is_terminal {
-            return rows.iter().try_for_each(|row| say(&row.join("\t")));
+            return rows.iter().try_for_each(|row| print_line(&row.join("\t")));
         }
         if rows.is_empty() {
-            return say(empty);
+            return print_line(empty);
         }
-        say(&table::drawn(heading, rows, width()))
+        print_line(&table::render_table(heading, rows, terminal_width()))
     }
 
     /// Prints a table that wraps long cells instead of truncating them.
-    pub(crate) fn sentences(
+    pub(crate) fn print_wrapped_table(
         &self,
         raw: &Value,
         heading: &[&str],
         rows: &[Vec<String>],
     ) -> anyhow::Result<()> {
         match self.is_terminal {
-            true => say(&table::wrapped(heading, rows, width())),
-            false => self.table(raw, heading, rows, ""),
+            true => print_line(&table::render_wrapped_table(heading, rows, terminal_width())),
+            false => self.print_table(raw, heading, rows, ""),
         }
     }
 }
 
 /// `None`: standard output is not a terminal.
-fn width() -> Option<u16> {
+fn terminal_width() -> Option<u16> {
     let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok()?;
     Some(size.ws_col).filter(|columns| *columns > 0)
 }
 
 /// Prints to standard output; a closed pipe is an error, not a panic.
-pub(crate) fn say(text: &str) -> anyhow::Result<()> {
+pub(crate) fn print_line(text: &str) -> anyhow::Result<()> {
     use std::io::Write as _;
     writeln!(anstream::stdout().lock(), "{text}").context("cannot print")
 }
 
 /// Prints progress and advice to standard error; a closed pipe is ignored.
-pub(crate) fn note(text: &str) {
+pub(crate) fn print_note(text: &str) {
     use std::io::Write as _;
     writeln!(anstream::stderr().lock(), "{text}").ok();
 }
 
-fn styled(text: &str, style: Style) -> String {
+fn apply_style(text: &str, style: Style) -> String {
     format!("{style}{text}{style:#}")
 }
 
 /// Colours known status words.
-pub(crate) fn coloured(word: &str) -> String {
-    coloured_as(word, word)
+pub(crate) fn colour_word(word: &str) -> String {
+    colour_like(word, word)
 }
 
 /// Gives `shown` the colour of `word`.
-pub(crate) fn coloured_as(word: &str, shown: &str) -> String {
+pub(crate) fn colour_like(word: &str, shown: &str) -> String {
     let colour = match word {
         "succeeded" | "free" | "active" | "ready" | "approved" | "online" => AnsiColor::Green,
         "failed" | "rejected" | "overridden" | "taken over" | "lost" => AnsiColor::Red,
         "running" | "building" | "cancelling" => AnsiColor::Blue,
         "waiting" | "pending" | "paused" | "handing over" | "unknown" => AnsiColor::Yellow,
         "queued" | "skipped" | "cancelled" | "released" | "expired" | "-" => {
-            return styled(shown, Style::new().dimmed());
+            return apply_style(shown, Style::new().dimmed());
         }
         _ => return shown.to_owned(),
     };
-    styled(shown, Style::new().fg_color(Some(colour.into())))
+    apply_style(shown, Style::new().fg_color(Some(colour.into())))
 }
 
 pub(crate) fn bold(text: &str) -> String {
-    styled(text, Style::new().bold())
+    apply_style(text, Style::new().bold())
 }
 
 pub(crate) fn dim(text: &str) -> String {
-    styled(text, Style::new().dimmed())
+    apply_style(text, Style::new().dimmed())
 }
 
 /// Returns an enum value as it is spelled in the API.
-pub(crate) fn word(value: impl serde::Serialize) -> String {
+pub(crate) fn wire_word(value: impl serde::Serialize) -> String {
     match serde_json::to_value(value) {
         Ok(Value::String(word)) => word,
         _ => "-".to_owned(),
@@ -127,7 +127,7 @@ pub(crate) fn or_dash(text: Option<&str>) -> String {
 }
 
 /// Replaces control characters in untrusted text.
-pub(crate) fn harmless(text: &str) -> String {
+pub(crate) fn strip_control_chars(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 

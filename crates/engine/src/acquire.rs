@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use berth_api::remote::AcquireAsked;
-use berth_api::runner::Assignment;
+use berth_api::remote::AcquireRequest;
+use berth_api::runner::AttemptAssignment;
 use berth_store::tables::runner;
 use tokio::time::Instant;
 
@@ -18,7 +18,7 @@ use crate::services::Services;
 const ACQUIRE_WAIT_MAX: Duration = Duration::from_secs(20);
 
 impl RemoteCall {
-    pub async fn acquire(self, sent: AcquireAsked) -> Result<Vec<Assignment>, EngineError> {
+    pub async fn acquire(self, sent: AcquireRequest) -> Result<Vec<AttemptAssignment>, EngineError> {
         let runner = self.process_key(&sent.asked.boot)?;
         let deadline = Instant::now() + Duration::from_millis(sent.wait_ms).min(ACQUIRE_WAIT_MAX);
         let slots = usize::try_from(self.caller.runner.slots).unwrap_or(0);
@@ -61,7 +61,7 @@ impl RemoteCall {
     }
 
     /// Returns the work that was already granted under these nonces.
-    async fn find_granted(&self, asking: &WorkRequest<'_>) -> Result<Option<Vec<Assignment>>, EngineError> {
+    async fn find_granted(&self, asking: &WorkRequest<'_>) -> Result<Option<Vec<AttemptAssignment>>, EngineError> {
         let (runner, lost_ms, org) = (asking.runner.to_owned(), asking.lost_ms, asking.org);
         let (nonces, labels) = (asking.nonces.to_vec(), asking.labels.to_vec());
         self.blocking(move |services| {

@@ -17,7 +17,7 @@ use berth_core::id::{DeploymentId, StepRunId};
 use berth_core::name::Reason;
 use berth_core::pipeline::model::OnFailure;
 use berth_store::tables::plan::{self, BuildKey};
-use berth_store::{Read, StoreError, Tx};
+use berth_store::{StoreRead, StoreError, Tx};
 
 use super::gates;
 use super::loaded::LoadedDeployment;
@@ -41,7 +41,7 @@ struct DeferredChanges(Option<Box<RunChange>>);
 
 impl DeploymentAggregate {
     /// `None` if the deployment does not exist or has not begun.
-    pub fn load(db: &mut impl Read, plans: &RunCache, id: DeploymentId) -> Result<Option<Self>, EngineError> {
+    pub fn load(db: &mut impl StoreRead, plans: &RunCache, id: DeploymentId) -> Result<Option<Self>, EngineError> {
         let Some(run) = plans.run(db, id)? else { return Ok(None) };
         let Some(deployment) = LoadedDeployment::load_cached(db, plans, id)? else { return Ok(None) };
         Ok(Some(Self { run, plan: plans.plan(db, id)?, deployment, deferred: None }))

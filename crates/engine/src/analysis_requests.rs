@@ -18,7 +18,7 @@ pub fn request(
     failed: &StepRun,
     asked_by: Actor,
 ) -> Result<Analysis, EngineError> {
-    if let Some(found) = analysis::of_attempt(tx, failed.id, failed.tries)? {
+    if let Some(found) = analysis::find_of_attempt(tx, failed.id, failed.tries)? {
         return Ok(found);
     }
     let id = AnalysisId::from_parts(tx.now(), tx.entropy()?);
@@ -59,7 +59,7 @@ pub fn note_failures(tx: &mut Tx<'_>, before: &Run, now: &Run, plan: &Plan) -> R
 
 /// Skips the analysis if too many are pending, so that the failure itself is still recorded.
 fn request_automatically(tx: &mut Tx<'_>, run: &Run, plan: &Plan, failed: &StepRun) -> Result<(), EngineError> {
-    if analysis::unfinished(tx, ANALYSES_WAITING_MAX)? >= ANALYSES_WAITING_MAX {
+    if analysis::count_unfinished(tx, ANALYSES_WAITING_MAX)? >= ANALYSES_WAITING_MAX {
         tracing::warn!(deployment = %run.deployment, "too many pending analyses; failure is not analyzed");
         return Ok(());
     }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use berth_api::runner::{Assignment, AttemptRef, CallInput, CustomCall, HolderFence, SecretText};
+use berth_api::runner::{AttemptAssignment, AttemptRef, CallInput, CustomCall, HolderFence, SecretText};
 use berth_core::expression::{Context, ExpressionContexts, fill, fill_value, references, templates};
 use berth_core::pipeline::model::StepType;
 use berth_core::registry::{InputMode, PinnedStep};
@@ -14,7 +14,7 @@ use crate::wire::network;
 
 /// Builds the assignment of a granted attempt. The error is shown to users: it says why the step cannot start and
 /// contains no secret values.
-pub(super) fn assign(granted: &GrantedAttempt) -> Result<Assignment, String> {
+pub(super) fn assign(granted: &GrantedAttempt) -> Result<AttemptAssignment, String> {
     let step = &granted.run.steps[granted.at];
     let planned = &granted.plan.stages[step.stage].steps[step.index];
     let texts = planned.env.values().map(String::as_str).chain(planned.params.values().flat_map(texts_in));
@@ -42,7 +42,7 @@ pub(super) fn assign(granted: &GrantedAttempt) -> Result<Assignment, String> {
     }
     masked.sort_unstable();
     masked.dedup();
-    Ok(Assignment {
+    Ok(AttemptAssignment {
         attempt: AttemptRef {
             organization_id: granted.org.to_string(),
             deployment_id: granted.run.deployment.to_string(),

@@ -7,7 +7,7 @@ use berth_core::deployment::StagesDeployment;
 use berth_core::deployment::run::{SourceCommit, StageType, StageRunStatus};
 use berth_core::id::{DeploymentId, OrgId, RepositoryId};
 use berth_store::tables::{change_authors, current_deployment, deployment, plan, stage};
-use berth_store::{Context, Read};
+use berth_store::{TxContext, StoreRead};
 
 use super::aggregate::DeploymentAggregate;
 use super::loaded::LoadedDeployment;
@@ -28,7 +28,7 @@ pub struct CommitRange {
 /// Returns the range to read before approval of this stage can be requested. `None` if no authors are needed or they
 /// were read already.
 pub fn unread_range(
-    db: &mut impl Read,
+    db: &mut impl StoreRead,
     aggregate: &DeploymentAggregate,
     stage: usize,
 ) -> Result<Option<CommitRange>, EngineError> {
@@ -42,7 +42,7 @@ pub fn unread_range(
         return Ok(None);
     }
     let (deployment, name) = (aggregate.run.deployment, &aggregate.run.stages[stage].name);
-    let read = change_authors::base(db, deployment, name)?;
+    let read = change_authors::load_base(db, deployment, name)?;
     // Once the stage is entered, its base no longer changes.
     if read.is_some() && aggregate.run.stages[stage].status != StageRunStatus::Queued {
         return Ok(None);
@@ -58,7 +58,7 @@ pub fn unread_range(
 /// The commit that is deployed to a stage or an environment. A build belongs to all stages; its base is the commit of
 /// the last stage.
 fn base(
-    db: &mut impl Read,
+    db: &mut impl StoreRead,
     aggregate: &DeploymentAggregate,
     stage: usize,
     source: &SourceCommit,
@@ -76,7 +76,7 @@ fn base(
             Ok(deployment::stages_by_id(db, current)?.and_then(|it: StagesDeployment| it.resolved_commit))
         }
         LoadedDeployment::Environment { deployment, .. } => {
-            let Some(current) = current_deployment::of_environment(db, deployment.target.environment)? else {
+            let Some(current) = current_deployment::find_of_environment(db, deployment.target.environment)? else {
                 return Ok(None);
             };
             let planned = plan::by_id(db, current.deployment)?.and_then(|plan| plan.source);
@@ -99,7 +99,7 @@ pub async fn read_authors(services: &Services, org: OrgId, change: CommitRange) 
             return Ok(false);
         }
     };
-    let done = services.store.transact(Context::system(Some(org)), move |tx| {
+    let done = services.store.transact(TxContext::system(Some(org)), move |tx| {
         Ok::<_, EngineError>(change_authors::put(tx, deployment, &stage, &base, &authors)?)
     });
     done.await?;

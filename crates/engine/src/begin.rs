@@ -13,11 +13,11 @@ use berth_core::deployment::{
 use berth_core::environment::Lock;
 use berth_core::id::{DeploymentId, EnvironmentId, OrgId, PipelineId};
 use berth_core::pipeline::grammar::StageName;
-use berth_store::pagination::Batch;
+use berth_store::pagination::FairBatch;
 use berth_store::tables::deployment;
-use berth_store::tables::plan::{self, Build, BuildKey};
+use berth_store::tables::plan::{self, BuildState, BuildKey};
 use berth_store::tables::{environment, schedule, secret};
-use berth_store::{Context, Read, Tx};
+use berth_store::{TxContext, StoreRead, Tx};
 use tokio::task::JoinHandle;
 
 use super::aggregate::DeploymentAggregate;
@@ -30,14 +30,14 @@ use crate::services::Services;
 
 /// Batch size; the rest is loaded by the next pass. An organization may have up to 256 deployments that cannot start
 /// because their repository is unreachable before they block its later ones.
-const BEGIN: Batch = Batch { total: 1_024, share: 256 };
+const BEGIN: FairBatch = FairBatch { total: 1_024, share: 256 };
 const NONCE_CHARS: usize = 22;
 
 /// Starts queued deployments to environments and returns the tasks that do so.
 pub async fn begin_environment_deployments(
     services: &Arc<Services>,
 ) -> Result<Vec<JoinHandle<()>>, EngineError> {
-    let read = services.store.read(None, |db| Ok::<_, EngineError>(environment::startable(db, BEGIN)?));
+    let read = services.store.read(None, |db| Ok::<_, EngineError>(environment::list_startable(db, BEGIN)?));
     let spawned = read.await?.into_iter().filter_map(|(org, place, id)| {
         let here = services.clone();
         spawn_start(services, org, id, async move { begin_environment_deployment(&here, org, place, id).await })
@@ -62,7 +62,7 @@ async fn begin_environment_deployment(
         PrepareResult::Later => return Ok(()),
     };
     let (boot, nonce) = (services.engine.boot().to_owned(), random_base62(NONCE_CHARS));
-    let done = services.store.transact(Context::system(Some(org)), move |tx| {
+    let done = services.store.transact(TxContext::system(Some(org)), move |tx| {
         let Some(lock) = environment::by_id(tx, place)? else { return Ok(false) };
         let build = match &prepared {
             Ok(prepared) => find_build(tx, deployment.pipeline, prepared, &deployment.definition_hash)?,
@@ -113,7 +113,7 @@ fn fail_environment_deployment(
 
 /// Starts queued deployments to stages, oldest first, and returns the tasks that do so.
 pub async fn begin_stage_deployments(services: &Arc<Services>) -> Result<Vec<JoinHandle<()>>, EngineError> {
-    let read = services.store.read(None, |db| Ok::<_, EngineError>(schedule::to_plan(db, BEGIN)?));
+    let read = services.store.read(None, |db| Ok::<_, EngineError>(schedule::list_to_plan(db, BEGIN)?));
     let spawned = read.await?.into_iter().filter_map(|(org, id)| {
         let here = services.clone();
         spawn_start(services, org, id, async move { begin_stage_deployment(&here, org, id).await })
@@ -137,7 +137,7 @@ async fn begin_stage_deployment(
         PrepareResult::Failed(failure) => Err(failure),
         PrepareResult::Later => return Ok(()),
     };
-    let done = services.store.transact(Context::system(Some(org)), move |tx| {
+    let done = services.store.transact(TxContext::system(Some(org)), move |tx| {
         let Some(found) = deployment::stages_by_id(tx, id)? else { return Ok(()) };
         if found.status != DeploymentState::Queued {
             return Ok(());
@@ -176,8 +176,8 @@ async fn supersede_if_newer(
     deployment: &StagesDeployment,
 ) -> Result<bool, EngineError> {
     let (id, pipeline, number) = (deployment.id, deployment.pipeline, deployment.number);
-    let done = services.store.transact(Context::system(Some(org)), move |tx| {
-        let line = deployment::unfinished_of_pipeline(tx, pipeline)?;
+    let done = services.store.transact(TxContext::system(Some(org)), move |tx| {
+        let line = deployment::list_unfinished_of_pipeline(tx, pipeline)?;
         let newer = line.iter().rfind(|it| it.number > number && it.status == DeploymentState::Queued);
         let found = line.iter().find(|it| it.id == id && it.target.bypass.is_none());
         let (Some(newer), Some(found)) = (newer, found) else { return Ok(false) };
@@ -224,7 +224,7 @@ impl BuildAvailability {
 }
 
 fn find_build(
-    db: &mut impl Read,
+    db: &mut impl StoreRead,
     pipeline: PipelineId,
     prepared: &PreparedPlan,
     definition_hash: &str,
@@ -233,24 +233,24 @@ fn find_build(
         return Ok(BuildAvailability::none());
     }
     let key = BuildKey { pipeline, commit: &prepared.commit, definition_hash };
-    Ok(match plan::build(db, key)? {
+    Ok(match plan::find_build(db, key)? {
         None => BuildAvailability::none(),
-        Some(Build::Done(built)) => BuildAvailability::Free(Some(built)),
-        Some(Build::Begun(_)) => BuildAvailability::Underway,
+        Some(BuildState::Done(built)) => BuildAvailability::Free(Some(built)),
+        Some(BuildState::Begun(_)) => BuildAvailability::Underway,
     })
 }
 
 /// Pins the current version of every secret that the plan uses. A missing secret fails the deployment before any step
 /// starts.
 fn pin_secrets(
-    db: &mut impl Read,
+    db: &mut impl StoreRead,
     pipeline: PipelineId,
     mut prepared: PreparedPlan,
 ) -> Result<Result<PreparedPlan, ExecutionFailure>, EngineError> {
     for stage in &mut prepared.plan.stages {
         let place = StageName::parse(&stage.name).ok().filter(|_| stage.kind != StageType::Build);
         for name in stage.steps.iter().flat_map(secrets_used) {
-            let Some(found) = secret::nearest(db, &name, pipeline, place.as_ref())? else {
+            let Some(found) = secret::resolve_name(db, &name, pipeline, place.as_ref())? else {
                 let detail = format!(
                     "stage \"{}\" uses the secret {name}, which does not exist; create it and start again",
                     stage.name

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use berth_api::runner::{
-    Assignment, AttemptRef, FailureCause, LinkError, Order, Outcome, Report, Reported, Told,
+    AttemptAssignment, AttemptRef, FailureCause, LinkError, AttemptOrder, StepRunOutcome, StepReport, ReportReceipt, AttemptInstruction,
 };
 use berth_core::deployment::environment::report::RunnerOrder as Ordered;
 use berth_core::deployment::run::{AttemptOutcome as Ended, UnfinishedResponse, Plan};
@@ -35,7 +35,7 @@ pub(super) const ORDERS_PAUSE: Duration = Duration::from_millis(10);
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Polls for work once. Returns `Some` if nonces were used, even without work.
-pub(super) fn poll_once(services: &Services, asking: &WorkRequest<'_>) -> Result<Option<Vec<Assignment>>, EngineError> {
+pub(super) fn poll_once(services: &Services, asking: &WorkRequest<'_>) -> Result<Option<Vec<AttemptAssignment>>, EngineError> {
     let given = grant_ready(services, asking)?;
     let mut work = Vec::with_capacity(given.granted.len());
     for it in &given.granted {
@@ -48,7 +48,7 @@ pub(super) fn poll_once(services: &Services, asking: &WorkRequest<'_>) -> Result
 pub(super) fn next_poll_delay(services: &Services) -> Duration {
     let next = services.store.read_blocking(None, |db| {
         let now = db.now();
-        Ok::<_, EngineError>(schedule::next_ready(db, now)?.map(|at| at.as_micros() - now.as_micros()))
+        Ok::<_, EngineError>(schedule::find_next_ready(db, now)?.map(|at| at.as_micros() - now.as_micros()))
     });
     let micros = next.ok().flatten().and_then(|micros| u64::try_from(micros).ok());
     micros.map_or(POLL_INTERVAL, |micros| POLL_INTERVAL.min(Duration::from_micros(micros)))
@@ -56,7 +56,7 @@ pub(super) fn next_poll_delay(services: &Services) -> Duration {
 
 /// Builds the assignment of a granted step. A step that cannot start is reported as ended here and never reaches the
 /// runner.
-pub(super) fn build_assignment(services: &Services, granted: &GrantedAttempt) -> Result<Option<Assignment>, EngineError> {
+pub(super) fn build_assignment(services: &Services, granted: &GrantedAttempt) -> Result<Option<AttemptAssignment>, EngineError> {
     let assigned = assign(granted).map_err(|detail| {
         let failure = ExecutionFailure { cause: FailureCode::NotRunnable, detail };
         Ended::Failed { failure, exit_code: None }
@@ -103,11 +103,11 @@ pub(super) fn orders(
     services: &Services,
     runner: &str,
     attempts: &[AttemptLocator],
-) -> Result<Vec<Told>, EngineError> {
+) -> Result<Vec<AttemptInstruction>, EngineError> {
     let plans = services.engine.run_cache();
     let runner = runner.to_owned();
     let live = services.store.read_blocking(None, move |db| {
-        Ok::<_, EngineError>(attempt::live_of_runner(db, &runner, LIVE_MAX)?)
+        Ok::<_, EngineError>(attempt::list_live_of_runner(db, &runner, LIVE_MAX)?)
     })?;
     let is_named = |it: &LiveAttempt| attempts.iter().any(|named| named.nonce == it.nonce);
     let since = live.into_iter().filter(|it| !is_named(it)).map(AttemptLocator::from);
@@ -117,15 +117,15 @@ pub(super) fn orders(
         let (plans, named) = (plans.clone(), it.clone());
         let (found, reason) =
             services.store.read_blocking(Some(it.org), move |db| order(db, &plans, &named))?;
-        told.push(Told { nonce: it.nonce.clone(), order: to_wire_order(found), reason });
+        told.push(AttemptInstruction { nonce: it.nonce.clone(), order: to_wire_order(found), reason });
     }
     Ok(told)
 }
 
-pub(super) fn append(services: &Services, it: &AttemptLocator, offset: u64, bytes: &[u8]) -> Result<Order, LinkError> {
+pub(super) fn append(services: &Services, it: &AttemptLocator, offset: u64, bytes: &[u8]) -> Result<AttemptOrder, LinkError> {
     let (key, offset) = services.engine.late.log_position(services, it, offset).map_err(unavailable)?;
     match services.logs.append(&key, offset, bytes) {
-        Ok(AppendResult::Written { .. }) => Ok(Order::Continue),
+        Ok(AppendResult::Written { .. }) => Ok(AttemptOrder::Continue),
         Ok(AppendResult::Gap { length }) => {
             Err(LinkError::Refused(format!("the log has {length} bytes so far, not {offset}")))
         }
@@ -142,9 +142,9 @@ pub(super) fn append(services: &Services, it: &AttemptLocator, offset: u64, byte
 pub(super) fn report(
     services: &Services,
     attempt: AttemptLocator,
-    report: &Report,
+    report: &StepReport,
     next: Option<NextStepRequest>,
-) -> Result<(Reported, Option<Fence>), LinkError> {
+) -> Result<(ReportReceipt, Option<Fence>), LinkError> {
     let log = log_key(&attempt);
     // The log must be durable before the end of the attempt is.
     if report.log_bytes > 0
@@ -171,7 +171,7 @@ pub(super) fn report(
     }
     services.engine.late.remove_log(services, &log);
     let next = next.map(|granted| build_assignment(services, &granted)).transpose().map_err(unavailable)?.flatten();
-    Ok((Reported { order: to_wire_order(order), next }, lost_fence))
+    Ok((ReportReceipt { order: to_wire_order(order), next }, lost_fence))
 }
 
 /// Unpacks the pinned commit into an empty directory.
@@ -260,20 +260,20 @@ pub(super) fn unavailable(error: EngineError) -> LinkError {
     LinkError::Unavailable(format!("{error:?}"))
 }
 
-const fn to_wire_order(order: Ordered) -> Order {
+const fn to_wire_order(order: Ordered) -> AttemptOrder {
     match order {
-        Ordered::Continue => Order::Continue,
-        Ordered::Cancel => Order::Cancel,
-        Ordered::Stale => Order::Stale,
+        Ordered::Continue => AttemptOrder::Continue,
+        Ordered::Cancel => AttemptOrder::Cancel,
+        Ordered::Stale => AttemptOrder::Stale,
     }
 }
 
-fn to_call_ending(outcome: &Outcome) -> CallEnding {
+fn to_call_ending(outcome: &StepRunOutcome) -> CallEnding {
     CallEnding::Over(match outcome {
-        Outcome::Succeeded { outputs, artifacts } => {
+        StepRunOutcome::Succeeded { outputs, artifacts } => {
             Ended::Succeeded { outputs: outputs.clone(), artifacts: artifacts.clone() }
         }
-        Outcome::Failed { cause, detail, exit_code } => {
+        StepRunOutcome::Failed { cause, detail, exit_code } => {
             let cause = match cause {
                 FailureCause::Exited | FailureCause::MissingArtifact => FailureCode::StepFailed,
                 FailureCause::Killed => FailureCode::Killed,
@@ -282,16 +282,16 @@ fn to_call_ending(outcome: &Outcome) -> CallEnding {
             };
             Ended::Failed { failure: ExecutionFailure { cause, detail: detail.clone() }, exit_code: *exit_code }
         }
-        Outcome::Stopped => Ended::Stopped,
-        Outcome::Interrupted => Ended::Interrupted,
-        Outcome::NeverStarted { detail, known_fence } => {
+        StepRunOutcome::Stopped => Ended::Stopped,
+        StepRunOutcome::Interrupted => Ended::Interrupted,
+        StepRunOutcome::NeverStarted { detail, known_fence } => {
             Ended::NeverStarted { detail: detail.clone(), known_fence: known_fence.and_then(Fence::from_untrusted) }
         }
-        Outcome::Unanswered { detail } => Ended::Unanswered { detail: detail.clone() },
-        Outcome::Waiting { state, pause_ms } => {
+        StepRunOutcome::Unanswered { detail } => Ended::Unanswered { detail: detail.clone() },
+        StepRunOutcome::Waiting { state, pause_ms } => {
             return CallEnding::Parked(UnfinishedResponse::Polls { state: state.clone(), pause_ms: *pause_ms });
         }
-        Outcome::ApprovalRequired { context } => {
+        StepRunOutcome::ApprovalRequired { context } => {
             return CallEnding::Parked(UnfinishedResponse::Asks { context: context.clone() });
         }
     })

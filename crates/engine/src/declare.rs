@@ -22,7 +22,7 @@ pub fn declare_environments(
     mut named: BTreeMap<EnvName, Configuration>,
 ) -> Result<(), EngineError> {
     let hash = &pipeline.definition_hash;
-    for known in environment::of_pipeline(tx, pipeline.id)? {
+    for known in environment::list_of_pipeline(tx, pipeline.id)? {
         let (lock, moment) = (reload_lock(tx, &known)?, tx.moment()?);
         match named.remove(&lock.environment.name) {
             Some(configuration) => {
@@ -55,7 +55,7 @@ pub fn delete_environments(
     pipeline: &Pipeline,
     while_held: bool,
 ) -> Result<(), EngineError> {
-    let locks = environment::of_pipeline(tx, pipeline.id)?;
+    let locks = environment::list_of_pipeline(tx, pipeline.id)?;
     let held: Vec<_> = locks.iter().filter_map(|lock| Some((lock, lock.session.as_ref()?))).collect();
     if let (Some((lock, session)), false) = (held.first(), while_held) {
         let text = format!(

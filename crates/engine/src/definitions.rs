@@ -2,7 +2,7 @@
 
 use aws_lc_rs::digest;
 use berth_api::pipeline as wire;
-use berth_api::problem::{Code, InputError, InputErrorCode, Problem};
+use berth_api::problem::{Code, InputError, InputErrorCode, ProblemDetails};
 use berth_core::name::Slug;
 use berth_core::pipeline::PipelineDefinition;
 use berth_core::pipeline::state::{CheckedDefinition, DefinitionOutline};
@@ -19,7 +19,7 @@ pub fn check_slug(slug: &Slug) -> Result<(), EngineError> {
         let detail = "is reserved by the API; choose another".to_owned();
         let text = format!("/slug {detail}");
         let error = InputError { pointer: "/slug".to_owned(), code: InputErrorCode::Invalid, detail };
-        return Err(Problem::new(Code::InvalidRequest, text).with_errors(vec![error]).into());
+        return Err(ProblemDetails::new(Code::InvalidRequest, text).with_errors(vec![error]).into());
     }
     Ok(())
 }
@@ -40,7 +40,7 @@ pub fn parse_definition(source: &str) -> Result<PipelineDefinition, EngineError>
         let text = format!("the definition has {errors} {}", if errors == 1 { "error" } else { "errors" });
         let diagnostics: Vec<_> = parsed.diagnostics.iter().map(diagnostic_to_api).collect();
         let listed = serde_json::to_value(diagnostics).unwrap_or_default();
-        Problem::new(Code::PipelineInvalid, text).with("diagnostics", listed).into()
+        ProblemDetails::new(Code::PipelineInvalid, text).with_member("diagnostics", listed).into()
     })
 }
 

@@ -8,7 +8,7 @@ use berth_core::environment::fence::{Fence, EvidenceVerdict, EpochEvidence, judg
 use berth_core::event::EventKind;
 use berth_core::id::EnvironmentId;
 use berth_store::tables::instance;
-use berth_store::{Context, Reader, StoreError, Tx, incarnation};
+use berth_store::{TxContext, ReadTx, StoreError, Tx, incarnation};
 
 use super::aggregate::DeploymentAggregate;
 use super::loaded::LoadedDeployment;
@@ -27,7 +27,7 @@ impl RemoteCall {
     /// Handles the highest epoch or fence that a runner has seen. After it returns, no server issues a fence below it.
     pub async fn handle_epoch_evidence(&self, witness: EpochEvidence) -> Result<(), EngineError> {
         // Read first, because the write locks the whole installation.
-        let look = |db: &mut Reader<'_>| Ok::<_, EngineError>((instance::epoch(db)?, db.now()));
+        let look = |db: &mut ReadTx<'_>| Ok::<_, EngineError>((instance::load_epoch(db)?, db.now()));
         let (own, now) = self.services.store.read(None, look).await?;
         let heard = witness.epoch().min(EPOCH_SAID_MAX);
         match judge_evidence(own, witness, now) {
@@ -38,11 +38,11 @@ impl RemoteCall {
         let (org, runner) = (self.caller.org, self.caller.runner.clone());
         // PostgreSQL connections check the row. With SQLite, the epoch is also stored in the data directory.
         let dir = (!self.services.store.is_shared()).then(|| self.services.config.data_dir.clone());
-        let done = self.services.store.transact(Context::system(None), move |tx| {
-            let heard_of = instance::heard(tx, witness)?;
+        let done = self.services.store.transact(TxContext::system(None), move |tx| {
+            let heard_of = instance::process_witness(tx, witness)?;
             if let EvidenceVerdict::Above(epoch) = heard_of {
                 if let Some(dir) = dir {
-                    incarnation::note_epoch(&dir, epoch)
+                    incarnation::store_epoch(&dir, epoch)
                         .map_err(|error| StoreError::Unavailable(error.to_string()))?;
                 }
                 let event = runner_event(EventKind::EpochRaised, &runner)
@@ -50,7 +50,7 @@ impl RemoteCall {
                     .with("previous", own)
                     .with("epoch", epoch)
                     .with("detail", LOST);
-                tx.within(org, |tx| tx.record(event))?;
+                tx.within_org(org, |tx| tx.record(event))?;
             }
             Ok::<_, EngineError>(heard_of)
         });
@@ -101,7 +101,7 @@ impl RemoteCall {
                 .with("heard", heard)
                 .with("epoch", own)
                 .with("detail", detail.as_str());
-            let context = Context::system(Some(self.caller.org));
+            let context = TxContext::system(Some(self.caller.org));
             self.services.store.transact(context, move |tx| tx.record(event)).await?;
         }
         Ok(invalid_state(detail))

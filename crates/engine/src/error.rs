@@ -1,13 +1,13 @@
 //! Errors of the engine: problems are returned to the caller, faults are logged.
 
-use berth_api::problem::{Code, Problem};
+use berth_api::problem::{Code, ProblemDetails};
 use berth_core::decision::CommandRefusal;
 use berth_store::StoreError;
 
 #[derive(Debug)]
 pub enum EngineError {
     /// A response for the caller.
-    Problem(Box<Problem>),
+    Problem(Box<ProblemDetails>),
     /// An internal error; the text is only logged.
     Fault(String),
     Store(StoreError),
@@ -15,7 +15,7 @@ pub enum EngineError {
 
 impl EngineError {
     pub fn new(code: Code, detail: impl Into<String>) -> Self {
-        Problem::new(code, detail).into()
+        ProblemDetails::new(code, detail).into()
     }
 
     pub fn busy(detail: &str) -> Self {
@@ -27,8 +27,8 @@ impl EngineError {
     }
 }
 
-impl From<Problem> for EngineError {
-    fn from(problem: Problem) -> Self {
+impl From<ProblemDetails> for EngineError {
+    fn from(problem: ProblemDetails) -> Self {
         EngineError::Problem(Box::new(problem))
     }
 }

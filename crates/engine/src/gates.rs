@@ -12,7 +12,7 @@ use berth_core::pipeline::model::ApprovalPolicy;
 use berth_core::time::Timestamp;
 use berth_store::tables::approval as approval_table;
 use berth_store::tables::schedule;
-use berth_store::{Context, Read, Tx};
+use berth_store::{TxContext, StoreRead, Tx};
 
 use super::aggregate::DeploymentAggregate;
 use super::loaded::LoadedDeployment;
@@ -40,7 +40,7 @@ pub enum ApprovalProgress {
 }
 
 pub fn approval_progress(
-    db: &mut impl Read,
+    db: &mut impl StoreRead,
     aggregate: &DeploymentAggregate,
     stage: usize,
 ) -> Result<ApprovalProgress, EngineError> {
@@ -49,7 +49,7 @@ pub fn approval_progress(
         return Ok(ApprovalProgress::Satisfied);
     };
     let latest =
-        approval_table::latest(db, aggregate.run.deployment, &aggregate.run.stages[stage].name, None)?;
+        approval_table::find_latest(db, aggregate.run.deployment, &aggregate.run.stages[stage].name, None)?;
     let digest = approval_digest(aggregate, stage, None);
     Ok(match latest {
         Some(it) if it.status == ApprovalState::Pending && it.digest == digest => ApprovalProgress::Pending(Box::new(it)),
@@ -93,7 +93,7 @@ pub(super) fn check_gates(tx: &mut Tx<'_>, aggregate: &mut DeploymentAggregate) 
 
 /// Whether the stage has at least one approval or a bypass, even if more approvals are required.
 pub fn is_protected(
-    db: &mut impl Read,
+    db: &mut impl StoreRead,
     aggregate: &DeploymentAggregate,
     stage: &str,
 ) -> Result<bool, EngineError> {
@@ -103,7 +103,7 @@ pub fn is_protected(
     if !aggregate.plan.has_approvals() {
         return Ok(false);
     }
-    let latest = approval_table::latest(db, aggregate.run.deployment, stage, None)?;
+    let latest = approval_table::find_latest(db, aggregate.run.deployment, stage, None)?;
     let counts = |it: &Approval| matches!(it.status, ApprovalState::Pending | ApprovalState::Approved) && it.valid_approvals() > 0;
     Ok(latest.as_ref().is_some_and(counts))
 }
@@ -146,7 +146,7 @@ pub(super) fn sync_approvals(tx: &mut Tx<'_>, aggregate: &mut DeploymentAggregat
     if !aggregate.plan.has_approvals() {
         return Ok(());
     }
-    for open in approval_table::open(tx, aggregate.run.deployment)? {
+    for open in approval_table::list_pending(tx, aggregate.run.deployment)? {
         if !is_awaited(aggregate, &open) {
             let decision = approval::lapse(&open, LapseCause::Over, tx.now());
             tx.commit(decision)?;
@@ -178,7 +178,7 @@ fn is_awaited(aggregate: &DeploymentAggregate, approval: &Approval) -> bool {
 fn request_step_approval(tx: &mut Tx<'_>, aggregate: &DeploymentAggregate, at: usize) -> Result<(), EngineError> {
     let (step, stage) = (&aggregate.run.steps[at], aggregate.run.steps[at].stage);
     let (name, digest) = (&aggregate.run.stages[stage].name, approval_digest(aggregate, stage, Some(at)));
-    let latest = approval_table::latest(tx, aggregate.run.deployment, name, Some(step.id))?;
+    let latest = approval_table::find_latest(tx, aggregate.run.deployment, name, Some(step.id))?;
     if let Some(open) = latest.filter(|it| it.status == ApprovalState::Pending) {
         if open.digest == digest {
             return Ok(());
@@ -272,7 +272,7 @@ fn rejection_text(said: &Approval) -> String {
 
 /// Approved steps of a stage whose approvers are no longer eligible, for example because one of them retries the stage.
 pub fn steps_to_reapprove(
-    db: &mut impl Read,
+    db: &mut impl StoreRead,
     aggregate: &DeploymentAggregate,
     stage: &str,
 ) -> Result<BTreeSet<StepRunId>, EngineError> {
@@ -283,7 +283,7 @@ pub fn steps_to_reapprove(
         if !is_in || !aggregate.plan.step(step).is_approval() {
             continue;
         }
-        let latest = approval_table::latest(db, aggregate.run.deployment, stage, Some(step.id))?;
+        let latest = approval_table::find_latest(db, aggregate.run.deployment, stage, Some(step.id))?;
         let digest = approval_digest(aggregate, step.stage, Some(at));
         // A step without an approval was bypassed.
         if latest.is_some_and(|it| !approval::is_still_valid(&it, &digest, &electorate)) {
@@ -297,14 +297,14 @@ pub fn steps_to_reapprove(
 pub async fn process_due_gates(services: &Services) -> Result<(), EngineError> {
     let read = services.store.read(None, |db| {
         let now = db.now();
-        Ok::<_, EngineError>((approval_table::due(db, now, DUE_MAX)?, schedule::waking(db, now, DUE_MAX)?))
+        Ok::<_, EngineError>((approval_table::list_expired(db, now, DUE_MAX)?, schedule::list_waking(db, now, DUE_MAX)?))
     });
     let (late, waking) = read.await?;
     let mut has_moved = false;
     for (org, id) in late {
         let plans = services.engine.run_cache().clone();
         let done =
-            services.store.transact(Context::system(Some(org)), move |tx| expire_approval(tx, &plans, id)).await;
+            services.store.transact(TxContext::system(Some(org)), move |tx| expire_approval(tx, &plans, id)).await;
         match done {
             Ok(()) => has_moved = true,
             Err(error) => tracing::error!(?error, approval = %id, "expiring an approval failed"),
@@ -336,7 +336,7 @@ fn expire_approval(tx: &mut Tx<'_>, plans: &RunCache, id: ApprovalId) -> Result<
 
 async fn wake_run(services: &Services, org: OrgId, id: DeploymentId) -> Result<(), EngineError> {
     let plans = services.engine.run_cache().clone();
-    let done = services.store.transact(Context::system(Some(org)), move |tx| {
+    let done = services.store.transact(TxContext::system(Some(org)), move |tx| {
         let Some(mut aggregate) = DeploymentAggregate::load(tx, &plans, id)? else { return Ok(()) };
         // If the environment has a new session by now, the deployment cannot succeed any more.
         if !aggregate.can_proceed() {

@@ -3,7 +3,7 @@
 use berth_core::id::{OrgId, SecretId};
 use berth_core::pipeline::grammar::SecretName;
 use berth_core::secret::{ScopePath, Secret};
-use berth_store::Context;
+use berth_store::TxContext;
 use berth_store::tables::secret;
 use quick_cache::sync::Cache;
 
@@ -48,7 +48,7 @@ impl Services {
             Some(value) => value,
             None => {
                 let vault = self.vault.clone();
-                let read = self.store.transact(Context::system(Some(org)), move |tx| {
+                let read = self.store.transact(TxContext::system(Some(org)), move |tx| {
                     Ok::<_, EngineError>(vault.reveal(tx, &found, found.version)?)
                 });
                 let value = read.await?;

@@ -12,7 +12,7 @@ use berth_core::id::{DeploymentId, EnvironmentId, OrgId};
 use berth_core::pipeline::grammar::SecretName;
 use berth_core::time::Timestamp;
 use berth_store::tables::{attempt, schedule, secret};
-use berth_store::{Context, Tx};
+use berth_store::{TxContext, Tx};
 
 use super::aggregate::DeploymentAggregate;
 use super::gates;
@@ -76,7 +76,7 @@ pub(super) fn grant_ready(services: &Services, asking: &WorkRequest<'_>) -> Resu
         let from = after;
         let page = services.store.read_blocking(None, move |db| {
             let now = db.now();
-            Ok::<_, EngineError>(schedule::ready(db, now, from, READY_MAX)?)
+            Ok::<_, EngineError>(schedule::list_ready(db, now, from, READY_MAX)?)
         })?;
         after = page.last().map(|last| (last.ready_at, last.deployment));
         let is_last = page.len() < usize::try_from(READY_MAX).unwrap_or(usize::MAX);
@@ -115,7 +115,7 @@ pub(super) fn grant_ready(services: &Services, asking: &WorkRequest<'_>) -> Resu
 pub(super) fn find_granted(services: &Services, asking: &WorkRequest<'_>) -> Result<GrantResult, EngineError> {
     let runner = asking.runner.to_owned();
     let live = services.store.read_blocking(None, move |db| {
-        Ok::<_, EngineError>(attempt::live_of_runner(db, &runner, LIVE_MAX)?)
+        Ok::<_, EngineError>(attempt::list_live_of_runner(db, &runner, LIVE_MAX)?)
     })?;
     let mut given = GrantResult::default();
     for it in live.into_iter().filter(|it| asking.nonces.contains(&it.nonce)) {
@@ -139,7 +139,7 @@ pub(super) fn grant_from_deployment(
         (services.engine.run_cache().clone(), services.vault.clone(), asking.nonces.to_vec());
     let (runner, labels, only_again) = (asking.runner.to_owned(), asking.labels.to_vec(), asking.only_existing);
     let lost_ms = asking.lost_ms;
-    let (given, run) = services.store.transact_blocking(Context::system(Some(org)), move |tx| {
+    let (given, run) = services.store.transact_blocking(TxContext::system(Some(org)), move |tx| {
         let Some(mut aggregate) = DeploymentAggregate::load(tx, &plans, id)? else {
             return Ok((GrantResult::default(), None));
         };

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use berth_api::runner::{
-    Acquire, Assignment, AttemptRef, Heartbeat, Link, LinkError, Order, Report, Reported, Told, Wanted,
+    AcquireParams, AttemptAssignment, AttemptRef, RunnerHeartbeat, RunnerLink, LinkError, AttemptOrder, StepReport, ReportReceipt, AttemptInstruction, WantedCheck,
 };
 
 use super::calls::{self, ORDERS_PAUSE, parse_attempt, unavailable, unknown_attempt};
@@ -29,8 +29,8 @@ impl EmbeddedLink {
     }
 }
 
-impl Link for EmbeddedLink {
-    fn acquire(&self, asked: &Acquire, wait: Duration) -> Result<Vec<Assignment>, LinkError> {
+impl RunnerLink for EmbeddedLink {
+    fn acquire(&self, asked: &AcquireParams, wait: Duration) -> Result<Vec<AttemptAssignment>, LinkError> {
         let deadline = Instant::now() + wait;
         let asking = WorkRequest {
             runner: &asked.boot,
@@ -66,14 +66,14 @@ impl Link for EmbeddedLink {
         }
     }
 
-    fn heartbeat(&self, beat: &Heartbeat, wait: Duration) -> Result<Vec<Told>, LinkError> {
+    fn heartbeat(&self, beat: &RunnerHeartbeat, wait: Duration) -> Result<Vec<AttemptInstruction>, LinkError> {
         let deadline = Instant::now() + wait;
         let attempts: Vec<AttemptLocator> = beat.attempts.iter().filter_map(parse_attempt).collect();
         renew(&self.services, &attempts).map_err(unavailable)?;
         loop {
             let heard = self.services.engine.notifier.count();
             let told = calls::orders(&self.services, &beat.boot, &attempts).map_err(unavailable)?;
-            let is_urgent = told.iter().any(|it| it.order != Order::Continue);
+            let is_urgent = told.iter().any(|it| it.order != AttemptOrder::Continue);
             if is_urgent || Instant::now() >= deadline {
                 return Ok(told);
             }
@@ -82,11 +82,11 @@ impl Link for EmbeddedLink {
         }
     }
 
-    fn append_log(&self, attempt: &AttemptRef, offset: u64, bytes: &[u8]) -> Result<Order, LinkError> {
+    fn append_log(&self, attempt: &AttemptRef, offset: u64, bytes: &[u8]) -> Result<AttemptOrder, LinkError> {
         calls::append(&self.services, &parse_attempt(attempt).ok_or_else(unknown_attempt)?, offset, bytes)
     }
 
-    fn report(&self, report: &Report) -> Result<Reported, LinkError> {
+    fn report(&self, report: &StepReport) -> Result<ReportReceipt, LinkError> {
         let attempt = parse_attempt(&report.attempt).ok_or_else(unknown_attempt)?;
         let next = report.next_nonce.clone().map(|nonce| NextStepRequest {
             nonce,
@@ -97,7 +97,7 @@ impl Link for EmbeddedLink {
         calls::report(&self.services, attempt, report, next).map(|(told, _)| told)
     }
 
-    fn checkout(&self, attempt: &AttemptRef, into: &Path, _: Wanted<'_>) -> Result<(), LinkError> {
+    fn checkout(&self, attempt: &AttemptRef, into: &Path, _: WantedCheck<'_>) -> Result<(), LinkError> {
         calls::checkout(&self.services, &parse_attempt(attempt).ok_or_else(unknown_attempt)?, into)
     }
 
@@ -106,7 +106,7 @@ impl Link for EmbeddedLink {
         attempt: &AttemptRef,
         name: &str,
         into: &Path,
-        _: Wanted<'_>,
+        _: WantedCheck<'_>,
     ) -> Result<(), LinkError> {
         let it = parse_attempt(attempt).ok_or_else(unknown_attempt)?;
         let digest = calls::artifact_digest(&self.services, &it, name)?;
@@ -119,7 +119,7 @@ impl Link for EmbeddedLink {
         attempt: &AttemptRef,
         digest: &str,
         into: &Path,
-        _: Wanted<'_>,
+        _: WantedCheck<'_>,
     ) -> Result<(), LinkError> {
         let it = parse_attempt(attempt).ok_or_else(unknown_attempt)?;
         let registry = calls::registry_name(&self.services, &it, digest)?;
@@ -138,7 +138,7 @@ impl Link for EmbeddedLink {
         attempt: &AttemptRef,
         name: &str,
         (workspace, path): (&Path, &str),
-        _: Wanted<'_>,
+        _: WantedCheck<'_>,
     ) -> Result<String, LinkError> {
         let it = parse_attempt(attempt).ok_or_else(unknown_attempt)?;
         let kept = self.services.artifacts.store_path(it.org, workspace, path);

@@ -6,7 +6,7 @@ use berth_core::environment::Lock;
 use berth_core::id::{DeploymentId, PipelineId};
 use berth_core::name::CommitId;
 use berth_core::pipeline::state::{Pipeline, PipelineActivity};
-use berth_store::Read;
+use berth_store::StoreRead;
 use berth_store::tables::{deployment, environment, pipeline};
 
 use crate::error::EngineError;
@@ -31,7 +31,7 @@ impl LoadedDeployment {
     /// Loads the deployment with one read if its environment is cached: an unfinished deployment is part of the
     /// environment's lock, which is needed in any case.
     pub(super) fn load_cached(
-        db: &mut impl Read,
+        db: &mut impl StoreRead,
         plans: &RunCache,
         id: DeploymentId,
     ) -> Result<Option<Self>, EngineError> {
@@ -48,7 +48,7 @@ impl LoadedDeployment {
         Ok(loaded)
     }
 
-    pub fn load(db: &mut impl Read, id: DeploymentId) -> Result<Option<Self>, EngineError> {
+    pub fn load(db: &mut impl StoreRead, id: DeploymentId) -> Result<Option<Self>, EngineError> {
         let Some(found) = deployment::by_id(db, id)? else { return Ok(None) };
         Ok(Some(match found.into_environment() {
             Ok(deployment) => {

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use berth_core::deployment::run::AttemptOutcome;
 use berth_store::tables::attempt;
 use berth_store::tables::attempt::LiveAttempt;
-use berth_store::{Context, Store};
+use berth_store::{TxContext, Store};
 
 use super::aggregate::DeploymentAggregate;
 use super::plans::RunCache;
@@ -86,7 +86,7 @@ impl AttemptWatches {
 
 /// Reports lost attempts. A failed report is retried in the next pass.
 pub async fn reap(services: &Services) -> Result<(), EngineError> {
-    let live = services.store.read(None, |db| Ok::<_, EngineError>(attempt::live(db, LIVE_MAX)?)).await?;
+    let live = services.store.read(None, |db| Ok::<_, EngineError>(attempt::list_live(db, LIVE_MAX)?)).await?;
     let rule = LostRule { after: services.config.runner_times.lost, is_alone: !services.store.is_shared() };
     let lost = services.engine.watches.lock().take_lost(live, services.engine.boot(), rule, Instant::now());
     for attempt in lost {
@@ -108,7 +108,7 @@ pub(super) async fn report_ended(
     let plans = services.engine.run_cache().clone();
     let LiveAttempt { org, deployment, step, number, .. } = lost;
     let named = AttemptLocator::from(lost);
-    let done = services.store.transact(Context::system(Some(org)), move |tx| {
+    let done = services.store.transact(TxContext::system(Some(org)), move |tx| {
         let Some(mut aggregate) = DeploymentAggregate::load(tx, &plans, deployment)? else {
             return Ok(false);
         };
@@ -130,13 +130,13 @@ pub(super) async fn report_ended(
 pub fn end_all(store: &Store) -> Result<usize, EngineError> {
     let (plans, mut ended) = (RunCache::default(), 0);
     loop {
-        let live = store.read_blocking(None, |db| Ok::<_, EngineError>(attempt::live(db, LIVE_MAX)?))?;
+        let live = store.read_blocking(None, |db| Ok::<_, EngineError>(attempt::list_live(db, LIVE_MAX)?))?;
         if live.is_empty() {
             return Ok(ended);
         }
         for attempt in live {
             let (plans, deployment, named) = (plans.clone(), attempt.deployment, AttemptLocator::from(attempt));
-            store.transact_blocking(Context::system(Some(named.org)), move |tx| {
+            store.transact_blocking(TxContext::system(Some(named.org)), move |tx| {
                 let aggregate = DeploymentAggregate::load(tx, &plans, deployment)?;
                 let mut aggregate = aggregate.ok_or_else(|| EngineError::bug("an attempt without a run"))?;
                 apply_outcome(tx, &mut aggregate, &named, AttemptOutcome::Lost).map(drop)

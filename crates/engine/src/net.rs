@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use berth_api::runner::{Assignment, Outcome, SecretText};
+use berth_api::runner::{AttemptAssignment, StepRunOutcome, SecretText};
 use berth_core::mask::SecretMasker;
 use parking_lot::Mutex;
 use quick_cache::sync::Cache;
@@ -30,7 +30,7 @@ struct AttemptMasker {
 }
 
 impl AttemptMaskers {
-    pub(super) fn insert(&self, it: &Assignment) {
+    pub(super) fn insert(&self, it: &AttemptAssignment) {
         let values = it.masked.iter().chain(it.secret_files.values());
         let values: Vec<&str> = values.map(SecretText::reveal).collect();
         let net = AttemptMasker { masker: SecretMasker::new(&values), tail: Vec::new(), offset: 0 };
@@ -65,26 +65,26 @@ impl AttemptMaskers {
     }
 
     /// Masks outputs and error texts of an outcome, which users see, too.
-    pub(super) fn mask_outcome(&self, nonce: &str, outcome: Outcome) -> Outcome {
+    pub(super) fn mask_outcome(&self, nonce: &str, outcome: StepRunOutcome) -> StepRunOutcome {
         let Some(net) = self.0.get(nonce) else { return outcome };
         let net = net.lock();
         let masker = &net.masker;
         match outcome {
-            Outcome::Succeeded { mut outputs, artifacts } => {
+            StepRunOutcome::Succeeded { mut outputs, artifacts } => {
                 outputs.values_mut().for_each(|value| *value = masker.mask(value));
-                Outcome::Succeeded { outputs, artifacts }
+                StepRunOutcome::Succeeded { outputs, artifacts }
             }
-            Outcome::Failed { cause, detail, exit_code } => {
-                Outcome::Failed { cause, detail: masker.mask(&detail), exit_code }
+            StepRunOutcome::Failed { cause, detail, exit_code } => {
+                StepRunOutcome::Failed { cause, detail: masker.mask(&detail), exit_code }
             }
-            Outcome::NeverStarted { detail, known_fence } => {
-                Outcome::NeverStarted { detail: masker.mask(&detail), known_fence }
+            StepRunOutcome::NeverStarted { detail, known_fence } => {
+                StepRunOutcome::NeverStarted { detail: masker.mask(&detail), known_fence }
             }
-            Outcome::Unanswered { detail } => Outcome::Unanswered { detail: masker.mask(&detail) },
-            Outcome::ApprovalRequired { context } => {
-                Outcome::ApprovalRequired { context: context.map(|text| masker.mask(&text)) }
+            StepRunOutcome::Unanswered { detail } => StepRunOutcome::Unanswered { detail: masker.mask(&detail) },
+            StepRunOutcome::ApprovalRequired { context } => {
+                StepRunOutcome::ApprovalRequired { context: context.map(|text| masker.mask(&text)) }
             }
-            other @ (Outcome::Stopped | Outcome::Interrupted | Outcome::Waiting { .. }) => other,
+            other @ (StepRunOutcome::Stopped | StepRunOutcome::Interrupted | StepRunOutcome::Waiting { .. }) => other,
         }
     }
 }
@@ -108,7 +108,7 @@ mod tests {
             nonce: "n".into(),
         };
         let nets = AttemptMaskers::default();
-        nets.insert(&Assignment {
+        nets.insert(&AttemptAssignment {
             attempt,
             step: word(),
             step_name: word(),
@@ -158,13 +158,13 @@ mod tests {
     fn se05_outputs_and_words_about_an_end_are_masked() {
         let nets = maskers_for("hunter2-hunter2");
         let outputs = BTreeMap::from([("a".to_owned(), "x hunter2-hunter2".to_owned())]);
-        let Outcome::Succeeded { outputs, .. } =
-            nets.mask_outcome("n", Outcome::Succeeded { outputs, artifacts: BTreeMap::new() })
+        let StepRunOutcome::Succeeded { outputs, .. } =
+            nets.mask_outcome("n", StepRunOutcome::Succeeded { outputs, artifacts: BTreeMap::new() })
         else {
             panic!("another outcome");
         };
         assert_eq!(outputs["a"], "x ***");
-        let never = nets.mask_outcome("n", Outcome::never_started("no hunter2-hunter2".into()));
-        assert_eq!(never, Outcome::never_started("no ***".into()));
+        let never = nets.mask_outcome("n", StepRunOutcome::never_started("no hunter2-hunter2".into()));
+        assert_eq!(never, StepRunOutcome::never_started("no ***".into()));
     }
 }

@@ -8,11 +8,11 @@ use berth_core::decision::CommandRefusal;
 use berth_core::deployment::{Deployment, DeploymentTarget};
 use berth_core::event::{Actor, ActorType};
 use berth_core::id::{DeploymentId, UserId};
-use berth_store::Read;
-use berth_store::pagination::From;
+use berth_store::StoreRead;
+use berth_store::pagination::PageStart;
 use berth_store::tables::deployment;
 use berth_store::tables::member::{self, MemberView};
-use berth_store::tables::user::{self, Account, User};
+use berth_store::tables::user::{self, UserAccount, User};
 use berth_store::tables::{change_authors, plan, token};
 
 use crate::error::EngineError;
@@ -22,10 +22,10 @@ use crate::limits::MEMBERS_PER_ORGANIZATION_MAX;
 const OWNERS_MAX: usize = 16;
 
 /// The person that owns an account: the owner of a service account, followed transitively, or the person itself.
-fn owning_person(db: &mut impl Read, account: User) -> Result<User, EngineError> {
+fn owning_person(db: &mut impl StoreRead, account: User) -> Result<User, EngineError> {
     let mut found = account;
     for _ in 0..OWNERS_MAX {
-        let Account::Service { owner } = found.account else { break };
+        let UserAccount::Service { owner } = found.account else { break };
         found =
             user::by_id(db, owner)?.ok_or_else(|| EngineError::bug("a service account without an owner"))?;
     }
@@ -34,23 +34,23 @@ fn owning_person(db: &mut impl Read, account: User) -> Result<User, EngineError>
 
 /// People who may have acted: the account's owner and, for a service account, the creator of its token. Other people
 /// who know the token are not recorded.
-pub fn people_behind(db: &mut impl Read, by: &Actor) -> Result<BTreeSet<UserId>, EngineError> {
+pub fn people_behind(db: &mut impl StoreRead, by: &Actor) -> Result<BTreeSet<UserId>, EngineError> {
     let (mut people, mut next) = (BTreeSet::new(), Some(by.clone()));
     for _ in 0..OWNERS_MAX {
         let Some(actor) = next.take() else { break };
         let Some(id) = actor.id else { break };
         let Some(account) = user::by_id(db, id)? else { break };
-        let is_service = matches!(account.account, Account::Service { .. });
+        let is_service = matches!(account.account, UserAccount::Service { .. });
         people.insert(owning_person(db, account)?.id);
         if let Some(used) = actor.token.filter(|_| is_service) {
-            next = token::creator(db, used)?;
+            next = token::find_creator(db, used)?;
         }
     }
     Ok(people)
 }
 
 /// The caller as a voter, with the role it has in this transaction.
-pub fn voter(db: &mut impl Read, by: Actor, account: UserId, role: Role) -> Result<VotingAccount, EngineError> {
+pub fn voter(db: &mut impl StoreRead, by: Actor, account: UserId, role: Role) -> Result<VotingAccount, EngineError> {
     let account = user::by_id(db, account)?.ok_or_else(|| EngineError::bug("a caller without an account"))?;
     let (id, own) = (account.id, account.email.clone());
     let person = owning_person(db, account)?;
@@ -74,8 +74,8 @@ pub struct VotingMembers {
 }
 
 impl VotingMembers {
-    pub fn load(db: &mut impl Read) -> Result<Self, EngineError> {
-        let all = member::list(db, &From::Offset(0), MEMBERS_PER_ORGANIZATION_MAX)?.items;
+    pub fn load(db: &mut impl StoreRead) -> Result<Self, EngineError> {
+        let all = member::list(db, &PageStart::Offset(0), MEMBERS_PER_ORGANIZATION_MAX)?.items;
         let by_id: BTreeMap<UserId, &MemberView> = all.iter().map(|it| (it.user, it)).collect();
         let mut by_address = BTreeMap::new();
         for member in &all {
@@ -97,7 +97,7 @@ impl VotingMembers {
     /// The people eligible to approve a deployment in one of its stages.
     pub fn electorate(
         &self,
-        db: &mut impl Read,
+        db: &mut impl StoreRead,
         deployment: DeploymentId,
         stage: &str,
     ) -> Result<ApprovalElectorate, EngineError> {
@@ -111,7 +111,7 @@ impl VotingMembers {
                 }
             }
         }
-        let authors = match change_authors::by_stage(db, deployment, stage)? {
+        let authors = match change_authors::load_of_stage(db, deployment, stage)? {
             None if has_commits(db, &found)? => None,
             read => Some(read.unwrap_or_default()),
         };
@@ -120,7 +120,7 @@ impl VotingMembers {
 }
 
 /// Whether there are authors to read. A rollback has none, because its commits were in the stage before.
-fn has_commits(db: &mut impl Read, deployment: &Deployment) -> Result<bool, EngineError> {
+fn has_commits(db: &mut impl StoreRead, deployment: &Deployment) -> Result<bool, EngineError> {
     Ok(match &deployment.target {
         DeploymentTarget::Stages(it) => it.trigger.rollback_of().is_none() && deployment.resolved_commit.is_some(),
         DeploymentTarget::Environment(_) => plan::by_id(db, deployment.id)?.is_some_and(|plan| plan.source.is_some()),
@@ -135,7 +135,7 @@ fn as_voter(member: &MemberView) -> VotingAccount {
 
 /// The people currently eligible to approve a deployment in one of its stages.
 pub fn electorate(
-    db: &mut impl Read,
+    db: &mut impl StoreRead,
     deployment: DeploymentId,
     stage: &str,
 ) -> Result<ApprovalElectorate, EngineError> {
@@ -143,6 +143,6 @@ pub fn electorate(
 }
 
 /// The current tally of an approval.
-pub fn tally(db: &mut impl Read, approval: &Approval) -> Result<VoteTally, EngineError> {
+pub fn tally(db: &mut impl StoreRead, approval: &Approval) -> Result<VoteTally, EngineError> {
     Ok(electorate(db, approval.deployment, &approval.stage)?.tally(&approval.rule, &approval.approvers()))
 }

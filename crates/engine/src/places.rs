@@ -25,11 +25,11 @@ impl RunnerSlots {
         }
         services.store.read_blocking(None, move |db| {
             let mut taken: HashMap<OrgId, usize> = HashMap::new();
-            let live = attempt::live_of_runner(db, &runner, LIVE_MAX)?;
+            let live = attempt::list_live_of_runner(db, &runner, LIVE_MAX)?;
             for attempt in &live {
                 *taken.entry(attempt.org).or_default() += 1;
             }
-            let organizations = organization::organizations(db, None)?.len();
+            let organizations = organization::list_ids(db, None)?.len();
             Ok(Self { taken, share: share(live.len() + free, organizations) })
         })
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use berth_core::deployment::run::{Plan, Run};
 use berth_core::id::{DeploymentId, EnvironmentId};
-use berth_store::Read;
+use berth_store::StoreRead;
 use berth_store::tables::{plan, run};
 use quick_cache::sync::Cache;
 
@@ -33,7 +33,7 @@ impl Default for RunCache {
 }
 
 impl RunCache {
-    pub fn plan(&self, db: &mut impl Read, id: DeploymentId) -> Result<Arc<Plan>, EngineError> {
+    pub fn plan(&self, db: &mut impl StoreRead, id: DeploymentId) -> Result<Arc<Plan>, EngineError> {
         if let Some(known) = self.plans.get(&id) {
             return Ok(known);
         }
@@ -44,9 +44,9 @@ impl RunCache {
         Ok(found)
     }
 
-    pub(super) fn run(&self, db: &mut impl Read, id: DeploymentId) -> Result<Option<Run>, EngineError> {
+    pub(super) fn run(&self, db: &mut impl StoreRead, id: DeploymentId) -> Result<Option<Run>, EngineError> {
         match self.runs.get(&id) {
-            Some(known) if run::version(db, id)? == Some(known.version) => Ok(Some(known)),
+            Some(known) if run::load_version(db, id)? == Some(known.version) => Ok(Some(known)),
             _ => Ok(run::by_id(db, id)?),
         }
     }

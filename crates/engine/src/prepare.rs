@@ -9,7 +9,7 @@ use berth_core::pipeline::state::Pipeline;
 use berth_core::time::Timestamp;
 use berth_definition::parse;
 use berth_definition::planning::{PlanInputs, EntityNames, PlanTarget, plan};
-use berth_store::Context;
+use berth_store::TxContext;
 use berth_store::tables::{organization, pipeline, registry, repository};
 use serde_json::{Map, Value, json};
 
@@ -51,7 +51,7 @@ pub(super) async fn prepare(services: &Services, org: OrgId, wanted: DeploymentP
     let read = services.store.read(Some(org), move |db| {
         let pipeline = pipeline::by_id(db, id)?;
         let organization = organization::by_id(db, org)?;
-        Ok::<_, EngineError>((pipeline, organization, pipeline::definition(db, &hash)?))
+        Ok::<_, EngineError>((pipeline, organization, pipeline::load_definition(db, &hash)?))
     });
     let (Some(pipeline), Some(organization), Some(definition)) = read.await? else {
         return Ok(PrepareResult::Failed(not_runnable("its pipeline or its definition was deleted")));
@@ -75,7 +75,7 @@ pub(super) async fn prepare(services: &Services, org: OrgId, wanted: DeploymentP
     };
     let types = definition.custom_types();
     let looked_up = services.store.read(Some(org), move |db| {
-        Ok::<_, EngineError>(registry::offers(db, types.iter().map(String::as_str))?)
+        Ok::<_, EngineError>(registry::resolve_types(db, types.iter().map(String::as_str))?)
     });
     let facts = PlanInputs {
         organization: EntityNames {
@@ -189,9 +189,9 @@ async fn resolve_source(
     if is_fresh {
         return Ok(CommitLookup::Missing(format!("there is no commit {text} in the repository of this pipeline")));
     }
-    let hasten = services.store.transact(Context::system(Some(org)), move |tx| {
+    let hasten = services.store.transact(TxContext::system(Some(org)), move |tx| {
         let now = tx.now();
-        Ok::<_, EngineError>(repository::hasten(tx, id, now)?)
+        Ok::<_, EngineError>(repository::schedule_sync(tx, id, now)?)
     });
     hasten.await?;
     services.sync_wanted.notify_one();

@@ -8,7 +8,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use berth_api::runner::Assignment;
+use berth_api::runner::AttemptAssignment;
 use berth_core::id::OrgId;
 use berth_store::StoreError;
 use berth_store::tables::schedule;
@@ -85,7 +85,7 @@ impl ReadyQueue {
         shown: &ReadySteps,
         asking: &WorkRequest<'_>,
         who: &RunnerCaller,
-    ) -> Result<Option<Vec<Assignment>>, EngineError> {
+    ) -> Result<Option<Vec<AttemptAssignment>>, EngineError> {
         let (mut work, mut used, org) = (Vec::new(), 0, who.org);
         while used < asking.nonces.len() {
             let Some(ready) = shown.next(org, asking.labels, &services.engine.unfit) else { break };
@@ -184,7 +184,7 @@ async fn read(services: &Services) -> Result<(Vec<ReadyDeployment>, Duration), E
         .read(None, |db| {
             let (now, mut after, mut all) = (db.now(), None, Vec::new());
             for _ in 0..PAGES_MAX {
-                let page = schedule::ready(db, now, after, READY_MAX)?;
+                let page = schedule::list_ready(db, now, after, READY_MAX)?;
                 after = page.last().map(|last| (last.ready_at, last.deployment));
                 let is_last = page.len() < usize::try_from(READY_MAX).unwrap_or(usize::MAX);
                 all.extend(page);
@@ -192,7 +192,7 @@ async fn read(services: &Services) -> Result<(Vec<ReadyDeployment>, Duration), E
                     break;
                 }
             }
-            let next = schedule::next_ready(db, now)?.map(|at| at.as_micros() - now.as_micros());
+            let next = schedule::find_next_ready(db, now)?.map(|at| at.as_micros() - now.as_micros());
             let next = next.and_then(|micros| u64::try_from(micros).ok()).map(Duration::from_micros);
             Ok::<_, EngineError>((all, next.unwrap_or(POLL_INTERVAL)))
         })

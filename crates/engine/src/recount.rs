@@ -4,7 +4,7 @@
 use berth_core::approval::{self, Approval, ApprovalState};
 use berth_core::id::{ApprovalId, OrgId};
 use berth_store::tables::approval as approval_table;
-use berth_store::{Context, Read, Tx};
+use berth_store::{TxContext, StoreRead, Tx};
 
 use super::aggregate::DeploymentAggregate;
 use super::authors::{self, CommitRange};
@@ -30,7 +30,7 @@ pub async fn recount(services: &Services) -> Result<(), EngineError> {
         let from = after;
         let read = services
             .store
-            .read(None, move |db| Ok::<_, EngineError>(approval_table::pending(db, from, PENDING_MAX)?));
+            .read(None, move |db| Ok::<_, EngineError>(approval_table::list_pending_everywhere(db, from, PENDING_MAX)?));
         let page = read.await?;
         after = page.last().map(|(_, last)| last.id);
         let is_last = page.len() < usize::try_from(PENDING_MAX).unwrap_or(usize::MAX);
@@ -63,7 +63,7 @@ async fn recount_one(services: &Services, org: OrgId, pending: Approval) -> Resu
         }
         RecountStep::Grant => {
             let plans = services.engine.run_cache().clone();
-            let done = services.store.transact(Context::system(Some(org)), move |tx| grant(tx, &plans, id));
+            let done = services.store.transact(TxContext::system(Some(org)), move |tx| grant(tx, &plans, id));
             done.await?;
             services.wake_engine();
         }
@@ -71,7 +71,7 @@ async fn recount_one(services: &Services, org: OrgId, pending: Approval) -> Resu
     Ok(())
 }
 
-fn next_recount_step(db: &mut impl Read, plans: &RunCache, pending: &Approval) -> Result<RecountStep, EngineError> {
+fn next_recount_step(db: &mut impl StoreRead, plans: &RunCache, pending: &Approval) -> Result<RecountStep, EngineError> {
     let Some(aggregate) = DeploymentAggregate::load(db, plans, pending.deployment)? else {
         return Ok(RecountStep::Nothing);
     };

@@ -5,13 +5,13 @@ use std::fs::File;
 use std::sync::Arc;
 use std::time::Duration;
 
-use berth_api::remote::HeartbeatSent;
-use berth_api::runner::{LinkError, Order, Outcome, Report, Reported, Told};
+use berth_api::remote::HeartbeatRequest;
+use berth_api::runner::{LinkError, AttemptOrder, StepRunOutcome, StepReport, ReportReceipt, AttemptInstruction};
 use berth_core::deployment::run::AttemptOutcome as Ended;
 use berth_core::id::OrgId;
 use berth_core::runner::{Runner, SLOTS_MAX, runner_key, parse_runner_key};
 use berth_store::tables::{attempt, runner};
-use berth_store::{Context, StoreError};
+use berth_store::{TxContext, StoreError};
 use tokio::time::Instant;
 
 use super::calls::{self, ORDERS_PAUSE};
@@ -47,7 +47,7 @@ pub struct PreviousProcess {
 }
 
 impl RemoteCall {
-    pub async fn heartbeat(self, sent: HeartbeatSent) -> Result<Vec<Told>, EngineError> {
+    pub async fn heartbeat(self, sent: HeartbeatRequest) -> Result<Vec<AttemptInstruction>, EngineError> {
         let runner = self.process_key(&sent.beat.boot)?;
         let wait = Duration::from_millis(sent.wait_ms).min(self.services.config.runner_times.heartbeat);
         let deadline = Instant::now() + wait;
@@ -64,7 +64,7 @@ impl RemoteCall {
                 for nonce in nonces {
                     match find_runner_attempt(services, org, id, &nonce)? {
                         Some(found) => own.push(found),
-                        None => strange.push(Told { nonce, order: Order::Stale, reason: None }),
+                        None => strange.push(AttemptInstruction { nonce, order: AttemptOrder::Stale, reason: None }),
                     }
                 }
                 renew(services, &own)?;
@@ -76,7 +76,7 @@ impl RemoteCall {
             let (runner, named) = (runner.clone(), own.clone());
             let mut told = self.blocking(move |services| calls::orders(services, &runner, &named)).await??;
             told.extend(strange.iter().cloned());
-            let is_urgent = told.iter().any(|it| it.order != Order::Continue);
+            let is_urgent = told.iter().any(|it| it.order != AttemptOrder::Continue);
             if is_urgent || Instant::now() >= deadline {
                 return Ok(told);
             }
@@ -93,8 +93,8 @@ impl RemoteCall {
         nonce: String,
         offset: u64,
         mut bytes: Vec<u8>,
-    ) -> Result<Order, EngineError> {
-        let Some(it) = self.find_attempt(&nonce).await? else { return Ok(Order::Stale) };
+    ) -> Result<AttemptOrder, EngineError> {
+        let Some(it) = self.find_attempt(&nonce).await? else { return Ok(AttemptOrder::Stale) };
         self.load_masker(&it).await?;
         if self.services.engine.maskers.mask_in_place(&nonce, offset, &mut bytes) {
             tracing::warn!(runner = %self.caller.runner.id, deployment = %it.deployment, "runner failed to mask a secret");
@@ -103,14 +103,14 @@ impl RemoteCall {
         done.map_err(to_engine_error)
     }
 
-    pub async fn report(self, mut report: Report) -> Result<Reported, EngineError> {
+    pub async fn report(self, mut report: StepReport) -> Result<ReportReceipt, EngineError> {
         let runner = self.process_key(&report.boot)?;
         let nonce = report.attempt.nonce.clone();
         let Some(it) = self.find_attempt(&nonce).await? else {
-            return Ok(Reported { order: Order::Stale, next: None });
+            return Ok(ReportReceipt { order: AttemptOrder::Stale, next: None });
         };
         self.load_masker(&it).await?;
-        let ends = !matches!(report.outcome, Outcome::Waiting { .. } | Outcome::ApprovalRequired { .. });
+        let ends = !matches!(report.outcome, StepRunOutcome::Waiting { .. } | StepRunOutcome::ApprovalRequired { .. });
         report.outcome = self.services.engine.maskers.mask_outcome(&nonce, report.outcome);
         let labels = self.caller.runner.labels.iter().map(ToString::to_string).collect();
         let next = report.next_nonce.as_deref().map(|nonce| self.qualify_nonce(nonce)).transpose()?;
@@ -179,15 +179,15 @@ impl RemoteCall {
     }
 
     /// Registers a new process of this runner and ends the attempts of the previous one.
-    pub async fn hello(&self, said: runner::Hello, left: Option<PreviousProcess>) -> Result<(), EngineError> {
+    pub async fn hello(&self, said: runner::RunnerHandshake, left: Option<PreviousProcess>) -> Result<(), EngineError> {
         check_id_chars(&said.boot)?;
         let (org, id, boot) = (self.caller.org, self.caller.runner.id, said.boot.clone());
-        let context = Context::system(Some(org));
-        self.services.store.transact(context, move |tx| runner::hello(tx, id, &said)).await?;
+        let context = TxContext::system(Some(org));
+        self.services.store.transact(context, move |tx| runner::put_handshake(tx, id, &said)).await?;
         let Some(left) = left.filter(|left| left.boot != boot) else { return Ok(()) };
         let before = runner_key(id, &left.boot);
         let live =
-            self.services.store.read(None, move |db| attempt::live_of_runner(db, &before, LIVE_MAX)).await?;
+            self.services.store.read(None, move |db| attempt::list_live_of_runner(db, &before, LIVE_MAX)).await?;
         for it in live {
             // The runner records each attempt before it starts it, so unrecorded ones never started.
             let outcome = match left.begun.contains(&it.nonce) {
@@ -203,8 +203,8 @@ impl RemoteCall {
     pub async fn goodbye(&self, boot: String) -> Result<(), EngineError> {
         self.process_key(&boot)?;
         let id = self.caller.runner.id;
-        let context = Context::system(Some(self.caller.org));
-        Ok(self.services.store.transact(context, move |tx| runner::left(tx, id, &boot)).await?)
+        let context = TxContext::system(Some(self.caller.org));
+        Ok(self.services.store.transact(context, move |tx| runner::put_shutdown(tx, id, &boot)).await?)
     }
 
     /// The mark of the runner's attempts. Fails if the process was replaced by another one.
@@ -239,7 +239,7 @@ impl RemoteCall {
         let found = self
             .services
             .store
-            .read(Some(self.caller.org), move |db| attempt::live_by_nonce(db, &nonce))
+            .read(Some(self.caller.org), move |db| attempt::find_live_by_nonce(db, &nonce))
             .await?;
         found.filter(|it| parse_runner_key(&it.runner) == Some(id)).map(AttemptLocator::from).ok_or_else(unknown)
     }
@@ -254,7 +254,7 @@ impl RemoteCall {
         let again = self.blocking(move |services| {
             let (of, nonces) = (runner.clone(), [it.nonce]);
             let live =
-                services.store.read_blocking(None, move |db| attempt::live_of_runner(db, &of, LIVE_MAX))?;
+                services.store.read_blocking(None, move |db| attempt::list_live_of_runner(db, &of, LIVE_MAX))?;
             // Ended attempts are not granted again.
             if !live.iter().any(|live| live.nonce == nonces[0]) {
                 return Ok(());
@@ -284,8 +284,8 @@ impl RemoteCall {
         if is_fresh && before.1 == is_draining {
             return Ok(());
         }
-        let seen = move |tx: &mut berth_store::Tx<'_>| runner::seen(tx, id, &boot, now, is_draining);
-        Ok(self.services.store.transact(Context::system(org), seen).await?)
+        let seen = move |tx: &mut berth_store::Tx<'_>| runner::put_heartbeat(tx, id, &boot, now, is_draining);
+        Ok(self.services.store.transact(TxContext::system(org), seen).await?)
     }
 
     /// Waits for a notification or until `until`. Returns false if the server stops.
@@ -316,13 +316,13 @@ fn find_runner_attempt(
         return Ok(None);
     }
     let nonce = nonce.to_owned();
-    let found = services.store.read_blocking(Some(org), move |db| attempt::by_nonce(db, &nonce))?;
+    let found = services.store.read_blocking(Some(org), move |db| attempt::find_by_nonce(db, &nonce))?;
     Ok(found.filter(|it| parse_runner_key(&it.runner) == Some(id)).map(AttemptLocator::from))
 }
 
 /// Checks that every reported artifact is declared by the step and was uploaded.
-fn check_artifacts(services: &Services, it: &AttemptLocator, outcome: &Outcome) -> Result<(), LinkError> {
-    let Outcome::Succeeded { artifacts, .. } = outcome else { return Ok(()) };
+fn check_artifacts(services: &Services, it: &AttemptLocator, outcome: &StepRunOutcome) -> Result<(), LinkError> {
+    let StepRunOutcome::Succeeded { artifacts, .. } = outcome else { return Ok(()) };
     for (name, digest) in artifacts {
         calls::artifact_path(services, it, name)?;
         services.artifacts.open_packed(it.org, digest).map_err(artifact_link_error)?;

@@ -10,7 +10,7 @@ use berth_core::id::{DeploymentId, OrgId, StepRunId};
 use berth_store::tables::attempt;
 use berth_store::tables::attempt::AttemptDetails;
 use berth_store::tables::attempt::LiveAttempt;
-use berth_store::{Context, Read, Tx};
+use berth_store::{TxContext, StoreRead, Tx};
 
 use super::aggregate::DeploymentAggregate;
 use super::grant::{WorkRequest, GrantedAttempt, grant_in};
@@ -71,7 +71,7 @@ pub(super) struct NextStepRequest {
 
 pub(super) fn store_report(services: &Services, said: CallReport) -> Result<ReportResult, EngineError> {
     let (plans, vault) = (services.engine.run_cache().clone(), services.vault.clone());
-    let context = Context::system(Some(said.attempt.org));
+    let context = TxContext::system(Some(said.attempt.org));
     let work = move |tx: &mut Tx<'_>| {
         let it = &said.attempt;
         let Some(mut aggregate) = DeploymentAggregate::load(tx, &plans, it.deployment)? else {
@@ -172,7 +172,7 @@ fn apply_unfinished(
 
 /// The order for the runner of an attempt, and the reason if it has to stop.
 pub(super) fn order(
-    db: &mut impl Read,
+    db: &mut impl StoreRead,
     plans: &RunCache,
     it: &AttemptLocator,
 ) -> Result<(RunnerOrder, Option<String>), EngineError> {
@@ -186,7 +186,7 @@ pub(super) fn order(
 
 /// If the environment of an attempt was taken over, returns a text that says by whom.
 pub(super) fn takeover_reason(
-    db: &mut impl Read,
+    db: &mut impl StoreRead,
     plans: &RunCache,
     it: &AttemptLocator,
 ) -> Result<Option<String>, EngineError> {
@@ -225,7 +225,7 @@ pub(super) fn renew(services: &Services, attempts: &[AttemptLocator]) -> Result<
         by_org.entry(it.org).or_default().push(it.clone());
     }
     for (org, attempts) in by_org {
-        services.store.transact_blocking(Context::system(Some(org)), move |tx| {
+        services.store.transact_blocking(TxContext::system(Some(org)), move |tx| {
             let renew =
                 |it: &AttemptLocator| attempt::renew(tx, it.deployment, it.step, it.number, &it.nonce).map(drop);
             attempts.iter().try_for_each(renew).map_err(EngineError::from)

@@ -15,7 +15,7 @@ use berth_core::pipeline::state;
 use berth_store::tables::{
     approval, deployment, pipeline, plan, retention, run, secret, stage as stage_table, stage_end,
 };
-use berth_store::{Read, Tx};
+use berth_store::{StoreRead, Tx};
 
 use super::aggregate::DeploymentAggregate;
 use super::loaded::LoadedDeployment;
@@ -45,14 +45,14 @@ pub struct RollbackPlan {
 impl RollbackPlan {
     /// Finds the deployment to return to and checks its secrets and artifacts. A refusal says why a rollback is
     /// impossible.
-    pub fn find(db: &mut impl Read, asked: RollbackRequest) -> Result<Self, EngineError> {
+    pub fn find(db: &mut impl StoreRead, asked: RollbackRequest) -> Result<Self, EngineError> {
         let Some(found) = pipeline::by_id(db, asked.pipeline)? else {
             return Err(
                 CommandRefusal::InvalidState("its pipeline was deleted; no new deployments start".into()).into()
             );
         };
         let is_stopped = matches!(found.status, state::PipelineActivity::Stopped { .. });
-        let line = deployment::unfinished_of_pipeline(db, asked.pipeline)?;
+        let line = deployment::list_unfinished_of_pipeline(db, asked.pipeline)?;
         let is_same = |it: &&StagesDeployment| {
             it.target.trigger.rollback_of().is_some_and(|(stage, _)| stage == asked.stage)
         };
@@ -104,7 +104,7 @@ impl RollbackPlan {
     }
 }
 
-fn find_target(db: &mut impl Read, asked: &RollbackRequest) -> Result<DeploymentId, EngineError> {
+fn find_target(db: &mut impl StoreRead, asked: &RollbackRequest) -> Result<DeploymentId, EngineError> {
     let Some(named) = asked.to else {
         let past = stage_end::list_of_stage(db, asked.pipeline, &asked.stage, PAST_MAX)?;
         return Ok(stage::rollback_target(asked.rolled_back, &past)?);
@@ -124,13 +124,13 @@ fn find_target(db: &mut impl Read, asked: &RollbackRequest) -> Result<Deployment
 
 /// Checks that the secret versions of that deployment still exist.
 fn check_secrets(
-    db: &mut impl Read,
+    db: &mut impl StoreRead,
     to: &StagesDeployment,
     planned: &StagePlan,
 ) -> Result<(), EngineError> {
     for name in planned.steps.iter().flat_map(secrets_used) {
         let value = match planned.secrets.get(&name) {
-            Some(pinned) => secret::value(db, pinned.id, pinned.version)?,
+            Some(pinned) => secret::load_value(db, pinned.id, pinned.version)?,
             None => None,
         };
         if value.is_none() {
@@ -146,11 +146,11 @@ fn check_secrets(
 
 /// Checks that the artifacts were not removed by retention.
 fn check_artifacts(
-    db: &mut impl Read,
+    db: &mut impl StoreRead,
     to: &StagesDeployment,
     origin: DeploymentId,
 ) -> Result<(), EngineError> {
-    if retention::has_given_up(db, to.id)? || retention::has_given_up(db, origin)? {
+    if retention::has_removed_artifacts(db, to.id)? || retention::has_removed_artifacts(db, origin)? {
         let text = format!(
             "the artifacts of #{} were removed after their retention period; deploy {} again instead",
             to.number, to.commit
@@ -163,7 +163,7 @@ fn check_artifacts(
 /// The gates that apply to the rollback. Windows never do, and an approval of that deployment for this stage is still
 /// valid.
 fn remaining_gates(
-    db: &mut impl Read,
+    db: &mut impl StoreRead,
     asked: &RollbackRequest,
     to: DeploymentId,
     planned: &StagePlan,
@@ -177,7 +177,7 @@ fn remaining_gates(
 
 /// The deployment whose plan `to` brought into the stage; differs from `to` if that is a rollback itself.
 fn origin(
-    db: &mut impl Read,
+    db: &mut impl StoreRead,
     pipeline: PipelineId,
     stage: &str,
     to: DeploymentId,
@@ -188,7 +188,7 @@ fn origin(
 /// The digest of an artifact that an earlier stage of the rollback's target stored. `None` if the deployment is not a
 /// rollback.
 pub(super) fn rollback_artifact(
-    db: &mut impl Read,
+    db: &mut impl StoreRead,
     id: DeploymentId,
     name: &str,
 ) -> Result<Option<String>, EngineError> {

@@ -64,7 +64,7 @@ pub struct Services {
 
 impl Services {
     pub fn new(mut store: Store, vault: SecretVault, config: ServicesConfig, shutdown: CancellationToken) -> Self {
-        store.calls_lost_after(i64::try_from(config.runner_times.lost.as_secs()).unwrap_or(i64::MAX));
+        store.set_runner_lost_after(i64::try_from(config.runner_times.lost.as_secs()).unwrap_or(i64::MAX));
         let dir = config.data_dir.join("logs");
         let policy = EgressPolicy { allowed: config.egress_allow.clone() };
         Self {
@@ -97,7 +97,7 @@ impl Services {
             return Ok(Ok(()));
         }
         let all =
-            self.store.read(None, |db| Ok::<_, EngineError>(organization::organizations(db, None)?.len()));
+            self.store.read(None, |db| Ok::<_, EngineError>(organization::list_ids(db, None)?.len()));
         Ok(check_organizations(self.config.isolation, all.await?))
     }
 
@@ -108,7 +108,7 @@ impl Services {
         }
         let all = self
             .store
-            .read_blocking(None, |db| Ok::<_, EngineError>(organization::organizations(db, None)?.len()));
+            .read_blocking(None, |db| Ok::<_, EngineError>(organization::list_ids(db, None)?.len()));
         Ok(check_organizations(self.config.isolation, all?))
     }
 

@@ -44,7 +44,7 @@ pub fn start(
         return Err(CommandRefusal::InvalidState(text.into()).into());
     }
     let id = DeploymentId::from_parts(tx.now(), tx.entropy()?);
-    let line = deployment::unfinished_of_pipeline(tx, pipeline.id)?;
+    let line = deployment::list_unfinished_of_pipeline(tx, pipeline.id)?;
     if line.len() >= UNFINISHED_MAX {
         if asked.trigger == StartTrigger::Api {
             let text =
@@ -107,7 +107,7 @@ pub fn cancel_all(
     pipeline: PipelineId,
     by: &Actor,
 ) -> Result<(), EngineError> {
-    for unfinished in deployment::unfinished_of_pipeline(tx, pipeline)? {
+    for unfinished in deployment::list_unfinished_of_pipeline(tx, pipeline)? {
         let told = CancelRequest { by: by.clone(), cause: CancelCause::PipelineDeleted, reason: None };
         cancel(tx, plans, &unfinished, told)?;
     }

@@ -6,9 +6,9 @@ use berth_core::deployment::run::enter::{StageEntry, WaitingDeployment, enter_qu
 use berth_core::deployment::stages as transitions;
 use berth_core::id::{DeploymentId, OrgId};
 use berth_core::pipeline::model::ApprovalPolicy;
-use berth_store::pagination::Batch;
+use berth_store::pagination::FairBatch;
 use berth_store::tables::{environment, schedule, stage};
-use berth_store::{Context, Read, Tx};
+use berth_store::{TxContext, StoreRead, Tx};
 use futures_util::{StreamExt as _, stream};
 
 use super::aggregate::DeploymentAggregate;
@@ -22,7 +22,7 @@ use crate::services::Services;
 /// Page size; the rest is loaded by the next pass.
 const LOOK_MAX: i64 = 1_024;
 /// Batch of cancelling deployments, with a share per organization, because one may have many.
-const CANCELLING: Batch = Batch { total: LOOK_MAX, share: LOOK_MAX / 4 };
+const CANCELLING: FairBatch = FairBatch { total: LOOK_MAX, share: LOOK_MAX / 4 };
 /// Maximum pages per pass.
 const PAGES_MAX: usize = 64;
 /// Changes whose authors are read concurrently.
@@ -31,12 +31,12 @@ const READ_AT_ONCE: usize = 16;
 /// Cancels the runs of cancelling deployments to environments. Ends deployments that have no run.
 pub async fn propagate_cancellations(services: &Services) -> Result<(), EngineError> {
     let read = services.store.read(None, |db| {
-        Ok::<_, EngineError>((schedule::cancelling(db, CANCELLING)?, schedule::without_run(db, LOOK_MAX)?))
+        Ok::<_, EngineError>((schedule::list_cancelling(db, CANCELLING)?, schedule::list_without_run(db, LOOK_MAX)?))
     });
     let (told, without_run) = read.await?;
     for (org, id, _) in told {
         let plans = services.engine.run_cache().clone();
-        let done = services.store.transact(Context::system(Some(org)), move |tx| {
+        let done = services.store.transact(TxContext::system(Some(org)), move |tx| {
             match DeploymentAggregate::load(tx, &plans, id)? {
                 Some(mut aggregate) => aggregate.follow_cancel(tx),
                 None => Ok(()),
@@ -47,7 +47,7 @@ pub async fn propagate_cancellations(services: &Services) -> Result<(), EngineEr
         }
     }
     for (org, id, environment) in without_run {
-        let done = services.store.transact(Context::system(Some(org)), move |tx| {
+        let done = services.store.transact(TxContext::system(Some(org)), move |tx| {
             let Some(lock) = environment::by_id(tx, environment)? else { return Ok(()) };
             let attempt = lock.deployment(id).and_then(|it| it.attempt().cloned());
             let Some(attempt) = attempt else { return Ok(()) };
@@ -68,7 +68,7 @@ pub async fn enter_stages(services: &Services) -> Result<(), EngineError> {
     for _ in 0..PAGES_MAX {
         let from = after;
         let read =
-            services.store.read(None, move |db| Ok::<_, EngineError>(schedule::queued(db, from, LOOK_MAX)?));
+            services.store.read(None, move |db| Ok::<_, EngineError>(schedule::list_queued(db, from, LOOK_MAX)?));
         let page = read.await?;
         after = page.last().map(|(_, id, at)| (*at, *id));
         let is_last = page.len() < usize::try_from(LOOK_MAX).unwrap_or(usize::MAX);
@@ -102,7 +102,7 @@ async fn enter_each(services: &Services, waiting: impl Iterator<Item = (OrgId, D
 
 async fn enter_and_log(services: &Services, org: OrgId, id: DeploymentId) {
     let plans = services.engine.run_cache().clone();
-    match services.store.transact(Context::system(Some(org)), move |tx| enter_one(tx, &plans, id)).await {
+    match services.store.transact(TxContext::system(Some(org)), move |tx| enter_one(tx, &plans, id)).await {
         Ok(true) => services.engine.wake_runners(),
         Ok(false) => {}
         Err(error) => tracing::error!(?error, deployment = %id, "entering a stage failed"),
@@ -132,12 +132,12 @@ enum StageMove {
     GiveWay(DeploymentId),
 }
 
-fn next_move(db: &mut impl Read, aggregate: &DeploymentAggregate) -> Result<StageMove, EngineError> {
+fn next_move(db: &mut impl StoreRead, aggregate: &DeploymentAggregate) -> Result<StageMove, EngineError> {
     let Some((index, stage)) = aggregate.run.queued_for() else { return Ok(StageMove::Stay) };
     let LoadedDeployment::Stages { deployment, is_paused: false } = &aggregate.deployment else {
         return Ok(StageMove::Stay);
     };
-    let others = schedule::contenders(db, deployment.pipeline, stage, deployment.id)?;
+    let others = schedule::list_contenders(db, deployment.pipeline, stage, deployment.id)?;
     let is_rollback = deployment.target.trigger.rollback_of().is_some();
     let (is_kept, passes) = (gates::is_protected(db, aggregate, stage)?, aggregate.deployment.has_bypass());
     let waits = WaitingDeployment { number: deployment.number, is_protected: is_kept, has_bypass: passes };

@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use berth_api::runner::{Assignment, AttemptRef, SecretText};
+use berth_api::runner::{AttemptAssignment, AttemptRef, SecretText};
 use berth_core::mask::SecretMasker;
 use berth_runner::{Confinement, RunnerOptions, SandboxMode, StepRunner};
 
@@ -123,8 +123,8 @@ fn best(mut run: impl FnMut(usize)) -> Duration {
     times.min().unwrap_or_default()
 }
 
-fn script(id: &str, run: &str) -> Assignment {
-    Assignment {
+fn script(id: &str, run: &str) -> AttemptAssignment {
+    AttemptAssignment {
         attempt: AttemptRef {
             organization_id: "org".into(),
             deployment_id: "dep".into(),

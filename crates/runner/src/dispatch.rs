@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use berth_api::runner::{Acquire, Assignment, FailureCause, Isolation, LinkError, Order, Outcome, Report};
+use berth_api::runner::{AcquireParams, AttemptAssignment, FailureCause, Isolation, LinkError, AttemptOrder, StepRunOutcome, StepReport};
 
 use crate::attempt::{self, AttemptResult, failed_outcome};
 use crate::backoff::Backoff;
@@ -31,7 +31,7 @@ pub(crate) fn run(shared: &Arc<RunnerShared>) {
                 }
             }
         }
-        let request = Acquire {
+        let request = AcquireParams {
             boot: shared.settings.boot.clone(),
             nonces: dispatcher.nonces.clone(),
             labels: shared.settings.labels.clone(),
@@ -96,21 +96,21 @@ impl Dispatcher {
 }
 
 /// Returns an assignment that arrived while draining; it never started.
-fn hand_back(shared: &Arc<RunnerShared>, assignment: &Assignment) {
-    let outcome = Outcome::never_started("the runner is draining".into());
+fn hand_back(shared: &Arc<RunnerShared>, assignment: &AttemptAssignment) {
+    let outcome = StepRunOutcome::never_started("the runner is draining".into());
     report_until_received(shared, assignment, None, outcome, Isolation::None, 0);
 }
 
 /// An assignment and the start of its lease.
 struct LeasedAssignment {
-    assignment: Assignment,
+    assignment: AttemptAssignment,
     /// CLOCK_BOOTTIME, which also counts suspend. Never later than the server's own start of the lease.
     leased_at: Duration,
 }
 
 impl LeasedAssignment {
     /// `sent` is when the request was sent that returned the assignment.
-    fn new(assignment: Assignment, sent: Duration) -> Self {
+    fn new(assignment: AttemptAssignment, sent: Duration) -> Self {
         let leased_at = sent.saturating_sub(Duration::from_millis(assignment.granted_ms_ago));
         Self { assignment, leased_at }
     }
@@ -123,7 +123,7 @@ fn run_worker(shared: &Arc<RunnerShared>, first: LeasedAssignment) {
         let control = match StopSignal::new() {
             Ok(control) => Arc::new(control),
             Err(error) => {
-                let outcome = Outcome::never_started(format!("cannot prepare the step: {error}"));
+                let outcome = StepRunOutcome::never_started(format!("cannot prepare the step: {error}"));
                 report_until_received(shared, &assignment, None, outcome, Isolation::None, 0);
                 return;
             }
@@ -158,9 +158,9 @@ fn run_worker(shared: &Arc<RunnerShared>, first: LeasedAssignment) {
 /// Reports the outcome until the server has received it. Returns the next assignment; never one without `control`.
 fn report_until_received(
     shared: &Arc<RunnerShared>,
-    assignment: &Assignment,
+    assignment: &AttemptAssignment,
     control: Option<&StopSignal>,
-    outcome: Outcome,
+    outcome: StepRunOutcome,
     isolation: Isolation,
     log_bytes: u64,
 ) -> Option<LeasedAssignment> {
@@ -168,7 +168,7 @@ fn report_until_received(
     // A runner that would drop the next step must not request one. A repeated report requests the same step again:
     // the response that granted it may have been lost, and no other runner would execute it.
     let wants_next = control.is_some() && !shared.is_shutting_down() && !shared.is_draining();
-    let report = Report {
+    let report = StepReport {
         attempt: assignment.attempt.clone(),
         outcome,
         isolation,
@@ -191,7 +191,7 @@ fn report_until_received(
         let sent = boot_time();
         match shared.link.report(&report) {
             Ok(answer) => {
-                let is_kept = answer.order != Order::Stale;
+                let is_kept = answer.order != AttemptOrder::Stale;
                 tracing::debug!(step = %assignment.attempt.step_id, is_kept, "step reported");
                 return answer.next.map(|next| LeasedAssignment::new(next, sent));
             }

@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-use berth_api::runner::{AttemptRef, Heartbeat, Order, Told};
+use berth_api::runner::{AttemptRef, RunnerHeartbeat, AttemptOrder, AttemptInstruction};
 use parking_lot::Mutex;
 use rustix::time::{ClockId, clock_gettime};
 
@@ -57,7 +57,7 @@ pub(crate) fn run(shared: &RunnerShared) {
     let mut backoff = Backoff::new();
     while let Some((attempts, calm)) = shared.wait_for_attempts() {
         let beat =
-            Heartbeat { boot: shared.settings.boot.clone(), attempts, is_draining: shared.is_draining() };
+            RunnerHeartbeat { boot: shared.settings.boot.clone(), attempts, is_draining: shared.is_draining() };
         let wait = calm.max(WAIT_MIN).min(shared.settings.heartbeat_wait);
         let sent = boot_time();
         let began = Instant::now();
@@ -82,11 +82,11 @@ pub(crate) fn run(shared: &RunnerShared) {
     }
 }
 
-fn apply_order(shared: &RunnerShared, told: &Told) -> bool {
+fn apply_order(shared: &RunnerShared, told: &AttemptInstruction) -> bool {
     let why = match told.order {
-        Order::Continue => return false,
-        Order::Cancel => StopReason::Cancelled { reason: told.reason.clone() },
-        Order::Stale => StopReason::Stale,
+        AttemptOrder::Continue => return false,
+        AttemptOrder::Cancel => StopReason::Cancelled { reason: told.reason.clone() },
+        AttemptOrder::Stale => StopReason::Stale,
     };
     shared.stop_attempt(&told.nonce, why);
     true

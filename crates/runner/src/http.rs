@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::{Arc, LazyLock, mpsc};
 use std::time::{Duration, Instant};
 
-use berth_api::runner::{Network, Outcome};
+use berth_api::runner::{Network, StepRunOutcome};
 use ureq::Agent;
 use ureq::config::ConfigBuilder;
 use ureq::tls::{RootCerts, TlsConfig};
@@ -59,12 +59,12 @@ pub(crate) fn send_request(
     method: HttpMethod,
     url: &str,
     by: Instant,
-) -> Result<Result<u16, String>, Outcome> {
+) -> Result<Result<u16, String>, StepRunOutcome> {
     // The runner itself sends the request, outside of the step's sandbox.
     if attempt.assignment.network == Network::None {
         return Err(invalid_outcome("a step with `network: none` cannot send requests".into()));
     }
-    attempt.record_start().map_err(|error| Outcome::never_started(format!("cannot begin: {error}")))?;
+    attempt.record_start().map_err(|error| StepRunOutcome::never_started(format!("cannot begin: {error}")))?;
     attempt.has_run.set(true);
     let limit =
         by.saturating_duration_since(Instant::now()).clamp(Duration::from_millis(100), REQUEST_TIMEOUT_MAX);

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use berth_api::runner::{AttemptRef, Isolation, Link};
+use berth_api::runner::{AttemptRef, Isolation, RunnerLink};
 use parking_lot::{Condvar, Mutex};
 
 use crate::attempt::dirs::attempts_dir;
@@ -37,7 +37,7 @@ pub struct StepRunner {
 
 pub(crate) struct RunnerShared {
     pub(crate) settings: RunnerOptions,
-    pub(crate) link: Arc<dyn Link>,
+    pub(crate) link: Arc<dyn RunnerLink>,
     pub(crate) pulse: HeartbeatState,
     pub(crate) cleanup: CleanupQueue,
     pub(crate) registries: RegistryCache,
@@ -63,7 +63,7 @@ struct ActiveAttempt {
 
 impl StepRunner {
     /// Kills leftovers of an earlier process, then starts to ask for work.
-    pub fn start(mut settings: RunnerOptions, link: Arc<dyn Link>) -> Result<Self, RunnerStartError> {
+    pub fn start(mut settings: RunnerOptions, link: Arc<dyn RunnerLink>) -> Result<Self, RunnerStartError> {
         let lock = prepare_work_dir(&mut settings)?;
         become_subreaper();
         let left = kill_leftovers(&settings.work_dir)

@@ -13,7 +13,7 @@ use std::time::Duration;
 use berth_core::name::Email;
 use berth_engine::credential::{RedactedString, random_base62};
 use berth_engine::vault::KeyError;
-use berth_store::{Context, Store};
+use berth_store::{TxContext, Store};
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{UnixListener, UnixStream};
@@ -35,14 +35,14 @@ const ANSWER_MAX: Duration = Duration::from_secs(300);
 /// The request line.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Asked {
+struct AdminMessage {
     pass: String,
-    request: Request,
+    request: AdminRequest,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "command", rename_all = "snake_case", deny_unknown_fields)]
-pub enum Request {
+pub enum AdminRequest {
     RotateKeys,
     /// Creates a password reset link for this user.
     ResetPassword {
@@ -52,7 +52,7 @@ pub enum Request {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Answer {
+pub enum AdminResponse {
     Rotated {
         #[serde(rename = "rootKeyId")]
         root_key_id: String,
@@ -68,7 +68,7 @@ pub enum Answer {
 }
 
 /// Sends a request to the server that uses this data directory; `None` if none is running.
-pub fn ask(data_dir: &Path, request: &Request) -> std::io::Result<Option<Answer>> {
+pub fn send_request(data_dir: &Path, request: &AdminRequest) -> std::io::Result<Option<AdminResponse>> {
     let mut stream = match std::os::unix::net::UnixStream::connect(data_dir.join(SOCKET)) {
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) => {
             return Ok(None);
@@ -76,7 +76,7 @@ pub fn ask(data_dir: &Path, request: &Request) -> std::io::Result<Option<Answer>
         other => other?,
     };
     stream.set_read_timeout(Some(ANSWER_MAX))?;
-    let asked = Asked { pass: std::fs::read_to_string(data_dir.join(PASS))?, request: request.clone() };
+    let asked = AdminMessage { pass: std::fs::read_to_string(data_dir.join(PASS))?, request: request.clone() };
     writeln!(stream, "{}", serde_json::to_string(&asked)?)?;
     let mut line = String::new();
     StdBufReader::new(stream).read_line(&mut line)?;
@@ -109,7 +109,7 @@ pub async fn serve(app: Arc<App>, data_dir: &Path) {
         if let Ok((stream, _)) = accepted {
             let (app, pass) = (app.clone(), pass.clone());
             tokio::spawn(async move {
-                let answered = tokio::time::timeout(ANSWER_MAX, answer(&app, &pass, stream));
+                let answered = tokio::time::timeout(ANSWER_MAX, handle_connection(&app, &pass, stream));
                 if let Some(Ok(Err(error))) = app.services.shutdown.run_until_cancelled(answered).await {
                     tracing::warn!(%error, "admin command failed");
                 }
@@ -126,57 +126,57 @@ fn write_pass(path: &Path, pass: &RedactedString) -> std::io::Result<()> {
     file.write_all(pass.reveal().as_bytes())
 }
 
-async fn answer(app: &Arc<App>, pass: &RedactedString, stream: UnixStream) -> std::io::Result<()> {
+async fn handle_connection(app: &Arc<App>, pass: &RedactedString, stream: UnixStream) -> std::io::Result<()> {
     let peer = stream.peer_cred()?.uid();
     let (reader, mut writer) = stream.into_split();
     let mut line = String::new();
     let read = BufReader::new(reader.take(REQUEST_BYTES_MAX)).read_line(&mut line).await;
     let is_owner = peer == 0 || peer == rustix::process::geteuid().as_raw();
     // Compare hashes, so that timing reveals nothing about the password.
-    let knows = |asked: &Asked| is_owner && tokens::hash(&asked.pass) == tokens::hash(pass.reveal());
-    let answer = match read.ok().and_then(|_| serde_json::from_str::<Asked>(&line).ok()) {
-        None => Answer::Failed("unknown command in this version".into()),
+    let knows = |asked: &AdminMessage| is_owner && tokens::hash_token(&asked.pass) == tokens::hash_token(pass.reveal());
+    let answer = match read.ok().and_then(|_| serde_json::from_str::<AdminMessage>(&line).ok()) {
+        None => AdminResponse::Failed("unknown command in this version".into()),
         Some(asked) if !knows(&asked) => {
-            Answer::Failed("only the user that runs the server may do this".into())
+            AdminResponse::Failed("only the user that runs the server may do this".into())
         }
-        Some(Asked { request: Request::RotateKeys, .. }) if app.services.store.is_shared() => {
-            Answer::Failed(SHARED.into())
+        Some(AdminMessage { request: AdminRequest::RotateKeys, .. }) if app.services.store.is_shared() => {
+            AdminResponse::Failed(SHARED.into())
         }
-        Some(Asked { request: Request::RotateKeys, .. }) => rotate(app.clone()).await,
-        Some(Asked { request: Request::ResetPassword { email }, .. }) => {
+        Some(AdminMessage { request: AdminRequest::RotateKeys, .. }) => rotate_keys(app.clone()).await,
+        Some(AdminMessage { request: AdminRequest::ResetPassword { email }, .. }) => {
             let issued =
-                app.services.store.transact(Context::system(None), move |tx| issue_reset_link(tx, &email));
+                app.services.store.transact(TxContext::system(None), move |tx| issue_reset_link(tx, &email));
             reset_link(issued.await, &app.config.base_url())
         }
     };
     writer.write_all(format!("{}\n", serde_json::to_string(&answer)?).as_bytes()).await
 }
 
-async fn rotate(app: Arc<App>) -> Answer {
+async fn rotate_keys(app: Arc<App>) -> AdminResponse {
     let done = tokio::task::spawn_blocking(move || app.services.vault.rotate(&app.services.store)).await;
     match done {
-        Ok(Ok(rotated)) => Answer::Rotated { root_key_id: rotated.root_key_id, data_keys: rotated.data_keys },
-        Ok(Err(error)) => failed(&error),
-        Err(_) => Answer::Failed("the rotation panicked; run it again".into()),
+        Ok(Ok(rotated)) => AdminResponse::Rotated { root_key_id: rotated.root_key_id, data_keys: rotated.data_keys },
+        Ok(Err(error)) => failure_response(&error),
+        Err(_) => AdminResponse::Failed("the rotation panicked; run it again".into()),
     }
 }
 
 /// Creates a password reset link without a running server.
-pub fn reset_password(store: &Store, email: Email, base_url: &str) -> Answer {
-    let issued = store.transact_blocking(Context::system(None), move |tx| issue_reset_link(tx, &email));
+pub fn reset_password(store: &Store, email: Email, base_url: &str) -> AdminResponse {
+    let issued = store.transact_blocking(TxContext::system(None), move |tx| issue_reset_link(tx, &email));
     reset_link(issued, base_url)
 }
 
-fn reset_link(issued: Result<ResetLink, AppError>, base_url: &str) -> Answer {
+fn reset_link(issued: Result<ResetLink, AppError>, base_url: &str) -> AdminResponse {
     match issued {
-        Ok(link) => Answer::ResetLink {
+        Ok(link) => AdminResponse::ResetLink {
             url: format!("{base_url}/reset-password#{}", link.token.reveal()),
             expires_at: link.expires_at.to_string(),
         },
-        Err(error) => Answer::Failed(error.into_problem().detail),
+        Err(error) => AdminResponse::Failed(error.into_problem().detail),
     }
 }
 
-fn failed(error: &KeyError) -> Answer {
-    Answer::Failed(error.to_string())
+fn failure_response(error: &KeyError) -> AdminResponse {
+    AdminResponse::Failed(error.to_string())
 }

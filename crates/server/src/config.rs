@@ -11,7 +11,7 @@ use berth_engine::egress::{self, AllowedDestination};
 use berth_engine::git::RepositoryAccess;
 
 use crate::auth::passwords::PasswordCost;
-use crate::integrations::forges::ForgeAt;
+use crate::integrations::forges::ForgeHost;
 use crate::limits::{
     GIT_S_MAX, KEEP_ALIVE_S_DEFAULT, REGISTRY_BUILD_S_MAX, REGISTRY_BYTES_MAX, REQUESTS_PER_TOKEN_BURST,
     REQUESTS_PER_TOKEN_PER_S, STREAM_CHECK_EVERY, STREAMS_PER_TOKEN_MAX, WEBHOOK_BEHIND_MAX,
@@ -42,7 +42,7 @@ pub(crate) fn registries_dir(data_dir: &Path) -> PathBuf {
 }
 
 #[derive(Debug, Clone)]
-pub struct Config {
+pub struct AppConfig {
     pub listen: SocketAddr,
     /// Directory of logs, artifacts and the SQLite database. Subdirectories are created when first used.
     pub data_dir: PathBuf,
@@ -95,7 +95,7 @@ pub struct Config {
     /// Private hosts and networks that the server's outgoing requests may reach.
     pub egress_allow: Vec<AllowedDestination>,
     /// Forges of repository hosts that cannot be recognized by name.
-    pub forges: Vec<ForgeAt>,
+    pub forges: Vec<ForgeHost>,
     /// Timeout of a webhook request.
     pub webhook_max: Duration,
     /// How many events a webhook may lag behind before the oldest are dropped.
@@ -104,7 +104,7 @@ pub struct Config {
     pub demo_sites: Option<Vec<(String, String)>>,
 }
 
-impl Config {
+impl AppConfig {
     pub fn local(listen: SocketAddr) -> Self {
         Self {
             listen,

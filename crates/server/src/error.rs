@@ -1,7 +1,7 @@
 //! Errors of use cases. Refusals become responses; internal errors are logged here, once, with details that clients do
 //! not see.
 
-use berth_api::problem::{Code, InputError, InputErrorCode, Problem};
+use berth_api::problem::{Code, InputError, InputErrorCode, ProblemDetails};
 use berth_core::access::Action;
 use berth_core::decision::CommandRefusal;
 use berth_engine::error::EngineError;
@@ -11,7 +11,7 @@ use berth_store::StoreError;
 #[derive(Debug)]
 pub enum AppError {
     /// A response for the caller.
-    Problem(Box<Problem>),
+    Problem(Box<ProblemDetails>),
     /// An internal error; the text is for the log only.
     Fault(String),
     Store(StoreError),
@@ -19,7 +19,7 @@ pub enum AppError {
 
 impl AppError {
     pub fn new(code: Code, detail: impl Into<String>) -> Self {
-        Problem::new(code, detail).into()
+        ProblemDetails::new(code, detail).into()
     }
 
     pub fn not_found(what: &str) -> Self {
@@ -33,7 +33,7 @@ impl AppError {
         };
         let has_unknown = errors.iter().any(|error| error.code == InputErrorCode::UnknownMember);
         let code = if has_unknown { Code::UnknownMember } else { Code::InvalidRequest };
-        Problem::new(code, detail).with_errors(errors).into()
+        ProblemDetails::new(code, detail).with_errors(errors).into()
     }
 
     pub fn invalid_member(pointer: &str, detail: impl Into<String>) -> Self {
@@ -44,12 +44,12 @@ impl AppError {
         let error =
             InputError { pointer: name.to_owned(), code: InputErrorCode::Invalid, detail: detail.into() };
         let text = format!("parameter {name} {}", error.detail);
-        Problem::new(Code::InvalidParameter, text).with_errors(vec![error]).into()
+        ProblemDetails::new(Code::InvalidParameter, text).with_errors(vec![error]).into()
     }
 
     pub fn forbidden(action: Action) -> Self {
-        Problem::new(Code::Forbidden, format!("this requires the {action} permission"))
-            .with("requiredPermission", action.as_str())
+        ProblemDetails::new(Code::Forbidden, format!("this requires the {action} permission"))
+            .with_member("requiredPermission", action.as_str())
             .into()
     }
 
@@ -67,17 +67,17 @@ impl AppError {
 
     /// Why `action` was denied, if the denial belongs in the audit log: a 403 with its permission or code, and a
     /// takeover or an approval decision that the state does not allow.
-    pub fn denied(&self, action: Action) -> Option<Denied> {
+    pub fn denial_reason(&self, action: Action) -> Option<DenialReason> {
         let AppError::Problem(problem) = self else { return None };
         let is_grave = matches!(action, Action::EnvironmentsForceClaim | Action::ApprovalsDecide);
         if is_grave && problem.status == Code::InvalidState.status() {
-            return Some(Denied::Code(problem.code.clone()));
+            return Some(DenialReason::Code(problem.code.clone()));
         }
         let named = problem.more.get("requiredPermission").and_then(serde_json::Value::as_str);
         let named = Action::ALL.iter().find(|action| named == Some(action.as_str()));
         let denied = match named {
-            Some(action) => Denied::Permission(*action),
-            None => Denied::Code(problem.code.clone()),
+            Some(action) => DenialReason::Permission(*action),
+            None => DenialReason::Code(problem.code.clone()),
         };
         let is_denied = problem.status == Code::Forbidden.status()
             && problem.code != Code::ReauthenticationRequired.as_str();
@@ -85,30 +85,30 @@ impl AppError {
     }
 
     /// Converts the error to a response and logs internal details.
-    pub fn into_problem(self) -> Problem {
+    pub fn into_problem(self) -> ProblemDetails {
         match self {
             AppError::Problem(problem) => *problem,
             AppError::Store(StoreError::StorageFull) => {
-                Problem::new(Code::StorageFull, "the server's disk is full; nothing was changed")
+                ProblemDetails::new(Code::StorageFull, "the server's disk is full; nothing was changed")
             }
-            AppError::Store(StoreError::Nul) => Problem::new(
+            AppError::Store(StoreError::Nul) => ProblemDetails::new(
                 Code::InvalidRequest,
                 "the request contains a NUL character, which cannot be stored; remove it",
             ),
             AppError::Store(StoreError::Unavailable(inside) | StoreError::Broken(inside)) => {
                 tracing::warn!(%inside, "store unavailable");
-                Problem::new(Code::Unavailable, "the server cannot process this request right now; try again")
+                ProblemDetails::new(Code::Unavailable, "the server cannot process this request right now; try again")
             }
             AppError::Store(StoreError::Unknown(inside)) => {
                 tracing::warn!(%inside, "commit outcome unknown");
-                Problem::new(
+                ProblemDetails::new(
                     Code::Unavailable,
                     "the database connection was lost during the write, so it is unknown whether the change was made. Repeat the request with the same Idempotency-Key to find out, or check the current state first",
                 )
             }
             AppError::Store(StoreError::Bug(inside)) | AppError::Fault(inside) => {
                 tracing::error!(%inside, "request failed");
-                Problem::new(
+                ProblemDetails::new(
                     Code::Internal,
                     "internal error; the server log has details under this request id",
                 )
@@ -119,7 +119,7 @@ impl AppError {
 
 /// The reason of a denied action.
 #[derive(Debug, Clone)]
-pub enum Denied {
+pub enum DenialReason {
     Permission(Action),
     /// A problem code, for denials that are not about a permission.
     Code(String),
@@ -129,8 +129,8 @@ pub fn input_error(pointer: &str, detail: impl Into<String>) -> InputError {
     InputError { pointer: pointer.to_owned(), code: InputErrorCode::Invalid, detail: detail.into() }
 }
 
-impl From<Problem> for AppError {
-    fn from(problem: Problem) -> Self {
+impl From<ProblemDetails> for AppError {
+    fn from(problem: ProblemDetails) -> Self {
         AppError::Problem(Box::new(problem))
     }
 }

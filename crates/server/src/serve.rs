@@ -18,7 +18,7 @@ use tokio::sync::Semaphore;
 use tokio_io_timeout::TimeoutStream;
 
 use crate::app::App;
-use crate::http::Edge;
+use crate::http::HttpService;
 use crate::jobs;
 use crate::keep_alive::{KeepAliveStream, RequestPhase};
 use crate::limits::{
@@ -31,9 +31,9 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// Serves until the shutdown token is cancelled, then gives open requests [`SHUTDOWN_MAX`] to finish.
 pub async fn serve(app: Arc<App>, listener: TcpListener) {
-    let edge = Arc::new(Edge::new(app.clone()));
+    let edge = Arc::new(HttpService::new(app.clone()));
     let work = tokio::spawn(jobs::run(app.jobs.clone()));
-    let connections = Arc::new(Connections::new(app.config().trusted_proxies.clone()));
+    let connections = Arc::new(ConnectionLimits::new(app.config().trusted_proxies.clone()));
     let graceful = GracefulShutdown::new();
     while let Some(accepted) =
         app.services.shutdown.run_until_cancelled(accept(&listener, &connections)).await
@@ -46,7 +46,7 @@ pub async fn serve(app: Arc<App>, listener: TcpListener) {
         let service = service_fn(move |request: hyper::Request<hyper::body::Incoming>| {
             let (edge, guard) = (edge.clone(), phase.begin());
             async move {
-                let response = edge.answer(request.map(Body::new), peer.ip()).await;
+                let response = edge.handle_request(request.map(Body::new), peer.ip()).await;
                 Ok::<_, std::convert::Infallible>(response.map(|body| guard.end_with(body)))
             }
         });
@@ -54,12 +54,12 @@ pub async fn serve(app: Arc<App>, listener: TcpListener) {
         tokio::spawn(async move {
             let ended = match tls {
                 None => {
-                    let stream = limited(stream, keep_alive, reads);
+                    let stream = limit_stream(stream, keep_alive, reads);
                     watcher.watch(builder(keep_alive).serve_connection(stream, service)).await
                 }
                 Some(tls) => match tls.accept(stream).await {
                     Ok(stream) => {
-                        let stream = limited(stream, keep_alive, reads);
+                        let stream = limit_stream(stream, keep_alive, reads);
                         watcher.watch(builder(keep_alive).serve_connection(stream, service)).await
                     }
                     Err(error) => {
@@ -84,7 +84,7 @@ pub async fn serve(app: Arc<App>, listener: TcpListener) {
 type LimitedStream<S> = TokioIo<KeepAliveStream<Pin<Box<TimeoutStream<S>>>>>;
 
 /// Wraps a connection with timeouts for clients that do not read, do not send, or send headers slowly.
-fn limited<S: AsyncRead + AsyncWrite>(
+fn limit_stream<S: AsyncRead + AsyncWrite>(
     stream: S,
     keep_alive: Duration,
     phase: RequestPhase,
@@ -110,8 +110,8 @@ fn builder(keep_alive: Duration) -> http1::Builder {
 
 async fn accept(
     listener: &TcpListener,
-    connections: &Arc<Connections>,
-) -> Option<(TcpStream, SocketAddr, Place)> {
+    connections: &Arc<ConnectionLimits>,
+) -> Option<(TcpStream, SocketAddr, ConnectionSlot)> {
     match listener.accept().await {
         Ok((stream, peer)) => {
             let place = connections.take(peer.ip())?;
@@ -127,20 +127,20 @@ async fn accept(
 }
 
 /// Counts open connections, in total and by IP address.
-struct Connections {
+struct ConnectionLimits {
     all: Arc<Semaphore>,
     by_address: Mutex<HashMap<IpAddr, usize>>,
     /// Trusted proxies, exempt from the limit per address because many clients share them.
     proxies: Vec<IpAddr>,
 }
 
-impl Connections {
+impl ConnectionLimits {
     fn new(proxies: Vec<IpAddr>) -> Self {
         Self { all: Arc::new(Semaphore::new(CONNECTIONS_MAX)), by_address: Mutex::default(), proxies }
     }
 
     /// Counts a new connection; `None` if a limit is reached, and the connection is closed at once.
-    fn take(self: &Arc<Self>, address: IpAddr) -> Option<Place> {
+    fn take(self: &Arc<Self>, address: IpAddr) -> Option<ConnectionSlot> {
         let permit = self.all.clone().try_acquire_owned().ok()?;
         let mut by_address = self.by_address.lock();
         let open = by_address.entry(address).or_default();
@@ -150,18 +150,18 @@ impl Connections {
         }
         *open += 1;
         drop(by_address);
-        Some(Place { connections: self.clone(), address, _permit: permit })
+        Some(ConnectionSlot { connections: self.clone(), address, _permit: permit })
     }
 }
 
 /// One open connection; dropping it frees the slot.
-struct Place {
-    connections: Arc<Connections>,
+struct ConnectionSlot {
+    connections: Arc<ConnectionLimits>,
     address: IpAddr,
     _permit: tokio::sync::OwnedSemaphorePermit,
 }
 
-impl Drop for Place {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
         let mut by_address = self.connections.by_address.lock();
         if let Some(open) = by_address.get_mut(&self.address) {
@@ -179,7 +179,7 @@ mod tests {
 
     #[test]
     fn an_address_has_so_many_connections_and_no_more() {
-        let connections = Arc::new(Connections::new(vec!["192.0.2.9".parse().unwrap()]));
+        let connections = Arc::new(ConnectionLimits::new(vec!["192.0.2.9".parse().unwrap()]));
         let far: IpAddr = "192.0.2.1".parse().unwrap();
         let mut places: Vec<_> =
             (0..CONNECTIONS_PER_IP_MAX).map(|_| connections.take(far).unwrap()).collect();

@@ -8,15 +8,15 @@ use berth_core::step::NetworkAccess;
 use berth_engine::credential::RedactedString;
 use berth_store::tables::member::{self, Member};
 use berth_store::tables::organization::{self, Organization};
-use berth_store::tables::user::{self, Account, User};
-use berth_store::{Context, Store, Tx};
+use berth_store::tables::user::{self, UserAccount, User};
+use berth_store::{TxContext, Store, Tx};
 
 use crate::app::{default_name, issue_token, organization_subject};
 use crate::auth::passwords::{self, PasswordCost};
 use crate::error::AppError;
 
 /// The result of `berth init`. Password and token are shown once.
-pub struct Created {
+pub struct CreatedOrganization {
     pub org: Organization,
     pub user: User,
     /// `None` if the email address already has an account, whose password is kept.
@@ -29,10 +29,10 @@ pub fn create_organization(
     slug: Slug,
     email: Email,
     cost: PasswordCost,
-) -> Result<Created, AppError> {
+) -> Result<CreatedOrganization, AppError> {
     let password = passwords::generate();
     let hash = passwords::hash(&password, cost);
-    store.transact_blocking(Context::system(None), move |tx| {
+    store.transact_blocking(TxContext::system(None), move |tx| {
         if organization::by_slug(tx, &slug)?.is_some() {
             let text = format!("an organization \"{slug}\" already exists");
             return Err(berth_core::decision::CommandRefusal::AlreadyExists(text).into());
@@ -47,7 +47,7 @@ pub fn create_organization(
         };
         organization::put(tx, &org)?;
         let (user, password) = match user::by_email(tx, &email)? {
-            Some(user) if matches!(user.account, Account::Service { .. }) => {
+            Some(user) if matches!(user.account, UserAccount::Service { .. }) => {
                 let text = format!("{email} is a service account; an owner must be a person");
                 return Err(berth_core::decision::CommandRefusal::InvalidState(text).into());
             }
@@ -57,7 +57,7 @@ pub fn create_organization(
         let owner =
             Actor { kind: ActorType::User, id: Some(user.id), name: user.name.to_string(), token: None };
         tx.set_actor(owner);
-        tx.within(org.id, |tx| {
+        tx.within_org(org.id, |tx| {
             member::put(
                 tx,
                 &Member { user: user.id, role: Role::Owner, version: 1, created_at: org.created_at },
@@ -67,7 +67,7 @@ pub fn create_organization(
             tx.record(NewEvent::new(EventKind::MemberAdded, subject).with("role", Role::Owner.as_str()))?;
             let name = DisplayName::parse("init").map_err(|error| AppError::bug(error.to_string()))?;
             let (_, token) = issue_token(tx, user.id, name, None)?;
-            Ok(Created { org: org.clone(), user, password, token })
+            Ok(CreatedOrganization { org: org.clone(), user, password, token })
         })
     })
 }
@@ -77,7 +77,7 @@ fn create_owner(tx: &mut Tx<'_>, email: Email, password_hash: String) -> Result<
         id: UserId::from_parts(tx.now(), tx.entropy()?),
         name: default_name(&email)?,
         email,
-        account: Account::Person { password_hash, password_is_generated: true },
+        account: UserAccount::Person { password_hash, password_is_generated: true },
         created_at: tx.now(),
     };
     user::put(tx, &user)?;

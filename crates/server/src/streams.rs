@@ -8,38 +8,38 @@ use parking_lot::Mutex;
 use berth_engine::admission::AdmissionControl;
 use berth_engine::limits::{HISTORY_CHECKS_AT_ONCE, HISTORY_CHECKS_WAITING_MAX};
 
-pub(crate) struct Streams {
+pub(crate) struct StreamLimits {
     max: usize,
     open: Arc<Mutex<HashMap<String, usize>>>,
     /// Admission for verifications of a whole audit log, which are CPU-bound.
     pub(crate) checks: AdmissionControl,
 }
 
-impl Streams {
+impl StreamLimits {
     pub(crate) fn new(max: usize) -> Self {
         let checks = AdmissionControl::new(HISTORY_CHECKS_AT_ONCE, HISTORY_CHECKS_WAITING_MAX);
         Self { max, open: Arc::default(), checks }
     }
 
     /// Counts one more open stream; `None` if the caller has reached the limit.
-    pub(crate) fn take(&self, caller: String) -> Option<Place> {
+    pub(crate) fn take(&self, caller: String) -> Option<StreamSlot> {
         let mut open = self.open.lock();
         let count = open.entry(caller.clone()).or_default();
         if *count >= self.max {
             return None;
         }
         *count += 1;
-        Some(Place { caller, open: self.open.clone() })
+        Some(StreamSlot { caller, open: self.open.clone() })
     }
 }
 
 /// One open stream; dropping it frees the slot.
-pub(crate) struct Place {
+pub(crate) struct StreamSlot {
     caller: String,
     open: Arc<Mutex<HashMap<String, usize>>>,
 }
 
-impl Drop for Place {
+impl Drop for StreamSlot {
     fn drop(&mut self) {
         let mut open = self.open.lock();
         if let Some(count) = open.get_mut(&self.caller) {
@@ -57,7 +57,7 @@ mod tests {
 
     #[test]
     fn a_caller_has_so_many_streams_and_no_more() {
-        let streams = Streams::new(2);
+        let streams = StreamLimits::new(2);
         let take = |caller: &str| streams.take(caller.to_owned());
         let (one, two) = (take("a"), take("a"));
         assert!(one.is_some() && two.is_some() && take("a").is_none());

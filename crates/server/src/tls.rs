@@ -33,42 +33,42 @@ pub enum TlsError {
 
 /// Whether to reload unconditionally or only if the files have changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reload {
+pub enum ReloadTrigger {
     Asked,
     IfChanged,
 }
 
-pub struct Tls {
+pub struct TlsTerminator {
     certificate: PathBuf,
     key: PathBuf,
-    current: Mutex<Current>,
+    current: Mutex<LoadedCertificate>,
 }
 
-struct Current {
+struct LoadedCertificate {
     config: Arc<ServerConfig>,
     /// Modification times at the last load.
-    seen: Seen,
+    seen: ModifiedTimes,
 }
 
-type Seen = [Option<SystemTime>; 2];
+type ModifiedTimes = [Option<SystemTime>; 2];
 
-impl Tls {
+impl TlsTerminator {
     pub fn load(certificate: &Path, key: &Path) -> Result<Self, TlsError> {
         // Before reading the files, so that the next check notices a concurrent change.
-        let seen = seen(certificate, key);
-        let config = Arc::new(read(certificate, key)?);
-        let current = Mutex::new(Current { config, seen });
+        let seen = modified_times(certificate, key);
+        let config = Arc::new(read_config(certificate, key)?);
+        let current = Mutex::new(LoadedCertificate { config, seen });
         Ok(Self { certificate: certificate.to_owned(), key: key.to_owned(), current })
     }
 
     /// Reloads certificate and key if they are valid. Affects new connections only.
-    pub fn reload(&self, when: Reload) {
-        let seen = seen(&self.certificate, &self.key);
+    pub fn reload(&self, when: ReloadTrigger) {
+        let seen = modified_times(&self.certificate, &self.key);
         let before = self.current.lock().seen;
-        if when == Reload::IfChanged && seen == before {
+        if when == ReloadTrigger::IfChanged && seen == before {
             return;
         }
-        let read = read(&self.certificate, &self.key);
+        let read = read_config(&self.certificate, &self.key);
         let mut current = self.current.lock();
         current.seen = seen;
         match read {
@@ -87,11 +87,11 @@ impl Tls {
     }
 }
 
-fn seen(certificate: &Path, key: &Path) -> Seen {
+fn modified_times(certificate: &Path, key: &Path) -> ModifiedTimes {
     [certificate, key].map(|path| std::fs::metadata(path).and_then(|info| info.modified()).ok())
 }
 
-fn read(certificate: &Path, key: &Path) -> Result<ServerConfig, TlsError> {
+fn read_config(certificate: &Path, key: &Path) -> Result<ServerConfig, TlsError> {
     let unreadable = |why: String| TlsError::Certificate { path: certificate.to_owned(), why };
     let chain = CertificateDer::pem_file_iter(certificate).map_err(|error| unreadable(error.to_string()))?;
     let chain = chain.take(CHAIN_MAX + 1).collect::<Result<Vec<_>, _>>();

@@ -1,13 +1,13 @@
 //! Converts domain types to API types. No catch-all arms, so that a new variant fails to compile here.
 
 use berth_api::event::{
-    Actor as WireActor, ActorKind as WireActorKind, Event as WireEvent, Subject as WireSubject,
+    WireActor as WireActor, ActorKind as WireActorKind, WireEvent as WireEvent, Subject as WireSubject,
 };
-use berth_api::member::{Role as WireRole, UserKind};
+use berth_api::member::{WireRole as WireRole, UserKind};
 use berth_core::access::Role;
 use berth_core::event::{Actor, ActorType, Event, summarize};
 
-pub(crate) fn role(role: Role) -> WireRole {
+pub(crate) fn role_to_wire(role: Role) -> WireRole {
     match role {
         Role::Viewer => WireRole::Viewer,
         Role::Deployer => WireRole::Deployer,
@@ -20,7 +20,7 @@ pub(crate) fn user_kind(is_service: bool) -> UserKind {
     if is_service { UserKind::Service } else { UserKind::Person }
 }
 
-pub(crate) fn actor(actor: &Actor) -> WireActor {
+pub(crate) fn actor_to_wire(actor: &Actor) -> WireActor {
     WireActor {
         kind: match actor.kind {
             ActorType::User => WireActorKind::User,
@@ -34,13 +34,13 @@ pub(crate) fn actor(actor: &Actor) -> WireActor {
 }
 
 /// The members that are hashed and exported, plus the summary. `pipeline` is the slug of the event's pipeline.
-pub(crate) fn event(event: &Event, pipeline: Option<&str>) -> WireEvent {
+pub(crate) fn event_to_wire(event: &Event, pipeline: Option<&str>) -> WireEvent {
     WireEvent {
         id: event.id.to_string(),
         sequence: event.sequence,
         kind: event.kind.clone(),
         occurred_at: event.occurred_at.to_string(),
-        actor: actor(&event.actor),
+        actor: actor_to_wire(&event.actor),
         request_id: event.request_id.clone(),
         subjects: event
             .subjects

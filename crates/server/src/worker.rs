@@ -19,7 +19,7 @@ const TURNS_MAX: usize = 1_000;
 
 /// The result of [`Job::turn`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Turn {
+pub(crate) enum TurnResult {
     /// Some work was done, and there may be more.
     Again,
     /// No work is due.
@@ -27,7 +27,7 @@ pub(crate) enum Turn {
 }
 
 /// A background job. It takes no input: it reads from the database what is due, and is safe to run twice.
-pub(crate) trait Job: Send + Sync + 'static {
+pub(crate) trait BackgroundJob: Send + Sync + 'static {
     /// For logs.
     const NAME: &'static str;
     /// Number of turns that may run concurrently.
@@ -38,14 +38,14 @@ pub(crate) trait Job: Send + Sync + 'static {
         async { Ok(()) }
     }
 
-    fn turn(&self) -> impl Future<Output = Result<Turn, AppError>> + Send;
+    fn turn(&self) -> impl Future<Output = Result<TurnResult, AppError>> + Send;
 
     /// Waits after an idle or failed turn until work may be due.
     fn wait(&self) -> impl Future<Output = ()> + Send;
 }
 
 /// Runs a job until the server stops. After a panic the job is restarted; other jobs are not affected.
-pub(crate) async fn run<J: Job>(job: Arc<J>, shutdown: CancellationToken) {
+pub(crate) async fn run<J: BackgroundJob>(job: Arc<J>, shutdown: CancellationToken) {
     let start = || {
         let (job, shutdown) = (job.clone(), shutdown.clone());
         async move {
@@ -61,11 +61,11 @@ pub(crate) async fn run<J: Job>(job: Arc<J>, shutdown: CancellationToken) {
     supervise(J::NAME, &shutdown, start).await;
 }
 
-async fn run_lane<J: Job>(job: &J, shutdown: &CancellationToken) {
+async fn run_lane<J: BackgroundJob>(job: &J, shutdown: &CancellationToken) {
     while !shutdown.is_cancelled() {
         match job.turn().await {
-            Ok(Turn::Again) => continue,
-            Ok(Turn::Idle) => {}
+            Ok(TurnResult::Again) => continue,
+            Ok(TurnResult::Idle) => {}
             Err(error) => tracing::warn!(?error, job = J::NAME, "job failed; retrying"),
         }
         shutdown.run_until_cancelled(job.wait()).await;
@@ -73,10 +73,10 @@ async fn run_lane<J: Job>(job: &J, shutdown: &CancellationToken) {
 }
 
 /// Does all work that is due now. For tests.
-pub(crate) async fn run_once<J: Job>(job: &J) -> Result<(), AppError> {
+pub(crate) async fn run_once<J: BackgroundJob>(job: &J) -> Result<(), AppError> {
     job.resume().await?;
     for _ in 0..TURNS_MAX {
-        if job.turn().await? == Turn::Idle {
+        if job.turn().await? == TurnResult::Idle {
             break;
         }
     }
@@ -114,7 +114,7 @@ impl Drop for AbortOnDrop {
 }
 
 /// Waits for a wake-up, at most for [`LOOK_EVERY`].
-pub(crate) async fn woken(wakeup: &Notify) {
+pub(crate) async fn wait_for_wakeup(wakeup: &Notify) {
     // A timeout means that it is time to poll.
     let _ = tokio::time::timeout(LOOK_EVERY, wakeup.notified()).await;
 }

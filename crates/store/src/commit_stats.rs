@@ -8,7 +8,7 @@ pub const BOUNDS_US: [u64; 12] =
     [250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 1_000_000, 5_000_000];
 
 #[derive(Debug, Default)]
-pub struct Commits {
+pub struct CommitHistogram {
     buckets: [AtomicU64; BOUNDS_US.len()],
     count: AtomicU64,
     sum_us: AtomicU64,
@@ -17,7 +17,7 @@ pub struct Commits {
 
 /// A snapshot of the histogram.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Counted {
+pub struct CommitStats {
     /// Commits that took no longer than the bound at the same index.
     pub within: [u64; BOUNDS_US.len()],
     pub count: u64,
@@ -28,8 +28,8 @@ pub struct Counted {
     pub waiting: u64,
 }
 
-impl Commits {
-    pub(crate) fn note(&self, took: Duration, jobs: usize) {
+impl CommitHistogram {
+    pub(crate) fn record_commit(&self, took: Duration, jobs: usize) {
         let us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
         if let Some(place) = BOUNDS_US.iter().position(|bound| us <= *bound) {
             self.buckets[place].fetch_add(1, Ordering::Relaxed);
@@ -39,14 +39,14 @@ impl Commits {
         self.jobs.fetch_add(jobs as u64, Ordering::Relaxed);
     }
 
-    pub(crate) fn counted(&self, waiting: usize) -> Counted {
+    pub(crate) fn snapshot(&self, waiting: usize) -> CommitStats {
         let mut within = [0; BOUNDS_US.len()];
         let mut sum = 0;
         for (place, bucket) in self.buckets.iter().enumerate() {
             sum += bucket.load(Ordering::Relaxed);
             within[place] = sum;
         }
-        Counted {
+        CommitStats {
             within,
             count: self.count.load(Ordering::Relaxed),
             sum_us: self.sum_us.load(Ordering::Relaxed),

@@ -54,10 +54,10 @@ impl DataDir {
     /// Like [`DataDir::open`], without creating the database file.
     pub fn open_bare(path: &Path) -> Result<Self, OpenError> {
         let io = |action| move |source| OpenError::Io { action, path: path.display().to_string(), source };
-        make(path)?;
+        create_dir(path)?;
         refuse_network(path)?;
         let mut lock = lock_file(&path.join("berth.lock"))?;
-        take(path, &lock, FlockOperation::NonBlockingLockExclusive)?;
+        take_lock(path, &lock, FlockOperation::NonBlockingLockExclusive)?;
         lock.set_len(0).and_then(|()| lock.rewind()).map_err(io("cannot lock"))?;
         writeln!(lock, "{}", std::process::id()).map_err(io("cannot lock"))?;
         Ok(Self { path: path.to_owned(), own: path.to_owned(), _locks: vec![lock] })
@@ -66,12 +66,12 @@ impl DataDir {
     /// Opens a directory that several servers share, whose database is PostgreSQL. Each server locks the first free
     /// subdirectory of `servers` for itself; files in it are left over from a process that has ended.
     pub fn open_shared(path: &Path) -> Result<Self, OpenError> {
-        make(path)?;
+        create_dir(path)?;
         let shared = lock_file(&path.join("berth.lock"))?;
-        take(path, &shared, FlockOperation::NonBlockingLockShared)?;
+        take_lock(path, &shared, FlockOperation::NonBlockingLockShared)?;
         for number in 0..REPLICAS_MAX {
             let own = path.join("servers").join(number.to_string());
-            make(&own)?;
+            create_dir(&own)?;
             let lock = lock_file(&own.join("berth.lock"))?;
             if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok() {
                 return Ok(Self { path: path.to_owned(), own, _locks: vec![lock, shared] });
@@ -82,14 +82,14 @@ impl DataDir {
 
     /// Takes an exclusive lock on a directory whose database is PostgreSQL: no server may be running.
     pub fn open_alone(path: &Path) -> Result<Self, OpenError> {
-        make(path)?;
+        create_dir(path)?;
         let lock = lock_file(&path.join("berth.lock"))?;
-        take(path, &lock, FlockOperation::NonBlockingLockExclusive)?;
+        take_lock(path, &lock, FlockOperation::NonBlockingLockExclusive)?;
         Ok(Self { path: path.to_owned(), own: path.to_owned(), _locks: vec![lock] })
     }
 
     /// The directory that no other server uses, for running steps and the admin socket.
-    pub fn own(&self) -> &Path {
+    pub fn own_dir(&self) -> &Path {
         &self.own
     }
 
@@ -102,7 +102,7 @@ impl DataDir {
     }
 }
 
-fn make(path: &Path) -> Result<(), OpenError> {
+fn create_dir(path: &Path) -> Result<(), OpenError> {
     let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
     made.map_err(|source| OpenError::Io { action: "cannot create", path: path.display().to_string(), source })
 }
@@ -117,7 +117,7 @@ fn lock_file(path: &Path) -> Result<File, OpenError> {
     })
 }
 
-fn take(path: &Path, mut lock: &File, operation: FlockOperation) -> Result<(), OpenError> {
+fn take_lock(path: &Path, mut lock: &File, operation: FlockOperation) -> Result<(), OpenError> {
     let deadline = Instant::now() + LOCK_WAIT;
     while let Err(error) = flock(lock, operation) {
         if error != rustix::io::Errno::WOULDBLOCK {
@@ -171,12 +171,12 @@ mod tests {
         let temp = tempfile::tempdir().unwrap();
         let first = DataDir::open_shared(temp.path()).unwrap();
         let second = DataDir::open_shared(temp.path()).unwrap();
-        assert_ne!(first.own(), second.own());
+        assert_ne!(first.own_dir(), second.own_dir());
         assert!(DataDir::open(temp.path()).is_err(), "not shared with a server on SQLite");
-        let place = first.own().to_owned();
+        let place = first.own_dir().to_owned();
         drop(first);
         assert_eq!(
-            DataDir::open_shared(temp.path()).unwrap().own(),
+            DataDir::open_shared(temp.path()).unwrap().own_dir(),
             place,
             "a free subdirectory is used again"
         );

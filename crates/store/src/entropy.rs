@@ -14,7 +14,7 @@ thread_local! {
     static LEFT: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-pub(crate) fn draw() -> Result<IdEntropy, StoreError> {
+pub(crate) fn draw_entropy() -> Result<IdEntropy, StoreError> {
     LEFT.with_borrow_mut(|left| {
         if left.len() < size_of::<IdEntropy>() {
             left.resize(DRAWN_BYTES, 0);
@@ -23,11 +23,11 @@ pub(crate) fn draw() -> Result<IdEntropy, StoreError> {
                 return Err(StoreError::Unavailable("the system gave no random bytes".into()));
             }
         }
-        Ok(take(left))
+        Ok(take_entropy(left))
     })
 }
 
-fn take(left: &mut Vec<u8>) -> IdEntropy {
+fn take_entropy(left: &mut Vec<u8>) -> IdEntropy {
     let mut entropy = IdEntropy::default();
     let given = left.len().saturating_sub(entropy.len());
     entropy.copy_from_slice(&left[given..]);
@@ -44,9 +44,9 @@ mod tests {
     #[test]
     fn entropy_is_used_once() {
         let mut left: Vec<u8> = (0..200).collect();
-        let given: BTreeSet<u8> = (0..20).flat_map(|_| take(&mut left)).collect();
+        let given: BTreeSet<u8> = (0..20).flat_map(|_| take_entropy(&mut left)).collect();
         assert_eq!((given.len(), left.len()), (200, 0));
-        let drawn: BTreeSet<_> = (0..1_000).map(|_| draw().unwrap()).collect();
+        let drawn: BTreeSet<_> = (0..1_000).map(|_| draw_entropy().unwrap()).collect();
         assert_eq!(drawn.len(), 1_000);
     }
 }

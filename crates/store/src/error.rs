@@ -1,6 +1,6 @@
 //! Errors of the store. A refusal by a domain rule is a value, not an error.
 
-use crate::sql::Statement;
+use crate::sql::SqlStatement;
 
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum StoreError {
@@ -25,7 +25,7 @@ pub enum StoreError {
 
 impl StoreError {
     /// Names the statement whose row could not be read.
-    pub(crate) fn in_statement(self, statement: &Statement) -> Self {
+    pub(crate) fn in_statement(self, statement: &SqlStatement) -> Self {
         match self {
             StoreError::Bug(text) => StoreError::Bug(format!("{}: {text}", statement.name)),
             other => other,

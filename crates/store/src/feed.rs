@@ -27,32 +27,32 @@ const PAUSE_MAX: Duration = Duration::from_millis(20);
 
 /// An event with its JSON, serialized once for all followers.
 #[derive(Debug)]
-pub struct Published {
+pub struct PublishedEvent {
     pub event: Event,
     pub line: String,
 }
 
-pub(crate) struct Feed {
-    shared: Arc<Shared>,
+pub(crate) struct EventFeed {
+    shared: Arc<FeedState>,
     thread: Option<JoinHandle<()>>,
 }
 
 #[derive(Default)]
-struct Shared {
+struct FeedState {
     followers: AtomicUsize,
     /// Organizations with at least one follower.
-    organizations: Mutex<HashMap<OrgId, broadcast::Sender<Arc<Published>>>>,
+    organizations: Mutex<HashMap<OrgId, broadcast::Sender<Arc<PublishedEvent>>>>,
 }
 
 /// The writer's end of the feed.
-pub(crate) struct Publisher {
-    shared: Arc<Shared>,
+pub(crate) struct FeedPublisher {
+    shared: Arc<FeedState>,
     batches: SyncSender<Vec<Event>>,
 }
 
-impl Publisher {
+impl FeedPublisher {
     /// Organizations with at least one follower.
-    pub(crate) fn followed(&self) -> Vec<OrgId> {
+    pub(crate) fn followed_organizations(&self) -> Vec<OrgId> {
         let organizations = self.shared.organizations.lock().unwrap_or_else(PoisonError::into_inner);
         organizations.keys().copied().collect()
     }
@@ -68,29 +68,29 @@ impl Publisher {
     }
 }
 
-impl Feed {
-    pub(crate) fn start() -> Result<(Self, Publisher), StoreError> {
-        let shared = Arc::new(Shared::default());
+impl EventFeed {
+    pub(crate) fn start() -> Result<(Self, FeedPublisher), StoreError> {
+        let shared = Arc::new(FeedState::default());
         let (batches, queue) = sync_channel(BATCHES_MAX);
         let telling = shared.clone();
         let thread = std::thread::Builder::new()
             .name("store-feed".into())
-            .spawn(move || run(&queue, &telling))
+            .spawn(move || run_feed(&queue, &telling))
             .map_err(|error| StoreError::Unavailable(format!("cannot start the feed: {error}")))?;
-        let publisher = Publisher { shared: shared.clone(), batches };
+        let publisher = FeedPublisher { shared: shared.clone(), batches };
         Ok((Self { shared, thread: Some(thread) }, publisher))
     }
 
-    pub(crate) fn follow(&self, org: OrgId) -> Follower {
+    pub(crate) fn follow(&self, org: OrgId) -> EventFollower {
         let mut organizations = self.shared.organizations.lock().unwrap_or_else(PoisonError::into_inner);
         let sender = organizations.entry(org).or_insert_with(|| broadcast::Sender::new(BEHIND_MAX));
         let receiver = sender.subscribe();
         self.shared.followers.fetch_add(1, Ordering::SeqCst);
-        Follower { org, receiver: Some(receiver), shared: self.shared.clone() }
+        EventFollower { org, receiver: Some(receiver), shared: self.shared.clone() }
     }
 }
 
-impl Drop for Feed {
+impl Drop for EventFeed {
     fn drop(&mut self) {
         // The writer has dropped its end of the queue: the thread publishes the rest and ends.
         if let Some(thread) = self.thread.take() {
@@ -99,10 +99,10 @@ impl Drop for Feed {
     }
 }
 
-fn run(queue: &Receiver<Vec<Event>>, shared: &Shared) {
+fn run_feed(queue: &Receiver<Vec<Event>>, shared: &FeedState) {
     while let Ok(first) = queue.recv() {
         for event in std::iter::once(first).chain(queue.try_iter()).flatten() {
-            tell(event, shared);
+            publish_event(event, shared);
         }
         // Debounce: with many followers, waking all of them for each event would take the CPU from the writer.
         let followers = u32::try_from(shared.followers.load(Ordering::SeqCst)).unwrap_or(u32::MAX);
@@ -111,52 +111,52 @@ fn run(queue: &Receiver<Vec<Event>>, shared: &Shared) {
     shared.organizations.lock().unwrap_or_else(PoisonError::into_inner).clear();
 }
 
-fn tell(event: Event, shared: &Shared) {
+fn publish_event(event: Event, shared: &FeedState) {
     // The mutex is released before followers are woken: there may be thousands.
     let organizations = shared.organizations.lock().unwrap_or_else(PoisonError::into_inner);
     let Some(followed) = organizations.get(&event.org).cloned() else { return };
     drop(organizations);
-    match audit::line(&event) {
-        Ok(line) => drop(followed.send(Arc::new(Published { event, line }))),
+    match audit::canonical_line(&event) {
+        Ok(line) => drop(followed.send(Arc::new(PublishedEvent { event, line }))),
         Err(error) => tracing::error!(%error, "event cannot be serialized"),
     }
 }
 
 /// What a follower receives.
 #[derive(Debug)]
-pub enum Heard {
-    Event(Arc<Published>),
+pub enum FeedItem {
+    Event(Arc<PublishedEvent>),
     /// The follower was too slow and must read the missed events from the database.
     Missed,
     /// The store is closing.
     End,
 }
 
-pub struct Follower {
+pub struct EventFollower {
     org: OrgId,
-    receiver: Option<broadcast::Receiver<Arc<Published>>>,
-    shared: Arc<Shared>,
+    receiver: Option<broadcast::Receiver<Arc<PublishedEvent>>>,
+    shared: Arc<FeedState>,
 }
 
-impl Follower {
-    pub async fn next(&mut self) -> Heard {
-        let Some(receiver) = &mut self.receiver else { return Heard::End };
+impl EventFollower {
+    pub async fn next(&mut self) -> FeedItem {
+        let Some(receiver) = &mut self.receiver else { return FeedItem::End };
         match receiver.recv().await {
-            Ok(event) => Heard::Event(event),
-            Err(broadcast::error::RecvError::Lagged(_)) => Heard::Missed,
-            Err(broadcast::error::RecvError::Closed) => Heard::End,
+            Ok(event) => FeedItem::Event(event),
+            Err(broadcast::error::RecvError::Lagged(_)) => FeedItem::Missed,
+            Err(broadcast::error::RecvError::Closed) => FeedItem::End,
         }
     }
 }
 
-impl Follower {
+impl EventFollower {
     /// Skips the events published so far, for a follower that is about to read the database.
     pub fn skip(&mut self) {
         self.receiver = self.receiver.as_ref().map(broadcast::Receiver::resubscribe);
     }
 }
 
-impl Drop for Follower {
+impl Drop for EventFollower {
     fn drop(&mut self) {
         let mut organizations = self.shared.organizations.lock().unwrap_or_else(PoisonError::into_inner);
         self.receiver = None;
@@ -175,7 +175,7 @@ mod tests {
 
     #[test]
     fn feed_drops_organization_with_its_last_follower() {
-        let (feed, publisher) = Feed::start().unwrap();
+        let (feed, publisher) = EventFeed::start().unwrap();
         let org = OrgId::from_parts(Timestamp::from_micros(1), [0; 10]);
         let (one, two) = (feed.follow(org), feed.follow(org));
         let followed = || feed.shared.organizations.lock().unwrap().len();

@@ -5,7 +5,7 @@ use berth_core::time::Timestamp;
 
 use crate::error::StoreError;
 use crate::sql::{json_columns, statements};
-use crate::tx::{Read, Tx};
+use crate::tx::{StoreRead, Tx};
 
 /// Retention of stored responses.
 pub const IDEMPOTENCY_KEPT_S: i64 = 7 * 24 * 60 * 60;
@@ -29,67 +29,67 @@ statements! {
 json_columns!(Vec<(String, String)>);
 
 /// SHA-256 of the caller, the operation and the idempotency key.
-type Digest = [u8; 32];
+type KeyDigest = [u8; 32];
 
 /// The idempotency key of a request.
 #[derive(Debug, Clone)]
-pub struct OnceKey {
-    digest: Digest,
+pub struct IdempotencyKey {
+    digest: KeyDigest,
     /// Keyed hash of the body.
     request_hash: Vec<u8>,
 }
 
-impl OnceKey {
+impl IdempotencyKey {
     /// `caller` is a token or a user: keys of different callers are unrelated. `operation` is the method and the canonical
     /// path. None of the three contains a line break.
     pub fn new(caller: &str, operation: &str, key: &str, request_hash: Vec<u8>) -> Self {
         let text = [caller, operation, key].join("\n");
-        let mut digest = Digest::default();
+        let mut digest = KeyDigest::default();
         digest.copy_from_slice(digest::digest(&digest::SHA256, text.as_bytes()).as_ref());
         Self { digest, request_hash }
     }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StoredAnswer {
+pub struct StoredResponse {
     pub status: u16,
     pub headers: Vec<(String, String)>,
     pub body: String,
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub enum Earlier {
+pub enum KeyLookup {
     None,
-    Same(StoredAnswer),
+    Same(StoredResponse),
     /// The key was used for a different request.
     Different,
 }
 
 /// Called before a stored response is replayed. Makes the commit that stored it as durable as this transaction.
-pub fn vouch(tx: &mut Tx<'_>) -> Result<(), StoreError> {
+pub fn ensure_durable(tx: &mut Tx<'_>) -> Result<(), StoreError> {
     tx.row(&EMIT_WAL_RECORD, &[]).map(drop)
 }
 
-pub fn find(tx: &mut Tx<'_>, once: &OnceKey) -> Result<Earlier, StoreError> {
+pub fn find(tx: &mut Tx<'_>, once: &IdempotencyKey) -> Result<KeyLookup, StoreError> {
     let oldest = tx.now().plus_seconds(-IDEMPOTENCY_KEPT_S);
-    type Columns = (Vec<u8>, u16, Vec<(String, String)>, String);
-    let found: Option<Columns> = tx.fetch_optional(&FIND, &[once.digest.as_slice().into(), oldest.into()])?;
+    type ResponseColumns = (Vec<u8>, u16, Vec<(String, String)>, String);
+    let found: Option<ResponseColumns> = tx.fetch_optional(&FIND, &[once.digest.as_slice().into(), oldest.into()])?;
     Ok(match found {
-        None => Earlier::None,
-        Some((hash, ..)) if hash != once.request_hash => Earlier::Different,
-        Some((_, status, headers, body)) => Earlier::Same(StoredAnswer { status, headers, body }),
+        None => KeyLookup::None,
+        Some((hash, ..)) if hash != once.request_hash => KeyLookup::Different,
+        Some((_, status, headers, body)) => KeyLookup::Same(StoredResponse { status, headers, body }),
     })
 }
 
-pub fn remember(tx: &mut Tx<'_>, once: &OnceKey, answer: &StoredAnswer) -> Result<(), StoreError> {
+pub fn store_response(tx: &mut Tx<'_>, once: &IdempotencyKey, answer: &StoredResponse) -> Result<(), StoreError> {
     let now = tx.now();
     let expired = now.plus_seconds(-IDEMPOTENCY_KEPT_S);
-    let StoredAnswer { status, headers, body } = answer;
+    let StoredResponse { status, headers, body } = answer;
     tx.put(&REMEMBER, &(&once.digest[..], &once.request_hash, status, headers, body, now, expired))
 }
 
 /// Deletes a batch of expired responses; returns how many.
-pub fn forget(tx: &mut Tx<'_>, now: Timestamp) -> Result<u64, StoreError> {
+pub fn delete_expired(tx: &mut Tx<'_>, now: Timestamp) -> Result<u64, StoreError> {
     let oldest = now.plus_seconds(-IDEMPOTENCY_KEPT_S);
     let params = [oldest.into(), i64::try_from(FORGET_BATCH_MAX).unwrap_or(i64::MAX).into()];
     tx.execute(&FORGET, &params)

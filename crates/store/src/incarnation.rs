@@ -14,7 +14,7 @@ use crate::data_dir::DataDir;
 use crate::error::{OpenError, StoreError};
 use crate::sqlite;
 use crate::tables::instance;
-use crate::tx::Context;
+use crate::tx::TxContext;
 
 /// Name of the file in the data directory.
 pub const FILE: &str = "incarnation";
@@ -30,25 +30,25 @@ const RANDOM_BYTES: usize = 16;
 
 /// The content of the file.
 #[derive(Default)]
-struct Known {
+struct IncarnationFile {
     marks: Vec<String>,
     epoch: Option<i64>,
 }
 
 /// Refuses a database that is not the one last used in the directory.
-pub(crate) fn check(dir: &DataDir) -> Result<(), OpenError> {
+pub(crate) fn check_database(dir: &DataDir) -> Result<(), OpenError> {
     let found = sqlite::incarnation(&dir.database())?;
-    let Some(known) = known(dir.path())? else {
+    let Some(known) = read_file(dir.path())? else {
         // A new database has neither an incarnation nor the file.
-        return if found.is_none() { Ok(()) } else { refused(dir, found.as_deref()) };
+        return if found.is_none() { Ok(()) } else { refuse_copy(dir, found.as_deref()) };
     };
     match known.marks.iter().any(|mark| mark == found.as_deref().unwrap_or(NONE)) {
         true => Ok(()),
-        false => refused(dir, found.as_deref()),
+        false => refuse_copy(dir, found.as_deref()),
     }
 }
 
-fn refused(dir: &DataDir, found: Option<&str>) -> Result<(), OpenError> {
+fn refuse_copy(dir: &DataDir, found: Option<&str>) -> Result<(), OpenError> {
     if found == Some(MOVED) {
         return Err(OpenError::Refused(format!(
             "{} was copied to PostgreSQL by `berth admin copy`: serve that with --database. To use this file anyway, without \
@@ -69,34 +69,34 @@ fn refused(dir: &DataDir, found: Option<&str>) -> Result<(), OpenError> {
 }
 
 /// Gives the database and the directory a new incarnation, so that earlier copies are refused.
-pub(crate) fn renew(store: &Store, dir: &DataDir) -> Result<(), OpenError> {
+pub(crate) fn renew_incarnation(store: &Store, dir: &DataDir) -> Result<(), OpenError> {
     let before = sqlite::incarnation(&dir.database())?;
-    let epoch = Some(store.epoch()).max(epoch(dir)?);
+    let epoch = Some(store.epoch()).max(stored_epoch(dir)?);
     let next = new_mark()?;
-    write(dir.path(), &[before.as_deref().unwrap_or(NONE), &next], epoch)?;
+    write_file(dir.path(), &[before.as_deref().unwrap_or(NONE), &next], stored_epoch)?;
     let mark = next.clone();
-    store.transact_blocking(Context::system(None), move |tx| instance::set_incarnation(tx, &mark))?;
-    write(dir.path(), &[&next], epoch)
+    store.transact_blocking(TxContext::system(None), move |tx| instance::set_incarnation(tx, &mark))?;
+    write_file(dir.path(), &[&next], stored_epoch)
 }
 
 /// Makes the directory accept a new database, without an incarnation.
 pub(crate) fn expect_new(dir: &DataDir) -> Result<(), OpenError> {
-    match known(dir.path())? {
+    match read_file(dir.path())? {
         None => Ok(()),
-        Some(known) => write(dir.path(), &[NONE], known.epoch),
+        Some(known) => write_file(dir.path(), &[NONE], known.epoch),
     }
 }
 
 /// The highest epoch that is stored in the directory.
-pub fn epoch(dir: &DataDir) -> Result<Option<i64>, OpenError> {
-    Ok(known(dir.path())?.and_then(|known| known.epoch))
+pub fn stored_epoch(dir: &DataDir) -> Result<Option<i64>, OpenError> {
+    Ok(read_file(dir.path())?.and_then(|known| known.epoch))
 }
 
 /// Stores an epoch that was raised while a server is running.
-pub fn note_epoch(data_dir: &Path, epoch: i64) -> Result<(), OpenError> {
-    let Some(known) = known(data_dir)? else { return Ok(()) };
+pub fn store_epoch(data_dir: &Path, epoch: i64) -> Result<(), OpenError> {
+    let Some(known) = read_file(data_dir)? else { return Ok(()) };
     let marks: Vec<&str> = known.marks.iter().map(String::as_str).collect();
-    write(data_dir, &marks, Some(epoch).max(known.epoch))
+    write_file(data_dir, &marks, Some(stored_epoch).max(known.epoch))
 }
 
 fn new_mark() -> Result<String, OpenError> {
@@ -106,17 +106,17 @@ fn new_mark() -> Result<String, OpenError> {
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-fn path(dir: &Path) -> PathBuf {
+fn file_path(dir: &Path) -> PathBuf {
     dir.join(FILE)
 }
 
-fn known(dir: &Path) -> Result<Option<Known>, OpenError> {
-    let text = match std::fs::read_to_string(path(dir)) {
+fn read_file(dir: &Path) -> Result<Option<IncarnationFile>, OpenError> {
+    let text = match std::fs::read_to_string(file_path(dir)) {
         Ok(text) => text,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(failed("cannot read", &path(dir), error)),
+        Err(error) => return Err(io_error("cannot read", &file_path(dir), error)),
     };
-    let mut known = Known::default();
+    let mut known = IncarnationFile::default();
     for line in text.lines() {
         match line.strip_prefix(EPOCH) {
             Some(number) => known.epoch = number.parse().ok().max(known.epoch),
@@ -127,21 +127,21 @@ fn known(dir: &Path) -> Result<Option<Known>, OpenError> {
 }
 
 /// Atomic and durable: write to a temporary file, fsync, rename.
-fn write(dir: &Path, marks: &[&str], epoch: Option<i64>) -> Result<(), OpenError> {
-    let (path, draft) = (path(dir), dir.join(format!("{FILE}.draft")));
+fn write_file(dir: &Path, marks: &[&str], epoch: Option<i64>) -> Result<(), OpenError> {
+    let (path, draft) = (file_path(dir), dir.join(format!("{FILE}.draft")));
     let written = || -> std::io::Result<()> {
         let mut options = File::options();
         let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
         marks.iter().try_for_each(|mark| writeln!(file, "{mark}"))?;
-        epoch.iter().try_for_each(|epoch| writeln!(file, "{EPOCH}{epoch}"))?;
+        stored_epoch.iter().try_for_each(|epoch| writeln!(file, "{EPOCH}{epoch}"))?;
         file.sync_all()?;
         std::fs::rename(&draft, &path)?;
         File::open(dir)?.sync_all()
     };
-    written().map_err(|error| failed("cannot write", &path, error))
+    written().map_err(|error| io_error("cannot write", &path, error))
 }
 
-fn failed(action: &'static str, path: &Path, source: std::io::Error) -> OpenError {
+fn io_error(action: &'static str, path: &Path, source: std::io::Error) -> OpenError {
     OpenError::Io { action, path: path.display().to_string(), source }
 }
 
@@ -169,7 +169,7 @@ mod tests {
         assert!(Store::open_in(&dir).is_err(), "opening it does not renew the incarnation");
         Store::open_sqlite(&dir.database()).unwrap().begin_in(&dir).unwrap();
         start(&dir);
-        std::fs::remove_file(path(dir.path())).unwrap();
+        std::fs::remove_file(file_path(dir.path())).unwrap();
         assert!(Store::open_in(&dir).is_err(), "a database without the file is a copy");
     }
 
@@ -179,12 +179,12 @@ mod tests {
         let dir = DataDir::open(temp.path()).unwrap();
         start(&dir);
         let mark = sqlite::incarnation(&dir.database()).unwrap().unwrap();
-        write(dir.path(), &[&mark, "next"], None).unwrap();
-        check(&dir).unwrap();
+        write_file(dir.path(), &[&mark, "next"], None).unwrap();
+        check_database(&dir).unwrap();
         sqlite::set_incarnation(&dir.database(), "next").unwrap();
-        check(&dir).unwrap();
+        check_database(&dir).unwrap();
         sqlite::set_incarnation(&dir.database(), "other").unwrap();
-        assert!(check(&dir).is_err());
+        assert!(check_database(&dir).is_err());
     }
 
     #[test]
@@ -194,8 +194,8 @@ mod tests {
         drop(Store::open_in(&dir).unwrap());
         let copy = temp.path().join("copy");
         std::fs::copy(dir.database(), &copy).unwrap();
-        write(dir.path(), &[NONE, "next"], None).unwrap();
-        check(&dir).unwrap();
+        write_file(dir.path(), &[NONE, "next"], None).unwrap();
+        check_database(&dir).unwrap();
         start(&dir);
         std::fs::copy(&copy, dir.database()).unwrap();
         assert!(Store::open_in(&dir).is_err(), "an old copy");
@@ -216,16 +216,16 @@ mod tests {
         for _ in 0..2 {
             std::fs::copy(&copy, dir.database()).unwrap();
             let mut store = Store::open_sqlite(&dir.database()).unwrap();
-            store.raise_epoch(epoch(&dir).unwrap()).unwrap();
+            store.raise_epoch(stored_epoch(&dir).unwrap()).unwrap();
             store.begin_in(&dir).unwrap();
             given.push(store.epoch());
         }
         assert!(given[1] >= given[0] + 16, "{given:?}");
         // The epoch may also be raised while a server is running.
         let told = given[1] + 100;
-        note_epoch(dir.path(), told).unwrap();
-        note_epoch(dir.path(), 1).unwrap();
-        assert_eq!(epoch(&dir).unwrap(), Some(told));
-        check(&dir).unwrap();
+        store_epoch(dir.path(), told).unwrap();
+        store_epoch(dir.path(), 1).unwrap();
+        assert_eq!(stored_epoch(&dir).unwrap(), Some(told));
+        check_database(&dir).unwrap();
     }
 }

@@ -35,19 +35,19 @@ use data_dir::DataDir;
 use tokio::sync::{oneshot, watch};
 
 use access_generation::AccessGeneration;
-use commit_stats::Counted;
-use feed::{Feed, Follower};
+use commit_stats::CommitStats;
+use feed::{EventFeed, EventFollower};
 
 pub use error::{OpenError, StoreError};
-pub use sql::value::{Row, Value, text};
-pub use tx::{Context, Read, Reader, Tx};
+pub use sql::value::{SqlRow, SqlValue, text};
+pub use tx::{TxContext, StoreRead, ReadTx, Tx};
 
-use job::{Job, Look};
+use job::{WriteJob, ReadJob};
 
 pub struct Store {
     // Dropped before the feed, to which it publishes.
-    driver: Driver,
-    feed: Feed,
+    driver: StoreDriver,
+    feed: EventFeed,
     /// The epoch of fences, for drivers whose connections do not track it.
     epoch: Arc<AtomicI64>,
     lost_s: i64,
@@ -55,7 +55,7 @@ pub struct Store {
 
 /// Settings of the installation that every transaction gets.
 #[derive(Debug, Clone)]
-pub(crate) struct Ground {
+pub(crate) struct TxConfig {
     /// Read when the transaction begins, because it may be raised while the job is queued.
     pub(crate) epoch: Arc<AtomicI64>,
     pub(crate) lost_s: i64,
@@ -63,43 +63,43 @@ pub(crate) struct Ground {
     pub(crate) access: Option<Arc<AccessGeneration>>,
 }
 
-enum Driver {
+enum StoreDriver {
     // Readers are dropped before the writer, which truncates the WAL when it stops.
-    Sqlite { readers: sqlite::Readers, writer: sqlite::Writer },
-    Postgres(postgres::Postgres),
+    Sqlite { readers: sqlite::SqliteReaders, writer: sqlite::SqliteWriter },
+    Postgres(postgres::PostgresDriver),
 }
 
 impl Store {
     /// Opens the SQLite database at `path`; creates or migrates it if necessary.
     pub fn open_sqlite(path: &Path) -> Result<Self, OpenError> {
         sqlite::check_version()?;
-        let ahead = sqlite::Ahead::default();
+        let ahead = sqlite::ClockOffset::default();
         let epoch = Arc::new(AtomicI64::new(sqlite::migrate(path, sqlite::now(&ahead))?));
-        let (feed, publisher) = Feed::start()?;
-        let writer = sqlite::Writer::start(path, publisher, ahead.clone())?;
-        let readers = sqlite::Readers::start(path, reader_count(), &ahead)?;
-        Ok(Self { driver: Driver::Sqlite { readers, writer }, feed, epoch, lost_s: RUNNER_LOST_S })
+        let (feed, publisher) = EventFeed::start()?;
+        let writer = sqlite::SqliteWriter::start(path, publisher, ahead.clone())?;
+        let readers = sqlite::SqliteReaders::start(path, reader_count(), &ahead)?;
+        Ok(Self { driver: StoreDriver::Sqlite { readers, writer }, feed, epoch, lost_s: RUNNER_LOST_S })
     }
 
     /// Opens the database of a data directory. Refuses a database that was copied into it.
     pub fn open_in(dir: &DataDir) -> Result<Self, OpenError> {
         sqlite::check_version()?;
         // Checked before migration, so that a refused database is not changed.
-        incarnation::check(dir)?;
+        incarnation::check_database(dir)?;
         Self::open_sqlite(&dir.database())
     }
 
     /// Marks the start of a server: earlier copies of the database are refused from now on.
     pub fn begin_in(&self, dir: &DataDir) -> Result<(), OpenError> {
-        incarnation::renew(self, dir)
+        incarnation::renew_incarnation(self, dir)
     }
 
     /// Opens the PostgreSQL database at `url`; migrates it if necessary. Several servers may share it.
     pub fn open_postgres(url: &str) -> Result<Self, OpenError> {
-        let (feed, publisher) = Feed::start()?;
-        let (database, epoch) = postgres::Postgres::open(url, reader_count(), publisher)?;
+        let (feed, publisher) = EventFeed::start()?;
+        let (database, epoch) = postgres::PostgresDriver::open(url, reader_count(), publisher)?;
         let epoch = Arc::new(AtomicI64::new(epoch));
-        Ok(Self { driver: Driver::Postgres(database), feed, epoch, lost_s: RUNNER_LOST_S })
+        Ok(Self { driver: StoreDriver::Postgres(database), feed, epoch, lost_s: RUNNER_LOST_S })
     }
 
     /// The current epoch: the upper part of every new fence.
@@ -110,18 +110,18 @@ impl Store {
     /// Raises the epoch after fence counters may have been lost. `given` is an epoch known from outside. No server may be
     /// running.
     pub fn raise_epoch(&mut self, given: Option<i64>) -> Result<(), StoreError> {
-        self.transact_blocking(Context::system(None), move |tx| tables::instance::raise_epoch(tx, given))
+        self.transact_blocking(TxContext::system(None), move |tx| tables::instance::raise_epoch(tx, given))
     }
 
     /// Whether other servers may write to the same database.
     pub fn is_shared(&self) -> bool {
-        matches!(self.driver, Driver::Postgres(_))
+        matches!(self.driver, StoreDriver::Postgres(_))
     }
 
     /// Runs `work` in a transaction. Returns after the commit is durable.
     pub async fn transact<T, E>(
         &self,
-        context: Context,
+        context: TxContext,
         work: impl FnOnce(&mut Tx<'_>) -> Result<T, E> + Send + 'static,
     ) -> Result<T, E>
     where
@@ -129,9 +129,9 @@ impl Store {
         E: From<StoreError> + Send + 'static,
     {
         let org = context.org;
-        let (job, answer) = job::change(context, self.ground(), work);
+        let (job, answer) = job::write_job(context, self.tx_config(), work);
         self.send(org, job).await?;
-        answer.await.unwrap_or_else(|_| Err(lost().into()))
+        answer.await.unwrap_or_else(|_| Err(stopped_error().into()))
     }
 
     /// Like [`Store::transact`], for leases only: it does not contend with other transactions.
@@ -143,31 +143,31 @@ impl Store {
         T: Send + 'static,
         E: From<StoreError> + Send + 'static,
     {
-        let (job, answer) = job::change(Context::system(None), self.ground(), work);
+        let (job, answer) = job::write_job(TxContext::system(None), self.tx_config(), work);
         match &self.driver {
-            Driver::Sqlite { writer, .. } => writer.send(job).await?,
-            Driver::Postgres(database) => database.send_lease(job).await?,
+            StoreDriver::Sqlite { writer, .. } => writer.send(job).await?,
+            StoreDriver::Postgres(database) => database.send_lease(job).await?,
         }
-        answer.await.unwrap_or_else(|_| Err(lost().into()))
+        answer.await.unwrap_or_else(|_| Err(stopped_error().into()))
     }
 
     /// Sets after how many seconds of silence a runner is lost, which ends the drain of an environment.
-    pub fn calls_lost_after(&mut self, seconds: i64) {
+    pub fn set_runner_lost_after(&mut self, seconds: i64) {
         self.lost_s = seconds;
     }
 
-    fn ground(&self) -> Ground {
+    fn tx_config(&self) -> TxConfig {
         let access = match &self.driver {
-            Driver::Sqlite { writer, .. } => Some(writer.access().clone()),
-            Driver::Postgres(_) => None,
+            StoreDriver::Sqlite { writer, .. } => Some(writer.access().clone()),
+            StoreDriver::Postgres(_) => None,
         };
-        Ground { epoch: self.epoch.clone(), lost_s: self.lost_s, access }
+        TxConfig { epoch: self.epoch.clone(), lost_s: self.lost_s, access }
     }
 
     /// Like [`Store::transact`], for threads outside of an async runtime.
     pub fn transact_blocking<T, E>(
         &self,
-        context: Context,
+        context: TxContext,
         work: impl FnOnce(&mut Tx<'_>) -> Result<T, E> + Send + 'static,
     ) -> Result<T, E>
     where
@@ -175,48 +175,48 @@ impl Store {
         E: From<StoreError> + Send + 'static,
     {
         let org = context.org;
-        let (job, answer) = job::change(context, self.ground(), work);
+        let (job, answer) = job::write_job(context, self.tx_config(), work);
         match &self.driver {
-            Driver::Sqlite { writer, .. } => writer.send_blocking(job)?,
-            Driver::Postgres(database) => database.send_blocking(org, job)?,
+            StoreDriver::Sqlite { writer, .. } => writer.send_blocking(job)?,
+            StoreDriver::Postgres(database) => database.send_blocking(org, job)?,
         }
-        answer.blocking_recv().unwrap_or_else(|_| Err(lost().into()))
+        answer.blocking_recv().unwrap_or_else(|_| Err(stopped_error().into()))
     }
 
     /// Runs `work` on a snapshot that includes every acknowledged write.
     pub async fn read<T, E>(
         &self,
         org: Option<OrgId>,
-        work: impl FnOnce(&mut Reader<'_>) -> Result<T, E> + Send + 'static,
+        work: impl FnOnce(&mut ReadTx<'_>) -> Result<T, E> + Send + 'static,
     ) -> Result<T, E>
     where
         T: Send + 'static,
         E: From<StoreError> + Send + 'static,
     {
-        self.send_read(org, work)?.await.unwrap_or_else(|_| Err(lost().into()))
+        self.send_read(org, work)?.await.unwrap_or_else(|_| Err(stopped_error().into()))
     }
 
     fn send_read<T, E>(
         &self,
         org: Option<OrgId>,
-        work: impl FnOnce(&mut Reader<'_>) -> Result<T, E> + Send + 'static,
+        work: impl FnOnce(&mut ReadTx<'_>) -> Result<T, E> + Send + 'static,
     ) -> Result<oneshot::Receiver<Result<T, E>>, StoreError>
     where
         T: Send + 'static,
         E: From<StoreError> + Send + 'static,
     {
-        let (look, answer): (Look, _) = job::look(org, work);
+        let (look, answer): (ReadJob, _) = job::read_job(org, work);
         match &self.driver {
-            Driver::Sqlite { readers, .. } => readers.send(look)?,
-            Driver::Postgres(database) => database.look(look)?,
+            StoreDriver::Sqlite { readers, .. } => readers.send(look)?,
+            StoreDriver::Postgres(database) => database.send_read(look)?,
         }
         Ok(answer)
     }
 
-    async fn send(&self, org: Option<OrgId>, job: Job) -> Result<(), StoreError> {
+    async fn send(&self, org: Option<OrgId>, job: WriteJob) -> Result<(), StoreError> {
         match &self.driver {
-            Driver::Sqlite { writer, .. } => writer.send(job).await,
-            Driver::Postgres(database) => database.send(org, job).await,
+            StoreDriver::Sqlite { writer, .. } => writer.send(job).await,
+            StoreDriver::Postgres(database) => database.send(org, job).await,
         }
     }
 
@@ -224,57 +224,57 @@ impl Store {
     pub fn read_blocking<T, E>(
         &self,
         org: Option<OrgId>,
-        work: impl FnOnce(&mut Reader<'_>) -> Result<T, E> + Send + 'static,
+        work: impl FnOnce(&mut ReadTx<'_>) -> Result<T, E> + Send + 'static,
     ) -> Result<T, E>
     where
         T: Send + 'static,
         E: From<StoreError> + Send + 'static,
     {
-        self.send_read(org, work)?.blocking_recv().unwrap_or_else(|_| Err(lost().into()))
+        self.send_read(org, work)?.blocking_recv().unwrap_or_else(|_| Err(stopped_error().into()))
     }
 
     /// Subscribes to the events of an organization. May deliver an event that was committed just before; compare its
     /// sequence number.
-    pub fn follow(&self, org: OrgId) -> Follower {
+    pub fn follow(&self, org: OrgId) -> EventFollower {
         self.feed.follow(org)
     }
 
     /// Notified when another server commits. `None` if there are no other servers.
-    pub fn nudged(&self) -> Option<watch::Receiver<()>> {
+    pub fn watch_remote_commits(&self) -> Option<watch::Receiver<()>> {
         match &self.driver {
-            Driver::Sqlite { .. } => None,
-            Driver::Postgres(database) => Some(database.nudged()),
+            StoreDriver::Sqlite { .. } => None,
+            StoreDriver::Postgres(database) => Some(database.watch_remote_commits()),
         }
     }
 
     /// The access generation and the store's time. Permissions read after the generation was noted are valid while it is
     /// unchanged. `None` if they must be read again, which is always so on PostgreSQL.
-    pub fn access(&self) -> Option<(u64, Timestamp)> {
+    pub fn access_generation(&self) -> Option<(u64, Timestamp)> {
         match &self.driver {
-            Driver::Sqlite { writer, .. } => writer.access().current().map(|it| (it, writer.now())),
-            Driver::Postgres(_) => None,
+            StoreDriver::Sqlite { writer, .. } => writer.access().current().map(|it| (it, writer.now())),
+            StoreDriver::Postgres(_) => None,
         }
     }
 
     /// Commit latencies and the length of the write queue.
-    pub fn commits(&self) -> Counted {
+    pub fn commit_stats(&self) -> CommitStats {
         match &self.driver {
-            Driver::Sqlite { writer, .. } => writer.commits(),
-            Driver::Postgres(database) => database.commits(),
+            StoreDriver::Sqlite { writer, .. } => writer.commit_stats(),
+            StoreDriver::Postgres(database) => database.commit_stats(),
         }
     }
 
     /// Becomes `Some` after a disk failure, when the process should exit.
-    pub fn broken(&self) -> watch::Receiver<Option<StoreError>> {
+    pub fn watch_failure(&self) -> watch::Receiver<Option<StoreError>> {
         match &self.driver {
-            Driver::Sqlite { writer, .. } => writer.broken(),
+            StoreDriver::Sqlite { writer, .. } => writer.watch_failure(),
             // PostgreSQL handles its own disk failures.
-            Driver::Postgres(_) => watch::channel(None).1,
+            StoreDriver::Postgres(_) => watch::channel(None).1,
         }
     }
 }
 
-fn lost() -> StoreError {
+fn stopped_error() -> StoreError {
     StoreError::Unavailable("the store stopped before the transaction ended".into())
 }
 

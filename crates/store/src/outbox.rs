@@ -7,7 +7,7 @@ use berth_core::time::Timestamp;
 use crate::error::StoreError;
 use crate::sql::value::{text, to_json};
 use crate::sql::{from_row, statements};
-use crate::tx::{Read, Tx};
+use crate::tx::{StoreRead, Tx};
 
 /// Due effects fetched at once.
 pub const OUTBOX_BATCH_MAX: i64 = 100;
@@ -22,14 +22,14 @@ statements! {
 }
 
 #[derive(Debug, PartialEq)]
-pub struct Due {
+pub struct DueEffect {
     pub org: OrgId,
     pub id: EffectId,
     pub payload: serde_json::Value,
     /// Earlier attempts.
     pub attempts: i64,
 }
-from_row!(Due { org, id, payload, attempts });
+from_row!(DueEffect { org, id, payload, attempts });
 
 pub(crate) fn enqueue(tx: &mut Tx<'_>, effect: &OutboxEffect) -> Result<(), StoreError> {
     let id = EffectId::from_parts(tx.now(), tx.entropy()?);
@@ -38,16 +38,16 @@ pub(crate) fn enqueue(tx: &mut Tx<'_>, effect: &OutboxEffect) -> Result<(), Stor
 }
 
 /// Due effects of one kind, oldest first.
-pub fn due(tx: &mut Tx<'_>, kind: &str) -> Result<Vec<Due>, StoreError> {
+pub fn fetch_due(tx: &mut Tx<'_>, kind: &str) -> Result<Vec<DueEffect>, StoreError> {
     tx.fetch_all(&DUE, &[kind.into(), tx.now().into(), OUTBOX_BATCH_MAX.into()])
 }
 
 /// Deletes an effect that was executed.
-pub fn done(tx: &mut Tx<'_>, id: EffectId) -> Result<(), StoreError> {
+pub fn delete_effect(tx: &mut Tx<'_>, id: EffectId) -> Result<(), StoreError> {
     tx.execute(&DONE, &[text(id)]).map(drop)
 }
 
 /// Schedules a retry.
-pub fn later(tx: &mut Tx<'_>, id: EffectId, due_at: Timestamp) -> Result<(), StoreError> {
+pub fn schedule_retry(tx: &mut Tx<'_>, id: EffectId, due_at: Timestamp) -> Result<(), StoreError> {
     tx.execute(&LATER, &[text(id), due_at.into()]).map(drop)
 }

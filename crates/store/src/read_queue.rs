@@ -4,40 +4,40 @@ use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, PoisonError};
 
 use crate::error::StoreError;
-use crate::job::Look;
+use crate::job::ReadJob;
 
 /// Queued reads; further ones are refused.
 const QUEUE_READS_MAX: usize = 4_096;
 
 #[derive(Default)]
-pub(crate) struct Queue {
-    waiting: Mutex<Waiting>,
+pub(crate) struct ReadQueue {
+    waiting: Mutex<QueuedReads>,
     wake: Condvar,
 }
 
 #[derive(Default)]
-struct Waiting {
-    looks: VecDeque<Look>,
+struct QueuedReads {
+    reads: VecDeque<ReadJob>,
     is_closed: bool,
 }
 
-impl Queue {
-    pub(crate) fn send(&self, look: Look) -> Result<(), StoreError> {
+impl ReadQueue {
+    pub(crate) fn send(&self, look: ReadJob) -> Result<(), StoreError> {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        if waiting.looks.len() >= QUEUE_READS_MAX {
+        if waiting.reads.len() >= QUEUE_READS_MAX {
             return Err(StoreError::Unavailable("the read queue is full".into()));
         }
-        waiting.looks.push_back(look);
+        waiting.reads.push_back(look);
         drop(waiting);
         self.wake.notify_one();
         Ok(())
     }
 
     /// Blocks until there is a read. `None` once the queue is closed and empty.
-    pub(crate) fn next(&self) -> Option<Look> {
+    pub(crate) fn next(&self) -> Option<ReadJob> {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
-            if let Some(look) = waiting.looks.pop_front() {
+            if let Some(look) = waiting.reads.pop_front() {
                 return Some(look);
             }
             if waiting.is_closed {

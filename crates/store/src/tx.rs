@@ -11,17 +11,17 @@ use berth_core::event::{Actor, Event, NewEvent};
 use berth_core::id::{IdEntropy, OrgId, TicketGroupId};
 use berth_core::time::Timestamp;
 
-use crate::Ground;
-use crate::audit::append::{self, Heads};
+use crate::TxConfig;
+use crate::audit::append::{self, AuditHeads};
 use crate::error::StoreError;
-use crate::job::Begun;
-use crate::sql::value::{Row, Value, text};
-use crate::sql::{Conn, FromRow, Kind, Scope, Statement, ToParams};
+use crate::job::BegunTx;
+use crate::sql::value::{SqlRow, SqlValue, text};
+use crate::sql::{SqlConn, FromRow, StatementKind, StatementScope, SqlStatement, ToParams};
 use crate::{entropy, outbox, tables};
 
 /// The organization and the actor of a transaction.
 #[derive(Debug, Clone)]
-pub struct Context {
+pub struct TxContext {
     pub org: Option<OrgId>,
     pub actor: Actor,
     pub request_id: Option<String>,
@@ -29,28 +29,28 @@ pub struct Context {
     pub access: Option<u64>,
 }
 
-impl Context {
+impl TxContext {
     pub fn system(org: Option<OrgId>) -> Self {
         Self { org, actor: Actor::system(), request_id: None, access: None }
     }
 }
 
 /// Runs read statements: a `Reader` or a `Tx`.
-pub trait Read {
+pub trait StoreRead {
     /// The store's time.
     fn now(&self) -> Timestamp;
 
-    fn rows(&mut self, statement: &Statement, params: &[Value]) -> Result<Vec<Row>, StoreError>;
+    fn rows(&mut self, statement: &SqlStatement, params: &[SqlValue]) -> Result<Vec<SqlRow>, StoreError>;
 
-    fn row(&mut self, statement: &Statement, params: &[Value]) -> Result<Option<Row>, StoreError> {
+    fn row(&mut self, statement: &SqlStatement, params: &[SqlValue]) -> Result<Option<SqlRow>, StoreError> {
         Ok(self.rows(statement, params)?.into_iter().next())
     }
 
     /// Runs a query and reads every row.
     fn fetch_all<T: FromRow>(
         &mut self,
-        statement: &Statement,
-        params: &[Value],
+        statement: &SqlStatement,
+        params: &[SqlValue],
     ) -> Result<Vec<T>, StoreError> {
         let rows = self.rows(statement, params)?.into_iter();
         rows.map(|row| row.read().map_err(|error| error.in_statement(statement))).collect()
@@ -59,15 +59,15 @@ pub trait Read {
     /// Runs a query and reads its first row.
     fn fetch_optional<T: FromRow>(
         &mut self,
-        statement: &Statement,
-        params: &[Value],
+        statement: &SqlStatement,
+        params: &[SqlValue],
     ) -> Result<Option<T>, StoreError> {
         let row = self.row(statement, params)?;
         row.map(|row| row.read().map_err(|error| error.in_statement(statement))).transpose()
     }
 
     /// Runs a query for one number; no row counts as 0.
-    fn fetch_count(&mut self, statement: &Statement, params: &[Value]) -> Result<i64, StoreError> {
+    fn fetch_count(&mut self, statement: &SqlStatement, params: &[SqlValue]) -> Result<i64, StoreError> {
         Ok(self.fetch_optional(statement, params)?.unwrap_or(0))
     }
 }
@@ -75,14 +75,14 @@ pub trait Read {
 /// Read timeout: a slow query must not hog a connection.
 pub(crate) const READ_S_MAX: u64 = 5;
 
-pub struct Reader<'c> {
-    conn: &'c mut dyn Conn,
+pub struct ReadTx<'c> {
+    conn: &'c mut dyn SqlConn,
     org: Option<OrgId>,
     now: Timestamp,
 }
 
-impl<'c> Reader<'c> {
-    pub(crate) fn new(conn: &'c mut dyn Conn, org: Option<OrgId>, now: Timestamp) -> Self {
+impl<'c> ReadTx<'c> {
+    pub(crate) fn new(conn: &'c mut dyn SqlConn, org: Option<OrgId>, now: Timestamp) -> Self {
         Self { conn, org, now }
     }
 
@@ -91,41 +91,41 @@ impl<'c> Reader<'c> {
     }
 }
 
-impl Read for Reader<'_> {
+impl StoreRead for ReadTx<'_> {
     fn now(&self) -> Timestamp {
         self.now
     }
 
-    fn rows(&mut self, statement: &Statement, params: &[Value]) -> Result<Vec<Row>, StoreError> {
+    fn rows(&mut self, statement: &SqlStatement, params: &[SqlValue]) -> Result<Vec<SqlRow>, StoreError> {
         let org = self.org.map(text);
-        self.conn.query(statement, &scoped(statement, org.as_ref(), params)?)
+        self.conn.query(statement, &bind_org(statement, org.as_ref(), params)?)
     }
 }
 
 /// State of a write connection that outlives a transaction.
 #[derive(Debug, Default)]
 pub(crate) struct TxState {
-    pub(crate) heads: Heads,
+    pub(crate) heads: AuditHeads,
     /// The epoch of fences on this connection. `None`: that of the installation.
     pub(crate) epoch: Option<i64>,
 }
 
 pub struct Tx<'c> {
-    conn: &'c mut dyn Conn,
+    conn: &'c mut dyn SqlConn,
     state: &'c mut TxState,
-    context: Context,
+    context: TxContext,
     /// The organization as a parameter.
-    org: Option<Value>,
+    org: Option<SqlValue>,
     now: Timestamp,
-    ground: Ground,
+    ground: TxConfig,
     epoch: i64,
     changes: u32,
     recorded: Vec<Event>,
 }
 
 impl<'c> Tx<'c> {
-    pub(crate) fn new(begun: Begun<'c>, context: Context, ground: Ground) -> Self {
-        let Begun { conn, state, now } = begun;
+    pub(crate) fn new(begun: BegunTx<'c>, context: TxContext, ground: TxConfig) -> Self {
+        let BegunTx { conn, state, now } = begun;
         let epoch = state.epoch.unwrap_or_else(|| ground.epoch.load(Ordering::SeqCst));
         let org = context.org.map(text);
         Self { conn, state, context, org, now, ground, epoch, changes: 0, recorded: Vec::new() }
@@ -141,7 +141,7 @@ impl<'c> Tx<'c> {
     }
 
     /// Raises the epoch in memory. If the transaction is rolled back, fences skip an epoch, which is harmless.
-    pub(crate) fn writes_in_epoch(&mut self, epoch: i64) {
+    pub(crate) fn set_epoch(&mut self, epoch: i64) {
         self.epoch = epoch;
         self.ground.epoch.fetch_max(epoch, Ordering::SeqCst);
         self.state.epoch = Some(epoch);
@@ -166,7 +166,7 @@ impl<'c> Tx<'c> {
     }
 
     pub fn entropy(&self) -> Result<IdEntropy, StoreError> {
-        entropy::draw()
+        entropy::draw_entropy()
     }
 
     /// Sets the actor, for transactions that determine it themselves: a login, the first account.
@@ -175,7 +175,7 @@ impl<'c> Tx<'c> {
     }
 
     /// Runs `work` for another organization, in transactions that concern several, such as a login.
-    pub fn within<T, E>(&mut self, org: OrgId, work: impl FnOnce(&mut Self) -> Result<T, E>) -> Result<T, E> {
+    pub fn within_org<T, E>(&mut self, org: OrgId, work: impl FnOnce(&mut Self) -> Result<T, E>) -> Result<T, E> {
         if self.context.org == Some(org) {
             return work(self);
         }
@@ -185,15 +185,15 @@ impl<'c> Tx<'c> {
         result
     }
 
-    pub(crate) fn execute(&mut self, statement: &Statement, params: &[Value]) -> Result<u64, StoreError> {
-        if statement.kind == Kind::Write {
+    pub(crate) fn execute(&mut self, statement: &SqlStatement, params: &[SqlValue]) -> Result<u64, StoreError> {
+        if statement.kind == StatementKind::Write {
             self.changes += 1;
         }
-        self.conn.execute(statement, &scoped(statement, self.org.as_ref(), params)?)
+        self.conn.execute(statement, &bind_org(statement, self.org.as_ref(), params)?)
     }
 
     /// Runs a write that must change exactly one row. Otherwise a version check failed, or it is a bug.
-    pub(crate) fn execute_one(&mut self, statement: &Statement, params: &[Value]) -> Result<(), StoreError> {
+    pub(crate) fn execute_one(&mut self, statement: &SqlStatement, params: &[SqlValue]) -> Result<(), StoreError> {
         match self.execute(statement, params)? {
             1 => Ok(()),
             rows => Err(StoreError::Bug(format!("{} changed {rows} rows, expected 1", statement.name))),
@@ -201,7 +201,7 @@ impl<'c> Tx<'c> {
     }
 
     /// Writes a record: an insert or an upsert of its table, which must change exactly one row.
-    pub(crate) fn put(&mut self, statement: &Statement, record: &impl ToParams) -> Result<(), StoreError> {
+    pub(crate) fn put(&mut self, statement: &SqlStatement, record: &impl ToParams) -> Result<(), StoreError> {
         let mut params = Vec::new();
         record.to_params(&mut params)?;
         self.execute_one(statement, &params)
@@ -209,13 +209,13 @@ impl<'c> Tx<'c> {
 
     /// Records an event of the transaction's organization.
     pub fn record(&mut self, event: NewEvent) -> Result<(), StoreError> {
-        let event = append::draft(self, event)?;
-        let sealed = append::append(self, event)?;
+        let event = append::draft_event(self, event)?;
+        let sealed = append::append_event(self, event)?;
         self.recorded.push(sealed);
         Ok(())
     }
 
-    pub(crate) fn heads(&mut self) -> &mut Heads {
+    pub(crate) fn heads(&mut self) -> &mut AuditHeads {
         &mut self.state.heads
     }
 
@@ -236,7 +236,7 @@ impl<'c> Tx<'c> {
     }
 
     fn withdraw(&mut self, group: TicketGroupId, cause: TicketCause) -> Result<(), StoreError> {
-        for ticket in tables::ticket::of_group(self, group)? {
+        for ticket in tables::ticket::list_of_group(self, group)? {
             if ticket.status != TicketState::Waiting {
                 continue;
             }
@@ -283,31 +283,31 @@ impl<'c> Tx<'c> {
     }
 }
 
-impl Read for Tx<'_> {
+impl StoreRead for Tx<'_> {
     fn now(&self) -> Timestamp {
         self.now
     }
 
-    fn rows(&mut self, statement: &Statement, params: &[Value]) -> Result<Vec<Row>, StoreError> {
-        self.conn.query(statement, &scoped(statement, self.org.as_ref(), params)?)
+    fn rows(&mut self, statement: &SqlStatement, params: &[SqlValue]) -> Result<Vec<SqlRow>, StoreError> {
+        self.conn.query(statement, &bind_org(statement, self.org.as_ref(), params)?)
     }
 }
 
-pub(crate) fn took_too_long() -> StoreError {
+pub(crate) fn read_timeout() -> StoreError {
     StoreError::Unavailable(format!("a read took longer than {READ_S_MAX} s"))
 }
 
-fn scoped<'v>(
-    statement: &Statement,
-    org: Option<&'v Value>,
-    params: &'v [Value],
-) -> Result<Vec<&'v Value>, StoreError> {
-    if params.iter().any(|param| matches!(param, Value::Text(text) if text.as_bytes().contains(&0))) {
+fn bind_org<'v>(
+    statement: &SqlStatement,
+    org: Option<&'v SqlValue>,
+    params: &'v [SqlValue],
+) -> Result<Vec<&'v SqlValue>, StoreError> {
+    if params.iter().any(|param| matches!(param, SqlValue::Text(text) if text.as_bytes().contains(&0))) {
         return Err(StoreError::Nul);
     }
     match (statement.scope, org) {
-        (Scope::Instance, _) => Ok(params.iter().collect()),
-        (Scope::Org, Some(org)) => Ok(std::iter::once(org).chain(params).collect()),
-        (Scope::Org, None) => Err(StoreError::Bug(format!("{} needs an organization", statement.name))),
+        (StatementScope::Instance, _) => Ok(params.iter().collect()),
+        (StatementScope::Org, Some(org)) => Ok(std::iter::once(org).chain(params).collect()),
+        (StatementScope::Org, None) => Err(StoreError::Bug(format!("{} needs an organization", statement.name))),
     }
 }

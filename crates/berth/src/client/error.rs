@@ -19,9 +19,9 @@ pub(crate) mod exit_code {
 const API_ADVICE_MARK: &str = "\"queue\": true";
 
 #[derive(Debug)]
-pub(crate) enum Failure {
+pub(crate) enum ClientError {
     /// The server refused the request.
-    Problem(Box<Problem>),
+    Problem(Box<ProblemBody>),
     Unreachable {
         server: String,
         cause: String,
@@ -33,18 +33,18 @@ pub(crate) enum Failure {
     /// The client found no such record.
     NotFound(String),
     /// The arguments are ambiguous or incomplete.
-    Unclear(String),
+    Usage(String),
 }
 
 /// Problem body. Every member is optional, because a proxy may have sent the response.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-pub(crate) struct Problem {
+pub(crate) struct ProblemBody {
     pub(crate) status: u16,
     pub(crate) code: String,
     detail: String,
     request_id: String,
-    errors: Vec<InputError>,
+    errors: Vec<FieldError>,
     /// The caller already holds the environment.
     #[serde(rename = "self")]
     is_own: bool,
@@ -55,36 +55,36 @@ pub(crate) struct Problem {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct InputError {
+struct FieldError {
     pointer: String,
     detail: String,
 }
 
-impl Failure {
-    pub(super) fn answered(server: &str, status: u16, text: &str) -> Self {
-        let mut problem: Problem = serde_json::from_str(text).unwrap_or_default();
+impl ClientError {
+    pub(super) fn from_response(server: &str, status: u16, text: &str) -> Self {
+        let mut problem: ProblemBody = serde_json::from_str(text).unwrap_or_default();
         if problem.detail.is_empty() && problem.code.is_empty() {
             problem.detail = format!("{server} returned HTTP {status}; is it a Berth server?");
         }
         problem.status = status;
-        Failure::Problem(Box::new(problem))
+        ClientError::Problem(Box::new(problem))
     }
 
     pub(crate) fn code(&self) -> Option<&str> {
         match self {
-            Failure::Problem(problem) => Some(&problem.code),
+            ClientError::Problem(problem) => Some(&problem.code),
             _ => None,
         }
     }
 
     /// Returns whether the caller already holds the environment.
     pub(crate) fn is_own(&self) -> bool {
-        matches!(self, Failure::Problem(problem) if problem.is_own)
+        matches!(self, ClientError::Problem(problem) if problem.is_own)
     }
 
     #[must_use]
     pub(crate) fn with_hint(mut self, text: String) -> Self {
-        if let Failure::Problem(problem) = &mut self {
+        if let ClientError::Problem(problem) = &mut self {
             // The API's own advice is written for programs.
             let advice = problem.detail.find(API_ADVICE_MARK);
             if let Some(end) = advice.and_then(|at| problem.detail[..at].rfind(". ")) {
@@ -95,54 +95,54 @@ impl Failure {
         self
     }
 
-    pub(super) fn is_unchanged(&self) -> bool {
-        matches!(self, Failure::Problem(problem) if problem.status == 304)
+    pub(super) fn is_not_modified(&self) -> bool {
+        matches!(self, ClientError::Problem(problem) if problem.status == 304)
     }
 
     /// Returns whether a retry may succeed.
-    pub(crate) fn is_passing(&self) -> bool {
+    pub(crate) fn is_transient(&self) -> bool {
         match self {
-            Failure::Unreachable { .. } => true,
-            Failure::Problem(problem) => problem.status >= 500 || problem.status == 429,
+            ClientError::Unreachable { .. } => true,
+            ClientError::Problem(problem) => problem.status >= 500 || problem.status == 429,
             _ => false,
         }
     }
 
-    pub(crate) fn passes(error: &anyhow::Error) -> bool {
-        error.downcast_ref::<Failure>().is_some_and(Failure::is_passing)
+    pub(crate) fn is_transient_error(error: &anyhow::Error) -> bool {
+        error.downcast_ref::<ClientError>().is_some_and(ClientError::is_transient)
     }
 
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
-            Failure::Problem(problem) => match problem.status {
+            ClientError::Problem(problem) => match problem.status {
                 401 | 403 => exit_code::NOT_ALLOWED,
                 404 => exit_code::NOT_FOUND,
                 _ if problem.code == "environment_locked" => exit_code::LOCKED,
                 _ => exit_code::FAILED,
             },
-            Failure::Unreachable { .. } => exit_code::FAILED,
-            Failure::NotLoggedIn | Failure::NoToken(_) => exit_code::NOT_ALLOWED,
-            Failure::NotFound(_) => exit_code::NOT_FOUND,
-            Failure::Unclear(_) => exit_code::USAGE,
+            ClientError::Unreachable { .. } => exit_code::FAILED,
+            ClientError::NotLoggedIn | ClientError::NoToken(_) => exit_code::NOT_ALLOWED,
+            ClientError::NotFound(_) => exit_code::NOT_FOUND,
+            ClientError::Usage(_) => exit_code::USAGE,
         }
     }
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for ClientError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Failure::Unreachable { server, cause } => {
+            ClientError::Unreachable { server, cause } => {
                 write!(f, "cannot reach {server}: {cause}. Check the URL and that the server is running.")
             }
-            Failure::NotLoggedIn => {
+            ClientError::NotLoggedIn => {
                 f.write_str("not logged in. Run `berth login URL`, or set BERTH_SERVER and BERTH_TOKEN.")
             }
-            Failure::NoToken(server) => {
+            ClientError::NoToken(server) => {
                 write!(f, "no token for {server}. Run `berth login {server}`, or set BERTH_TOKEN.")
             }
-            Failure::NotFound(text) | Failure::Unclear(text) => f.write_str(text),
-            Failure::Problem(problem) => {
-                f.write_str(&in_words_of_commands(&problem.detail))?;
+            ClientError::NotFound(text) | ClientError::Usage(text) => f.write_str(text),
+            ClientError::Problem(problem) => {
+                f.write_str(&rewrite_api_terms(&problem.detail))?;
                 // A single error repeats the detail.
                 for error in problem.errors.iter().filter(|_| problem.errors.len() > 1) {
                     write!(f, "\n  {}: {}", error.pointer, error.detail)?;
@@ -160,8 +160,8 @@ impl fmt::Display for Failure {
 }
 
 /// Replaces query parameters in a problem's detail with the flags of this program.
-fn in_words_of_commands(detail: &str) -> String {
+fn rewrite_api_terms(detail: &str) -> String {
     detail.replace("send ?force=true", "use --force").replace("?force=true", "--force")
 }
 
-impl std::error::Error for Failure {}
+impl std::error::Error for ClientError {}

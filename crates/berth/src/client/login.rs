@@ -8,12 +8,12 @@ use std::path::PathBuf;
 use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
 
-use super::{Client, Failure};
-use crate::output::Output;
+use super::{ApiClient, ClientError};
+use crate::output::CommandOutput;
 
 /// Flags of every command that calls a server.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Remote {
+pub(crate) struct RemoteArgs {
     /// Server URL [default: the one you logged in to]
     #[arg(long, global = true, env = "BERTH_SERVER", value_name = "URL", help_heading = "Server")]
     server: Option<String>,
@@ -27,52 +27,52 @@ pub(crate) struct Remote {
 
 /// A server, an organization and a token; saved by `berth login`.
 #[derive(Clone, Serialize, Deserialize)]
-pub(crate) struct Login {
+pub(crate) struct ServerLogin {
     pub(crate) server: String,
     pub(crate) organization: String,
     pub(crate) token: String,
 }
 
-impl Remote {
-    pub(crate) fn output(&self) -> Output {
-        Output::new(self.json)
+impl RemoteArgs {
+    pub(crate) fn output(&self) -> CommandOutput {
+        CommandOutput::new(self.json)
     }
 
-    pub(crate) fn client(&self) -> anyhow::Result<Client> {
-        let kept = Login::kept()?;
+    pub(crate) fn client(&self) -> anyhow::Result<ApiClient> {
+        let kept = ServerLogin::load()?;
         let token = std::env::var("BERTH_TOKEN").ok().filter(|it| !it.is_empty());
         let server = self.server.clone().or_else(|| kept.as_ref().map(|it| it.server.clone()));
-        let server = normal(&server.ok_or(Failure::NotLoggedIn)?);
+        let server = normalize_url(&server.ok_or(ClientError::NotLoggedIn)?);
         let is_kept = kept.as_ref().is_some_and(|it| it.server == server);
         // A saved token is sent only to the server it was saved for.
         let (token, is_own) = match (token, &kept) {
             (Some(token), _) => (token, false),
             (None, Some(kept)) if is_kept => (kept.token.clone(), true),
-            _ => return Err(Failure::NoToken(server).into()),
+            _ => return Err(ClientError::NoToken(server).into()),
         };
         let organization = match (&self.org, kept) {
             (Some(org), _) => org.clone(),
             (None, Some(kept)) if is_own => kept.organization,
-            _ => return Login::found_out(&server, token).map(Client::new),
+            _ => return ServerLogin::from_token(&server, token).map(ApiClient::new),
         };
-        Ok(Client::new(Login { server, organization, token }))
+        Ok(ApiClient::new(ServerLogin { server, organization, token }))
     }
 }
 
-impl Login {
+impl ServerLogin {
     /// Looks up the token's organization on the server.
-    pub(crate) fn found_out(server: &str, token: String) -> anyhow::Result<Self> {
-        let server = normal(server);
+    pub(crate) fn from_token(server: &str, token: String) -> anyhow::Result<Self> {
+        let server = normalize_url(server);
         let asking =
-            Client::new(Self { server: server.clone(), organization: String::new(), token: token.clone() });
-        let me: berth_api::auth::Me = asking.get("/api/v1/me")?.data;
+            ApiClient::new(Self { server: server.clone(), organization: String::new(), token: token.clone() });
+        let me: berth_api::auth::CurrentUser = asking.get("/api/v1/me")?.data;
         let organization =
             me.organizations.first().context("the token belongs to no organization")?.slug.clone();
         Ok(Self { server, organization, token })
     }
 
-    pub(crate) fn kept() -> anyhow::Result<Option<Self>> {
-        let path = path()?;
+    pub(crate) fn load() -> anyhow::Result<Option<Self>> {
+        let path = login_path()?;
         let text = match std::fs::read_to_string(&path) {
             Ok(text) => text,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
@@ -84,8 +84,8 @@ impl Login {
     }
 
     /// Saves the login in a file with mode 0600 and returns its path.
-    pub(crate) fn keep(&self) -> anyhow::Result<PathBuf> {
-        let path = path()?;
+    pub(crate) fn save(&self) -> anyhow::Result<PathBuf> {
+        let path = login_path()?;
         let shown = path.display().to_string();
         let dir = path.parent().context("the login file has no parent directory")?;
         std::fs::create_dir_all(dir).with_context(|| format!("cannot create {}", dir.display()))?;
@@ -102,8 +102,8 @@ impl Login {
     }
 
     /// Deletes the saved login; returns whether there was one.
-    pub(crate) fn forget() -> anyhow::Result<bool> {
-        match std::fs::remove_file(path()?) {
+    pub(crate) fn delete() -> anyhow::Result<bool> {
+        match std::fs::remove_file(login_path()?) {
             Ok(()) => Ok(true),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
             Err(error) => Err(error).context("cannot delete the saved login"),
@@ -111,14 +111,14 @@ impl Login {
     }
 }
 
-fn path() -> anyhow::Result<PathBuf> {
+fn login_path() -> anyhow::Result<PathBuf> {
     let dir = |name: &str| std::env::var_os(name).filter(|it| !it.is_empty()).map(PathBuf::from);
     let config = dir("XDG_CONFIG_HOME").or_else(|| dir("HOME").map(|home| home.join(".config")));
     Ok(config.context("neither XDG_CONFIG_HOME nor HOME is set")?.join("berth/login.json"))
 }
 
 /// Strips the trailing slash and adds a missing scheme: http for this machine, otherwise https.
-fn normal(server: &str) -> String {
+fn normalize_url(server: &str) -> String {
     let server = server.trim_end_matches('/');
     if server.contains("://") {
         return server.to_owned();
@@ -130,7 +130,7 @@ fn normal(server: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::normal;
+    use super::normalize_url;
 
     #[test]
     fn server_url_without_scheme_gets_one() {
@@ -140,7 +140,7 @@ mod tests {
             ("berth.acme.test", "https://berth.acme.test"),
             ("http://berth.acme.test/", "http://berth.acme.test"),
         ] {
-            assert_eq!(normal(given), wanted);
+            assert_eq!(normalize_url(given), wanted);
         }
     }
 }

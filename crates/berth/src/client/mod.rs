@@ -18,36 +18,36 @@ use ureq::Agent;
 use ureq::http::{Method, Request, Response};
 use ureq::tls::{RootCerts, TlsConfig};
 
-pub(crate) use error::{Failure, exit_code};
-pub(crate) use login::{Login, Remote};
+pub(crate) use error::{ClientError, exit_code};
+pub(crate) use login::{ServerLogin, RemoteArgs};
 
 /// Timeout for a whole response. The server holds a long poll for at most 30 seconds.
-const ANSWER_MAX: Duration = Duration::from_secs(90);
-const CONNECT_MAX: Duration = Duration::from_secs(10);
-const ANSWER_BYTES_MAX: u64 = 32 * 1024 * 1024;
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(90);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+const RESPONSE_BYTES_MAX: u64 = 32 * 1024 * 1024;
 /// Attempts per request. POST requests carry an idempotency key, so a retry has no second effect.
-const TRIES_MAX: u32 = 4;
-const TRY_AGAIN: Duration = Duration::from_millis(300);
+const ATTEMPTS_MAX: u32 = 4;
+const RETRY_BACKOFF: Duration = Duration::from_millis(300);
 /// Timeout for the first byte of a stream, which has no overall timeout.
-const BEGIN_MAX: Duration = Duration::from_secs(40);
+const FIRST_BYTE_TIMEOUT: Duration = Duration::from_secs(40);
 /// Maximum number of records read from a list.
 pub(crate) const RECORDS_MAX: usize = 2_000;
 
 #[derive(Clone)]
-pub(crate) struct Client {
+pub(crate) struct ApiClient {
     agent: Agent,
-    login: Login,
+    login: ServerLogin,
 }
 
 /// A response: the typed record, and the raw JSON with every member that the server sent.
-pub(crate) struct Reply<T> {
+pub(crate) struct ApiReply<T> {
     pub(crate) data: T,
     pub(crate) raw: Value,
     pub(crate) etag: Option<String>,
 }
 
-impl Client {
-    pub(crate) fn new(login: Login) -> Self {
+impl ApiClient {
+    pub(crate) fn new(login: ServerLogin) -> Self {
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let tls = TlsConfig::builder()
             .unversioned_rustls_crypto_provider(provider)
@@ -59,41 +59,41 @@ impl Client {
             .max_redirects(0)
             .max_redirects_will_error(false)
             .http_status_as_error(false)
-            .timeout_connect(Some(CONNECT_MAX))
+            .timeout_connect(Some(CONNECT_TIMEOUT))
             .user_agent(concat!("berth/", env!("CARGO_PKG_VERSION")))
             .build();
         Self { agent: Agent::new_with_config(config), login }
     }
 
     /// URL of a dashboard page.
-    pub(crate) fn page(&self, path: &str) -> String {
+    pub(crate) fn dashboard_url(&self, path: &str) -> String {
         format!("{}/o/{}{path}", self.login.server, self.login.organization)
     }
 
     /// URL of an API path, relative to the organization unless it starts with `/api/`.
-    fn address(&self, path: &str) -> String {
-        let Login { server, organization, .. } = &self.login;
+    fn api_url(&self, path: &str) -> String {
+        let ServerLogin { server, organization, .. } = &self.login;
         if path.starts_with("/api/") {
             return format!("{server}{path}");
         }
         format!("{server}/api/v1/organizations/{organization}{path}")
     }
 
-    pub(crate) fn get<T: DeserializeOwned>(&self, path: &str) -> anyhow::Result<Reply<T>> {
-        self.ask(&Method::GET, path, None, &[])
+    pub(crate) fn get<T: DeserializeOwned>(&self, path: &str) -> anyhow::Result<ApiReply<T>> {
+        self.request_json(&Method::GET, path, None, &[])
     }
 
     /// Long-polls until the resource no longer matches `etag`; `None` if it is unchanged.
-    pub(crate) fn changed<T: DeserializeOwned>(
+    pub(crate) fn get_if_changed<T: DeserializeOwned>(
         &self,
         path: &str,
         etag: &str,
-    ) -> anyhow::Result<Option<Reply<T>>> {
+    ) -> anyhow::Result<Option<ApiReply<T>>> {
         let mark = if path.contains('?') { '&' } else { '?' };
         let waited =
-            self.ask(&Method::GET, &format!("{path}{mark}wait=30"), None, &[("if-none-match", etag)]);
+            self.request_json(&Method::GET, &format!("{path}{mark}wait=30"), None, &[("if-none-match", etag)]);
         match waited {
-            Err(error) if error.downcast_ref::<Failure>().is_some_and(Failure::is_unchanged) => Ok(None),
+            Err(error) if error.downcast_ref::<ClientError>().is_some_and(ClientError::is_not_modified) => Ok(None),
             waited => waited.map(Some),
         }
     }
@@ -102,7 +102,7 @@ impl Client {
         &self,
         path: &str,
         body: &impl Serialize,
-    ) -> anyhow::Result<Reply<T>> {
+    ) -> anyhow::Result<ApiReply<T>> {
         self.post_if(path, body, None)
     }
 
@@ -112,23 +112,23 @@ impl Client {
         path: &str,
         body: &impl Serialize,
         etag: Option<&str>,
-    ) -> anyhow::Result<Reply<T>> {
-        let key = fresh_key()?;
+    ) -> anyhow::Result<ApiReply<T>> {
+        let key = new_idempotency_key()?;
         let mut headers = vec![("idempotency-key", key.as_str())];
         headers.extend(etag.map(|etag| ("if-match", etag)));
-        self.ask(&Method::POST, path, Some(&serde_json::to_string(body)?), &headers)
+        self.request_json(&Method::POST, path, Some(&serde_json::to_string(body)?), &headers)
     }
 
     pub(crate) fn put<T: DeserializeOwned>(
         &self,
         path: &str,
         body: &impl Serialize,
-    ) -> anyhow::Result<Reply<T>> {
-        self.ask(&Method::PUT, path, Some(&serde_json::to_string(body)?), &[])
+    ) -> anyhow::Result<ApiReply<T>> {
+        self.request_json(&Method::PUT, path, Some(&serde_json::to_string(body)?), &[])
     }
 
-    pub(crate) fn delete<T: DeserializeOwned>(&self, path: &str) -> anyhow::Result<Reply<T>> {
-        self.ask(&Method::DELETE, path, None, &[])
+    pub(crate) fn delete<T: DeserializeOwned>(&self, path: &str) -> anyhow::Result<ApiReply<T>> {
+        self.request_json(&Method::DELETE, path, None, &[])
     }
 
     /// Sends the request once, with a timeout; for callers that retry on their own.
@@ -137,12 +137,12 @@ impl Client {
         path: &str,
         body: &impl Serialize,
         limit: Duration,
-    ) -> anyhow::Result<Reply<T>> {
-        let (key, body) = (fresh_key()?, serde_json::to_string(body)?);
+    ) -> anyhow::Result<ApiReply<T>> {
+        let (key, body) = (new_idempotency_key()?, serde_json::to_string(body)?);
         let headers = [("idempotency-key", key.as_str())];
         let response = self.send(&Method::POST, path, Some(&body), &headers, Some(limit))?;
-        let (text, etag) = self.text_of(response)?;
-        reply(&text, etag)
+        let (text, etag) = self.read_text(response)?;
+        parse_reply(&text, etag)
     }
 
     /// Reads the first `count` records of a list, page by page. The raw value has the shape of one page.
@@ -150,7 +150,7 @@ impl Client {
         &self,
         path: &str,
         count: usize,
-    ) -> anyhow::Result<Reply<Vec<T>>> {
+    ) -> anyhow::Result<ApiReply<Vec<T>>> {
         let mark = if path.contains('?') { '&' } else { '?' };
         let mut records = Vec::new();
         let mut raws = Vec::new();
@@ -158,73 +158,73 @@ impl Client {
         loop {
             let size = (count - records.len()).min(usize::try_from(PAGE_SIZE_MAX)?);
             let page = format!("{path}{mark}limit={size}{cursor}");
-            let (text, _) = self.answer(&Method::GET, &page, None, &[])?;
-            let list: List<T> = read(&text)?;
-            if let Value::Array(items) = read::<Value>(&text)?["data"].take() {
+            let (text, _) = self.request_text(&Method::GET, &page, None, &[])?;
+            let list: List<T> = parse_json(&text)?;
+            if let Value::Array(items) = parse_json::<Value>(&text)?["data"].take() {
                 raws.extend(items);
             }
             records.extend(list.data);
             let pagination = list.pagination;
             match pagination.next_cursor {
                 Some(next) if pagination.has_more && records.len() < count => {
-                    cursor = format!("&cursor={}", escaped(&next));
+                    cursor = format!("&cursor={}", percent_encode(&next));
                 }
                 _ => {
                     let raw = serde_json::json!({ "data": raws, "hasMore": pagination.has_more });
-                    return Ok(Reply { data: records, raw, etag: None });
+                    return Ok(ApiReply { data: records, raw, etag: None });
                 }
             }
         }
     }
 
     /// Streams a response that is not JSON, for example an export.
-    pub(crate) fn bytes(&self, path: &str) -> anyhow::Result<Box<dyn std::io::Read + Send>> {
+    pub(crate) fn get_reader(&self, path: &str) -> anyhow::Result<Box<dyn std::io::Read + Send>> {
         let response = self.send(&Method::GET, path, None, &[], None)?;
         if !response.status().is_success() {
-            return Err(self.refused(response)?);
+            return Err(self.read_problem(response)?);
         }
         Ok(Box::new(response.into_body().into_reader()))
     }
 
     /// Opens an event stream after the message with this id.
-    pub(crate) fn follow(&self, path: &str, last_id: Option<&str>) -> anyhow::Result<sse::Messages> {
+    pub(crate) fn open_event_stream(&self, path: &str, last_id: Option<&str>) -> anyhow::Result<sse::SseStream> {
         let mut headers = vec![("accept", "text/event-stream")];
         headers.extend(last_id.map(|id| ("last-event-id", id)));
         let response = self.send(&Method::GET, path, None, &headers, None)?;
         if !response.status().is_success() {
-            return Err(self.refused(response)?);
+            return Err(self.read_problem(response)?);
         }
-        sse::Messages::new(response.into_body().into_reader()).context("cannot start the stream reader")
+        sse::SseStream::new(response.into_body().into_reader()).context("cannot start the stream reader")
     }
 
-    fn ask<T: DeserializeOwned>(
+    fn request_json<T: DeserializeOwned>(
         &self,
         method: &Method,
         path: &str,
         body: Option<&str>,
         headers: &[(&str, &str)],
-    ) -> anyhow::Result<Reply<T>> {
-        let (text, etag) = self.answer(method, path, body, headers)?;
-        reply(&text, etag)
+    ) -> anyhow::Result<ApiReply<T>> {
+        let (text, etag) = self.request_text(method, path, body, headers)?;
+        parse_reply(&text, etag)
     }
 
-    fn answer(
+    fn request_text(
         &self,
         method: &Method,
         path: &str,
         body: Option<&str>,
         headers: &[(&str, &str)],
     ) -> anyhow::Result<(String, Option<String>)> {
-        let response = self.send_until_answered(method, path, body, headers)?;
-        self.text_of(response)
+        let response = self.send_with_retries(method, path, body, headers)?;
+        self.read_text(response)
     }
 
-    fn text_of(&self, mut response: Response<ureq::Body>) -> anyhow::Result<(String, Option<String>)> {
+    fn read_text(&self, mut response: Response<ureq::Body>) -> anyhow::Result<(String, Option<String>)> {
         if !response.status().is_success() {
-            return Err(self.refused(response)?);
+            return Err(self.read_problem(response)?);
         }
         let etag = response.headers().get("etag").and_then(|it| it.to_str().ok()).map(str::to_owned);
-        let text = response.body_mut().with_config().limit(ANSWER_BYTES_MAX).read_to_string();
+        let text = response.body_mut().with_config().limit(RESPONSE_BYTES_MAX).read_to_string();
         Ok((
             text.with_context(|| {
                 format!("the connection to {} was lost during the response", self.login.server)
@@ -233,21 +233,21 @@ impl Client {
         ))
     }
 
-    fn send_until_answered(
+    fn send_with_retries(
         &self,
         method: &Method,
         path: &str,
         body: Option<&str>,
         headers: &[(&str, &str)],
     ) -> anyhow::Result<Response<ureq::Body>> {
-        let mut pause = TRY_AGAIN;
+        let mut pause = RETRY_BACKOFF;
         for number in 1.. {
-            let sent = self.send(method, path, body, headers, Some(ANSWER_MAX));
+            let sent = self.send(method, path, body, headers, Some(RESPONSE_TIMEOUT));
             let again = match &sent {
                 Err(_) => true,
                 Ok(response) => [502, 503, 504].contains(&response.status().as_u16()),
             };
-            if !again || number == TRIES_MAX {
+            if !again || number == ATTEMPTS_MAX {
                 return sent;
             }
             std::thread::sleep(pause);
@@ -266,7 +266,7 @@ impl Client {
     ) -> anyhow::Result<Response<ureq::Body>> {
         let mut request = Request::builder()
             .method(method)
-            .uri(self.address(path))
+            .uri(self.api_url(path))
             .header("authorization", format!("Bearer {}", self.login.token));
         for (name, value) in headers {
             request = request.header(*name, *value);
@@ -281,35 +281,35 @@ impl Client {
             }
             None => {
                 let request = self.agent.configure_request(request.body(())?).timeout_global(limit);
-                let begin = limit.is_none().then_some(BEGIN_MAX);
+                let begin = limit.is_none().then_some(FIRST_BYTE_TIMEOUT);
                 self.agent.run(request.timeout_recv_response(begin).build())
             }
         };
         sent.map_err(|error| {
-            Failure::Unreachable { server: self.login.server.clone(), cause: error.to_string() }.into()
+            ClientError::Unreachable { server: self.login.server.clone(), cause: error.to_string() }.into()
         })
     }
 
-    fn refused(&self, response: Response<ureq::Body>) -> anyhow::Result<anyhow::Error> {
+    fn read_problem(&self, response: Response<ureq::Body>) -> anyhow::Result<anyhow::Error> {
         let status = response.status().as_u16();
         let mut text = String::new();
-        response.into_body().into_reader().take(ANSWER_BYTES_MAX).read_to_string(&mut text).ok();
-        Ok(Failure::answered(&self.login.server, status, &text).into())
+        response.into_body().into_reader().take(RESPONSE_BYTES_MAX).read_to_string(&mut text).ok();
+        Ok(ClientError::from_response(&self.login.server, status, &text).into())
     }
 }
 
-fn reply<T: DeserializeOwned>(text: &str, etag: Option<String>) -> anyhow::Result<Reply<T>> {
-    let mut raw: Value = read(text)?;
-    let Data { data } = read(text)?;
-    Ok(Reply { data, raw: raw["data"].take(), etag })
+fn parse_reply<T: DeserializeOwned>(text: &str, etag: Option<String>) -> anyhow::Result<ApiReply<T>> {
+    let mut raw: Value = parse_json(text)?;
+    let Data { data } = parse_json(text)?;
+    Ok(ApiReply { data, raw: raw["data"].take(), etag })
 }
 
-fn read<T: DeserializeOwned>(text: &str) -> anyhow::Result<T> {
+fn parse_json<T: DeserializeOwned>(text: &str) -> anyhow::Result<T> {
     serde_json::from_str(text).context("unexpected response; does the server run another version of Berth?")
 }
 
 /// Creates an idempotency key; all attempts of one request share it.
-fn fresh_key() -> anyhow::Result<String> {
+fn new_idempotency_key() -> anyhow::Result<String> {
     let mut bytes = [0_u8; 16];
     aws_lc_rs::rand::fill(&mut bytes)
         .map_err(|_| anyhow::anyhow!("cannot get random bytes from the system"))?;
@@ -317,7 +317,7 @@ fn fresh_key() -> anyhow::Result<String> {
 }
 
 /// Percent-encodes a path segment or a query value.
-pub(crate) fn escaped(text: &str) -> String {
+pub(crate) fn percent_encode(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for byte in text.bytes() {
         match byte {

@@ -10,37 +10,37 @@ use std::time::Duration;
 /// Maximum length of a line.
 const LINE_BYTES_MAX: u64 = 4 * 1024 * 1024;
 /// Three missed heartbeats.
-const SILENCE_MAX: Duration = Duration::from_secs(45);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(45);
 /// Lines read ahead of the consumer.
-const LINES_AHEAD_MAX: usize = 64;
+const BUFFERED_LINES_MAX: usize = 64;
 
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Message {
+pub(crate) struct SseMessage {
     pub(crate) id: Option<String>,
     /// Empty for a message without an event name.
     pub(crate) kind: String,
     pub(crate) data: String,
 }
 
-pub(crate) struct Messages {
+pub(crate) struct SseStream {
     lines: Receiver<std::io::Result<String>>,
-    silence_max: Duration,
+    idle_timeout: Duration,
 }
 
-impl Messages {
+impl SseStream {
     /// Reads on a separate thread, because a blocking read cannot time out. The thread ends with the connection.
     pub(super) fn new(body: impl Read + Send + 'static) -> std::io::Result<Self> {
-        Self::with_limit(body, SILENCE_MAX)
+        Self::with_idle_timeout(body, IDLE_TIMEOUT)
     }
 
-    fn with_limit(body: impl Read + Send + 'static, silence_max: Duration) -> std::io::Result<Self> {
-        let (send, lines) = sync_channel(LINES_AHEAD_MAX);
+    fn with_idle_timeout(body: impl Read + Send + 'static, silence_max: Duration) -> std::io::Result<Self> {
+        let (send, lines) = sync_channel(BUFFERED_LINES_MAX);
         std::thread::Builder::new().name("stream".into()).spawn(move || read_lines(body, &send))?;
-        Ok(Self { lines, silence_max })
+        Ok(Self { lines, idle_timeout: silence_max })
     }
 
-    fn line(&mut self) -> std::io::Result<Option<String>> {
-        match self.lines.recv_timeout(self.silence_max) {
+    fn read_line(&mut self) -> std::io::Result<Option<String>> {
+        match self.lines.recv_timeout(self.idle_timeout) {
             Ok(line) => line.map(Some),
             Err(RecvTimeoutError::Disconnected) => Ok(None),
             Err(RecvTimeoutError::Timeout) => Err(ErrorKind::TimedOut.into()),
@@ -65,14 +65,14 @@ fn read_lines(body: impl Read, send: &SyncSender<std::io::Result<String>>) {
     }
 }
 
-impl Iterator for Messages {
-    type Item = std::io::Result<Message>;
+impl Iterator for SseStream {
+    type Item = std::io::Result<SseMessage>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let mut message = Message::default();
+        let mut message = SseMessage::default();
         let mut is_begun = false;
         loop {
-            let line = match self.line().transpose()? {
+            let line = match self.read_line().transpose()? {
                 Ok(line) => line,
                 Err(error) => return Some(Err(error)),
             };
@@ -105,8 +105,8 @@ mod tests {
     #[test]
     fn stream_splits_messages_and_skips_comments() {
         let body: &[u8] = b": hello\n\nid: 7\nevent: lines\ndata: {\"text\":\"a\"}\n\n: still here\n\ndata: x\r\n\r\nid: 9\n";
-        let read: Vec<_> = Messages::new(body).unwrap().map(Result::unwrap).collect();
-        let message = |id: Option<&str>, kind: &str, data: &str| Message {
+        let read: Vec<_> = SseStream::new(body).unwrap().map(Result::unwrap).collect();
+        let message = |id: Option<&str>, kind: &str, data: &str| SseMessage {
             id: id.map(str::to_owned),
             kind: kind.into(),
             data: data.into(),
@@ -117,7 +117,7 @@ mod tests {
     #[test]
     fn stream_without_heartbeats_times_out() {
         let (mut speak, hear) = std::os::unix::net::UnixStream::pair().unwrap();
-        let mut messages = Messages::with_limit(hear, Duration::from_millis(100)).unwrap();
+        let mut messages = SseStream::with_idle_timeout(hear, Duration::from_millis(100)).unwrap();
         speak.write_all(b": hello\n\ndata: a\n\n").unwrap();
         assert_eq!(messages.next().unwrap().unwrap().data, "a");
         assert_eq!(messages.next().unwrap().unwrap_err().kind(), ErrorKind::TimedOut);

@@ -2,20 +2,20 @@
 
 use std::process::ExitCode;
 
-use berth_api::approval::{Approval, Approve};
-use berth_api::pipeline::Because;
+use berth_api::approval::{WireApproval, ApprovalApprove};
+use berth_api::pipeline::ReasonBody;
 
-use crate::client::{Client, Failure, Remote, escaped};
-use crate::output::time::ago;
-use crate::output::{Output, dim, harmless, note, or_dash, word};
+use crate::client::{ApiClient, ClientError, RemoteArgs, percent_encode};
+use crate::output::time::format_ago;
+use crate::output::{CommandOutput, dim, strip_control_chars, print_note, or_dash, wire_word};
 
 /// Maximum number of approvals listed.
 const PENDING_MAX: usize = 200;
 
 #[derive(clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct ApprovalArgs {
     #[command(flatten)]
-    remote: Remote,
+    remote: RemoteArgs,
     /// Id of the approval or of its deployment [default: list pending approvals]
     which: Option<String>,
     /// Comment
@@ -24,63 +24,63 @@ pub(crate) struct Args {
 }
 
 #[derive(Clone, Copy)]
-pub(crate) enum Answer {
+pub(crate) enum ApprovalDecision {
     Approve,
     Reject,
 }
 
-pub(crate) fn run(args: &Args, answer: Answer) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: &ApprovalArgs, answer: ApprovalDecision) -> anyhow::Result<ExitCode> {
     let client = args.remote.client()?;
     let out = args.remote.output();
-    let Some(which) = &args.which else { return pending(&client, &out) };
-    let id = if which.starts_with("dep_") { of_deployment(&client, which)? } else { which.clone() };
-    let path = format!("/approvals/{}", escaped(&id));
+    let Some(which) = &args.which else { return list_pending(&client, &out) };
+    let id = if which.starts_with("dep_") { find_pending(&client, which)? } else { which.clone() };
+    let path = format!("/approvals/{}", percent_encode(&id));
     let why = args.why.clone();
     let answered = match answer {
-        Answer::Approve => client.post::<Approval>(&format!("{path}/approve"), &Approve { comment: why }),
-        Answer::Reject => client.post::<Approval>(&format!("{path}/reject"), &Because { reason: why }),
+        ApprovalDecision::Approve => client.post::<WireApproval>(&format!("{path}/approve"), &ApprovalApprove { comment: why }),
+        ApprovalDecision::Reject => client.post::<WireApproval>(&format!("{path}/reject"), &ReasonBody { reason: why }),
     }?;
-    out.told(&answered.raw, || {
+    out.print_reply(&answered.raw, || {
         let it = &answered.data;
-        let page = client.page(&format!("/deployments/{}", it.deployment_id));
-        format!("{}: {} ({} of {})\n{}", it.stage, word(it.status), it.given, it.required, dim(&page))
+        let page = client.dashboard_url(&format!("/deployments/{}", it.deployment_id));
+        format!("{}: {} ({} of {})\n{}", it.stage, wire_word(it.status), it.given, it.required, dim(&page))
     })?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn of_deployment(client: &Client, deployment: &str) -> anyhow::Result<String> {
-    let found: Vec<Approval> =
-        client.list(&format!("/approvals?deployment={}", escaped(deployment)), PENDING_MAX)?.data;
+fn find_pending(client: &ApiClient, deployment: &str) -> anyhow::Result<String> {
+    let found: Vec<WireApproval> =
+        client.list(&format!("/approvals?deployment={}", percent_encode(deployment)), PENDING_MAX)?.data;
     match found.as_slice() {
         [one] => Ok(one.id.clone()),
-        [] => Err(Failure::NotFound(format!("{deployment} has no pending approval")).into()),
+        [] => Err(ClientError::NotFound(format!("{deployment} has no pending approval")).into()),
         several => {
             let ids: Vec<_> = several.iter().map(|it| it.id.as_str()).collect();
-            Err(Failure::Unclear(format!("several approvals are pending; specify {}", ids.join(" or ")))
+            Err(ClientError::Usage(format!("several approvals are pending; specify {}", ids.join(" or ")))
                 .into())
         }
     }
 }
 
-fn pending(client: &Client, out: &Output) -> anyhow::Result<ExitCode> {
-    let found = client.list::<Approval>("/approvals", PENDING_MAX)?;
-    let row = |it: &Approval| {
+fn list_pending(client: &ApiClient, out: &CommandOutput) -> anyhow::Result<ExitCode> {
+    let found = client.list::<WireApproval>("/approvals", PENDING_MAX)?;
+    let row = |it: &WireApproval| {
         vec![
             it.id.clone(),
             it.stage.clone(),
             or_dash(it.commit_id.as_deref()),
             format!("{} of {}", it.given, it.required),
             or_dash(Some(&it.rule.from.join(", "))),
-            ago(&it.requested_at),
-            or_dash(it.message.as_deref().map(harmless).as_deref()),
+            format_ago(&it.requested_at),
+            or_dash(it.message.as_deref().map(strip_control_chars).as_deref()),
         ]
     };
     let rows: Vec<_> = found.data.iter().map(row).collect();
     let heading = ["approval", "stage", "commit", "approved", "approvers", "requested", "message"];
-    out.table(&found.raw, &heading, &rows, "No pending approvals.")?;
+    out.print_table(&found.raw, &heading, &rows, "No pending approvals.")?;
     for it in &found.data {
         for text in [&it.raised_because, &it.unreachable].into_iter().flatten() {
-            note(&format!("{}: {}", it.id, harmless(text)));
+            print_note(&format!("{}: {}", it.id, strip_control_chars(text)));
         }
     }
     Ok(ExitCode::SUCCESS)

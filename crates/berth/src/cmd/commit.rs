@@ -5,7 +5,7 @@ use std::process::Command;
 use anyhow::Context as _;
 
 /// Resolves `HEAD`, `HEAD~1` and so on in the current git repository; the server resolves everything else.
-pub(crate) fn commit_id(text: &str) -> anyhow::Result<String> {
+pub(crate) fn resolve_commit(text: &str) -> anyhow::Result<String> {
     let is_local = text == "@" || text.split(['~', '^']).next() == Some("HEAD");
     if !is_local {
         return Ok(text.to_owned());

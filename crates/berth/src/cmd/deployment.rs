@@ -3,19 +3,19 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;
 
-use berth_api::deployment::{BypassNew, Deployment, New, Resolve, Retry, RollbackNew};
-use berth_api::pipeline::Because;
+use berth_api::deployment::{DeploymentBypassNew, WireDeployment, DeploymentNew, StepResolution, StageRetry, StageRollback};
+use berth_api::pipeline::ReasonBody;
 
-use super::commit::commit_id;
+use super::commit::resolve_commit;
 use super::watch;
-use crate::client::{Client, Failure, Remote, Reply, escaped};
-use crate::output::time::{ago, between};
-use crate::output::{Output, harmless, or_dash, word};
+use crate::client::{ApiClient, ClientError, RemoteArgs, ApiReply, percent_encode};
+use crate::output::time::{format_ago, format_elapsed};
+use crate::output::{CommandOutput, strip_control_chars, or_dash, wire_word};
 
 #[derive(clap::Args)]
-pub(crate) struct Deploy {
+pub(crate) struct DeployArgs {
     #[command(flatten)]
-    remote: Remote,
+    remote: RemoteArgs,
     /// Pipeline slug or id
     #[arg(env = "BERTH_PIPELINE")]
     pipeline: String,
@@ -36,9 +36,9 @@ pub(crate) struct Deploy {
 }
 
 #[derive(clap::Args)]
-pub(crate) struct Status {
+pub(crate) struct StatusArgs {
     #[command(flatten)]
-    remote: Remote,
+    remote: RemoteArgs,
     /// Deployment id, or a pipeline for its latest deployment
     which: String,
     /// Watch until it finishes; the exit code is 1 if it does not succeed
@@ -47,15 +47,15 @@ pub(crate) struct Status {
 }
 
 #[derive(clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct DeploymentArgs {
     #[command(flatten)]
-    remote: Remote,
+    remote: RemoteArgs,
     #[command(subcommand)]
-    command: Command,
+    command: DeploymentCommand,
 }
 
 #[derive(clap::Subcommand)]
-enum Command {
+enum DeploymentCommand {
     /// List deployments, newest first
     List {
         /// Only deployments of this pipeline
@@ -118,12 +118,12 @@ enum Command {
         /// Step id (stp_…)
         step: String,
         /// Outcome of the step
-        outcome: Outcome,
+        outcome: ResolveOutcome,
     },
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]
-enum Outcome {
+enum ResolveOutcome {
     /// The step took effect; continue
     Ran,
     /// Run the step again
@@ -132,139 +132,139 @@ enum Outcome {
     Fail,
 }
 
-pub(crate) fn deploy(args: &Deploy) -> anyhow::Result<ExitCode> {
+pub(crate) fn run_deploy(args: &DeployArgs) -> anyhow::Result<ExitCode> {
     let client = args.remote.client()?;
     let out = args.remote.output();
-    let body = New {
-        commit_id: args.commit.as_deref().map(commit_id).transpose()?,
+    let body = DeploymentNew {
+        commit_id: args.commit.as_deref().map(resolve_commit).transpose()?,
         reference: args.reference.clone(),
         reason: args.why.clone(),
-        bypass: args.bypass.clone().map(|reason| BypassNew { reason }),
+        bypass: args.bypass.clone().map(|reason| DeploymentBypassNew { reason }),
     };
     let started =
-        client.post::<Deployment>(&format!("/pipelines/{}/deployments", escaped(&args.pipeline)), &body)?;
-    followed(&client, &out, &started, args.detach)
+        client.post::<WireDeployment>(&format!("/pipelines/{}/deployments", percent_encode(&args.pipeline)), &body)?;
+    print_or_watch(&client, &out, &started, args.detach)
 }
 
-fn followed(
-    client: &Client,
-    out: &Output,
-    started: &Reply<Deployment>,
+fn print_or_watch(
+    client: &ApiClient,
+    out: &CommandOutput,
+    started: &ApiReply<WireDeployment>,
     detach: bool,
 ) -> anyhow::Result<ExitCode> {
     if detach {
-        out.told(&started.raw, || watch::line(client, &started.data))?;
+        out.print_reply(&started.raw, || watch::summary_line(client, &started.data))?;
         return Ok(ExitCode::SUCCESS);
     }
-    watch::to_the_end(client, out, &started.data.id)
+    watch::watch_to_end(client, out, &started.data.id)
 }
 
-pub(crate) fn status(args: &Status) -> anyhow::Result<ExitCode> {
+pub(crate) fn run_status(args: &StatusArgs) -> anyhow::Result<ExitCode> {
     let client = args.remote.client()?;
     let out = args.remote.output();
-    let id = newest(&client, &args.which)?;
-    if args.watch { watch::to_the_end(&client, &out, &id) } else { watch::show(&client, &out, &id) }
+    let id = resolve_deployment_id(&client, &args.which)?;
+    if args.watch { watch::watch_to_end(&client, &out, &id) } else { watch::print_deployment(&client, &out, &id) }
 }
 
 /// Returns a deployment id unchanged; for a pipeline, the id of its latest deployment.
-pub(super) fn newest(client: &Client, which: &str) -> anyhow::Result<String> {
+pub(super) fn resolve_deployment_id(client: &ApiClient, which: &str) -> anyhow::Result<String> {
     if which.starts_with("dep_") {
         return Ok(which.to_owned());
     }
-    let found: Vec<Deployment> = client.list(&format!("/pipelines/{}/deployments", escaped(which)), 1)?.data;
+    let found: Vec<WireDeployment> = client.list(&format!("/pipelines/{}/deployments", percent_encode(which)), 1)?.data;
     let newest = found.into_iter().next();
-    Ok(newest.ok_or_else(|| Failure::NotFound(format!("no deployments in {which} yet")))?.id)
+    Ok(newest.ok_or_else(|| ClientError::NotFound(format!("no deployments in {which} yet")))?.id)
 }
 
-pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: &DeploymentArgs) -> anyhow::Result<ExitCode> {
     let client = args.remote.client()?;
     let out = args.remote.output();
     match &args.command {
-        Command::List { pipeline, status, limit } => {
-            return list(&client, &out, pipeline.as_deref(), status.as_deref(), usize::from(*limit));
+        DeploymentCommand::List { pipeline, status, limit } => {
+            return list_deployments(&client, &out, pipeline.as_deref(), status.as_deref(), usize::from(*limit));
         }
-        Command::Show { id } => return watch::show(&client, &out, id),
-        Command::Cancel { id, stage, why } => {
-            let of = stage.as_ref().map_or_else(String::new, |stage| format!("/stages/{}", escaped(stage)));
-            change(&client, &out, id, &format!("{of}/cancel"), &Because { reason: why.clone() })
+        DeploymentCommand::Show { id } => return watch::print_deployment(&client, &out, id),
+        DeploymentCommand::Cancel { id, stage, why } => {
+            let of = stage.as_ref().map_or_else(String::new, |stage| format!("/stages/{}", percent_encode(stage)));
+            post_change(&client, &out, id, &format!("{of}/cancel"), &ReasonBody { reason: why.clone() })
         }
-        Command::Retry { id, stage, from_start } => {
+        DeploymentCommand::Retry { id, stage, from_start } => {
             let stage = match stage {
                 Some(stage) => stage.clone(),
-                None => failed_stage(&client, id)?,
+                None => find_failed_stage(&client, id)?,
             };
             let from = from_start.then(|| "start".to_owned());
-            change(&client, &out, id, &format!("/stages/{}/retry", escaped(&stage)), &Retry { from })
+            post_change(&client, &out, id, &format!("/stages/{}/retry", percent_encode(&stage)), &StageRetry { from })
         }
-        Command::Rollback { id, stage, to, why, detach } => {
-            let body = RollbackNew { to: to.clone(), reason: why.clone() };
-            let path = format!("{}/stages/{}/rollback", watch::path(id), escaped(stage));
-            return followed(&client, &out, &client.post(&path, &body)?, *detach);
+        DeploymentCommand::Rollback { id, stage, to, why, detach } => {
+            let body = StageRollback { to: to.clone(), reason: why.clone() };
+            let path = format!("{}/stages/{}/rollback", watch::deployment_path(id), percent_encode(stage));
+            return print_or_watch(&client, &out, &client.post(&path, &body)?, *detach);
         }
-        Command::Resolve { id, step, outcome } => {
+        DeploymentCommand::Resolve { id, step, outcome } => {
             let outcome = match outcome {
-                Outcome::Ran => "ran",
-                Outcome::Retry => "retry",
-                Outcome::Fail => "fail",
+                ResolveOutcome::Ran => "ran",
+                ResolveOutcome::Retry => "retry",
+                ResolveOutcome::Fail => "fail",
             };
-            let body = Resolve { outcome: outcome.to_owned() };
-            change(&client, &out, id, &format!("/steps/{}/resolve", escaped(step)), &body)
+            let body = StepResolution { outcome: outcome.to_owned() };
+            post_change(&client, &out, id, &format!("/steps/{}/resolve", percent_encode(step)), &body)
         }
     }?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn change(
-    client: &Client,
-    out: &Output,
+fn post_change(
+    client: &ApiClient,
+    out: &CommandOutput,
     id: &str,
     what: &str,
     body: &impl serde::Serialize,
 ) -> anyhow::Result<()> {
-    let changed = client.post::<Deployment>(&format!("{}{what}", watch::path(id)), body)?;
-    out.told(&changed.raw, || watch::line(client, &changed.data))
+    let changed = client.post::<WireDeployment>(&format!("{}{what}", watch::deployment_path(id)), body)?;
+    out.print_reply(&changed.raw, || watch::summary_line(client, &changed.data))
 }
 
-fn failed_stage(client: &Client, id: &str) -> anyhow::Result<String> {
-    let found: Deployment = client.get(&watch::path(id))?.data;
+fn find_failed_stage(client: &ApiClient, id: &str) -> anyhow::Result<String> {
+    let found: WireDeployment = client.get(&watch::deployment_path(id))?.data;
     let failed = found.stages.into_iter().find(|it| it.status == berth_api::deployment::StageStatus::Failed);
     Ok(failed
         .ok_or_else(|| {
-            Failure::Unclear("no stage of this deployment failed; choose one with --stage".into())
+            ClientError::Usage("no stage of this deployment failed; choose one with --stage".into())
         })?
         .name)
 }
 
 /// Loads pipeline slugs by id; deleted pipelines are left out.
-fn slugs(client: &Client, of: &[Deployment]) -> BTreeMap<String, String> {
+fn load_pipeline_slugs(client: &ApiClient, of: &[WireDeployment]) -> BTreeMap<String, String> {
     let ids: BTreeSet<&str> = of.iter().map(|it| it.pipeline_id.as_str()).collect();
-    ids.into_iter().filter_map(|id| Some((id.to_owned(), watch::slug(client, id)?))).collect()
+    ids.into_iter().filter_map(|id| Some((id.to_owned(), watch::load_pipeline_slug(client, id)?))).collect()
 }
 
-fn list(
-    client: &Client,
-    out: &Output,
+fn list_deployments(
+    client: &ApiClient,
+    out: &CommandOutput,
     pipeline: Option<&str>,
     status: Option<&str>,
     count: usize,
 ) -> anyhow::Result<ExitCode> {
-    let of = pipeline.map_or_else(String::new, |it| format!("/pipelines/{}", escaped(it)));
-    let filter = status.map_or_else(String::new, |it| format!("?status={}", escaped(it)));
-    let found = client.list::<Deployment>(&format!("{of}/deployments{filter}"), count)?;
-    let slugs = if out.json { BTreeMap::new() } else { slugs(client, &found.data) };
-    let row = |it: &Deployment| {
+    let of = pipeline.map_or_else(String::new, |it| format!("/pipelines/{}", percent_encode(it)));
+    let filter = status.map_or_else(String::new, |it| format!("?status={}", percent_encode(it)));
+    let found = client.list::<WireDeployment>(&format!("{of}/deployments{filter}"), count)?;
+    let slugs = if out.json { BTreeMap::new() } else { load_pipeline_slugs(client, &found.data) };
+    let row = |it: &WireDeployment| {
         vec![
-            watch::numbered(slugs.get(&it.pipeline_id).map(String::as_str), it),
-            word(it.status),
-            harmless(&it.commit_id),
-            harmless(&it.actor.name),
-            ago(&it.created_at),
-            or_dash(between(it.started_at.as_deref(), it.finished_at.as_deref()).as_deref()),
+            watch::display_name(slugs.get(&it.pipeline_id).map(String::as_str), it),
+            wire_word(it.status),
+            strip_control_chars(&it.commit_id),
+            strip_control_chars(&it.actor.name),
+            format_ago(&it.created_at),
+            or_dash(format_elapsed(it.started_at.as_deref(), it.finished_at.as_deref()).as_deref()),
             it.id.clone(),
         ]
     };
     let rows: Vec<_> = found.data.iter().map(row).collect();
     let heading = ["deployment", "status", "commit", "by", "created", "duration", "id"];
-    out.table(&found.raw, &heading, &rows, "No deployments. Start one with `berth deploy PIPELINE`.")?;
+    out.print_table(&found.raw, &heading, &rows, "No deployments. Start one with `berth deploy PIPELINE`.")?;
     Ok(ExitCode::SUCCESS)
 }

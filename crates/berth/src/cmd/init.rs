@@ -6,16 +6,16 @@ use std::process::ExitCode;
 use berth_core::name::{Email, Slug};
 use berth_engine::credential::RedactedString;
 use berth_engine::vault::WhenMissing;
-use berth_server::setup::{Created, create_organization};
+use berth_server::setup::{CreatedOrganization, create_organization};
 use berth_store::data_dir::DataDir;
 use serde_json::json;
 
-use super::{open, open_vault, say, told};
-use crate::config::Settings;
+use super::{open, open_vault, print_line, to_cli_error};
+use crate::config::ServerSettings;
 use crate::logging;
 
 #[derive(clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct InitArgs {
     /// Data directory; created if it does not exist
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
@@ -39,20 +39,20 @@ pub(crate) struct Args {
     json: bool,
 }
 
-pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let settings = Settings::load(args.config.as_deref())?;
+pub(crate) fn run(args: &InitArgs) -> anyhow::Result<ExitCode> {
+    let settings = ServerSettings::load(args.config.as_deref())?;
     logging::start(&settings.log, true);
     let database = args.database.as_deref().or(settings.database.as_deref());
-    let (dir, store) = open(args.data_dir.as_deref().unwrap_or(&settings.data_dir), database)?;
+    let (dir, store) = open_store(args.data_dir.as_deref().unwrap_or(&settings.data_dir), database)?;
     let key = args.root_key_file.as_deref().or(settings.root_key_file.as_deref());
     open_vault(&store, &dir, key, WhenMissing::Create)?;
     let cost = settings.passwords.cost()?;
-    let created = create_organization(&store, args.org.clone(), args.email.clone(), cost).map_err(told)?;
-    say(&if args.json { as_json(&created).to_string() } else { for_people(&created, &dir, database) })?;
+    let created = create_organization(&store, args.org.clone(), args.email.clone(), cost).map_err(to_cli_error)?;
+    print_line(&if args.json { to_json(&created).to_string() } else { to_text(&created, &dir, database) })?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn as_json(created: &Created) -> serde_json::Value {
+fn to_json(created: &CreatedOrganization) -> serde_json::Value {
     json!({
         "organization": { "id": created.org.id.to_string(), "slug": created.org.slug.as_str() },
         "user": { "id": created.user.id.to_string(), "email": created.user.email.as_str() },
@@ -61,7 +61,7 @@ fn as_json(created: &Created) -> serde_json::Value {
     })
 }
 
-fn for_people(created: &Created, dir: &DataDir, database: Option<&str>) -> String {
+fn to_text(created: &CreatedOrganization, dir: &DataDir, database: Option<&str>) -> String {
     // The URL may contain a password, which must not stay in the terminal's scrollback.
     let database = if database.is_some() { " --database postgres://…" } else { "" };
     format!(

@@ -7,11 +7,11 @@ use anyhow::Context as _;
 use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
 use serde_json::json;
 
-use crate::client::Login;
-use crate::output::{Output, dim, note};
+use crate::client::ServerLogin;
+use crate::output::{CommandOutput, dim, print_note};
 
 #[derive(clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct LoginArgs {
     /// Server URL, for example https://berth.acme.test
     #[arg(env = "BERTH_SERVER", value_name = "URL")]
     server: String,
@@ -21,15 +21,15 @@ pub(crate) struct Args {
 }
 
 /// Reads the token from BERTH_TOKEN or standard input; on the command line other processes could read it.
-pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: &LoginArgs) -> anyhow::Result<ExitCode> {
     let token = match std::env::var("BERTH_TOKEN") {
         Ok(token) if !token.is_empty() => token,
-        _ => asked(&args.server)?,
+        _ => read_token(&args.server)?,
     };
-    let login = Login::found_out(&args.server, token.trim().to_owned())?;
-    let path = login.keep()?;
+    let login = ServerLogin::from_token(&args.server, token.trim().to_owned())?;
+    let path = login.save()?;
     let raw = json!({ "server": login.server, "organization": login.organization });
-    Output::new(args.json).told(&raw, || {
+    CommandOutput::new(args.json).print_reply(&raw, || {
         format!(
             "Logged in to {}, organization {}.\n{}",
             login.server,
@@ -41,8 +41,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 }
 
 pub(crate) fn log_out() -> anyhow::Result<ExitCode> {
-    let was = Login::forget()?;
-    crate::output::say(if was {
+    let was = ServerLogin::delete()?;
+    crate::output::print_line(if was {
         "Logged out. The token stays valid; revoke it with `berth token revoke`."
     } else {
         "Not logged in."
@@ -50,7 +50,7 @@ pub(crate) fn log_out() -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn asked(server: &str) -> anyhow::Result<String> {
+fn read_token(server: &str) -> anyhow::Result<String> {
     let stdin = std::io::stdin();
     let mut token = String::new();
     if !stdin.is_terminal() {
@@ -65,7 +65,7 @@ fn asked(server: &str) -> anyhow::Result<String> {
     tcsetattr(&stdin, OptionalActions::Now, &silent)?;
     let read = stdin.lock().read_line(&mut token);
     tcsetattr(&stdin, OptionalActions::Now, &before)?;
-    note("");
+    print_note("");
     read.context("cannot read the token")?;
     Ok(token)
 }

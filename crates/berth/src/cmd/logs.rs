@@ -6,24 +6,24 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use berth_api::deployment::{Deployment, Step, StepStatus};
-use berth_api::log::Log;
+use berth_api::deployment::{WireDeployment, DeploymentStep, StepStatus};
+use berth_api::log::LogSection;
 use serde::Deserialize;
 
-use super::deployment::newest;
+use super::deployment::resolve_deployment_id;
 use super::watch;
-use crate::client::{Client, Failure, Remote, escaped};
-use crate::output::{Printer, dim, note, say};
+use crate::client::{ApiClient, ClientError, RemoteArgs, percent_encode};
+use crate::output::{LogPrinter, dim, print_note, print_line};
 
 /// Reconnects in a row before giving up.
 const RETRIES_MAX: u32 = 10;
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
-const PIECE_BYTES: usize = 64 * 1024;
+const CHUNK_BYTES: usize = 64 * 1024;
 
 #[derive(clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct LogsArgs {
     #[command(flatten)]
-    remote: Remote,
+    remote: RemoteArgs,
     /// Deployment id, or a pipeline for its latest deployment
     which: String,
     /// Step id or name [default: the failed step, otherwise the last one started]
@@ -41,18 +41,18 @@ pub(crate) struct Args {
 
 /// Payload of a `lines` event.
 #[derive(Deserialize)]
-struct Text {
+struct LogLinesEvent {
     text: String,
 }
 
-pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: &LogsArgs) -> anyhow::Result<ExitCode> {
     let client = args.remote.client()?;
-    let id = newest(&client, &args.which)?;
-    let deployment: Deployment = client.get(&watch::path(&id))?.data;
-    let step = chosen(&deployment, args.step.as_deref())?;
-    let path = format!("{}/steps/{}/logs", watch::path(&id), escaped(&step.id));
+    let id = resolve_deployment_id(&client, &args.which)?;
+    let deployment: WireDeployment = client.get(&watch::deployment_path(&id))?.data;
+    let step = choose_step(&deployment, args.step.as_deref())?;
+    let path = format!("{}/steps/{}/logs", watch::deployment_path(&id), percent_encode(&step.id));
     if args.follow {
-        follow(&client, &path)?;
+        follow_log(&client, &path)?;
         return Ok(ExitCode::SUCCESS);
     }
     let mut query = String::new();
@@ -62,44 +62,44 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if args.remote.json || args.tail.is_some() {
         let tail = args.tail.map_or_else(String::new, |tail| format!("&tail={tail}"));
         let log =
-            client.get::<Log>(&format!("{path}?{}", format!("{tail}{query}").trim_start_matches('&')))?;
+            client.get::<LogSection>(&format!("{path}?{}", format!("{tail}{query}").trim_start_matches('&')))?;
         if args.remote.json {
-            return say(&log.raw.to_string()).map(|()| ExitCode::SUCCESS);
+            return print_line(&log.raw.to_string()).map(|()| ExitCode::SUCCESS);
         }
-        let mut printer = Printer::new();
-        let text = format!("{}\n", text_of(&log.data));
-        printer.print(text.as_bytes()).and_then(|()| printer.end()).context("cannot print")?;
+        let mut printer = LogPrinter::new();
+        let text = format!("{}\n", join_entries(&log.data));
+        printer.write(text.as_bytes()).and_then(|()| printer.end()).context("cannot print")?;
         return Ok(ExitCode::SUCCESS);
     }
-    let mut raw = client.bytes(&format!("{path}?raw=true{query}"))?;
-    let mut printer = Printer::new();
-    let mut piece = vec![0; PIECE_BYTES];
+    let mut raw = client.get_reader(&format!("{path}?raw=true{query}"))?;
+    let mut printer = LogPrinter::new();
+    let mut piece = vec![0; CHUNK_BYTES];
     loop {
         let count = raw.read(&mut piece).context("the log was interrupted")?;
         if count == 0 {
             break;
         }
-        printer.print(&piece[..count]).context("cannot print")?;
+        printer.write(&piece[..count]).context("cannot print")?;
     }
     printer.end().context("cannot print")?;
-    note(&dim(&client.page(&format!("{}?step={}", watch::path(&id), step.id))));
+    print_note(&dim(&client.dashboard_url(&format!("{}?step={}", watch::deployment_path(&id), step.id))));
     Ok(ExitCode::SUCCESS)
 }
 
-fn text_of(log: &Log) -> String {
+fn join_entries(log: &LogSection) -> String {
     log.entries.iter().map(|entry| entry.text.as_str()).collect::<Vec<_>>().join("\n")
 }
 
 /// Follows a log; resumes after a broken connection without loss.
-pub(super) fn follow(client: &Client, path: &str) -> anyhow::Result<()> {
-    let mut printer = Printer::new();
+pub(super) fn follow_log(client: &ApiClient, path: &str) -> anyhow::Result<()> {
+    let mut printer = LogPrinter::new();
     let mut last = None::<String>;
     let mut broken = 0;
     loop {
-        let messages = match client.follow(path, last.as_deref()) {
+        let messages = match client.open_event_stream(path, last.as_deref()) {
             Ok(messages) => messages,
             Err(error) => {
-                let passes = error.downcast_ref::<Failure>().is_some_and(Failure::is_passing);
+                let passes = error.downcast_ref::<ClientError>().is_some_and(ClientError::is_transient);
                 broken += 1;
                 if !passes || broken > RETRIES_MAX {
                     return Err(error);
@@ -116,8 +116,8 @@ pub(super) fn follow(client: &Client, path: &str) -> anyhow::Result<()> {
             }
             match message.kind.as_str() {
                 "lines" => {
-                    let Text { text } = serde_json::from_str(&message.data).context("cannot read the log")?;
-                    printer.print(text.as_bytes()).context("cannot print")?;
+                    let LogLinesEvent { text } = serde_json::from_str(&message.data).context("cannot read the log")?;
+                    printer.write(text.as_bytes()).context("cannot print")?;
                 }
                 "end" => return printer.end().context("cannot print"),
                 _ => {}
@@ -129,11 +129,11 @@ pub(super) fn follow(client: &Client, path: &str) -> anyhow::Result<()> {
     }
 }
 
-fn chosen<'d>(deployment: &'d Deployment, wanted: Option<&str>) -> anyhow::Result<&'d Step> {
-    let steps: Vec<&Step> = deployment.stages.iter().filter_map(|it| it.steps.as_ref()).flatten().collect();
+fn choose_step<'d>(deployment: &'d WireDeployment, wanted: Option<&str>) -> anyhow::Result<&'d DeploymentStep> {
+    let steps: Vec<&DeploymentStep> = deployment.stages.iter().filter_map(|it| it.steps.as_ref()).flatten().collect();
     let found = match wanted {
         Some(wanted) => {
-            let is_it = |step: &&&Step| {
+            let is_it = |step: &&&DeploymentStep| {
                 step.id == wanted || step.step == wanted || step.name.eq_ignore_ascii_case(wanted)
             };
             let begun = steps.iter().rev().filter(|step| step.started_at.is_some()).find(is_it);
@@ -157,5 +157,5 @@ fn chosen<'d>(deployment: &'d Deployment, wanted: Option<&str>) -> anyhow::Resul
             format!("no step {wanted} in this deployment; steps: {}", Vec::from_iter(names).join(", "))
         }
     };
-    Err(Failure::NotFound(text).into())
+    Err(ClientError::NotFound(text).into())
 }

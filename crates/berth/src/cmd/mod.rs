@@ -31,10 +31,10 @@ use berth_store::Store;
 use berth_store::data_dir::DataDir;
 use rustix::process::{Resource, Rlimit, setrlimit};
 
-use crate::output::say;
+use crate::output::print_line;
 
 /// Converts an application error for the terminal.
-fn told(error: AppError) -> anyhow::Error {
+fn to_cli_error(error: AppError) -> anyhow::Error {
     match error {
         AppError::Store(error) => error.into(),
         AppError::Fault(text) => anyhow::anyhow!(text),
@@ -43,7 +43,7 @@ fn told(error: AppError) -> anyhow::Error {
 }
 
 /// Opens the data directory and its SQLite database, or a PostgreSQL database that other servers may share.
-fn open(data_dir: &std::path::Path, database: Option<&str>) -> anyhow::Result<(DataDir, Store)> {
+fn open_store(data_dir: &std::path::Path, database: Option<&str>) -> anyhow::Result<(DataDir, Store)> {
     match database {
         None => {
             let dir = DataDir::open(data_dir)?;
@@ -55,7 +55,7 @@ fn open(data_dir: &std::path::Path, database: Option<&str>) -> anyhow::Result<(D
     }
 }
 
-fn key_path(dir: &DataDir, given: Option<&std::path::Path>) -> std::path::PathBuf {
+fn root_key_path(dir: &DataDir, given: Option<&std::path::Path>) -> std::path::PathBuf {
     given.map_or_else(|| dir.path().join("root.key"), std::path::Path::to_owned)
 }
 
@@ -65,11 +65,11 @@ fn open_vault(
     key: Option<&std::path::Path>,
     missing: WhenMissing,
 ) -> anyhow::Result<SecretVault> {
-    Ok(SecretVault::open(store, &key_path(dir, key), missing)?)
+    Ok(SecretVault::open(store, &root_key_path(dir, key), missing)?)
 }
 
 /// Keeps keys and secret values out of core dumps.
-pub(crate) fn no_core_dumps() {
+pub(crate) fn disable_core_dumps() {
     let none = Rlimit { current: Some(0), maximum: Some(0) };
     if let Err(error) = setrlimit(Resource::Core, none) {
         tracing::warn!(%error, "cannot disable core dumps");

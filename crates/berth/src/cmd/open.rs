@@ -4,13 +4,13 @@ use std::process::{Command, ExitCode, Stdio};
 
 use berth_server::config::local_dashboard;
 
-use crate::client::{Remote, escaped};
-use crate::output::{note, say};
+use crate::client::{RemoteArgs, percent_encode};
+use crate::output::{print_note, print_line};
 
 #[derive(clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct OpenArgs {
     #[command(flatten)]
-    remote: Remote,
+    remote: RemoteArgs,
     /// Deployment id, pipeline, or PIPELINE/ENVIRONMENT [default: the home page]
     what: Option<String>,
     /// Print the URL without opening it
@@ -18,34 +18,34 @@ pub(crate) struct Args {
     print: bool,
 }
 
-pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: &OpenArgs) -> anyhow::Result<ExitCode> {
     let client = args.remote.client()?;
     let page = match args.what.as_deref() {
-        None => client.page(""),
-        Some(id) if id.starts_with("dep_") => client.page(&format!("/deployments/{}", escaped(id))),
-        Some(id) if id.starts_with("apr_") => client.page("/approvals"),
+        None => client.dashboard_url(""),
+        Some(id) if id.starts_with("dep_") => client.dashboard_url(&format!("/deployments/{}", percent_encode(id))),
+        Some(id) if id.starts_with("apr_") => client.dashboard_url("/approvals"),
         Some(what) => match what.split_once('/') {
             Some((pipeline, name)) => {
-                client.page(&format!("/environments/{}/{}", escaped(pipeline), escaped(name)))
+                client.dashboard_url(&format!("/environments/{}/{}", percent_encode(pipeline), percent_encode(name)))
             }
-            None => client.page(&format!("/pipelines/{}", escaped(what))),
+            None => client.dashboard_url(&format!("/pipelines/{}", percent_encode(what))),
         },
     };
-    let page = at_own_host(page);
-    say(&page)?;
+    let page = use_dashboard_host(page);
+    print_line(&page)?;
     if !args.print {
         let opener = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
         let mut open = Command::new(opener);
         open.arg(&page).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         if open.spawn().is_err() {
-            note("Cannot open a browser; open the URL yourself.");
+            print_note("Cannot open a browser; open the URL yourself.");
         }
     }
     Ok(ExitCode::SUCCESS)
 }
 
 /// Replaces a loopback address with the dashboard's own host name, to which the server redirects browsers.
-fn at_own_host(page: String) -> String {
+fn use_dashboard_host(page: String) -> String {
     let parts = page.strip_prefix("http://").and_then(|rest| rest.split_once('/'));
     let own = parts.and_then(|(authority, path)| Some(format!("{}/{path}", local_dashboard(authority)?)));
     own.unwrap_or(page)
@@ -53,7 +53,7 @@ fn at_own_host(page: String) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::at_own_host;
+    use super::use_dashboard_host;
 
     #[test]
     fn local_page_uses_the_dashboard_host() {
@@ -65,7 +65,7 @@ mod tests {
             ("https://127.0.0.1:8443/o/acme", "https://127.0.0.1:8443/o/acme"),
             ("https://berth.acme.test/o/acme", "https://berth.acme.test/o/acme"),
         ] {
-            assert_eq!(at_own_host(page.to_owned()), expected);
+            assert_eq!(use_dashboard_host(page.to_owned()), expected);
         }
     }
 }

@@ -4,28 +4,28 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use berth_api::repository::{Repository, RepositoryNew};
+use berth_api::repository::{WireRepository, RepositoryNew};
 
-use crate::client::{Client, Failure, RECORDS_MAX, Remote, Reply, escaped};
-use crate::output::time::ago;
-use crate::output::{dim, harmless, or_dash};
+use crate::client::{ApiClient, ClientError, RECORDS_MAX, RemoteArgs, ApiReply, percent_encode};
+use crate::output::time::format_ago;
+use crate::output::{dim, strip_control_chars, or_dash};
 
 /// The server continues after this timeout.
-const LOOK_MAX: Duration = Duration::from_secs(30);
+const SYNC_TIMEOUT: Duration = Duration::from_secs(30);
 /// Shorter, because a second failure with the same error cannot be told from no sync at all.
-const LOOK_FAILING_MAX: Duration = Duration::from_secs(10);
-const LOOK_AGAIN: Duration = Duration::from_millis(100);
+const FAILING_SYNC_TIMEOUT: Duration = Duration::from_secs(10);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 #[derive(clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct RepoArgs {
     #[command(flatten)]
-    remote: Remote,
+    remote: RemoteArgs,
     #[command(subcommand)]
-    command: Command,
+    command: RepoCommand,
 }
 
 #[derive(clap::Subcommand)]
-enum Command {
+enum RepoCommand {
     /// Add a repository and its pipelines
     Add {
         /// Git URL, for example https://git.acme.test/shop.git; a local directory if the server runs on this machine
@@ -60,54 +60,54 @@ enum Command {
     },
 }
 
-pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: &RepoArgs) -> anyhow::Result<ExitCode> {
     let client = args.remote.client()?;
     let out = args.remote.output();
     let told = match &args.command {
-        Command::Add { url, credential, poll, detach } => {
+        RepoCommand::Add { url, credential, poll, detach } => {
             let body =
-                RepositoryNew { url: whole(url)?, credential: credential.clone(), poll_seconds: *poll };
-            let added = client.post::<Repository>("/repositories", &body)?;
-            if *detach { added } else { looked_at(&client, &added)? }
+                RepositoryNew { url: absolute_url(url)?, credential: credential.clone(), poll_seconds: *poll };
+            let added = client.post::<WireRepository>("/repositories", &body)?;
+            if *detach { added } else { wait_for_sync(&client, &added)? }
         }
-        Command::List => {
-            let found = client.list::<Repository>("/repositories", RECORDS_MAX)?;
-            let rows: Vec<_> = found.data.iter().map(row).collect();
+        RepoCommand::List => {
+            let found = client.list::<WireRepository>("/repositories", RECORDS_MAX)?;
+            let rows: Vec<_> = found.data.iter().map(table_row).collect();
             let heading = ["repository", "pipelines", "head", "synced", "error", "id"];
-            out.table(&found.raw, &heading, &rows, "No repositories. Add one with `berth repo add URL`.")?;
+            out.print_table(&found.raw, &heading, &rows, "No repositories. Add one with `berth repo add URL`.")?;
             return Ok(ExitCode::SUCCESS);
         }
-        Command::Sync { repository, detach } => {
-            let id = find(&client, repository)?;
-            let asked = client.post(&format!("{}/sync", path(&id)), &serde_json::json!({}))?;
-            if *detach { asked } else { looked_at(&client, &asked)? }
+        RepoCommand::Sync { repository, detach } => {
+            let id = find_repository_id(&client, repository)?;
+            let asked = client.post(&format!("{}/sync", repository_path(&id)), &serde_json::json!({}))?;
+            if *detach { asked } else { wait_for_sync(&client, &asked)? }
         }
-        Command::Rm { repository, force } => {
-            let id = find(&client, repository)?;
-            client.delete(&format!("{}?force={force}", path(&id)))?
+        RepoCommand::Rm { repository, force } => {
+            let id = find_repository_id(&client, repository)?;
+            client.delete(&format!("{}?force={force}", repository_path(&id)))?
         }
     };
-    out.told(&told.raw, || {
+    out.print_reply(&told.raw, || {
         let it = &told.data;
         let state = match (&it.deleted_at, &it.error) {
             (Some(_), _) => "removed".to_owned(),
-            (None, Some(error)) => format!("sync failed: {}", harmless(error)),
+            (None, Some(error)) => format!("sync failed: {}", strip_control_chars(error)),
             (None, None) if it.last_synced_at.is_none() => "sync pending".to_owned(),
-            (None, None) => format!("synced, {}", pipelines(it)),
+            (None, None) => format!("synced, {}", describe_pipelines(it)),
         };
         let problems =
-            it.problems.iter().map(|it| format!("\n{}: {}", harmless(&it.path), harmless(&it.message)));
+            it.problems.iter().map(|it| format!("\n{}: {}", strip_control_chars(&it.path), strip_control_chars(&it.message)));
         let problems: String = problems.collect();
-        format!("{}: {state}{problems}\n{}", it.url, dim(&client.page("/settings/repositories")))
+        format!("{}: {state}{problems}\n{}", it.url, dim(&client.dashboard_url("/settings/repositories")))
     })?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn path(id: &str) -> String {
-    format!("/repositories/{}", escaped(id))
+fn repository_path(id: &str) -> String {
+    format!("/repositories/{}", percent_encode(id))
 }
 
-fn pipelines(it: &Repository) -> String {
+fn describe_pipelines(it: &WireRepository) -> String {
     let slugs: Vec<_> = it.pipelines.iter().map(|pipeline| pipeline.slug.as_str()).collect();
     match slugs.as_slice() {
         [] => "no pipelines found: add .berth/NAME/pipeline.yaml to the default branch".to_owned(),
@@ -117,21 +117,21 @@ fn pipelines(it: &Repository) -> String {
 }
 
 /// Waits until the repository was synced or failed to; returns its current state after a timeout.
-fn looked_at(client: &Client, asked: &Reply<Repository>) -> anyhow::Result<Reply<Repository>> {
+fn wait_for_sync(client: &ApiClient, asked: &ApiReply<WireRepository>) -> anyhow::Result<ApiReply<WireRepository>> {
     let before = &asked.data;
-    let until = Instant::now() + if before.error.is_some() { LOOK_FAILING_MAX } else { LOOK_MAX };
+    let until = Instant::now() + if before.error.is_some() { FAILING_SYNC_TIMEOUT } else { SYNC_TIMEOUT };
     loop {
-        let seen = client.get::<Repository>(&path(&before.id))?;
+        let seen = client.get::<WireRepository>(&repository_path(&before.id))?;
         let is_read = seen.data.last_synced_at != before.last_synced_at;
         if is_read || seen.data.error != before.error || Instant::now() > until {
             return Ok(seen);
         }
-        std::thread::sleep(LOOK_AGAIN);
+        std::thread::sleep(POLL_INTERVAL);
     }
 }
 
 /// Makes a local path absolute, because the server has another working directory.
-fn whole(url: &str) -> anyhow::Result<String> {
+fn absolute_url(url: &str) -> anyhow::Result<String> {
     let path = std::path::Path::new(url);
     if !path.is_dir() {
         return Ok(url.to_owned());
@@ -140,26 +140,26 @@ fn whole(url: &str) -> anyhow::Result<String> {
     whole.into_os_string().into_string().map_err(|_| anyhow::anyhow!("the path of {url} is not valid UTF-8"))
 }
 
-fn row(it: &Repository) -> Vec<String> {
+fn table_row(it: &WireRepository) -> Vec<String> {
     let slugs: Vec<_> = it.pipelines.iter().map(|pipeline| pipeline.slug.as_str()).collect();
     let problem = it.error.as_deref().or_else(|| it.problems.first().map(|problem| problem.message.as_str()));
     vec![
         it.url.clone(),
         or_dash(Some(&slugs.join(", "))),
         or_dash(it.head.as_deref().map(|head| &head[..head.len().min(10)])),
-        or_dash(it.last_synced_at.as_deref().map(ago).as_deref()),
-        or_dash(problem.map(harmless).as_deref()),
+        or_dash(it.last_synced_at.as_deref().map(format_ago).as_deref()),
+        or_dash(problem.map(strip_control_chars).as_deref()),
         it.id.clone(),
     ]
 }
 
-fn find(client: &Client, which: &str) -> anyhow::Result<String> {
+fn find_repository_id(client: &ApiClient, which: &str) -> anyhow::Result<String> {
     if which.starts_with("rep_") {
         return Ok(which.to_owned());
     }
-    let all: Vec<Repository> = client.list("/repositories", RECORDS_MAX)?.data;
+    let all: Vec<WireRepository> = client.list("/repositories", RECORDS_MAX)?.data;
     let found = all.into_iter().find(|it| it.url == which);
     Ok(found
-        .ok_or_else(|| Failure::NotFound(format!("no repository {which}; list them with `berth repo list`")))?
+        .ok_or_else(|| ClientError::NotFound(format!("no repository {which}; list them with `berth repo list`")))?
         .id)
 }

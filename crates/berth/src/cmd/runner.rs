@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::Context as _;
-use berth_api::remote::{Hello, Register, Registered, Welcome};
+use berth_api::remote::{RunnerHello, RegistrationRequest, RegisteredRunner, RunnerWelcome};
 use berth_core::runner::{PROTOCOL, SLOTS_MAX};
 use berth_runner::remote::{
     AttemptSpool, RecoveredSpool, RemoteLink, RemoteWorkDir, RequestError, RunnerCredential, ServerClient,
@@ -19,26 +19,26 @@ use berth_runner::{
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::{no_core_dumps, say};
-use crate::config::{SandboxLevel, Settings as Configuration};
+use super::{disable_core_dumps, print_line};
+use crate::config::{SandboxLevel, ServerSettings as Configuration};
 use crate::{embedded, logging};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 const NAME_CHARS_MAX: usize = 63;
 /// Prefix of the error if no sandbox works.
-const WHAT_TO_DO: &str =
+const NO_SANDBOX: &str =
     "no sandbox available; install bubblewrap, or use --sandbox landlock or --sandbox off";
 /// Timeout of registration and hello.
-const SAY_MAX: Duration = Duration::from_secs(15);
-const PAUSE_MIN: Duration = Duration::from_millis(200);
-const PAUSE_MAX: Duration = Duration::from_secs(10);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(15);
+const BACKOFF_MIN: Duration = Duration::from_millis(200);
+const BACKOFF_MAX: Duration = Duration::from_secs(10);
 /// Interval for checking signals.
-const LOOK: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// Clock skew that is logged.
-const CLOCKS_APART_S_MAX: i64 = 60;
+const CLOCK_SKEW_S_MAX: i64 = 60;
 
 #[derive(clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct RunnerArgs {
     /// Server URL, for example https://berth.acme.test
     #[arg(long, value_name = "URL")]
     server: String,
@@ -71,21 +71,21 @@ pub(crate) struct Args {
     allow_plain_http: bool,
 }
 
-pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: &RunnerArgs) -> anyhow::Result<ExitCode> {
     logging::start(&Configuration::load(None)?.log, false);
-    no_core_dumps();
-    let server = address(&args.server, args.allow_plain_http)?;
+    disable_core_dumps();
+    let server = parse_server_url(&args.server, args.allow_plain_http)?;
     let home = RemoteWorkDir::open(&args.work_dir)?;
-    let ending = Ending::listen()?;
+    let ending = ShutdownSignals::listen()?;
     let boot = new_boot()?;
-    let sandbox = embedded::sandbox(args.sandbox, false);
+    let sandbox = embedded::sandbox_mode(args.sandbox, false);
     let user = args.user.as_deref().map(StepUserAccount::find).transpose().context("--user")?;
-    let confinement = Confinement::choose_as(user, sandbox, &[], &args.expose).context(WHAT_TO_DO)?;
+    let confinement = Confinement::choose_as(user, sandbox, &[], &args.expose).context(NO_SANDBOX)?;
     let RecoveredSpool { before, seen } =
         AttemptSpool::recover(home.path()).context("cannot read the spool")?;
     let mut labels = vec![std::env::consts::OS.to_owned(), std::env::consts::ARCH.to_owned()];
     labels.extend(args.labels.iter().map(|label| label.trim().to_owned()).filter(|label| !label.is_empty()));
-    let hello = Hello {
+    let hello = RunnerHello {
         protocol: PROTOCOL,
         version: VERSION.to_owned(),
         boot: boot.clone(),
@@ -96,10 +96,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         before,
         epoch: Some(seen.epoch()),
     };
-    let Some((client, welcome)) = enter(args, &server, &home, &hello, &ending)? else {
+    let Some((client, welcome)) = connect(args, &server, &home, &hello, &ending)? else {
         return Ok(ExitCode::SUCCESS);
     };
-    compare_clocks(&welcome);
+    warn_about_clock_skew(&welcome);
     // Not earlier: the old spool must survive until the server has received its content.
     let seen = seen.with_epoch(welcome.epoch);
     let spool = AttemptSpool::create(home.path(), &boot, seen).context("cannot write the spool")?;
@@ -118,36 +118,36 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         ..RunnerOptions::new(home.path().to_owned(), boot.clone(), confinement)
     };
     let runner = StepRunner::start(settings, link.clone()).context("cannot start the runner")?;
-    say(&format!(
+    print_line(&format!(
         "berth runner {} is connected to {server}: {} slots, labels {}, isolation {:?}",
         welcome.name,
         args.slots,
         welcome.labels.join(", "),
         hello.isolation,
     ))?;
-    let end = ending.wait(&runner, &client);
+    let end = ending.wait_for_exit(&runner, &client);
     runner.stop();
     match end {
-        End::InOrder => {
+        RunnerExit::Finished => {
             if let Err(error) = link.goodbye(&boot) {
                 tracing::warn!(%error, "cannot notify the server of the shutdown");
             }
             Ok(ExitCode::SUCCESS)
         }
-        End::Dismissed => anyhow::bail!(
+        RunnerExit::Removed => anyhow::bail!(
             "this runner was removed from the server; to add it again, create a new token and start with --token"
         ),
     }
 }
 
 /// Registers if necessary and sends hello. `None`: interrupted.
-fn enter(
-    args: &Args,
+fn connect(
+    args: &RunnerArgs,
     server: &str,
     home: &RemoteWorkDir,
-    hello: &Hello,
-    ending: &Ending,
-) -> anyhow::Result<Option<(Arc<ServerClient>, Welcome)>> {
+    hello: &RunnerHello,
+    ending: &ShutdownSignals,
+) -> anyhow::Result<Option<(Arc<ServerClient>, RunnerWelcome)>> {
     let known =
         RunnerCredential::load(home.path()).context("cannot read the credential in the work directory")?;
     let was_known = known.is_some();
@@ -172,7 +172,7 @@ fn enter(
         ),
     };
     let client = Arc::new(ServerClient::new(server, credential.credential.reveal()));
-    let greeted = insist(ending, || match client.post_json("hello", hello, SAY_MAX) {
+    let greeted = retry_until_answered(ending, || match client.post_json("hello", hello, REQUEST_TIMEOUT) {
         Err(RequestError::Unauthenticated(why)) => Ok(Err(why)),
         heard => heard.map(Ok),
     });
@@ -185,7 +185,7 @@ fn enter(
                 return Ok(None);
             };
             let client = Arc::new(ServerClient::new(server, credential.credential.reveal()));
-            let welcome = insist(ending, || client.post_json("hello", hello, SAY_MAX));
+            let welcome = retry_until_answered(ending, || client.post_json("hello", hello, REQUEST_TIMEOUT));
             Ok(welcome?.map(|welcome| (client, welcome)))
         }
         (Some(Err(why)), _) => anyhow::bail!(why),
@@ -193,28 +193,28 @@ fn enter(
 }
 
 fn register(
-    args: &Args,
+    args: &RunnerArgs,
     server: &str,
     work_dir: &Path,
     token: &str,
-    ending: &Ending,
+    ending: &ShutdownSignals,
 ) -> anyhow::Result<Option<RunnerCredential>> {
     let client = ServerClient::new(server, token);
-    let name = args.name.clone().or_else(own_name);
-    let said = Register { protocol: PROTOCOL, version: VERSION.to_owned(), name };
-    let Some(registered) = insist(ending, || client.post_json::<Registered>("register", &said, SAY_MAX))?
+    let name = args.name.clone().or_else(host_name);
+    let said = RegistrationRequest { protocol: PROTOCOL, version: VERSION.to_owned(), name };
+    let Some(registered) = retry_until_answered(ending, || client.post_json::<RegisteredRunner>("register", &said, REQUEST_TIMEOUT))?
     else {
         return Ok(None);
     };
-    let Registered { runner_id, name, credential } = registered;
+    let RegisteredRunner { runner_id, name, credential } = registered;
     let credential = RunnerCredential { server: server.to_owned(), runner_id, name, credential };
     credential.save(work_dir).context("cannot write the credential")?;
     Ok(Some(credential))
 }
 
 /// Retries with exponential backoff until the server responds; a refusal is a response. `None`: interrupted.
-fn insist<T>(ending: &Ending, ask: impl Fn() -> Result<T, RequestError>) -> anyhow::Result<Option<T>> {
-    let mut pause = PAUSE_MIN;
+fn retry_until_answered<T>(ending: &ShutdownSignals, ask: impl Fn() -> Result<T, RequestError>) -> anyhow::Result<Option<T>> {
+    let mut pause = BACKOFF_MIN;
     loop {
         match ask() {
             Ok(answer) => return Ok(Some(answer)),
@@ -223,14 +223,14 @@ fn insist<T>(ending: &Ending, ask: impl Fn() -> Result<T, RequestError>) -> anyh
             }
             Err(no @ (RequestError::Unauthenticated(_) | RequestError::Refused(_))) => return Err(no.into()),
         }
-        if ending.within(pause) {
+        if ending.is_signalled_within(pause) {
             return Ok(None);
         }
-        pause = (pause * 2).min(PAUSE_MAX);
+        pause = (pause * 2).min(BACKOFF_MAX);
     }
 }
 
-fn address(url: &str, allow_plain_http: bool) -> anyhow::Result<String> {
+fn parse_server_url(url: &str, allow_plain_http: bool) -> anyhow::Result<String> {
     let url = url.trim_end_matches('/');
     let host = match url.split_once("://") {
         Some(("https", host)) => return Ok(check_host(url, host)?.to_owned()),
@@ -255,7 +255,7 @@ fn check_host<'a>(url: &'a str, host: &str) -> anyhow::Result<&'a str> {
 }
 
 /// Returns the host name, converted to a valid runner name.
-fn own_name() -> Option<String> {
+fn host_name() -> Option<String> {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").ok()?;
     let plain: String =
         name.trim().to_lowercase().chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
@@ -265,18 +265,18 @@ fn own_name() -> Option<String> {
 }
 
 /// Only warns: the runner does not depend on wall-clock time, but log timestamps and certificates do.
-fn compare_clocks(welcome: &Welcome) {
+fn warn_about_clock_skew(welcome: &RunnerWelcome) {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let now_s = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
-    if let Some(text) = clocks_apart(now_s, welcome.now_ms / 1_000) {
+    if let Some(text) = clock_skew_warning(now_s, welcome.now_ms / 1_000) {
         tracing::warn!("{text}");
     }
 }
 
-fn clocks_apart(here_s: i64, there_s: i64) -> Option<String> {
+fn clock_skew_warning(here_s: i64, there_s: i64) -> Option<String> {
     let apart_s = here_s.saturating_sub(there_s);
     let way = if apart_s > 0 { "ahead of" } else { "behind" };
-    (apart_s.abs() > CLOCKS_APART_S_MAX).then(|| {
+    (apart_s.abs() > CLOCK_SKEW_S_MAX).then(|| {
         format!(
             "the clock of this machine is {} minutes {way} the server's; log timestamps will not match and \
              certificates may be rejected",
@@ -285,21 +285,21 @@ fn clocks_apart(here_s: i64, there_s: i64) -> Option<String> {
     })
 }
 
-enum End {
+enum RunnerExit {
     /// All steps have ended.
-    InOrder,
+    Finished,
     /// The server no longer knows this runner.
-    Dismissed,
+    Removed,
 }
 
 /// Counts shutdown signals: the first one drains, the second one stops running steps.
-struct Ending {
+struct ShutdownSignals {
     signals: Arc<AtomicU32>,
     /// Keeps the signal handlers alive.
     _runtime: Runtime,
 }
 
-impl Ending {
+impl ShutdownSignals {
     fn listen() -> anyhow::Result<Self> {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
         let inside = runtime.enter();
@@ -325,19 +325,19 @@ impl Ending {
     }
 
     /// Waits; returns true if a signal arrived.
-    fn within(&self, pause: Duration) -> bool {
+    fn is_signalled_within(&self, pause: Duration) -> bool {
         let until = Instant::now() + pause;
         while self.signals() == 0 && Instant::now() < until {
-            std::thread::sleep(LOOK.min(pause));
+            std::thread::sleep(POLL_INTERVAL.min(pause));
         }
         self.signals() > 0
     }
 
-    fn wait(&self, runner: &StepRunner, client: &ServerClient) -> End {
+    fn wait_for_exit(&self, runner: &StepRunner, client: &ServerClient) -> RunnerExit {
         let mut drains = false;
         loop {
             if client.is_rejected() {
-                return End::Dismissed;
+                return RunnerExit::Removed;
             }
             match self.signals() {
                 0 => {}
@@ -347,28 +347,28 @@ impl Ending {
                     tracing::info!("draining; send another signal to stop running steps");
                 }
                 1 => {}
-                _ => return End::InOrder,
+                _ => return RunnerExit::Finished,
             }
             if drains && runner.is_drained() {
-                return End::InOrder;
+                return RunnerExit::Finished;
             }
-            std::thread::sleep(LOOK);
+            std::thread::sleep(POLL_INTERVAL);
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{address, clocks_apart};
+    use super::{parse_server_url, clock_skew_warning};
 
     #[test]
     fn clock_skew_of_an_hour_is_reported() {
-        assert_eq!(clocks_apart(7_200, 7_170), None);
+        assert_eq!(clock_skew_warning(7_200, 7_170), None);
         assert!(
-            clocks_apart(7_200, 3_600).is_some_and(|text| text.contains("60 minutes ahead of the server's"))
+            clock_skew_warning(7_200, 3_600).is_some_and(|text| text.contains("60 minutes ahead of the server's"))
         );
         assert!(
-            clocks_apart(3_600, 7_200).is_some_and(|text| text.contains("60 minutes behind the server's"))
+            clock_skew_warning(3_600, 7_200).is_some_and(|text| text.contains("60 minutes behind the server's"))
         );
     }
 
@@ -377,14 +377,14 @@ mod tests {
         for good in
             ["https://berth.acme.test", "https://x:8443/", "http://127.0.0.1:8080", "http://localhost:1"]
         {
-            assert!(address(good, false).is_ok_and(|url| !url.ends_with('/')), "{good}");
+            assert!(parse_server_url(good, false).is_ok_and(|url| !url.ends_with('/')), "{good}");
         }
         for bad in ["http://berth.acme.test", "http://127.0.0.1.evil.test", "http://10.0.0.7:8080"] {
-            assert!(address(bad, false).is_err(), "{bad}");
-            assert!(address(bad, true).is_ok(), "{bad}");
+            assert!(parse_server_url(bad, false).is_err(), "{bad}");
+            assert!(parse_server_url(bad, true).is_ok(), "{bad}");
         }
         for bad in ["", "berth.acme.test", "ftp://x", "https://", "https://a@x", "http://"] {
-            assert!(address(bad, true).is_err(), "{bad}");
+            assert!(parse_server_url(bad, true).is_err(), "{bad}");
         }
     }
 }

@@ -5,25 +5,25 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use berth_api::secret::{ScopeKind, ScopeNew, Secret, SecretNew, SecretPut};
+use berth_api::secret::{ScopeKind, ScopeNew, WireSecret, SecretNew, SecretPut};
 
-use crate::client::{Client, RECORDS_MAX, Remote, escaped};
-use crate::output::time::ago;
-use crate::output::{Output, note, or_dash};
+use crate::client::{ApiClient, RECORDS_MAX, RemoteArgs, percent_encode};
+use crate::output::time::format_ago;
+use crate::output::{CommandOutput, print_note, or_dash};
 
 /// Limit of the API.
 const VALUE_BYTES_MAX: u64 = 64 * 1024;
 
 #[derive(clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct SecretArgs {
     #[command(flatten)]
-    remote: Remote,
+    remote: RemoteArgs,
     #[command(subcommand)]
-    command: Command,
+    command: SecretCommand,
 }
 
 #[derive(clap::Subcommand)]
-enum Command {
+enum SecretCommand {
     /// Create or update a secret; the value is read from standard input or a file
     #[command(after_help = "Example:\n  printf %s \"$TOKEN\" | berth secret set DEPLOY_TOKEN")]
     Set {
@@ -54,30 +54,30 @@ enum Command {
     },
 }
 
-pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: &SecretArgs) -> anyhow::Result<ExitCode> {
     let client = args.remote.client()?;
     let out = args.remote.output();
     match &args.command {
-        Command::Set { name, from_file, pipeline, stage, description } => {
+        SecretCommand::Set { name, from_file, pipeline, stage, description } => {
             let scope = pipeline.as_ref().map(|pipeline| ScopeNew {
                 kind: if stage.is_some() { ScopeKind::Stage } else { ScopeKind::Pipeline },
                 pipeline_id: Some(pipeline.clone()),
                 stage: stage.clone(),
             });
-            let value = value(from_file.as_ref())?;
-            set(&client, &out, name, value, scope, description.clone())
+            let value = read_value(from_file.as_ref())?;
+            set_secret(&client, &out, name, value, scope, description.clone())
         }
-        Command::List => list(&client, &out),
-        Command::Rm { secret, force } => {
-            let gone = client.delete::<Secret>(&format!("/secrets/{}?force={force}", escaped(secret)))?;
-            out.told(&gone.raw, || format!("Removed {}.", gone.data.name))?;
+        SecretCommand::List => list_secrets(&client, &out),
+        SecretCommand::Rm { secret, force } => {
+            let gone = client.delete::<WireSecret>(&format!("/secrets/{}?force={force}", percent_encode(secret)))?;
+            out.print_reply(&gone.raw, || format!("Removed {}.", gone.data.name))?;
             Ok(ExitCode::SUCCESS)
         }
     }
 }
 
 /// Reads the value. A single line loses its line end; multi-line values such as keys keep it.
-fn value(file: Option<&PathBuf>) -> anyhow::Result<String> {
+fn read_value(file: Option<&PathBuf>) -> anyhow::Result<String> {
     let mut value = String::new();
     match file {
         Some(file) => {
@@ -87,15 +87,15 @@ fn value(file: Option<&PathBuf>) -> anyhow::Result<String> {
         }
         None => {
             if std::io::stdin().is_terminal() {
-                note("Enter the value, then press Enter and Ctrl-D:");
+                print_note("Enter the value, then press Enter and Ctrl-D:");
             }
             std::io::stdin().lock().take(VALUE_BYTES_MAX + 2).read_to_string(&mut value)?;
         }
     }
-    Ok(without_line_end(&value).to_owned())
+    Ok(strip_line_end(&value).to_owned())
 }
 
-fn without_line_end(value: &str) -> &str {
+fn strip_line_end(value: &str) -> &str {
     match value.strip_suffix('\n') {
         Some(line) if !line.contains('\n') => line.strip_suffix('\r').unwrap_or(line),
         _ => value,
@@ -103,34 +103,34 @@ fn without_line_end(value: &str) -> &str {
 }
 
 /// Creates the secret, or updates it if one with this name and scope exists.
-fn set(
-    client: &Client,
-    out: &Output,
+fn set_secret(
+    client: &ApiClient,
+    out: &CommandOutput,
     name: &str,
     value: String,
     scope: Option<ScopeNew>,
     description: Option<String>,
 ) -> anyhow::Result<ExitCode> {
-    let all: Vec<Secret> = client.list("/secrets", RECORDS_MAX)?.data;
-    let same = |it: &&Secret| it.name == name && is_same(client, it, scope.as_ref());
+    let all: Vec<WireSecret> = client.list("/secrets", RECORDS_MAX)?.data;
+    let same = |it: &&WireSecret| it.name == name && has_scope(client, it, scope.as_ref());
     let saved = match all.iter().find(same) {
         Some(known) => {
             let description = description.or_else(|| known.description.clone());
-            client.put::<Secret>(
-                &format!("/secrets/{}", escaped(&known.id)),
+            client.put::<WireSecret>(
+                &format!("/secrets/{}", percent_encode(&known.id)),
                 &SecretPut { value, description },
             )?
         }
         None => client.post("/secrets", &SecretNew { name: name.to_owned(), value, description, scope })?,
     };
-    out.told(&saved.raw, || format!("Saved {} (version {}).", saved.data.name, saved.data.version))?;
+    out.print_reply(&saved.raw, || format!("Saved {} (version {}).", saved.data.name, saved.data.version))?;
     for warning in &saved.data.warnings {
-        note(&format!("warning: {}", warning.detail));
+        print_note(&format!("warning: {}", warning.detail));
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn is_same(client: &Client, it: &Secret, wanted: Option<&ScopeNew>) -> bool {
+fn has_scope(client: &ApiClient, it: &WireSecret, wanted: Option<&ScopeNew>) -> bool {
     let Some(wanted) = wanted else { return it.scope.kind == ScopeKind::Organization };
     if it.scope.kind != wanted.kind || it.scope.stage != wanted.stage {
         return false;
@@ -139,13 +139,13 @@ fn is_same(client: &Client, it: &Secret, wanted: Option<&ScopeNew>) -> bool {
     if has == asked {
         return true;
     }
-    let found = client.get::<berth_api::pipeline::Pipeline>(&format!("/pipelines/{}", escaped(asked)));
+    let found = client.get::<berth_api::pipeline::WirePipeline>(&format!("/pipelines/{}", percent_encode(asked)));
     found.is_ok_and(|found| found.data.id == *has)
 }
 
-fn list(client: &Client, out: &Output) -> anyhow::Result<ExitCode> {
-    let found = client.list::<Secret>("/secrets", RECORDS_MAX)?;
-    let row = |it: &Secret| {
+fn list_secrets(client: &ApiClient, out: &CommandOutput) -> anyhow::Result<ExitCode> {
+    let found = client.list::<WireSecret>("/secrets", RECORDS_MAX)?;
+    let row = |it: &WireSecret| {
         let scope = match (&it.scope.pipeline_id, &it.scope.stage) {
             (Some(pipeline), Some(stage)) => format!("{pipeline}/{stage}"),
             (Some(pipeline), None) => pipeline.clone(),
@@ -156,27 +156,27 @@ fn list(client: &Client, out: &Output) -> anyhow::Result<ExitCode> {
             it.name.clone(),
             scope,
             it.version.to_string(),
-            ago(&it.updated_at),
+            format_ago(&it.updated_at),
             or_dash(Some(&users.join(", "))),
             it.id.clone(),
         ]
     };
     let rows: Vec<_> = found.data.iter().map(row).collect();
     let heading = ["name", "scope", "version", "updated", "used by", "id"];
-    out.table(&found.raw, &heading, &rows, "No secrets. Create one with `berth secret set NAME`.")?;
+    out.print_table(&found.raw, &heading, &rows, "No secrets. Create one with `berth secret set NAME`.")?;
     Ok(ExitCode::SUCCESS)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::without_line_end;
+    use super::strip_line_end;
 
     #[test]
     fn single_line_secret_loses_its_line_end() {
         for (given, kept) in
             [("token\n", "token"), ("token\r\n", "token"), ("token", "token"), ("a\nb\n", "a\nb\n")]
         {
-            assert_eq!(without_line_end(given), kept);
+            assert_eq!(strip_line_end(given), kept);
         }
     }
 }

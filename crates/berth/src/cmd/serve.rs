@@ -14,9 +14,9 @@ use berth_engine::check_organizations;
 use berth_engine::vault::WhenMissing;
 use berth_runner::Confinement;
 use berth_server::app::App;
-use berth_server::config::Config;
+use berth_server::config::AppConfig;
 use berth_server::serve::serve;
-use berth_server::tls::{Reload, Tls};
+use berth_server::tls::{ReloadTrigger, TlsTerminator};
 use berth_server::{admin, metrics};
 use berth_store::tables::organization;
 use clap::ValueEnum as _;
@@ -25,15 +25,15 @@ use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-use super::{demo, no_core_dumps, open, open_vault, say, signals};
-use crate::config::{RunnerSettings, SandboxLevel, Settings, TlsSettings, parse_public_url};
+use super::{demo, disable_core_dumps, open, open_vault, print_line, signals};
+use crate::config::{RunnerSettings, SandboxLevel, ServerSettings, TlsSettings, parse_public_url};
 use crate::embedded;
 use crate::logging;
 
-const TLS_LOOK_EVERY: Duration = Duration::from_secs(10);
+const TLS_POLL_INTERVAL: Duration = Duration::from_secs(10);
 
 #[derive(clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct ServeArgs {
     /// Data directory
     #[arg(long, value_name = "DIR", conflicts_with = "demo")]
     pub(super) data_dir: Option<PathBuf>,
@@ -94,9 +94,9 @@ pub(crate) struct Args {
     site: Vec<String>,
 }
 
-impl Args {
+impl ServeArgs {
     /// Flags that the demo passes on to its server.
-    pub(super) fn passed_on(&self) -> Vec<(&'static str, String)> {
+    pub(super) fn demo_server_flags(&self) -> Vec<(&'static str, String)> {
         let path = |path: &PathBuf| path.display().to_string();
         let sandbox = self.sandbox.and_then(|it| Some(it.to_possible_value()?.get_name().to_owned()));
         let single = [
@@ -115,22 +115,22 @@ impl Args {
 }
 
 /// Interval for noticing that the demo supervisor is gone.
-const KEEPER_LOOK_EVERY: Duration = Duration::from_millis(250);
+const SUPERVISOR_POLL_INTERVAL: Duration = Duration::from_millis(250);
 
-pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let settings = Settings::load(args.config.as_deref())?;
+pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
+    let settings = ServerSettings::load(args.config.as_deref())?;
     logging::start(&settings.log, args.demo || args.kept_by.is_some());
-    no_core_dumps();
+    disable_core_dumps();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     // From here on a signal shuts down cleanly, even during startup.
-    let stop = stop_on_signal(&runtime, if args.demo { Hangup::Ends } else { Hangup::Passes })?;
+    let stop = stop_on_signal(&runtime, if args.demo { HangupPolicy::Stop } else { HangupPolicy::Ignore })?;
     let database = args.database.as_deref().or(settings.database.as_deref());
     let listen = args.listen.unwrap_or(settings.listen);
     if args.demo {
         anyhow::ensure!(database.is_none(), "--database cannot be used with --demo");
-        return demo::keep(args, listen, runtime, &stop);
+        return demo::run_demo(args, listen, runtime, &stop);
     }
-    let config = Config {
+    let config = AppConfig {
         public_url: args.public_url.clone().or(settings.public_url),
         trusted_proxies: settings.trusted_proxies,
         keep_alive: settings.http.keep_alive()?,
@@ -139,24 +139,24 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         streams_per_token_max: settings.streams_per_token_max,
         repository_roots: [settings.repository_roots, args.repository_root.clone()].concat(),
         repository_hosts: [settings.repository_hosts, args.repository_host.clone()].concat(),
-        egress_allow: parsed("egress-allow", &settings.egress.allow, &args.egress_allow)?,
-        forges: parsed("forge", &settings.forges, &args.forge)?,
-        runner_times: times(&settings.runner, database.is_some())?,
+        egress_allow: parse_all("egress-allow", &settings.egress.allow, &args.egress_allow)?,
+        forges: parse_all("forge", &settings.forges, &args.forge)?,
+        runner_times: runner_times(&settings.runner, database.is_some())?,
         metrics_listen: settings.metrics.listen,
-        logs_kept: days(settings.retention.log_days),
-        artifacts_kept: days(settings.retention.artifact_days),
-        events_kept: days(settings.retention.event_days),
+        logs_kept: retention(settings.retention.log_days),
+        artifacts_kept: retention(settings.retention.artifact_days),
+        events_kept: retention(settings.retention.event_days),
         local: args.local || settings.local,
-        demo_sites: (!args.site.is_empty()).then(|| sites(&args.site)),
-        ..Config::local(listen)
+        demo_sites: (!args.site.is_empty()).then(|| parse_sites(&args.site)),
+        ..AppConfig::local(listen)
     };
-    let tls = tls(&settings.tls)?;
-    let config = Config { has_tls: tls.is_some(), ..config };
+    let tls = load_tls(&settings.tls)?;
+    let config = AppConfig { has_tls: tls.is_some(), ..config };
     config.check_local().map_err(anyhow::Error::msg)?;
     // A demo is local unless it has a public URL.
     let local = config.local || args.kept_by.is_some();
-    let config = Config { local, ..config };
-    let config = if args.no_runner { Config { runner_labels: None, ..config } } else { config };
+    let config = AppConfig { local, ..config };
+    let config = if args.no_runner { AppConfig { runner_labels: None, ..config } } else { config };
     let runner =
         RunnerSettings { sandbox: args.sandbox.unwrap_or(settings.runner.sandbox), ..settings.runner };
     // Absolute, because the path is used after the working directory may have changed.
@@ -174,7 +174,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         "no database in {}; run `berth init` or `berth admin restore` first",
         data_dir.display()
     );
-    let (dir, store) = open(data_dir, database)?;
+    let (dir, store) = open_store(data_dir, database)?;
     let key = args.root_key_file.as_deref().or(settings.root_key_file.as_deref());
     // The demo has its own root key in its data directory.
     let key = key.filter(|_| args.kept_by.is_none());
@@ -183,12 +183,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if !store.is_shared() {
         store.begin_in(&dir)?;
     }
-    let (data_dir, own_dir) = (dir.path().to_owned(), dir.own().to_owned());
-    let config = Config { data_dir, own_dir, work_dir: runner.work_dir.clone(), ..config };
+    let (data_dir, own_dir) = (dir.path().to_owned(), dir.own_dir().to_owned());
+    let config = AppConfig { data_dir, own_dir, work_dir: runner.work_dir.clone(), ..config };
     if config.password_cost.is_below_default() {
         tracing::warn!(cost = ?config.password_cost, "password hashing cost is below the default");
     }
-    let all = runtime.block_on(store.read(None, |db| organization::organizations(db, None)))?;
+    let all = runtime.block_on(store.read(None, |db| organization::list_ids(db, None)))?;
     // The demo's second organization does not count.
     let organizations = if args.kept_by.is_some() { 1 } else { all.len() };
     anyhow::ensure!(
@@ -200,48 +200,48 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         .flatten()
         .map(Path::to_owned)
         .collect();
-    let confinement = embedded::confine(&config, &runner, &hidden)?;
+    let confinement = embedded::choose_confinement(&config, &runner, &hidden)?;
     // Without a sandbox the runner has no labels, so that no step waits for it.
     let labels = config.runner_labels.clone().filter(|_| confinement.is_ok());
     let found = confinement.as_ref().ok();
     let (isolation, exposed) = found.map(|it| (it.isolation(), it.exposed_paths())).unzip();
     check_organizations(isolation, organizations).map_err(anyhow::Error::msg)?;
     let exposed = exposed.unwrap_or_default();
-    let config = Config { runner_labels: labels, isolation, exposed, ..config };
+    let config = AppConfig { runner_labels: labels, isolation, exposed, ..config };
     let app = App::new(store, vault, config, stop);
     let app = match &tls {
         Some(tls) => app.with_tls(tls.clone()),
         None => app,
     };
     let listen = if let Some(keeper) = args.kept_by {
-        stop_without(keeper, &runtime, &app.services().shutdown);
-        Listen::Given
+        stop_when_orphaned(keeper, &runtime, &app.services().shutdown);
+        ListenSource::Inherited
     } else {
-        Listen::At(listen)
+        ListenSource::At(listen)
     };
     listen_and_serve(runtime, app, &runner, confinement, listen, |config| {
         let scheme = if tls.is_some() { "https" } else { "http" };
         let address = config.listen.to_string();
-        say(&format!("berth is serving at {scheme}://{address}"))?;
+        print_line(&format!("berth is serving at {scheme}://{address}"))?;
         match config.dashboard_instead_of(&address) {
-            Some(dashboard) => say(&format!("The dashboard is at {dashboard}")),
+            Some(dashboard) => print_line(&format!("The dashboard is at {dashboard}")),
             None => Ok(()),
         }
     })
 }
 
 /// `0`: keep forever.
-fn days(count: u32) -> Option<Duration> {
+fn retention(count: u32) -> Option<Duration> {
     (count > 0).then(|| Duration::from_secs(u64::from(count) * 24 * 60 * 60))
 }
 
-fn sites(told: &[String]) -> Vec<(String, String)> {
+fn parse_sites(told: &[String]) -> Vec<(String, String)> {
     let split = |text: &String| text.split_once('=').map(|(place, url)| (place.to_owned(), url.to_owned()));
     told.iter().filter_map(split).collect()
 }
 
 /// Parses the values of a setting and its flag.
-fn parsed<T>(name: &str, settings: &[String], args: &[String]) -> anyhow::Result<Vec<T>>
+fn parse_all<T>(name: &str, settings: &[String], args: &[String]) -> anyhow::Result<Vec<T>>
 where
     T: FromStr<Err: std::error::Error + Send + Sync + 'static>,
 {
@@ -250,7 +250,7 @@ where
 }
 
 /// Fails if a runner could still be working when the server declares it lost.
-fn times(settings: &RunnerSettings, is_shared: bool) -> anyhow::Result<RunnerTimeouts> {
+fn runner_times(settings: &RunnerSettings, is_shared: bool) -> anyhow::Result<RunnerTimeouts> {
     let usual = if is_shared { RunnerTimeouts::LOST_SHARED } else { RunnerTimeouts::default().lost };
     let lost = settings.lost_ms.map_or(usual, Duration::from_millis);
     let times = RunnerTimeouts::new(lost, Duration::from_millis(settings.stop_grace_ms));
@@ -258,10 +258,10 @@ fn times(settings: &RunnerSettings, is_shared: bool) -> anyhow::Result<RunnerTim
 }
 
 /// How the server gets its listener.
-pub(super) enum Listen {
+pub(super) enum ListenSource {
     At(SocketAddr),
     /// Inherited as standard input; the parent keeps it open across restarts.
-    Given,
+    Inherited,
 }
 
 pub(super) fn listen_and_serve(
@@ -269,25 +269,25 @@ pub(super) fn listen_and_serve(
     app: App,
     runner: &RunnerSettings,
     confinement: Result<Confinement, String>,
-    listen: Listen,
-    announce: impl FnOnce(&Config) -> anyhow::Result<()>,
+    listen: ListenSource,
+    announce: impl FnOnce(&AppConfig) -> anyhow::Result<()>,
 ) -> anyhow::Result<ExitCode> {
     let code = runtime.block_on(async move {
-        let listener = bind(listen).await?;
-        let app = app.listening_at(listener.local_addr()?);
-        let app = Arc::new(embedded::building(app, confinement.clone()));
-        let runner = embedded::start(&app, runner, confinement)?;
+        let listener = bind_listener(listen).await?;
+        let app = app.with_listen_address(listener.local_addr()?);
+        let app = Arc::new(embedded::with_registry_builder(app, confinement.clone()));
+        let runner = embedded::start_runner(&app, runner, confinement)?;
         let metrics = match app.config().metrics_listen {
-            Some(address) => Some(bind(Listen::At(address)).await?),
+            Some(address) => Some(bind_listener(ListenSource::At(address)).await?),
             None => None,
         };
         announce(app.config())?;
-        let mut broken = app.store().broken();
+        let mut broken = app.store().watch_failure();
         let stop = app.services().shutdown.clone();
         let own_dir = app.config().own_dir.clone();
         let admin = admin::serve(app.clone(), &own_dir);
-        let running = embedded::run(runner, stop.clone());
-        let measured = measure(app.clone(), metrics);
+        let running = embedded::stop_on_shutdown(runner, stop.clone());
+        let measured = serve_metrics(app.clone(), metrics);
         let reloads = reload_tls(app.clone());
         // The admin socket is bound before the first request is accepted.
         let serving = async { tokio::join!(admin, serve(app, listener), running, measured, reloads) };
@@ -311,12 +311,12 @@ pub(super) fn listen_and_serve(
     code
 }
 
-async fn bind(listen: Listen) -> anyhow::Result<TcpListener> {
+async fn bind_listener(listen: ListenSource) -> anyhow::Result<TcpListener> {
     match listen {
-        Listen::At(wanted) => {
+        ListenSource::At(wanted) => {
             TcpListener::bind(wanted).await.with_context(|| format!("cannot listen on {wanted}"))
         }
-        Listen::Given => {
+        ListenSource::Inherited => {
             let listener = std::net::TcpListener::from(std::io::stdin().as_fd().try_clone_to_owned()?);
             listener.set_nonblocking(true)?;
             Ok(TcpListener::from_std(listener)?)
@@ -324,7 +324,7 @@ async fn bind(listen: Listen) -> anyhow::Result<TcpListener> {
     }
 }
 
-async fn measure(app: Arc<App>, listener: Option<TcpListener>) {
+async fn serve_metrics(app: Arc<App>, listener: Option<TcpListener>) {
     if let Some(listener) = listener {
         if let Ok(address) = listener.local_addr() {
             tracing::info!(%address, "serving metrics");
@@ -333,10 +333,10 @@ async fn measure(app: Arc<App>, listener: Option<TcpListener>) {
     }
 }
 
-fn tls(settings: &TlsSettings) -> anyhow::Result<Option<Arc<Tls>>> {
+fn load_tls(settings: &TlsSettings) -> anyhow::Result<Option<Arc<TlsTerminator>>> {
     match (&settings.certificate, &settings.key) {
         (None, None) => Ok(None),
-        (Some(certificate), Some(key)) => Ok(Some(Arc::new(Tls::load(certificate, key)?))),
+        (Some(certificate), Some(key)) => Ok(Some(Arc::new(TlsTerminator::load(certificate, key)?))),
         _ => anyhow::bail!("set both tls.certificate and tls.key, or neither"),
     }
 }
@@ -347,8 +347,8 @@ async fn reload_tls(app: Arc<App>) {
     let Ok(mut asked) = signal(SignalKind::hangup()) else { return };
     while !app.services().shutdown.is_cancelled() {
         let when = tokio::select! {
-            _ = asked.recv() => Reload::Asked,
-            () = tokio::time::sleep(TLS_LOOK_EVERY) => Reload::IfChanged,
+            _ = asked.recv() => ReloadTrigger::Asked,
+            () = tokio::time::sleep(TLS_POLL_INTERVAL) => ReloadTrigger::IfChanged,
             () = app.services().shutdown.cancelled() => return,
         };
         tls.reload(when);
@@ -356,13 +356,13 @@ async fn reload_tls(app: Arc<App>) {
 }
 
 /// Stops when the parent process changes, because the demo supervisor is gone.
-fn stop_without(keeper: u32, runtime: &Runtime, stop: &CancellationToken) {
+fn stop_when_orphaned(keeper: u32, runtime: &Runtime, stop: &CancellationToken) {
     let stop = stop.clone();
     runtime.spawn(async move {
         let is_there =
             || rustix::process::getppid().is_some_and(|it| it.as_raw_pid().cast_unsigned() == keeper);
         while is_there() {
-            tokio::time::sleep(KEEPER_LOOK_EVERY).await;
+            tokio::time::sleep(SUPERVISOR_POLL_INTERVAL).await;
         }
         stop.cancel();
     });
@@ -370,26 +370,26 @@ fn stop_without(keeper: u32, runtime: &Runtime, stop: &CancellationToken) {
 
 /// What SIGHUP does.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Hangup {
+pub(super) enum HangupPolicy {
     /// The terminal was closed: stop.
-    Ends,
+    Stop,
     /// Keep running; certificates are reloaded.
-    Passes,
+    Ignore,
 }
 
-pub(super) fn stop_on_signal(runtime: &Runtime, hangup: Hangup) -> anyhow::Result<CancellationToken> {
+pub(super) fn stop_on_signal(runtime: &Runtime, hangup: HangupPolicy) -> anyhow::Result<CancellationToken> {
     let _inside = runtime.enter();
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     // Handled in both cases, because the default action terminates the process.
-    let mut closed = signals::hangup()?.filter(|_| hangup == Hangup::Ends);
+    let mut closed = signals::hangup_signal()?.filter(|_| hangup == HangupPolicy::Stop);
     let stop = CancellationToken::new();
     let stopping = stop.clone();
     runtime.spawn(async move {
         tokio::select! {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
-            () = signals::heard(&mut closed) => {}
+            () = signals::wait_for_signal(&mut closed) => {}
         }
         stopping.cancel();
     });

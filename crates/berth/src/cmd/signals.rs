@@ -5,13 +5,13 @@ use rustix::process::Signal;
 use tokio::signal::unix::{Signal as Heard, SignalKind, signal};
 
 /// Calls `tell` on a separate thread for each signal from now on.
-pub(crate) fn listen(mut tell: impl FnMut(Signal) + Send + 'static) -> anyhow::Result<()> {
+pub(crate) fn on_signal(mut tell: impl FnMut(Signal) + Send + 'static) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build();
     let runtime = runtime.context("cannot install signal handlers")?;
     let entered = runtime.enter();
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot install signal handlers")?;
     let mut terminate = signal(SignalKind::terminate()).context("cannot install signal handlers")?;
-    let mut hangup = hangup().context("cannot install signal handlers")?;
+    let mut hangup = hangup_signal().context("cannot install signal handlers")?;
     drop(entered);
     let listening = move || {
         loop {
@@ -19,7 +19,7 @@ pub(crate) fn listen(mut tell: impl FnMut(Signal) + Send + 'static) -> anyhow::R
                 tokio::select! {
                     _ = interrupt.recv() => Signal::INT,
                     _ = terminate.recv() => Signal::TERM,
-                    () = heard(&mut hangup) => Signal::HUP,
+                    () = wait_for_signal(&mut hangup) => Signal::HUP,
                 }
             }));
         }
@@ -29,7 +29,7 @@ pub(crate) fn listen(mut tell: impl FnMut(Signal) + Send + 'static) -> anyhow::R
 }
 
 /// `None`: the parent has set SIGHUP to be ignored, as `nohup` does.
-pub(crate) fn hangup() -> std::io::Result<Option<Heard>> {
+pub(crate) fn hangup_signal() -> std::io::Result<Option<Heard>> {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
@@ -38,7 +38,7 @@ pub(crate) fn hangup() -> std::io::Result<Option<Heard>> {
 }
 
 /// Waits for the signal; forever if it is ignored.
-pub(crate) async fn heard(listening: &mut Option<Heard>) {
+pub(crate) async fn wait_for_signal(listening: &mut Option<Heard>) {
     match listening {
         Some(listening) => {
             listening.recv().await;

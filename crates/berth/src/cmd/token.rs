@@ -4,20 +4,20 @@ use std::process::ExitCode;
 
 use berth_api::token::{ApiToken, ApiTokenCreated, ApiTokenNew};
 
-use crate::client::{RECORDS_MAX, Remote, escaped};
-use crate::output::time::{ago, ahead};
-use crate::output::{harmless, note, or_dash, say};
+use crate::client::{RECORDS_MAX, RemoteArgs, percent_encode};
+use crate::output::time::{format_ago, format_time_left};
+use crate::output::{strip_control_chars, print_note, or_dash, print_line};
 
 #[derive(clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct TokenArgs {
     #[command(flatten)]
-    remote: Remote,
+    remote: RemoteArgs,
     #[command(subcommand)]
-    command: Command,
+    command: TokenCommand,
 }
 
 #[derive(clap::Subcommand)]
-enum Command {
+enum TokenCommand {
     /// Create a token; it is printed only once
     Create {
         /// Name of the token
@@ -38,42 +38,42 @@ enum Command {
     },
 }
 
-pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: &TokenArgs) -> anyhow::Result<ExitCode> {
     let client = args.remote.client()?;
     let out = args.remote.output();
     match &args.command {
-        Command::Create { name, days, owner } => {
+        TokenCommand::Create { name, days, owner } => {
             let body = ApiTokenNew { name: name.clone(), expires_in_days: *days, owner_id: owner.clone() };
             let made = client.post::<ApiTokenCreated>("/api-tokens", &body)?;
             if out.json {
-                say(&made.raw.to_string())?;
+                print_line(&made.raw.to_string())?;
             } else {
-                note("Token (not shown again):");
-                say(made.data.token.as_deref().unwrap_or_default())?;
+                print_note("Token (not shown again):");
+                print_line(made.data.token.as_deref().unwrap_or_default())?;
             }
         }
-        Command::List => {
+        TokenCommand::List => {
             let found = client.list::<ApiToken>("/api-tokens", RECORDS_MAX)?;
             let row = |it: &ApiToken| {
                 vec![
-                    harmless(&it.name),
+                    strip_control_chars(&it.name),
                     format!("{}…", it.prefix),
-                    or_dash(it.last_used_at.as_deref().map(ago).as_deref()),
-                    or_dash(it.expires_at.as_deref().map(ahead).as_deref()),
+                    or_dash(it.last_used_at.as_deref().map(format_ago).as_deref()),
+                    or_dash(it.expires_at.as_deref().map(format_time_left).as_deref()),
                     it.id.clone(),
                 ]
             };
             let rows: Vec<_> = found.data.iter().map(row).collect();
-            out.table(
+            out.print_table(
                 &found.raw,
                 &["name", "prefix", "last used", "expires", "id"],
                 &rows,
                 "No API tokens.",
             )?;
         }
-        Command::Revoke { id } => {
-            let gone = client.delete::<ApiToken>(&format!("/api-tokens/{}", escaped(id)))?;
-            out.told(&gone.raw, || format!("Revoked {}.", harmless(&gone.data.name)))?;
+        TokenCommand::Revoke { id } => {
+            let gone = client.delete::<ApiToken>(&format!("/api-tokens/{}", percent_encode(id)))?;
+            out.print_reply(&gone.raw, || format!("Revoked {}.", strip_control_chars(&gone.data.name)))?;
         }
     }
     Ok(ExitCode::SUCCESS)

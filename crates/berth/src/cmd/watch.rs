@@ -3,51 +3,51 @@
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use berth_api::deployment::{Deployment, DeploymentStatus, Stage, StageStatus, Step, StepStatus};
-use berth_api::pipeline::Pipeline;
+use berth_api::deployment::{WireDeployment, DeploymentStatus, DeploymentStage, StageStatus, DeploymentStep, StepStatus};
+use berth_api::pipeline::WirePipeline;
 
-use crate::client::{Client, Failure, escaped, exit_code};
-use crate::output::time::{ago, between, clock};
-use crate::output::{Live, Output, bold, coloured, coloured_as, dim, harmless, say, short_commit, word};
+use crate::client::{ApiClient, ClientError, percent_encode, exit_code};
+use crate::output::time::{format_ago, format_elapsed, format_clock};
+use crate::output::{LiveDisplay, CommandOutput, bold, colour_word, colour_like, dim, strip_control_chars, print_line, short_commit, wire_word};
 
 /// Maximum outage of the server while watching.
-const AWAY_MAX: Duration = Duration::from_secs(300);
-const LOOK_AGAIN: Duration = Duration::from_secs(2);
+const OUTAGE_MAX: Duration = Duration::from_secs(300);
+const RETRY_INTERVAL: Duration = Duration::from_secs(2);
 
-pub(crate) fn path(id: &str) -> String {
-    format!("/deployments/{}", escaped(id))
+pub(crate) fn deployment_path(id: &str) -> String {
+    format!("/deployments/{}", percent_encode(id))
 }
 
 /// Watches the deployment and prints its outcome; returns the exit code.
-pub(crate) fn to_the_end(client: &Client, out: &Output, id: &str) -> anyhow::Result<ExitCode> {
-    let ended = until_over(client, id)?;
-    out.told(&ended.raw, || line(client, &ended.data))?;
-    Ok(verdict(ended.data.status))
+pub(crate) fn watch_to_end(client: &ApiClient, out: &CommandOutput, id: &str) -> anyhow::Result<ExitCode> {
+    let ended = wait_until_finished(client, id)?;
+    out.print_reply(&ended.raw, || summary_line(client, &ended.data))?;
+    Ok(exit_code_for(ended.data.status))
 }
 
 /// Waits until the deployment finishes and shows its progress.
-pub(crate) fn until_over(client: &Client, id: &str) -> anyhow::Result<crate::client::Reply<Deployment>> {
-    let path = path(id);
-    let mut live = Live::new();
-    let mut seen = client.get::<Deployment>(&path)?;
-    let name = name(client, &seen.data);
+pub(crate) fn wait_until_finished(client: &ApiClient, id: &str) -> anyhow::Result<crate::client::ApiReply<WireDeployment>> {
+    let path = deployment_path(id);
+    let mut live = LiveDisplay::new();
+    let mut seen = client.get::<WireDeployment>(&path)?;
+    let name = load_display_name(client, &seen.data);
     let mut heard = Instant::now();
     while seen.data.finished_at.is_none() {
-        live.show(&tree(&name, &seen.data));
+        live.show(&render_tree(&name, &seen.data));
         let etag = seen.etag.clone().unwrap_or_default();
-        match client.changed(&path, &etag) {
+        match client.get_if_changed(&path, &etag) {
             Ok(Some(news)) => (seen, heard) = (news, Instant::now()),
             Ok(None) => heard = Instant::now(),
             // A server restart does not fail the deployment.
-            Err(error) if Failure::passes(&error) && heard.elapsed() < AWAY_MAX => {
-                std::thread::sleep(LOOK_AGAIN);
+            Err(error) if ClientError::is_transient_error(&error) && heard.elapsed() < OUTAGE_MAX => {
+                std::thread::sleep(RETRY_INTERVAL);
             }
             Err(error) => return Err(error),
         }
     }
     live.clear();
     if !live_is_enough(seen.data.status) {
-        live.show(&tree(&name, &seen.data));
+        live.show(&render_tree(&name, &seen.data));
     }
     Ok(seen)
 }
@@ -57,7 +57,7 @@ fn live_is_enough(status: DeploymentStatus) -> bool {
     status == DeploymentStatus::Succeeded
 }
 
-pub(crate) fn verdict(status: DeploymentStatus) -> ExitCode {
+pub(crate) fn exit_code_for(status: DeploymentStatus) -> ExitCode {
     match status {
         DeploymentStatus::Failed | DeploymentStatus::Cancelled | DeploymentStatus::Superseded => {
             ExitCode::from(exit_code::FAILED)
@@ -67,50 +67,50 @@ pub(crate) fn verdict(status: DeploymentStatus) -> ExitCode {
 }
 
 /// One line with the outcome, and the URL.
-pub(crate) fn line(client: &Client, it: &Deployment) -> String {
-    let page = dim(&client.page(&path(&it.id)));
-    let took = between(it.started_at.as_deref(), it.finished_at.as_deref());
+pub(crate) fn summary_line(client: &ApiClient, it: &WireDeployment) -> String {
+    let page = dim(&client.dashboard_url(&deployment_path(&it.id)));
+    let took = format_elapsed(it.started_at.as_deref(), it.finished_at.as_deref());
     let took =
         took.filter(|_| it.finished_at.is_some()).map_or_else(String::new, |took| format!(" in {took}"));
-    format!("{} {}{took}\n{page}", title(&name(client, it), it), coloured(&word(it.status)))
+    format!("{} {}{took}\n{page}", title_text(&load_display_name(client, it), it), colour_word(&wire_word(it.status)))
 }
 
 /// Deployments are numbered per pipeline and per environment: "shop #2" is not "shop/qa-1 #2".
-pub(crate) fn numbered(slug: Option<&str>, it: &Deployment) -> String {
-    let parts = [slug.map(harmless), it.env_name.clone()];
+pub(crate) fn display_name(slug: Option<&str>, it: &WireDeployment) -> String {
+    let parts = [slug.map(strip_control_chars), it.env_name.clone()];
     let place = parts.into_iter().flatten().collect::<Vec<_>>().join("/");
     format!("{place} #{}", it.number).trim_start().to_owned()
 }
 
-fn name(client: &Client, it: &Deployment) -> String {
-    numbered(slug(client, &it.pipeline_id).as_deref(), it)
+fn load_display_name(client: &ApiClient, it: &WireDeployment) -> String {
+    display_name(load_pipeline_slug(client, &it.pipeline_id).as_deref(), it)
 }
 
 /// `None`: the pipeline was deleted.
-pub(crate) fn slug(client: &Client, pipeline: &str) -> Option<String> {
-    let found = client.get::<Pipeline>(&format!("/pipelines/{}", escaped(pipeline))).ok();
+pub(crate) fn load_pipeline_slug(client: &ApiClient, pipeline: &str) -> Option<String> {
+    let found = client.get::<WirePipeline>(&format!("/pipelines/{}", percent_encode(pipeline))).ok();
     found.map(|found| found.data.slug)
 }
 
-fn title(name: &str, it: &Deployment) -> String {
-    bold(&format!("Deployment {name} ({})", harmless(short_commit(&it.commit_id))))
+fn title_text(name: &str, it: &WireDeployment) -> String {
+    bold(&format!("Deployment {name} ({})", strip_control_chars(short_commit(&it.commit_id))))
 }
 
 /// Renders stages, steps and what the deployment is waiting for.
-fn tree(name: &str, it: &Deployment) -> String {
+fn render_tree(name: &str, it: &WireDeployment) -> String {
     let mut lines = vec![format!(
         "{} {}  by {}, {}",
-        title(name, it),
-        coloured(&word(it.status)),
-        harmless(&it.actor.name),
-        ago(&it.created_at)
+        title_text(name, it),
+        colour_word(&wire_word(it.status)),
+        strip_control_chars(&it.actor.name),
+        format_ago(&it.created_at)
     )];
     let detail = it.detail.as_deref().or(it.cause.as_deref());
-    lines.extend(detail.map(|detail| format!("  {}", harmless(detail))));
+    lines.extend(detail.map(|detail| format!("  {}", strip_control_chars(detail))));
     for blocked in &it.blocked_by {
         let clears =
-            blocked.clears_at.as_ref().map_or_else(String::new, |at| format!(" (until {})", clock(at)));
-        lines.push(format!("  {} {}{clears}", coloured_as("waiting", "◌"), harmless(&blocked.detail)));
+            blocked.clears_at.as_ref().map_or_else(String::new, |at| format!(" (until {})", format_clock(at)));
+        lines.push(format!("  {} {}{clears}", colour_like("waiting", "◌"), strip_control_chars(&blocked.detail)));
     }
     for stage in &it.stages {
         lines.push(stage_line(stage));
@@ -119,7 +119,7 @@ fn tree(name: &str, it: &Deployment) -> String {
     lines.join("\n")
 }
 
-fn stage_line(stage: &Stage) -> String {
+fn stage_line(stage: &DeploymentStage) -> String {
     let mark = match stage.status {
         StageStatus::Succeeded => "✓",
         StageStatus::Failed => "✗",
@@ -127,38 +127,38 @@ fn stage_line(stage: &Stage) -> String {
         StageStatus::Waiting => "◌",
         StageStatus::Pending | StageStatus::Queued | StageStatus::Cancelled | StageStatus::Skipped => "·",
     };
-    let mut line = format!("  {mark} {:<24} {}", harmless(&stage.name), coloured(&word(stage.status)));
+    let mut line = format!("  {mark} {:<24} {}", strip_control_chars(&stage.name), colour_word(&wire_word(stage.status)));
     if stage.finished_at.is_some()
-        && let Some(took) = between(stage.started_at.as_deref(), stage.finished_at.as_deref())
+        && let Some(took) = format_elapsed(stage.started_at.as_deref(), stage.finished_at.as_deref())
     {
         line.push_str(&format!(" {}", dim(&took)));
     }
     line
 }
 
-fn step_line(step: &Step) -> String {
-    let mut line = format!("      {:<22} {}", harmless(&step.name), coloured(&word(step.status)));
+fn step_line(step: &DeploymentStep) -> String {
+    let mut line = format!("      {:<22} {}", strip_control_chars(&step.name), colour_word(&wire_word(step.status)));
     if step.finished_at.is_some()
-        && let Some(took) = between(step.started_at.as_deref(), step.finished_at.as_deref())
+        && let Some(took) = format_elapsed(step.started_at.as_deref(), step.finished_at.as_deref())
     {
         line.push_str(&format!(" {}", dim(&took)));
     }
     if matches!(step.status, StepStatus::Failed | StepStatus::Waiting)
         && let Some(detail) = step.detail.as_deref().or(step.cause.as_deref())
     {
-        line.push_str(&format!(" {}", harmless(detail)));
+        line.push_str(&format!(" {}", strip_control_chars(detail)));
     }
     line
 }
 
 /// Prints the current state.
-pub(crate) fn show(client: &Client, out: &Output, id: &str) -> anyhow::Result<ExitCode> {
-    let found = client.get::<Deployment>(&path(id))?;
+pub(crate) fn print_deployment(client: &ApiClient, out: &CommandOutput, id: &str) -> anyhow::Result<ExitCode> {
+    let found = client.get::<WireDeployment>(&deployment_path(id))?;
     if out.json {
-        say(&found.raw.to_string())?;
+        print_line(&found.raw.to_string())?;
     } else {
-        let name = name(client, &found.data);
-        say(&format!("{}\n{}", tree(&name, &found.data), dim(&client.page(&path(&found.data.id)))))?;
+        let name = load_display_name(client, &found.data);
+        print_line(&format!("{}\n{}", render_tree(&name, &found.data), dim(&client.dashboard_url(&deployment_path(&found.data.id)))))?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -2,12 +2,12 @@
 
 use std::io::{IsTerminal as _, Write as _};
 
-pub(crate) struct Live {
+pub(crate) struct LiveDisplay {
     is_terminal: bool,
     drawn: String,
 }
 
-impl Live {
+impl LiveDisplay {
     /// Draws on standard error; standard output is for results.
     pub(crate) fn new() -> Self {
         Self { is_terminal: std::io::stderr().is_terminal(), drawn: String::new() }

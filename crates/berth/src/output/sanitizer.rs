@@ -7,130 +7,130 @@ const COLOUR_BYTES_MAX: usize = 32;
 const RESET: &[u8] = b"\x1b[0m";
 
 /// Prints step output: unchanged to a pipe, sanitized on a terminal.
-pub(crate) struct Printer {
-    calm: Option<Calm>,
+pub(crate) struct LogPrinter {
+    calm: Option<TerminalSanitizer>,
 }
 
-impl Printer {
+impl LogPrinter {
     pub(crate) fn new() -> Self {
-        Self { calm: std::io::stdout().is_terminal().then(Calm::default) }
+        Self { calm: std::io::stdout().is_terminal().then(TerminalSanitizer::default) }
     }
 
-    pub(crate) fn print(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> std::io::Result<()> {
         let mut out = std::io::stdout().lock();
         match &mut self.calm {
             None => out.write_all(bytes)?,
-            Some(calm) => out.write_all(&calm.calmed(bytes))?,
+            Some(calm) => out.write_all(&calm.sanitize(bytes))?,
         }
         out.flush()
     }
 
     /// Flushes incomplete sequences and resets colours.
     pub(crate) fn end(&mut self) -> std::io::Result<()> {
-        let Some(calm) = self.calm.replace(Calm::default()).filter(|_| self.calm.is_some()) else {
+        let Some(calm) = self.calm.replace(TerminalSanitizer::default()).filter(|_| self.calm.is_some()) else {
             self.calm = None;
             return Ok(());
         };
-        std::io::stdout().lock().write_all(&calm.rest())
+        std::io::stdout().lock().write_all(&calm.finish())
     }
 }
 
 /// Keeps its state between chunks, because a sequence may be split.
 #[derive(Default)]
-struct Calm {
-    state: State,
+struct TerminalSanitizer {
+    state: SanitizerState,
     has_colour: bool,
 }
 
 #[derive(Default)]
-enum State {
+enum SanitizerState {
     #[default]
     Text,
     /// May be followed by a newline.
-    Return,
+    CarriageReturn,
     Escape,
     Colour(Vec<u8>),
     /// First bytes of a multi-byte character.
-    Wide(Vec<u8>),
+    Multibyte(Vec<u8>),
 }
 
-impl Calm {
-    fn calmed(&mut self, bytes: &[u8]) -> Vec<u8> {
+impl TerminalSanitizer {
+    fn sanitize(&mut self, bytes: &[u8]) -> Vec<u8> {
         let mut out = Vec::with_capacity(bytes.len() + bytes.len() / 8);
         for byte in bytes {
-            self.take(*byte, &mut out);
+            self.push_byte(*byte, &mut out);
         }
         out
     }
 
-    fn take(&mut self, byte: u8, out: &mut Vec<u8>) {
+    fn push_byte(&mut self, byte: u8, out: &mut Vec<u8>) {
         match std::mem::take(&mut self.state) {
-            State::Text => self.text(byte, out),
-            State::Return => {
+            SanitizerState::Text => self.push_text_byte(byte, out),
+            SanitizerState::CarriageReturn => {
                 // Progress bars that redraw a line become one line each.
                 out.push(b'\n');
                 if byte != b'\n' {
-                    self.text(byte, out);
+                    self.push_text_byte(byte, out);
                 }
             }
-            State::Escape if byte == b'[' => self.state = State::Colour(Vec::new()),
-            State::Escape => {
+            SanitizerState::Escape if byte == b'[' => self.state = SanitizerState::Colour(Vec::new()),
+            SanitizerState::Escape => {
                 out.extend_from_slice(b"^[");
-                self.text(byte, out);
+                self.push_text_byte(byte, out);
             }
-            State::Colour(told) if byte == b'm' => {
+            SanitizerState::Colour(told) if byte == b'm' => {
                 self.has_colour = true;
                 out.extend_from_slice(b"\x1b[");
                 out.extend_from_slice(&told);
                 out.push(b'm');
             }
-            State::Colour(mut told)
+            SanitizerState::Colour(mut told)
                 if told.len() < COLOUR_BYTES_MAX && matches!(byte, b'0'..=b'9' | b';' | b':') =>
             {
                 told.push(byte);
-                self.state = State::Colour(told);
+                self.state = SanitizerState::Colour(told);
             }
-            State::Colour(told) => {
+            SanitizerState::Colour(told) => {
                 out.extend_from_slice(b"^[[");
                 out.extend_from_slice(&told);
-                self.text(byte, out);
+                self.push_text_byte(byte, out);
             }
-            State::Wide(mut begun) if (0x80..=0xbf).contains(&byte) => {
+            SanitizerState::Multibyte(mut begun) if (0x80..=0xbf).contains(&byte) => {
                 begun.push(byte);
-                if begun.len() < wide_bytes(begun[0]) {
-                    self.state = State::Wide(begun);
+                if begun.len() < utf8_len(begun[0]) {
+                    self.state = SanitizerState::Multibyte(begun);
                 } else {
-                    wide(&begun, out);
+                    push_multibyte(&begun, out);
                 }
             }
-            State::Wide(begun) => {
-                wide(&begun, out);
-                self.text(byte, out);
+            SanitizerState::Multibyte(begun) => {
+                push_multibyte(&begun, out);
+                self.push_text_byte(byte, out);
             }
         }
     }
 
-    fn text(&mut self, byte: u8, out: &mut Vec<u8>) {
+    fn push_text_byte(&mut self, byte: u8, out: &mut Vec<u8>) {
         match byte {
             b'\n' | b'\t' => out.push(byte),
-            b'\r' => self.state = State::Return,
-            0x1b => self.state = State::Escape,
-            0xc2..=0xf4 => self.state = State::Wide(vec![byte]),
+            b'\r' => self.state = SanitizerState::CarriageReturn,
+            0x1b => self.state = SanitizerState::Escape,
+            0xc2..=0xf4 => self.state = SanitizerState::Multibyte(vec![byte]),
             0x00..0x20 => out.extend_from_slice(&[b'^', byte + 0x40]),
             0x7f => out.extend_from_slice(b"^?"),
-            byte => stray(byte, out),
+            byte => push_invalid_byte(byte, out),
         }
     }
 
     /// Returns the incomplete sequence and a colour reset.
-    fn rest(self) -> Vec<u8> {
+    fn finish(self) -> Vec<u8> {
         let mut out = Vec::new();
         match self.state {
-            State::Text => {}
-            State::Return => out.push(b'\n'),
-            State::Escape => out.extend_from_slice(b"^["),
-            State::Colour(told) => out.extend([b"^[[".as_slice(), &told].concat()),
-            State::Wide(begun) => wide(&begun, &mut out),
+            SanitizerState::Text => {}
+            SanitizerState::CarriageReturn => out.push(b'\n'),
+            SanitizerState::Escape => out.extend_from_slice(b"^["),
+            SanitizerState::Colour(told) => out.extend([b"^[[".as_slice(), &told].concat()),
+            SanitizerState::Multibyte(begun) => push_multibyte(&begun, &mut out),
         }
         if self.has_colour {
             out.extend_from_slice(RESET);
@@ -140,7 +140,7 @@ impl Calm {
 }
 
 /// Length of a UTF-8 character by its first byte.
-fn wide_bytes(first: u8) -> usize {
+fn utf8_len(first: u8) -> usize {
     match first {
         0xf0.. => 4,
         0xe0.. => 3,
@@ -149,16 +149,16 @@ fn wide_bytes(first: u8) -> usize {
 }
 
 /// C1 control characters are shown as one escaped byte, in their UTF-8 form and in their raw form.
-fn wide(begun: &[u8], out: &mut Vec<u8>) {
+fn push_multibyte(begun: &[u8], out: &mut Vec<u8>) {
     match (begun, std::str::from_utf8(begun)) {
-        ([0xc2, control @ 0x80..=0x9f], _) => stray(*control, out),
+        ([0xc2, control @ 0x80..=0x9f], _) => push_invalid_byte(*control, out),
         (_, Ok(_)) => out.extend_from_slice(begun),
-        (_, Err(_)) => begun.iter().for_each(|byte| stray(*byte, out)),
+        (_, Err(_)) => begun.iter().for_each(|byte| push_invalid_byte(*byte, out)),
     }
 }
 
 /// A byte that is not valid UTF-8.
-fn stray(byte: u8, out: &mut Vec<u8>) {
+fn push_invalid_byte(byte: u8, out: &mut Vec<u8>) {
     match byte {
         0x80..=0x9f => out.extend_from_slice(format!("\\x{byte:02x}").as_bytes()),
         byte => out.push(byte),
@@ -167,7 +167,7 @@ fn stray(byte: u8, out: &mut Vec<u8>) {
 
 #[cfg(test)]
 mod tests {
-    use super::Calm;
+    use super::TerminalSanitizer;
 
     /// Checks every chunk size.
     fn check(given: &str, wanted: &str) {
@@ -176,9 +176,9 @@ mod tests {
 
     fn check_bytes(given: &[u8], wanted: &[u8]) {
         for size in 1..=given.len() {
-            let mut calm = Calm::default();
-            let mut out: Vec<u8> = given.chunks(size).flat_map(|it| calm.calmed(it)).collect();
-            out.extend(calm.rest());
+            let mut calm = TerminalSanitizer::default();
+            let mut out: Vec<u8> = given.chunks(size).flat_map(|it| calm.sanitize(it)).collect();
+            out.extend(calm.finish());
             assert_eq!(
                 out.escape_ascii().to_string(),
                 wanted.escape_ascii().to_string(),

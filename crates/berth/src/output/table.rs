@@ -3,40 +3,40 @@
 use anstyle::Style;
 use comfy_table::{ContentArrangement, Table, presets};
 
-use super::{coloured, styled};
+use super::{colour_word, apply_style};
 
 /// Spaces between columns.
 const GAP: usize = 2;
 /// Minimum width of a truncated column.
 const COLUMN_MIN: usize = 10;
 /// Columns with ids that commands accept.
-const WHOLE: &[&str] = &["id", "ticket", "approval"];
+const NEVER_TRUNCATED: &[&str] = &["id", "ticket", "approval"];
 
-pub(super) fn drawn(heading: &[&str], rows: &[Vec<String>], width: Option<u16>) -> String {
-    let all = Columns::of(heading, rows);
+pub(super) fn render_table(heading: &[&str], rows: &[Vec<String>], width: Option<u16>) -> String {
+    let all = TableColumns::of(heading, rows);
     let fitting = match width {
-        Some(width) => all.fitting(usize::from(width)),
+        Some(width) => all.fit(usize::from(width)),
         None => all,
     };
-    let rows: Vec<Vec<String>> = rows.iter().map(|row| fitting.row(row)).collect();
-    table(&fitting.headings(), &rows, ContentArrangement::Disabled).trim_fmt()
+    let rows: Vec<Vec<String>> = rows.iter().map(|row| fitting.fit_row(row)).collect();
+    build_table(&fitting.headings(), &rows, ContentArrangement::Disabled).trim_fmt()
 }
 
 /// Wraps the last column instead of truncating it.
-pub(super) fn wrapped(heading: &[&str], rows: &[Vec<String>], width: Option<u16>) -> String {
-    let mut table = table(heading, rows, ContentArrangement::Dynamic);
+pub(super) fn render_wrapped_table(heading: &[&str], rows: &[Vec<String>], width: Option<u16>) -> String {
+    let mut table = build_table(heading, rows, ContentArrangement::Dynamic);
     if let Some(width) = width {
         table.set_width(width);
     }
     table.trim_fmt()
 }
 
-fn table(heading: &[&str], rows: &[Vec<String>], arrangement: ContentArrangement) -> Table {
+fn build_table(heading: &[&str], rows: &[Vec<String>], arrangement: ContentArrangement) -> Table {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_content_arrangement(arrangement);
-    table.set_header(heading.iter().map(|cell| styled(&cell.to_uppercase(), Style::new().dimmed())));
+    table.set_header(heading.iter().map(|cell| apply_style(&cell.to_uppercase(), Style::new().dimmed())));
     for row in rows {
-        table.add_row(row.iter().map(|cell| coloured(cell)));
+        table.add_row(row.iter().map(|cell| colour_word(cell)));
     }
     for column in table.column_iter_mut() {
         column.set_padding((0, 2));
@@ -45,9 +45,9 @@ fn table(heading: &[&str], rows: &[Vec<String>], arrangement: ContentArrangement
 }
 
 /// Visible columns with their widths.
-struct Columns<'a>(Vec<Column<'a>>);
+struct TableColumns<'a>(Vec<TableColumn<'a>>);
 
-struct Column<'a> {
+struct TableColumn<'a> {
     heading: &'a str,
     /// Index in a row.
     place: usize,
@@ -56,25 +56,25 @@ struct Column<'a> {
     is_empty: bool,
 }
 
-impl Column<'_> {
+impl TableColumn<'_> {
     /// The first column identifies the row.
-    fn is_whole(&self) -> bool {
-        self.place == 0 || WHOLE.contains(&self.heading)
+    fn is_never_truncated(&self) -> bool {
+        self.place == 0 || NEVER_TRUNCATED.contains(&self.heading)
     }
 
     fn width_min(&self) -> usize {
-        if self.is_whole() { self.width } else { COLUMN_MIN.max(self.heading.len()).min(self.width) }
+        if self.is_never_truncated() { self.width } else { COLUMN_MIN.max(self.heading.len()).min(self.width) }
     }
 }
 
-impl<'a> Columns<'a> {
+impl<'a> TableColumns<'a> {
     fn of(heading: &[&'a str], rows: &[Vec<String>]) -> Self {
         let column = |(place, heading): (usize, &&'a str)| {
             let cells = || rows.iter().filter_map(|row| row.get(place));
             let longest = cells().map(|cell| cell.chars().count()).max().unwrap_or_default();
             let is_empty = cells().all(|cell| cell == "-");
             let longest = longest.max(heading.chars().count());
-            Column { heading, place, longest, width: longest, is_empty }
+            TableColumn { heading, place, longest, width: longest, is_empty }
         };
         Self(heading.iter().enumerate().map(column).collect())
     }
@@ -84,13 +84,13 @@ impl<'a> Columns<'a> {
     }
 
     /// Drops empty columns, truncates the longest ones, then drops the last ones.
-    fn fitting(mut self, width: usize) -> Self {
+    fn fit(mut self, width: usize) -> Self {
         if self.width() > width {
             self.0.retain(|column| column.place == 0 || !column.is_empty);
         }
         loop {
             self.shorten(width);
-            let last = self.0.iter().rposition(|column| !column.is_whole());
+            let last = self.0.iter().rposition(|column| !column.is_never_truncated());
             match last.filter(|_| self.width() > width) {
                 Some(last) => drop(self.0.remove(last)),
                 None => return self,
@@ -111,13 +111,13 @@ impl<'a> Columns<'a> {
         self.0.iter().map(|column| column.heading).collect()
     }
 
-    fn row(&self, cells: &[String]) -> Vec<String> {
-        let cell = |column: &Column<'_>| cells.get(column.place).map(|cell| short(cell, column.width));
+    fn fit_row(&self, cells: &[String]) -> Vec<String> {
+        let cell = |column: &TableColumn<'_>| cells.get(column.place).map(|cell| truncate_cell(cell, column.width));
         self.0.iter().filter_map(cell).collect()
     }
 }
 
-fn short(cell: &str, width: usize) -> String {
+fn truncate_cell(cell: &str, width: usize) -> String {
     if cell.chars().count() <= width {
         return cell.to_owned();
     }
@@ -129,7 +129,7 @@ fn short(cell: &str, width: usize) -> String {
 mod tests {
     use expect_test::{Expect, expect};
 
-    use super::drawn;
+    use super::render_table;
 
     fn check(width: Option<u16>, expected: &Expect) {
         let row = |cells: [&str; 6]| cells.map(str::to_owned).to_vec();
@@ -151,7 +151,7 @@ mod tests {
                 "dep_01k9x8s6q0e4v7m2c4w5t8y6zb",
             ]),
         ];
-        let text = drawn(&["deployment", "status", "commit", "why", "asked", "id"], &rows, width);
+        let text = render_table(&["deployment", "status", "commit", "why", "asked", "id"], &rows, width);
         let text = anstream::adapter::strip_str(&text).to_string();
         assert!(text.lines().count() == 3, "each row is a line: {text}");
         let longest = text.lines().map(|line| line.chars().count()).max();

@@ -5,7 +5,7 @@ use jiff::tz::TimeZone;
 use jiff::{Timestamp, Unit};
 
 /// "14:02" today, "Nov 14 14:02" on other days.
-pub(crate) fn clock(time: &str) -> String {
+pub(crate) fn format_clock(time: &str) -> String {
     let Ok(time) = time.parse::<Timestamp>() else { return time.to_owned() };
     let zone = TimeZone::system();
     let there = time.to_zoned(zone.clone());
@@ -14,26 +14,26 @@ pub(crate) fn clock(time: &str) -> String {
 }
 
 /// "12 min ago"
-pub(crate) fn ago(time: &str) -> String {
+pub(crate) fn format_ago(time: &str) -> String {
     match seconds_since(time) {
         None => time.to_owned(),
         Some(..5) => "just now".to_owned(),
-        Some(seconds) => format!("{} ago", length(seconds)),
+        Some(seconds) => format!("{} ago", format_duration(seconds)),
     }
 }
 
 /// "in 12 min", rounded up so that a fresh two-hour session does not show 1 h 59 min.
-pub(crate) fn ahead(time: &str) -> String {
+pub(crate) fn format_time_left(time: &str) -> String {
     match seconds_since(time) {
         None => time.to_owned(),
         Some(seconds) if seconds >= 0 => "now".to_owned(),
-        Some(seconds) if seconds > -90 => format!("in {}", length(-seconds)),
-        Some(seconds) => format!("in {}", length((59 - seconds) / 60 * 60)),
+        Some(seconds) if seconds > -90 => format!("in {}", format_duration(-seconds)),
+        Some(seconds) => format!("in {}", format_duration((59 - seconds) / 60 * 60)),
     }
 }
 
 /// At most two units: "45 s", "12 min", "1 h 30 min", "3 days".
-pub(crate) fn length(seconds: i64) -> String {
+pub(crate) fn format_duration(seconds: i64) -> String {
     match seconds {
         ..90 => format!("{seconds} s"),
         90..3_600 => format!("{} min", seconds / 60),
@@ -46,11 +46,11 @@ pub(crate) fn length(seconds: i64) -> String {
 }
 
 /// Time between two timestamps, or until now.
-pub(crate) fn between(from: Option<&str>, to: Option<&str>) -> Option<String> {
+pub(crate) fn format_elapsed(from: Option<&str>, to: Option<&str>) -> Option<String> {
     let from: Timestamp = from?.parse().ok()?;
     let to = to.map_or_else(|| Some(Timestamp::now()), |to| to.parse().ok())?;
     let seconds = to.since(from).ok()?.total(Unit::Second).ok()?;
-    Some(if seconds < 10.0 { format!("{seconds:.1} s") } else { length(seconds as i64) })
+    Some(if seconds < 10.0 { format!("{seconds:.1} s") } else { format_duration(seconds as i64) })
 }
 
 fn seconds_since(time: &str) -> Option<i64> {
@@ -58,7 +58,7 @@ fn seconds_since(time: &str) -> Option<i64> {
 }
 
 /// Parses "30m", "2h" or "1h30m".
-pub(crate) fn seconds(text: &str) -> Result<i64, String> {
+pub(crate) fn parse_seconds(text: &str) -> Result<i64, String> {
     let seconds = DurationSeconds::parse(text).map_err(|error| error.to_string())?;
     i64::try_from(seconds.as_secs()).map_err(|_| "too long".into())
 }
@@ -69,7 +69,7 @@ mod tests {
 
     #[test]
     fn duration_has_at_most_two_units() {
-        let said: Vec<_> = [0, 45, 90, 3_599, 3_600, 5_400, 259_200].map(length).into();
+        let said: Vec<_> = [0, 45, 90, 3_599, 3_600, 5_400, 259_200].map(format_duration).into();
         assert_eq!(said, ["0 s", "45 s", "1 min", "59 min", "1 h", "1 h 30 min", "3 days"]);
     }
 }

@@ -2,11 +2,11 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::{Home, Ran, run};
+use crate::harness::{TestHome, ProcessOutput, run};
 
 const NEW_PASSWORD: &str = "a lighthouse on the cape";
 
-fn reset(home: &Home, email: &str) -> Ran {
+fn reset(home: &TestHome, email: &str) -> ProcessOutput {
     let dir = home.path();
     let mut args =
         vec!["admin", "reset-password", email, "--json", "--data-dir", dir.to_str().expect("a path")];
@@ -14,7 +14,7 @@ fn reset(home: &Home, email: &str) -> Ran {
     run(&args)
 }
 
-fn reset_link(home: &Home) -> Value {
+fn reset_link(home: &TestHome) -> Value {
     let ran = reset(home, "ada@acme.test");
     assert_eq!(ran.code, Some(0), "{ran:?}");
     ran.json()
@@ -26,7 +26,7 @@ fn token(link: &Value) -> String {
 
 #[test]
 fn password_reset_works_online_and_offline() {
-    let home = Home::new();
+    let home = TestHome::new();
     let before = reset_link(&home);
     let server = home.serve();
     let link = reset_link(&home);

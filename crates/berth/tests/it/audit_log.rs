@@ -6,19 +6,19 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::client::Client;
-use crate::harness::{DEFINITION, Home, Ran, Server, run};
+use crate::client::HttpConnection;
+use crate::harness::{DEFINITION, TestHome, ProcessOutput, TestServer, run};
 
 const EVENTS: &str = "/api/v1/organizations/acme/events";
 
-fn make_history(server: &Server) {
+fn record_events(server: &TestServer) {
     for number in 0..5 {
         let body = json!({"slug": format!("p-{number}"), "definition": DEFINITION});
         assert_eq!(server.api.post("/api/v1/organizations/acme/pipelines", &body).status, 201);
     }
 }
 
-pub(crate) fn export(server: &Server) -> Vec<u8> {
+pub(crate) fn export(server: &TestServer) -> Vec<u8> {
     let request = server.api.request("GET", &format!("{EVENTS}/export")).header("Connection", "close");
     let answer = server.api.ask(&request);
     assert_eq!((answer.status, answer.header("content-type")), (200, Some("application/x-ndjson")));
@@ -38,7 +38,7 @@ fn unchunked(mut body: &[u8]) -> Vec<u8> {
     }
 }
 
-pub(crate) fn verify(file: &Path, more: &[&str]) -> Ran {
+pub(crate) fn verify(file: &Path, more: &[&str]) -> ProcessOutput {
     run(&[&["event", "verify", file.to_str().expect("a path in UTF-8")], more].concat())
 }
 
@@ -50,9 +50,9 @@ fn verdict(file: &Path, more: &[&str]) -> (Option<i32>, Value) {
 
 #[test]
 fn export_verified_offline_names_the_line_of_every_fault() {
-    let home = Home::new();
+    let home = TestHome::new();
     let server = home.serve();
-    make_history(&server);
+    record_events(&server);
     let whole = export(&server);
     server.stop();
     let file = home.path().join("export.jsonl");
@@ -91,7 +91,7 @@ fn export_verified_offline_names_the_line_of_every_fault() {
 
 #[test]
 fn verify_refuses_a_file_that_is_not_an_export() {
-    let home = Home::new();
+    let home = TestHome::new();
     let file = home.path().join("other.txt");
     verify(&file, &[]).refused(&["cannot read", "other.txt"]);
     for other in ["", "not an export\n", "{\"data\": []}\n"] {
@@ -105,10 +105,10 @@ fn verify_refuses_a_file_that_is_not_an_export() {
 
 #[test]
 fn server_detects_a_tampered_database() {
-    let home = Home::new();
+    let home = TestHome::new();
     let server = home.serve();
-    make_history(&server);
-    let ask = |server: &Server, body: &Value| {
+    record_events(&server);
+    let ask = |server: &TestServer, body: &Value| {
         server.api.post(&format!("{EVENTS}/verify"), body).json()["data"].clone()
     };
     let good = ask(&server, &json!({}));
@@ -137,9 +137,9 @@ fn server_detects_a_tampered_database() {
 
 #[test]
 fn event_stream_delivers_events_and_does_not_delay_shutdown() {
-    let home = Home::new();
+    let home = TestHome::new();
     let server = home.serve();
-    let mut client = Client::connect(server.address);
+    let mut client = HttpConnection::connect(server.address);
     let follow = server.api.request("GET", EVENTS).header("Accept", "text/event-stream");
     client.send(&follow.bytes()).unwrap();
     let mut wait_for = |part: &str| {
@@ -150,7 +150,7 @@ fn event_stream_delivers_events_and_does_not_delay_shutdown() {
         }
     };
     wait_for("id: 3");
-    make_history(&server);
+    record_events(&server);
     for number in 0..5 {
         wait_for(&format!("\"p-{number}\""));
     }

@@ -10,7 +10,7 @@ use serde_json::Value;
 const SILENCE_MAX: Duration = Duration::from_secs(25);
 
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Request {
+pub(crate) struct RawRequest {
     pub(crate) method: String,
     pub(crate) path: String,
     pub(crate) headers: Vec<(String, String)>,
@@ -18,7 +18,7 @@ pub(crate) struct Request {
     pub(crate) body: Option<Vec<u8>>,
 }
 
-impl Request {
+impl RawRequest {
     pub(crate) fn new(method: &str, path: &str) -> Self {
         Self { method: method.to_owned(), path: path.to_owned(), ..Self::default() }
     }
@@ -52,13 +52,13 @@ impl Request {
 }
 
 #[derive(Debug, Clone)]
-pub(crate) struct Response {
+pub(crate) struct RawResponse {
     pub(crate) status: u16,
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) body: Vec<u8>,
 }
 
-impl Response {
+impl RawResponse {
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
@@ -73,11 +73,11 @@ impl Response {
 }
 
 /// One keep-alive connection.
-pub(crate) struct Client {
+pub(crate) struct HttpConnection {
     pub(crate) stream: BufReader<TcpStream>,
 }
 
-impl Client {
+impl HttpConnection {
     pub(crate) fn connect(address: SocketAddr) -> Self {
         Self::try_connect(address, SILENCE_MAX).expect("the server accepts a connection")
     }
@@ -95,13 +95,13 @@ impl Client {
         self.stream.get_mut().write_all(bytes)
     }
 
-    pub(crate) fn ask(&mut self, request: &Request) -> io::Result<Response> {
+    pub(crate) fn ask(&mut self, request: &RawRequest) -> io::Result<RawResponse> {
         // The server may respond and close before it has read the whole request; ignore the write error then.
         let sent = self.send(&request.bytes());
         self.receive().map_err(|error| sent.err().unwrap_or(error))
     }
 
-    pub(crate) fn receive(&mut self) -> io::Result<Response> {
+    pub(crate) fn receive(&mut self) -> io::Result<RawResponse> {
         let status = self.line()?;
         let code = status.split(' ').nth(1).and_then(|code| code.parse().ok());
         let status = code.ok_or_else(|| io::Error::new(ErrorKind::InvalidData, status))?;
@@ -113,7 +113,7 @@ impl Client {
                 None => break,
             }
         }
-        let mut response = Response { status, headers, body: Vec::new() };
+        let mut response = RawResponse { status, headers, body: Vec::new() };
         match response.header("content-length").map(|length| length.parse().expect("a length")) {
             Some(length) => {
                 response.body.resize(length, 0);
@@ -143,32 +143,32 @@ impl Client {
 
 /// The API as seen with one token. Each request uses its own connection.
 #[derive(Clone)]
-pub(crate) struct Api {
+pub(crate) struct ApiHandle {
     pub(crate) address: SocketAddr,
     pub(crate) token: String,
 }
 
-impl Api {
-    pub(crate) fn request(&self, method: &str, path: &str) -> Request {
-        Request::new(method, path).header("Authorization", &format!("Bearer {}", self.token))
+impl ApiHandle {
+    pub(crate) fn request(&self, method: &str, path: &str) -> RawRequest {
+        RawRequest::new(method, path).header("Authorization", &format!("Bearer {}", self.token))
     }
 
-    pub(crate) fn ask(&self, request: &Request) -> Response {
-        let asked = Client::connect(self.address).ask(request);
+    pub(crate) fn ask(&self, request: &RawRequest) -> RawResponse {
+        let asked = HttpConnection::connect(self.address).ask(request);
         asked.unwrap_or_else(|error| panic!("{} {}: {error}", request.method, request.path))
     }
 
-    pub(crate) fn get(&self, path: &str) -> Response {
+    pub(crate) fn get(&self, path: &str) -> RawResponse {
         self.ask(&self.request("GET", path))
     }
 
-    pub(crate) fn post(&self, path: &str, body: &Value) -> Response {
+    pub(crate) fn post(&self, path: &str, body: &Value) -> RawResponse {
         self.ask(&self.request("POST", path).json(body))
     }
 
     /// Reads a list page by page with cursors; returns all records and the reported total.
-    pub(crate) fn whole_list(&self, path: &str) -> (Vec<Value>, Value) {
-        let (mut all, mut cursor, mut client) = (Vec::new(), String::new(), Client::connect(self.address));
+    pub(crate) fn list_all(&self, path: &str) -> (Vec<Value>, Value) {
+        let (mut all, mut cursor, mut client) = (Vec::new(), String::new(), HttpConnection::connect(self.address));
         loop {
             let request = self.request("GET", &format!("{path}?limit=200&total=true{cursor}"));
             let page = client.ask(&request).expect("a page").json();

@@ -9,9 +9,9 @@ use std::time::Duration;
 use berth_testkit::{Scratch, outcome};
 use serde_json::{Value, json};
 
-use crate::client::{Api, Client, Request, Response};
-use crate::harness::{DEFINITION, Home, Process, Server};
-use crate::random::Random;
+use crate::client::{ApiHandle, HttpConnection, RawRequest, RawResponse};
+use crate::harness::{DEFINITION, TestHome, BerthProcess, TestServer};
+use crate::random::SeededRandom;
 
 /// Kills per data directory.
 const KILLS: usize = 25;
@@ -25,7 +25,7 @@ const PIPELINES: &str = "/api/v1/organizations/acme/pipelines";
 
 #[test]
 fn acknowledged_writes_survive_kills_and_happen_once() {
-    let mut random = Random::from_env("CRASH_SEED");
+    let mut random = SeededRandom::from_env("CRASH_SEED");
     let repeats = outcome::short_or_long(1, REPEATS_LONG);
     let writes: usize = (0..repeats).map(|_| kill_again_and_again(&mut random)).sum();
     let database = if Scratch::is_wanted() { "PostgreSQL" } else { "SQLite" };
@@ -33,9 +33,9 @@ fn acknowledged_writes_survive_kills_and_happen_once() {
 }
 
 /// Returns how many writes were acknowledged; all of them were found again.
-fn kill_again_and_again(random: &mut Random) -> usize {
-    let home = Home::new();
-    let mut writers: Vec<_> = (0..WRITERS).map(|number| Writer::new(number, random.next())).collect();
+fn kill_again_and_again(random: &mut SeededRandom) -> usize {
+    let home = TestHome::new();
+    let mut writers: Vec<_> = (0..WRITERS).map(|number| CrashWriter::new(number, random.next())).collect();
     for round in 0..KILLS {
         if random.next().is_multiple_of(5) {
             kill_while_it_starts(&home, random);
@@ -44,7 +44,7 @@ fn kill_again_and_again(random: &mut Random) -> usize {
         check_all(&server.api, &mut writers, round);
         std::thread::scope(|scope| {
             for writer in &mut writers {
-                let (api, client) = (server.api.clone(), Client::connect(server.address));
+                let (api, client) = (server.api.clone(), HttpConnection::connect(server.address));
                 scope.spawn(move || writer.write_until_it_dies(&api, client));
             }
             std::thread::sleep(Duration::from_millis(random.within(LOAD_MS)));
@@ -53,30 +53,30 @@ fn kill_again_and_again(random: &mut Random) -> usize {
     }
     let server = start(&home);
     check_all(&server.api, &mut writers, KILLS);
-    let acknowledged: usize = writers.iter().map(Writer::effects).sum();
+    let acknowledged: usize = writers.iter().map(CrashWriter::effects).sum();
     assert!(acknowledged > KILLS * WRITERS, "hardly anything was written: {acknowledged}");
     server.stop();
     acknowledged
 }
 
-fn start(home: &Home) -> Server {
-    Server::start(home.serve_command().env("BERTH_LOG__LEVEL", "warn"), &home.token)
+fn start(home: &TestHome) -> TestServer {
+    TestServer::start(home.serve_command().env("BERTH_LOG__LEVEL", "warn"), &home.token)
 }
 
-fn kill_while_it_starts(home: &Home, random: &mut Random) {
-    let mut process = Process::start(&mut home.serve_command());
+fn kill_while_it_starts(home: &TestHome, random: &mut SeededRandom) {
+    let mut process = BerthProcess::start(&mut home.serve_command());
     std::thread::sleep(Duration::from_millis(random.within(0..30)));
     process.kill();
 }
 
-fn check_all(api: &Api, writers: &mut [Writer], round: usize) {
-    let mut client = Client::connect(api.address);
+fn check_all(api: &ApiHandle, writers: &mut [CrashWriter], round: usize) {
+    let mut client = HttpConnection::connect(api.address);
     for writer in &mut *writers {
         writer.check_touched(api, &mut client, round);
         writer.repeat_last(api, &mut client, round);
     }
 
-    let (pipelines, total) = api.whole_list(PIPELINES);
+    let (pipelines, total) = api.list_all(PIPELINES);
     let text = |value: &Value| value.as_str().expect("a text").to_owned();
     let found: BTreeMap<_, _> =
         pipelines.iter().map(|pipeline| (text(&pipeline["slug"]), text(&pipeline["status"]))).collect();
@@ -88,51 +88,51 @@ fn check_all(api: &Api, writers: &mut [Writer], round: usize) {
     assert_eq!(found, known, "round {round}");
     assert_eq!((pipelines.len(), &total), (known.len(), &json!(known.len())), "round {round}");
 
-    let (events, total) = api.whole_list("/api/v1/organizations/acme/events");
+    let (events, total) = api.list_all("/api/v1/organizations/acme/events");
     let sequences: Vec<_> =
         events.iter().rev().map(|event| event["sequence"].as_u64().expect("a number")).collect();
-    let effects: usize = writers.iter().map(Writer::effects).sum();
+    let effects: usize = writers.iter().map(CrashWriter::effects).sum();
     let expected: Vec<_> = (1..=(EVENTS_BEFORE + effects) as u64).collect();
     assert_eq!(sequences, expected, "round {round}: every effect has its event, without gaps");
     assert_eq!(total, json!(expected.len()), "round {round}");
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct State {
+struct PipelineState {
     /// Number of changes; a write that happened twice would show here.
     version: usize,
     status: &'static str,
 }
 
-struct Known {
+struct KnownPipeline {
     slug: String,
-    state: State,
+    state: PipelineState,
 }
 
 /// The last request of a writer and the state it must lead to.
-struct Asked {
+struct LastRequest {
     slug: String,
-    request: Request,
-    before: Option<State>,
-    after: State,
+    request: RawRequest,
+    before: Option<PipelineState>,
+    after: PipelineState,
     /// The response, if one arrived.
     answer: Option<Value>,
 }
 
-struct Writer {
+struct CrashWriter {
     number: usize,
-    random: Random,
+    random: SeededRandom,
     requests: usize,
-    made: Vec<Known>,
+    made: Vec<KnownPipeline>,
     /// Indexes into `made` that changed since the last check.
     touched: BTreeSet<usize>,
-    last: Option<Asked>,
+    last: Option<LastRequest>,
 }
 
-impl Writer {
+impl CrashWriter {
     fn new(number: usize, seed: u64) -> Self {
         let (made, touched) = (Vec::new(), BTreeSet::new());
-        Self { number, random: Random::seeded(seed), requests: 0, made, touched, last: None }
+        Self { number, random: SeededRandom::from_seed(seed), requests: 0, made, touched, last: None }
     }
 
     /// Each version of a pipeline is one write.
@@ -140,7 +140,7 @@ impl Writer {
         self.made.iter().map(|known| known.state.version).sum()
     }
 
-    fn write_until_it_dies(&mut self, api: &Api, mut client: Client) {
+    fn write_until_it_dies(&mut self, api: &ApiHandle, mut client: HttpConnection) {
         loop {
             let asked =
                 self.last.insert(Self::next(self.number, self.requests, &mut self.random, &self.made, api));
@@ -152,41 +152,41 @@ impl Writer {
         }
     }
 
-    fn next(number: usize, requests: usize, random: &mut Random, made: &[Known], api: &Api) -> Asked {
+    fn next(number: usize, requests: usize, random: &mut SeededRandom, made: &[KnownPipeline], api: &ApiHandle) -> LastRequest {
         let key = format!("writer-{number}-{requests}");
         let post = |path: &str| api.request("POST", path).header("Idempotency-Key", &key);
         if made.is_empty() || random.next().is_multiple_of(4) {
             let slug = format!("w{number}-{}", made.len());
             let request = post(PIPELINES).json(&json!({ "slug": slug, "definition": DEFINITION }));
-            let after = State { version: 1, status: "active" };
-            return Asked { slug, request, before: None, after, answer: None };
+            let after = PipelineState { version: 1, status: "active" };
+            return LastRequest { slug, request, before: None, after, answer: None };
         }
-        let Known { slug, state } = &made[random.within(0..made.len() as u64) as usize];
+        let KnownPipeline { slug, state } = &made[random.within(0..made.len() as u64) as usize];
         let (verb, status) = match state.status {
             "active" => ("stop", "stopped"),
             _ => ("resume", "active"),
         };
         let request = post(&format!("{PIPELINES}/{slug}/{verb}"));
-        let after = State { version: state.version + 1, status };
-        Asked { slug: slug.clone(), request, before: Some(*state), after, answer: None }
+        let after = PipelineState { version: state.version + 1, status };
+        LastRequest { slug: slug.clone(), request, before: Some(*state), after, answer: None }
     }
 
-    fn acknowledge(&mut self, answer: &Response) {
+    fn acknowledge(&mut self, answer: &RawResponse) {
         let asked = self.last.as_mut().expect("something was asked");
         asked.answer = Some(answer.json());
         let place = self.made.iter().position(|known| known.slug == asked.slug).unwrap_or(self.made.len());
         if place == self.made.len() {
-            self.made.push(Known { slug: asked.slug.clone(), state: asked.after });
+            self.made.push(KnownPipeline { slug: asked.slug.clone(), state: asked.after });
         }
         self.made[place].state = asked.after;
         self.touched.insert(place);
     }
 
-    fn check_touched(&mut self, api: &Api, client: &mut Client, round: usize) {
+    fn check_touched(&mut self, api: &ApiHandle, client: &mut HttpConnection, round: usize) {
         // The unanswered request may have changed its pipeline; `repeat_last` checks that one.
         let open = self.last.as_ref().filter(|asked| asked.answer.is_none()).map(|asked| asked.slug.clone());
         for place in std::mem::take(&mut self.touched) {
-            let Known { slug, state } = &self.made[place];
+            let KnownPipeline { slug, state } = &self.made[place];
             if open.as_ref() != Some(slug) {
                 assert_eq!(view(api, client, slug), Some(*state), "round {round}: {slug}");
             }
@@ -194,7 +194,7 @@ impl Writer {
     }
 
     /// Repeats the last request with the same idempotency key: it is either replayed or takes effect now, never twice.
-    fn repeat_last(&mut self, api: &Api, client: &mut Client, round: usize) {
+    fn repeat_last(&mut self, api: &ApiHandle, client: &mut HttpConnection, round: usize) {
         let Some(asked) = &self.last else { return };
         let what = format!("round {round}: {} {}", asked.request.path, asked.slug);
         let found = view(api, client, &asked.slug);
@@ -216,13 +216,13 @@ impl Writer {
     }
 }
 
-fn check_answer(asked: &Asked, answer: &Response) {
+fn check_answer(asked: &LastRequest, answer: &RawResponse) {
     let wanted = if asked.before.is_none() { 201 } else { 200 };
     assert_eq!(answer.status, wanted, "{} {}: {}", asked.request.path, asked.slug, answer.text());
     assert_eq!(state(answer), asked.after, "{} {}", asked.request.path, asked.slug);
 }
 
-fn view(api: &Api, client: &mut Client, slug: &str) -> Option<State> {
+fn view(api: &ApiHandle, client: &mut HttpConnection, slug: &str) -> Option<PipelineState> {
     let answer = client.ask(&api.request("GET", &format!("{PIPELINES}/{slug}"))).expect("an answer");
     match answer.status {
         404 => None,
@@ -231,9 +231,9 @@ fn view(api: &Api, client: &mut Client, slug: &str) -> Option<State> {
     }
 }
 
-fn state(answer: &Response) -> State {
+fn state(answer: &RawResponse) -> PipelineState {
     let version =
         answer.header("etag").and_then(|tag| tag.trim_matches('"').parse().ok()).expect("a version");
     let status = if answer.json()["data"]["status"] == "active" { "active" } else { "stopped" };
-    State { version, status }
+    PipelineState { version, status }
 }

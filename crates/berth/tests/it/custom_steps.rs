@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::harness::{Home, Server, until};
+use crate::harness::{TestHome, TestServer, wait_until};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 const ORGANIZATION: &str = "/api/v1/organizations/acme";
@@ -56,7 +56,7 @@ pipeline:
 
 #[test]
 fn custom_step_triggers_once_and_resumes_polling_after_kills() {
-    let (home, outside) = (Home::new(), tempfile::tempdir().expect("a directory"));
+    let (home, outside) = (TestHome::new(), tempfile::tempdir().expect("a directory"));
     let ledger = outside.path().join("ledger");
     let url = repository(outside.path());
     let mut server = start(&home, outside.path());
@@ -64,7 +64,7 @@ fn custom_step_triggers_once_and_resumes_polling_after_kills() {
         server.api.post(&format!("{ORGANIZATION}/step-registries"), &json!({"name": "tools", "url": url}));
     assert_eq!(added.status, 201, "{}", added.text());
     let path = format!("{ORGANIZATION}/step-registries/{}", text(&added.json()["data"]["id"]));
-    until(PATIENCE, "built registry", || {
+    wait_until(PATIENCE, "built registry", || {
         let seen = server.api.get(&path).json()["data"].clone();
         assert_ne!(seen["status"], "failed", "{seen}");
         (seen["status"] == "ready").then_some(())
@@ -86,13 +86,13 @@ fn custom_step_triggers_once_and_resumes_polling_after_kills() {
             std::fs::write(outside.path().join("hold"), round.to_string()).expect("written");
         }
         let line = format!("poll {round}");
-        until(PATIENCE, &line, || lines(&ledger).contains(&line).then_some(()));
+        wait_until(PATIENCE, &line, || lines(&ledger).contains(&line).then_some(()));
         server.process.kill();
         drop(server);
         let _ = std::fs::remove_file(outside.path().join("hold"));
         server = start(&home, outside.path());
     }
-    let ended = until(PATIENCE, "end", || {
+    let ended = wait_until(PATIENCE, "end", || {
         let seen = server.api.get(&deployment).json()["data"].clone();
         seen["finishedAt"].is_string().then_some(seen)
     });
@@ -122,10 +122,10 @@ fn custom_step_triggers_once_and_resumes_polling_after_kills() {
     server.stop();
 }
 
-fn start(home: &Home, outside: &Path) -> Server {
+fn start(home: &TestHome, outside: &Path) -> TestServer {
     let mut command = home.serve_command();
     command.args(["--sandbox", "off", "--repository-root"]).arg(outside).env("BERTH_LOG__LEVEL", "warn");
-    Server::start(&mut command, &home.token)
+    TestServer::start(&mut command, &home.token)
 }
 
 /// Creates a git repository with the registry and returns its URL.

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::harness::{Home, Server, until};
-use crate::random::Random;
+use crate::harness::{TestHome, TestServer, wait_until};
+use crate::random::SeededRandom;
 
 const KILLS: usize = 12;
 /// Commits per round before and after which the server is killed.
@@ -46,8 +46,8 @@ fn definition(ledger: &Path) -> String {
 
 #[test]
 fn deployments_survive_kills_without_extra_step_runs() {
-    let mut random = Random::from_env("ENGINE_SEED");
-    let yard = Yard::new();
+    let mut random = SeededRandom::from_env("ENGINE_SEED");
+    let yard = EngineFixture::new();
     let mut lost = 0;
     for round in 0..KILLS {
         let mut server = yard.start();
@@ -63,13 +63,13 @@ fn deployments_survive_kills_without_extra_step_runs() {
 
 #[test]
 fn kill_before_or_after_a_commit_loses_and_repeats_nothing() {
-    let yard = Yard::new();
+    let yard = EngineFixture::new();
     let preloaded = compile_kill_at_commit(yard.outside.path());
     for (round, (side, commit)) in points().enumerate() {
         let point = yard.outside.path().join(format!("point-{round}"));
         let mut command = yard.command();
         command.env("LD_PRELOAD", &preloaded).env("KILL_AT_COMMIT", &point);
-        let server = Server::start(&mut command, &yard.home.token);
+        let server = TestServer::start(&mut command, &yard.home.token);
         let asked = yard.deploy(&server, round);
         let draft = point.with_extension("draft");
         std::fs::write(&draft, format!("{side} {commit}")).expect("written");
@@ -98,16 +98,16 @@ fn points() -> impl Iterator<Item = (&'static str, usize)> {
 
 /// A data directory with the pipeline, a session in each environment, and a ledger outside of it that the steps write
 /// to.
-struct Yard {
-    home: Home,
+struct EngineFixture {
+    home: TestHome,
     outside: tempfile::TempDir,
     ledger: PathBuf,
     sessions: [String; KINDS.len()],
 }
 
-impl Yard {
+impl EngineFixture {
     fn new() -> Self {
-        let home = Home::new();
+        let home = TestHome::new();
         let outside = tempfile::tempdir().expect("a directory");
         let ledger = outside.path().join("ledger");
         let server = start(&home);
@@ -126,12 +126,12 @@ impl Yard {
         command(&self.home)
     }
 
-    fn start(&self) -> Server {
+    fn start(&self) -> TestServer {
         start(&self.home)
     }
 
     /// Starts a deployment in each environment.
-    fn deploy(&self, server: &Server, round: usize) -> Vec<String> {
+    fn deploy(&self, server: &TestServer, round: usize) -> Vec<String> {
         let asked = KINDS.iter().zip(&self.sessions).map(|((_, environment), session)| {
             let path = format!("{PIPELINE}/ephemeral-environments/{environment}/sessions/{session}/deploy");
             let asked = server.api.post(&path, &json!({"commitId": format!("aaa{round}")}));
@@ -148,20 +148,20 @@ impl Yard {
         for ((on_lost, _), id) in KINDS.iter().zip(asked) {
             lost += usize::from(settle(&again, on_lost, id, round));
         }
-        assert_eq!(left_running(&self.home), Vec::<String>::new(), "round {round}");
+        assert_eq!(list_leftover_processes(&self.home), Vec::<String>::new(), "round {round}");
         again.stop();
         lost
     }
 }
 
-fn command(home: &Home) -> Command {
+fn command(home: &TestHome) -> Command {
     let mut command = home.serve_command();
     command.args(["--sandbox", "off"]).env("BERTH_LOG__LEVEL", "warn");
     command
 }
 
-fn start(home: &Home) -> Server {
-    Server::start(&mut command(home), &home.token)
+fn start(home: &TestHome) -> TestServer {
+    TestServer::start(&mut command(home), &home.token)
 }
 
 fn text(value: &Value) -> String {
@@ -169,8 +169,8 @@ fn text(value: &Value) -> String {
 }
 
 /// Drives a deployment to its end, resolving unknown steps. Returns whether an attempt was lost.
-fn settle(server: &Server, on_lost: &str, id: &str, round: usize) -> bool {
-    let seen = until(PATIENCE, "end or question", || {
+fn settle(server: &TestServer, on_lost: &str, id: &str, round: usize) -> bool {
+    let seen = wait_until(PATIENCE, "end or question", || {
         let seen = server.api.get(&format!("{DEPLOYMENTS}/{id}")).json()["data"].clone();
         let is_asked = seen["blockedBy"][0]["kind"] == "unknown_outcome";
         (seen["finishedAt"].is_string() || is_asked).then_some(seen)
@@ -193,7 +193,7 @@ fn settle(server: &Server, on_lost: &str, id: &str, round: usize) -> bool {
             let path = format!("{DEPLOYMENTS}/{id}/steps/{}/resolve", text(&step["id"]));
             let resolved = server.api.post(&path, &json!({"outcome": "ran"}));
             assert_eq!(resolved.status, 200, "{}", resolved.text());
-            let ended = until(PATIENCE, "end", || {
+            let ended = wait_until(PATIENCE, "end", || {
                 let seen = server.api.get(&format!("{DEPLOYMENTS}/{id}")).json()["data"].clone();
                 seen["finishedAt"].is_string().then_some(seen)
             });
@@ -217,7 +217,7 @@ fn check_ledger(ledger: &Path) {
 }
 
 /// Lists processes that have this server's work directory in their environment.
-fn left_running(home: &Home) -> Vec<String> {
+fn list_leftover_processes(home: &TestHome) -> Vec<String> {
     let marker = home.path().join("work").display().to_string();
     let processes = std::fs::read_dir("/proc").expect("/proc").filter_map(Result::ok);
     let pids = processes.filter(|entry| entry.file_name().to_string_lossy().parse::<u32>().is_ok());

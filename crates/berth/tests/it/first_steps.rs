@@ -4,11 +4,11 @@ use expect_test::{Expect, expect};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::client::{Api, Request, Response};
-use crate::harness::{DEFINITION, Home, STOP_MAX, Server, berth, init, run};
+use crate::client::{ApiHandle, RawRequest, RawResponse};
+use crate::harness::{DEFINITION, TestHome, STOP_MAX, TestServer, berth, init, run};
 
 /// Replaces ids, secrets and paths with placeholders.
-fn masked(text: &str, dir: &str) -> String {
+fn mask_values(text: &str, dir: &str) -> String {
     let word = |word: &str| match word {
         _ if word.starts_with("org_") => "ORG_ID".to_owned(),
         _ if word.starts_with("berth_api_") => "TOKEN".to_owned(),
@@ -36,7 +36,7 @@ fn init_prints_credentials_and_next_steps() {
     let check = |org: &str, expected: Expect| {
         let ran = run(&["init", "--data-dir", dir, "--org", org, "--email", "ada@acme.test"]);
         assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""));
-        expected.assert_eq(&masked(&ran.stdout, dir));
+        expected.assert_eq(&mask_values(&ran.stdout, dir));
     };
     check(
         "acme",
@@ -97,13 +97,13 @@ fn init_json_creates_an_organization_only_once() {
 
 #[test]
 fn pipeline_survives_a_restart() {
-    let home = Home::new();
+    let home = TestHome::new();
     let server = home.serve();
     check_every_spelling_of_a_path(&server.api, &[]);
     let pipeline = create(&server.api);
     check_every_spelling_of_a_path(&server.api, &["shop"]);
     check_stop_and_resume(&server.api);
-    let (events, total) = server.api.whole_list("/api/v1/organizations/acme/events");
+    let (events, total) = server.api.list_all("/api/v1/organizations/acme/events");
     check_events(&events);
     assert_eq!(total, json!(events.len()));
     let view = server.api.get("/api/v1/organizations/acme/pipelines/shop");
@@ -113,13 +113,13 @@ fn pipeline_survives_a_restart() {
     let again = server.api.get("/api/v1/organizations/acme/pipelines/shop");
     assert_eq!((again.json(), again.header("etag")), (view.json(), view.header("etag")));
     assert_eq!(again.json()["data"]["id"], pipeline["id"]);
-    assert_eq!(server.api.whole_list("/api/v1/organizations/acme/events"), (events, total));
+    assert_eq!(server.api.list_all("/api/v1/organizations/acme/events"), (events, total));
     let definition = server.api.get("/api/v1/organizations/acme/pipelines/shop/definition").json();
     assert_eq!(definition["data"]["source"], DEFINITION);
     server.stop();
 }
 
-fn check_every_spelling_of_a_path(api: &Api, slugs: &[&str]) {
+fn check_every_spelling_of_a_path(api: &ApiHandle, slugs: &[&str]) {
     for path in [
         "/api/v1/organizations/acme/pipelines",
         "/api/v1/organizations/acme/pipelines/",
@@ -139,13 +139,13 @@ fn check_every_spelling_of_a_path(api: &Api, slugs: &[&str]) {
         assert_eq!(listed, slugs, "{path}");
         assert_eq!(body["pagination"]["total"], slugs.len(), "{path}");
     }
-    let anonymous = api.ask(&Request::new("GET", "/api/v1/organizations/acme/pipelines"));
+    let anonymous = api.ask(&RawRequest::new("GET", "/api/v1/organizations/acme/pipelines"));
     assert_eq!((anonymous.status, anonymous.header("www-authenticate")), (401, Some("Bearer")));
     let elsewhere = api.get("/api/v1/organizations/globex/pipelines");
     assert_eq!((elsewhere.status, &elsewhere.json()["code"]), (404, &json!("not_found")));
 }
 
-fn create(api: &Api) -> Value {
+fn create(api: &ApiHandle) -> Value {
     let path = "/api/v1/organizations/acme/pipelines";
     let body = json!({ "slug": "shop", "definition": DEFINITION });
     let made = api.post(path, &body);
@@ -165,7 +165,7 @@ fn create(api: &Api) -> Value {
 }
 
 /// Bodies that all mean "no reason given".
-fn empty_bodies(request: &Request) -> [(&'static str, Request); 6] {
+fn empty_bodies(request: &RawRequest) -> [(&'static str, RawRequest); 6] {
     let json = |body: &str| request.clone().header("Content-Type", "application/json").body(body);
     [
         ("no body", request.clone()),
@@ -177,11 +177,11 @@ fn empty_bodies(request: &Request) -> [(&'static str, Request); 6] {
     ]
 }
 
-fn check_stop_and_resume(api: &Api) {
+fn check_stop_and_resume(api: &ApiHandle) {
     let (stop, resume) = ["stop", "resume"]
         .map(|verb| api.request("POST", &format!("/organizations/acme/pipelines/shop/{verb}")))
         .into();
-    let status = |answer: &Response| (answer.status, text(&answer.json()["data"]["status"]).to_owned());
+    let status = |answer: &RawResponse| (answer.status, text(&answer.json()["data"]["status"]).to_owned());
     for ((what, stop), (_, resume)) in empty_bodies(&stop).into_iter().zip(empty_bodies(&resume)) {
         let stopped = api.ask(&stop);
         assert_eq!(status(&stopped), (200, "stopped".into()), "{what}");
@@ -207,10 +207,10 @@ fn check_events(events: &[Value]) {
 
 #[test]
 fn server_exits_cleanly_on_sigterm_and_sigint() {
-    let home = Home::new();
+    let home = TestHome::new();
     for signal in [Signal::TERM, Signal::INT] {
         let server = home.serve();
-        server.check_well();
+        server.check_healthy();
         server.process.signal(signal);
         let ran = server.process.wait(STOP_MAX);
         let lines: Vec<_> = ran.stdout.lines().collect();
@@ -309,7 +309,7 @@ fn invalid_arguments_are_a_usage_error() {
 
 #[test]
 fn flags_override_environment_which_overrides_the_file() {
-    let home = Home::new();
+    let home = TestHome::new();
     let file = home.path().join("berth.toml");
     let dir = home.path();
     std::fs::write(&file, format!("listen = \"127.0.0.2:0\"\ndata_dir = \"{}\"\n", dir.display())).unwrap();
@@ -317,9 +317,9 @@ fn flags_override_environment_which_overrides_the_file() {
         let mut command = berth(&["serve", "--config", file.to_str().unwrap()]);
         command.envs(environment.map(|listen| ("BERTH_LISTEN", listen)));
         command.args(flag.map(|listen| ["--listen", listen]).into_iter().flatten());
-        let server = Server::start(&mut command, &home.token);
+        let server = TestServer::start(&mut command, &home.token);
         assert_eq!(server.address.ip().to_string(), expected);
-        server.check_well();
+        server.check_healthy();
         server.stop();
     };
     check(None, None, "127.0.0.2");
@@ -329,7 +329,7 @@ fn flags_override_environment_which_overrides_the_file() {
 
     // Kubernetes sets such variables for a service called berth.
     let mut crowded = home.serve_command();
-    let server = Server::start(
+    let server = TestServer::start(
         crowded.env("BERTH_SERVICE_HOST", "10.0.0.1").env("BERTH_PORT", "tcp://10.0.0.1:80"),
         &home.token,
     );

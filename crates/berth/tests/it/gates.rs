@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::harness::{Home, Server, until};
+use crate::harness::{TestHome, TestServer, wait_until};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 const ORG: &str = "/api/v1/organizations/acme";
@@ -18,26 +18,26 @@ pipeline:
     - { name: Deploy, type: dummy }
 ";
 
-fn start(home: &Home) -> Server {
+fn start(home: &TestHome) -> TestServer {
     let mut command = home.serve_command();
-    Server::start(command.args(["--sandbox", "off"]).env("BERTH_LOG__LEVEL", "warn"), &home.token)
+    TestServer::start(command.args(["--sandbox", "off"]).env("BERTH_LOG__LEVEL", "warn"), &home.token)
 }
 
-fn killed(home: &Home, mut server: Server) -> Server {
+fn kill_and_restart(home: &TestHome, mut server: TestServer) -> TestServer {
     server.process.kill();
     drop(server);
     start(home)
 }
 
 /// Waits until the first entry of `blockedBy` has this kind, and returns the deployment.
-fn waits_for(server: &Server, id: &str, kind: &str) -> Value {
-    until(PATIENCE, kind, || {
+fn wait_for_obstacle(server: &TestServer, id: &str, kind: &str) -> Value {
+    wait_until(PATIENCE, kind, || {
         let seen = server.api.get(&format!("{ORG}/deployments/{id}")).json()["data"].clone();
         (seen["blockedBy"][0]["kind"] == kind).then(|| seen["blockedBy"][0].clone())
     })
 }
 
-fn approve(server: &Server) -> Value {
+fn approve(server: &TestServer) -> Value {
     let open = server.api.get(&format!("{ORG}/approvals")).json()["data"].clone();
     assert_eq!(open.as_array().map(Vec::len), Some(1), "{open}");
     let path = format!("{ORG}/approvals/{}/approve", open[0]["id"].as_str().expect("an id"));
@@ -48,7 +48,7 @@ fn approve(server: &Server) -> Value {
 
 #[test]
 fn approvals_and_windows_stay_pending_after_kill() {
-    let home = Home::new();
+    let home = TestHome::new();
     let server = start(&home);
     let made =
         server.api.post(&format!("{ORG}/pipelines"), &json!({"slug": "shop", "definition": DEFINITION}));
@@ -56,21 +56,21 @@ fn approvals_and_windows_stay_pending_after_kill() {
     let started =
         server.api.post(&format!("{ORG}/pipelines/shop/deployments"), &json!({"commitId": "4f2a1c9"}));
     let id = started.json()["data"]["id"].as_str().expect("an id").to_owned();
-    let asked = waits_for(&server, &id, "approval");
+    let asked = wait_for_obstacle(&server, &id, "approval");
 
-    let server = killed(&home, server);
-    assert_eq!(waits_for(&server, &id, "approval"), asked, "the same question, until the same time");
+    let server = kill_and_restart(&home, server);
+    assert_eq!(wait_for_obstacle(&server, &id, "approval"), asked, "the same question, until the same time");
     let first = approve(&server);
-    let soaks = waits_for(&server, &id, "soak");
+    let soaks = wait_for_obstacle(&server, &id, "soak");
 
-    let server = killed(&home, server);
-    let ended = waits_for(&server, &id, "approval");
+    let server = kill_and_restart(&home, server);
+    let ended = wait_for_obstacle(&server, &id, "approval");
     assert_ne!(soaks["clearsAt"], ended["clearsAt"]);
 
-    let server = killed(&home, server);
+    let server = kill_and_restart(&home, server);
     let second = approve(&server);
     assert_ne!(first["id"], second["id"]);
-    let seen = until(PATIENCE, "end", || {
+    let seen = wait_until(PATIENCE, "end", || {
         let seen = server.api.get(&format!("{ORG}/deployments/{id}")).json()["data"].clone();
         seen["finishedAt"].is_string().then_some(seen)
     });

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::client::{Api, Request, Response};
-use crate::harness::{Home, Server, until};
-use crate::linear::accounts::invite;
+use crate::client::{ApiHandle, RawRequest, RawResponse};
+use crate::harness::{TestHome, TestServer, wait_until};
+use crate::linear::accounts::create_accounts;
 
 const ORG: &str = "/api/v1/organizations/acme";
 const ENVIRONMENTS: &str = "/api/v1/organizations/acme/pipelines/shop/ephemeral-environments";
@@ -53,7 +53,7 @@ fn git(dir: &std::path::Path, args: &[&str]) -> String {
     String::from_utf8(ran.stdout).expect("text").trim().to_owned()
 }
 
-fn data(response: &Response, status: u16) -> Value {
+fn data(response: &RawResponse, status: u16) -> Value {
     assert_eq!(response.status, status, "{}", response.text());
     assert_eq!(response.header("content-type"), Some("application/json"), "all responses are JSON");
     response.json()["data"].clone()
@@ -67,41 +67,41 @@ fn count(value: &Value) -> usize {
     value.as_array().unwrap_or_else(|| panic!("a list is missing: {value}")).len()
 }
 
-fn see(api: &Api, path: &str) -> Value {
+fn see(api: &ApiHandle, path: &str) -> Value {
     data(&api.get(path), 200)
 }
 
-fn delete(api: &Api, path: &str) -> Response {
+fn delete(api: &ApiHandle, path: &str) -> RawResponse {
     api.ask(&api.request("DELETE", path))
 }
 
-fn end_of(api: &Api, deployment: &str) -> Value {
-    until(PATIENCE, "end of a deployment", || {
+fn end_of(api: &ApiHandle, deployment: &str) -> Value {
+    wait_until(PATIENCE, "end of a deployment", || {
         let seen = see(api, &format!("{ORG}/deployments/{deployment}"));
         seen["finishedAt"].is_string().then_some(seen)
     })
 }
 
-struct Shop {
-    home: Home,
-    server: Server,
+struct ShopFixture {
+    home: TestHome,
+    server: TestServer,
     source: tempfile::TempDir,
     /// Deployment of the first pushed commit, which fails.
     first: Value,
 }
 
-fn open() -> Shop {
-    let (home, source) = (Home::new(), repository());
+fn open() -> ShopFixture {
+    let (home, source) = (TestHome::new(), repository());
     let server = home.serve();
     let url = source.path().display().to_string();
     data(&server.api.post(&format!("{ORG}/repositories"), &json!({"url": url})), 201);
-    let first = until(PATIENCE, "first deployment", || {
+    let first = wait_until(PATIENCE, "first deployment", || {
         let list = server.api.get(&format!("{ORG}/deployments")).json();
         list["data"][0]["id"].as_str().map(str::to_owned)
     });
     let first = end_of(&server.api, &first);
     assert_eq!(first["status"], "failed", "{first}");
-    Shop { home, server, source, first }
+    ShopFixture { home, server, source, first }
 }
 
 #[test]
@@ -120,13 +120,13 @@ fn given_interface_is_implemented_in_full() {
     pagination(api);
     environments(api, &shop);
     authentication(api, &shop);
-    let Shop { home, server, .. } = shop;
+    let ShopFixture { home, server, .. } = shop;
     server.stop();
     drop(home);
 }
 
 /// Pipelines: list, view, stop, resume.
-fn pipelines(api: &Api) {
+fn pipelines(api: &ApiHandle) {
     let list = see(api, &format!("{ORG}/pipelines"));
     let id = text(&list[0]["id"]);
     assert_eq!(see(api, &format!("{ORG}/pipelines/{id}"))["slug"], "shop");
@@ -137,7 +137,7 @@ fn pipelines(api: &Api) {
 }
 
 /// Deployments: view deployment state, cancel stages, retry failed stages.
-fn deployments(api: &Api, shop: &Shop) {
+fn deployments(api: &ApiHandle, shop: &ShopFixture) {
     let failed = text(&shop.first["id"]);
     assert_eq!(see(api, &format!("{ORG}/deployments/{failed}"))["stages"][0]["status"], "failed");
     let retried = api.post(&format!("{ORG}/deployments/{failed}/stages/staging/retry"), &json!({}));
@@ -157,14 +157,14 @@ fn deployments(api: &Api, shop: &Shop) {
     assert_eq!(end_of(api, &started)["status"], "cancelled");
 }
 
-fn waits(api: &Api, deployment: &str) {
-    until(PATIENCE, "question", || {
+fn waits(api: &ApiHandle, deployment: &str) {
+    wait_until(PATIENCE, "question", || {
         (see(api, &format!("{ORG}/deployments/{deployment}"))["status"] == "waiting").then_some(())
     });
 }
 
 /// Approvals: list pending approvals, approve or reject.
-fn approvals(api: &Api) {
+fn approvals(api: &ApiHandle) {
     for (verb, status) in [("approve", "succeeded"), ("reject", "failed")] {
         let path = format!("{ORG}/pipelines/site/deployments");
         let started = text(&data(&api.post(&path, &json!({"commitId": "9fceb02"})), 202)["id"]);
@@ -179,7 +179,7 @@ fn approvals(api: &Api) {
 }
 
 /// Secrets: create, update, delete.
-fn secrets(api: &Api) {
+fn secrets(api: &ApiHandle) {
     let body = json!({"name": "DEPLOY_TOKEN", "value": "first-value"});
     let made = data(&api.post(&format!("{ORG}/secrets"), &body), 201);
     let path = format!("{ORG}/secrets/{}", text(&made["id"]));
@@ -192,7 +192,7 @@ fn secrets(api: &Api) {
 }
 
 /// Events: view audit history and deployment events.
-fn events(api: &Api) {
+fn events(api: &ApiHandle) {
     let kinds: Vec<_> = {
         let list = see(api, &format!("{ORG}/events?limit=1000"));
         list.as_array().expect("events").iter().map(|it| text(&it["kind"])).collect()
@@ -203,7 +203,7 @@ fn events(api: &Api) {
 }
 
 /// Step registries: manage custom step registries.
-fn step_registries(api: &Api, shop: &Shop) {
+fn step_registries(api: &ApiHandle, shop: &ShopFixture) {
     let url = shop.source.path().display().to_string();
     let made = data(&api.post(&format!("{ORG}/step-registries"), &json!({"name": "tools", "url": url})), 201);
     let path = format!("{ORG}/step-registries/{}", text(&made["id"]));
@@ -215,12 +215,12 @@ fn step_registries(api: &Api, shop: &Shop) {
 
 /// Analysis: trigger AI failure analysis and create fix pull requests. Without a model the built-in rules answer;
 /// without a forge the fix is pushed as a branch.
-fn analysis(api: &Api, shop: &Shop) {
+fn analysis(api: &ApiHandle, shop: &ShopFixture) {
     let path = format!("{ORG}/deployments/{}/analyses", text(&shop.first["id"]));
     let asked = api.post(&path, &json!({}));
     assert!([200, 201, 202].contains(&asked.status), "{}", asked.text());
     let id = text(&asked.json()["data"]["id"]);
-    let analysed = until(PATIENCE, "analysis", || {
+    let analysed = wait_until(PATIENCE, "analysis", || {
         let seen = see(api, &format!("{ORG}/analyses/{id}"));
         seen["finishedAt"].is_string().then_some(seen)
     });
@@ -228,7 +228,7 @@ fn analysis(api: &Api, shop: &Shop) {
     let path = format!("{ORG}/analyses/{id}/pull-request");
     let asked = api.post(&path, &json!({}));
     assert!([200, 202].contains(&asked.status), "{}", asked.text());
-    let fix = until(PATIENCE, "fix", || {
+    let fix = wait_until(PATIENCE, "fix", || {
         let seen = see(api, &path);
         (seen["state"] != "opening").then_some(seen)
     });
@@ -238,7 +238,7 @@ fn analysis(api: &Api, shop: &Shop) {
 }
 
 /// Resources and their fields; the envelope of a single record.
-fn fields(api: &Api) {
+fn fields(api: &ApiHandle) {
     let pipeline = see(api, &format!("{ORG}/pipelines/shop"));
     for member in ["id", "name", "slug"] {
         assert!(pipeline[member].is_string(), "{member} of {pipeline}");
@@ -251,7 +251,7 @@ fn fields(api: &Api) {
 }
 
 /// The five rules that the operations imply.
-fn states(api: &Api) {
+fn states(api: &ApiHandle) {
     // 1. Claim Session acquires the lock for the caller and returns a session identifier.
     let claimed = data(&api.post(&format!("{ENVIRONMENTS}/qa-2/sessions"), &json!({})), 201);
     let session = format!("{ENVIRONMENTS}/qa-2/sessions/{}", text(&claimed["sessionId"]));
@@ -272,7 +272,7 @@ fn states(api: &Api) {
 }
 
 /// General lists: `limit` is the number of records to return, `offset` the number to skip.
-fn pagination(api: &Api) {
+fn pagination(api: &ApiHandle) {
     let path = format!("{ORG}/pipelines");
     let all = see(api, &format!("{path}?limit=10&offset=0"));
     assert_eq!(count(&all), 2);
@@ -286,7 +286,7 @@ fn pagination(api: &Api) {
 }
 
 /// The table of operations, with and without the version in the path, and with the trailing slash as listed.
-fn environments(api: &Api, shop: &Shop) {
+fn environments(api: &ApiHandle, shop: &ShopFixture) {
     let head = git(shop.source.path(), &["rev-parse", "main"]);
     let base = "/organizations/acme/pipelines/shop/ephemeral-environments";
     for base in [base.to_owned(), format!("/api/v1{base}")] {
@@ -316,16 +316,16 @@ fn environments(api: &Api, shop: &Shop) {
 }
 
 /// Bearer tokens belong to one organization and have the permissions of their user.
-fn authentication(api: &Api, shop: &Shop) {
+fn authentication(api: &ApiHandle, shop: &ShopFixture) {
     let path = format!("{ORG}/pipelines");
     for header in [None, Some("Bearer "), Some("Bearer berth_api_wrong"), Some("Basic YWRhOnB3")] {
         let request =
-            header.iter().fold(Request::new("GET", &path), |it, value| it.header("Authorization", value));
+            header.iter().fold(RawRequest::new("GET", &path), |it, value| it.header("Authorization", value));
         let refused = api.ask(&request);
         assert_eq!((refused.status, &refused.json()["code"]), (401, &json!("unauthenticated")), "{header:?}");
     }
     assert_eq!(api.get("/api/v1/organizations/globex/pipelines").status, 404, "of one organization");
-    let deployer = invite(api, 1).remove(0).api(&shop.server);
+    let deployer = create_accounts(api, 1).remove(0).api(&shop.server);
     let claimed = data(&deployer.post(&format!("{ENVIRONMENTS}/qa-1/sessions"), &json!({})), 201);
     assert!(claimed["sessionId"].is_string());
     let refused = deployer.post(&format!("{ORG}/secrets"), &json!({"name": "A", "value": "first-value"}));

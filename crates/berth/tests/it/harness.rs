@@ -15,7 +15,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::client::Api;
+use crate::client::ApiHandle;
 
 /// Shutdown deadline that the server promises.
 pub(crate) const STOP_MAX: Duration = Duration::from_secs(10);
@@ -34,7 +34,7 @@ pipeline:
 ";
 
 /// Polls until `look` returns a value; panics after the timeout.
-pub(crate) fn until<T>(within: Duration, what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+pub(crate) fn wait_until<T>(within: Duration, what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let deadline = Instant::now() + within;
     loop {
         if let Some(found) = look() {
@@ -63,18 +63,18 @@ pub(crate) fn berth(args: &[&str]) -> Command {
 }
 
 /// Runs the program to completion.
-pub(crate) fn run(args: &[&str]) -> Ran {
-    Process::start(&mut berth(args)).wait(START_MAX)
+pub(crate) fn run(args: &[&str]) -> ProcessOutput {
+    BerthProcess::start(&mut berth(args)).wait(START_MAX)
 }
 
 #[derive(Debug)]
-pub(crate) struct Ran {
+pub(crate) struct ProcessOutput {
     pub(crate) code: Option<i32>,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
 }
 
-impl Ran {
+impl ProcessOutput {
     pub(crate) fn refused(&self, words: &[&str]) {
         assert_eq!(self.code, Some(1), "{self:?}");
         assert_eq!(self.stdout, "", "{self:?}");
@@ -90,18 +90,18 @@ impl Ran {
 }
 
 /// A running program. Killed on drop; panics if the program has panicked.
-pub(crate) struct Process {
+pub(crate) struct BerthProcess {
     child: Child,
-    stdout: Captured,
-    stderr: Captured,
+    stdout: CapturedPipe,
+    stderr: CapturedPipe,
 }
 
-impl Process {
+impl BerthProcess {
     pub(crate) fn start(command: &mut Command) -> Self {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("the program starts");
-        let stdout = Captured::from(child.stdout.take().expect("its standard output"));
-        let stderr = Captured::from(child.stderr.take().expect("its standard error"));
+        let stdout = CapturedPipe::from(child.stdout.take().expect("its standard output"));
+        let stderr = CapturedPipe::from(child.stderr.take().expect("its standard error"));
         Self { child, stdout, stderr }
     }
 
@@ -117,7 +117,7 @@ impl Process {
 
     /// Like [`Process::first_line`]; `None` if the program ends without output.
     pub(crate) fn first_line_or_end(&mut self) -> Option<String> {
-        until(START_MAX, "first line", || {
+        wait_until(START_MAX, "first line", || {
             let has_ended = self.has_ended();
             let line = self.stdout.text().split_once('\n').map(|(line, _)| line.to_owned());
             (line.is_some() || has_ended).then_some(line)
@@ -145,18 +145,18 @@ impl Process {
         self.child.wait().expect("it ends");
     }
 
-    pub(crate) fn wait(mut self, within: Duration) -> Ran {
+    pub(crate) fn wait(mut self, within: Duration) -> ProcessOutput {
         let status: ExitStatus =
-            until(within, "end of the program", || self.child.try_wait().expect("its status"));
-        Ran { code: status.code(), stdout: self.stdout.whole(), stderr: self.stderr.whole() }
+            wait_until(within, "end of the program", || self.child.try_wait().expect("its status"));
+        ProcessOutput { code: status.code(), stdout: self.stdout.read_all(), stderr: self.stderr.read_all() }
     }
 }
 
-impl Drop for Process {
+impl Drop for BerthProcess {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
-        let log = self.stderr.whole();
+        let log = self.stderr.read_all();
         if std::thread::panicking() {
             let lines: Vec<_> = log.lines().rev().take(20).collect();
             eprintln!("the program's last words, newest first:\n{}", lines.join("\n"));
@@ -167,12 +167,12 @@ impl Drop for Process {
 }
 
 /// Collects the output of a pipe in the background.
-struct Captured {
+struct CapturedPipe {
     text: Arc<Mutex<String>>,
     reader: Option<JoinHandle<()>>,
 }
 
-impl Captured {
+impl CapturedPipe {
     fn from(pipe: impl Read + Send + 'static) -> Self {
         let text = Arc::new(Mutex::new(String::new()));
         let filled = text.clone();
@@ -191,7 +191,7 @@ impl Captured {
     }
 
     /// Returns the whole output once the program has ended.
-    fn whole(&mut self) -> String {
+    fn read_all(&mut self) -> String {
         if let Some(reader) = self.reader.take() {
             reader.join().expect("the reader ends with its pipe");
         }
@@ -200,7 +200,7 @@ impl Captured {
 }
 
 /// A data directory with the organization acme, and its owner's token.
-pub(crate) struct Home {
+pub(crate) struct TestHome {
     temp: TempDir,
     /// `None`: SQLite in the directory.
     database: Option<String>,
@@ -208,12 +208,12 @@ pub(crate) struct Home {
     pub(crate) token: String,
 }
 
-impl Home {
+impl TestHome {
     pub(crate) fn new() -> Self {
         match Scratch::if_wanted() {
             None => Self::on_sqlite(),
             Some(postgres) => {
-                let home = Self::over(postgres.url());
+                let home = Self::on_database(postgres.url());
                 Self { _postgres: Some(postgres), ..home }
             }
         }
@@ -235,11 +235,11 @@ impl Home {
     }
 
     /// On this PostgreSQL database.
-    pub(crate) fn over(url: String) -> Self {
+    pub(crate) fn on_database(url: String) -> Self {
         let temp = tempfile::tempdir().expect("a temporary directory");
         let mut command = init_command(&temp.path().join("data"), "acme", "ada@acme.test");
         command.args(["--database", &url]);
-        let made = Process::start(&mut command).wait(START_MAX).json();
+        let made = BerthProcess::start(&mut command).wait(START_MAX).json();
         let token = made["apiToken"].as_str().expect("a token").to_owned();
         Self { temp, database: Some(url), _postgres: None, token }
     }
@@ -253,8 +253,8 @@ impl Home {
         self.database.as_deref()
     }
 
-    pub(crate) fn serve(&self) -> Server {
-        Server::start(&mut self.serve_command(), &self.token)
+    pub(crate) fn serve(&self) -> TestServer {
+        TestServer::start(&mut self.serve_command(), &self.token)
     }
 
     pub(crate) fn serve_command(&self) -> Command {
@@ -269,8 +269,8 @@ impl Home {
 }
 
 /// Runs `berth init --json` in this directory.
-pub(crate) fn init(dir: &Path, org: &str, email: &str) -> Ran {
-    Process::start(&mut init_command(dir, org, email)).wait(START_MAX)
+pub(crate) fn init(dir: &Path, org: &str, email: &str) -> ProcessOutput {
+    BerthProcess::start(&mut init_command(dir, org, email)).wait(START_MAX)
 }
 
 fn init_command(dir: &Path, org: &str, email: &str) -> Command {
@@ -279,23 +279,23 @@ fn init_command(dir: &Path, org: &str, email: &str) -> Command {
 }
 
 /// A server that accepts requests.
-pub(crate) struct Server {
-    pub(crate) process: Process,
+pub(crate) struct TestServer {
+    pub(crate) process: BerthProcess,
     pub(crate) address: SocketAddr,
-    pub(crate) api: Api,
+    pub(crate) api: ApiHandle,
 }
 
-impl Server {
+impl TestServer {
     pub(crate) fn start(command: &mut Command, token: &str) -> Self {
-        let mut process = Process::start(command);
+        let mut process = BerthProcess::start(command);
         let line = process.first_line();
         let address = line.strip_prefix("berth is serving at http://").expect("its address");
         let address = address.parse().expect("an address with a port");
-        Self { process, address, api: Api { address, token: token.to_owned() } }
+        Self { process, address, api: ApiHandle { address, token: token.to_owned() } }
     }
 
     /// Sends SIGTERM and expects a clean exit within the deadline.
-    pub(crate) fn stop(self) -> Ran {
+    pub(crate) fn stop(self) -> ProcessOutput {
         self.process.signal(Signal::TERM);
         let ran = self.process.wait(STOP_MAX);
         assert_eq!(ran.code, Some(0), "{}", ran.stderr);
@@ -303,8 +303,8 @@ impl Server {
     }
 
     /// Checks that the server still responds and has not panicked.
-    pub(crate) fn check_well(&self) {
-        let answer = self.api.ask(&crate::client::Request::new("GET", "/healthz"));
+    pub(crate) fn check_healthy(&self) {
+        let answer = self.api.ask(&crate::client::RawRequest::new("GET", "/healthz"));
         assert_eq!((answer.status, answer.json()["data"]["status"].as_str()), (200, Some("ok")));
         let log = self.process.stderr();
         assert!(!log.contains("panicked"), "{log}");

@@ -9,8 +9,8 @@ use std::time::Duration;
 use berth_testkit::{copy_dir, outcome};
 use serde_json::{Value, json};
 
-use crate::client::Api;
-use crate::harness::{Home, Process, Server, berth, until};
+use crate::client::ApiHandle;
+use crate::harness::{TestHome, BerthProcess, TestServer, berth, wait_until};
 use crate::machine::{RunSocket, has_cgroups, has_signal_scope};
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -57,24 +57,24 @@ kill -0 "$SERVER" 2>/dev/null && echo "LEAK signal"
 
 /// How the data directory is passed to a server whose working directory contains it as `data`.
 #[derive(Clone, Copy)]
-enum Named {
+enum DataDirForm {
     Absolute,
     Relative,
     ThroughLink,
 }
 
-struct Attacked {
+struct AttackedServer {
     place: tempfile::TempDir,
-    server: Server,
+    server: TestServer,
     sandbox: &'static str,
     key: Vec<u8>,
     socket: RunSocket,
 }
 
-impl Attacked {
+impl AttackedServer {
     /// Returns `None` if the sandbox level does not work on this machine.
-    fn start(sandbox: &'static str, place: &str, named: Named) -> Option<Self> {
-        let home = Home::on_sqlite();
+    fn start(sandbox: &'static str, place: &str, named: DataDirForm) -> Option<Self> {
+        let home = TestHome::on_sqlite();
         let place = tempfile::tempdir_in(place).expect("a directory");
         let data = place.path().join("data");
         std::fs::create_dir(&data).expect("a directory");
@@ -82,9 +82,9 @@ impl Attacked {
         copy_dir(&home.path(), &data);
         symlink("data", place.path().join("link")).expect("a link");
         let told = match named {
-            Named::Absolute => data.clone(),
-            Named::Relative => PathBuf::from("data"),
-            Named::ThroughLink => place.path().join("link"),
+            DataDirForm::Absolute => data.clone(),
+            DataDirForm::Relative => PathBuf::from("data"),
+            DataDirForm::ThroughLink => place.path().join("link"),
         };
         if !is_available(sandbox) {
             return None;
@@ -92,11 +92,11 @@ impl Attacked {
         let mut command = berth(&["serve", "--local", "--listen", "127.0.0.1:0", "--rate-limit", "off"]);
         command.args(["--sandbox", sandbox, "--data-dir"]).arg(told).current_dir(place.path());
         let key = std::fs::read(data.join("root.key")).expect("the key");
-        let server = Server::start(&mut command, &home.token);
+        let server = TestServer::start(&mut command, &home.token);
         Some(Self { server, place, sandbox, key, socket: RunSocket::listen() })
     }
 
-    fn api(&self) -> &Api {
+    fn api(&self) -> &ApiHandle {
         &self.server.api
     }
 
@@ -105,7 +105,7 @@ impl Attacked {
     }
 
     /// The attack as a shell script.
-    fn attack(&self, mark: &str) -> String {
+    fn attack_script(&self, mark: &str) -> String {
         let server = self.server.process.id();
         let is_bubblewrap = self.sandbox == "bubblewrap";
         let machine = if is_bubblewrap { MACHINE } else { "" };
@@ -146,10 +146,10 @@ pub(crate) fn is_available(sandbox: &str) -> bool {
 
 /// Why a level does not work here.
 fn refusal(sandbox: &str) -> Option<String> {
-    let home = Home::on_sqlite();
+    let home = TestHome::on_sqlite();
     let mut command = home.serve_command();
     command.args(["--sandbox", sandbox]);
-    let mut process = Process::start(&mut command);
+    let mut process = BerthProcess::start(&mut command);
     if process.first_line_or_end().is_some_and(|line| line.starts_with("berth is serving")) {
         return None;
     }
@@ -171,7 +171,7 @@ fn unique_mark(number: usize) -> String {
 }
 
 /// Deploys a pipeline with one step and returns the deployment's path.
-pub(crate) fn deploy(api: &Api, slug: &str, step: &Value) -> String {
+pub(crate) fn deploy(api: &ApiHandle, slug: &str, step: &Value) -> String {
     let definition = json!({"version": 1, "pipeline": {
         "name": slug, "stages": [{"name": "staging"}], "steps": [step],
     }});
@@ -184,28 +184,28 @@ pub(crate) fn deploy(api: &Api, slug: &str, step: &Value) -> String {
     format!("{ORGANIZATION}/deployments/{}", text(&begun.json()["data"]["id"]))
 }
 
-pub(crate) fn log_of(api: &Api, deployment: &str, step: &str) -> String {
+pub(crate) fn log_of(api: &ApiHandle, deployment: &str, step: &str) -> String {
     api.get(&format!("{deployment}/steps/{step}/logs?raw=true")).text()
 }
 
 /// Starts a step with a secret that runs until it is cancelled.
-fn victim(api: &Api) -> String {
+fn victim(api: &ApiHandle) -> String {
     let kept = api.post(&format!("{ORGANIZATION}/secrets"), &json!({"name": "TOKEN", "value": SECRET}));
     assert_eq!(kept.status, 201, "{}", kept.text());
     let step = json!({"name": "Victim", "type": "script", "secret_files": {"KEY": "TOKEN"},
         "env": {"TOKEN": "${{ secrets.TOKEN }}"}, "params": {"run": "echo ready; sleep 600"}});
     let deployment = deploy(api, "victim", &step);
-    until(PATIENCE, "victim", || log_of(api, &deployment, "victim").contains("ready").then_some(()));
+    wait_until(PATIENCE, "victim", || log_of(api, &deployment, "victim").contains("ready").then_some(()));
     deployment
 }
 
-fn check_steps(sandbox: &'static str, place: &str, named: Named, number: usize) {
-    let Some(attacked) = Attacked::start(sandbox, place, named) else { return };
+fn check_steps(sandbox: &'static str, place: &str, named: DataDirForm, number: usize) {
+    let Some(attacked) = AttackedServer::start(sandbox, place, named) else { return };
     let (api, mark) = (attacked.api(), unique_mark(number));
     let victim = victim(api);
-    let step = json!({"name": "Attack", "type": "script", "params": {"run": format!("set +e\n{}", attacked.attack(&mark))}});
+    let step = json!({"name": "Attack", "type": "script", "params": {"run": format!("set +e\n{}", attacked.attack_script(&mark))}});
     let deployment = deploy(api, "attack", &step);
-    until(PATIENCE, "end of the attack", || {
+    wait_until(PATIENCE, "end of the attack", || {
         api.get(&deployment).json()["data"]["finishedAt"].is_string().then_some(())
     });
     attacked.check(&log_of(api, &deployment, "attack"), &mark);
@@ -214,12 +214,12 @@ fn check_steps(sandbox: &'static str, place: &str, named: Named, number: usize) 
     attacked.server.stop();
 }
 
-fn check_build(sandbox: &'static str, place: &str, named: Named, number: usize) {
-    let Some(attacked) = Attacked::start(sandbox, place, named) else { return };
+fn check_build(sandbox: &'static str, place: &str, named: DataDirForm, number: usize) {
+    let Some(attacked) = AttackedServer::start(sandbox, place, named) else { return };
     let (api, mark) = (attacked.api(), unique_mark(number));
     let source = attacked.place.path().join("tools");
     std::fs::create_dir(&source).expect("a directory");
-    std::fs::write(source.join("attack.sh"), attacked.attack(&mark)).expect("written");
+    std::fs::write(source.join("attack.sh"), attacked.attack_script(&mark)).expect("written");
     let manifest = "build: sh +e ./attack.sh\nstart: sh ./steps.sh\n";
     std::fs::write(source.join("berth-registry.yaml"), manifest).expect("written");
     std::fs::write(source.join("steps.sh"), "exit 1\n").expect("written");
@@ -229,12 +229,12 @@ fn check_build(sandbox: &'static str, place: &str, named: Named, number: usize) 
 }
 
 /// Adds the registry in `source`, and returns the registry and the log of its failed build.
-pub(crate) fn wait_for_failed_build(api: &Api, source: &Path) -> (Value, String) {
+pub(crate) fn wait_for_failed_build(api: &ApiHandle, source: &Path) -> (Value, String) {
     let body = json!({"name": "tools", "url": source.display().to_string()});
     let added = api.post(&format!("{ORGANIZATION}/step-registries"), &body);
     assert_eq!(added.status, 201, "{}", added.text());
     let path = format!("{ORGANIZATION}/step-registries/{}", text(&added.json()["data"]["id"]));
-    let registry = until(PATIENCE, "end of the build", || {
+    let registry = wait_until(PATIENCE, "end of the build", || {
         let registry = api.get(&path).json()["data"].clone();
         assert_ne!(registry["status"], "ready", "{registry}");
         (registry["status"] == "failed").then_some(registry)
@@ -253,35 +253,35 @@ pub(crate) fn commit(source: &Path) {
 
 #[test]
 fn hostile_step_is_contained_by_bubblewrap_for_every_data_dir() {
-    check_steps("bubblewrap", "/var/tmp", Named::Absolute, 1);
-    check_steps("bubblewrap", "/var/tmp", Named::Relative, 2);
-    check_steps("bubblewrap", "/var/tmp", Named::ThroughLink, 3);
+    check_steps("bubblewrap", "/var/tmp", DataDirForm::Absolute, 1);
+    check_steps("bubblewrap", "/var/tmp", DataDirForm::Relative, 2);
+    check_steps("bubblewrap", "/var/tmp", DataDirForm::ThroughLink, 3);
     // The sandbox mounts this directory.
-    check_steps("bubblewrap", "/opt", Named::ThroughLink, 4);
+    check_steps("bubblewrap", "/opt", DataDirForm::ThroughLink, 4);
 }
 
 #[test]
 fn hostile_build_is_contained_by_bubblewrap_for_every_data_dir() {
-    check_build("bubblewrap", "/var/tmp", Named::Absolute, 5);
-    check_build("bubblewrap", "/var/tmp", Named::Relative, 6);
-    check_build("bubblewrap", "/opt", Named::ThroughLink, 7);
+    check_build("bubblewrap", "/var/tmp", DataDirForm::Absolute, 5);
+    check_build("bubblewrap", "/var/tmp", DataDirForm::Relative, 6);
+    check_build("bubblewrap", "/opt", DataDirForm::ThroughLink, 7);
 }
 
 #[test]
 fn hostile_step_cannot_access_foreign_files_with_landlock() {
-    check_steps("landlock", "/var/tmp", Named::Relative, 8);
-    check_steps("landlock", "/opt", Named::ThroughLink, 9);
+    check_steps("landlock", "/var/tmp", DataDirForm::Relative, 8);
+    check_steps("landlock", "/opt", DataDirForm::ThroughLink, 9);
 }
 
 #[test]
 fn hostile_build_cannot_access_foreign_files_with_landlock() {
-    check_build("landlock", "/var/tmp", Named::Relative, 10);
-    check_build("landlock", "/opt", Named::ThroughLink, 11);
+    check_build("landlock", "/var/tmp", DataDirForm::Relative, 10);
+    check_build("landlock", "/opt", DataDirForm::ThroughLink, 11);
 }
 
 /// Waits for the deployment's only step to end and returns its first attempt.
-fn attempt_of(api: &Api, deployment: &str) -> Value {
-    until(PATIENCE, "end of the deployment", || {
+fn attempt_of(api: &ApiHandle, deployment: &str) -> Value {
+    wait_until(PATIENCE, "end of the deployment", || {
         let found = api.get(deployment).json()["data"].clone();
         found["finishedAt"].is_string().then(|| found["stages"][0]["steps"][0]["attempts"][0].clone())
     })
@@ -289,7 +289,7 @@ fn attempt_of(api: &Api, deployment: &str) -> Value {
 
 #[test]
 fn step_network_defaults_to_the_organizations_setting() {
-    let Some(attacked) = Attacked::start("bubblewrap", "/var/tmp", Named::Absolute) else { return };
+    let Some(attacked) = AttackedServer::start("bubblewrap", "/var/tmp", DataDirForm::Absolute) else { return };
     let api = attacked.api();
     let patch = api.request("PATCH", ORGANIZATION).json(&json!({"defaultNetwork": "none"}));
     assert_eq!(api.ask(&patch).json()["data"]["defaultNetwork"], "none");
@@ -315,7 +315,7 @@ fn step_network_defaults_to_the_organizations_setting() {
 #[test]
 fn isolation_is_reported_by_readyz_and_the_runner() {
     for (sandbox, shown) in [("bubblewrap", "bubblewrap"), ("off", "process")] {
-        let Some(attacked) = Attacked::start(sandbox, "/var/tmp", Named::Absolute) else { return };
+        let Some(attacked) = AttackedServer::start(sandbox, "/var/tmp", DataDirForm::Absolute) else { return };
         let api = attacked.api();
         let ready = api.get("/readyz").json()["data"].clone();
         assert_eq!((&ready["isolation"], &ready["runsSteps"]), (&json!(shown), &json!(true)));
@@ -325,7 +325,7 @@ fn isolation_is_reported_by_readyz_and_the_runner() {
 
 #[test]
 fn network_none_without_a_sandbox_fails_before_the_step_runs() {
-    let Some(attacked) = Attacked::start("off", "/var/tmp", Named::Absolute) else { return };
+    let Some(attacked) = AttackedServer::start("off", "/var/tmp", DataDirForm::Absolute) else { return };
     let api = attacked.api();
     let step = json!({"name": "Ask", "type": "script", "network": "none", "params": {"run": "echo ran"}});
     let deployment = deploy(api, "shut", &step);
@@ -336,7 +336,7 @@ fn network_none_without_a_sandbox_fails_before_the_step_runs() {
 }
 
 fn check_artifacts(sandbox: &'static str) {
-    let Some(attacked) = Attacked::start(sandbox, "/var/tmp", Named::Absolute) else { return };
+    let Some(attacked) = AttackedServer::start(sandbox, "/var/tmp", DataDirForm::Absolute) else { return };
     let api = attacked.api();
     let run =
         format!("cd ..; mv workspace moved; ln -s {} workspace; echo replaced", attacked.data().display());

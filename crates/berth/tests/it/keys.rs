@@ -9,12 +9,12 @@ use std::time::Duration;
 use berth_testkit::{Scratch, outcome};
 use serde_json::json;
 
-use crate::harness::{Home, Process, STOP_MAX, Server, init, run, until};
+use crate::harness::{TestHome, BerthProcess, STOP_MAX, TestServer, init, run, wait_until};
 
 const CANARY: &str = "canary-7f3a-secret-value";
 const SECRETS: &str = "/api/v1/organizations/acme/secrets";
 
-fn create(server: &Server, name: &str) {
+fn create(server: &TestServer, name: &str) {
     let made = server.api.post(SECRETS, &json!({ "name": name, "value": CANARY }));
     assert_eq!(made.status, 201, "{}", made.text());
 }
@@ -27,14 +27,14 @@ fn rotate(dir: &Path) -> serde_json::Value {
 
 #[test]
 fn database_with_another_root_key_is_refused_and_unchanged() {
-    let home = Home::new();
+    let home = TestHome::new();
     let server = home.serve();
     create(&server, "TOKEN");
     server.stop();
     let (key, file) = (home.path().join("root.key"), home.path().join("berth.db"));
     let (right, before) = (std::fs::read(&key).unwrap(), std::fs::read(&file).unwrap());
     std::fs::write(&key, [7; 32]).unwrap();
-    Process::start(&mut home.serve_command())
+    BerthProcess::start(&mut home.serve_command())
         .wait(STOP_MAX)
         .refused(&["is not the one this database was made with", "--root-key-file"]);
     assert!(std::fs::read(&file).unwrap() == before, "the refused database was changed");
@@ -46,7 +46,7 @@ fn database_with_another_root_key_is_refused_and_unchanged() {
 
 #[test]
 fn keys_rotate_online_and_offline() {
-    let home = Home::new();
+    let home = TestHome::new();
     let key = home.path().join("root.key");
     let read_key = || std::fs::read(&key).unwrap();
     let server = home.serve();
@@ -65,23 +65,23 @@ fn keys_rotate_online_and_offline() {
     assert_eq!(server.api.get(SECRETS).json()["pagination"]["total"], 3);
     server.stop();
     std::fs::write(&key, first).unwrap();
-    Process::start(&mut home.serve_command()).wait(STOP_MAX).refused(&["not the one this database"]);
+    BerthProcess::start(&mut home.serve_command()).wait(STOP_MAX).refused(&["not the one this database"]);
 }
 
 #[test]
 fn lost_root_key_is_not_replaced() {
-    let home = Home::new();
+    let home = TestHome::new();
     let key = home.path().join("root.key");
     std::fs::remove_file(&key).unwrap();
     let words = ["there is no root key at"];
-    Process::start(&mut home.serve_command()).wait(STOP_MAX).refused(&words);
+    BerthProcess::start(&mut home.serve_command()).wait(STOP_MAX).refused(&words);
     init(&home.path(), "globex", "hank@globex.test").refused(&words);
     assert!(!key.exists());
 }
 
 #[test]
 fn interrupted_key_rotation_is_finished_at_the_next_start() {
-    let home = Home::new();
+    let home = TestHome::new();
     let server = home.serve();
     create(&server, "TOKEN");
     server.stop();
@@ -104,7 +104,7 @@ fn interrupted_key_rotation_is_finished_at_the_next_start() {
 
 #[test]
 fn files_and_logs_contain_no_secret_or_token() {
-    let home = Home::new();
+    let home = TestHome::new();
     let server = home.serve();
     create(&server, "TOKEN");
     let held = |what: &[u8], bytes: &[u8]| bytes.windows(what.len()).any(|window| window == what);
@@ -127,10 +127,10 @@ fn files_and_logs_contain_no_secret_or_token() {
 
 #[test]
 fn admin_socket_refuses_a_caller_without_the_password() {
-    let home = Home::on_sqlite();
+    let home = TestHome::on_sqlite();
     let server = home.serve();
     let socket = home.path().join("admin.sock");
-    until(Duration::from_secs(10), "admin socket", || socket.exists().then_some(()));
+    wait_until(Duration::from_secs(10), "admin socket", || socket.exists().then_some(()));
     let key = std::fs::read(home.path().join("root.key")).expect("the key");
     let asked = [r#"{"command":"rotate_keys"}"#, r#"{"pass":"wrong","request":{"command":"rotate_keys"}}"#];
     for (asked, answer) in asked.into_iter().zip(["unknown command", "only the user that runs the server"]) {
@@ -150,7 +150,7 @@ fn server_on_a_shared_database_refuses_to_rotate_keys() {
         outcome::skip("PostgreSQL", "apt-get install postgresql");
         return;
     };
-    let home = Home::over(postgres.url());
+    let home = TestHome::on_database(postgres.url());
     let (server, key) = (home.serve(), home.path().join("root.key"));
     let before = std::fs::read(&key).unwrap();
     // Without the database URL the command cannot know that the database is shared; the server does.

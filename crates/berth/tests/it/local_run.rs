@@ -8,7 +8,7 @@ use expect_test::{Expect, expect};
 use rustix::process::{Pid, Signal, test_kill_process};
 use tempfile::TempDir;
 
-use crate::harness::{Process, Ran, berth, until};
+use crate::harness::{BerthProcess, ProcessOutput, berth, wait_until};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 const SHOP: &str = "version: 1
@@ -39,12 +39,12 @@ pipeline:
 ";
 
 /// A project directory, and a temporary directory that must be empty at the end.
-struct Desk {
+struct LocalRunFixture {
     files: TempDir,
     temp: TempDir,
 }
 
-impl Desk {
+impl LocalRunFixture {
     fn new(definition: &str) -> Self {
         let desk = Self {
             files: tempfile::tempdir().expect("a directory"),
@@ -78,17 +78,17 @@ impl Desk {
         command
     }
 
-    fn start(&self, words: &[&str]) -> Process {
-        Process::start(&mut self.command(words))
+    fn start(&self, words: &[&str]) -> BerthProcess {
+        BerthProcess::start(&mut self.command(words))
     }
 
-    fn run(&self, words: &[&str]) -> Ran {
+    fn run(&self, words: &[&str]) -> ProcessOutput {
         let ran = self.start(words).wait(PATIENCE);
-        self.nothing_is_left();
+        self.check_nothing_left();
         ran
     }
 
-    fn nothing_is_left(&self) {
+    fn check_nothing_left(&self) {
         let left: Vec<_> = std::fs::read_dir(self.temp.path()).expect("a directory").collect();
         assert!(left.is_empty(), "{left:?}");
     }
@@ -114,7 +114,7 @@ impl Desk {
 
 #[test]
 fn local_run_includes_the_build_and_uncommitted_files() {
-    let desk = Desk::new(SHOP);
+    let desk = LocalRunFixture::new(SHOP);
     desk.write(".gitignore", "secret.txt\n");
     desk.write("gone.txt", "x");
     desk.git("init --quiet");
@@ -147,7 +147,7 @@ fn local_run_includes_the_build_and_uncommitted_files() {
 
 #[test]
 fn local_run_takes_tracked_paths_as_they_are_on_disk() {
-    let desk = Desk::new(
+    let desk = LocalRunFixture::new(
         "version: 1
 pipeline:
   name: Shop
@@ -200,22 +200,22 @@ fn local_run_interrupted_while_reading_files_leaves_nothing() {
         std::fs::write(programs.join("git"), SLOW_GIT).expect("a file");
         let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
         std::fs::set_permissions(programs.join("git"), executable).expect("a program");
-        let desk = Desk { files: tempfile::tempdir_in(home.path()).expect("a directory"), ..Desk::new(SHOP) };
+        let desk = LocalRunFixture { files: tempfile::tempdir_in(home.path()).expect("a directory"), ..LocalRunFixture::new(SHOP) };
         desk.write(".berth/shop/pipeline.yaml", SHOP);
         let path = format!("{}:{}", programs.display(), std::env::var("PATH").expect("a path"));
-        let process = Process::start(desk.command(&["--step", "check"]).env("PATH", path));
-        until(PATIENCE, "slow git", || home.path().join("began").exists().then_some(()));
+        let process = BerthProcess::start(desk.command(&["--step", "check"]).env("PATH", path));
+        wait_until(PATIENCE, "slow git", || home.path().join("began").exists().then_some(()));
         process.signal(signal);
         std::fs::write(home.path().join("go"), "").expect("a file");
         let ran = process.wait(PATIENCE);
         assert_eq!((ran.code, ran.stdout.as_str()), (Some(130), ""), "{ran:?}");
-        desk.nothing_is_left();
+        desk.check_nothing_left();
     }
 }
 
 #[test]
 fn local_run_outside_git_reports_the_failed_step() {
-    let desk = Desk::new(SHOP);
+    let desk = LocalRunFixture::new(SHOP);
     desk.write("page.txt", "broken");
     desk.write("note.txt", "a note\n");
     desk.check(
@@ -233,7 +233,7 @@ fn local_run_outside_git_reports_the_failed_step() {
 
 #[test]
 fn local_run_of_an_environment_holds_a_session() {
-    let desk = Desk::new(
+    let desk = LocalRunFixture::new(
         "version: 1
 pipeline:
   name: Shop
@@ -256,7 +256,7 @@ pipeline:
 
 #[test]
 fn local_run_refuses_invalid_input_before_any_step() {
-    let desk = Desk::new(SHOP);
+    let desk = LocalRunFixture::new(SHOP);
     let refused = |words: &[&str], code: i32, text: &str| {
         let ran = desk.run(words);
         assert_eq!((ran.code, ran.stdout.as_str()), (Some(code), ""), "{ran:?}");
@@ -279,7 +279,7 @@ fn local_run_refuses_invalid_input_before_any_step() {
 
 #[test]
 fn local_run_interrupted_stops_everything() {
-    let desk = Desk::new(
+    let desk = LocalRunFixture::new(
         "version: 1
 pipeline:
   name: Shop
@@ -290,7 +290,7 @@ pipeline:
     // Only without a sandbox are the process ids those of this machine.
     let mut process = desk.start(&["--sandbox", "off"]);
     process.first_line();
-    let sleeper = until(PATIENCE, "number of the process", || {
+    let sleeper = wait_until(PATIENCE, "number of the process", || {
         let said = process.stdout_now();
         said.lines().nth(1).and_then(|line| line.parse().ok()).and_then(Pid::from_raw)
     });
@@ -299,6 +299,6 @@ pipeline:
     let ran = process.wait(PATIENCE);
     assert_eq!(ran.code, Some(130), "{ran:?}");
     assert!(ran.stderr.contains("interrupted"), "{ran:?}");
-    until(PATIENCE, "end of what it started", || test_kill_process(sleeper).is_err().then_some(()));
-    desk.nothing_is_left();
+    wait_until(PATIENCE, "end of what it started", || test_kill_process(sleeper).is_err().then_some(()));
+    desk.check_nothing_left();
 }

@@ -2,13 +2,13 @@
 
 use serde_json::json;
 
-use crate::harness::{DEFINITION, Home};
+use crate::harness::{DEFINITION, TestHome};
 
 const PIPELINES: &str = "/api/v1/organizations/acme/pipelines";
 
 #[test]
 fn claim_sees_manual_database_changes() {
-    let home = Home::new();
+    let home = TestHome::new();
     let server = home.serve();
     let definition = format!("{DEFINITION}  ephemeral_environments:\n    qa-1: {{}}\n");
     assert_eq!(server.api.post(PIPELINES, &json!({"slug": "shop", "definition": definition})).status, 201);

@@ -9,7 +9,7 @@ use std::time::Duration;
 use berth_testkit::{copy_dir, outcome};
 use serde_json::json;
 
-use crate::harness::{Home, Server, berth, run, until};
+use crate::harness::{TestHome, TestServer, berth, run, wait_until};
 use crate::isolation::{ORGANIZATION, deploy, is_available, log_of};
 use crate::machine::{in_mount_namespace, run_in_namespace_of};
 
@@ -49,7 +49,7 @@ look; cat /etc/passwd /etc/hosts >/dev/null && echo looked
 "#;
 
 struct Fixture {
-    server: Server,
+    server: TestServer,
     place: tempfile::TempDir,
     keys: tempfile::TempDir,
     _layers: tempfile::TempDir,
@@ -62,7 +62,7 @@ impl Fixture {
         if !is_available(sandbox) {
             return None;
         }
-        let home = Home::on_sqlite();
+        let home = TestHome::on_sqlite();
         let place = tempfile::tempdir_in("/var/tmp").expect("a directory");
         let keys = tempfile::tempdir_in("/opt").expect("a directory");
         let layers = tempfile::tempdir_in("/dev/shm").expect("a directory");
@@ -92,7 +92,7 @@ impl Fixture {
             None => command,
         };
         command.current_dir(place.path());
-        Some(Self { server: Server::start(&mut command, &home.token), place, keys, _layers: layers })
+        Some(Self { server: TestServer::start(&mut command, &home.token), place, keys, _layers: layers })
     }
 
     fn data(&self) -> PathBuf {
@@ -108,7 +108,7 @@ impl Fixture {
 
     fn finished_log(&self, deployment: &str) -> String {
         let api = &self.server.api;
-        until(PATIENCE, "end of the step", || {
+        wait_until(PATIENCE, "end of the step", || {
             api.get(deployment).json()["data"]["finishedAt"].is_string().then_some(())
         });
         log_of(api, deployment, "look")
@@ -120,7 +120,7 @@ fn check_credentials(sandbox: &str) {
     let key = fixture.keys.path().join("root.key");
     let first = std::fs::read(&key).expect("the key");
     let deployment = fixture.deploy(LOOK);
-    until(PATIENCE, "start of the step", || {
+    wait_until(PATIENCE, "start of the step", || {
         log_of(&fixture.server.api, &deployment, "look").contains("ready").then_some(())
     });
     run_in_namespace_of(fixture.server.process.id(), REPLACE);
@@ -166,7 +166,7 @@ fn check_deploy_key(sandbox: &str) {
     let added =
         api.post(&format!("{ORGANIZATION}/repositories"), &json!({"url": url, "credential": "DEPLOY"}));
     assert_eq!(added.status, 201, "{}", added.text());
-    let files = until(PATIENCE, "file with the key", || find_deploy_key(&fixture.data()));
+    let files = wait_until(PATIENCE, "file with the key", || find_deploy_key(&fixture.data()));
     let script = format!(
         r#"
 for file in {files}; do cat $file >/dev/null 2>&1 && echo "LEAK $file"; done

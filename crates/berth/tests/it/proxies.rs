@@ -16,8 +16,8 @@ use berth_testkit::outcome;
 use serde_json::json;
 use tempfile::TempDir;
 
-use crate::client::{Api, Client, Request};
-use crate::harness::{Home, Process, Server, berth, until};
+use crate::client::{ApiHandle, HttpConnection, RawRequest};
+use crate::harness::{TestHome, BerthProcess, TestServer, berth, wait_until};
 
 const ORGANIZATION: &str = "/api/v1/organizations/acme";
 const ENVIRONMENT: &str = "/api/v1/organizations/acme/pipelines/shop/ephemeral-environments/qa-1";
@@ -35,15 +35,15 @@ const REFUSAL_MAX: Duration = Duration::from_secs(5);
 const PROXY_IDLE_MAX: Duration = Duration::from_secs(60);
 
 /// A server behind a proxy.
-struct Proxied {
-    proxy: Process,
+struct ProxiedServer {
+    proxy: BerthProcess,
     dir: TempDir,
-    api: Api,
-    server: Server,
-    _home: Home,
+    api: ApiHandle,
+    server: TestServer,
+    _home: TestHome,
 }
 
-impl Proxied {
+impl ProxiedServer {
     /// Returns `None` if the proxy is not installed.
     fn start(
         program: &str,
@@ -54,7 +54,7 @@ impl Proxied {
             outcome::skip(program, &format!("apt-get install {package}"));
             return None;
         }
-        let home = Home::new();
+        let home = TestHome::new();
         // As in production; --local does not trust proxies.
         let mut serve =
             berth(&["serve", "--listen", "127.0.0.1:0", "--rate-limit", "off", "--no-runner", "--data-dir"]);
@@ -62,25 +62,25 @@ impl Proxied {
         if let Some(url) = home.database() {
             serve.args(["--database", url]);
         }
-        let server = Server::start(&mut serve, &home.token);
+        let server = TestServer::start(&mut serve, &home.token);
         let made = server
             .api
             .post(&format!("{ORGANIZATION}/pipelines"), &json!({"slug": "shop", "definition": DEFINITION}));
         assert_eq!(made.status, 201, "{}", made.text());
         let dir = tempfile::tempdir().expect("a temporary directory");
         let address = free_address();
-        let mut proxy = Process::start(&mut command(dir.path(), address, server.address));
-        until(START_MAX, "proxy", || {
+        let mut proxy = BerthProcess::start(&mut command(dir.path(), address, server.address));
+        wait_until(START_MAX, "proxy", || {
             assert!(!proxy.has_ended(), "the proxy ended: {}", proxy.stderr());
             TcpStream::connect(address).ok()
         });
-        let api = Api { address, token: home.token.clone() };
+        let api = ApiHandle { address, token: home.token.clone() };
         Some(Self { proxy, dir, api, server, _home: home })
     }
 }
 
-fn nginx() -> Option<Proxied> {
-    Proxied::start("/usr/sbin/nginx", "nginx-light", |dir, listen, server| {
+fn nginx() -> Option<ProxiedServer> {
+    ProxiedServer::start("/usr/sbin/nginx", "nginx-light", |dir, listen, server| {
         let site = configuration("nginx", server)
             .replace("listen 443 ssl;", &format!("listen {listen};"))
             .lines()
@@ -100,8 +100,8 @@ fn nginx() -> Option<Proxied> {
     })
 }
 
-fn haproxy() -> Option<Proxied> {
-    Proxied::start("/usr/sbin/haproxy", "haproxy", |dir, listen, server| {
+fn haproxy() -> Option<ProxiedServer> {
+    ProxiedServer::start("/usr/sbin/haproxy", "haproxy", |dir, listen, server| {
         let site = configuration("haproxy", server)
             .replace("bind :443 ssl crt /etc/haproxy/berth.pem", &format!("bind {listen}"));
         let text = format!("global\n    stats socket {}\n{site}\n", dir.join("stats").display());
@@ -124,9 +124,9 @@ fn free_address() -> SocketAddr {
 }
 
 /// Requests with their expected statuses: reads, changes, and refusals whose body is not read.
-fn requests(api: &Api) -> Vec<(Request, u16)> {
+fn requests(api: &ApiHandle) -> Vec<(RawRequest, u16)> {
     let refused =
-        Request::new("POST", &format!("{ENVIRONMENT}/sessions")).header("Authorization", "Bearer wrong");
+        RawRequest::new("POST", &format!("{ENVIRONMENT}/sessions")).header("Authorization", "Bearer wrong");
     let large = vec![b' '; REFUSED_BODY_BYTES];
     vec![
         (api.request("GET", ENVIRONMENT), 200),
@@ -143,9 +143,9 @@ fn requests(api: &Api) -> Vec<(Request, u16)> {
 }
 
 /// Sends this client's share of all requests on one keep-alive connection.
-fn send_share(api: &Api, client_number: usize) {
+fn send_share(api: &ApiHandle, client_number: usize) {
     let requests = requests(api);
-    let mut client = Client::connect(api.address);
+    let mut client = HttpConnection::connect(api.address);
     for number in 0..REQUESTS / CLIENTS {
         let (request, status) = &requests[(client_number + number) % requests.len()];
         let what =
@@ -154,14 +154,14 @@ fn send_share(api: &Api, client_number: usize) {
         assert_eq!(response.status, *status, "{}: {}", what(), response.text());
         // nginx closes a client's connection after 1,000 requests.
         if response.header("connection") == Some("close") {
-            client = Client::connect(api.address);
+            client = HttpConnection::connect(api.address);
         }
     }
 }
 
 /// Follows events through the proxy; events and heartbeats arrive without delay.
-fn follow_events(proxied: &Proxied) {
-    let mut client = Client::connect(proxied.api.address);
+fn follow_events(proxied: &ProxiedServer) {
+    let mut client = HttpConnection::connect(proxied.api.address);
     let path = format!("{ORGANIZATION}/events");
     let follow = proxied.api.request("GET", &path).header("Accept", "text/event-stream");
     client.send(&follow.bytes()).expect("sent");
@@ -181,7 +181,7 @@ fn follow_events(proxied: &Proxied) {
 }
 
 /// Long-polls through the proxy: for a queue ticket, and for a change that does not happen.
-fn long_poll(proxied: &Proxied) {
+fn long_poll(proxied: &ProxiedServer) {
     let (near, far) = (&proxied.server.api, &proxied.api);
     let sessions = format!("{ENVIRONMENT}/sessions");
     let held = near.post(&sessions, &json!({}));
@@ -212,7 +212,7 @@ fn long_poll(proxied: &Proxied) {
 }
 
 /// Sends everything concurrently, then idles longer than a header block may take.
-fn check(proxied: &Proxied) {
+fn check(proxied: &ProxiedServer) {
     std::thread::scope(|scope| {
         for number in 0..CLIENTS {
             scope.spawn(move || send_share(&proxied.api, number));
@@ -229,7 +229,7 @@ fn nginx_passes_ten_thousand_requests_without_a_broken_connection() {
     check(&proxied);
     let log = proxied.proxy.stderr();
     assert!(!log.contains("[error]") && !log.contains("[crit]"), "{log}");
-    proxied.server.check_well();
+    proxied.server.check_healthy();
 }
 
 #[test]
@@ -246,15 +246,15 @@ fn haproxy_passes_ten_thousand_requests_without_a_broken_connection() {
         let at = rows[0].iter().position(|name| *name == column).expect("a column");
         assert_eq!(server[at], "0", "{column}: {table}");
     }
-    proxied.server.check_well();
+    proxied.server.check_healthy();
 }
 
 #[test]
 fn idle_connection_outlives_the_header_timeout() {
-    let home = Home::new();
+    let home = TestHome::new();
     let server = home.serve();
-    let mut client = Client::connect(server.address);
-    let health = Request::new("GET", "/healthz");
+    let mut client = HttpConnection::connect(server.address);
+    let health = RawRequest::new("GET", "/healthz");
     assert_eq!(client.ask(&health).expect("an answer").status, 200);
     std::thread::sleep(HEADER_READ_MAX + Duration::from_secs(2));
     assert_eq!(client.ask(&health).expect("an answer on the kept connection").status, 200);
@@ -263,11 +263,11 @@ fn idle_connection_outlives_the_header_timeout() {
 #[test]
 fn keep_alive_timeout_closes_only_idle_connections() {
     const KEEP_ALIVE: Duration = Duration::from_secs(2);
-    let home = Home::new();
+    let home = TestHome::new();
     let mut serve = home.serve_command();
-    let server = Server::start(serve.env("BERTH_HTTP__KEEP_ALIVE_SECONDS", "2"), &home.token);
-    let health = Request::new("GET", "/healthz").bytes();
-    let mut client = Client::connect(server.address);
+    let server = TestServer::start(serve.env("BERTH_HTTP__KEEP_ALIVE_SECONDS", "2"), &home.token);
+    let health = RawRequest::new("GET", "/healthz").bytes();
+    let mut client = HttpConnection::connect(server.address);
     for _ in 0..3 {
         client.send(&health).expect("sent");
         assert_eq!(client.receive().expect("an answer").status, 200);
@@ -283,7 +283,7 @@ fn keep_alive_timeout_closes_only_idle_connections() {
     assert!((KEEP_ALIVE..KEEP_ALIVE * 2).contains(&silent.elapsed()), "closed after {:?}", silent.elapsed());
 
     // A slow header block is cut off.
-    let mut client = Client::connect(server.address);
+    let mut client = HttpConnection::connect(server.address);
     client.send(&[&health[..], &health[..]].concat()).expect("sent");
     assert_eq!(client.receive().expect("an answer").status, 200);
     assert_eq!(client.receive().expect("an answer").status, 200);
@@ -296,11 +296,11 @@ fn keep_alive_timeout_closes_only_idle_connections() {
 
 #[test]
 fn connection_with_unread_body_is_kept_or_announced_closed() {
-    let home = Home::new();
+    let home = TestHome::new();
     let server = home.serve();
     let refused =
-        |body: usize| Request::new("POST", &format!("{ORGANIZATION}/pipelines")).body(vec![b' '; body]);
-    let mut client = Client::connect(server.address);
+        |body: usize| RawRequest::new("POST", &format!("{ORGANIZATION}/pipelines")).body(vec![b' '; body]);
+    let mut client = HttpConnection::connect(server.address);
     for _ in 0..3 {
         let answer = client.ask(&refused(REFUSED_BODY_BYTES)).expect("an answer");
         assert_eq!((answer.status, answer.header("connection")), (401, None));
@@ -321,7 +321,7 @@ fn connection_with_unread_body_is_kept_or_announced_closed() {
 
 #[test]
 fn keep_alive_out_of_range_is_refused_at_start() {
-    let home = Home::on_sqlite();
+    let home = TestHome::on_sqlite();
     for (bad, says) in [
         ("0", "is 0"),
         ("7201", "is 7201"),
@@ -329,11 +329,11 @@ fn keep_alive_out_of_range_is_refused_at_start() {
         ("soon", "http.keep_alive_seconds"),
     ] {
         let mut serve = home.serve_command();
-        let refused = Process::start(serve.env("BERTH_HTTP__KEEP_ALIVE_SECONDS", bad)).wait(REFUSAL_MAX);
+        let refused = BerthProcess::start(serve.env("BERTH_HTTP__KEEP_ALIVE_SECONDS", bad)).wait(REFUSAL_MAX);
         refused.refused(&["keep_alive_seconds", says]);
     }
     let mut serve = home.serve_command();
-    Server::start(serve.env("BERTH_HTTP__KEEP_ALIVE_SECONDS", KEEP_ALIVE_S_MAX.to_string()), &home.token)
+    TestServer::start(serve.env("BERTH_HTTP__KEEP_ALIVE_SECONDS", KEEP_ALIVE_S_MAX.to_string()), &home.token)
         .stop();
 }
 

@@ -8,10 +8,10 @@ const SEED: u64 = 1;
 
 /// Small seeded generator.
 #[derive(Debug, Clone)]
-pub(crate) struct Random(u64);
+pub(crate) struct SeededRandom(u64);
 
-impl Random {
-    pub(crate) fn seeded(seed: u64) -> Self {
+impl SeededRandom {
+    pub(crate) fn from_seed(seed: u64) -> Self {
         Self(seed)
     }
 

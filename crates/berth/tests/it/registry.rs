@@ -7,20 +7,20 @@ use std::time::Duration;
 use berth_testkit::outcome;
 use rustix::process::Signal;
 
-use crate::harness::{Process, Ran, berth};
+use crate::harness::{BerthProcess, ProcessOutput, berth};
 
 /// Long enough for npm to download a compiler.
 const TEST_MAX: Duration = Duration::from_secs(240);
 
-fn run_in(dir: &Path, args: &[&str]) -> Ran {
-    Process::start(berth(args).current_dir(dir)).wait(TEST_MAX)
+fn run_in(dir: &Path, args: &[&str]) -> ProcessOutput {
+    BerthProcess::start(berth(args).current_dir(dir)).wait(TEST_MAX)
 }
 
-fn succeeds(dir: &Path, program: &str, args: &[&str]) -> bool {
+fn run_program(dir: &Path, program: &str, args: &[&str]) -> bool {
     Command::new(program).args(args).current_dir(dir).output().is_ok_and(|told| told.status.success())
 }
 
-fn check(ran: &Ran, code: i32, parts: &[&str]) {
+fn check(ran: &ProcessOutput, code: i32, parts: &[&str]) {
     assert_eq!(ran.code, Some(code), "{}\n{}", ran.stdout, ran.stderr);
     for part in parts {
         assert!(ran.stdout.contains(part), "{part:?} is not in\n{}", ran.stdout);
@@ -57,11 +57,11 @@ fn shell_scaffold_passes_its_tests() {
     let temp = tempfile::tempdir().expect("directory");
     check(&run_in(temp.path(), &["registry", "new", "tools", "--lang", "shell"]), 0, &["Created tools/"]);
     let dir = temp.path().join("tools");
-    if !succeeds(&dir, "jq", &["--version"]) {
+    if !run_program(&dir, "jq", &["--version"]) {
         outcome::skip("jq", "apt-get install jq");
         return;
     }
-    assert!(succeeds(&dir, "sh", &["./test.sh"]), "its own test");
+    assert!(run_program(&dir, "sh", &["./test.sh"]), "its own test");
     check_steps(&dir);
 }
 
@@ -70,12 +70,12 @@ fn typescript_scaffold_passes_its_tests() {
     let temp = tempfile::tempdir().expect("directory");
     check(&run_in(temp.path(), &["registry", "new", "tools"]), 0, &["Created tools/"]);
     let dir = temp.path().join("tools");
-    if !succeeds(&dir, "npm", &["install"]) {
+    if !run_program(&dir, "npm", &["install"]) {
         outcome::skip("the npm registry", "typescript is fetched from it");
         return;
     }
     // `npm test` calls all three steps; one is enough here because each test builds the registry.
-    assert!(succeeds(&dir, "npm", &["test"]), "its own test");
+    assert!(run_program(&dir, "npm", &["test"]), "its own test");
     let wipe = ["registry", "test", "--step", "wipe", "--params", r#"{"table": "sessions"}"#, "--approve"];
     let ran = run_in(&dir, &wipe);
     check(&ran, 0, &["npm ci", "emptying sessions, approved by registry-test", "SUCCESS after 2 calls"]);
@@ -175,8 +175,8 @@ fn registry_test_reports_every_mistake() {
 fn registry_test_interrupted_stops_the_step() {
     let temp = registry("echo begun; sleep 60");
     let args = ["registry", "test", "--step", "deploy", "--params", r#"{"to":"x"}"#];
-    let process = Process::start(berth(&args).current_dir(temp.path()));
-    crate::harness::until(TEST_MAX, "a step that has begun", || {
+    let process = BerthProcess::start(berth(&args).current_dir(temp.path()));
+    crate::harness::wait_until(TEST_MAX, "a step that has begun", || {
         process.stdout_now().contains("    | begun").then_some(())
     });
     process.signal(Signal::INT);

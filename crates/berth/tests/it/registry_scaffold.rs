@@ -7,7 +7,7 @@ use std::time::Duration;
 use berth_testkit::outcome;
 use serde_json::{Value, json};
 
-use crate::harness::{Home, Server, berth, until};
+use crate::harness::{TestHome, TestServer, berth, wait_until};
 
 /// Long enough for a build that downloads a compiler.
 const PATIENCE: Duration = Duration::from_secs(240);
@@ -28,19 +28,19 @@ fn scaffold(outside: &Path, name: &str, language: &str) -> String {
 }
 
 /// Starts a server with a sandbox that works on this machine.
-fn start(home: &Home, outside: &Path) -> Server {
+fn start(home: &TestHome, outside: &Path) -> TestServer {
     let mut command = home.serve_command();
     command.arg("--repository-root").arg(outside).env("BERTH_LOG__LEVEL", "warn");
-    Server::start(&mut command, &home.token)
+    TestServer::start(&mut command, &home.token)
 }
 
 /// Registers it, waits until it is built and returns its path.
-fn register(server: &Server, name: &str, url: &str) -> String {
+fn register(server: &TestServer, name: &str, url: &str) -> String {
     let body = json!({"name": name, "url": url});
     let added = server.api.post(&format!("{ORGANIZATION}/step-registries"), &body);
     assert_eq!(added.status, 201, "{}", added.text());
     let path = format!("{ORGANIZATION}/step-registries/{}", text(&added.json()["data"]["id"]));
-    until(PATIENCE, "built registry", || {
+    wait_until(PATIENCE, "built registry", || {
         let seen = server.api.get(&path).json()["data"].clone();
         let log = || server.api.get(&format!("{path}/builds/1/logs")).text();
         assert_ne!(seen["status"], "failed", "{seen}\n{}", log());
@@ -51,7 +51,7 @@ fn register(server: &Server, name: &str, url: &str) -> String {
 
 /// Deploys a pipeline with all three scaffolded steps.
 fn check(name: &str, language: &str) {
-    let (home, outside) = (Home::new(), tempfile::tempdir().expect("a directory"));
+    let (home, outside) = (TestHome::new(), tempfile::tempdir().expect("a directory"));
     let url = scaffold(outside.path(), name, language);
     let server = start(&home, outside.path());
     let path = register(&server, name, &url);
@@ -81,7 +81,7 @@ pipeline:
         server.api.post(&format!("{ORGANIZATION}/pipelines/shop/deployments"), &json!({"commitId": "aaa1"}));
     assert_eq!(asked.status, 202, "{}", asked.text());
     let deployment = format!("{ORGANIZATION}/deployments/{}", text(&asked.json()["data"]["id"]));
-    let question = until(PATIENCE, "question of the last step", || {
+    let question = wait_until(PATIENCE, "question of the last step", || {
         let seen = server.api.get(&deployment).json()["data"].clone();
         assert!(!seen["finishedAt"].is_string(), "{seen}");
         server.api.get(&format!("{ORGANIZATION}/approvals")).json()["data"].get(0).cloned()
@@ -91,7 +91,7 @@ pipeline:
     let said =
         server.api.post(&format!("{ORGANIZATION}/approvals/{}/approve", text(&question["id"])), &json!({}));
     assert!(said.status < 300, "{}", said.text());
-    let ended = until(PATIENCE, "end", || {
+    let ended = wait_until(PATIENCE, "end", || {
         let seen = server.api.get(&deployment).json()["data"].clone();
         seen["finishedAt"].is_string().then_some(seen)
     });

@@ -5,8 +5,8 @@ use std::time::Duration;
 use berth_testkit::{Server as Postgres, binaries, outcome};
 use serde_json::{Value, json};
 
-use crate::client::Api;
-use crate::harness::{Home, Process, Server, until};
+use crate::client::ApiHandle;
+use crate::harness::{TestHome, BerthProcess, TestServer, wait_until};
 
 const PATIENCE: Duration = Duration::from_secs(40);
 const PIPELINE: &str = "/api/v1/organizations/acme/pipelines/shop";
@@ -22,18 +22,18 @@ pipeline:
 ";
 
 /// Deploys through a server and returns the finished deployment.
-fn deploy(api: &Api, session: &str, commit: &str) -> Value {
+fn deploy(api: &ApiHandle, session: &str, commit: &str) -> Value {
     let path = format!("{PIPELINE}/ephemeral-environments/qa-1/sessions/{session}/deploy");
     let asked = api.post(&path, &json!({ "commitId": commit }));
     assert_eq!(asked.status, 202, "{}", asked.text());
     let id = asked.json()["data"]["id"].as_str().expect("its id").to_owned();
-    until(PATIENCE, "end of the deployment", || {
+    wait_until(PATIENCE, "end of the deployment", || {
         let seen = api.get(&format!("{DEPLOYMENTS}/{id}")).json()["data"].clone();
         seen["finishedAt"].is_string().then_some(seen)
     })
 }
 
-fn log_of(api: &Api, deployment: &Value) -> String {
+fn log_of(api: &ApiHandle, deployment: &Value) -> String {
     let step = &deployment["stages"][0]["steps"][0]["id"];
     let (id, step) = (deployment["id"].as_str().expect("its id"), step.as_str().expect("a step"));
     api.get(&format!("{DEPLOYMENTS}/{id}/steps/{step}/logs?raw=true")).text()
@@ -46,11 +46,11 @@ fn replicas_share_work_and_survive_loss_of_a_server_or_the_database() {
         return;
     };
     let mut database = Postgres::start(&bin).expect("a PostgreSQL");
-    let home = Home::over(database.url("postgres"));
+    let home = TestHome::on_database(database.url("postgres"));
     let start = |runner: &[&str]| {
         let mut command = home.serve_command();
         command.args(runner).env("BERTH_LOG__LEVEL", "warn");
-        Server::start(&mut command, &home.token)
+        TestServer::start(&mut command, &home.token)
     };
     // The first server is the leader and runs no steps.
     let mut first = start(&["--no-runner"]);
@@ -58,7 +58,7 @@ fn replicas_share_work_and_survive_loss_of_a_server_or_the_database() {
     let body = json!({ "slug": "shop", "definition": DEFINITION });
     let made = first.api.post("/api/v1/organizations/acme/pipelines", &body);
     assert_eq!(made.status, 201, "{}", made.text());
-    let claim = |api: &Api| api.post(&format!("{PIPELINE}/ephemeral-environments/qa-1/sessions"), &json!({}));
+    let claim = |api: &ApiHandle| api.post(&format!("{PIPELINE}/ephemeral-environments/qa-1/sessions"), &json!({}));
     let held = claim(&first.api);
     assert_eq!(held.status, 201, "{}", held.text());
     assert_eq!(claim(&second.api).status, 409, "it is held, wherever one asks");
@@ -83,7 +83,7 @@ fn replicas_share_work_and_survive_loss_of_a_server_or_the_database() {
     assert_eq!((refused.status, &refused.json()["code"]), (503, &json!("unavailable")));
     assert!(refused.header("retry-after").is_some());
     database.resume().expect("it starts again");
-    until(PATIENCE, "a server that is ready again", || (ready().status == 200).then_some(()));
+    wait_until(PATIENCE, "a server that is ready again", || (ready().status == 200).then_some(()));
     assert_eq!(deploy(&second.api, &session, "aaa4")["status"], "succeeded");
     second.stop();
 }
@@ -95,10 +95,10 @@ fn server_started_before_its_database_waits_and_logs_why() {
         return;
     };
     let mut database = Postgres::start(&bin).expect("a PostgreSQL");
-    let home = Home::over(database.url("postgres"));
+    let home = TestHome::on_database(database.url("postgres"));
     database.kill();
-    let mut process = Process::start(&mut home.serve_command());
-    until(PATIENCE, "word of what it waits for", || {
+    let mut process = BerthProcess::start(&mut home.serve_command());
+    wait_until(PATIENCE, "word of what it waits for", || {
         process.stderr().contains("waiting for PostgreSQL").then_some(())
     });
     assert_eq!(process.stdout_now(), "", "it does not say that it serves");

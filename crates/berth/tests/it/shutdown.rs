@@ -4,15 +4,15 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use crate::client::{Client, Request};
-use crate::harness::Home;
+use crate::client::{HttpConnection, RawRequest};
+use crate::harness::TestHome;
 
 /// Shutdown time when no request is in progress.
 const AT_ONCE: Duration = Duration::from_secs(3);
 
 #[test]
 fn shutdown_does_not_wait_for_a_partial_request() {
-    let home = Home::new();
+    let home = TestHome::new();
     let server = home.serve();
     let post = server.api.request("POST", "/api/v1/organizations/acme/pipelines");
     let halves: [(&str, Vec<u8>); 4] = [
@@ -24,24 +24,24 @@ fn shutdown_does_not_wait_for_a_partial_request() {
     let _held: Vec<_> = halves
         .iter()
         .map(|(what, half)| {
-            let mut client = Client::connect(server.address);
+            let mut client = HttpConnection::connect(server.address);
             client.send(half).unwrap_or_else(|error| panic!("{what}: {error}"));
             client
         })
         .collect();
-    server.check_well();
+    server.check_healthy();
     server.stop();
 }
 
 #[test]
 fn shutdown_closes_idle_connections_immediately() {
-    let home = Home::new();
+    let home = TestHome::new();
     let server = home.serve();
-    let mut kept = Client::connect(server.address);
-    assert_eq!(kept.ask(&Request::new("GET", "/healthz")).unwrap().status, 200);
-    let mut silent = Client::connect(server.address);
+    let mut kept = HttpConnection::connect(server.address);
+    assert_eq!(kept.ask(&RawRequest::new("GET", "/healthz")).unwrap().status, 200);
+    let mut silent = HttpConnection::connect(server.address);
     // Connections are accepted in order, so once this request is answered the silent connection is open.
-    server.check_well();
+    server.check_healthy();
     let started = Instant::now();
     server.stop();
     assert!(started.elapsed() < AT_ONCE, "{:?}", started.elapsed());
@@ -50,9 +50,9 @@ fn shutdown_closes_idle_connections_immediately() {
 
 #[test]
 fn hangup_does_not_stop_the_server() {
-    let home = Home::new();
+    let home = TestHome::new();
     let server = home.serve();
     server.process.signal(Signal::HUP);
-    server.check_well();
+    server.check_healthy();
     server.stop();
 }

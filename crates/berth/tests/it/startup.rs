@@ -6,23 +6,23 @@ use std::time::Duration;
 
 use rusqlite::Connection;
 
-use crate::harness::{Home, Process, berth, init, run};
+use crate::harness::{TestHome, BerthProcess, berth, init, run};
 
 /// A second process waits a few seconds for the data directory before it gives up.
 const REFUSAL_MAX: Duration = Duration::from_secs(10);
 
 #[test]
 fn second_process_on_a_data_dir_is_refused_with_the_owner() {
-    let home = Home::new();
+    let home = TestHome::new();
     let server = home.serve();
     let dir = home.path();
     let mut adding = berth(&["init", "--org", "globex", "--email", "hank@globex.test", "--data-dir"]);
-    let seconds = [Process::start(&mut home.serve_command()), Process::start(adding.arg(&dir))];
+    let seconds = [BerthProcess::start(&mut home.serve_command()), BerthProcess::start(adding.arg(&dir))];
     for second in seconds {
         let owner = format!("is in use by another berth (process {})", server.process.id());
         second.wait(REFUSAL_MAX).refused(&[&owner, dir.to_str().unwrap()]);
     }
-    server.check_well();
+    server.check_healthy();
     server.stop();
     assert_eq!(
         init(&dir, "globex", "hank@globex.test").code,
@@ -38,15 +38,15 @@ fn concurrent_inits_create_both_organizations() {
     let start = |org: &str| {
         let email = format!("owner@{org}.test");
         let mut command = berth(&["init", "--org", org, "--email", &email, "--json", "--data-dir"]);
-        Process::start(command.arg(&dir))
+        BerthProcess::start(command.arg(&dir))
     };
     let both = ["acme", "globex"].map(start);
     let made = both.map(|process| process.wait(REFUSAL_MAX).json());
     let tokens = made.map(|made| made["apiToken"].as_str().unwrap().to_owned());
     let mut command = berth(&["serve", "--listen", "127.0.0.1:0", "--data-dir"]);
-    let server = crate::harness::Server::start(command.arg(&dir), &tokens[0]);
+    let server = crate::harness::TestServer::start(command.arg(&dir), &tokens[0]);
     for (org, token) in ["acme", "globex"].into_iter().zip(tokens) {
-        let api = crate::client::Api { token, ..server.api.clone() };
+        let api = crate::client::ApiHandle { token, ..server.api.clone() };
         assert_eq!(api.get(&format!("/api/v1/organizations/{org}")).json()["data"]["slug"], org);
     }
     server.stop();
@@ -54,7 +54,7 @@ fn concurrent_inits_create_both_organizations() {
 
 #[test]
 fn newer_database_is_refused_and_unchanged() {
-    let home = Home::new();
+    let home = TestHome::new();
     let file = home.path().join("berth.db");
     let database = Connection::open(&file).unwrap();
     let newest: i64 =
@@ -66,7 +66,7 @@ fn newer_database_is_refused_and_unchanged() {
 
     let future = format!("migration {} \"from_the_future\"", newest + 1);
     let words = ["newer than this program", &future, "Install the version of berth that wrote it"];
-    Process::start(&mut home.serve_command()).wait(REFUSAL_MAX).refused(&words);
+    BerthProcess::start(&mut home.serve_command()).wait(REFUSAL_MAX).refused(&words);
     init(&home.path(), "globex", "hank@globex.test").refused(&words);
     assert!(std::fs::read(&file).unwrap() == before, "the refused database was changed");
 
@@ -78,7 +78,7 @@ fn newer_database_is_refused_and_unchanged() {
 
 #[test]
 fn database_of_a_development_version_is_refused_and_unchanged() {
-    let home = Home::new();
+    let home = TestHome::new();
     let file = home.path().join("berth.db");
     let database = Connection::open(&file).unwrap();
     database
@@ -87,18 +87,18 @@ fn database_of_a_development_version_is_refused_and_unchanged() {
     database.close().unwrap();
     let before = std::fs::read(&file).unwrap();
     let words = ["from before the first release", "nothing was changed", "new data directory"];
-    Process::start(&mut home.serve_command()).wait(REFUSAL_MAX).refused(&words);
+    BerthProcess::start(&mut home.serve_command()).wait(REFUSAL_MAX).refused(&words);
     init(&home.path(), "globex", "hank@globex.test").refused(&words);
     assert!(std::fs::read(&file).unwrap() == before, "the refused database was changed");
 }
 
 #[test]
 fn database_with_a_foreign_migration_history_is_refused() {
-    let home = Home::new();
+    let home = TestHome::new();
     let database = Connection::open(home.path().join("berth.db")).unwrap();
     database.execute("UPDATE schema_migrations SET checksum = 'edited' WHERE number = 1", []).unwrap();
     database.close().unwrap();
-    Process::start(&mut home.serve_command()).wait(REFUSAL_MAX).refused(&[
+    BerthProcess::start(&mut home.serve_command()).wait(REFUSAL_MAX).refused(&[
         "history differs",
         "migration 1",
         "nothing was changed",
@@ -107,24 +107,24 @@ fn database_with_a_foreign_migration_history_is_refused() {
 
 #[test]
 fn file_that_is_not_a_database_is_refused_and_unchanged() {
-    let home = Home::new();
+    let home = TestHome::new();
     let file = home.path().join("berth.db");
     let text = "this is no database\n".repeat(500);
     std::fs::write(&file, &text).unwrap();
-    Process::start(&mut home.serve_command()).wait(REFUSAL_MAX).refused(&["cannot open", "berth.db"]);
+    BerthProcess::start(&mut home.serve_command()).wait(REFUSAL_MAX).refused(&["cannot open", "berth.db"]);
     assert_eq!(std::fs::read_to_string(&file).unwrap(), text);
 }
 
 #[test]
 fn root_key_with_wrong_size_or_mode_is_refused() {
-    let home = Home::new();
+    let home = TestHome::new();
     let key = home.path().join("root.key");
     let good = std::fs::read(&key).unwrap();
     assert_eq!(std::fs::metadata(&key).unwrap().permissions().mode() & 0o7777, 0o600);
     let check = |mode: u32, bytes: &[u8], words: &[&str]| {
         std::fs::write(&key, bytes).unwrap();
         std::fs::set_permissions(&key, std::fs::Permissions::from_mode(mode)).unwrap();
-        Process::start(&mut home.serve_command()).wait(REFUSAL_MAX).refused(words);
+        BerthProcess::start(&mut home.serve_command()).wait(REFUSAL_MAX).refused(words);
         init(&home.path(), "globex", "hank@globex.test").refused(words);
         assert_eq!(std::fs::read(&key).unwrap(), bytes, "the key was replaced");
     };
@@ -140,7 +140,7 @@ fn root_key_with_wrong_size_or_mode_is_refused() {
 
 #[test]
 fn port_in_use_is_named_in_the_error() {
-    let home = Home::new();
+    let home = TestHome::new();
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     let dir = home.path();
@@ -152,11 +152,11 @@ fn port_in_use_is_named_in_the_error() {
 
 #[test]
 fn second_organization_without_sandbox_is_refused() {
-    let home = Home::on_sqlite();
+    let home = TestHome::on_sqlite();
     assert_eq!(init(&home.path(), "globex", "hank@globex.test").code, Some(0));
     let start = |level: &str| {
         let mut command = berth(&["serve", "--listen", "127.0.0.1:0", "--sandbox", level, "--data-dir"]);
-        Process::start(command.arg(home.path()))
+        BerthProcess::start(command.arg(home.path()))
     };
     start("off").wait(REFUSAL_MAX).refused(&["there are 2 organizations", "does not isolate them"]);
     let landlock = start("landlock").wait(REFUSAL_MAX);

@@ -7,7 +7,7 @@ use std::time::Duration;
 use berth_testkit::outcome;
 use serde_json::json;
 
-use crate::harness::{Home, Process, Server, until};
+use crate::harness::{TestHome, BerthProcess, TestServer, wait_until};
 use crate::isolation::{ORGANIZATION, commit, deploy, log_of, text};
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -20,21 +20,21 @@ fn open_dir() -> tempfile::TempDir {
 }
 
 /// Starts the server, or returns why it does not start.
-fn serve(home: &Home, sandbox: &str, user: &str, work: Option<&Path>) -> Result<Server, String> {
+fn serve(home: &TestHome, sandbox: &str, user: &str, work: Option<&Path>) -> Result<TestServer, String> {
     let mut command = home.serve_command();
     command.args(["--sandbox", sandbox]).env("BERTH_RUNNER__USER", user);
     work.map(|dir| command.env("BERTH_RUNNER__WORK_DIR", dir));
-    let mut probe = Process::start(&mut command);
+    let mut probe = BerthProcess::start(&mut command);
     if probe.first_line_or_end().is_none() {
         return Err(probe.wait(PATIENCE).stderr);
     }
     probe.kill();
     probe.wait(PATIENCE);
-    Ok(Server::start(&mut command, &home.token))
+    Ok(TestServer::start(&mut command, &home.token))
 }
 
 fn check(sandbox: &str) {
-    let (home, place) = (Home::on_sqlite(), open_dir());
+    let (home, place) = (TestHome::on_sqlite(), open_dir());
     let server = match serve(&home, sandbox, "nobody", Some(&place.path().join("work"))) {
         Ok(server) => server,
         Err(why) => return outcome::impossible("another user for steps", &why),
@@ -43,7 +43,7 @@ fn check(sandbox: &str) {
     let run = "id -u; echo x > made; cat /etc/passwd > /dev/null; id -G";
     let step = json!({"name": "Who", "type": "script", "params": {"run": run}});
     let deployment = deploy(api, "who", &step);
-    until(PATIENCE, "end", || api.get(&deployment).json()["data"]["finishedAt"].is_string().then_some(()));
+    wait_until(PATIENCE, "end", || api.get(&deployment).json()["data"]["finishedAt"].is_string().then_some(()));
     assert_eq!(log_of(api, &deployment, "who"), "65534\n65534\n");
 
     let source = place.path().join("tools");
@@ -56,7 +56,7 @@ fn check(sandbox: &str) {
     let added = api.post(&format!("{ORGANIZATION}/step-registries"), &body);
     assert_eq!(added.status, 201, "{}", added.text());
     let path = format!("{ORGANIZATION}/step-registries/{}", text(&added.json()["data"]["id"]));
-    until(PATIENCE, "end of the build", || {
+    wait_until(PATIENCE, "end of the build", || {
         (api.get(&path).json()["data"]["status"] == "failed").then_some(())
     });
     let log = api.get(&format!("{path}/builds/1/logs")).text();
@@ -76,7 +76,7 @@ fn step_user_applies_without_a_sandbox() {
 
 #[test]
 fn step_user_that_is_not_usable_is_refused_at_start() {
-    let home = Home::on_sqlite();
+    let home = TestHome::on_sqlite();
     if !rustix::process::geteuid().is_root() {
         let why = serve(&home, "off", "nobody", None).err().expect("refused");
         assert!(why.contains("only if this program runs as root"), "{why}");

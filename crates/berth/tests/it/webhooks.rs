@@ -9,20 +9,20 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::harness::{DEFINITION, Home, Server, until};
+use crate::harness::{DEFINITION, TestHome, TestServer, wait_until};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 const PIPELINES: &str = "/api/v1/organizations/acme/pipelines";
 const WEBHOOK: &str = "/api/v1/organizations/acme/webhooks/ops";
 
 /// A received request that has no response yet.
-struct Arrived {
+struct PendingDelivery {
     id: String,
     body: String,
     stream: TcpStream,
 }
 
-impl Arrived {
+impl PendingDelivery {
     fn accept(mut self) {
         // The sender may have been killed.
         let _ = self.stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
@@ -35,7 +35,7 @@ impl Arrived {
 }
 
 /// Accepts requests; the test decides when to respond.
-fn receive() -> (SocketAddr, Receiver<Arrived>) {
+fn receive() -> (SocketAddr, Receiver<PendingDelivery>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address");
     let (tell, arrived) = sync_channel(100);
@@ -48,7 +48,7 @@ fn receive() -> (SocketAddr, Receiver<Arrived>) {
     (address, arrived)
 }
 
-fn read(stream: TcpStream, tell: &SyncSender<Arrived>) -> Option<()> {
+fn read(stream: TcpStream, tell: &SyncSender<PendingDelivery>) -> Option<()> {
     let mut reader = BufReader::new(stream.try_clone().ok()?);
     let mut headers = BTreeMap::new();
     loop {
@@ -66,16 +66,16 @@ fn read(stream: TcpStream, tell: &SyncSender<Arrived>) -> Option<()> {
     let mut body = vec![0; headers.get("content-length")?.parse().ok()?];
     reader.read_exact(&mut body).ok()?;
     let id = headers.get("webhook-id")?.clone();
-    tell.send(Arrived { id, body: String::from_utf8(body).ok()?, stream }).ok()
+    tell.send(PendingDelivery { id, body: String::from_utf8(body).ok()?, stream }).ok()
 }
 
-fn start(home: &Home) -> Server {
+fn start(home: &TestHome) -> TestServer {
     let mut command = home.serve_command();
     command.args(["--no-runner", "--egress-allow", "127.0.0.1"]).env("BERTH_LOG__LEVEL", "warn");
-    Server::start(&mut command, &home.token)
+    TestServer::start(&mut command, &home.token)
 }
 
-fn stop_and_resume(server: &Server) {
+fn stop_and_resume(server: &TestServer) {
     for verb in ["stop", "resume"] {
         assert_eq!(server.api.post(&format!("{PIPELINES}/shop/{verb}"), &json!({})).status, 200);
     }
@@ -83,7 +83,7 @@ fn stop_and_resume(server: &Server) {
 
 #[test]
 fn webhook_after_kill_is_redelivered_with_the_same_id() {
-    let home = Home::new();
+    let home = TestHome::new();
     let (address, arrivals) = receive();
     let next = || arrivals.recv_timeout(PATIENCE).expect("a delivery");
     let mut server = start(&home);
@@ -123,7 +123,7 @@ fn webhook_after_kill_is_redelivered_with_the_same_id() {
     }
     let wanted = events(&server, &kinds);
     assert_eq!((told.len(), &told), (16, &wanted));
-    until(PATIENCE, "end of all deliveries", || {
+    wait_until(PATIENCE, "end of all deliveries", || {
         let seen = server.api.get(WEBHOOK).json();
         (seen["data"]["pending"] == 0).then_some(())
     });
@@ -132,7 +132,7 @@ fn webhook_after_kill_is_redelivered_with_the_same_id() {
     server.stop();
 }
 
-fn events(server: &Server, kinds: &[&str]) -> BTreeSet<i64> {
+fn events(server: &TestServer, kinds: &[&str]) -> BTreeSet<i64> {
     let list = server.api.get("/api/v1/organizations/acme/events?limit=200").json();
     let events = list["data"].as_array().expect("a list").clone();
     let told = events.iter().filter(|event| kinds.iter().any(|kind| event["kind"] == *kind));

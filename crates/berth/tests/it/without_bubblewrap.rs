@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::harness::{Home, Process, STOP_MAX, Server, berth, until};
+use crate::harness::{TestHome, BerthProcess, STOP_MAX, TestServer, berth, wait_until};
 use crate::isolation::{commit, is_available, text, wait_for_failed_build};
 use crate::machine::{in_mount_namespace, run_in_namespace_of};
 
@@ -35,7 +35,7 @@ fn create_registry(dir: &Path) -> PathBuf {
 }
 
 /// Adds a registry, and checks that its build fails with these words before any of its commands run.
-fn check_build_is_refused(server: &Server, source: &Path, words: &[&str]) {
+fn check_build_is_refused(server: &TestServer, source: &Path, words: &[&str]) {
     let (registry, log) = wait_for_failed_build(&server.api, source);
     let error = text(&registry["error"]);
     for word in words {
@@ -46,13 +46,13 @@ fn check_build_is_refused(server: &Server, source: &Path, words: &[&str]) {
 
 #[test]
 fn server_without_bubblewrap_serves_and_runs_no_step() {
-    let home = Home::on_sqlite();
+    let home = TestHome::on_sqlite();
     let mut serve = berth(&["serve", "--listen", "127.0.0.1:0", "--rate-limit", "off", "--data-dir"]);
     serve.arg(home.path());
     let dir = tempfile::tempdir_in("/var/tmp").expect("a directory");
     serve.arg("--repository-root").arg(dir.path());
     let Some(mut serve) = without_bubblewrap(&serve) else { return };
-    let server = Server::start(&mut serve, &home.token);
+    let server = TestServer::start(&mut serve, &home.token);
     assert_eq!(server.api.get("/readyz").status, 200);
     let log = server.process.stderr();
     assert!(log.contains("apt-get install bubblewrap"), "{log}");
@@ -67,7 +67,7 @@ fn server_without_bubblewrap_serves_and_runs_no_step() {
     let begun = server.api.post(&path, &json!({"commitId": "abc"}));
     let id = begun.json()["data"]["id"].as_str().expect("an id").to_owned();
     let path = format!("{ORGANIZATION}/deployments/{id}");
-    until(PATIENCE, "the reason", || server.api.get(&path).text().contains("no_runner").then_some(()));
+    wait_until(PATIENCE, "the reason", || server.api.get(&path).text().contains("no_runner").then_some(()));
     assert!(!server.api.get(&format!("{path}/steps/deploy/logs?raw=true")).text().contains("it runs"));
     let words = ["apt-get install bubblewrap", "builds no custom steps"];
     check_build_is_refused(&server, &create_registry(dir.path()), &words);
@@ -76,22 +76,22 @@ fn server_without_bubblewrap_serves_and_runs_no_step() {
 
 #[test]
 fn sandbox_that_is_named_and_missing_ends_the_server() {
-    let home = Home::on_sqlite();
+    let home = TestHome::on_sqlite();
     let mut serve = home.serve_command();
     serve.args(["--sandbox", "bubblewrap"]);
     let Some(mut serve) = without_bubblewrap(&serve) else { return };
-    Process::start(&mut serve).wait(STOP_MAX).refused(&["apt-get install bubblewrap"]);
+    BerthProcess::start(&mut serve).wait(STOP_MAX).refused(&["apt-get install bubblewrap"]);
 }
 
 /// The level is chosen at start: without its program the server runs nothing, instead of using a weaker one.
 #[test]
 fn build_fails_after_bubblewrap_is_removed_from_a_running_server() {
-    let home = Home::on_sqlite();
+    let home = TestHome::on_sqlite();
     let Some(mut serve) = in_mount_namespace(&home.serve_command(), "") else { return };
     if !is_available("bubblewrap") {
         return;
     }
-    let server = Server::start(&mut serve, &home.token);
+    let server = TestServer::start(&mut serve, &home.token);
     assert_eq!(server.api.get("/readyz").json()["data"]["isolation"], "bubblewrap");
     run_in_namespace_of(server.process.id(), REMOVE_BUBBLEWRAP);
     let dir = tempfile::tempdir_in("/var/tmp").expect("a directory");
@@ -112,14 +112,14 @@ fn landlock_of_a_kernel_before_6_2_is_refused() {
         Command::new("cc").args(["-shared", "-fPIC", "-O1", "-o"]).arg(&library).arg(source).output();
     let compiled = compiled.expect("a C compiler");
     assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
-    let home = Home::on_sqlite();
+    let home = TestHome::on_sqlite();
     let serve = |abi: &str| {
         let mut serve = home.serve_command();
         serve.args(["--sandbox", "landlock"]).env("LD_PRELOAD", &library).env("LANDLOCK_ABI", abi);
         serve
     };
     for abi in ["1", "2"] {
-        Process::start(&mut serve(abi)).wait(STOP_MAX).refused(&["older one than Linux 6.2"]);
+        BerthProcess::start(&mut serve(abi)).wait(STOP_MAX).refused(&["older one than Linux 6.2"]);
     }
-    Server::start(&mut serve("3"), &home.token).stop();
+    TestServer::start(&mut serve("3"), &home.token).stop();
 }

@@ -13,11 +13,11 @@ use std::path::{Path, PathBuf};
 use berth_core::event::{EventKind, NewEvent, EventSubject};
 use berth_core::id::{DataKeyId, OrgId, WebhookId};
 use berth_core::secret::Secret;
-use berth_store::tables::key::{self, DataKey, Wrapped};
+use berth_store::tables::key::{self, DataKey, WrappedKey};
 use berth_store::tables::organization;
-use berth_store::tables::secret::{self, Sealed};
+use berth_store::tables::secret::{self, SealedValue};
 use berth_store::tables::webhook::SigningSecret;
-use berth_store::{Context, Read, Store, StoreError, Tx, pagination};
+use berth_store::{TxContext, StoreRead, Store, StoreError, Tx, pagination};
 use parking_lot::{Mutex, RwLock};
 
 pub use marks::KeyedHashes;
@@ -88,7 +88,7 @@ impl RootKeys {
         self.next.as_ref().unwrap_or(&self.current)
     }
 
-    fn unwrap(&self, wrapped: &Wrapped, bound_to: &[&str]) -> Result<KeyBytes, KeyError> {
+    fn unwrap(&self, wrapped: &WrappedKey, bound_to: &[&str]) -> Result<KeyBytes, KeyError> {
         let known = [Some(&self.current), self.next.as_ref()].into_iter().flatten();
         let root = known.into_iter().find(|root| root.id == wrapped.root_key_id).ok_or(KeyError::Damaged)?;
         root.unwrap(&wrapped.bytes, bound_to)
@@ -124,12 +124,12 @@ impl SecretVault {
     }
 
     /// Encrypts a value for a version of a secret. Creates the organization's data key if it has none.
-    pub fn seal(&self, tx: &mut Tx<'_>, secret: &Secret, value: &RedactedString) -> Result<Sealed, KeyError> {
+    pub fn seal(&self, tx: &mut Tx<'_>, secret: &Secret, value: &RedactedString) -> Result<SealedValue, KeyError> {
         let org = tx.org()?;
         let (id, key) = self.sealing_key(tx, org)?;
         let bound_to = value_binding(org, secret, secret.version, id);
         let parts: Vec<&str> = bound_to.iter().map(String::as_str).collect();
-        Ok(Sealed { key: id, bytes: root::seal(&key, value.reveal().as_bytes(), &parts)? })
+        Ok(SealedValue { key: id, bytes: root::seal(&key, value.reveal().as_bytes(), &parts)? })
     }
 
     /// Encrypts a version of a webhook's signing secret.
@@ -139,18 +139,18 @@ impl SecretVault {
         webhook: WebhookId,
         version: i64,
         value: &RedactedString,
-    ) -> Result<Sealed, KeyError> {
+    ) -> Result<SealedValue, KeyError> {
         let org = tx.org()?;
         let (id, key) = self.sealing_key(tx, org)?;
         let bound_to = signing_binding(org, webhook, version, id);
         let parts: Vec<&str> = bound_to.iter().map(String::as_str).collect();
-        Ok(Sealed { key: id, bytes: root::seal(&key, value.reveal().as_bytes(), &parts)? })
+        Ok(SealedValue { key: id, bytes: root::seal(&key, value.reveal().as_bytes(), &parts)? })
     }
 
     /// Decrypts a signing secret. Only used for signing.
     pub fn open_signing(
         &self,
-        db: &mut impl Read,
+        db: &mut impl StoreRead,
         org: OrgId,
         webhook: WebhookId,
         secret: &SigningSecret,
@@ -166,7 +166,7 @@ impl SecretVault {
 
     /// The current data key of the organization; created if there is none.
     fn sealing_key(&self, tx: &mut Tx<'_>, org: OrgId) -> Result<(DataKeyId, KeyBytes), KeyError> {
-        match key::newest(tx)? {
+        match key::find_newest(tx)? {
             Some(found) => Ok((found.id, self.data_key(org, &found)?)),
             None => self.new_data_key(tx, org),
         }
@@ -193,17 +193,17 @@ impl SecretVault {
         let mut after = None;
         loop {
             let page = store
-                .read_blocking(None, move |db| Ok::<_, KeyError>(organization::organizations(db, after)?))?;
+                .read_blocking(None, move |db| Ok::<_, KeyError>(organization::list_ids(db, after)?))?;
             let Some((last, _)) = page.last() else { return Ok(opened) };
             after = Some(*last);
             for (org, _) in page {
                 let listed = store.read_blocking(Some(org), move |db| {
-                    let listed = secret::list(db, &pagination::From::Offset(0), SAMPLED_PER_ORGANIZATION)?
+                    let listed = secret::list(db, &pagination::PageStart::Offset(0), SAMPLED_PER_ORGANIZATION)?
                         .items
                         .into_iter();
                     let sealed = |secret: Secret| {
                         let sealed =
-                            secret::value(db, secret.id, secret.version)?.ok_or(KeyError::Damaged)?;
+                            secret::load_value(db, secret.id, secret.version)?.ok_or(KeyError::Damaged)?;
                         let key = key::by_id(db, sealed.key)?.ok_or(KeyError::Damaged)?;
                         Ok((secret, sealed, key))
                     };
@@ -222,12 +222,12 @@ impl SecretVault {
     /// Decrypts a value without an event. Callers that return the value record the read.
     fn open_value(
         &self,
-        db: &mut impl Read,
+        db: &mut impl StoreRead,
         org: OrgId,
         secret: &Secret,
         version: i64,
     ) -> Result<RedactedString, KeyError> {
-        let sealed = secret::value(db, secret.id, version)?.ok_or(KeyError::Damaged)?;
+        let sealed = secret::load_value(db, secret.id, version)?.ok_or(KeyError::Damaged)?;
         let found = key::by_id(db, sealed.key)?.ok_or(KeyError::Damaged)?;
         let key = self.data_key(org, &found)?;
         let bound_to = value_binding(org, secret, version, sealed.key);
@@ -267,12 +267,12 @@ fn signing_binding(org: OrgId, webhook: WebhookId, version: i64, key: DataKeyId)
     [org.to_string(), what, webhook.to_string(), version.to_string(), key.to_string()]
 }
 
-fn wrap_key(root: &RootKey, key: &KeyBytes, bound_to: &[&str]) -> Result<Wrapped, KeyError> {
-    Ok(Wrapped { root_key_id: root.id.clone(), bytes: root.wrap(key, bound_to)? })
+fn wrap_key(root: &RootKey, key: &KeyBytes, bound_to: &[&str]) -> Result<WrappedKey, KeyError> {
+    Ok(WrappedKey { root_key_id: root.id.clone(), bytes: root.wrap(key, bound_to)? })
 }
 
-fn load_instance_key(store: &Store) -> Result<Option<Wrapped>, KeyError> {
-    store.read_blocking(None, |db| Ok(key::of_instance(db)?))
+fn load_instance_key(store: &Store) -> Result<Option<WrappedKey>, KeyError> {
+    store.read_blocking(None, |db| Ok(key::load_instance_key(db)?))
 }
 
 /// The installation's key. It is created with the database and proves that a root key belongs to it. Only the first
@@ -282,11 +282,11 @@ fn instance_key(store: &Store, roots: &RootKeys, path: &Path) -> Result<KeyBytes
         Some(found) => found,
         None => {
             let candidate = wrap_key(roots.wrapping_key(), &root::random()?, INSTANCE_KEY)?;
-            store.transact_blocking(Context::system(None), move |tx| {
-                if let Some(found) = key::of_instance(tx)? {
+            store.transact_blocking(TxContext::system(None), move |tx| {
+                if let Some(found) = key::load_instance_key(tx)? {
                     return Ok(found);
                 }
-                key::put_of_instance(tx, &candidate)?;
+                key::put_instance_key(tx, &candidate)?;
                 Ok::<_, StoreError>(candidate)
             })?
         }

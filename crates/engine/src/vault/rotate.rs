@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use berth_core::event::{EventKind, NewEvent, EventSubject};
 use berth_store::tables::key::{self, DataKey};
-use berth_store::{Context, Store};
+use berth_store::{TxContext, Store};
 
 use super::root::{RootKey, sync_parent, with_suffix};
 use super::{INSTANCE_KEY, KeyError, SecretVault, load_instance_key, wrap_key};
@@ -70,14 +70,14 @@ impl SecretVault {
 
     fn rewrap_some(&self, store: &Store, root_key_id: &str) -> Result<u64, KeyError> {
         let wanted = root_key_id.to_owned();
-        let due = store.transact_blocking(Context::system(None), move |tx| {
-            key::of_other_roots(tx, &wanted).map_err(KeyError::from)
+        let due = store.transact_blocking(TxContext::system(None), move |tx| {
+            key::list_of_other_roots(tx, &wanted).map_err(KeyError::from)
         })?;
         let count = due.len() as u64;
         for (org, found) in due {
             let fresh = self.rewrap_key(&found, &org.to_string())?;
             let id = root_key_id.to_owned();
-            store.transact_blocking(Context::system(Some(org)), move |tx| {
+            store.transact_blocking(TxContext::system(Some(org)), move |tx| {
                 key::rewrap(tx, fresh.id, &fresh.wrapped)?;
                 let event =
                     NewEvent::new(EventKind::RootKeyRotated, EventSubject::new("data_key", fresh.id, None));
@@ -101,8 +101,8 @@ impl SecretVault {
         let plain = roots.unwrap(&found.ok_or(KeyError::Damaged)?, INSTANCE_KEY)?;
         let fresh = wrap_key(roots.wrapping_key(), &plain, INSTANCE_KEY)?;
         drop(roots);
-        store.transact_blocking(Context::system(None), move |tx| {
-            key::put_of_instance(tx, &fresh).map_err(KeyError::from)
+        store.transact_blocking(TxContext::system(None), move |tx| {
+            key::put_instance_key(tx, &fresh).map_err(KeyError::from)
         })
     }
 }

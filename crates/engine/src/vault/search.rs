@@ -2,8 +2,8 @@
 
 use berth_core::id::OrgId;
 use berth_core::mask::SecretMasker;
-use berth_store::Read;
-use berth_store::pagination::From;
+use berth_store::StoreRead;
+use berth_store::pagination::PageStart;
 use berth_store::tables::secret;
 
 use super::{KeyError, SecretVault};
@@ -15,7 +15,7 @@ const SECRETS_AT_ONCE: i64 = 100;
 impl SecretVault {
     /// Whether a text contains a secret value of the organization, in any form that is masked in logs. No value leaves
     /// the vault.
-    pub fn contains_secret(&self, db: &mut impl Read, org: OrgId, text: &str) -> Result<bool, KeyError> {
+    pub fn contains_secret(&self, db: &mut impl StoreRead, org: OrgId, text: &str) -> Result<bool, KeyError> {
         let mut is_found = false;
         self.with_maskers(db, org, |masker| {
             is_found = is_found || masker.contains_secret(text);
@@ -24,7 +24,7 @@ impl SecretVault {
     }
 
     /// Masks the organization's secret values in a text, as in logs.
-    pub fn mask_text(&self, db: &mut impl Read, org: OrgId, text: &str) -> Result<String, KeyError> {
+    pub fn mask_text(&self, db: &mut impl StoreRead, org: OrgId, text: &str) -> Result<String, KeyError> {
         let mut text = text.to_owned();
         self.with_maskers(db, org, |masker| {
             if masker.contains_secret(&text) {
@@ -37,11 +37,11 @@ impl SecretVault {
     /// Calls `each` with maskers that together cover all secrets of the organization.
     fn with_maskers(
         &self,
-        db: &mut impl Read,
+        db: &mut impl StoreRead,
         org: OrgId,
         mut each: impl FnMut(&SecretMasker),
     ) -> Result<(), KeyError> {
-        let mut from = From::Offset(0);
+        let mut from = PageStart::Offset(0);
         for _ in 0..=SECRETS_PER_ORGANIZATION_MAX / SECRETS_AT_ONCE {
             let slice = secret::list(db, &from, SECRETS_AT_ONCE)?;
             let mut values = Vec::with_capacity(slice.items.len());
@@ -51,7 +51,7 @@ impl SecretVault {
             let revealed: Vec<&str> = values.iter().map(crate::credential::RedactedString::reveal).collect();
             each(&SecretMasker::new(&revealed));
             match slice.items.last() {
-                Some(last) if slice.has_more => from = From::After(last.id.to_string()),
+                Some(last) if slice.has_more => from = PageStart::After(last.id.to_string()),
                 _ => break,
             }
         }

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::path::{Component, Path};
 
-use berth_api::runner::{FailureCause, Outcome};
+use berth_api::runner::{FailureCause, StepRunOutcome};
 
 use super::{RunningAttempt, failed_outcome};
 
 /// Uploads every declared artifact and returns their digests by name.
-pub(crate) fn keep_artifacts(attempt: &RunningAttempt<'_>) -> Result<BTreeMap<String, String>, Outcome> {
+pub(crate) fn keep_artifacts(attempt: &RunningAttempt<'_>) -> Result<BTreeMap<String, String>, StepRunOutcome> {
     let mut kept = BTreeMap::new();
     if attempt.assignment.artifacts.is_empty() {
         return Ok(kept);

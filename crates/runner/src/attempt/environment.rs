@@ -4,7 +4,7 @@
 use std::ffi::OsString;
 use std::process::Command;
 
-use berth_api::runner::{Assignment, Outcome};
+use berth_api::runner::{AttemptAssignment, StepRunOutcome};
 use berth_core::pipeline::grammar::{RESERVED_NAMES, RESERVED_PREFIXES, is_reserved};
 
 use super::dirs::AttemptDirs;
@@ -15,9 +15,9 @@ pub(crate) const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin
 /// Clears the inherited environment and sets the step's variables.
 pub(crate) fn apply_environment(
     command: &mut Command,
-    assignment: &Assignment,
+    assignment: &AttemptAssignment,
     dirs: &AttemptDirs,
-) -> Result<(), Outcome> {
+) -> Result<(), StepRunOutcome> {
     let declared = assignment.env.keys().chain(assignment.secret_files.keys());
     for name in declared {
         check_variable_name(name).map_err(invalid_outcome)?;

@@ -3,12 +3,12 @@
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 
-use berth_api::runner::{FailureCause, Outcome};
+use berth_api::runner::{FailureCause, StepRunOutcome};
 
 const SIGKILL: i32 = 9;
 
 /// Returns `None` for a successful exit.
-pub(crate) fn failure_outcome(status: ExitStatus, has_memory_limit: bool) -> Option<Outcome> {
+pub(crate) fn failure_outcome(status: ExitStatus, has_memory_limit: bool) -> Option<StepRunOutcome> {
     let hint = if has_memory_limit {
         "perhaps it exceeded the step's memory limit"
     } else {
@@ -19,7 +19,7 @@ pub(crate) fn failure_outcome(status: ExitStatus, has_memory_limit: bool) -> Opt
         if signal == SIGKILL {
             detail = format!("{detail}, which the runner did not send: {hint}");
         }
-        return Some(Outcome::Failed { cause: FailureCause::Killed, detail, exit_code: None });
+        return Some(StepRunOutcome::Failed { cause: FailureCause::Killed, detail, exit_code: None });
     }
     let code = status.code().filter(|code| *code != 0)?;
     let detail = match code {
@@ -31,7 +31,7 @@ pub(crate) fn failure_outcome(status: ExitStatus, has_memory_limit: bool) -> Opt
         }
         code => format!("exited with {code}"),
     };
-    Some(Outcome::Failed { cause: FailureCause::Exited, detail, exit_code: Some(code) })
+    Some(StepRunOutcome::Failed { cause: FailureCause::Exited, detail, exit_code: Some(code) })
 }
 
 fn signal_name(signal: i32) -> String {
@@ -63,7 +63,7 @@ mod tests {
 
     fn check(raw: i32, expected: Option<(FailureCause, &str)>) {
         let found = failure_outcome(ExitStatus::from_raw(raw), false).map(|outcome| match outcome {
-            Outcome::Failed { cause, detail, .. } => (cause, detail),
+            StepRunOutcome::Failed { cause, detail, .. } => (cause, detail),
             other => panic!("{other:?}"),
         });
         assert_eq!(found, expected.map(|(cause, detail)| (cause, detail.to_owned())));

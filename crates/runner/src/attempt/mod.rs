@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use berth_api::runner::{
-    Assignment, AttemptRef, FailureCause, HolderFence, Isolation, Link, LinkError, Outcome, SecretText,
+    AttemptAssignment, AttemptRef, FailureCause, HolderFence, Isolation, RunnerLink, LinkError, StepRunOutcome, SecretText,
 };
 use berth_core::environment::fence::Fence;
 use berth_core::mask::SecretMasker;
@@ -33,10 +33,10 @@ use crate::stop_signal::{StopReason, StopSignal};
 use dirs::AttemptDirs;
 
 /// Outputs by name, or the outcome of an attempt that did not succeed.
-pub(crate) type StepResult = Result<BTreeMap<String, String>, Outcome>;
+pub(crate) type StepResult = Result<BTreeMap<String, String>, StepRunOutcome>;
 
 pub(crate) struct RunningAttempt<'a> {
-    pub(crate) assignment: &'a Assignment,
+    pub(crate) assignment: &'a AttemptAssignment,
     pub(crate) shared: &'a RunnerShared,
     pub(crate) control: Arc<StopSignal>,
     pub(crate) log: AttemptLog,
@@ -54,7 +54,7 @@ pub(crate) struct RunningAttempt<'a> {
 
 /// What the dispatcher reports to the server.
 pub(crate) struct AttemptResult {
-    pub(crate) outcome: Outcome,
+    pub(crate) outcome: StepRunOutcome,
     pub(crate) isolation: Isolation,
     pub(crate) log_bytes: u64,
     /// Removed after the report has been sent.
@@ -64,7 +64,7 @@ pub(crate) struct AttemptResult {
 /// Runs the attempt to its end. `leased_at` is when its lease began, as CLOCK_BOOTTIME.
 pub(crate) fn execute(
     shared: &RunnerShared,
-    assignment: &Assignment,
+    assignment: &AttemptAssignment,
     control: &Arc<StopSignal>,
     leased: Duration,
 ) -> AttemptResult {
@@ -94,7 +94,7 @@ pub(crate) fn execute(
         dirs: OnceCell::new(),
     };
     let outcome = match attempt.run() {
-        Ok((outputs, artifacts)) => Outcome::Succeeded { outputs, artifacts },
+        Ok((outputs, artifacts)) => StepRunOutcome::Succeeded { outputs, artifacts },
         Err(outcome) => attempt.mask_outcome(outcome),
     };
     if assignment.custom.is_some() {
@@ -107,7 +107,7 @@ pub(crate) fn execute(
 type OutputsAndArtifacts = (BTreeMap<String, String>, BTreeMap<String, String>);
 
 impl RunningAttempt<'_> {
-    fn run(&self) -> Result<OutputsAndArtifacts, Outcome> {
+    fn run(&self) -> Result<OutputsAndArtifacts, StepRunOutcome> {
         if let Some(why) = self.stop_reason() {
             return Err(self.stopped_outcome(&why));
         }
@@ -206,18 +206,18 @@ impl RunningAttempt<'_> {
     }
 
     /// Logs why the attempt stopped and returns the matching outcome.
-    pub(crate) fn stopped_outcome(&self, why: &StopReason) -> Outcome {
+    pub(crate) fn stopped_outcome(&self, why: &StopReason) -> StepRunOutcome {
         // The order to cancel may arrive before its reason.
         let why = self.control.reason().unwrap_or_else(|| why.clone());
         self.log.write_line(&format!("[berth] stopped: {}", why.to_log_text()));
         match why {
-            StopReason::Cancelled { .. } | StopReason::Stale => Outcome::Stopped,
-            StopReason::Shutdown | StopReason::Silence if self.has_run.get() => Outcome::Interrupted,
-            StopReason::Shutdown | StopReason::Silence => Outcome::never_started(why.to_log_text()),
+            StopReason::Cancelled { .. } | StopReason::Stale => StepRunOutcome::Stopped,
+            StopReason::Shutdown | StopReason::Silence if self.has_run.get() => StepRunOutcome::Interrupted,
+            StopReason::Shutdown | StopReason::Silence => StepRunOutcome::never_started(why.to_log_text()),
         }
     }
 
-    pub(crate) fn timeout_outcome(&self) -> Outcome {
+    pub(crate) fn timeout_outcome(&self) -> StepRunOutcome {
         let limit = DurationSeconds::from_secs(self.assignment.timeout_s);
         self.log.write_line(&format!("[berth] stopped: it took longer than its timeout of {limit}"));
         failed_outcome(FailureCause::TimedOut, format!("took longer than its timeout of {limit}"))
@@ -239,10 +239,10 @@ impl RunningAttempt<'_> {
 
     /// Returns the attempt's directories. The first call creates them, checks out the commit and fetches
     /// artifacts.
-    pub(crate) fn workspace_dirs(&self) -> Result<&AttemptDirs, Outcome> {
+    pub(crate) fn workspace_dirs(&self) -> Result<&AttemptDirs, StepRunOutcome> {
         if self.dirs.get().is_none() {
             let dirs = AttemptDirs::create(self.settings())
-                .map_err(|error| Outcome::never_started(format!("cannot prepare the workspace: {error}")))?;
+                .map_err(|error| StepRunOutcome::never_started(format!("cannot prepare the workspace: {error}")))?;
             let dirs = self.dirs.get_or_init(|| dirs);
             dirs.write_secret_files(self.settings(), &self.assignment.secret_files)
                 .map_err(|detail| failed_outcome(FailureCause::Invalid, detail))?;
@@ -259,7 +259,7 @@ impl RunningAttempt<'_> {
                 })?;
             }
         }
-        self.dirs.get().ok_or_else(|| Outcome::never_started("no workspace".into()))
+        self.dirs.get().ok_or_else(|| StepRunOutcome::never_started("no workspace".into()))
     }
 
     /// Retries a call to the server with backoff until it answers, the timeout expires or the attempt has to stop.
@@ -267,7 +267,7 @@ impl RunningAttempt<'_> {
         &self,
         what: &str,
         ask: impl Fn() -> Result<T, LinkError>,
-    ) -> Result<T, Outcome> {
+    ) -> Result<T, StepRunOutcome> {
         let mut backoff = Backoff::new();
         loop {
             match ask() {
@@ -280,7 +280,7 @@ impl RunningAttempt<'_> {
                         let detail = format!("cannot {what}: {text}");
                         return Err(match self.has_run.get() {
                             true => failed_outcome(FailureCause::TimedOut, detail),
-                            false => Outcome::never_started(detail),
+                            false => StepRunOutcome::never_started(detail),
                         });
                     }
                     if let Some(why) = self.wait(backoff.next()) {
@@ -300,7 +300,7 @@ impl RunningAttempt<'_> {
     }
 
     /// Parses a duration parameter. The server validated the schema; a malformed value still fails the step.
-    pub(crate) fn duration_param(&self, name: &str) -> Result<Option<Duration>, Outcome> {
+    pub(crate) fn duration_param(&self, name: &str) -> Result<Option<Duration>, StepRunOutcome> {
         let Some(text) = self.text_param(name) else { return Ok(None) };
         match DurationSeconds::parse(text) {
             Ok(length) => Ok(Some(Duration::from_secs(length.as_secs()))),
@@ -308,7 +308,7 @@ impl RunningAttempt<'_> {
         }
     }
 
-    fn fence_refusal_outcome(&self, known: Fence) -> Outcome {
+    fn fence_refusal_outcome(&self, known: Fence) -> StepRunOutcome {
         let known = known.number();
         let is_same = self.assignment.holder.as_ref().is_some_and(|given| given.fence == known);
         let (whose, why) = match is_same {
@@ -318,33 +318,33 @@ impl RunningAttempt<'_> {
         let detail = format!(
             "its runner has executed work of {whose} holder of the environment, under fence {known}, and refuses {why}"
         );
-        Outcome::NeverStarted { detail, known_fence: Some(known) }
+        StepRunOutcome::NeverStarted { detail, known_fence: Some(known) }
     }
 
     /// Masks secrets in the outcome's detail, which may quote a URL or a line of output.
-    fn mask_outcome(&self, outcome: Outcome) -> Outcome {
+    fn mask_outcome(&self, outcome: StepRunOutcome) -> StepRunOutcome {
         match outcome {
-            Outcome::Failed { cause, detail, exit_code } => {
-                Outcome::Failed { cause, detail: self.masker.mask(&detail), exit_code }
+            StepRunOutcome::Failed { cause, detail, exit_code } => {
+                StepRunOutcome::Failed { cause, detail: self.masker.mask(&detail), exit_code }
             }
-            Outcome::NeverStarted { detail, .. } => match self.refused_fence.get() {
+            StepRunOutcome::NeverStarted { detail, .. } => match self.refused_fence.get() {
                 Some(known) => self.fence_refusal_outcome(known),
-                None => Outcome::never_started(self.masker.mask(&detail)),
+                None => StepRunOutcome::never_started(self.masker.mask(&detail)),
             },
-            Outcome::Unanswered { detail } => Outcome::Unanswered { detail: self.masker.mask(&detail) },
-            Outcome::ApprovalRequired { context } => {
-                Outcome::ApprovalRequired { context: context.map(|text| self.masker.mask(&text)) }
+            StepRunOutcome::Unanswered { detail } => StepRunOutcome::Unanswered { detail: self.masker.mask(&detail) },
+            StepRunOutcome::ApprovalRequired { context } => {
+                StepRunOutcome::ApprovalRequired { context: context.map(|text| self.masker.mask(&text)) }
             }
-            other @ (Outcome::Succeeded { .. }
-            | Outcome::Stopped
-            | Outcome::Interrupted
-            | Outcome::Waiting { .. }) => other,
+            other @ (StepRunOutcome::Succeeded { .. }
+            | StepRunOutcome::Stopped
+            | StepRunOutcome::Interrupted
+            | StepRunOutcome::Waiting { .. }) => other,
         }
     }
 }
 
 pub(crate) struct LinkParts<'a> {
-    pub(crate) link: &'a dyn Link,
+    pub(crate) link: &'a dyn RunnerLink,
     pub(crate) attempt: &'a AttemptRef,
 }
 
@@ -357,10 +357,10 @@ fn parse_holder(given: &HolderFence) -> std::io::Result<EnvironmentHolder> {
     })
 }
 
-pub(crate) fn failed_outcome(cause: FailureCause, detail: String) -> Outcome {
-    Outcome::Failed { cause, detail, exit_code: None }
+pub(crate) fn failed_outcome(cause: FailureCause, detail: String) -> StepRunOutcome {
+    StepRunOutcome::Failed { cause, detail, exit_code: None }
 }
 
-pub(crate) fn invalid_outcome(detail: String) -> Outcome {
+pub(crate) fn invalid_outcome(detail: String) -> StepRunOutcome {
     failed_outcome(FailureCause::Invalid, detail)
 }

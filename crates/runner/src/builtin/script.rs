@@ -6,7 +6,7 @@
 use std::io::ErrorKind;
 use std::time::Instant;
 
-use berth_api::runner::Outcome;
+use berth_api::runner::StepRunOutcome;
 
 use super::BuiltinStep;
 use crate::attempt::{RunningAttempt, StepResult, environment, exit, invalid_outcome, outputs};
@@ -41,7 +41,7 @@ pub(super) fn run_shell(
     attempt: &RunningAttempt<'_>,
     text: &str,
     by: Instant,
-) -> Result<ProcessExit, Outcome> {
+) -> Result<ProcessExit, StepRunOutcome> {
     check_script_text(text)?;
     let dirs = attempt.workspace_dirs()?;
     // Preparing the workspace may have taken long.
@@ -57,15 +57,15 @@ pub(super) fn run_shell(
     ended.map_err(|error| match start_failure(&error) {
         // Part of the step may have run, now or in an earlier try: report it as interrupted, so that it is not
         // retried as if it had never started.
-        Outcome::NeverStarted { detail, .. } if attempt.has_run.get() => {
+        StepRunOutcome::NeverStarted { detail, .. } if attempt.has_run.get() => {
             attempt.log.write_line(&format!("[berth] stopped: the runner cannot continue: {detail}"));
-            Outcome::Interrupted
+            StepRunOutcome::Interrupted
         }
         other => other,
     })
 }
 
-fn check_script_text(text: &str) -> Result<(), Outcome> {
+fn check_script_text(text: &str) -> Result<(), StepRunOutcome> {
     if text.len() > SCRIPT_BYTES_MAX {
         return Err(invalid_outcome(format!(
             "`run` is longer than {SCRIPT_BYTES_MAX} bytes: put it into a file of the repository and call that"
@@ -77,13 +77,13 @@ fn check_script_text(text: &str) -> Result<(), Outcome> {
     Ok(())
 }
 
-fn start_failure(error: &std::io::Error) -> Outcome {
+fn start_failure(error: &std::io::Error) -> StepRunOutcome {
     let detail = format!("cannot start /bin/sh: {error}");
     match error.kind() {
         ErrorKind::ArgumentListTooLong => {
             invalid_outcome(format!("{detail}; `run` and `env` together are too long"))
         }
-        _ => Outcome::never_started(detail),
+        _ => StepRunOutcome::never_started(detail),
     }
 }
 

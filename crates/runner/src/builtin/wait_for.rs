@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use berth_api::runner::{FailureCause, Outcome};
+use berth_api::runner::{FailureCause, StepRunOutcome};
 use berth_core::pipeline::seconds::DurationSeconds;
 
 use super::{BuiltinStep, script};
@@ -52,21 +52,21 @@ impl BuiltinStep for WaitFor {
 }
 
 /// Returns `None` if the command succeeded, otherwise what went wrong.
-fn try_command(attempt: &RunningAttempt<'_>, run: &str, by: Instant) -> Result<Option<String>, Outcome> {
+fn try_command(attempt: &RunningAttempt<'_>, run: &str, by: Instant) -> Result<Option<String>, StepRunOutcome> {
     let ended = script::run_shell(attempt, run, by)?;
     match ended.halt {
         Some(HaltReason::Stopped(why)) => Err(attempt.stopped_outcome(&why)),
         Some(HaltReason::TimedOut) => Ok(Some("the command was still running".into())),
         Some(HaltReason::MonitorDone) | None => {
             Ok(exit::failure_outcome(ended.status, false).map(|outcome| match outcome {
-                Outcome::Failed { detail, .. } => detail,
+                StepRunOutcome::Failed { detail, .. } => detail,
                 other => format!("{other:?}"),
             }))
         }
     }
 }
 
-fn try_address(attempt: &RunningAttempt<'_>, url: &str, by: Instant) -> Result<Option<String>, Outcome> {
+fn try_address(attempt: &RunningAttempt<'_>, url: &str, by: Instant) -> Result<Option<String>, StepRunOutcome> {
     let answer = http::send_request(attempt, HttpMethod::Get, url, by)?;
     Ok(match answer {
         Ok(status) if (200..300).contains(&status) => None,

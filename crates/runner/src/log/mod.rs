@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use berth_api::runner::{AttemptRef, Link, LinkError, Order};
+use berth_api::runner::{AttemptRef, RunnerLink, LinkError, AttemptOrder};
 use berth_core::mask::SecretMasker;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
@@ -38,7 +38,7 @@ pub(crate) struct AttemptLog {
 pub(crate) type GiveUpCheck = Arc<dyn Fn() -> bool + Send + Sync>;
 
 struct LogChannel {
-    link: Arc<dyn Link>,
+    link: Arc<dyn RunnerLink>,
     attempt: AttemptRef,
     control: Arc<StopSignal>,
     give_up: GiveUpCheck,
@@ -51,7 +51,7 @@ struct LogChannel {
 impl AttemptLog {
     /// `start` is the length of the log so far, from earlier calls of the same attempt.
     pub(crate) fn new(
-        link: Arc<dyn Link>,
+        link: Arc<dyn RunnerLink>,
         attempt: AttemptRef,
         control: Arc<StopSignal>,
         masker: &SecretMasker,
@@ -244,11 +244,11 @@ impl LogChannel {
         since.is_some_and(|since| since.elapsed() >= self.patience)
     }
 
-    fn apply_order(&self, order: Order) {
+    fn apply_order(&self, order: AttemptOrder) {
         match order {
-            Order::Continue => {}
-            Order::Cancel => self.control.stop(StopReason::Cancelled { reason: None }, None),
-            Order::Stale => self.control.stop(StopReason::Stale, None),
+            AttemptOrder::Continue => {}
+            AttemptOrder::Cancel => self.control.stop(StopReason::Cancelled { reason: None }, None),
+            AttemptOrder::Stale => self.control.stop(StopReason::Stale, None),
         }
     }
 
@@ -265,8 +265,8 @@ impl LogChannel {
         }
         let mut state = self.state.lock();
         match answer {
-            Ok(Order::Stale) => state.is_over = true,
-            Ok(Order::Continue | Order::Cancel) => {
+            Ok(AttemptOrder::Stale) => state.is_over = true,
+            Ok(AttemptOrder::Continue | AttemptOrder::Cancel) => {
                 state.refused = None;
                 state.is_away = false;
                 state.offset = offset + line.len() as u64;
@@ -302,7 +302,7 @@ impl LogChannel {
             match self.link.append_log(&self.attempt, offset, &chunk) {
                 Ok(order) => {
                     self.apply_order(order);
-                    break if order == Order::Stale { SendResult::Abandoned } else { SendResult::Delivered };
+                    break if order == AttemptOrder::Stale { SendResult::Abandoned } else { SendResult::Delivered };
                 }
                 Err(LinkError::Refused(text)) => {
                     tracing::warn!(step = %self.attempt.step_id, reason = text, "log chunk refused");

@@ -96,7 +96,7 @@ pub fn build(
             }
             None => {}
         }
-        if let Some(berth_api::runner::Outcome::Failed { detail, .. }) =
+        if let Some(berth_api::runner::StepRunOutcome::Failed { detail, .. }) =
             exit::failure_outcome(ended.status, false)
         {
             return Err(RegistryBuildError::Registry(format!(

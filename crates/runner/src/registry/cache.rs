@@ -15,7 +15,7 @@ use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use berth_api::runner::Outcome;
+use berth_api::runner::StepRunOutcome;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use super::dir_size::dir_size;
@@ -84,7 +84,7 @@ impl RegistryCache {
         &self,
         attempt: &RunningAttempt<'_>,
         digest: &str,
-    ) -> Result<HeldRegistry<'_>, Outcome> {
+    ) -> Result<HeldRegistry<'_>, StepRunOutcome> {
         let name = dir_name_of(digest)
             .ok_or_else(|| invalid_outcome("the digest of the step registry is invalid".into()))?;
         let held = || HeldRegistry { cache: self, path: self.dir.join(&name), digest: name.clone() };
@@ -110,7 +110,7 @@ impl RegistryCache {
             }
             if Instant::now() >= attempt.deadline {
                 let detail = "another step is still fetching its registry".into();
-                return Err(Outcome::never_started(detail));
+                return Err(StepRunOutcome::never_started(detail));
             }
         }
         let fetching = FetchGuard { cache: self, name: &name };
@@ -128,7 +128,7 @@ impl RegistryCache {
         Ok(held())
     }
 
-    fn fetch(&self, attempt: &RunningAttempt<'_>, digest: &str, path: &Path) -> Result<u64, Outcome> {
+    fn fetch(&self, attempt: &RunningAttempt<'_>, digest: &str, path: &Path) -> Result<u64, StepRunOutcome> {
         let new = self.dir.join(format!(
             "{TEMPORARY_PREFIX}{}",
             random::random_hex().map_err(|error| cache_failure(&error))?
@@ -264,8 +264,8 @@ fn remove_write_permission(dir: &Path) -> io::Result<()> {
     Ok(())
 }
 
-fn cache_failure(error: &io::Error) -> Outcome {
-    Outcome::never_started(format!("cannot cache the step registry: {error}"))
+fn cache_failure(error: &io::Error) -> StepRunOutcome {
+    StepRunOutcome::never_started(format!("cannot cache the step registry: {error}"))
 }
 
 #[cfg(test)]

@@ -195,7 +195,7 @@ pub(super) fn call_with_host(
         _ if ended.halt == Some(HaltReason::MonitorDone) => {
             Some("it did not exit after its answer and was killed".into())
         }
-        Some(berth_api::runner::Outcome::Failed { detail, .. }) => Some(detail),
+        Some(berth_api::runner::StepRunOutcome::Failed { detail, .. }) => Some(detail),
         _ => None,
     };
     Ok(match (ended.halt, answer) {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::process::Command;
 
-use berth_api::runner::{CallInput, CustomCall, FailureCause, Outcome};
+use berth_api::runner::{CallInput, CustomCall, FailureCause, StepRunOutcome};
 use berth_core::registry::{CustomStepResponse, InputMode};
 
 use super::call::{CallResult, RegistryCall, TaskInput, check_length};
@@ -66,18 +66,18 @@ pub(crate) fn run_custom_step(attempt: &RunningAttempt<'_>, call: &CustomCall) -
     call_outcome(attempt, finished.map_err(|error| start_failure(attempt, &error))?)
 }
 
-fn start_failure(attempt: &RunningAttempt<'_>, error: &io::Error) -> Outcome {
+fn start_failure(attempt: &RunningAttempt<'_>, error: &io::Error) -> StepRunOutcome {
     // Part of the step may have run: do not report it as never started.
     if attempt.has_run.get() {
         attempt.log.write_line(&format!("[berth] stopped: the runner cannot continue: {error}"));
-        return Outcome::Interrupted;
+        return StepRunOutcome::Interrupted;
     }
     let detail = format!("cannot call the step: {error}");
     match error.kind() {
         io::ErrorKind::ArgumentListTooLong => {
             invalid_outcome(format!("{detail}; `params` and `env` together are too long"))
         }
-        _ => Outcome::never_started(detail),
+        _ => StepRunOutcome::never_started(detail),
     }
 }
 
@@ -94,7 +94,7 @@ fn call_outcome(attempt: &RunningAttempt<'_>, CallResult { answer, ended }: Call
     }
     let has_memory_limit = attempt.settings().step_memory_bytes_max.is_some();
     let remark = match exit::failure_outcome(ended.status, has_memory_limit) {
-        Some(Outcome::Failed { detail, .. }) => Some(detail),
+        Some(StepRunOutcome::Failed { detail, .. }) => Some(detail),
         _ => None,
     };
     let problem = match answer {
@@ -106,15 +106,15 @@ fn call_outcome(attempt: &RunningAttempt<'_>, CallResult { answer, ended }: Call
         Err(problem) => problem,
     };
     attempt.log.write_line(&format!("[berth] no answer: {problem}"));
-    Err(Outcome::Unanswered { detail: problem })
+    Err(StepRunOutcome::Unanswered { detail: problem })
 }
 
 /// A timed-out poll has failed; any other call may have had effects.
-fn timeout_outcome(attempt: &RunningAttempt<'_>) -> Outcome {
+fn timeout_outcome(attempt: &RunningAttempt<'_>) -> StepRunOutcome {
     let is_poll = attempt.assignment.custom.as_ref().is_some_and(|call| call.polling_state.is_some());
     match attempt.timeout_outcome() {
-        Outcome::Failed { detail, .. } if !is_poll => {
-            Outcome::Unanswered { detail: format!("it {detail}, and wrote no answer") }
+        StepRunOutcome::Failed { detail, .. } if !is_poll => {
+            StepRunOutcome::Unanswered { detail: format!("it {detail}, and wrote no answer") }
         }
         other => other,
     }
@@ -127,15 +127,15 @@ fn answer_outcome(attempt: &RunningAttempt<'_>, answer: CustomStepResponse) -> S
             let detail = code.map_or_else(|| error.clone(), |code| format!("{code}: {error}"));
             Err(failed_outcome(FailureCause::Exited, detail))
         }
-        CustomStepResponse::ApprovalRequired { context } => Err(Outcome::ApprovalRequired { context }),
+        CustomStepResponse::ApprovalRequired { context } => Err(StepRunOutcome::ApprovalRequired { context }),
         CustomStepResponse::Waiting { state, pause_ms } => {
             if attempt.masker.contains_secret(&state.to_string()) {
                 let detail = "its pollingState contains a secret; it is stored in the database, so return \
                      an id instead: secrets are passed again with every call";
                 // The work has started and can no longer be polled, so it must not be started again.
-                return Err(Outcome::Unanswered { detail: detail.into() });
+                return Err(StepRunOutcome::Unanswered { detail: detail.into() });
             }
-            Err(Outcome::Waiting { state, pause_ms })
+            Err(StepRunOutcome::Waiting { state, pause_ms })
         }
     }
 }

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{self, Read, Seek as _, Write};
 use std::path::Path;
 
-use berth_api::runner::{LinkError, Wanted};
+use berth_api::runner::{LinkError, WantedCheck};
 
 /// Limit for the content of one archive.
 const BYTES_MAX: u64 = 4 * 1024 * 1024 * 1024;
@@ -27,7 +27,7 @@ pub(super) fn unpack(packed: impl Read, into: &Path) -> Result<(), LinkError> {
 }
 
 /// Packs the file or directory at `path` below the workspace. Symlinks are not followed.
-pub(super) fn pack(workspace: &Path, path: &str, wanted: Wanted<'_>) -> Result<File, LinkError> {
+pub(super) fn pack(workspace: &Path, path: &str, wanted: WantedCheck<'_>) -> Result<File, LinkError> {
     let refused = |text: String| LinkError::Refused(text);
     let mut at = workspace.to_owned();
     for part in Path::new(path).components() {
@@ -63,7 +63,7 @@ pub(super) fn pack(workspace: &Path, path: &str, wanted: Wanted<'_>) -> Result<F
 /// A writer that fails once the transfer is no longer wanted.
 struct CancellableWriter<'a> {
     file: &'a File,
-    wanted: Wanted<'a>,
+    wanted: WantedCheck<'a>,
 }
 
 impl Write for CancellableWriter<'_> {

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use berth_api::remote::{
-    AcquireAsked, Acquired, Farewell, Goodbye, HeartbeatHeard, HeartbeatSent, LogTaken, Welcome,
+    AcquireRequest, AcquiredWork, GoodbyeReceipt, RunnerGoodbye, HeartbeatResult, HeartbeatRequest, LogReceipt, RunnerWelcome,
 };
 use berth_api::runner::{
-    Acquire, Assignment, AttemptRef, Heartbeat, Link, LinkError, Order, Report, Reported, Told, Wanted,
+    AcquireParams, AttemptAssignment, AttemptRef, RunnerHeartbeat, RunnerLink, LinkError, AttemptOrder, StepReport, ReportReceipt, AttemptInstruction, WantedCheck,
 };
 
 use super::client::ServerClient;
@@ -27,7 +27,7 @@ pub struct RemoteLink {
 
 impl RemoteLink {
     /// Creates the link with the timeouts of the server's welcome.
-    pub fn new(client: Arc<ServerClient>, welcome: &Welcome) -> Self {
+    pub fn new(client: Arc<ServerClient>, welcome: &RunnerWelcome) -> Self {
         // A response that arrives after the self-stop is useless.
         let network_time = NETWORK_TIME_MAX.min(Duration::from_millis(welcome.self_stop_ms) / 4);
         Self { client, network_time }
@@ -35,37 +35,37 @@ impl RemoteLink {
 
     /// Tells the server that this process has ended and runs nothing.
     pub fn goodbye(&self, boot: &str) -> Result<(), LinkError> {
-        let said = Goodbye { boot: boot.to_owned() };
-        let done: Farewell = self.client.post_json("goodbye", &said, NETWORK_TIME_MAX)?;
-        let Farewell {} = done;
+        let said = RunnerGoodbye { boot: boot.to_owned() };
+        let done: GoodbyeReceipt = self.client.post_json("goodbye", &said, NETWORK_TIME_MAX)?;
+        let GoodbyeReceipt {} = done;
         Ok(())
     }
 }
 
-impl Link for RemoteLink {
-    fn acquire(&self, asked: &Acquire, wait: Duration) -> Result<Vec<Assignment>, LinkError> {
-        let said = AcquireAsked { asked: asked.clone(), wait_ms: millis(wait) };
-        let heard: Acquired = self.client.post_json("acquire", &said, wait + NETWORK_TIME_MAX)?;
+impl RunnerLink for RemoteLink {
+    fn acquire(&self, asked: &AcquireParams, wait: Duration) -> Result<Vec<AttemptAssignment>, LinkError> {
+        let said = AcquireRequest { asked: asked.clone(), wait_ms: millis(wait) };
+        let heard: AcquiredWork = self.client.post_json("acquire", &said, wait + NETWORK_TIME_MAX)?;
         Ok(heard.assignments)
     }
 
-    fn heartbeat(&self, beat: &Heartbeat, wait: Duration) -> Result<Vec<Told>, LinkError> {
-        let said = HeartbeatSent { beat: beat.clone(), wait_ms: millis(wait) };
-        let heard: HeartbeatHeard = self.client.post_json("heartbeat", &said, wait + self.network_time)?;
+    fn heartbeat(&self, beat: &RunnerHeartbeat, wait: Duration) -> Result<Vec<AttemptInstruction>, LinkError> {
+        let said = HeartbeatRequest { beat: beat.clone(), wait_ms: millis(wait) };
+        let heard: HeartbeatResult = self.client.post_json("heartbeat", &said, wait + self.network_time)?;
         Ok(heard.told)
     }
 
-    fn append_log(&self, attempt: &AttemptRef, offset: u64, bytes: &[u8]) -> Result<Order, LinkError> {
+    fn append_log(&self, attempt: &AttemptRef, offset: u64, bytes: &[u8]) -> Result<AttemptOrder, LinkError> {
         let what = format!("log?attempt={}&offset={offset}", attempt.nonce);
-        let heard: LogTaken = self.client.send_bytes(&what, bytes, LOG_MAX)?;
+        let heard: LogReceipt = self.client.send_bytes(&what, bytes, LOG_MAX)?;
         Ok(heard.order)
     }
 
-    fn report(&self, report: &Report) -> Result<Reported, LinkError> {
+    fn report(&self, report: &StepReport) -> Result<ReportReceipt, LinkError> {
         Ok(self.client.post_json("report", report, REPORT_MAX)?)
     }
 
-    fn checkout(&self, attempt: &AttemptRef, into: &Path, wanted: Wanted<'_>) -> Result<(), LinkError> {
+    fn checkout(&self, attempt: &AttemptRef, into: &Path, wanted: WantedCheck<'_>) -> Result<(), LinkError> {
         let what = format!("source?attempt={}", attempt.nonce);
         archive::unpack(transfer::fetch(&self.client, what, wanted)?, into)
     }
@@ -75,7 +75,7 @@ impl Link for RemoteLink {
         attempt: &AttemptRef,
         name: &str,
         into: &Path,
-        wanted: Wanted<'_>,
+        wanted: WantedCheck<'_>,
     ) -> Result<(), LinkError> {
         let what = format!("artifact?attempt={}&name={name}", attempt.nonce);
         archive::unpack(transfer::fetch(&self.client, what, wanted)?, into)
@@ -86,7 +86,7 @@ impl Link for RemoteLink {
         attempt: &AttemptRef,
         digest: &str,
         into: &Path,
-        wanted: Wanted<'_>,
+        wanted: WantedCheck<'_>,
     ) -> Result<(), LinkError> {
         let what = format!("registry?attempt={}&digest={digest}", attempt.nonce);
         archive::unpack(transfer::fetch(&self.client, what, wanted)?, into)
@@ -97,7 +97,7 @@ impl Link for RemoteLink {
         attempt: &AttemptRef,
         name: &str,
         (workspace, path): (&Path, &str),
-        wanted: Wanted<'_>,
+        wanted: WantedCheck<'_>,
     ) -> Result<String, LinkError> {
         let packed = archive::pack(workspace, path, wanted)?;
         let what = format!("artifact?attempt={}&name={name}", attempt.nonce);

@@ -11,7 +11,7 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-use berth_api::remote::Before;
+use berth_api::remote::PreviousBoot;
 use berth_core::environment::fence::Fence;
 use parking_lot::Mutex;
 
@@ -45,7 +45,7 @@ struct SpoolFile {
 /// What the previous process left in the work directory.
 #[derive(Debug, Default)]
 pub struct RecoveredSpool {
-    pub before: Option<Before>,
+    pub before: Option<PreviousBoot>,
     pub seen: SeenFences,
 }
 
@@ -80,7 +80,7 @@ impl AttemptSpool {
                 _ => seen.apply_line(line),
             }
         }
-        let before = Before { boot: boot.to_owned(), begun: begun.into_iter().collect() };
+        let before = PreviousBoot { boot: boot.to_owned(), begun: begun.into_iter().collect() };
         Ok(RecoveredSpool { before: Some(before), seen })
     }
 

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::Duration;
 
-use berth_api::remote::ArtifactKept;
-use berth_api::runner::{LinkError, Wanted};
+use berth_api::remote::ArtifactReceipt;
+use berth_api::runner::{LinkError, WantedCheck};
 
 use super::client::ServerClient;
 
@@ -23,7 +23,7 @@ const CHUNKS_MAX: usize = 16;
 /// A download, readable as it arrives.
 pub(super) struct IncomingTransfer<'a> {
     parts: Receiver<Result<TransferPart, LinkError>>,
-    wanted: Wanted<'a>,
+    wanted: WantedCheck<'a>,
     chunk: Vec<u8>,
     at: usize,
     has_ended: bool,
@@ -38,7 +38,7 @@ enum TransferPart {
 pub(super) fn fetch<'a>(
     client: &Arc<ServerClient>,
     what: String,
-    wanted: Wanted<'a>,
+    wanted: WantedCheck<'a>,
 ) -> Result<IncomingTransfer<'a>, LinkError> {
     let (sender, parts) = sync_channel(CHUNKS_MAX);
     let client = client.clone();
@@ -65,15 +65,15 @@ pub(super) fn send(
     client: &Arc<ServerClient>,
     what: String,
     packed: File,
-    wanted: Wanted<'_>,
-) -> Result<ArtifactKept, LinkError> {
+    wanted: WantedCheck<'_>,
+) -> Result<ArtifactReceipt, LinkError> {
     let (sender, answers) = sync_channel(1);
     let is_unwanted = Arc::new(AtomicBool::new(false));
     let length = packed.metadata().map_err(|error| transfer_error(&error.to_string()))?.len();
     let (client, outgoing) =
         (client.clone(), OutgoingFile { file: packed, is_unwanted: is_unwanted.clone() });
     spawn_transfer("step-send", move || {
-        let answer = client.send_reader::<ArtifactKept>(&what, (outgoing, length), TRANSFER_MAX);
+        let answer = client.send_reader::<ArtifactReceipt>(&what, (outgoing, length), TRANSFER_MAX);
         sender.send(answer.map_err(LinkError::from)).ok();
     })?;
     let answer = receive_next(&answers, wanted);
@@ -88,7 +88,7 @@ fn spawn_transfer(name: &str, work: impl FnOnce() + Send + 'static) -> Result<()
     started.map(drop).map_err(|error| transfer_error(&format!("cannot start a thread: {error}")))
 }
 
-fn receive_next<T>(parts: &Receiver<Result<T, LinkError>>, wanted: Wanted<'_>) -> Result<T, LinkError> {
+fn receive_next<T>(parts: &Receiver<Result<T, LinkError>>, wanted: WantedCheck<'_>) -> Result<T, LinkError> {
     loop {
         match parts.recv_timeout(WANTED_CHECK_INTERVAL) {
             Ok(part) => return part,

@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
-use berth_api::runner::{FailureCause, Isolation, Order, Outcome, SecretText};
+use berth_api::runner::{FailureCause, Isolation, AttemptOrder, StepRunOutcome, SecretText};
 use serde_json::json;
 
 use crate::fixture::{Fixture, failed, step, succeeded};
@@ -79,8 +79,8 @@ fn http_check_waiting_for_response_is_cancelled_at_once() {
     let _asked = listener.accept().expect("asked");
     fixture.link.wait_for_beats(1);
     let began = Instant::now();
-    fixture.link.order("a", Order::Cancel, Some("enough"));
-    assert_eq!(fixture.link.report_of("a").outcome, Outcome::Stopped);
+    fixture.link.order("a", AttemptOrder::Cancel, Some("enough"));
+    assert_eq!(fixture.link.report_of("a").outcome, StepRunOutcome::Stopped);
     assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
     assert_eq!(fixture.link.text_of("a"), "[berth] stopped: enough\n");
 }
@@ -129,7 +129,7 @@ fn wait_for_is_interrupted_if_a_later_try_cannot_start() {
     let fixture = Fixture::new();
     // The second try has no working directory.
     let params = json!({ "run": "rmdir ../workspace; exit 1", "every": "1s", "within": "20s" });
-    assert_eq!(fixture.run(step("a", "wait_for", params)), Outcome::Interrupted);
+    assert_eq!(fixture.run(step("a", "wait_for", params)), StepRunOutcome::Interrupted);
     let log = fixture.link.text_of("a");
     assert!(log.contains("[berth] stopped: the runner cannot continue: "), "{log}");
 }

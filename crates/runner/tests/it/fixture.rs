@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use berth_api::runner::{Assignment, AttemptRef, Outcome};
+use berth_api::runner::{AttemptAssignment, AttemptRef, StepRunOutcome};
 use berth_runner::{Confinement, RunnerOptions, RunnerStartError, SandboxMode, StepRunner};
 use berth_testkit::outcome;
 use serde_json::{Map, Value, json};
@@ -34,7 +34,7 @@ impl Fixture {
     }
 
     /// Runs one step to its end.
-    pub(crate) fn run(&self, assignment: Assignment) -> Outcome {
+    pub(crate) fn run(&self, assignment: AttemptAssignment) -> StepRunOutcome {
         let step = assignment.attempt.step_id.clone();
         self.link.give(assignment);
         self.link.report_of(&step).outcome
@@ -92,9 +92,9 @@ pub(crate) fn settings(work_dir: PathBuf) -> RunnerOptions {
     settings
 }
 
-pub(crate) fn step(id: &str, kind: &str, params: Value) -> Assignment {
+pub(crate) fn step(id: &str, kind: &str, params: Value) -> AttemptAssignment {
     let Value::Object(params) = params else { panic!("params are an object") };
-    Assignment {
+    AttemptAssignment {
         attempt: AttemptRef {
             organization_id: "org_1".into(),
             deployment_id: "dep_1".into(),
@@ -122,20 +122,20 @@ pub(crate) fn step(id: &str, kind: &str, params: Value) -> Assignment {
     }
 }
 
-pub(crate) fn script(id: &str, run: &str) -> Assignment {
+pub(crate) fn script(id: &str, run: &str) -> AttemptAssignment {
     step(id, "script", json!({ "run": run }))
 }
 
-pub(crate) fn succeeded(outcome: &Outcome) -> &BTreeMap<String, String> {
+pub(crate) fn succeeded(outcome: &StepRunOutcome) -> &BTreeMap<String, String> {
     match outcome {
-        Outcome::Succeeded { outputs, .. } => outputs,
+        StepRunOutcome::Succeeded { outputs, .. } => outputs,
         other => panic!("wanted a success, got {other:?}"),
     }
 }
 
-pub(crate) fn failed(outcome: &Outcome) -> (berth_api::runner::FailureCause, &str) {
+pub(crate) fn failed(outcome: &StepRunOutcome) -> (berth_api::runner::FailureCause, &str) {
     match outcome {
-        Outcome::Failed { cause, detail, .. } => (*cause, detail),
+        StepRunOutcome::Failed { cause, detail, .. } => (*cause, detail),
         other => panic!("wanted a failure, got {other:?}"),
     }
 }

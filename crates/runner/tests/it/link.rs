@@ -8,7 +8,7 @@ use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use berth_api::runner::{
-    Acquire, Assignment, AttemptRef, Heartbeat, Link, LinkError, Order, Report, Reported, Told, Wanted,
+    AcquireParams, AttemptAssignment, AttemptRef, RunnerHeartbeat, RunnerLink, LinkError, AttemptOrder, StepReport, ReportReceipt, AttemptInstruction, WantedCheck,
 };
 
 /// How long a test waits for anything.
@@ -24,16 +24,16 @@ pub(crate) struct TestLink {
 
 #[derive(Default)]
 struct State {
-    waiting: VecDeque<Assignment>,
+    waiting: VecDeque<AttemptAssignment>,
     /// By nonce: a repeated request gets the same response.
-    granted: HashMap<String, Assignment>,
+    granted: HashMap<String, AttemptAssignment>,
     /// Steps that follow on the same thread.
-    chains: HashMap<String, VecDeque<Assignment>>,
+    chains: HashMap<String, VecDeque<AttemptAssignment>>,
     logs: BTreeMap<String, Vec<u8>>,
-    reports: Vec<Report>,
+    reports: Vec<StepReport>,
     /// Steps whose report was answered.
     answered: HashSet<String>,
-    orders: HashMap<String, (Order, Option<String>)>,
+    orders: HashMap<String, (AttemptOrder, Option<String>)>,
     kept: BTreeMap<String, Vec<u8>>,
     /// Built registries by digest: file names with their contents.
     registries: BTreeMap<String, Vec<(String, String)>>,
@@ -44,7 +44,7 @@ struct State {
     /// The nonces of every request for work, and whether it was answered.
     asked: Vec<(Vec<String>, bool)>,
     /// Every report received, including unanswered ones.
-    said: Vec<Report>,
+    said: Vec<StepReport>,
     is_away: bool,
     /// A checkout blocks until it is no longer wanted.
     has_slow_sources: bool,
@@ -64,12 +64,12 @@ struct State {
 }
 
 impl TestLink {
-    pub(crate) fn give(&self, assignment: Assignment) {
+    pub(crate) fn give(&self, assignment: AttemptAssignment) {
         self.change(|state| state.waiting.push_back(assignment));
     }
 
     /// Each step follows the previous one on the thread of `first`.
-    pub(crate) fn give_chain(&self, first: &str, rest: Vec<Assignment>) {
+    pub(crate) fn give_chain(&self, first: &str, rest: Vec<AttemptAssignment>) {
         self.change(|state| {
             let mut before = first.to_owned();
             for assignment in rest {
@@ -80,7 +80,7 @@ impl TestLink {
         });
     }
 
-    pub(crate) fn order(&self, step: &str, order: Order, reason: Option<&str>) {
+    pub(crate) fn order(&self, step: &str, order: AttemptOrder, reason: Option<&str>) {
         self.change(|state| {
             state.orders.insert(step.to_owned(), (order, reason.map(str::to_owned)));
         });
@@ -125,7 +125,7 @@ impl TestLink {
         self.lock().is_away
     }
 
-    pub(crate) fn report_of(&self, step: &str) -> Report {
+    pub(crate) fn report_of(&self, step: &str) -> StepReport {
         self.wait(&format!("the report of {step}"), |state| {
             state.reports.iter().find(|report| report.attempt.step_id == step).cloned()
         })
@@ -135,7 +135,7 @@ impl TestLink {
         self.lock().reports.iter().any(|report| report.attempt.step_id == step)
     }
 
-    pub(crate) fn wait_for_reports(&self, count: usize) -> Vec<Report> {
+    pub(crate) fn wait_for_reports(&self, count: usize) -> Vec<StepReport> {
         self.wait(&format!("{count} reports"), |state| {
             (state.reports.len() >= count).then(|| state.reports.clone())
         })
@@ -154,10 +154,10 @@ impl TestLink {
     }
 
     /// The reports of a step, once there are `count`, answered or not.
-    pub(crate) fn wait_for_tries(&self, step: &str, count: usize) -> Vec<Report> {
+    pub(crate) fn wait_for_tries(&self, step: &str, count: usize) -> Vec<StepReport> {
         self.wait(&format!("{count} tries to report {step}"), |state| {
             let said = state.said.iter().filter(|report| report.attempt.step_id == step);
-            let said: Vec<Report> = said.cloned().collect();
+            let said: Vec<StepReport> = said.cloned().collect();
             (said.len() >= count).then_some(said)
         })
     }
@@ -230,24 +230,24 @@ impl TestLink {
 }
 
 impl State {
-    fn grant(&mut self, nonce: &str, mut assignment: Assignment) -> Assignment {
+    fn grant(&mut self, nonce: &str, mut assignment: AttemptAssignment) -> AttemptAssignment {
         nonce.clone_into(&mut assignment.attempt.nonce);
         self.granted.insert(nonce.to_owned(), assignment.clone());
         assignment
     }
 
-    fn told(&self, attempt: &AttemptRef) -> Option<Told> {
+    fn told(&self, attempt: &AttemptRef) -> Option<AttemptInstruction> {
         let (order, reason) = self.orders.get(&attempt.step_id)?.clone();
-        (order != Order::Continue).then(|| Told { nonce: attempt.nonce.clone(), order, reason })
+        (order != AttemptOrder::Continue).then(|| AttemptInstruction { nonce: attempt.nonce.clone(), order, reason })
     }
 
-    fn order_for(&self, attempt: &AttemptRef) -> Order {
-        self.orders.get(&attempt.step_id).map_or(Order::Continue, |(order, _)| *order)
+    fn order_for(&self, attempt: &AttemptRef) -> AttemptOrder {
+        self.orders.get(&attempt.step_id).map_or(AttemptOrder::Continue, |(order, _)| *order)
     }
 }
 
-impl Link for TestLink {
-    fn acquire(&self, asked: &Acquire, wait: Duration) -> Result<Vec<Assignment>, LinkError> {
+impl RunnerLink for TestLink {
+    fn acquire(&self, asked: &AcquireParams, wait: Duration) -> Result<Vec<AttemptAssignment>, LinkError> {
         let until = Instant::now() + wait;
         let mut state = self.lock();
         let is_away = state.is_away;
@@ -273,13 +273,13 @@ impl Link for TestLink {
         }
     }
 
-    fn heartbeat(&self, beat: &Heartbeat, wait: Duration) -> Result<Vec<Told>, LinkError> {
+    fn heartbeat(&self, beat: &RunnerHeartbeat, wait: Duration) -> Result<Vec<AttemptInstruction>, LinkError> {
         let until = Instant::now() + wait;
         let mut state = self.answer()?;
         state.beats += 1;
         self.changed.notify_all();
         loop {
-            let told: Vec<Told> = beat.attempts.iter().filter_map(|attempt| state.told(attempt)).collect();
+            let told: Vec<AttemptInstruction> = beat.attempts.iter().filter_map(|attempt| state.told(attempt)).collect();
             let left = until.saturating_duration_since(Instant::now());
             if !told.is_empty() || left.is_zero() {
                 return Ok(told);
@@ -291,7 +291,7 @@ impl Link for TestLink {
         }
     }
 
-    fn append_log(&self, attempt: &AttemptRef, offset: u64, bytes: &[u8]) -> Result<Order, LinkError> {
+    fn append_log(&self, attempt: &AttemptRef, offset: u64, bytes: &[u8]) -> Result<AttemptOrder, LinkError> {
         self.wait("an answer to a chunk", |state| (!state.is_log_held).then_some(()));
         let mut state = self.lock();
         let away = state.is_away.then(|| LinkError::Unavailable("away".into()));
@@ -325,7 +325,7 @@ impl Link for TestLink {
         if is_lost { Err(LinkError::Unavailable("the answer got lost".into())) } else { Ok(order) }
     }
 
-    fn report(&self, report: &Report) -> Result<Reported, LinkError> {
+    fn report(&self, report: &StepReport) -> Result<ReportReceipt, LinkError> {
         self.change(|state| state.said.push(report.clone()));
         let mut state = self.answer()?;
         let order = state.order_for(&report.attempt);
@@ -363,10 +363,10 @@ impl Link for TestLink {
         state.answered.insert(step);
         drop(state);
         self.changed.notify_all();
-        Ok(Reported { order, next })
+        Ok(ReportReceipt { order, next })
     }
 
-    fn checkout(&self, _: &AttemptRef, into: &Path, wanted: Wanted<'_>) -> Result<(), LinkError> {
+    fn checkout(&self, _: &AttemptRef, into: &Path, wanted: WantedCheck<'_>) -> Result<(), LinkError> {
         let mut state = self.answer()?;
         if state.has_slow_sources {
             let until = Instant::now() + PATIENCE;
@@ -384,7 +384,7 @@ impl Link for TestLink {
         _: &AttemptRef,
         name: &str,
         into: &Path,
-        _: Wanted<'_>,
+        _: WantedCheck<'_>,
     ) -> Result<(), LinkError> {
         let state = self.answer()?;
         let content = state.kept.get(name).ok_or(LinkError::Refused(format!("there is no `{name}`")))?;
@@ -396,7 +396,7 @@ impl Link for TestLink {
         _: &AttemptRef,
         digest: &str,
         into: &Path,
-        _: Wanted<'_>,
+        _: WantedCheck<'_>,
     ) -> Result<(), LinkError> {
         let mut state = self.answer()?;
         state.fetched.push(digest.to_owned());
@@ -416,7 +416,7 @@ impl Link for TestLink {
         _: &AttemptRef,
         name: &str,
         (workspace, path): (&Path, &str),
-        _: Wanted<'_>,
+        _: WantedCheck<'_>,
     ) -> Result<String, LinkError> {
         let content = std::fs::read(workspace.join(path)).map_err(|e| LinkError::Refused(e.to_string()))?;
         let digest = format!("digest-of-{}-bytes", content.len());

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use berth_api::runner::{LinkError, Order, SecretText};
+use berth_api::runner::{LinkError, AttemptOrder, SecretText};
 
 use crate::fixture::{Fixture, script, succeeded};
 
@@ -28,7 +28,7 @@ fn unterminated_last_line_is_sent() {
     assignment.masked = vec![SecretText::new("hunter22".into())];
     fixture.link.give(assignment);
     fixture.link.wait_for_log("a", "no newline");
-    fixture.link.order("a", Order::Cancel, Some("seen"));
+    fixture.link.order("a", AttemptOrder::Cancel, Some("seen"));
     fixture.link.report_of("a");
     assert_eq!(fixture.link.text_of("a"), "no newline\n[berth] stopped: seen\n");
 }

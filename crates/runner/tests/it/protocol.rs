@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-use berth_api::runner::{Order, Outcome};
+use berth_api::runner::{AttemptOrder, StepRunOutcome};
 use berth_runner::{RunnerStartError, StepRunner};
 
 use crate::fixture::{Fixture, eventually, script, settings, sleepers, step, succeeded, unique_sleep};
@@ -32,10 +32,10 @@ fn parallel_steps_are_limited_by_slots() {
         fixture.link.wait_for_log(&format!("s{number}"), "up");
     }
     assert_eq!((fixture.link.text_of("s3"), fixture.link.text_of("s4")), (String::new(), String::new()));
-    fixture.link.order("s1", Order::Cancel, None);
+    fixture.link.order("s1", AttemptOrder::Cancel, None);
     fixture.link.wait_for_log("s3", "up");
     for number in [0, 2, 3, 4] {
-        fixture.link.order(&format!("s{number}"), Order::Cancel, None);
+        fixture.link.order(&format!("s{number}"), AttemptOrder::Cancel, None);
     }
     fixture.link.wait_for_reports(5);
 }
@@ -46,7 +46,7 @@ fn stale_attempt_is_stopped_and_not_reported() {
     let mark = unique_sleep();
     fixture.link.give(script("a", &format!("echo ready; trap 'exit 0' TERM; sleep {mark}")));
     fixture.link.wait_for_log("a", "ready");
-    fixture.link.order("a", Order::Stale, None);
+    fixture.link.order("a", AttemptOrder::Stale, None);
     eventually("it is gone", || sleepers(&mark).is_empty());
     // The slot is free again, and the stale attempt was not reported.
     succeeded(&fixture.run(script("b", "true")));
@@ -85,7 +85,7 @@ fn runner_without_responses_stops_its_steps() {
     eventually("it has stopped", || sleepers(&mark).is_empty());
     assert!(began.elapsed() > Duration::from_millis(300), "{:?}", began.elapsed());
     fixture.link.be_away(false);
-    assert_eq!(fixture.link.report_of("a").outcome, Outcome::Interrupted);
+    assert_eq!(fixture.link.report_of("a").outcome, StepRunOutcome::Interrupted);
     assert!(fixture.link.text_of("a").contains("the server did not answer for too long"));
 }
 
@@ -94,8 +94,8 @@ fn heartbeats_continue_while_step_runs() {
     let fixture = Fixture::with(|settings| settings.heartbeat_wait = Duration::from_millis(20));
     fixture.link.give(step("a", "dummy", serde_json::json!({ "outcome": "hang" })));
     fixture.link.wait_for_beats(5);
-    fixture.link.order("a", Order::Cancel, None);
-    assert_eq!(fixture.link.report_of("a").outcome, Outcome::Stopped);
+    fixture.link.order("a", AttemptOrder::Cancel, None);
+    assert_eq!(fixture.link.report_of("a").outcome, StepRunOutcome::Stopped);
 }
 
 #[test]
@@ -151,7 +151,7 @@ fn repeated_report_requests_same_next_step_during_shutdown() {
     assert!(tries.iter().all(|report| *report == tries[0]), "{tries:?}");
     // The server had already granted the next step, so it is reported as well.
     let next = fixture.link.report_of("b");
-    assert!(matches!(next.outcome, Outcome::NeverStarted { .. } | Outcome::Succeeded { .. }), "{next:?}");
+    assert!(matches!(next.outcome, StepRunOutcome::NeverStarted { .. } | StepRunOutcome::Succeeded { .. }), "{next:?}");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::net::TcpListener;
 
-use berth_api::runner::{Assignment, FailureCause, Isolation, Network, Order, Outcome, SecretText};
+use berth_api::runner::{AttemptAssignment, FailureCause, Isolation, Network, AttemptOrder, StepRunOutcome, SecretText};
 use berth_runner::{Confinement, SandboxMode};
 
 use serde_json::json;
@@ -54,8 +54,8 @@ fn check_walls(sandbox: SandboxMode, isolation: Isolation) {
     let run = format!("trap '' TERM; setsid sleep {mark} & echo ready; while :; do sleep {mark}; done");
     fixture.link.give(script("d", &run));
     fixture.link.wait_for_log("d", "ready");
-    fixture.link.order("d", Order::Cancel, Some("enough"));
-    assert_eq!(fixture.link.report_of("d").outcome, Outcome::Stopped);
+    fixture.link.order("d", AttemptOrder::Cancel, Some("enough"));
+    assert_eq!(fixture.link.report_of("d").outcome, StepRunOutcome::Stopped);
     assert_eq!(sleepers(&mark), Vec::<String>::new());
 }
 
@@ -81,8 +81,8 @@ fn step_in_bubblewrap_does_not_see_other_steps() {
     succeeded(&fixture.run(script("second", run)));
     let log = fixture.link.text_of("second");
     assert!(!log.contains("hunter22") && log.contains("BERTH_ATTEMPT_ID"), "{log}");
-    fixture.link.order("first", Order::Cancel, None);
-    assert_eq!(fixture.link.report_of("first").outcome, Outcome::Stopped);
+    fixture.link.order("first", AttemptOrder::Cancel, None);
+    assert_eq!(fixture.link.report_of("first").outcome, StepRunOutcome::Stopped);
 }
 
 #[test]
@@ -92,8 +92,8 @@ fn cancelled_step_in_bubblewrap_can_clean_up() {
     let run = "trap 'sleep 0.3; echo cleaned; exit 1' TERM; echo ready; while :; do sleep 0.05; done";
     fixture.link.give(script("a", run));
     fixture.link.wait_for_log("a", "ready");
-    fixture.link.order("a", Order::Cancel, Some("enough"));
-    assert_eq!(fixture.link.report_of("a").outcome, Outcome::Stopped);
+    fixture.link.order("a", AttemptOrder::Cancel, Some("enough"));
+    assert_eq!(fixture.link.report_of("a").outcome, StepRunOutcome::Stopped);
     let log = fixture.link.text_of("a");
     assert!(log.contains("cleaned\n"), "{log}");
 }
@@ -134,8 +134,8 @@ fn command_in_bubblewrap_can_clean_up_on_cancel() {
     let run = "sh -c 'trap \"sleep 0.3; echo cleaned; exit 0\" TERM; echo ready; while :; do sleep 0.05; done'; echo no";
     fixture.link.give(script("a", run));
     fixture.link.wait_for_log("a", "ready");
-    fixture.link.order("a", Order::Cancel, Some("enough"));
-    assert_eq!(fixture.link.report_of("a").outcome, Outcome::Stopped);
+    fixture.link.order("a", AttemptOrder::Cancel, Some("enough"));
+    assert_eq!(fixture.link.report_of("a").outcome, StepRunOutcome::Stopped);
     let log = fixture.link.text_of("a");
     assert!(log.ends_with("cleaned\n[berth] stopped: enough\n") && !log.contains("no\n"), "{log}");
 }
@@ -237,7 +237,7 @@ fn network_none_allows_loopback_only() {
     let fixture = Fixture::with(|settings| settings.confinement = confinement);
     let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
     listener.set_nonblocking(true).expect("nonblocking");
-    let alone = Assignment { network: Network::None, ..script("alone", &reach(&listener)) };
+    let alone = AttemptAssignment { network: Network::None, ..script("alone", &reach(&listener)) };
     succeeded(&fixture.run(alone));
     assert_eq!(fixture.link.text_of("alone"), "lo\nup\n");
     assert!(listener.accept().is_err(), "the step has reached this machine");
@@ -253,7 +253,7 @@ fn check_network_refused(sandbox: SandboxMode) {
     let fixture = Fixture::with(|settings| settings.confinement = confinement);
     let mark = fixture.dir.path().join("ran");
     let run = format!("touch {}", mark.display());
-    let outcome = fixture.run(Assignment { network: Network::None, ..script("a", &run) });
+    let outcome = fixture.run(AttemptAssignment { network: Network::None, ..script("a", &run) });
     let (cause, detail) = failed(&outcome);
     assert_eq!(cause, FailureCause::Invalid);
     assert!(detail.contains("`network: none` needs the sandbox bubblewrap"), "{detail}");
@@ -277,6 +277,6 @@ fn network_none_rejects_http_check() {
     let Some(confinement) = confinement(SandboxMode::Bubblewrap, &[]) else { return };
     let fixture = Fixture::with(|settings| settings.confinement = confinement);
     let check = step("a", "http_check", json!({"url": "http://127.0.0.1:1/", "within": "1s"}));
-    let outcome = fixture.run(Assignment { network: Network::None, ..check });
+    let outcome = fixture.run(AttemptAssignment { network: Network::None, ..check });
     assert_eq!(failed(&outcome), (FailureCause::Invalid, "a step with `network: none` cannot send requests"));
 }

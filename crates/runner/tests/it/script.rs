@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use berth_api::runner::{FailureCause, Isolation, Outcome, SecretText};
+use berth_api::runner::{FailureCause, Isolation, StepRunOutcome, SecretText};
 use berth_runner::SCRIPT_BYTES_MAX;
 
 use crate::fixture::{Fixture, failed, script, succeeded};
@@ -107,7 +107,7 @@ fn script_exit_statuses_are_distinguished() {
         let (found, detail) = failed(&outcome);
         assert!(found == cause && detail.contains(part), "{id}: {found:?} {detail}");
     }
-    let Outcome::Failed { exit_code, .. } = fixture.run(script("code", "exit 42")) else { panic!("fails") };
+    let StepRunOutcome::Failed { exit_code, .. } = fixture.run(script("code", "exit 42")) else { panic!("fails") };
     assert_eq!(exit_code, Some(42));
 }
 
@@ -178,7 +178,7 @@ fn artifacts_are_uploaded_and_fetched() {
     let mut build = script("build", "mkdir dist; echo page > dist/site");
     build.artifacts.insert("site".into(), "dist/site".into());
     let outcome = fixture.run(build);
-    let Outcome::Succeeded { artifacts, .. } = outcome else { panic!("{outcome:?}") };
+    let StepRunOutcome::Succeeded { artifacts, .. } = outcome else { panic!("{outcome:?}") };
     assert_eq!(artifacts["site"], "digest-of-5-bytes");
     assert_eq!(fixture.link.kept()["site"], b"page\n");
     let mut deploy = script("deploy", "cat site");

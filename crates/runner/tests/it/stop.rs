@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use berth_api::runner::{FailureCause, Order, Outcome, SecretText};
+use berth_api::runner::{FailureCause, AttemptOrder, StepRunOutcome, SecretText};
 use berth_testkit::outcome;
 
 use crate::fixture::{Fixture, eventually, failed, script, sleepers, succeeded, unique_sleep};
@@ -15,8 +15,8 @@ fn check_cancel(text: &str) -> Duration {
     fixture.link.give(script("a", &text.replace("SLEEP", &mark)));
     fixture.link.wait_for_log("a", "ready");
     let began = Instant::now();
-    fixture.link.order("a", Order::Cancel, Some("taken over by Ada"));
-    assert_eq!(fixture.link.report_of("a").outcome, Outcome::Stopped);
+    fixture.link.order("a", AttemptOrder::Cancel, Some("taken over by Ada"));
+    assert_eq!(fixture.link.report_of("a").outcome, StepRunOutcome::Stopped);
     let took = began.elapsed();
     assert_eq!(sleepers(&mark), Vec::<String>::new(), "{text}");
     assert!(fixture.link.text_of("a").ends_with("[berth] stopped: taken over by Ada\n"));
@@ -30,7 +30,7 @@ fn checkout_in_progress_ends_with_step_timeout() {
     let mut step = script("a", "echo never");
     (step.has_source, step.timeout_s) = (true, 1);
     let outcome = fixture.run(step);
-    let is_said = matches!(&outcome, Outcome::NeverStarted { detail, .. } if detail.contains("check out"));
+    let is_said = matches!(&outcome, StepRunOutcome::NeverStarted { detail, .. } if detail.contains("check out"));
     assert!(is_said, "{outcome:?}");
 }
 
@@ -52,8 +52,8 @@ fn cancelled_step_can_clean_up() {
     let run = "sh -c 'trap \"sleep 0.3; echo cleaned; exit 0\" TERM; echo ready; while :; do sleep 0.05; done'; echo no";
     fixture.link.give(script("a", run));
     fixture.link.wait_for_log("a", "ready");
-    fixture.link.order("a", Order::Cancel, None);
-    assert_eq!(fixture.link.report_of("a").outcome, Outcome::Stopped);
+    fixture.link.order("a", AttemptOrder::Cancel, None);
+    assert_eq!(fixture.link.report_of("a").outcome, StepRunOutcome::Stopped);
     let log = fixture.link.text_of("a");
     assert!(log.contains("cleaned\n") && log.ends_with("[berth] stopped: cancelled\n"), "{log}");
     assert!(!log.contains("no\n"), "the script does not go on: {log}");
@@ -123,7 +123,7 @@ fn daemons_end_with_their_step_while_another_step_runs() {
     succeeded(&fixture.run(script("short", &format!("setsid sleep {one} >/dev/null 2>&1 & sleep 0.1"))));
     assert_eq!(sleepers(&one), Vec::<String>::new());
     assert_eq!(sleepers(&other).len(), 2, "the other step is left alone");
-    fixture.link.order("long", Order::Cancel, None);
+    fixture.link.order("long", AttemptOrder::Cancel, None);
     fixture.link.report_of("long");
     assert_eq!(sleepers(&other), Vec::<String>::new());
 }
@@ -142,7 +142,7 @@ fn daemon_without_marks_ends_with_its_step_while_older_step_runs() {
     succeeded(&fixture.run(script("short", &daemon)));
     assert_eq!(sleepers(&one), Vec::<String>::new());
     assert_eq!(sleepers(&other).len(), 2, "the other step is left alone");
-    fixture.link.order("long", Order::Cancel, None);
+    fixture.link.order("long", AttemptOrder::Cancel, None);
     fixture.link.report_of("long");
     assert_eq!(sleepers(&other), Vec::<String>::new());
 }
@@ -188,7 +188,7 @@ fn runner_shutdown_interrupts_steps() {
     fixture.stop();
     for id in ["a", "b"] {
         let report = fixture.link.report_of(id);
-        assert_eq!((report.outcome, report.next_nonce), (Outcome::Interrupted, None));
+        assert_eq!((report.outcome, report.next_nonce), (StepRunOutcome::Interrupted, None));
         assert!(fixture.link.text_of(id).ends_with("[berth] stopped: the runner is shutting down\n"));
     }
     assert_eq!(sleepers(&mark), Vec::<String>::new());
@@ -209,10 +209,10 @@ fn cancel_at_any_instant_leaves_no_processes() {
         while Instant::now() < instant {
             std::thread::yield_now();
         }
-        fixture.link.order(&id, Order::Cancel, Some("enough"));
+        fixture.link.order(&id, AttemptOrder::Cancel, Some("enough"));
         let outcome = fixture.link.report_of(&id).outcome;
-        let is_true = matches!(&outcome, Outcome::Stopped)
-            || matches!(&outcome, Outcome::Failed { exit_code: Some(7), .. });
+        let is_true = matches!(&outcome, StepRunOutcome::Stopped)
+            || matches!(&outcome, StepRunOutcome::Failed { exit_code: Some(7), .. });
         assert!(is_true, "{outcome:?}");
         assert_eq!(sleepers(&mark), Vec::<String>::new(), "{id} {outcome:?}");
     }
@@ -230,6 +230,6 @@ fn undetected_daemon_filling_the_pipe_does_not_block_the_step() {
     // Masking is slower than writing, so the pipe stays full.
     assignment.masked = (0..500).map(|number| SecretText::new(format!("hunter-{number}-22"))).collect();
     succeeded(&fixture.run(assignment));
-    fixture.link.order("other", Order::Cancel, None);
+    fixture.link.order("other", AttemptOrder::Cancel, None);
     fixture.link.report_of("other");
 }

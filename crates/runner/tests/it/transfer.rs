@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-use berth_api::remote::Welcome;
-use berth_api::runner::{AttemptRef, Link as _, LinkError};
+use berth_api::remote::RunnerWelcome;
+use berth_api::runner::{AttemptRef, RunnerLink as _, LinkError};
 use berth_runner::remote::{RemoteLink, ServerClient};
 
 /// The transfer timeout is 15 minutes.
@@ -30,7 +30,7 @@ fn silent_after(said: &'static [u8]) -> (RemoteLink, Receiver<TcpStream>) {
             }
         }
     });
-    let welcome = Welcome {
+    let welcome = RunnerWelcome {
         runner_id: "run_1".into(),
         name: "far".into(),
         version: "0".into(),

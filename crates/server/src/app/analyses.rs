@@ -10,19 +10,19 @@ use berth_core::id::{AnalysisId, DeploymentId};
 use berth_core::secret::ScopePath;
 use berth_engine::analysis_requests::{request, new_analysis};
 use berth_engine::limits::ANALYSES_WAITING_MAX;
-use berth_store::Read;
-use berth_store::idempotency::OnceKey;
-use berth_store::pagination::From;
-use berth_store::tables::analysis::{self, Sent};
+use berth_store::StoreRead;
+use berth_store::idempotency::IdempotencyKey;
+use berth_store::pagination::PageStart;
+use berth_store::tables::analysis::{self, ModelRequest};
 use berth_store::tables::{analysis_settings, deployment, organization, plan, run, secret};
 
-use super::{Answer, App, Outcome, Page, fixes, organization_subject};
-use crate::auth::authorize::Authorized;
+use super::{ApiResponse, App, IdempotentResponse, ResponsePage, fixes, organization_subject};
+use crate::auth::authorize::AuthorizedCaller;
 use crate::error::AppError;
-use crate::jobs::analyze::{Found, Lines, preview};
-use crate::wire::actor;
+use crate::jobs::analyze::{StoredFindings, EvidenceLines, preview};
+use crate::wire::actor_to_wire;
 
-pub struct NewSettings {
+pub struct NewAnalysisSettings {
     /// `None`: only the built-in rules.
     pub model: Option<AnalysisModel>,
     pub limits: ModelLimits,
@@ -34,18 +34,18 @@ impl App {
     /// existing one.
     pub async fn request_analysis(
         &self,
-        who: &Authorized<permit::AnalysisRun>,
+        who: &AuthorizedCaller<permit::AnalysisRun>,
         deployment: String,
         step: Option<String>,
-        once: Option<OnceKey>,
-    ) -> Result<Outcome<wire::AnalysisAsked>, AppError> {
+        once: Option<IdempotencyKey>,
+    ) -> Result<IdempotentResponse<wire::AnalysisOrPreview>, AppError> {
         let org = who.org();
         let asked = self.change(who, once, move |tx, _| {
             let id = find_deployment(tx, &deployment)?;
-            let run = run::by_id(tx, id)?.ok_or_else(nothing_failed)?;
-            let plan = plan::by_id(tx, id)?.ok_or_else(nothing_failed)?;
-            let failed = failed_step(&run, step.as_deref())?;
-            if analysis::unfinished(tx, ANALYSES_WAITING_MAX)? >= ANALYSES_WAITING_MAX {
+            let run = run::by_id(tx, id)?.ok_or_else(no_failed_step_error)?;
+            let plan = plan::by_id(tx, id)?.ok_or_else(no_failed_step_error)?;
+            let failed = find_failed_step(&run, step.as_deref())?;
+            if analysis::count_unfinished(tx, ANALYSES_WAITING_MAX)? >= ANALYSES_WAITING_MAX {
                 return Err(AppError::busy(
                     "too many analyses are queued in this organization; try again later",
                 ));
@@ -53,27 +53,27 @@ impl App {
             let by = tx.actor().clone();
             let found = request(tx, &run, &plan, failed, by)?;
             let location = format!("/api/v1/organizations/{org}/analyses/{}", found.id);
-            let body = wire::AnalysisAsked::Analysis(Box::new(shown(&found)));
-            Ok(Answer::accepted(location, body).at_version(found.version))
+            let body = wire::AnalysisOrPreview::Analysis(Box::new(to_response(&found)));
+            Ok(ApiResponse::accepted(location, body).with_version(found.version))
         });
         let asked = asked.await;
-        self.jobs.analyses.nudge();
+        self.jobs.analyses.wake();
         asked
     }
 
     /// Returns the request that an analysis would send to the model, without sending it.
     pub async fn preview_analysis(
         &self,
-        who: &Authorized<permit::AnalysisRun>,
+        who: &AuthorizedCaller<permit::AnalysisRun>,
         deployment: String,
         step: Option<String>,
-    ) -> Result<Answer<wire::AnalysisAsked>, AppError> {
+    ) -> Result<ApiResponse<wire::AnalysisOrPreview>, AppError> {
         let asked_by = who.context().actor;
         let meant = self.read(who, move |db| {
             let id = find_deployment(db, &deployment)?;
-            let run = run::by_id(db, id)?.ok_or_else(nothing_failed)?;
-            let plan = plan::by_id(db, id)?.ok_or_else(nothing_failed)?;
-            let failed = failed_step(&run, step.as_deref())?;
+            let run = run::by_id(db, id)?.ok_or_else(no_failed_step_error)?;
+            let plan = plan::by_id(db, id)?.ok_or_else(no_failed_step_error)?;
+            let failed = find_failed_step(&run, step.as_deref())?;
             let new: NewAnalysis =
                 new_analysis(AnalysisId::from_parts(db.now(), [0; 10]), &run, &plan, failed, asked_by);
             Ok(Analysis::request(new, db.now()).answer)
@@ -87,65 +87,65 @@ impl App {
                 body: Some(would.body),
             },
         };
-        Ok(Answer::ok(wire::AnalysisAsked::Preview(body)))
+        Ok(ApiResponse::ok(wire::AnalysisOrPreview::Preview(body)))
     }
 
     pub async fn list_analyses(
         &self,
-        who: &Authorized<permit::AnalysisRead>,
+        who: &AuthorizedCaller<permit::AnalysisRead>,
         deployment: String,
-        from: From,
+        from: PageStart,
         limit: i64,
-    ) -> Result<Page<wire::Analysis>, AppError> {
+    ) -> Result<ResponsePage<wire::WireAnalysis>, AppError> {
         let shows_source = who.may(Action::AnalysisSource);
         self.read(who, move |db| {
             let id = find_deployment(db, &deployment)?;
-            let slice = analysis::of_deployment(db, id, &from, limit)?;
-            let show = |found: &Analysis| hide_source(shown(found), shows_source);
-            Ok(Page::of(&slice, |found: &Analysis| found.id.to_string(), show))
+            let slice = analysis::list_of_deployment(db, id, &from, limit)?;
+            let show = |found: &Analysis| hide_source(to_response(found), shows_source);
+            Ok(ResponsePage::from_list_page(&slice, |found: &Analysis| found.id.to_string(), show))
         })
         .await
     }
 
     pub async fn view_analysis(
         &self,
-        who: &Authorized<permit::AnalysisRead>,
+        who: &AuthorizedCaller<permit::AnalysisRead>,
         id: String,
-    ) -> Result<Answer<wire::Analysis>, AppError> {
+    ) -> Result<ApiResponse<wire::WireAnalysis>, AppError> {
         let shows_source = who.may(Action::AnalysisSource);
         self.read(who, move |db| {
             let missing = || AppError::not_found("analysis");
             let id: AnalysisId = id.parse().map_err(|_| missing())?;
             let found = analysis::by_id(db, id)?.ok_or_else(missing)?;
-            let requests = analysis::requests(db, id)?;
-            let pull = fixes::of_failure(db, &found)?;
+            let requests = analysis::list_requests(db, id)?;
+            let pull = fixes::find_for_failure(db, &found)?;
             let pulled = pull.as_ref().map(|pull| format!(".{}.{}", pull.analysis, pull.version));
             let hidden = if shows_source { "" } else { ".no-source" };
             let variant = format!("{}{}{hidden}", requests.len(), pulled.unwrap_or_default());
-            let body = wire::Analysis {
-                requests: requests.iter().map(sent).collect(),
-                pull_request: pull.as_ref().map(fixes::shown).map(Box::new),
-                ..shown(&found)
+            let body = wire::WireAnalysis {
+                requests: requests.iter().map(to_wire_request).collect(),
+                pull_request: pull.as_ref().map(fixes::to_response).map(Box::new),
+                ..to_response(&found)
             };
             let body = hide_source(body, shows_source);
-            Ok(Answer::ok(body).at_version(found.version).varying_by(variant))
+            Ok(ApiResponse::ok(body).with_version(found.version).with_variant(variant))
         })
         .await
     }
 
     pub async fn view_analysis_settings(
         &self,
-        who: &Authorized<permit::AnalysisRead>,
-    ) -> Result<Answer<wire::AnalysisSettings>, AppError> {
-        self.read(who, |db| Ok(settings_answer(&analysis_settings::load(db)?))).await
+        who: &AuthorizedCaller<permit::AnalysisRead>,
+    ) -> Result<ApiResponse<wire::AnalysisSettings>, AppError> {
+        self.read(who, |db| Ok(settings_response(&analysis_settings::load(db)?))).await
     }
 
     pub async fn change_analysis_settings(
         &self,
-        who: &Authorized<permit::AnalysisSettings>,
-        new: NewSettings,
+        who: &AuthorizedCaller<permit::AnalysisSettings>,
+        new: NewAnalysisSettings,
         expected: Option<i64>,
-    ) -> Result<Outcome<wire::AnalysisSettings>, AppError> {
+    ) -> Result<IdempotentResponse<wire::AnalysisSettings>, AppError> {
         if let Some(base) = new.model.as_ref().and_then(|model| model.base_url.as_deref()) {
             let allowed = self.services.egress.policy().check(base);
             allowed.map_err(|why| AppError::invalid_member("/baseUrl", why.to_string()))?;
@@ -160,7 +160,7 @@ impl App {
                 ..before.clone()
             };
             if next == before {
-                return Ok(settings_answer(&before));
+                return Ok(settings_response(&before));
             }
             if let Some(name) = next.model.as_ref().and_then(|model| model.api_key.as_ref())
                 && secret::by_name(tx, name, &ScopePath::Organization)?.is_none()
@@ -177,40 +177,40 @@ impl App {
             let event = event.with_some("analyser", next.model.as_ref().map(AnalysisModel::analyser));
             let event = event.with_some("baseUrl", next.model.as_ref().and_then(|it| it.base_url.as_ref()));
             tx.record(event.with("permitDefinition", next.permits_definition))?;
-            Ok(settings_answer(&next))
+            Ok(settings_response(&next))
         })
         .await
     }
 }
 
-fn find_deployment(db: &mut impl Read, id: &str) -> Result<DeploymentId, AppError> {
+fn find_deployment(db: &mut impl StoreRead, id: &str) -> Result<DeploymentId, AppError> {
     let missing = || AppError::not_found("deployment");
     let id: DeploymentId = id.parse().map_err(|_| missing())?;
     deployment::by_id(db, id)?.map(|_| id).ok_or_else(missing)
 }
 
-fn nothing_failed() -> AppError {
+fn no_failed_step_error() -> AppError {
     AppError::new(Code::InvalidState, "no step of this deployment has failed; there is nothing to analyse")
 }
 
 /// Returns the named step, or by default the step that failed first, because later failures may be a consequence of it.
-fn failed_step<'a>(run: &'a Run, meant: Option<&str>) -> Result<&'a StepRun, AppError> {
+fn find_failed_step<'a>(run: &'a Run, meant: Option<&str>) -> Result<&'a StepRun, AppError> {
     let steps = || run.steps.iter().map(AsRef::as_ref);
     let is_meant = |step: &&StepRun| {
         meant.is_none_or(|meant| step.id.to_string() == meant || step.step.as_str() == meant)
     };
     if !steps().any(|step| is_meant(&step)) {
-        return Err(if meant.is_some() { AppError::not_found("step") } else { nothing_failed() });
+        return Err(if meant.is_some() { AppError::not_found("step") } else { no_failed_step_error() });
     }
     let failed = steps().filter(is_meant).filter(|step| step.status == StepRunStatus::Failed);
     failed.min_by_key(|step| step.finished_at).ok_or_else(|| match meant {
-        None => nothing_failed(),
+        None => no_failed_step_error(),
         Some(_) => AppError::new(Code::InvalidState, "this step has not failed; there is nothing to analyse"),
     })
 }
 
 /// Removes source code from an analysis unless `is_shown`. Viewers have no access to source code.
-fn hide_source(mut analysis: wire::Analysis, is_shown: bool) -> wire::Analysis {
+fn hide_source(mut analysis: wire::WireAnalysis, is_shown: bool) -> wire::WireAnalysis {
     if !is_shown {
         for request in &mut analysis.requests {
             request.body = None;
@@ -222,7 +222,7 @@ fn hide_source(mut analysis: wire::Analysis, is_shown: bool) -> wire::Analysis {
     analysis
 }
 
-fn sent(it: &Sent) -> wire::AnalysisRequest {
+fn to_wire_request(it: &ModelRequest) -> wire::AnalysisRequest {
     wire::AnalysisRequest {
         number: it.number,
         analyser: it.analyser.clone(),
@@ -231,16 +231,16 @@ fn sent(it: &Sent) -> wire::AnalysisRequest {
         hash: it.hash.clone(),
         status: it.status,
         error: it.error.clone(),
-        usage: usage(it.usage),
+        usage: to_wire_usage(it.usage),
         sent_at: it.sent_at.to_string(),
     }
 }
 
-fn usage(it: TokenUsage) -> wire::AnalysisUsage {
+fn to_wire_usage(it: TokenUsage) -> wire::AnalysisUsage {
     wire::AnalysisUsage { input_tokens: it.input_tokens, output_tokens: it.output_tokens }
 }
 
-fn settings_answer(settings: &AnalyzerSettings) -> Answer<wire::AnalysisSettings> {
+fn settings_response(settings: &AnalyzerSettings) -> ApiResponse<wire::AnalysisSettings> {
     let model = settings.model.as_ref();
     let provider = match model.map(|model| model.provider) {
         None => wire::AnalysisProvider::None,
@@ -258,10 +258,10 @@ fn settings_answer(settings: &AnalyzerSettings) -> Answer<wire::AnalysisSettings
         permit_definition: settings.permits_definition,
         updated_at: settings.updated_at.map(|at| at.to_string()),
     };
-    Answer::ok(body).at_version(settings.version)
+    ApiResponse::ok(body).with_version(settings.version)
 }
 
-fn shown(it: &Analysis) -> wire::Analysis {
+fn to_response(it: &Analysis) -> wire::WireAnalysis {
     let (status, error) = match &it.state {
         AnalysisState::Queued => (wire::AnalysisStatus::Queued, None),
         AnalysisState::Running => (wire::AnalysisStatus::Running, None),
@@ -269,9 +269,9 @@ fn shown(it: &Analysis) -> wire::Analysis {
         AnalysisState::Failed { error, .. } => (wire::AnalysisStatus::Failed, Some(error.clone())),
     };
     let answer = it.output();
-    let found = answer.map(|answer| Found::read(&answer.result)).unwrap_or_default();
-    let lines = |it: &Lines| wire::AnalysisLines { first_line: it.first_line, last_line: it.last_line };
-    wire::Analysis {
+    let found = answer.map(|answer| StoredFindings::read(&answer.result)).unwrap_or_default();
+    let lines = |it: &EvidenceLines| wire::AnalysisLines { first_line: it.first_line, last_line: it.last_line };
+    wire::WireAnalysis {
         id: it.id.to_string(),
         status,
         deployment_id: it.deployment.to_string(),
@@ -281,13 +281,13 @@ fn shown(it: &Analysis) -> wire::Analysis {
         step: it.step_name.to_string(),
         attempt: it.attempt,
         commit_id: it.commit.clone(),
-        actor: actor(&it.asked_by),
+        actor: actor_to_wire(&it.asked_by),
         analyser: answer.map(|answer| answer.analyser.clone()),
         fingerprint: answer.map(|answer| answer.fingerprint.clone()),
         reused_from: answer.and_then(|answer| answer.reused_from).map(|id| id.to_string()),
         root_cause: found.root_cause,
         category: found.category,
-        confidence: found.confidence.as_deref().and_then(confidence),
+        confidence: found.confidence.as_deref().and_then(parse_confidence),
         evidence: found
             .evidence
             .into_iter()
@@ -306,7 +306,7 @@ fn shown(it: &Analysis) -> wire::Analysis {
             .map(|fix| wire::AnalysisFix { summary: fix.summary.clone(), diff: Some(fix.diff.clone()) }),
         pull_request: None,
         note: answer.and_then(|answer| answer.note.clone()),
-        usage: answer.and_then(|answer| answer.usage).map(usage),
+        usage: answer.and_then(|answer| answer.usage).map(to_wire_usage),
         requests: Vec::new(),
         error,
         created_at: it.created_at.to_string(),
@@ -315,7 +315,7 @@ fn shown(it: &Analysis) -> wire::Analysis {
     }
 }
 
-fn confidence(word: &str) -> Option<wire::AnalysisConfidence> {
+fn parse_confidence(word: &str) -> Option<wire::AnalysisConfidence> {
     match word {
         "low" => Some(wire::AnalysisConfidence::Low),
         "medium" => Some(wire::AnalysisConfidence::Medium),

@@ -1,15 +1,15 @@
 //! Results of use cases: a record with a status code, or a page of a list.
 
-use berth_api::Replay;
+use berth_api::ReplayableBody;
 use berth_api::problem::Code;
-use berth_store::idempotency::StoredAnswer;
-use berth_store::pagination::{From, Slice};
+use berth_store::idempotency::StoredResponse;
+use berth_store::pagination::{PageStart, ListPage};
 
 use crate::error::AppError;
 
 /// A response with the data of its headers.
 #[derive(Debug)]
-pub struct Answer<T> {
+pub struct ApiResponse<T> {
     pub status: u16,
     pub location: Option<String>,
     /// The version of the record, for the `ETag`.
@@ -19,12 +19,12 @@ pub struct Answer<T> {
     pub variant: Option<String>,
     pub body: T,
     /// The body as serialized for the stored response. Code that changes `body` has to set this to `None`.
-    pub written: Option<String>,
+    pub stored_body: Option<String>,
 }
 
-impl<T> Answer<T> {
+impl<T> ApiResponse<T> {
     pub fn ok(body: T) -> Self {
-        Self { status: 200, location: None, version: None, variant: None, body, written: None }
+        Self { status: 200, location: None, version: None, variant: None, body, stored_body: None }
     }
 
     pub fn created(location: String, body: T) -> Self {
@@ -37,13 +37,13 @@ impl<T> Answer<T> {
     }
 
     #[must_use]
-    pub fn at_version(self, version: i64) -> Self {
+    pub fn with_version(self, version: i64) -> Self {
         Self { version: Some(version), ..self }
     }
 
     /// Adds `variant` to the `ETag`, after the version.
     #[must_use]
-    pub fn varying_by(self, variant: impl std::fmt::Display) -> Self {
+    pub fn with_variant(self, variant: impl std::fmt::Display) -> Self {
         Self { variant: Some(variant.to_string()), ..self }
     }
 
@@ -58,23 +58,23 @@ impl<T> Answer<T> {
     }
 }
 
-impl<T: Replay> Answer<T> {
-    pub(super) fn stored(&self) -> Result<StoredAnswer, AppError> {
-        let body = self.body.replayed().map_err(|error| AppError::bug(format!("cannot store: {error}")))?;
-        Ok(StoredAnswer { status: self.status, headers: self.headers(), body })
+impl<T: ReplayableBody> ApiResponse<T> {
+    pub(super) fn to_stored_response(&self) -> Result<StoredResponse, AppError> {
+        let body = self.body.to_replay_json().map_err(|error| AppError::bug(format!("cannot store: {error}")))?;
+        Ok(StoredResponse { status: self.status, headers: self.headers(), body })
     }
 }
 
 /// The result of a request that may be a retry with the same idempotency key.
 #[derive(Debug)]
-pub enum Outcome<T> {
-    Fresh(Answer<T>),
-    Replayed(StoredAnswer),
+pub enum IdempotentResponse<T> {
+    Fresh(ApiResponse<T>),
+    Replayed(StoredResponse),
 }
 
 /// A page of a list, with the key to continue from.
 #[derive(Debug)]
-pub struct Page<T> {
+pub struct ResponsePage<T> {
     pub items: Vec<T>,
     pub total: Option<i64>,
     pub has_more: bool,
@@ -82,12 +82,12 @@ pub struct Page<T> {
     pub last: Option<String>,
 }
 
-pub(super) fn key_reused() -> AppError {
+pub(super) fn key_reused_error() -> AppError {
     AppError::new(Code::IdempotencyKeyReused, "this Idempotency-Key was already used with a different body")
 }
 
-impl<T> Page<T> {
-    pub fn of<R>(slice: &Slice<R>, key: impl Fn(&R) -> String, show: impl Fn(&R) -> T) -> Self {
+impl<T> ResponsePage<T> {
+    pub fn from_list_page<R>(slice: &ListPage<R>, key: impl Fn(&R) -> String, show: impl Fn(&R) -> T) -> Self {
         Self {
             items: slice.items.iter().map(show).collect(),
             total: slice.total,
@@ -97,11 +97,11 @@ impl<T> Page<T> {
     }
 
     /// Cuts a page out of a complete list. `all` must be sorted by key.
-    pub fn of_all(all: Vec<T>, from: &From, limit: i64, key: impl Fn(&T) -> String) -> Self {
+    pub fn from_all(all: Vec<T>, from: &PageStart, limit: i64, key: impl Fn(&T) -> String) -> Self {
         let total = i64::try_from(all.len()).ok();
         let skip = match from {
-            From::Offset(offset) => usize::try_from(*offset).unwrap_or(usize::MAX),
-            From::After(last) => all.iter().take_while(|item| key(item) <= *last).count(),
+            PageStart::Offset(offset) => usize::try_from(*offset).unwrap_or(usize::MAX),
+            PageStart::After(last) => all.iter().take_while(|item| key(item) <= *last).count(),
         };
         let mut items: Vec<T> = all.into_iter().skip(skip).collect();
         let limit = usize::try_from(limit).unwrap_or(0);

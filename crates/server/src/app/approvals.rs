@@ -11,19 +11,19 @@ use berth_core::id::UserId;
 use berth_core::name::Reason;
 use berth_core::pipeline::model::ApproverSelector;
 use berth_core::pipeline::seconds::DurationSeconds;
-use berth_store::Read;
-use berth_store::idempotency::OnceKey;
-use berth_store::pagination::From;
+use berth_store::StoreRead;
+use berth_store::idempotency::IdempotencyKey;
+use berth_store::pagination::PageStart;
 use berth_store::tables::{approval, deployment};
 
-pub use berth_store::tables::approval::Filter as ApprovalFilter;
+pub use berth_store::tables::approval::ApprovalFilter as ApprovalFilter;
 
 use berth_engine::{DeploymentAggregate, VotingMembers, electorate, gates, voter};
 
-use super::{Answer, App, Outcome, Page, Ruled};
-use crate::auth::authorize::Authorized;
+use super::{ApiResponse, App, IdempotentResponse, ResponsePage, RuleOutcome};
+use crate::auth::authorize::AuthorizedCaller;
 use crate::error::AppError;
-use crate::wire::actor;
+use crate::wire::actor_to_wire;
 
 /// Limit for the list of members excluded from approving.
 const EXCLUDED_MAX: usize = 50;
@@ -33,29 +33,29 @@ const UNKNOWN_SHOWN_MAX: usize = 5;
 impl App {
     pub async fn list_approvals(
         &self,
-        who: &Authorized<permit::ApprovalsRead>,
+        who: &AuthorizedCaller<permit::ApprovalsRead>,
         filter: ApprovalFilter,
-        from: From,
+        from: PageStart,
         limit: i64,
-    ) -> Result<Page<wire::Approval>, AppError> {
+    ) -> Result<ResponsePage<wire::WireApproval>, AppError> {
         self.read(who, move |db| {
             let slice = approval::list(db, &filter, &from, limit)?;
             let last = slice.items.last().map(|it| it.id.to_string());
             let members = VotingMembers::load(db)?;
-            let items = slice.items.iter().map(|it| shown(db, &members, it)).collect::<Result<_, _>>()?;
-            Ok(Page { last, items, total: slice.total, has_more: slice.has_more })
+            let items = slice.items.iter().map(|it| to_response(db, &members, it)).collect::<Result<_, _>>()?;
+            Ok(ResponsePage { last, items, total: slice.total, has_more: slice.has_more })
         })
         .await
     }
 
     pub async fn view_approval(
         &self,
-        who: &Authorized<permit::ApprovalsRead>,
+        who: &AuthorizedCaller<permit::ApprovalsRead>,
         id: String,
-    ) -> Result<Answer<wire::Approval>, AppError> {
+    ) -> Result<ApiResponse<wire::WireApproval>, AppError> {
         self.read(who, move |db| {
             let found = find(db, &id)?;
-            answer(db, &found)
+            build_response(db, &found)
         })
         .await
     }
@@ -64,15 +64,15 @@ impl App {
     /// approval.
     pub async fn answer_approval(
         &self,
-        who: &Authorized<permit::ApprovalsDecide>,
+        who: &AuthorizedCaller<permit::ApprovalsDecide>,
         id: String,
         choice: ApprovalChoice,
         comment: Option<Reason>,
-        once: Option<OnceKey>,
-    ) -> Result<Outcome<wire::Approval>, AppError> {
+        once: Option<IdempotencyKey>,
+    ) -> Result<IdempotentResponse<wire::WireApproval>, AppError> {
         let (by, account) = (who.principal().actor(), who.principal().user);
         let plans = self.services.engine.run_cache().clone();
-        let done = self.rule(who, once, move |tx, standing| {
+        let done = self.run_rule(who, once, move |tx, standing| {
             let found = find(tx, &id)?;
             let Some(mut aggregate) = DeploymentAggregate::load(tx, &plans, found.deployment)? else {
                 return Err(AppError::bug("an approval without a deployment"));
@@ -82,13 +82,13 @@ impl App {
                     let decision = lapse(&found, LapseCause::Over, tx.now());
                     tx.commit(decision)?;
                     let text = "nothing waits for this approval any more";
-                    return Ok(Ruled::No(CommandRefusal::ApprovalEnded(text.into()).into()));
+                    return Ok(RuleOutcome::No(CommandRefusal::ApprovalEnded(text.into()).into()));
                 }
                 digest => {
                     let voter = voter(tx, by, account, standing.role)?;
                     if choice == ApprovalChoice::Approve && voter.person != account {
                         let text = "only people can approve; a service account can only reject";
-                        return Ok(Ruled::No(CommandRefusal::NotEligible(text.into()).into()));
+                        return Ok(RuleOutcome::No(CommandRefusal::NotEligible(text.into()).into()));
                     }
                     let ballot = VoteRequest { voter, choice, comment };
                     let electorate = electorate(tx, found.deployment, &found.stage)?;
@@ -102,8 +102,8 @@ impl App {
                 gates::follow_approval(tx, &mut aggregate, &now)?;
             }
             match said {
-                Err(refusal) => Ok(Ruled::No(refusal.into())),
-                Ok(said) => Ok(Ruled::Yes(answer(tx, &said)?)),
+                Err(refusal) => Ok(RuleOutcome::No(refusal.into())),
+                Ok(said) => Ok(RuleOutcome::Yes(build_response(tx, &said)?)),
             }
         });
         let done = done.await;
@@ -112,22 +112,22 @@ impl App {
     }
 }
 
-fn find(db: &mut impl Read, id: &str) -> Result<Approval, AppError> {
+fn find(db: &mut impl StoreRead, id: &str) -> Result<Approval, AppError> {
     let missing = || AppError::not_found("approval");
     approval::by_id(db, id.parse().map_err(|_| missing())?)?.ok_or_else(missing)
 }
 
 /// The `ETag` includes the vote count, because a change of members changes the count without changing the approval.
-fn answer(db: &mut impl Read, it: &Approval) -> Result<Answer<wire::Approval>, AppError> {
+fn build_response(db: &mut impl StoreRead, it: &Approval) -> Result<ApiResponse<wire::WireApproval>, AppError> {
     let members = VotingMembers::load(db)?;
-    let body = shown(db, &members, it)?;
+    let body = to_response(db, &members, it)?;
     let moment = (body.required, body.given, &body.excluded, &body.raised_because, &body.unreachable);
     let variant = crc32fast::hash(format!("{moment:?}").as_bytes());
-    Ok(Answer::ok(body).at_version(it.version).varying_by(variant))
+    Ok(ApiResponse::ok(body).with_version(it.version).with_variant(variant))
 }
 
 /// The state of the vote. It depends on the current members while the approval is pending.
-struct Count {
+struct ApprovalCount {
     required: u32,
     raised_because: Option<String>,
     given: usize,
@@ -137,10 +137,10 @@ struct Count {
     unreachable: Option<String>,
 }
 
-impl Count {
+impl ApprovalCount {
     /// Counts the votes of a pending approval against the current members.
-    fn of_pending(
-        db: &mut impl Read,
+    fn for_pending(
+        db: &mut impl StoreRead,
         members: &VotingMembers,
         it: &Approval,
         may_bypass: bool,
@@ -150,14 +150,14 @@ impl Count {
         let barred =
             electorate.voters.iter().filter(|voter| !it.rule.self_approval && electorate.is_barred(voter));
         let excluded: Vec<String> = barred.map(|voter| voter.by.name.clone()).take(EXCLUDED_MAX).collect();
-        let raised_because = (tally.needed > it.rule.approvals).then(|| raised_because(&electorate));
-        let unreachable = (!tally.is_reachable()).then(|| unreachable(&tally, &excluded, may_bypass));
+        let raised_because = (tally.needed > it.rule.approvals).then(|| describe_raise(&electorate));
+        let unreachable = (!tally.is_reachable()).then(|| describe_unreachable(&tally, &excluded, may_bypass));
         let (required, given) = (tally.needed, tally.counted.len());
         Ok(Self { required, raised_because, given, counted: tally.counted, excluded, unreachable })
     }
 
     /// Returns the count as it was when the approval ended.
-    fn of_ended(it: &Approval) -> Self {
+    fn for_ended(it: &Approval) -> Self {
         let counted = it.votes.iter().filter(|vote| !vote.is_void).map(|vote| vote.person);
         let text = "some authors of the change were not members";
         Self {
@@ -171,7 +171,7 @@ impl Count {
     }
 }
 
-fn raised_because(electorate: &ApprovalElectorate) -> String {
+fn describe_raise(electorate: &ApprovalElectorate) -> String {
     let unknown: Vec<&str> = electorate.unknown_authors().collect();
     if unknown.is_empty() {
         return "the change has too many commits or authors to read, so some authors are unknown".into();
@@ -184,7 +184,7 @@ fn raised_because(electorate: &ApprovalElectorate) -> String {
     format!("part of the change is by {}{more}, which is not the address of a member", unknown.join(", "))
 }
 
-fn unreachable(tally: &VoteTally, excluded: &[String], may_bypass: bool) -> String {
+fn describe_unreachable(tally: &VoteTally, excluded: &[String], may_bypass: bool) -> String {
     let (needed, can) = (tally.needed, tally.eligible);
     let approvals = if needed == 1 { "approval is" } else { "approvals are" };
     let others = if excluded.is_empty() { "" } else { "; people who wrote or started the change cannot" };
@@ -195,7 +195,7 @@ fn unreachable(tally: &VoteTally, excluded: &[String], may_bypass: bool) -> Stri
     format!("{needed} {approvals} needed, but only {can} of the members can approve{others}. {way_out}.")
 }
 
-fn shown(db: &mut impl Read, members: &VotingMembers, it: &Approval) -> Result<wire::Approval, AppError> {
+fn to_response(db: &mut impl StoreRead, members: &VotingMembers, it: &Approval) -> Result<wire::WireApproval, AppError> {
     let found = deployment::by_id(db, it.deployment)?;
     let may_bypass = found.as_ref().is_some_and(|found| matches!(found.target, DeploymentTarget::Stages(_)));
     let commit = found.map(|found| match found.target {
@@ -203,11 +203,11 @@ fn shown(db: &mut impl Read, members: &VotingMembers, it: &Approval) -> Result<w
         DeploymentTarget::Stages(_) => found.resolved_commit.unwrap_or_else(|| found.commit.to_string()),
     });
     let count = match it.status {
-        ApprovalState::Pending => Count::of_pending(db, members, it, may_bypass)?,
-        _ => Count::of_ended(it),
+        ApprovalState::Pending => ApprovalCount::for_pending(db, members, it, may_bypass)?,
+        _ => ApprovalCount::for_ended(it),
     };
     let votes = it.votes.iter().map(|vote| wire::ApprovalVote {
-        actor: actor(&vote.by),
+        actor: actor_to_wire(&vote.by),
         counts: vote.choice == ApprovalChoice::Reject || count.counted.contains(&vote.person),
         choice: match vote.choice {
             ApprovalChoice::Approve => wire::VoteChoice::Approve,
@@ -223,7 +223,7 @@ fn shown(db: &mut impl Read, members: &VotingMembers, it: &Approval) -> Result<w
         ApprovalState::Expired => (wire::ApprovalStatus::Expired, None),
         ApprovalState::Lapsed(why) => (wire::ApprovalStatus::Lapsed, Some(why)),
     };
-    Ok(wire::Approval {
+    Ok(wire::WireApproval {
         id: it.id.to_string(),
         status,
         deployment_id: it.deployment.to_string(),

@@ -3,14 +3,14 @@
 use berth_core::approval::admits;
 use berth_core::pipeline::PipelineDefinition;
 use berth_core::pipeline::model::ApprovalPolicy;
-use berth_store::Read;
+use berth_store::StoreRead;
 
 use crate::error::AppError;
 use berth_engine::VotingMembers;
 
 /// Returns the approval rules of stages that too few members can satisfy, as pairs of JSON pointer and message.
-pub(super) fn unfulfillable(
-    db: &mut impl Read,
+pub(super) fn find_unfulfillable_rules(
+    db: &mut impl StoreRead,
     definition: &PipelineDefinition,
 ) -> Result<Vec<(String, String)>, AppError> {
     let rules = definition.stages.iter().enumerate();

@@ -1,6 +1,6 @@
 //! Validation of commit ids in requests. Rejects an ambiguous abbreviation before anything is written.
 
-use berth_api::problem::{Code, Problem};
+use berth_api::problem::{Code, ProblemDetails};
 use berth_core::id::OrgId;
 use berth_core::name::CommitId;
 use berth_engine::git::{ResolvedCommit, is_abbreviation, is_whole_hash, ambiguous_message};
@@ -12,7 +12,7 @@ use crate::error::{AppError, input_error};
 impl App {
     /// Returns the error to report if `commit` is an ambiguous abbreviation in the mirror of the pipeline's repository.
     /// The commit is resolved again when the deployment starts, because the repository may have changed by then.
-    pub(super) async fn ambiguity(
+    pub(super) async fn check_commit_ambiguity(
         &self,
         org: OrgId,
         pipeline: &str,
@@ -31,7 +31,7 @@ impl App {
         let detail = ambiguous_message(&commit, &commits);
         let candidates: Vec<_> = commits.iter().map(ToString::to_string).collect();
         let error = input_error(pointer, detail.clone());
-        let problem = Problem::new(Code::CommitAmbiguous, detail).with_errors(vec![error]);
-        Ok(Some(problem.with("candidates", candidates).into()))
+        let problem = ProblemDetails::new(Code::CommitAmbiguous, detail).with_errors(vec![error]);
+        Ok(Some(problem.with_member("candidates", candidates).into()))
     }
 }

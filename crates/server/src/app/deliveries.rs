@@ -5,28 +5,28 @@ use berth_api::webhook as wire;
 use berth_core::access::permit;
 use berth_core::id::{DeliveryId, IdEntropy};
 use berth_core::webhook::{Delivery, DeliveryState};
-use berth_store::Read;
-use berth_store::idempotency::OnceKey;
-use berth_store::pagination::From;
+use berth_store::StoreRead;
+use berth_store::idempotency::IdempotencyKey;
+use berth_store::pagination::PageStart;
 use berth_store::tables::{delivery, organization, webhook};
 
 use super::webhooks::find;
-use super::{Answer, App, Outcome, Page};
-use crate::auth::authorize::Authorized;
+use super::{ApiResponse, App, IdempotentResponse, ResponsePage};
+use crate::auth::authorize::AuthorizedCaller;
 use crate::error::AppError;
-use crate::integrations::webhooks::{Letter, ping};
+use crate::integrations::webhooks::{WebhookRequest, ping_payload};
 use crate::limits::ATTEMPTS_PER_DELIVERY_MAX;
 
 impl App {
     /// Sends a test payload immediately and returns the response of the receiver.
     pub async fn ping_webhook(
         &self,
-        who: &Authorized<permit::WebhooksWrite>,
+        who: &AuthorizedCaller<permit::WebhooksWrite>,
         key: String,
-        once: Option<OnceKey>,
-    ) -> Result<Outcome<wire::WebhookPing>, AppError> {
-        if let Some(earlier) = self.earlier(who.context(), once.clone()).await? {
-            return Ok(Outcome::Replayed(earlier));
+        once: Option<IdempotencyKey>,
+    ) -> Result<IdempotentResponse<wire::WebhookPing>, AppError> {
+        if let Some(earlier) = self.find_stored_response(who.context(), once.clone()).await? {
+            return Ok(IdempotentResponse::Replayed(earlier));
         }
         let turn = self.jobs.notify.take_ping(who.org());
         let turn = turn.ok_or_else(|| AppError::busy("too many webhook tests are running; try again"))?;
@@ -35,21 +35,21 @@ impl App {
             let found = find(db, &key)?;
             let owner = organization::by_id(db, org)?.ok_or_else(|| AppError::not_found("organization"))?;
             let mut secrets = Vec::new();
-            for secret in webhook::secrets(db, found.id)? {
+            for secret in webhook::list_secrets(db, found.id)? {
                 secrets.push(vault.open_signing(db, org, found.id, &secret)?);
             }
             let now = db.now();
-            let body = ping(&owner, &found, now);
+            let body = ping_payload(&owner, &found, now);
             // Pings are not stored as deliveries, but use an id of the same form.
             let mut entropy = IdEntropy::default();
             aws_lc_rs::rand::fill(&mut entropy)
                 .map_err(|_| AppError::bug("the system gave no random bytes"))?;
             let id = DeliveryId::from_parts(now, entropy);
-            Ok(Letter { id, url: found.url, body, secrets, seconds: now.as_micros() / 1_000_000 })
+            Ok(WebhookRequest { id, url: found.url, body, secrets, seconds: now.as_micros() / 1_000_000 })
         });
         let sent = letter.await?.send(&self.services.egress).await?;
         drop(turn);
-        let tried = sent.tried();
+        let tried = sent.to_attempt();
         let body = wire::WebhookPing {
             is_accepted: tried.is_success(),
             status: tried.status,
@@ -57,23 +57,23 @@ impl App {
             error: tried.error.clone(),
             excerpt: sent.excerpt(),
         };
-        self.change(who, once, move |_, _| Ok(Answer::ok(body))).await
+        self.change(who, once, move |_, _| Ok(ApiResponse::ok(body))).await
     }
 
     pub async fn list_deliveries(
         &self,
-        who: &Authorized<permit::WebhooksRead>,
+        who: &AuthorizedCaller<permit::WebhooksRead>,
         key: String,
         status: Option<String>,
-        from: From,
+        from: PageStart,
         limit: i64,
-    ) -> Result<Page<wire::Delivery>, AppError> {
+    ) -> Result<ResponsePage<wire::WireDelivery>, AppError> {
         self.read(who, move |db| {
             let found = find(db, &key)?;
-            let slice = delivery::deliveries(db, found.id, status.as_deref(), &from, limit)?;
+            let slice = delivery::list(db, found.id, status.as_deref(), &from, limit)?;
             let last = slice.items.last().map(|item| item.sequence.to_string());
-            let items = slice.items.iter().map(|item| shown_delivery(db, item)).collect::<Result<_, _>>()?;
-            Ok(Page { last, items, total: slice.total, has_more: slice.has_more })
+            let items = slice.items.iter().map(|item| delivery_to_response(db, item)).collect::<Result<_, _>>()?;
+            Ok(ResponsePage { last, items, total: slice.total, has_more: slice.has_more })
         })
         .await
     }
@@ -81,11 +81,11 @@ impl App {
     /// Queues a delivery for redelivery with the same id. The retry schedule starts over.
     pub async fn redeliver(
         &self,
-        who: &Authorized<permit::WebhooksWrite>,
+        who: &AuthorizedCaller<permit::WebhooksWrite>,
         key: String,
         id: DeliveryId,
-        once: Option<OnceKey>,
-    ) -> Result<Outcome<wire::Delivery>, AppError> {
+        once: Option<IdempotencyKey>,
+    ) -> Result<IdempotentResponse<wire::WireDelivery>, AppError> {
         let org = who.org();
         let asked = self.change(who, once, move |tx, _| {
             let webhook = find(tx, &key)?;
@@ -104,24 +104,24 @@ impl App {
             let again = found.redeliver(tx.now());
             delivery::put(tx, &again, found.attempts)?;
             let location = format!("/api/v1/organizations/{org}/webhooks/{}/deliveries", webhook.id);
-            Ok(Answer::accepted(location, shown_delivery(tx, &again)?))
+            Ok(ApiResponse::accepted(location, delivery_to_response(tx, &again)?))
         });
         let asked = asked.await;
-        self.jobs.notify.nudge();
+        self.jobs.notify.wake();
         asked
     }
 }
 
-fn shown_delivery(db: &mut impl Read, found: &Delivery) -> Result<wire::Delivery, AppError> {
-    let attempts = delivery::attempts(db, found.id)?;
-    let attempt = |it: delivery::Attempt| wire::DeliveryAttempt {
+fn delivery_to_response(db: &mut impl StoreRead, found: &Delivery) -> Result<wire::WireDelivery, AppError> {
+    let attempts = delivery::list_attempts(db, found.id)?;
+    let attempt = |it: delivery::WebhookAttempt| wire::DeliveryAttempt {
         number: it.number,
         at: it.at.to_string(),
         duration_ms: it.duration_ms,
         status: it.status,
         error: it.error,
     };
-    Ok(wire::Delivery {
+    Ok(wire::WireDelivery {
         id: found.id.to_string(),
         webhook_id: found.webhook.to_string(),
         event_id: found.event.to_string(),

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use berth_api::deployed::{Deployed, DeployedEnvironment};
+use berth_api::deployed::{DeployedPipeline, DeployedEnvironment};
 use berth_api::pipeline as wire;
 use berth_core::access::permit;
 use berth_core::environment::Lock;
@@ -12,20 +12,20 @@ use berth_core::id::{OrgId, RepositoryId};
 use berth_core::pipeline::state::Pipeline;
 use berth_engine::git::{GitError, CommitHash};
 use berth_engine::limits::GIT_AT_ONCE;
-use berth_store::Read;
-use berth_store::pagination::From;
+use berth_store::StoreRead;
+use berth_store::pagination::PageStart;
 use berth_store::tables::current_deployment;
 use berth_store::tables::current_deployment::CurrentDeployment;
 use berth_store::tables::{environment, pipeline, plan};
 use futures_util::{StreamExt as _, stream};
 use quick_cache::sync::Cache;
 
-use super::environments::shown::holder;
+use super::environments::shown::holder_to_wire;
 use super::pipelines::PipelineFilter;
-use super::{App, Page};
-use crate::auth::authorize::Authorized;
+use super::{App, ResponsePage};
+use crate::auth::authorize::AuthorizedCaller;
 use crate::error::AppError;
-use crate::wire::actor;
+use crate::wire::actor_to_wire;
 
 /// How long a request waits for git to count commits. Counts that are not available by then are null in the response.
 pub(super) const BEHIND_WAIT: Duration = Duration::from_millis(500);
@@ -35,43 +35,43 @@ const BEHIND_KNOWN_MAX: usize = 4_096;
 /// Cache of the number of commits between a commit and a branch head. Entries never become stale, so there is no
 /// invalidation.
 #[derive(Clone)]
-pub(crate) struct Behind(Arc<Cache<Pair, Option<u64>>>);
+pub(crate) struct CommitDistanceCache(Arc<Cache<CommitPair, Option<u64>>>);
 
-impl Default for Behind {
+impl Default for CommitDistanceCache {
     fn default() -> Self {
         Self(Arc::new(Cache::new(BEHIND_KNOWN_MAX)))
     }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Pair {
+struct CommitPair {
     repository: RepositoryId,
     commit: CommitHash,
     head: CommitHash,
 }
 
-impl Behind {
+impl CommitDistanceCache {
     /// The outer `None`: not in the cache. The inner `None`: git cannot count it.
-    fn get(&self, pair: &Pair) -> Option<Option<u64>> {
+    fn get(&self, pair: &CommitPair) -> Option<Option<u64>> {
         if pair.commit == pair.head { Some(Some(0)) } else { self.0.get(pair) }
     }
 }
 
 /// The tracked branch head that deployed commits are compared with.
-pub(super) struct Tracked {
+pub(super) struct TrackedHead {
     repository: RepositoryId,
     head: CommitHash,
 }
 
-impl Tracked {
-    pub(super) fn of(pipeline: &Pipeline) -> Option<Self> {
+impl TrackedHead {
+    pub(super) fn of_pipeline(pipeline: &Pipeline) -> Option<Self> {
         let repository = pipeline.origin.as_ref()?.repository;
         Some(Self { repository, head: CommitHash::parse(pipeline.head.as_deref()?)? })
     }
 
-    fn pair(&self, current: &wire::Current) -> Option<Pair> {
+    fn commit_pair(&self, current: &wire::CurrentCommit) -> Option<CommitPair> {
         let (repository, head) = (self.repository, self.head.clone());
-        Some(Pair { repository, commit: CommitHash::parse(&current.commit_id)?, head })
+        Some(CommitPair { repository, commit: CommitHash::parse(&current.commit_id)?, head })
     }
 }
 
@@ -79,15 +79,15 @@ impl App {
     /// Lists pipelines with what is deployed in their stages and environments.
     pub async fn list_deployed(
         &self,
-        who: &Authorized<permit::DeploymentsRead>,
-        from: From,
+        who: &AuthorizedCaller<permit::DeploymentsRead>,
+        from: PageStart,
         limit: i64,
-    ) -> Result<Page<Deployed>, AppError> {
+    ) -> Result<ResponsePage<DeployedPipeline>, AppError> {
         let read = self.read(who, move |db| {
             let slice = pipeline::list(db, &PipelineFilter::default(), &from, limit)?;
             let mut items = Vec::with_capacity(slice.items.len());
             for pipeline in &slice.items {
-                items.push((shown(db, pipeline)?, Tracked::of(pipeline)));
+                items.push((to_response(db, pipeline)?, TrackedHead::of_pipeline(pipeline)));
             }
             Ok((items, slice.total, slice.has_more))
         });
@@ -98,37 +98,37 @@ impl App {
             (tracked.as_ref(), stages.chain(environments).collect())
         });
         self.fill_behind(who.org(), found.collect(), BEHIND_WAIT).await;
-        let items: Vec<Deployed> = items.into_iter().map(|(item, _)| item).collect();
+        let items: Vec<DeployedPipeline> = items.into_iter().map(|(item, _)| item).collect();
         let last = items.last().map(|item| item.pipeline_id.clone());
-        Ok(Page { items, total, has_more, last })
+        Ok(ResponsePage { items, total, has_more, last })
     }
 
     /// Sets `behind_by` where it is in the cache or can be counted within `patience`.
     pub(super) async fn fill_behind(
         &self,
         org: OrgId,
-        of: Vec<(Option<&Tracked>, Vec<&mut wire::Current>)>,
+        of: Vec<(Option<&TrackedHead>, Vec<&mut wire::CurrentCommit>)>,
         patience: Duration,
     ) {
         let pairs = of.iter().flat_map(|(tracked, all)| {
-            all.iter().filter_map(|current| tracked.and_then(|tracked| tracked.pair(current)))
+            all.iter().filter_map(|current| tracked.and_then(|tracked| tracked.commit_pair(current)))
         });
-        let unknown: HashSet<Pair> = pairs.filter(|pair| self.behind.get(pair).is_none()).collect();
+        let unknown: HashSet<CommitPair> = pairs.filter(|pair| self.behind.get(pair).is_none()).collect();
         if !patience.is_zero() && !unknown.is_empty() {
             let counted =
-                stream::iter(unknown).for_each_concurrent(GIT_AT_ONCE.share, |pair| self.count(org, pair));
+                stream::iter(unknown).for_each_concurrent(GIT_AT_ONCE.share, |pair| self.count_behind(org, pair));
             // Counts that are running at the timeout continue on their blocking threads and fill the cache.
             let _ = tokio::time::timeout(patience, counted).await;
         }
         for (tracked, all) in of {
             for current in all {
-                let pair = tracked.and_then(|tracked| tracked.pair(current));
+                let pair = tracked.and_then(|tracked| tracked.commit_pair(current));
                 current.behind_by = pair.and_then(|pair| self.behind.get(&pair)).flatten();
             }
         }
     }
 
-    async fn count(&self, org: OrgId, pair: Pair) {
+    async fn count_behind(&self, org: OrgId, pair: CommitPair) {
         let (behind, mirror) = (self.behind.clone(), self.services.git.mirror(org, pair.repository));
         let counted =
             self.services.git.run(org, move || match mirror.count_between(&pair.commit, &pair.head) {
@@ -143,33 +143,33 @@ impl App {
     }
 }
 
-fn shown(db: &mut impl Read, pipeline: &Pipeline) -> Result<Deployed, AppError> {
+fn to_response(db: &mut impl StoreRead, pipeline: &Pipeline) -> Result<DeployedPipeline, AppError> {
     let mut environments = Vec::new();
-    for lock in environment::of_pipeline(db, pipeline.id)? {
-        environments.push(in_environment(db, &lock, pipeline)?);
+    for lock in environment::list_of_pipeline(db, pipeline.id)? {
+        environments.push(environment_to_response(db, &lock, pipeline)?);
     }
-    Ok(Deployed {
+    Ok(DeployedPipeline {
         pipeline_id: pipeline.id.to_string(),
         slug: pipeline.slug.to_string(),
         name: pipeline.name.to_string(),
         head: pipeline.head.clone(),
-        stages: in_stages(db, pipeline)?.0,
+        stages: list_stages(db, pipeline)?.0,
         environments,
     })
 }
 
 /// Returns the stages of a pipeline, and a number that increases whenever one of them changes.
-pub(super) fn in_stages(
-    db: &mut impl Read,
+pub(super) fn list_stages(
+    db: &mut impl StoreRead,
     pipeline: &Pipeline,
-) -> Result<(Vec<wire::Stage>, i64), AppError> {
-    let found = current_deployment::of_stages(db, pipeline)?;
+) -> Result<(Vec<wire::PipelineStage>, i64), AppError> {
+    let found = current_deployment::list_of_stages(db, pipeline)?;
     let version = found.iter().map(|it| it.version).sum();
-    let stages = found.into_iter().map(|it| wire::Stage {
+    let stages = found.into_iter().map(|it| wire::PipelineStage {
         name: it.name,
-        current: it.current.map(current),
+        current: it.current.map(to_wire_current),
         paused: it.pause.map(|pause| wire::PromotionPaused {
-            by: actor(&pause.by),
+            by: actor_to_wire(&pause.by),
             at: pause.at.to_string(),
             reason: pause.reason.map(|reason| reason.to_string()),
             deployment_id: pause.rollback.to_string(),
@@ -178,14 +178,14 @@ pub(super) fn in_stages(
     Ok((stages.collect(), version))
 }
 
-fn in_environment(
-    db: &mut impl Read,
+fn environment_to_response(
+    db: &mut impl StoreRead,
     lock: &Lock,
     pipeline: &Pipeline,
 ) -> Result<DeployedEnvironment, AppError> {
     let it = &lock.environment;
     let mut found = match it.deployed_commit {
-        Some(_) => current_deployment::of_environment(db, it.id)?,
+        Some(_) => current_deployment::find_of_environment(db, it.id)?,
         None => None,
     };
     // The deployment stores the commit as requested, possibly abbreviated or a ref; the plan stores the resolved one.
@@ -199,8 +199,8 @@ fn in_environment(
     Ok(DeployedEnvironment {
         environment_id: it.id.to_string(),
         env_name: it.name.to_string(),
-        current: found.map(current),
-        holder: lock.session.as_ref().map(|session| holder(&session.holder)),
+        current: found.map(to_wire_current),
+        holder: lock.session.as_ref().map(|session| holder_to_wire(&session.holder)),
         held_since: lock.session.as_ref().map(|session| session.claimed_at.to_string()),
         held_until: lock.session.as_ref().and_then(|session| session.expires_at).map(|at| at.to_string()),
         context: lock.session.as_ref().and_then(|session| session.context.as_ref()).map(ToString::to_string),
@@ -209,12 +209,12 @@ fn in_environment(
     })
 }
 
-fn current(it: CurrentDeployment) -> wire::Current {
-    wire::Current {
+fn to_wire_current(it: CurrentDeployment) -> wire::CurrentCommit {
+    wire::CurrentCommit {
         commit_id: it.commit,
         deployment_id: it.deployment.to_string(),
         at: it.at.to_string(),
-        by: actor(&it.by),
+        by: actor_to_wire(&it.by),
         behind_by: None,
     }
 }

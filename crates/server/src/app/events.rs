@@ -6,32 +6,32 @@ use berth_api::event as wire;
 use berth_core::access::permit;
 use berth_core::event::{Event, EventKind, NewEvent, EventSubject};
 use berth_core::id::{EventId, OrgId};
-use berth_store::pagination::From;
+use berth_store::pagination::PageStart;
 use berth_store::tables::{event, pipeline};
-use berth_store::{Context, Reader, StoreError};
+use berth_store::{TxContext, ReadTx, StoreError};
 
-use super::{Answer, App, Page};
-use crate::auth::authorize::{Authorized, Principal};
-use crate::error::{AppError, Denied};
-use crate::wire::event as to_event;
+use super::{ApiResponse, App, ResponsePage};
+use crate::auth::authorize::{AuthorizedCaller, Principal};
+use crate::error::{AppError, DenialReason};
+use crate::wire::event_to_wire as to_event;
 
-pub use berth_store::tables::event::Filter as EventFilter;
+pub use berth_store::tables::event::EventFilter as EventFilter;
 
 impl App {
     pub async fn list_events(
         &self,
-        who: &Authorized<permit::EventsRead>,
+        who: &AuthorizedCaller<permit::EventsRead>,
         mut filter: EventFilter,
-        from: From,
+        from: PageStart,
         limit: i64,
         with_total: bool,
-    ) -> Result<Page<wire::Event>, AppError> {
+    ) -> Result<ResponsePage<wire::WireEvent>, AppError> {
         let slice = self.read(who, move |db| {
-            named_by_id(db, &mut filter)?;
+            resolve_pipeline_id(db, &mut filter)?;
             let slice = event::list(db, &filter, &from, limit, with_total)?;
             let mut slugs = PipelineSlugs::default();
             let items = slice.items.iter().map(|event| Ok(to_event(event, slugs.load(db, event)?)));
-            Ok(Page {
+            Ok(ResponsePage {
                 last: slice.items.last().map(|event| event.sequence.to_string()),
                 items: items.collect::<Result<_, StoreError>>()?,
                 total: slice.total,
@@ -43,33 +43,33 @@ impl App {
 
     pub async fn view_event(
         &self,
-        who: &Authorized<permit::EventsRead>,
+        who: &AuthorizedCaller<permit::EventsRead>,
         id: EventId,
-    ) -> Result<Answer<wire::Event>, AppError> {
+    ) -> Result<ApiResponse<wire::WireEvent>, AppError> {
         self.read(who, move |db| {
             let found = event::by_id(db, id)?.ok_or_else(|| AppError::not_found("event"))?;
             let event = to_event(&found, PipelineSlugs::default().load(db, &found)?);
             // Events are immutable.
-            Ok(Answer::ok(event).at_version(1))
+            Ok(ApiResponse::ok(event).with_version(1))
         })
         .await
     }
 
     /// Records a denied action in the audit log, at most one per second and user.
-    pub async fn record_denied(&self, who: &Principal, org: OrgId, denied: Denied) {
+    pub async fn record_denied(&self, who: &Principal, org: OrgId, denied: DenialReason) {
         if !self.rates.is_first_denial(&who.user.to_string()) {
             return;
         }
-        let context = Context {
+        let context = TxContext {
             actor: who.actor(),
             request_id: Some(who.request_id.clone()),
-            ..Context::system(Some(org))
+            ..TxContext::system(Some(org))
         };
         let subject = EventSubject::new("user", who.user, Some(who.name.as_str()));
         let event = NewEvent::new(EventKind::AccessDenied, subject);
         let event = match denied {
-            Denied::Permission(action) => event.with("requiredPermission", action.as_str()),
-            Denied::Code(code) => event.with("code", code),
+            DenialReason::Permission(action) => event.with("requiredPermission", action.as_str()),
+            DenialReason::Code(code) => event.with("code", code),
         };
         let recorded =
             self.services.store.transact(context, move |tx| Ok::<_, AppError>(tx.record(event)?)).await;
@@ -80,7 +80,7 @@ impl App {
 }
 
 /// Replaces the slug of a pipeline in the filter by its id, as events refer to pipelines by id.
-pub(super) fn named_by_id(db: &mut Reader<'_>, filter: &mut EventFilter) -> Result<(), AppError> {
+pub(super) fn resolve_pipeline_id(db: &mut ReadTx<'_>, filter: &mut EventFilter) -> Result<(), AppError> {
     if let Some(key) = &filter.pipeline
         && let Some(found) = pipeline::find(db, key)?
     {
@@ -100,10 +100,10 @@ impl PipelineSlugs {
     /// Returns the slug of the event's pipeline and loads it first if needed. `None`: no pipeline, or a deleted one.
     pub(super) fn load<'s>(
         &'s mut self,
-        db: &mut Reader<'_>,
+        db: &mut ReadTx<'_>,
         event: &'s Event,
     ) -> Result<Option<&'s str>, StoreError> {
-        if self.cached(event).is_none()
+        if self.get_cached(event).is_none()
             && let Some(id) = pipeline_subject(event).map(|subject| &subject.id)
         {
             if self.0.len() >= Self::ENTRIES_MAX {
@@ -112,11 +112,11 @@ impl PipelineSlugs {
             let found = pipeline::find(db, id)?.map(|found| found.slug.to_string());
             self.0.insert(id.clone(), found);
         }
-        Ok(self.cached(event).flatten())
+        Ok(self.get_cached(event).flatten())
     }
 
     /// Like `load`, but does not access the database. The outer `None`: not in the cache.
-    pub(super) fn cached<'s>(&'s self, event: &'s Event) -> Option<Option<&'s str>> {
+    pub(super) fn get_cached<'s>(&'s self, event: &'s Event) -> Option<Option<&'s str>> {
         match pipeline_subject(event) {
             Some(EventSubject { name: None, id, .. }) => self.0.get(id).map(Option::as_deref),
             subject => Some(subject.and_then(|subject| subject.name.as_deref())),

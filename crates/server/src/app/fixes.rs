@@ -7,15 +7,15 @@ use berth_core::access::permit;
 use berth_core::analysis::{Analysis, AnalysisPullRequest, NewAnalysisPullRequest, PullRequestState, pull};
 use berth_core::id::OrgId;
 use berth_engine::git::BRANCH_PREFIX;
-use berth_store::Read;
-use berth_store::idempotency::OnceKey;
+use berth_store::StoreRead;
+use berth_store::idempotency::IdempotencyKey;
 use berth_store::tables::{analysis, fix_pull_request};
 
-use super::{Answer, App, Outcome};
-use crate::auth::authorize::Authorized;
+use super::{ApiResponse, App, IdempotentResponse};
+use crate::auth::authorize::AuthorizedCaller;
 use crate::error::AppError;
-use crate::jobs::fix_prs::notice;
-use crate::wire::actor;
+use crate::jobs::fix_prs::check_pull_request;
+use crate::wire::actor_to_wire;
 
 /// Length of the fingerprint prefix in branch names.
 const FINGERPRINT_CHARS: usize = 12;
@@ -28,14 +28,14 @@ impl App {
     /// The pull request of an analysis, or that of another analysis of the same failure.
     pub async fn view_fix_pull_request(
         &self,
-        who: &Authorized<permit::AnalysisRead>,
+        who: &AuthorizedCaller<permit::AnalysisRead>,
         key: String,
-    ) -> Result<Answer<wire::FixPullRequest>, AppError> {
+    ) -> Result<ApiResponse<wire::FixPullRequest>, AppError> {
         self.read(who, move |db| {
             let missing = || AppError::not_found("analysis");
             let found = analysis::by_id(db, key.parse().map_err(|_| missing())?)?.ok_or_else(missing)?;
-            let shown_one = of_failure(db, &found)?.ok_or_else(|| AppError::not_found("pull request"))?;
-            Ok(Answer::ok(shown(&shown_one)).at_version(shown_one.version))
+            let shown_one = find_for_failure(db, &found)?.ok_or_else(|| AppError::not_found("pull request"))?;
+            Ok(ApiResponse::ok(to_response(&shown_one)).with_version(shown_one.version))
         })
         .await
     }
@@ -44,34 +44,34 @@ impl App {
     /// repeated request returns the existing one until it is merged or closed.
     pub async fn create_fix_pull_request(
         &self,
-        who: &Authorized<permit::AnalysisRun>,
+        who: &AuthorizedCaller<permit::AnalysisRun>,
         key: String,
-        once: Option<OnceKey>,
-    ) -> Result<Outcome<wire::FixPullRequest>, AppError> {
+        once: Option<IdempotencyKey>,
+    ) -> Result<IdempotentResponse<wire::FixPullRequest>, AppError> {
         let (org, asked_by) = (who.org(), who.principal().actor());
         self.notice_end(org, key.clone()).await?;
         let asked = self.change(who, once, move |tx, _| {
             let missing = || AppError::not_found("analysis");
             let id = key.parse().map_err(|_| missing())?;
             let found = analysis::by_id(tx, id)?.ok_or_else(missing)?;
-            let earlier = fix_pull_request::of_analysis(tx, id)?;
+            let earlier = fix_pull_request::find_of_analysis(tx, id)?;
             let fingerprint = found.output().map(|answer| answer.fingerprint.clone()).unwrap_or_default();
-            if let Some(open) = live(tx, &found)? {
-                return Ok(answer(&open, &org.to_string()));
+            if let Some(open) = find_live(tx, &found)? {
+                return Ok(build_response(&open, &org.to_string()));
             }
             let short: String = fingerprint.chars().take(FINGERPRINT_CHARS).collect();
             let stem = format!("{BRANCH_PREFIX}fix-{short}");
             let all = match found.repository {
-                Some(repository) => fix_pull_request::of_failure(tx, repository, &fingerprint, EARLIER_MAX)?,
+                Some(repository) => fix_pull_request::list_of_failure(tx, repository, &fingerprint, EARLIER_MAX)?,
                 None => Vec::new(),
             };
             let new = NewAnalysisPullRequest { branch: pull::next_branch(&stem, &all), asked_by };
             let decision = pull::request(&found, earlier.as_ref(), None, new, tx.now())?;
             let asked = tx.commit(decision)?;
-            Ok(answer(&asked, &org.to_string()))
+            Ok(build_response(&asked, &org.to_string()))
         });
         let asked = asked.await;
-        self.jobs.fixes.nudge();
+        self.jobs.fixes.wake();
         asked
     }
 
@@ -81,10 +81,10 @@ impl App {
         let open = self.services.store.read(Some(org), move |db| {
             let Ok(id) = key.parse() else { return Ok(None) };
             let found = analysis::by_id(db, id)?;
-            Ok::<_, AppError>(found.map(|found| live(db, &found)).transpose()?.flatten())
+            Ok::<_, AppError>(found.map(|found| find_live(db, &found)).transpose()?.flatten())
         });
         if let Some(open) = open.await? {
-            match tokio::time::timeout(END_WAIT_MAX, notice(&self.jobs.fixes, org, open.analysis)).await {
+            match tokio::time::timeout(END_WAIT_MAX, check_pull_request(&self.jobs.fixes, org, open.analysis)).await {
                 Ok(noticed) => noticed?,
                 Err(_) => {
                     tracing::info!(analysis = %open.analysis, "timed out checking the state of a fix pull request");
@@ -97,32 +97,32 @@ impl App {
 
 /// Returns the pull request of an analysis. If that one is missing or not live, prefers a live one of another analysis
 /// of the same failure.
-pub(super) fn of_failure(db: &mut impl Read, found: &Analysis) -> Result<Option<AnalysisPullRequest>, AppError> {
-    let own = fix_pull_request::of_analysis(db, found.id)?;
+pub(super) fn find_for_failure(db: &mut impl StoreRead, found: &Analysis) -> Result<Option<AnalysisPullRequest>, AppError> {
+    let own = fix_pull_request::find_of_analysis(db, found.id)?;
     let is_good = own.as_ref().is_some_and(|own| own.state.is_live());
-    let shared = if is_good { None } else { live(db, found)? };
+    let shared = if is_good { None } else { find_live(db, found)? };
     Ok(shared.or(own))
 }
 
 /// Returns the live pull request for the same failure, from any analysis.
-fn live(db: &mut impl Read, found: &Analysis) -> Result<Option<AnalysisPullRequest>, AppError> {
+fn find_live(db: &mut impl StoreRead, found: &Analysis) -> Result<Option<AnalysisPullRequest>, AppError> {
     match (found.repository, found.output()) {
-        (Some(repository), Some(answer)) => Ok(fix_pull_request::live(db, repository, &answer.fingerprint)?),
+        (Some(repository), Some(answer)) => Ok(fix_pull_request::find_live(db, repository, &answer.fingerprint)?),
         _ => Ok(None),
     }
 }
 
 /// 202 while the pull request is being created.
-fn answer(it: &AnalysisPullRequest, org: &str) -> Answer<wire::FixPullRequest> {
-    let answer = Answer::ok(shown(it));
+fn build_response(it: &AnalysisPullRequest, org: &str) -> ApiResponse<wire::FixPullRequest> {
+    let answer = ApiResponse::ok(to_response(it));
     if it.state == PullRequestState::Opening {
         let location = format!("/api/v1/organizations/{org}/analyses/{}/pull-request", it.analysis);
-        return Answer { status: 202, location: Some(location), ..answer };
+        return ApiResponse { status: 202, location: Some(location), ..answer };
     }
     answer
 }
 
-pub(super) fn shown(it: &AnalysisPullRequest) -> wire::FixPullRequest {
+pub(super) fn to_response(it: &AnalysisPullRequest) -> wire::FixPullRequest {
     wire::FixPullRequest {
         analysis_id: it.analysis.to_string(),
         repository_id: it.repository.to_string(),
@@ -140,7 +140,7 @@ pub(super) fn shown(it: &AnalysisPullRequest) -> wire::FixPullRequest {
         url: it.url.clone(),
         error: it.error.clone(),
         ended_at: it.ended_at.map(|at| at.to_string()),
-        asked_by: actor(&it.asked_by),
+        asked_by: actor_to_wire(&it.asked_by),
         created_at: it.created_at.to_string(),
         updated_at: it.updated_at.to_string(),
     }

@@ -5,32 +5,32 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use axum::body::Bytes;
-use berth_api::problem::{Code, Problem};
+use berth_api::problem::{Code, ProblemDetails};
 use berth_core::access::permit;
 use berth_core::event::{Event, summarize};
 use berth_core::id::OrgId;
-use berth_store::feed::{Follower, Heard};
+use berth_store::feed::{EventFollower, FeedItem};
 use berth_store::tables::{event, member, sign_in, token};
 use berth_store::{StoreError, audit};
 use futures_util::Stream;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::events::{PipelineSlugs, named_by_id};
+use super::events::{PipelineSlugs, resolve_pipeline_id};
 use super::{App, EventFilter};
-use crate::auth::authorize::{Authorized, Via};
+use crate::auth::authorize::{AuthorizedCaller, AuthMethod};
 use crate::error::AppError;
-use crate::streams::Place;
+use crate::streams::StreamSlot;
 
 /// Page size for reading events from the store while the stream is behind.
 const PAGE_EVENTS: i64 = 100;
-pub(super) const SIGN_OF_LIFE: &[u8] = b":\n\n";
+pub(super) const KEEP_ALIVE_FRAME: &[u8] = b":\n\n";
 
 impl App {
     /// `last`: the last event the client has seen. `None`: the stream starts with new events.
     pub async fn follow_events(
         self: &Arc<Self>,
-        who: Authorized<permit::EventsRead>,
+        who: AuthorizedCaller<permit::EventsRead>,
         mut filter: EventFilter,
         last: Option<i64>,
     ) -> Result<impl Stream<Item = Bytes> + use<>, AppError> {
@@ -38,8 +38,8 @@ impl App {
         // Subscribe before reading the head, so that no event committed in between is missed.
         let follower = self.services.store.follow(who.org());
         let read = self.read(&who, move |db| {
-            named_by_id(db, &mut filter)?;
-            Ok((event::kept_after(db)?.sequence, event::head(db)?.sequence, filter))
+            resolve_pipeline_id(db, &mut filter)?;
+            Ok((event::retained_after(db)?.sequence, event::chain_head(db)?.sequence, filter))
         });
         let (start, head, filter) = read.await?;
         // Skip events that retention has removed; continue with the first one still stored.
@@ -48,8 +48,8 @@ impl App {
             let text = format!("must be the sequence number of an event, from 0 to {head}");
             return Err(AppError::invalid_parameter("Last-Event-ID", text));
         }
-        let following = Following {
-            right: Right::new(self.clone(), who),
+        let following = EventStreamState {
+            right: StreamAccess::new(self.clone(), who),
             filter: Arc::new(filter),
             follower,
             at,
@@ -58,29 +58,29 @@ impl App {
             // Sends the position at once, so that a client that is disconnected before the first event can resume from
             // it.
             ready: VecDeque::from([Bytes::from(format!(": following\nid: {at}\n\n"))]),
-            _place: place,
+            _slot: place,
         };
-        Ok(futures_util::stream::unfold(following, Following::next))
+        Ok(futures_util::stream::unfold(following, EventStreamState::next))
     }
 
-    pub(super) fn take_stream<P>(&self, who: &Authorized<P>) -> Result<Place, AppError> {
+    pub(super) fn take_stream<P>(&self, who: &AuthorizedCaller<P>) -> Result<StreamSlot, AppError> {
         self.streams.take(who.principal().key_scope()).ok_or_else(|| {
             let most = self.config.streams_per_token_max;
             let text = format!("this token has {most} open streams, which is the maximum; close one first");
-            Problem::new(Code::RateLimited, text).with("retryAfterSeconds", 1).into()
+            ProblemDetails::new(Code::RateLimited, text).with_member("retryAfterSeconds", 1).into()
         })
     }
 }
 
 /// Permission to keep a stream open. Checked again periodically, since tokens expire and roles change.
-pub(super) struct Right<P = permit::EventsRead> {
+pub(super) struct StreamAccess<P = permit::EventsRead> {
     pub(super) app: Arc<App>,
-    pub(super) who: Authorized<P>,
+    pub(super) who: AuthorizedCaller<P>,
     pub(super) next_check: Instant,
 }
 
-impl<P> Right<P> {
-    pub(super) fn new(app: Arc<App>, who: Authorized<P>) -> Self {
+impl<P> StreamAccess<P> {
+    pub(super) fn new(app: Arc<App>, who: AuthorizedCaller<P>) -> Self {
         let every = app.config.stream_check_every;
         // Jitter: the first check comes early by a random amount, so that streams opened together do not check
         // together.
@@ -99,15 +99,15 @@ impl<P> Right<P> {
     }
 
     /// Whether the caller still has access. Returns `false` on a store error; the client can reconnect.
-    pub(super) async fn holds(&mut self) -> bool {
+    pub(super) async fn is_still_allowed(&mut self) -> bool {
         let (who, org) = (self.who.principal().clone(), self.org());
         let role = self.app.read(&self.who, move |db| {
             let now = db.now();
             let is_valid = match who.via {
-                Via::Token { id, .. } => token::by_id(db, id)?.is_some_and(|token| {
+                AuthMethod::Token { id, .. } => token::by_id(db, id)?.is_some_and(|token| {
                     token.revoked_at.is_none() && token.expires_at.is_none_or(|end| end > now)
                 }),
-                Via::SignIn { id } => sign_in::by_id(db, id, now)?.is_some(),
+                AuthMethod::SignIn { id } => sign_in::by_id(db, id, now)?.is_some(),
             };
             Ok(member::role_in(db, who.user, org)?.filter(|_| is_valid))
         });
@@ -118,10 +118,10 @@ impl<P> Right<P> {
     }
 }
 
-struct Following {
-    right: Right,
+struct EventStreamState {
+    right: StreamAccess,
     filter: Arc<EventFilter>,
-    follower: Follower,
+    follower: EventFollower,
     /// The last event that was sent or filtered out.
     at: i64,
     /// The store may have events after `at` that the feed did not deliver.
@@ -129,10 +129,10 @@ struct Following {
     /// Used in event summaries.
     slugs: PipelineSlugs,
     ready: VecDeque<Bytes>,
-    _place: Place,
+    _slot: StreamSlot,
 }
 
-impl Following {
+impl EventStreamState {
     /// Returns the next chunk of the stream; `None` ends it.
     async fn next(mut self) -> Option<(Bytes, Self)> {
         loop {
@@ -140,12 +140,12 @@ impl Following {
                 return None;
             }
             if self.right.is_due() {
-                if !self.right.holds().await {
+                if !self.right.is_still_allowed().await {
                     return None;
                 }
                 // The feed drops events when it is full, possibly the latest one: check the store.
                 self.behind = true;
-                return Some((Bytes::from_static(SIGN_OF_LIFE), self));
+                return Some((Bytes::from_static(KEEP_ALIVE_FRAME), self));
             }
             if let Some(part) = self.ready.pop_front() {
                 return Some((part, self));
@@ -167,19 +167,19 @@ impl Following {
             () = self.right.app.services.shutdown.cancelled() => None,
             () = tokio::time::sleep_until(self.right.next_check) => Some(None),
             heard = self.follower.next() => match heard {
-                Heard::End => None,
-                Heard::Missed => {
+                FeedItem::End => None,
+                FeedItem::Missed => {
                     self.behind = true;
                     Some(None)
                 }
-                Heard::Event(told) => {
+                FeedItem::Event(told) => {
                     let event = &told.event;
                     if event.sequence > self.at + 1 {
                         self.behind = true;
                     } else if event.sequence == self.at + 1 {
                         if !self.filter.matches(event) {
                             self.at = event.sequence;
-                        } else if let Some(pipeline) = self.slugs.cached(event) {
+                        } else if let Some(pipeline) = self.slugs.get_cached(event) {
                             self.at = event.sequence;
                             return Some(Some(frame(event, &told.line, pipeline)));
                         } else {
@@ -197,9 +197,9 @@ impl Following {
         let (at, filter) = (self.at, self.filter.clone());
         let mut slugs = std::mem::take(&mut self.slugs);
         let page = self.right.app.read(&self.right.who, move |db| {
-            let page = event::after(db, at, i64::MAX, PAGE_EVENTS)?;
+            let page = event::list_after(db, at, i64::MAX, PAGE_EVENTS)?;
             let matching = page.iter().filter(|event| filter.matches(event));
-            let frames = matching.map(|event| Ok(frame(event, &audit::line(event)?, slugs.load(db, event)?)));
+            let frames = matching.map(|event| Ok(frame(event, &audit::canonical_line(event)?, slugs.load(db, event)?)));
             let frames = frames.collect::<Result<VecDeque<_>, StoreError>>()?;
             Ok((frames, slugs, page.last().map(|event| event.sequence), page.len()))
         });

@@ -13,12 +13,12 @@ use memchr::memrchr;
 use serde::Serialize;
 use tokio::time::Instant;
 
-use super::follow::{Right, SIGN_OF_LIFE};
-use super::logs::{LogFound, beyond, fault};
-use super::{App, LogAsked};
-use crate::auth::authorize::Authorized;
+use super::follow::{StreamAccess, KEEP_ALIVE_FRAME};
+use super::logs::{LogLocation, offset_beyond_error, log_read_error};
+use super::{App, LogSelector};
+use crate::auth::authorize::AuthorizedCaller;
 use crate::error::AppError;
-use crate::streams::Place;
+use crate::streams::StreamSlot;
 
 /// An incomplete line is sent after this delay: it may be a prompt or a progress bar.
 const UNFINISHED_LINE_WAIT: Duration = Duration::from_millis(100);
@@ -27,71 +27,71 @@ impl App {
     /// Streams the log from byte `offset` until it ends.
     pub async fn follow_log(
         self: &Arc<Self>,
-        who: Authorized<permit::DeploymentsRead>,
-        asked: LogAsked,
+        who: AuthorizedCaller<permit::DeploymentsRead>,
+        asked: LogSelector,
         offset: u64,
     ) -> Result<impl Stream<Item = Bytes> + use<>, AppError> {
         let place = self.take_stream(&who)?;
         let found = self.find_log(&who, asked.clone()).await?;
         let logs = self.services.logs.clone();
         let watched = self.services.log_reads.run(who.org(), move || logs.watch(&found.key)).await?;
-        let mut watch = watched.map_err(fault)?;
+        let mut watch = watched.map_err(log_read_error)?;
         let LogProgress { length, ended, .. } = watch.progress();
         // While the log grows, an offset beyond its end is allowed: the client may have received bytes that were lost
         // in a crash. The runner sends them again.
         if offset > length && (ended || found.has_ended) {
-            return Err(beyond(length));
+            return Err(offset_beyond_error(length));
         }
-        let mut following = Following {
-            right: Right::new(self.clone(), who),
+        let mut following = LogStreamState {
+            right: StreamAccess::new(self.clone(), who),
             // Pin the attempt, so that a retry does not switch the stream to another log.
-            asked: LogAsked { attempt: found.has_begun.then_some(found.key.attempt), ..asked },
+            asked: LogSelector { attempt: found.has_begun.then_some(found.key.attempt), ..asked },
             found,
             watch: Some(watch),
             at: offset,
             unfinished: None,
-            told: Told::Nothing,
-            _place: place,
+            phase: LogStreamPhase::Nothing,
+            _slot: place,
         };
         // If the attempt ended after `find_log` without output, no log exists that could signal the end: check once
         // more.
         if !ended && !following.found.has_ended {
-            following.look_again().await;
+            following.refresh_location().await;
         }
-        Ok(futures_util::stream::unfold(following, Following::next))
+        Ok(futures_util::stream::unfold(following, LogStreamState::next))
     }
 }
 
-struct Following {
-    right: Right<permit::DeploymentsRead>,
-    asked: LogAsked,
-    found: LogFound,
+struct LogStreamState {
+    right: StreamAccess<permit::DeploymentsRead>,
+    asked: LogSelector,
+    found: LogLocation,
     /// `None` while a blocking thread uses it.
     watch: Option<LogWatch>,
     /// Offset of the next byte to send.
     at: u64,
     /// Since when the line at `at` has been incomplete.
     unfinished: Option<Instant>,
-    told: Told,
-    _place: Place,
+    phase: LogStreamPhase,
+    _slot: StreamSlot,
 }
 
 #[derive(PartialEq, PartialOrd)]
-enum Told {
+enum LogStreamPhase {
     Nothing,
     Began,
     Gap,
     End,
 }
 
-enum Step {
+enum LogStreamStep {
     Send(Bytes),
     /// Wait until the log grows, or until this time.
     Wait(Option<Instant>),
     End,
 }
 
-impl Following {
+impl LogStreamState {
     /// Returns the next chunk of the stream; `None` ends it.
     async fn next(mut self) -> Option<(Bytes, Self)> {
         loop {
@@ -99,57 +99,57 @@ impl Following {
                 return None;
             }
             if self.right.is_due() {
-                if !self.right.holds().await {
+                if !self.right.is_still_allowed().await {
                     return None;
                 }
-                self.look_again().await;
-                return Some((Bytes::from_static(SIGN_OF_LIFE), self));
+                self.refresh_location().await;
+                return Some((Bytes::from_static(KEEP_ALIVE_FRAME), self));
             }
-            match self.step().await.ok()? {
-                Step::Send(part) => return Some((part, self)),
-                Step::End => return None,
-                Step::Wait(until) => self.wait(until).await?,
+            match self.next_step().await.ok()? {
+                LogStreamStep::Send(part) => return Some((part, self)),
+                LogStreamStep::End => return None,
+                LogStreamStep::Wait(until) => self.wait(until).await?,
             }
         }
     }
 
     /// Reloads whether the attempt has ended. After a crash it may end without its log being sealed.
-    async fn look_again(&mut self) {
+    async fn refresh_location(&mut self) {
         if let Ok(found) = self.right.app.find_log(&self.right.who, self.asked.clone()).await {
-            self.found = LogFound { key: self.found.key, ..found };
+            self.found = LogLocation { key: self.found.key, ..found };
         }
     }
 
-    async fn step(&mut self) -> Result<Step, AppError> {
-        if self.told == Told::Nothing {
-            self.told = Told::Began;
+    async fn next_step(&mut self) -> Result<LogStreamStep, AppError> {
+        if self.phase == LogStreamPhase::Nothing {
+            self.phase = LogStreamPhase::Began;
             // Sends the position at once, so that a client that is disconnected before the first event can resume from
             // it.
-            return Ok(Step::Send(Bytes::from(format!(": following\nid: {}\n\n", self.at))));
+            return Ok(LogStreamStep::Send(Bytes::from(format!(": following\nid: {}\n\n", self.at))));
         }
-        if self.told == Told::End {
-            return Ok(Step::End);
+        if self.phase == LogStreamPhase::End {
+            return Ok(LogStreamStep::End);
         }
         let news = self.watch.as_mut().map(LogWatch::progress).unwrap_or_default();
         if self.at < news.length {
-            return self.text(news).await;
+            return self.read_text(news).await;
         }
-        if let Some(offset) = news.damaged.filter(|_| self.told < Told::Gap) {
-            self.told = Told::Gap;
-            return Ok(Step::Send(frame(self.at, "gap", &LogGap { offset })));
+        if let Some(offset) = news.damaged.filter(|_| self.phase < LogStreamPhase::Gap) {
+            self.phase = LogStreamPhase::Gap;
+            return Ok(LogStreamStep::Send(frame(self.at, "gap", &LogGap { offset })));
         }
         if !news.ended && !self.found.has_ended {
-            return Ok(Step::Wait(None));
+            return Ok(LogStreamStep::Wait(None));
         }
-        self.told = Told::End;
-        let lines = self.lent(|watch| watch.line_count()).await?.map_err(fault)?;
-        Ok(Step::Send(frame(self.at, "end", &LogEnd { bytes: news.length, lines })))
+        self.phase = LogStreamPhase::End;
+        let lines = self.with_watch(|watch| watch.line_count()).await?.map_err(log_read_error)?;
+        Ok(LogStreamStep::Send(frame(self.at, "end", &LogEnd { bytes: news.length, lines })))
     }
 
     /// Sends all complete lines, or part of a line that is too long or stays incomplete.
-    async fn text(&mut self, news: LogProgress) -> Result<Step, AppError> {
+    async fn read_text(&mut self, news: LogProgress) -> Result<LogStreamStep, AppError> {
         let at = self.at;
-        let bytes = self.lent(move |watch| watch.read(at, LOG_LINE_SHOWN_BYTES_MAX)).await?.map_err(fault)?;
+        let bytes = self.with_watch(move |watch| watch.read(at, LOG_LINE_SHOWN_BYTES_MAX)).await?.map_err(log_read_error)?;
         let is_last = at + bytes.len() as u64 == news.length && (news.ended || self.found.has_ended);
         let part = match memrchr(b'\n', &bytes) {
             _ if is_last => &bytes[..],
@@ -158,22 +158,22 @@ impl Following {
             None => {
                 let until = *self.unfinished.get_or_insert_with(Instant::now) + UNFINISHED_LINE_WAIT;
                 if Instant::now() < until {
-                    return Ok(Step::Wait(Some(until)));
+                    return Ok(LogStreamStep::Wait(Some(until)));
                 }
                 whole_chars(&bytes)
             }
         };
         if part.is_empty() {
-            return Ok(Step::Wait(None));
+            return Ok(LogStreamStep::Wait(None));
         }
         self.unfinished = None;
         self.at += part.len() as u64;
         let text = String::from_utf8_lossy(part);
-        Ok(Step::Send(frame(self.at, "lines", &LogText { offset: at, text: &text })))
+        Ok(LogStreamStep::Send(frame(self.at, "lines", &LogText { offset: at, text: &text })))
     }
 
     /// Runs `work` on a blocking thread, because it reads from disk.
-    async fn lent<T: Send + 'static>(
+    async fn with_watch<T: Send + 'static>(
         &mut self,
         work: impl FnOnce(&mut LogWatch) -> T + Send + 'static,
     ) -> Result<T, AppError> {

@@ -6,15 +6,15 @@ use std::sync::Arc;
 use axum::body::Bytes;
 use berth_api::event as wire;
 use berth_core::access::permit;
-use berth_store::audit::{self, Head, Reason, StoredCheck, Verdict};
+use berth_store::audit::{self, AuditHead, AuditFault, StoredCheck, AuditVerdict};
 use berth_store::tables::event;
 use futures_util::Stream;
 
-use super::follow::Right;
-use super::{Answer, App};
-use crate::auth::authorize::Authorized;
+use super::follow::StreamAccess;
+use super::{ApiResponse, App};
+use crate::auth::authorize::AuthorizedCaller;
 use crate::error::AppError;
-use crate::streams::Place;
+use crate::streams::StreamSlot;
 
 /// Page size of exports.
 const PAGE_EVENTS: i64 = 1_000;
@@ -23,75 +23,75 @@ impl App {
     /// Exports all stored events as JSON Lines, oldest first. The last line is the head of the hash chain.
     pub async fn export_events(
         self: &Arc<Self>,
-        who: Authorized<permit::EventsRead>,
+        who: AuthorizedCaller<permit::EventsRead>,
     ) -> Result<impl Stream<Item = io::Result<Bytes>> + use<>, AppError> {
         let place = self.take_stream(&who)?;
-        let (start, head) = self.read(&who, |db| Ok((event::kept_after(db)?, event::head(db)?))).await?;
-        let right = Right::new(self.clone(), who);
+        let (start, head) = self.read(&who, |db| Ok((event::retained_after(db)?, event::chain_head(db)?))).await?;
+        let right = StreamAccess::new(self.clone(), who);
         let at = start.sequence;
-        let export = Export { right, start: Some(start), head, at, ended: false, _place: place };
-        Ok(futures_util::stream::unfold(export, Export::next))
+        let export = EventExport { right, start: Some(start), head, at, ended: false, _slot: place };
+        Ok(futures_util::stream::unfold(export, EventExport::next))
     }
 
     /// Verifies the hash chain: every event against its hash and its predecessor. `kept` is a head that the caller
     /// saved earlier.
     pub async fn verify_events(
         &self,
-        who: &Authorized<permit::EventsRead>,
-        kept: Option<Head>,
-    ) -> Result<Answer<wire::Verification>, AppError> {
+        who: &AuthorizedCaller<permit::EventsRead>,
+        kept: Option<AuditHead>,
+    ) -> Result<ApiResponse<wire::ChainVerification>, AppError> {
         let _place = self.take_stream(who)?;
         let _pass = self.streams.checks.enter(who.org()).await?;
         let mut check = self.read(who, move |db| Ok(StoredCheck::begin(db, kept)?)).await?;
         loop {
             let page = self.read(who, move |db| {
-                let more = check.page(db)?;
+                let more = check.verify_page(db)?;
                 Ok((check, more))
             });
             let more;
             (check, more) = page.await?;
             if !more {
-                return Ok(Answer::ok(verification(check.finish())));
+                return Ok(ApiResponse::ok(verification_to_wire(check.finish())));
             }
         }
     }
 }
 
-struct Export {
-    right: Right,
+struct EventExport {
+    right: StreamAccess,
     /// `None` once it has been sent.
-    start: Option<Head>,
-    head: Head,
+    start: Option<AuditHead>,
+    head: AuditHead,
     at: i64,
     ended: bool,
-    _place: Place,
+    _slot: StreamSlot,
 }
 
-impl Export {
+impl EventExport {
     /// On an error the connection is aborted, so that a client does not mistake a partial export for a complete one.
     async fn next(mut self) -> Option<(io::Result<Bytes>, Self)> {
         if self.ended {
             return None;
         }
-        let part = self.part().await;
+        let part = self.next_part().await;
         self.ended |= part.is_err();
         Some((part.map_err(io::Error::other), self))
     }
 
-    async fn part(&mut self) -> Result<Bytes, &'static str> {
+    async fn next_part(&mut self) -> Result<Bytes, &'static str> {
         if self.right.app.services.shutdown.is_cancelled() {
             return Err("the server is stopping");
         }
-        if self.right.is_due() && !self.right.holds().await {
+        if self.right.is_due() && !self.right.is_still_allowed().await {
             return Err("the permission to read events was revoked");
         }
         let (org, at, head) = (self.right.org(), self.at, self.head.clone());
         let start = self.start.take();
         let page = self.right.app.read(&self.right.who, move |db| {
-            if event::kept_after(db)?.sequence > at {
+            if event::retained_after(db)?.sequence > at {
                 return Ok(None);
             }
-            let page = event::after(db, at, head.sequence, PAGE_EVENTS)?;
+            let page = event::list_after(db, at, head.sequence, PAGE_EVENTS)?;
             let mut text = String::new();
             if let Some(line) =
                 start.map(|start| audit::export::start_line(org, &start)).transpose()?.flatten()
@@ -100,7 +100,7 @@ impl Export {
                 text.push('\n');
             }
             for event in &page {
-                text.push_str(&audit::line(event)?);
+                text.push_str(&audit::canonical_line(event)?);
                 text.push('\n');
             }
             let at = page.last().map_or(at, |event| event.sequence);
@@ -122,9 +122,9 @@ impl Export {
     }
 }
 
-fn verification(verdict: Verdict) -> wire::Verification {
-    let Verdict { checked, first, head, head_is_too_old, problem } = verdict;
-    wire::Verification {
+fn verification_to_wire(verdict: AuditVerdict) -> wire::ChainVerification {
+    let AuditVerdict { checked, first, head, head_is_too_old, problem } = verdict;
+    wire::ChainVerification {
         valid: problem.is_none(),
         checked,
         first_sequence: first,
@@ -133,11 +133,11 @@ fn verification(verdict: Verdict) -> wire::Verification {
         first_problem: problem.map(|problem| wire::ChainProblem {
             sequence: problem.sequence,
             reason: match problem.reason {
-                Reason::Edited => wire::ChainReason::Edited,
-                Reason::Missing => wire::ChainReason::Missing,
-                Reason::Unexpected => wire::ChainReason::Unexpected,
-                Reason::Truncated => wire::ChainReason::Truncated,
-                Reason::HeadDiffers => wire::ChainReason::HeadDiffers,
+                AuditFault::Edited => wire::ChainReason::Edited,
+                AuditFault::Missing => wire::ChainReason::Missing,
+                AuditFault::Unexpected => wire::ChainReason::Unexpected,
+                AuditFault::Truncated => wire::ChainReason::Truncated,
+                AuditFault::HeadDiffers => wire::ChainReason::HeadDiffers,
             },
             detail: problem.detail,
         }),

@@ -6,8 +6,8 @@ use berth_core::insights::{DayMetrics, DoraMetrics, measure};
 use berth_core::time::Timestamp;
 use berth_store::tables::{pipeline, stage_end};
 
-use super::{Answer, App};
-use crate::auth::authorize::Authorized;
+use super::{ApiResponse, App};
+use crate::auth::authorize::AuthorizedCaller;
 use crate::error::AppError;
 use crate::limits::{DELIVERY_ROWS_MAX, INSIGHT_DAYS_DEFAULT, INSIGHT_DAYS_MAX};
 
@@ -16,7 +16,7 @@ const DAY_S: i64 = 24 * 60 * 60;
 const DATE_CHARS: usize = "2026-11-15".len();
 
 #[derive(Debug, Clone, Default)]
-pub struct DeliveryAsked {
+pub struct InsightsRequest {
     pub from: Option<Timestamp>,
     pub to: Option<Timestamp>,
     /// Id or slug. `None`: all pipelines.
@@ -26,9 +26,9 @@ pub struct DeliveryAsked {
 impl App {
     pub async fn view_delivery(
         &self,
-        who: &Authorized<permit::DeploymentsRead>,
-        asked: DeliveryAsked,
-    ) -> Result<Answer<wire::Insights>, AppError> {
+        who: &AuthorizedCaller<permit::DeploymentsRead>,
+        asked: InsightsRequest,
+    ) -> Result<ApiResponse<wire::DeliveryInsights>, AppError> {
         self.read(who, move |db| {
             let to = asked.to.unwrap_or(db.now());
             let from = asked.from.unwrap_or(to.plus_seconds(-INSIGHT_DAYS_DEFAULT * DAY_S));
@@ -47,9 +47,9 @@ impl App {
             let most = usize::try_from(DELIVERY_ROWS_MAX).unwrap_or(usize::MAX);
             let is_cut = seen.len() > most;
             seen.drain(..seen.len().saturating_sub(most));
-            let found = shown(&measure(&seen, from, to), from, to);
+            let found = to_response(&measure(&seen, from, to), from, to);
             let pipeline_id = pipeline.map(|id| id.to_string());
-            Ok(Answer::ok(wire::Insights { pipeline_id, is_cut, ..found }))
+            Ok(ApiResponse::ok(wire::DeliveryInsights { pipeline_id, is_cut, ..found }))
         })
         .await
     }
@@ -66,13 +66,13 @@ fn check_range(from: Timestamp, to: Timestamp) -> Result<(), AppError> {
     Ok(())
 }
 
-fn shown(found: &DoraMetrics, from: Timestamp, to: Timestamp) -> wire::Insights {
-    wire::Insights {
+fn to_response(found: &DoraMetrics, from: Timestamp, to: Timestamp) -> wire::DeliveryInsights {
+    wire::DeliveryInsights {
         from: from.to_string(),
         to: to.to_string(),
         pipeline_id: None,
         is_cut: false,
-        deployment_frequency: wire::Frequency {
+        deployment_frequency: wire::DeploymentFrequency {
             deployments: found.deployments,
             per_day: per_day(found.deployments, to.seconds_since(from)),
         },
@@ -82,26 +82,26 @@ fn shown(found: &DoraMetrics, from: Timestamp, to: Timestamp) -> wire::Insights 
             from_commit: found.lead.from_commit,
             from_creation: found.lead.from_creation,
         },
-        change_failure_rate: wire::FailureRate {
+        change_failure_rate: wire::ChangeFailureRate {
             rate: found.failures.rate(),
             failed: found.failures.failed,
             rolled_back: found.failures.rolled_back,
             deployments: found.failures.reached,
         },
-        time_to_restore: wire::Restore {
+        time_to_restore: wire::TimeToRestore {
             median_seconds: found.restores.seconds.median,
             p90_seconds: found.restores.seconds.p90,
             restored: found.restores.restored,
             open: found.restores.open,
         },
-        days: found.days.iter().map(day).collect(),
+        days: found.days.iter().map(day_to_wire).collect(),
     }
 }
 
-fn day(it: &DayMetrics) -> wire::Day {
+fn day_to_wire(it: &DayMetrics) -> wire::DeliveryDay {
     let mut date = it.start.to_string();
     date.truncate(DATE_CHARS);
-    wire::Day {
+    wire::DeliveryDay {
         date,
         deployments: it.deployments,
         failed: it.failed,

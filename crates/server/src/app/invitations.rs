@@ -12,23 +12,23 @@ use berth_core::event::{EventKind, NewEvent, EventSubject};
 use berth_core::id::{InvitationId, OrgId, UserId};
 use berth_core::name::{DisplayName, Email};
 use berth_engine::credential::RedactedString;
-use berth_store::idempotency::OnceKey;
-use berth_store::pagination::From;
+use berth_store::idempotency::IdempotencyKey;
+use berth_store::pagination::PageStart;
 use berth_store::tables::invitation::{self, Invitation};
 use berth_store::tables::member;
 use berth_store::tables::organization::{self, ORGANIZATIONS_PER_USER_MAX};
-use berth_store::tables::user::{self, Account, User};
-use berth_store::{Context, Read, Tx};
+use berth_store::tables::user::{self, UserAccount, User};
+use berth_store::{TxContext, StoreRead, Tx};
 
 use super::members::{self, check_reach, default_name};
 use super::sign_in::{SignedIn, actor, begin_sign_in};
-use super::{Answer, App, Outcome, Page};
-use crate::auth::authorize::{Authorized, Principal, Via};
+use super::{ApiResponse, App, IdempotentResponse, ResponsePage};
+use crate::auth::authorize::{AuthorizedCaller, Principal, AuthMethod};
 use crate::auth::passwords;
-use crate::auth::tokens::{TokenKind, hash, is_well_formed, make};
+use crate::auth::tokens::{TokenKind, hash_token, is_well_formed, generate_token};
 use crate::error::AppError;
 use crate::limits::{INVITATION_DAYS, INVITATIONS_PER_ORGANIZATION_MAX};
-use crate::wire::role;
+use crate::wire::role_to_wire;
 
 /// Invitations are immutable: created, then accepted, revoked or expired.
 const INVITATION_VERSION: i64 = 1;
@@ -42,7 +42,7 @@ pub struct NewInvitation {
 }
 
 /// Acceptance of an invitation with a new account.
-pub struct SignUp {
+pub struct SignUpRequest {
     pub link: RedactedString,
     pub name: Option<DisplayName>,
     pub password: RedactedString,
@@ -52,30 +52,30 @@ pub struct SignUp {
 impl App {
     pub async fn list_invitations(
         &self,
-        who: &Authorized<permit::MembersWrite>,
-        from: From,
+        who: &AuthorizedCaller<permit::MembersWrite>,
+        from: PageStart,
         limit: i64,
-    ) -> Result<Page<wire::Invitation>, AppError> {
+    ) -> Result<ResponsePage<wire::WireInvitation>, AppError> {
         let slice = self.read(who, move |db| Ok(invitation::list(db, &from, limit)?)).await?;
-        Ok(Page::of(&slice, |invitation| invitation.id.to_string(), to_response))
+        Ok(ResponsePage::from_list_page(&slice, |invitation| invitation.id.to_string(), to_response))
     }
 
     pub async fn view_invitation(
         &self,
-        who: &Authorized<permit::MembersWrite>,
+        who: &AuthorizedCaller<permit::MembersWrite>,
         id: InvitationId,
-    ) -> Result<Answer<wire::Invitation>, AppError> {
-        self.read(who, move |db| Ok(Answer::ok(to_response(&find(db, id)?)).at_version(INVITATION_VERSION)))
+    ) -> Result<ApiResponse<wire::WireInvitation>, AppError> {
+        self.read(who, move |db| Ok(ApiResponse::ok(to_response(&find(db, id)?)).with_version(INVITATION_VERSION)))
             .await
     }
 
     /// Creates an invitation link for one person. Invalidates an earlier link for the same address.
     pub async fn invite(
         &self,
-        who: &Authorized<permit::MembersWrite>,
+        who: &AuthorizedCaller<permit::MembersWrite>,
         new: NewInvitation,
-        once: Option<OnceKey>,
-    ) -> Result<Outcome<wire::InvitationCreated>, AppError> {
+        once: Option<IdempotencyKey>,
+    ) -> Result<IdempotentResponse<wire::InvitationCreated>, AppError> {
         let (invited_by, org) = (who.principal().user, who.org());
         let invited_by_name = who.principal().name.clone();
         self.change(who, once, move |tx, standing| {
@@ -88,7 +88,7 @@ impl App {
                 );
                 return Err(AppError::new(Code::InvalidState, text));
             }
-            let link = make(TokenKind::Invitation);
+            let link = generate_token(TokenKind::Invitation);
             let created_at = tx.now();
             let invitation = Invitation {
                 id: InvitationId::from_parts(created_at, tx.entropy()?),
@@ -100,40 +100,40 @@ impl App {
                 created_at,
                 expires_at: created_at.plus_seconds(INVITATION_DAYS * 24 * 60 * 60),
             };
-            invitation::replace(tx, &invitation, &hash(link.reveal()))?;
+            invitation::replace_of_address(tx, &invitation, &hash_token(link.reveal()))?;
             tx.record(invitation_event(EventKind::MemberInvited, &invitation).with("role", invitation.role.as_str()))?;
             let location = format!("/api/v1/organizations/{org}/invitations/{}", invitation.id);
             let url = Some(format!("{}/invitation#{}", new.base_url, link.reveal()));
             let body = wire::InvitationCreated { invitation: to_response(&invitation), url };
-            Ok(Answer::created(location, body).at_version(INVITATION_VERSION))
+            Ok(ApiResponse::created(location, body).with_version(INVITATION_VERSION))
         })
         .await
     }
 
     pub async fn revoke_invitation(
         &self,
-        who: &Authorized<permit::MembersWrite>,
+        who: &AuthorizedCaller<permit::MembersWrite>,
         id: InvitationId,
-    ) -> Result<Outcome<wire::Invitation>, AppError> {
+    ) -> Result<IdempotentResponse<wire::WireInvitation>, AppError> {
         self.change(who, None, move |tx, standing| {
             let found = find(tx, id)?;
             check_reach(standing.role, found.role)?;
             invitation::delete(tx, id)?;
             tx.record(invitation_event(EventKind::InvitationRevoked, &found))?;
             let deleted_at = Some(tx.now().to_string());
-            Ok(Answer::ok(wire::Invitation { deleted_at, ..to_response(&found) }))
+            Ok(ApiResponse::ok(wire::WireInvitation { deleted_at, ..to_response(&found) }))
         })
         .await
     }
 
     /// Returns what the invitation page shows to a person who has the link.
     pub async fn view_offer(&self, link: &RedactedString) -> Result<wire::InvitationOffer, AppError> {
-        let link_hash = hash_of_link(link)?;
+        let link_hash = hash_link(link)?;
         self.services
             .store
             .read(None, move |db| {
-                let (org, invitation) = open_invitation(db, &link_hash)?;
-                let organization = organization::by_id(db, org)?.ok_or_else(is_over)?;
+                let (org, invitation) = find_open_invitation(db, &link_hash)?;
+                let organization = organization::by_id(db, org)?.ok_or_else(invitation_over_error)?;
                 Ok(wire::InvitationOffer {
                     organization: wire::InvitingOrganization {
                         slug: organization.slug.to_string(),
@@ -142,7 +142,7 @@ impl App {
                     has_account: user::by_email(db, &invitation.email)?.is_some(),
                     email: invitation.email.to_string(),
                     name: invitation.name.map(|name| name.to_string()),
-                    role: role(invitation.role),
+                    role: role_to_wire(invitation.role),
                     invited_by: invitation.invited_by_name.to_string(),
                     expires_at: invitation.expires_at.to_string(),
                 })
@@ -151,16 +151,16 @@ impl App {
     }
 
     /// Accepts an invitation with a new account and logs the user in.
-    pub async fn sign_up(&self, new: SignUp) -> Result<SignedIn, AppError> {
-        let link_hash = hash_of_link(&new.link)?;
+    pub async fn sign_up(&self, new: SignUpRequest) -> Result<SignedIn, AppError> {
+        let link_hash = hash_link(&new.link)?;
         let hashed = link_hash.clone();
         let (email, name, slug) = self
             .services
             .store
             .read(None, move |db| {
-                let (org, invitation) = open_invitation(db, &hashed)?;
+                let (org, invitation) = find_open_invitation(db, &hashed)?;
                 check_no_account(db, &invitation.email)?;
-                let organization = organization::by_id(db, org)?.ok_or_else(is_over)?;
+                let organization = organization::by_id(db, org)?.ok_or_else(invitation_over_error)?;
                 Ok::<_, AppError>((invitation.email, invitation.name, organization.slug))
             })
             .await?;
@@ -171,11 +171,11 @@ impl App {
             return Err(AppError::invalid_member("/password", weakness));
         }
         let password_hash = self.passwords.hash(new.password).await?;
-        let context = Context { request_id: Some(new.request_id.clone()), ..Context::system(None) };
+        let context = TxContext { request_id: Some(new.request_id.clone()), ..TxContext::system(None) };
         let made = self.services.store.transact(context, move |tx| {
-            let (org, invitation) = open_invitation(tx, &link_hash)?;
+            let (org, invitation) = find_open_invitation(tx, &link_hash)?;
             check_no_account(tx, &invitation.email)?;
-            let account = Account::Person { password_hash, password_is_generated: false };
+            let account = UserAccount::Person { password_hash, password_is_generated: false };
             let id = UserId::from_parts(tx.now(), tx.entropy()?);
             let user = User { id, email: invitation.email.clone(), name, account, created_at: tx.now() };
             user::put(tx, &user)?;
@@ -184,7 +184,7 @@ impl App {
             Ok::<_, AppError>((user, id, secret))
         });
         let (user, id, secret) = made.await?;
-        self.signed_in(&user, id, secret, new.request_id).await
+        self.build_signed_in(&user, id, secret, new.request_id).await
     }
 
     /// Accepts an invitation with the account of the logged-in user.
@@ -192,16 +192,16 @@ impl App {
         &self,
         who: &Principal,
         link: &RedactedString,
-    ) -> Result<Answer<berth_api::organization::Organization>, AppError> {
-        if !matches!(who.via, Via::SignIn { .. }) {
+    ) -> Result<ApiResponse<berth_api::organization::WireOrganization>, AppError> {
+        if !matches!(who.via, AuthMethod::SignIn { .. }) {
             let text = "an API token belongs to one organization; log in to the dashboard to join another";
             return Err(AppError::new(Code::InvalidState, text));
         }
-        let (link_hash, user) = (hash_of_link(link)?, self.user(who.user).await?);
+        let (link_hash, user) = (hash_link(link)?, self.load_user(who.user).await?);
         self.services
             .store
             .transact(self.context(who), move |tx| {
-                let (org, invitation) = open_invitation(tx, &link_hash)?;
+                let (org, invitation) = find_open_invitation(tx, &link_hash)?;
                 if user.email.key() != invitation.email.key() {
                     let text = format!(
                         "the invitation is for {}, and you are logged in as {}; log in as {0}",
@@ -210,9 +210,9 @@ impl App {
                     return Err(AppError::new(Code::Forbidden, text));
                 }
                 accept(tx, org, &invitation, &user)?;
-                let organization = organization::by_id(tx, org)?.ok_or_else(is_over)?;
-                let body = super::organizations::shown(&organization, invitation.role);
-                Ok(Answer::created(format!("/api/v1/organizations/{org}"), body))
+                let organization = organization::by_id(tx, org)?.ok_or_else(invitation_over_error)?;
+                let body = super::organizations::to_response(&organization, invitation.role);
+                Ok(ApiResponse::created(format!("/api/v1/organizations/{org}"), body))
             })
             .await
     }
@@ -223,38 +223,38 @@ fn accept(tx: &mut Tx<'_>, org: OrgId, invitation: &Invitation, user: &User) -> 
     // The inviter may have been demoted or removed since: the link is valid only if the inviter could still issue it.
     let inviter = member::role_in(tx, invitation.invited_by, org)?;
     if inviter.is_none_or(|role| role < invitation.role || !role.may(Action::MembersWrite)) {
-        return Err(is_over());
+        return Err(invitation_over_error());
     }
     if member::role_in(tx, user.id, org)?.is_some() {
         return Err(AppError::new(Code::AlreadyExists, format!("{} is already a member", user.email)));
     }
-    if member::organizations(tx, user.id)?.len() as i64 >= ORGANIZATIONS_PER_USER_MAX {
+    if member::list_organizations(tx, user.id)?.len() as i64 >= ORGANIZATIONS_PER_USER_MAX {
         let text = format!("a user can be in at most {ORGANIZATIONS_PER_USER_MAX} organizations");
         return Err(AppError::new(Code::InvalidState, text));
     }
     tx.set_actor(actor(user));
-    tx.within(org, |tx| {
+    tx.within_org(org, |tx| {
         invitation::delete(tx, invitation.id)?;
-        members::add(tx, user.id, &user.name, invitation.role)
+        members::add_member(tx, user.id, &user.name, invitation.role)
     })
 }
 
-fn hash_of_link(link: &RedactedString) -> Result<Vec<u8>, AppError> {
+fn hash_link(link: &RedactedString) -> Result<Vec<u8>, AppError> {
     match is_well_formed(TokenKind::Invitation, link.reveal()) {
-        true => Ok(hash(link.reveal())),
-        false => Err(is_over()),
+        true => Ok(hash_token(link.reveal())),
+        false => Err(invitation_over_error()),
     }
 }
 
-fn open_invitation(db: &mut impl Read, link_hash: &[u8]) -> Result<(OrgId, Invitation), AppError> {
-    invitation::by_hash(db, link_hash)?.ok_or_else(is_over)
+fn find_open_invitation(db: &mut impl StoreRead, link_hash: &[u8]) -> Result<(OrgId, Invitation), AppError> {
+    invitation::by_hash(db, link_hash)?.ok_or_else(invitation_over_error)
 }
 
-fn is_over() -> AppError {
+fn invitation_over_error() -> AppError {
     AppError::new(Code::NotFound, "this invitation was used, revoked or has expired; ask for a new one")
 }
 
-fn check_no_account(db: &mut impl Read, email: &Email) -> Result<(), AppError> {
+fn check_no_account(db: &mut impl StoreRead, email: &Email) -> Result<(), AppError> {
     match user::by_email(db, email)? {
         None => Ok(()),
         Some(_) => Err(AppError::new(
@@ -268,16 +268,16 @@ fn check_no_account(db: &mut impl Read, email: &Email) -> Result<(), AppError> {
 fn check_address(tx: &mut Tx<'_>, email: &Email) -> Result<(), AppError> {
     let Some(user) = user::by_email(tx, email)? else { return Ok(()) };
     let text = match user.account {
-        Account::Service { .. } => format!("{email} is in use by a service account"),
-        Account::Person { .. } if member::by_user(tx, user.id)?.is_some() => {
+        UserAccount::Service { .. } => format!("{email} is in use by a service account"),
+        UserAccount::Person { .. } if member::by_user(tx, user.id)?.is_some() => {
             format!("{email} is already a member")
         }
-        Account::Person { .. } => return Ok(()),
+        UserAccount::Person { .. } => return Ok(()),
     };
     Err(AppError::new(Code::AlreadyExists, text))
 }
 
-fn find(db: &mut impl Read, id: InvitationId) -> Result<Invitation, AppError> {
+fn find(db: &mut impl StoreRead, id: InvitationId) -> Result<Invitation, AppError> {
     invitation::by_id(db, id)?.ok_or_else(|| AppError::not_found("invitation"))
 }
 
@@ -285,13 +285,13 @@ fn invitation_event(kind: EventKind, invitation: &Invitation) -> NewEvent {
     NewEvent::new(kind, EventSubject::new("invitation", invitation.id, Some(invitation.email.as_str())))
 }
 
-fn to_response(invitation: &Invitation) -> wire::Invitation {
-    wire::Invitation {
+fn to_response(invitation: &Invitation) -> wire::WireInvitation {
+    wire::WireInvitation {
         id: invitation.id.to_string(),
         email: invitation.email.to_string(),
         name: invitation.name.as_ref().map(ToString::to_string),
-        role: role(invitation.role),
-        invited_by: wire::Inviter {
+        role: role_to_wire(invitation.role),
+        invited_by: wire::InvitationSender {
             id: invitation.invited_by.to_string(),
             name: invitation.invited_by_name.to_string(),
         },

@@ -8,23 +8,23 @@ use berth_api::log as wire;
 use berth_core::access::permit;
 use berth_core::id::DeploymentId;
 use berth_engine::logs::{LineGroup, GroupState, LogLine, LogReader, LogError, LogKey, LogStream, LogQuery};
-use berth_store::Read;
+use berth_store::StoreRead;
 use berth_store::tables::run::StepLocation;
 use berth_store::tables::{attempt, run};
 use futures_util::Stream;
 
-use super::follow::Right;
-use super::{Answer, App};
-use crate::auth::authorize::Authorized;
+use super::follow::StreamAccess;
+use super::{ApiResponse, App};
+use crate::auth::authorize::AuthorizedCaller;
 use crate::error::AppError;
-use crate::streams::Place;
+use crate::streams::StreamSlot;
 
 /// Chunk size of downloads.
 const DOWNLOAD_CHUNK_BYTES: usize = 256 * 1024;
 
 /// Identifies a log in a request.
 #[derive(Debug, Clone)]
-pub struct LogAsked {
+pub struct LogSelector {
     pub deployment: String,
     /// Id of the step run, or id of the step in the definition.
     pub step: String,
@@ -57,7 +57,7 @@ pub enum SearchFrom {
 }
 
 /// The content of a log up to its length when the download started.
-pub struct Download<S> {
+pub struct LogDownload<S> {
     pub name: String,
     /// Length of the content, which starts at the requested offset.
     pub bytes: u64,
@@ -66,7 +66,7 @@ pub struct Download<S> {
 
 /// Key of a log, and whether its attempt has started and ended.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct LogFound {
+pub(super) struct LogLocation {
     pub(super) key: LogKey,
     pub(super) has_begun: bool,
     pub(super) has_ended: bool,
@@ -75,47 +75,47 @@ pub(super) struct LogFound {
 impl App {
     pub async fn view_log(
         &self,
-        who: &Authorized<permit::DeploymentsRead>,
-        asked: LogAsked,
+        who: &AuthorizedCaller<permit::DeploymentsRead>,
+        asked: LogSelector,
         part: LogPart,
-    ) -> Result<Answer<wire::Log>, AppError> {
+    ) -> Result<ApiResponse<wire::LogSection>, AppError> {
         let found = self.find_log(who, asked).await?;
         let logs = self.services.logs.clone();
         let shown = self.services.log_reads.run(who.org(), move || {
             let log = logs.open(&found.key)?;
-            log.map_or_else(|| Ok(unwritten(&found)), |mut log| shown(&found, &mut log, &part))
+            log.map_or_else(|| Ok(empty_response(&found)), |mut log| to_response(&found, &mut log, &part))
         });
-        Ok(Answer::ok(shown.await?.map_err(fault)?))
+        Ok(ApiResponse::ok(shown.await?.map_err(log_read_error)?))
     }
 
     /// Returns the raw bytes from `offset` on.
     pub async fn download_log(
         self: &Arc<Self>,
-        who: Authorized<permit::DeploymentsRead>,
-        asked: LogAsked,
+        who: AuthorizedCaller<permit::DeploymentsRead>,
+        asked: LogSelector,
         offset: u64,
-    ) -> Result<Download<impl Stream<Item = io::Result<Bytes>> + use<>>, AppError> {
+    ) -> Result<LogDownload<impl Stream<Item = io::Result<Bytes>> + use<>>, AppError> {
         let place = self.take_stream(&who)?;
         let found = self.find_log(&who, asked).await?;
         let logs = self.services.logs.clone();
         let log =
-            self.services.log_reads.run(who.org(), move || logs.open(&found.key)).await?.map_err(fault)?;
+            self.services.log_reads.run(who.org(), move || logs.open(&found.key)).await?.map_err(log_read_error)?;
         let length = log.as_ref().map_or(0, LogReader::length);
         if offset > length {
-            return Err(beyond(length));
+            return Err(offset_beyond_error(length));
         }
-        let right = Right::new(self.clone(), who);
-        let sending = Sending { right, log, at: offset, end: length, _place: place };
-        let content = futures_util::stream::unfold(sending, Sending::next);
+        let right = StreamAccess::new(self.clone(), who);
+        let sending = DownloadState { right, log, at: offset, end: length, _slot: place };
+        let content = futures_util::stream::unfold(sending, DownloadState::next);
         let name = format!("{}.{}.log", found.key.step, found.key.attempt);
-        Ok(Download { name, bytes: length - offset, content })
+        Ok(LogDownload { name, bytes: length - offset, content })
     }
 
     pub(super) async fn find_log<P>(
         &self,
-        who: &Authorized<P>,
-        asked: LogAsked,
-    ) -> Result<LogFound, AppError> {
+        who: &AuthorizedCaller<P>,
+        asked: LogSelector,
+    ) -> Result<LogLocation, AppError> {
         let org = who.org();
         self.read(who, move |db| {
             let missing = || AppError::not_found("step");
@@ -127,7 +127,7 @@ impl App {
             }
             // A step that has not started will write the log of attempt 1.
             let number = attempt.map_or(1, |attempt| attempt.number);
-            Ok(LogFound {
+            Ok(LogLocation {
                 key: LogKey { org, deployment, step: step.id, attempt: number, stream: asked.stream },
                 has_begun: attempt.is_some(),
                 has_ended: attempt.map_or(step.is_final, |attempt| attempt.has_ended),
@@ -138,9 +138,9 @@ impl App {
 }
 
 fn find_step(
-    db: &mut impl Read,
+    db: &mut impl StoreRead,
     deployment: DeploymentId,
-    asked: &LogAsked,
+    asked: &LogSelector,
 ) -> Result<Option<StepLocation>, AppError> {
     let mut steps = run::find_steps(db, deployment, &asked.step)?;
     if asked.stage.is_none() && steps.len() < 2 {
@@ -156,7 +156,7 @@ fn find_step(
     Err(AppError::invalid_parameter("stage", text))
 }
 
-fn shown(found: &LogFound, log: &mut LogReader, part: &LogPart) -> Result<wire::Log, LogError> {
+fn to_response(found: &LogLocation, log: &mut LogReader, part: &LogPart) -> Result<wire::LogSection, LogError> {
     let (lines, next_line, next_offset) = match part {
         LogPart::Lines { from, to } => {
             let answer = log.lines(*from, *to)?;
@@ -175,20 +175,20 @@ fn shown(found: &LogFound, log: &mut LogReader, part: &LogPart) -> Result<wire::
             (answer.lines, None, answer.next)
         }
     };
-    Ok(wire::Log {
+    Ok(wire::LogSection {
         complete: found.has_ended || log.seal().is_some(),
         bytes: log.length(),
         lines: log.line_count(),
-        entries: lines.into_iter().map(entry).collect(),
+        entries: lines.into_iter().map(to_wire_entry).collect(),
         next_line,
         next_offset,
         gap: log.damaged_from().map(|offset| wire::LogGap { offset }),
-        ..unwritten(found)
+        ..empty_response(found)
     })
 }
 
-fn unwritten(found: &LogFound) -> wire::Log {
-    wire::Log {
+fn empty_response(found: &LogLocation) -> wire::LogSection {
+    wire::LogSection {
         step_id: found.key.step.to_string(),
         attempt: found.has_begun.then_some(found.key.attempt),
         complete: found.has_ended,
@@ -201,12 +201,12 @@ fn unwritten(found: &LogFound) -> wire::Log {
     }
 }
 
-fn entry(line: LogLine) -> wire::LogEntry {
+fn to_wire_entry(line: LogLine) -> wire::LogEntry {
     let LogLine { number, text, truncated, group } = line;
-    wire::LogEntry { line: number, text, group: group.map(wire_group), truncated }
+    wire::LogEntry { line: number, text, group: group.map(to_wire_group), truncated }
 }
 
-fn wire_group(group: LineGroup) -> wire::LogGroup {
+fn to_wire_group(group: LineGroup) -> wire::LogGroup {
     let LineGroup { title, state } = group;
     let state = match state {
         GroupState::Closed => wire::LogGroupState::Closed,
@@ -218,32 +218,32 @@ fn wire_group(group: LineGroup) -> wire::LogGroup {
 }
 
 /// Errors while reading a log are server errors; the request was valid.
-pub(super) fn fault(error: LogError) -> AppError {
+pub(super) fn log_read_error(error: LogError) -> AppError {
     match error {
         LogError::Busy => AppError::busy("too many logs are open"),
         other => AppError::bug(other.to_string()),
     }
 }
 
-pub(super) fn beyond(length: u64) -> AppError {
+pub(super) fn offset_beyond_error(length: u64) -> AppError {
     AppError::invalid_parameter("offset", format!("must be from 0 to {length}, the length of the log"))
 }
 
-struct Sending {
-    right: Right<permit::DeploymentsRead>,
+struct DownloadState {
+    right: StreamAccess<permit::DeploymentsRead>,
     log: Option<LogReader>,
     at: u64,
     end: u64,
-    _place: Place,
+    _slot: StreamSlot,
 }
 
-impl Sending {
+impl DownloadState {
     /// On an error the connection is aborted, so that a client does not mistake a partial log for a complete one.
     async fn next(mut self) -> Option<(io::Result<Bytes>, Self)> {
         if self.at >= self.end {
             return None;
         }
-        let part = self.part().await;
+        let part = self.next_part().await;
         match &part {
             Ok(bytes) => self.at += bytes.len() as u64,
             Err(_) => self.at = self.end,
@@ -251,11 +251,11 @@ impl Sending {
         Some((part.map_err(io::Error::other), self))
     }
 
-    async fn part(&mut self) -> Result<Bytes, &'static str> {
+    async fn next_part(&mut self) -> Result<Bytes, &'static str> {
         if self.right.app.services.shutdown.is_cancelled() {
             return Err("the server is stopping");
         }
-        if self.right.is_due() && !self.right.holds().await {
+        if self.right.is_due() && !self.right.is_still_allowed().await {
             return Err("the permission to read logs was revoked");
         }
         let (at, Some(mut log)) = (self.at, self.log.take()) else { return Err("there is no log") };

@@ -36,118 +36,118 @@ mod validate;
 mod wait;
 mod webhooks;
 
-pub use analyses::NewSettings;
-pub use answer::{Answer, Outcome, Page};
+pub use analyses::NewAnalysisSettings;
+pub use answer::{ApiResponse, IdempotentResponse, ResponsePage};
 pub use approvals::ApprovalFilter;
-pub use deployments::{DeploymentFilter, NewDeployment, NewRollback, OfPipeline, SoakEnd};
-pub use environments::{ClaimAsked, DeployAsked, ForceAsked, NumberedPage, Place};
+pub use deployments::{DeploymentFilter, NewDeployment, NewRollback, PipelineSelector, SoakEnd};
+pub use environments::{ClaimRequest, DeployRequest, ForceClaimRequest, NumberedPage, EnvironmentPath};
 pub use events::EventFilter;
-pub use insights::DeliveryAsked;
-pub use invitations::{NewInvitation, SignUp};
-pub use logs::{Download, LogAsked, LogPart, SearchFrom};
+pub use insights::InsightsRequest;
+pub use invitations::{NewInvitation, SignUpRequest};
+pub use logs::{LogDownload, LogSelector, LogPart, SearchFrom};
 pub use members::NewServiceAccount;
 pub(crate) use members::default_name;
 pub use organizations::OrganizationChange;
-pub(crate) use organizations::subject as organization_subject;
+pub(crate) use organizations::organization_subject as organization_subject;
 pub use passwords::{ResetLink, issue_reset_link};
 pub use pipelines::{NewPipeline, PipelineFilter};
-pub use plan::{PlanAsked, PlanFacts, PlanOf, plan_definition};
+pub use plan::{PlanPreviewRequest, PlanFacts, PlanSource, plan_definition};
 pub use registries::{NewRegistry, RegistryChange};
 pub use registry_builds::BuildLogPart;
 pub use repositories::{NewRepository, RepositoryChange};
 pub use secrets::{NewScope, NewSecret, SecretChange};
 pub use sign_in::{LoginAttempt, SignedIn};
 pub use tokens::NewToken;
-pub use tokens::issue as issue_token;
-pub use wait::Waiting;
+pub use tokens::issue_token as issue_token;
+pub use wait::LongPoll;
 pub use webhooks::{NewWebhook, WebhookChange};
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use berth_api::Replay;
+use berth_api::ReplayableBody;
 use berth_core::access::ActionPermit;
 use berth_engine::admission::AdmissionControl;
 use berth_engine::artifacts::ArtifactStore;
 use berth_engine::limits::{DEFINITIONS_AT_ONCE, DEFINITIONS_WAITING_MAX};
 use berth_engine::logs::LogStore;
 use berth_engine::vault::SecretVault;
-use berth_store::idempotency::{self, Earlier, OnceKey, StoredAnswer};
-use berth_store::{Context, Reader, Store, Tx};
+use berth_store::idempotency::{self, KeyLookup, IdempotencyKey, StoredResponse};
+use berth_store::{TxContext, ReadTx, Store, Tx};
 use tokio_util::sync::CancellationToken;
 
-use crate::auth::authorize::{self, Authorized, Standing};
-use crate::auth::callers::Callers;
-use crate::auth::passwords::Passwords;
-use crate::auth::rate_limit::Rates;
-use crate::config::Config;
+use crate::auth::authorize::{self, AuthorizedCaller, CurrentAccess};
+use crate::auth::callers::CallerCache;
+use crate::auth::passwords::PasswordService;
+use crate::auth::rate_limit::RateLimits;
+use crate::config::AppConfig;
 use crate::error::AppError;
-use crate::jobs::Jobs;
-use crate::jobs::registry_builds::Builder;
-use crate::metrics::{Metrics, Requests};
-use crate::streams::Streams;
-use crate::tls::Tls;
+use crate::jobs::BackgroundJobs;
+use crate::jobs::registry_builds::RegistryBuilder;
+use crate::metrics::{ServerMetrics, RequestMetrics};
+use crate::streams::StreamLimits;
+use crate::tls::TlsTerminator;
 use berth_engine::Services;
 
 pub struct App {
     pub(crate) services: Arc<Services>,
-    pub(crate) config: Arc<Config>,
-    pub(crate) rates: Arc<Rates>,
-    pub(crate) passwords: Passwords,
+    pub(crate) config: Arc<AppConfig>,
+    pub(crate) rates: Arc<RateLimits>,
+    pub(crate) passwords: PasswordService,
     /// Cache of API tokens and their owners.
-    pub(crate) callers: Callers,
+    pub(crate) callers: CallerCache,
     /// Limits concurrent parsing of definitions.
     pub(crate) parsing: AdmissionControl,
-    pub(crate) streams: Streams,
-    pub(crate) jobs: Arc<Jobs>,
+    pub(crate) streams: StreamLimits,
+    pub(crate) jobs: Arc<BackgroundJobs>,
     /// Request metrics.
-    pub(crate) requests: Arc<Requests>,
-    tls: Option<Arc<Tls>>,
+    pub(crate) requests: Arc<RequestMetrics>,
+    tls: Option<Arc<TlsTerminator>>,
     /// Cache of commit counts.
-    behind: deployed::Behind,
+    behind: deployed::CommitDistanceCache,
 }
 
 impl App {
     /// Cancelling `shutdown` ends streams and background jobs.
-    pub fn new(store: Store, vault: SecretVault, config: Config, shutdown: CancellationToken) -> Self {
+    pub fn new(store: Store, vault: SecretVault, config: AppConfig, shutdown: CancellationToken) -> Self {
         let services = Arc::new(Services::new(store, vault, config.services(), shutdown));
-        let (rates, config) = (Arc::new(Rates::new(config.request_limit())), Arc::new(config));
+        let (rates, config) = (Arc::new(RateLimits::new(config.request_limit())), Arc::new(config));
         Self {
-            jobs: Arc::new(Jobs::new(services.clone(), config.clone(), rates.clone())),
+            jobs: Arc::new(BackgroundJobs::new(services.clone(), config.clone(), rates.clone())),
             services,
             rates,
-            passwords: Passwords::new(config.password_cost),
-            callers: Callers::default(),
+            passwords: PasswordService::new(config.password_cost),
+            callers: CallerCache::default(),
             parsing: AdmissionControl::new(DEFINITIONS_AT_ONCE, DEFINITIONS_WAITING_MAX),
-            streams: Streams::new(config.streams_per_token_max),
+            streams: StreamLimits::new(config.streams_per_token_max),
             requests: Arc::default(),
             tls: None,
-            behind: deployed::Behind::default(),
+            behind: deployed::CommitDistanceCache::default(),
             config,
         }
     }
 
     /// Sets the builder of step registries. Without one, registries stay pending.
     #[must_use]
-    pub fn building_with(self, builder: Arc<dyn Builder>) -> Self {
+    pub fn with_builder(self, builder: Arc<dyn RegistryBuilder>) -> Self {
         self.jobs.registries.build_with(builder);
         self
     }
 
     /// Sets the actual listen address, as the configured port may be 0.
     #[must_use]
-    pub fn listening_at(mut self, address: SocketAddr) -> Self {
+    pub fn with_listen_address(mut self, address: SocketAddr) -> Self {
         Arc::make_mut(&mut self.config).listen = address;
         self
     }
 
     /// Makes this server terminate TLS itself.
     #[must_use]
-    pub fn with_tls(self, tls: Arc<Tls>) -> Self {
+    pub fn with_tls(self, tls: Arc<TlsTerminator>) -> Self {
         Self { tls: Some(tls), ..self }
     }
 
-    pub fn tls(&self) -> Option<&Arc<Tls>> {
+    pub fn tls(&self) -> Option<&Arc<TlsTerminator>> {
         self.tls.as_ref()
     }
 
@@ -155,12 +155,12 @@ impl App {
         &self.services
     }
 
-    pub fn jobs(&self) -> &Arc<Jobs> {
+    pub fn jobs(&self) -> &Arc<BackgroundJobs> {
         &self.jobs
     }
 
-    pub fn metrics(&self) -> Metrics {
-        Metrics { jobs: self.jobs.clone(), requests: self.requests.clone() }
+    pub fn metrics(&self) -> ServerMetrics {
+        ServerMetrics { jobs: self.jobs.clone(), requests: self.requests.clone() }
     }
 
     pub fn store(&self) -> &Store {
@@ -179,7 +179,7 @@ impl App {
         &self.services.artifacts
     }
 
-    pub fn config(&self) -> &Config {
+    pub fn config(&self) -> &AppConfig {
         &self.config
     }
 
@@ -189,38 +189,38 @@ impl App {
     /// body was received. `work` gets the caller's current standing.
     async fn change<P, T>(
         &self,
-        who: &Authorized<P>,
-        once: Option<OnceKey>,
-        work: impl FnOnce(&mut Tx<'_>, &Standing) -> Result<Answer<T>, AppError> + Send + 'static,
-    ) -> Result<Outcome<T>, AppError>
+        who: &AuthorizedCaller<P>,
+        once: Option<IdempotencyKey>,
+        work: impl FnOnce(&mut Tx<'_>, &CurrentAccess) -> Result<ApiResponse<T>, AppError> + Send + 'static,
+    ) -> Result<IdempotentResponse<T>, AppError>
     where
         P: ActionPermit,
-        T: Replay + Send + 'static,
+        T: ReplayableBody + Send + 'static,
     {
-        self.rule(who, once, |tx, standing| work(tx, standing).map(Ruled::Yes)).await
+        self.run_rule(who, once, |tx, standing| work(tx, standing).map(RuleOutcome::Yes)).await
     }
 
     /// Like [`App::change`], for rules that can refuse a request and still write changes.
-    async fn rule<P, T>(
+    async fn run_rule<P, T>(
         &self,
-        who: &Authorized<P>,
-        once: Option<OnceKey>,
-        work: impl FnOnce(&mut Tx<'_>, &Standing) -> Result<Ruled<T>, AppError> + Send + 'static,
-    ) -> Result<Outcome<T>, AppError>
+        who: &AuthorizedCaller<P>,
+        once: Option<IdempotencyKey>,
+        work: impl FnOnce(&mut Tx<'_>, &CurrentAccess) -> Result<RuleOutcome<T>, AppError> + Send + 'static,
+    ) -> Result<IdempotentResponse<T>, AppError>
     where
         P: ActionPermit,
-        T: Replay + Send + 'static,
+        T: ReplayableBody + Send + 'static,
     {
         let principal = who.principal().clone();
         let done = self.transact(who.context(), once, move |tx| {
-            let standing = authorize::standing(tx, &principal)?;
+            let standing = authorize::load_current_access(tx, &principal)?;
             if !standing.role.may(P::ACTION) {
                 return Err(AppError::forbidden(P::ACTION));
             }
             work(tx, &standing)
         });
         let done = done.await;
-        if let Some(denied) = done.as_ref().err().and_then(|error| error.denied(P::ACTION)) {
+        if let Some(denied) = done.as_ref().err().and_then(|error| error.denial_reason(P::ACTION)) {
             self.record_denied(who.principal(), who.org(), denied).await;
         }
         done
@@ -228,32 +228,32 @@ impl App {
 
     async fn transact<T>(
         &self,
-        context: Context,
-        once: Option<OnceKey>,
-        work: impl FnOnce(&mut Tx<'_>) -> Result<Ruled<T>, AppError> + Send + 'static,
-    ) -> Result<Outcome<T>, AppError>
+        context: TxContext,
+        once: Option<IdempotencyKey>,
+        work: impl FnOnce(&mut Tx<'_>) -> Result<RuleOutcome<T>, AppError> + Send + 'static,
+    ) -> Result<IdempotentResponse<T>, AppError>
     where
-        T: Replay + Send + 'static,
+        T: ReplayableBody + Send + 'static,
     {
         let done = self.services.store.transact(context, move |tx| {
             if let Some(once) = &once {
                 match idempotency::find(tx, once)? {
-                    Earlier::Same(answer) => {
-                        idempotency::vouch(tx)?;
-                        return Ok(Ok(Outcome::Replayed(answer)));
+                    KeyLookup::Same(answer) => {
+                        idempotency::ensure_durable(tx)?;
+                        return Ok(Ok(IdempotentResponse::Replayed(answer)));
                     }
-                    Earlier::Different => return Err(answer::key_reused()),
-                    Earlier::None => {}
+                    KeyLookup::Different => return Err(answer::key_reused_error()),
+                    KeyLookup::None => {}
                 }
             }
             match (work(tx)?, once) {
-                (Ruled::No(refusal), _) => Ok(Err(refusal)),
-                (Ruled::Yes(answer), None) => Ok(Ok(Outcome::Fresh(answer))),
-                (Ruled::Yes(answer), Some(once)) => {
-                    let stored = answer.stored()?;
-                    idempotency::remember(tx, &once, &stored)?;
+                (RuleOutcome::No(refusal), _) => Ok(Err(refusal)),
+                (RuleOutcome::Yes(answer), None) => Ok(Ok(IdempotentResponse::Fresh(answer))),
+                (RuleOutcome::Yes(answer), Some(once)) => {
+                    let stored = answer.to_stored_response()?;
+                    idempotency::store_response(tx, &once, &stored)?;
                     let written = (!T::SHOWS_ONCE).then_some(stored.body);
-                    Ok(Ok(Outcome::Fresh(Answer { written, ..answer })))
+                    Ok(Ok(IdempotentResponse::Fresh(ApiResponse { stored_body: written, ..answer })))
                 }
             }
         });
@@ -261,30 +261,30 @@ impl App {
     }
 
     /// Returns the stored response for this idempotency key, for use cases that need it before they start.
-    async fn earlier(
+    async fn find_stored_response(
         &self,
-        context: Context,
-        once: Option<OnceKey>,
-    ) -> Result<Option<StoredAnswer>, AppError> {
+        context: TxContext,
+        once: Option<IdempotencyKey>,
+    ) -> Result<Option<StoredResponse>, AppError> {
         let Some(once) = once else { return Ok(None) };
         let found = self.services.store.transact(context, move |tx| {
             let found = idempotency::find(tx, &once)?;
-            if matches!(found, Earlier::Same(_)) {
-                idempotency::vouch(tx)?;
+            if matches!(found, KeyLookup::Same(_)) {
+                idempotency::ensure_durable(tx)?;
             }
             Ok::<_, AppError>(found)
         });
         match found.await? {
-            Earlier::None => Ok(None),
-            Earlier::Same(answer) => Ok(Some(answer)),
-            Earlier::Different => Err(answer::key_reused()),
+            KeyLookup::None => Ok(None),
+            KeyLookup::Same(answer) => Ok(Some(answer)),
+            KeyLookup::Different => Err(answer::key_reused_error()),
         }
     }
 
     async fn read<P, T: Send + 'static>(
         &self,
-        who: &Authorized<P>,
-        work: impl FnOnce(&mut Reader<'_>) -> Result<T, AppError> + Send + 'static,
+        who: &AuthorizedCaller<P>,
+        work: impl FnOnce(&mut ReadTx<'_>) -> Result<T, AppError> + Send + 'static,
     ) -> Result<T, AppError> {
         self.services.store.read(Some(who.org()), work).await
     }
@@ -292,8 +292,8 @@ impl App {
 
 /// The result of a rule. `No` is committed too, because the rule may also have applied changes that were due, such as
 /// an expiry.
-enum Ruled<T> {
-    Yes(Answer<T>),
+enum RuleOutcome<T> {
+    Yes(ApiResponse<T>),
     No(AppError),
 }
 

@@ -8,8 +8,8 @@ use berth_core::step::NetworkAccess;
 use berth_store::tables::member;
 use berth_store::tables::organization::{self, Organization};
 
-use super::{Answer, App, Outcome};
-use crate::auth::authorize::{Authorized, Membership, Principal, Via};
+use super::{ApiResponse, App, IdempotentResponse};
+use crate::auth::authorize::{AuthorizedCaller, Membership, Principal, AuthMethod};
 use crate::error::AppError;
 
 /// Changes to an organization. `None` keeps the current value.
@@ -21,29 +21,29 @@ pub struct OrganizationChange {
 impl App {
     pub async fn view_organization(
         &self,
-        who: &Authorized<permit::OrganizationRead>,
-    ) -> Result<Answer<wire::Organization>, AppError> {
+        who: &AuthorizedCaller<permit::OrganizationRead>,
+    ) -> Result<ApiResponse<wire::WireOrganization>, AppError> {
         let (id, role) = (who.org(), who.role());
         self.read(who, move |db| {
             let org = organization::by_id(db, id)?.ok_or_else(|| AppError::not_found("organization"))?;
-            Ok(Answer::ok(shown(&org, role)).at_version(org.version).varying_by(role))
+            Ok(ApiResponse::ok(to_response(&org, role)).with_version(org.version).with_variant(role))
         })
         .await
     }
 
     pub async fn update_organization(
         &self,
-        who: &Authorized<permit::OrganizationWrite>,
+        who: &AuthorizedCaller<permit::OrganizationWrite>,
         change: OrganizationChange,
         expected: Option<i64>,
-    ) -> Result<Outcome<wire::Organization>, AppError> {
+    ) -> Result<IdempotentResponse<wire::WireOrganization>, AppError> {
         let (id, role) = (who.org(), who.role());
         self.change(who, None, move |tx, _| {
             let org = organization::by_id(tx, id)?.ok_or_else(|| AppError::not_found("organization"))?;
             super::check_version(org.version, expected)?;
             let name = change.name.unwrap_or_else(|| org.name.clone());
             let default_network = change.default_network.unwrap_or(org.default_network);
-            let mut event = NewEvent::new(EventKind::OrganizationUpdated, subject(&org));
+            let mut event = NewEvent::new(EventKind::OrganizationUpdated, organization_subject(&org));
             if name != org.name {
                 event = event.with("name", name.as_str()).with("previousName", org.name.as_str());
             }
@@ -53,31 +53,31 @@ impl App {
                     .with("previousDefaultNetwork", org.default_network.as_str());
             }
             if name == org.name && default_network == org.default_network {
-                return Ok(Answer::ok(shown(&org, role)).at_version(org.version).varying_by(role));
+                return Ok(ApiResponse::ok(to_response(&org, role)).with_version(org.version).with_variant(role));
             }
             let changed = Organization { name, default_network, version: org.version + 1, ..org };
             organization::put(tx, &changed)?;
             tx.record(event)?;
-            Ok(Answer::ok(shown(&changed, role)).at_version(changed.version).varying_by(role))
+            Ok(ApiResponse::ok(to_response(&changed, role)).with_version(changed.version).with_variant(role))
         })
         .await
     }
 
     /// The organizations that a principal has access to, with its role in each.
-    pub async fn organizations_of(&self, who: &Principal) -> Result<Vec<wire::Organization>, AppError> {
+    pub async fn list_organizations_of(&self, who: &Principal) -> Result<Vec<wire::WireOrganization>, AppError> {
         let user = who.user;
         let only = match &who.via {
-            Via::Token { membership, .. } => Some(membership.org),
-            Via::SignIn { .. } => None,
+            AuthMethod::Token { membership, .. } => Some(membership.org),
+            AuthMethod::SignIn { .. } => None,
         };
         self.services
             .store
             .read(None, move |db| {
                 let mut reached = Vec::new();
-                for org in organization::of_user(db, user)? {
+                for org in organization::list_of_user(db, user)? {
                     let in_reach = only.is_none_or(|only| only == org.id);
                     if let Some(role) = member::role_in(db, user, org.id)?.filter(|_| in_reach) {
-                        reached.push(shown(&org, role));
+                        reached.push(to_response(&org, role));
                     }
                 }
                 Ok(reached)
@@ -86,18 +86,18 @@ impl App {
     }
 
     /// Returns the principal's membership in the organization named in a path, by id or slug. `None`: not a member.
-    pub async fn membership(&self, who: &Principal, key: &str) -> Result<Option<Membership>, AppError> {
+    pub async fn find_membership(&self, who: &Principal, key: &str) -> Result<Option<Membership>, AppError> {
         match &who.via {
-            Via::Token { membership, .. } => {
+            AuthMethod::Token { membership, .. } => {
                 let here = key == membership.org_slug.as_str() || key == membership.org.to_string();
                 Ok(here.then(|| membership.clone()))
             }
-            Via::SignIn { .. } => {
+            AuthMethod::SignIn { .. } => {
                 let (user, key) = (who.user, key.to_owned());
                 self.services
                     .store
                     .read(None, move |db| {
-                        let mine = organization::of_user(db, user)?;
+                        let mine = organization::list_of_user(db, user)?;
                         let org = mine
                             .into_iter()
                             .find(|org| org.id.to_string() == key || org.slug.as_str() == key);
@@ -111,16 +111,16 @@ impl App {
     }
 }
 
-pub(crate) fn subject(org: &Organization) -> EventSubject {
+pub(crate) fn organization_subject(org: &Organization) -> EventSubject {
     EventSubject::new("organization", org.id, Some(org.slug.as_str()))
 }
 
-pub(super) fn shown(org: &Organization, role: Role) -> wire::Organization {
-    wire::Organization {
+pub(super) fn to_response(org: &Organization, role: Role) -> wire::WireOrganization {
+    wire::WireOrganization {
         id: org.id.to_string(),
         slug: org.slug.to_string(),
         name: org.name.to_string(),
-        role: crate::wire::role(role),
+        role: crate::wire::role_to_wire(role),
         default_network: berth_engine::wire::network(org.default_network),
         created_at: org.created_at.to_string(),
     }

@@ -7,19 +7,19 @@ use berth_core::id::UserId;
 use berth_core::name::Email;
 use berth_core::time::Timestamp;
 use berth_engine::credential::RedactedString;
-use berth_store::idempotency::OnceKey;
-use berth_store::pagination::From;
+use berth_store::idempotency::IdempotencyKey;
+use berth_store::pagination::PageStart;
 use berth_store::tables::token::{self, TOKENS_PER_USER_MAX};
-use berth_store::tables::user::{self, Account, User};
+use berth_store::tables::user::{self, UserAccount, User};
 use berth_store::tables::{environment, member, organization, password_reset, sign_in};
-use berth_store::{Context, Tx};
+use berth_store::{TxContext, Tx};
 
 use super::sign_in::{actor, check_unchanged, password_hash, record_at_home};
-use super::throttle::Try;
-use super::{Answer, App, Outcome, Ruled};
-use crate::auth::authorize::{Principal, Via};
+use super::throttle::ThrottleKeys;
+use super::{ApiResponse, App, IdempotentResponse, RuleOutcome};
+use crate::auth::authorize::{Principal, AuthMethod};
 use crate::auth::passwords;
-use crate::auth::tokens::{TokenKind, hash, is_well_formed, make};
+use crate::auth::tokens::{TokenKind, hash_token, is_well_formed, generate_token};
 use crate::error::AppError;
 use crate::limits::PASSWORD_RESET_HOURS;
 
@@ -37,39 +37,39 @@ impl App {
         current: RedactedString,
         new: RedactedString,
         revoke_tokens: bool,
-        once: Option<OnceKey>,
-    ) -> Result<Outcome<wire::Me>, AppError> {
+        once: Option<IdempotencyKey>,
+    ) -> Result<IdempotentResponse<wire::CurrentUser>, AppError> {
         // Look up the stored response first: on a retry, the old password is no longer valid and would be rejected.
-        if let Some(earlier) = self.earlier(self.context(who), once.clone()).await? {
-            return Ok(Outcome::Replayed(earlier));
+        if let Some(earlier) = self.find_stored_response(self.context(who), once.clone()).await? {
+            return Ok(IdempotentResponse::Replayed(earlier));
         }
         let (user, tried) = self.verify_own_password(who, current, "/currentPassword").await?;
         let password_hash = self.hash_new_password(&user, new, "/newPassword").await?;
         let me = self.me(who).await?;
-        let me = wire::Me { user: wire::User { password_is_generated: false, ..me.user }, ..me };
+        let me = wire::CurrentUser { user: wire::WireUser { password_is_generated: false, ..me.user }, ..me };
         let via = who.via.clone();
         self.transact(self.context(who), once, move |tx| {
             check_unchanged(tx, &user)?;
-            Self::take_back(tx, &tried)?;
+            Self::uncount_attempt(tx, &tried)?;
             set_password(tx, &user, password_hash)?;
             match via {
-                Via::SignIn { id } => {
+                AuthMethod::SignIn { id } => {
                     sign_in::end_others(tx, user.id, id)?;
                     sign_in::confirm(tx, id)?;
                 }
-                Via::Token { .. } => sign_in::end_all(tx, user.id)?,
+                AuthMethod::Token { .. } => sign_in::end_all(tx, user.id)?,
             }
             if revoke_tokens {
                 revoke_all_tokens(tx, user.id)?;
             }
-            Ok(Ruled::Yes(Answer::ok(me)))
+            Ok(RuleOutcome::Yes(ApiResponse::ok(me)))
         })
         .await
     }
 
     /// Records that the user of this browser has just confirmed the password, as sensitive actions require.
-    pub async fn confirm_password(&self, who: &Principal, password: RedactedString) -> Result<wire::Me, AppError> {
-        let Via::SignIn { id } = who.via else {
+    pub async fn confirm_password(&self, who: &Principal, password: RedactedString) -> Result<wire::CurrentUser, AppError> {
+        let AuthMethod::SignIn { id } = who.via else {
             let text = "API tokens have no password and never need to confirm one";
             return Err(AppError::new(Code::InvalidState, text));
         };
@@ -78,7 +78,7 @@ impl App {
             .store
             .transact(self.context(who), move |tx| {
                 check_unchanged(tx, &user)?;
-                Self::take_back(tx, &tried)?;
+                Self::uncount_attempt(tx, &tried)?;
                 Ok::<_, AppError>(sign_in::confirm(tx, id)?)
             })
             .await?;
@@ -93,20 +93,20 @@ impl App {
         revoke_tokens: bool,
         request_id: String,
     ) -> Result<wire::PasswordResetDone, AppError> {
-        let link_hash = hash(link.reveal());
+        let link_hash = hash_token(link.reveal());
         let user = match is_well_formed(TokenKind::PasswordReset, link.reveal()) {
             true => {
                 let hash = link_hash.clone();
-                self.services.store.read(None, move |db| user_of_link(db, &hash)).await?
+                self.services.store.read(None, move |db| find_user_of_link(db, &hash_token)).await?
             }
-            false => return Err(link_is_over()),
+            false => return Err(link_over_error()),
         };
         let password_hash = self.hash_new_password(&user, new, "/newPassword").await?;
-        let context = Context { request_id: Some(request_id), ..Context::system(None) };
+        let context = TxContext { request_id: Some(request_id), ..TxContext::system(None) };
         self.services
             .store
             .transact(context, move |tx| {
-                let user = user_of_link(tx, &link_hash)?;
+                let user = find_user_of_link(tx, &link_hash)?;
                 tx.set_actor(actor(&user));
                 password_reset::delete(tx, user.id)?;
                 set_password(tx, &user, password_hash)?;
@@ -122,10 +122,10 @@ impl App {
         who: &Principal,
         password: RedactedString,
         pointer: &str,
-    ) -> Result<(User, Try), AppError> {
-        let user = self.user(who.user).await?;
-        let tried = Try::own(&user.email);
-        self.begin_try(self.context(who), tried.clone()).await?;
+    ) -> Result<(User, ThrottleKeys), AppError> {
+        let user = self.load_user(who.user).await?;
+        let tried = ThrottleKeys::for_own_account(&user.email);
+        self.count_attempt(self.context(who), tried.clone()).await?;
         if !self.passwords.verify(password, password_hash(&user)).await? {
             self.record_failure(self.context(who), Some(user)).await?;
             return Err(AppError::invalid_member(pointer, "is not your password"));
@@ -138,7 +138,7 @@ impl App {
         let organizations = self
             .services
             .store
-            .read(None, move |db| Ok::<_, AppError>(organization::of_user(db, id)?))
+            .read(None, move |db| Ok::<_, AppError>(organization::list_of_user(db, id)?))
             .await?;
         let mut names = vec![user.email.as_str(), user.name.as_str()];
         names.extend(organizations.iter().map(|org| org.slug.as_str()));
@@ -154,26 +154,26 @@ impl App {
 pub fn issue_reset_link(tx: &mut Tx<'_>, email: &Email) -> Result<ResetLink, AppError> {
     let user = user::by_email(tx, email)?;
     let user = user
-        .filter(|user| matches!(user.account, Account::Person { .. }))
+        .filter(|user| matches!(user.account, UserAccount::Person { .. }))
         .ok_or_else(|| AppError::new(Code::NotFound, format!("there is no user with the address {email}")))?;
-    let token = make(TokenKind::PasswordReset);
+    let token = generate_token(TokenKind::PasswordReset);
     let expires_at = tx.now().plus_seconds(PASSWORD_RESET_HOURS * 60 * 60);
-    password_reset::put(tx, user.id, &hash(token.reveal()), expires_at)?;
+    password_reset::put(tx, user.id, &hash_token(token.reveal()), expires_at)?;
     record_at_home(tx, &user, EventKind::PasswordResetRequested)?;
     Ok(ResetLink { token, expires_at })
 }
 
-fn user_of_link(db: &mut impl berth_store::Read, link_hash: &[u8]) -> Result<User, AppError> {
-    let id = password_reset::user_by_hash(db, link_hash)?.ok_or_else(link_is_over)?;
-    user::by_id(db, id)?.ok_or_else(link_is_over)
+fn find_user_of_link(db: &mut impl berth_store::StoreRead, link_hash: &[u8]) -> Result<User, AppError> {
+    let id = password_reset::user_by_hash(db, link_hash)?.ok_or_else(link_over_error)?;
+    user::by_id(db, id)?.ok_or_else(link_over_error)
 }
 
-fn link_is_over() -> AppError {
+fn link_over_error() -> AppError {
     AppError::new(Code::NotFound, "this link was used, replaced or has expired; ask for a new one")
 }
 
 fn set_password(tx: &mut Tx<'_>, user: &User, password_hash: String) -> Result<(), AppError> {
-    let account = Account::Person { password_hash, password_is_generated: false };
+    let account = UserAccount::Person { password_hash, password_is_generated: false };
     user::put(tx, &User { account, ..user.clone() })?;
     record_at_home(tx, user, EventKind::PasswordChanged)
 }
@@ -181,10 +181,10 @@ fn set_password(tx: &mut Tx<'_>, user: &User, password_hash: String) -> Result<(
 /// Revokes the user's tokens in every organization and records an event for each.
 fn revoke_all_tokens(tx: &mut Tx<'_>, user: UserId) -> Result<u64, AppError> {
     let mut revoked = 0;
-    for org in member::organizations(tx, user)? {
-        tx.within(org, |tx| {
+    for org in member::list_organizations(tx, user)? {
+        tx.within_org(org, |tx| {
             loop {
-                let live = token::list(tx, Some(user), &From::Offset(0), TOKENS_PER_USER_MAX)?.items;
+                let live = token::list(tx, Some(user), &PageStart::Offset(0), TOKENS_PER_USER_MAX)?.items;
                 if live.is_empty() {
                     break Ok::<_, AppError>(());
                 }
@@ -194,7 +194,7 @@ fn revoke_all_tokens(tx: &mut Tx<'_>, user: UserId) -> Result<u64, AppError> {
                     tx.record(NewEvent::new(EventKind::TokenRevoked, subject))?;
                     revoked += 1;
                 }
-                environment::hasten_lines_of(tx, user)?;
+                environment::make_queues_due(tx, user)?;
             }
         })?;
     }

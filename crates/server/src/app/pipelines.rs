@@ -12,18 +12,18 @@ use berth_core::pipeline::state::{self, CreatePipelineCommand, Pipeline, Pipelin
 use berth_engine::definitions::{check_slug, check_definition};
 use berth_engine::stage_deployments;
 use berth_engine::{declare_environments, delete_environments};
-use berth_store::idempotency::OnceKey;
-use berth_store::pagination::From;
+use berth_store::idempotency::IdempotencyKey;
+use berth_store::pagination::PageStart;
 use berth_store::tables::{pipeline, repository, stage};
-use berth_store::{Read, Tx};
+use berth_store::{StoreRead, Tx};
 
-use super::deployed::{BEHIND_WAIT, Tracked, in_stages};
-use super::{Answer, App, Outcome, Page};
-use crate::auth::authorize::Authorized;
+use super::deployed::{BEHIND_WAIT, TrackedHead, list_stages};
+use super::{ApiResponse, App, IdempotentResponse, ResponsePage};
+use crate::auth::authorize::AuthorizedCaller;
 use crate::error::AppError;
-use crate::wire::actor;
+use crate::wire::actor_to_wire;
 
-pub use berth_store::tables::pipeline::Filter as PipelineFilter;
+pub use berth_store::tables::pipeline::PipelineFilter as PipelineFilter;
 
 pub struct NewPipeline {
     pub slug: Slug,
@@ -34,38 +34,38 @@ pub struct NewPipeline {
 impl App {
     pub async fn list_pipelines(
         &self,
-        who: &Authorized<permit::PipelinesRead>,
+        who: &AuthorizedCaller<permit::PipelinesRead>,
         filter: PipelineFilter,
-        from: From,
+        from: PageStart,
         limit: i64,
-    ) -> Result<Page<wire::Pipeline>, AppError> {
+    ) -> Result<ResponsePage<wire::WirePipeline>, AppError> {
         let read = self.read(who, move |db| {
             let slice = pipeline::list(db, &filter, &from, limit)?;
-            let shown = slice.items.iter().map(|it| Ok((answer(db, it)?.body, Tracked::of(it))));
+            let shown = slice.items.iter().map(|it| Ok((build_response(db, it)?.body, TrackedHead::of_pipeline(it))));
             let shown = shown.collect::<Result<Vec<_>, AppError>>()?;
             Ok((shown, slice.total, slice.has_more))
         });
         let (mut shown, total, has_more) = read.await?;
         // Lists use cached counts only and do not wait for git.
-        let found = shown.iter_mut().map(|(it, tracked)| (tracked.as_ref(), currents(it)));
+        let found = shown.iter_mut().map(|(it, tracked)| (tracked.as_ref(), current_commits(it)));
         self.fill_behind(who.org(), found.collect(), Duration::ZERO).await;
-        let items: Vec<wire::Pipeline> = shown.into_iter().map(|(it, _)| it).collect();
-        Ok(Page { last: items.last().map(|it| it.id.clone()), items, total, has_more })
+        let items: Vec<wire::WirePipeline> = shown.into_iter().map(|(it, _)| it).collect();
+        Ok(ResponsePage { last: items.last().map(|it| it.id.clone()), items, total, has_more })
     }
 
     pub async fn view_pipeline(
         &self,
-        who: &Authorized<permit::PipelinesRead>,
+        who: &AuthorizedCaller<permit::PipelinesRead>,
         key: String,
-    ) -> Result<Answer<wire::Pipeline>, AppError> {
+    ) -> Result<ApiResponse<wire::WirePipeline>, AppError> {
         let read = self.read(who, move |db| {
             let found = find(db, &key)?;
-            Ok((answer(db, &found)?, Tracked::of(&found)))
+            Ok((build_response(db, &found)?, TrackedHead::of_pipeline(&found)))
         });
         let (mut seen, tracked) = read.await?;
-        let found = vec![(tracked.as_ref(), currents(&mut seen.body))];
+        let found = vec![(tracked.as_ref(), current_commits(&mut seen.body))];
         self.fill_behind(who.org(), found, BEHIND_WAIT).await;
-        let counts: Vec<_> = currents(&mut seen.body).iter().filter_map(|it| it.behind_by).collect();
+        let counts: Vec<_> = current_commits(&mut seen.body).iter().filter_map(|it| it.behind_by).collect();
         let counts: String = counts.iter().map(|count| format!("-{count}")).collect();
         seen.variant = seen.variant.map(|variant| format!("{variant}{counts}"));
         Ok(seen)
@@ -73,25 +73,25 @@ impl App {
 
     pub async fn view_definition(
         &self,
-        who: &Authorized<permit::PipelinesRead>,
+        who: &AuthorizedCaller<permit::PipelinesRead>,
         key: String,
-    ) -> Result<Answer<wire::Definition>, AppError> {
+    ) -> Result<ApiResponse<wire::Definition>, AppError> {
         self.read(who, move |db| {
             let found = find(db, &key)?;
-            let source = pipeline::definition(db, &found.definition_hash)?;
+            let source = pipeline::load_definition(db, &found.definition_hash)?;
             let source = source.ok_or_else(|| AppError::bug(format!("{} has no definition", found.id)))?;
             let body = wire::Definition { hash: found.definition_hash, source };
-            Ok(Answer::ok(body).at_version(found.version))
+            Ok(ApiResponse::ok(body).with_version(found.version))
         })
         .await
     }
 
     pub async fn create_pipeline(
         &self,
-        who: &Authorized<permit::PipelinesWrite>,
+        who: &AuthorizedCaller<permit::PipelinesWrite>,
         new: NewPipeline,
-        once: Option<OnceKey>,
-    ) -> Result<Outcome<wire::Pipeline>, AppError> {
+        once: Option<IdempotencyKey>,
+    ) -> Result<IdempotentResponse<wire::WirePipeline>, AppError> {
         check_slug(&new.slug)?;
         let source = new.source.clone();
         let definition = self.parsing.run(who.org(), move || check_definition(&source)).await??;
@@ -106,45 +106,45 @@ impl App {
             let created = tx.commit(decision)?;
             declare_environments(tx, &created, environments)?;
             let location = format!("/api/v1/organizations/{org}/pipelines/{}", created.id);
-            Ok(Answer { status: 201, location: Some(location), ..answer(tx, &created)? })
+            Ok(ApiResponse { status: 201, location: Some(location), ..build_response(tx, &created)? })
         })
         .await
     }
 
     pub async fn redefine_pipeline(
         &self,
-        who: &Authorized<permit::PipelinesWrite>,
+        who: &AuthorizedCaller<permit::PipelinesWrite>,
         key: String,
         source: String,
         expected: Option<i64>,
-    ) -> Result<Outcome<wire::Pipeline>, AppError> {
+    ) -> Result<IdempotentResponse<wire::WirePipeline>, AppError> {
         let text = source.clone();
         let definition = self.parsing.run(who.org(), move || check_definition(&text)).await??;
         self.change(who, None, move |tx, _| {
             let environments = definition.environments.clone();
             let found = find(tx, &key)?;
-            refuse_followed(tx, &found)?;
+            refuse_synced(tx, &found)?;
             let decision = state::redefine(&found, definition, expected, tx.now())?;
             // Unchanged definition: write nothing.
             if decision.changes.is_empty() {
-                return answer(tx, &decision.answer);
+                return build_response(tx, &decision.answer);
             }
             pipeline::put_definition(tx, &decision.answer.definition_hash, &source)?;
             let redefined = tx.commit(decision)?;
             declare_environments(tx, &redefined, environments)?;
-            answer(tx, &redefined)
+            build_response(tx, &redefined)
         })
         .await
     }
 
     pub async fn stop_pipeline(
         &self,
-        who: &Authorized<permit::PipelinesOperate>,
+        who: &AuthorizedCaller<permit::PipelinesOperate>,
         key: String,
         reason: Option<Reason>,
         expected: Option<i64>,
-        once: Option<OnceKey>,
-    ) -> Result<Outcome<wire::Pipeline>, AppError> {
+        once: Option<IdempotencyKey>,
+    ) -> Result<IdempotentResponse<wire::WirePipeline>, AppError> {
         let actor = who.principal().actor();
         self.decide(who, key, once, move |pipeline, tx| {
             state::stop(pipeline, actor, reason, expected, tx.now())
@@ -155,19 +155,19 @@ impl App {
     /// Also resumes promotion into stages that rollbacks have paused.
     pub async fn resume_pipeline(
         &self,
-        who: &Authorized<permit::PipelinesOperate>,
+        who: &AuthorizedCaller<permit::PipelinesOperate>,
         key: String,
         reason: Option<Reason>,
         expected: Option<i64>,
-        once: Option<OnceKey>,
-    ) -> Result<Outcome<wire::Pipeline>, AppError> {
+        once: Option<IdempotencyKey>,
+    ) -> Result<IdempotentResponse<wire::WirePipeline>, AppError> {
         let resumed = self.change(who, once, move |tx, _| {
             let decision = state::resume(&find(tx, &key)?, reason.as_ref(), expected, tx.now())?;
             let resumed = tx.commit(decision)?;
-            for stage in stage::of_pipeline(tx, resumed.id)? {
+            for stage in stage::list_of_pipeline(tx, resumed.id)? {
                 tx.commit(resume_promotion(&stage, reason.as_ref()))?;
             }
-            answer(tx, &resumed)
+            build_response(tx, &resumed)
         });
         let resumed = resumed.await;
         self.services.wake_engine();
@@ -176,19 +176,19 @@ impl App {
 
     pub async fn delete_pipeline(
         &self,
-        who: &Authorized<permit::PipelinesWrite>,
+        who: &AuthorizedCaller<permit::PipelinesWrite>,
         key: String,
         expected: Option<i64>,
         while_held: bool,
-    ) -> Result<Outcome<wire::Pipeline>, AppError> {
+    ) -> Result<IdempotentResponse<wire::WirePipeline>, AppError> {
         let (plans, by) = (self.services.engine.run_cache().clone(), who.principal().actor());
         let deleted = self.change(who, None, move |tx, _| {
             let decision = state::delete(&find(tx, &key)?, expected, tx.now())?;
-            super::secrets::remove_of_pipeline(tx, decision.answer.id)?;
+            super::secrets::delete_of_pipeline(tx, decision.answer.id)?;
             let deleted = tx.commit(decision)?;
             delete_environments(tx, &deleted, while_held)?;
             stage_deployments::cancel_all(tx, &plans, deleted.id, &by)?;
-            answer(tx, &deleted)
+            build_response(tx, &deleted)
         });
         let deleted = deleted.await;
         self.services.wake_engine();
@@ -198,9 +198,9 @@ impl App {
     /// Loads a pipeline, applies `rule` and writes the decision.
     async fn decide<P: ActionPermit>(
         &self,
-        who: &Authorized<P>,
+        who: &AuthorizedCaller<P>,
         key: String,
-        once: Option<OnceKey>,
+        once: Option<IdempotencyKey>,
         rule: impl FnOnce(
             &Pipeline,
             &Tx<'_>,
@@ -208,23 +208,23 @@ impl App {
             -> Result<berth_core::decision::RuleDecision<Pipeline>, berth_core::decision::CommandRefusal>
         + Send
         + 'static,
-    ) -> Result<Outcome<wire::Pipeline>, AppError> {
+    ) -> Result<IdempotentResponse<wire::WirePipeline>, AppError> {
         self.change(who, once, move |tx, _| {
             let decision = rule(&find(tx, &key)?, tx)?;
             let decided = tx.commit(decision)?;
-            answer(tx, &decided)
+            build_response(tx, &decided)
         })
         .await
     }
 }
 
-pub(super) fn find(db: &mut impl Read, key: &str) -> Result<Pipeline, AppError> {
+pub(super) fn find(db: &mut impl StoreRead, key: &str) -> Result<Pipeline, AppError> {
     pipeline::find(db, key)?.ok_or_else(|| AppError::not_found("pipeline"))
 }
 
 /// Refuses to change a definition that comes from a repository, because the next sync would revert the change.
-fn refuse_followed(db: &mut impl Read, pipeline: &Pipeline) -> Result<(), AppError> {
-    match origin(db, pipeline)? {
+fn refuse_synced(db: &mut impl StoreRead, pipeline: &Pipeline) -> Result<(), AppError> {
+    match load_origin(db, pipeline)? {
         None => Ok(()),
         Some(origin) => {
             let text = format!(
@@ -236,7 +236,7 @@ fn refuse_followed(db: &mut impl Read, pipeline: &Pipeline) -> Result<(), AppErr
     }
 }
 
-fn origin(db: &mut impl Read, pipeline: &Pipeline) -> Result<Option<wire::PipelineOrigin>, AppError> {
+fn load_origin(db: &mut impl StoreRead, pipeline: &Pipeline) -> Result<Option<wire::PipelineOrigin>, AppError> {
     let Some(origin) = &pipeline.origin else { return Ok(None) };
     let found = repository::by_id(db, origin.repository)?;
     Ok(found.map(|found| wire::PipelineOrigin {
@@ -246,40 +246,40 @@ fn origin(db: &mut impl Read, pipeline: &Pipeline) -> Result<Option<wire::Pipeli
     }))
 }
 
-fn currents(pipeline: &mut wire::Pipeline) -> Vec<&mut wire::Current> {
+fn current_commits(pipeline: &mut wire::WirePipeline) -> Vec<&mut wire::CurrentCommit> {
     pipeline.stages.iter_mut().filter_map(|it| it.current.as_mut()).collect()
 }
 
 /// The `ETag` includes the stages, because deployments change them without changing the pipeline.
-fn answer(db: &mut impl Read, pipeline: &Pipeline) -> Result<Answer<wire::Pipeline>, AppError> {
-    let (stages, version) = in_stages(db, pipeline)?;
-    let body = shown(db, pipeline, stages)?;
+fn build_response(db: &mut impl StoreRead, pipeline: &Pipeline) -> Result<ApiResponse<wire::WirePipeline>, AppError> {
+    let (stages, version) = list_stages(db, pipeline)?;
+    let body = to_response(db, pipeline, stages)?;
     // The same holds for the webhooks that the definition refers to.
     let told = serde_json::to_vec(&body.notifications).ok().filter(|_| !body.notifications.is_empty());
-    let answer = Answer::ok(body).at_version(pipeline.version);
+    let answer = ApiResponse::ok(body).with_version(pipeline.version);
     let parts = [
         (version > 0).then(|| format!("s{version}")),
         told.map(|told| format!("n{}", crc32fast::hash(&told))),
     ];
     let variant: String = parts.into_iter().flatten().collect();
-    Ok(if variant.is_empty() { answer } else { answer.varying_by(variant) })
+    Ok(if variant.is_empty() { answer } else { answer.with_variant(variant) })
 }
 
-fn shown(
-    db: &mut impl Read,
+fn to_response(
+    db: &mut impl StoreRead,
     pipeline: &Pipeline,
-    stages: Vec<wire::Stage>,
-) -> Result<wire::Pipeline, AppError> {
-    let repository = origin(db, pipeline)?;
-    let (notifications, warnings) = super::webhooks::named_by(db, pipeline)?;
+    stages: Vec<wire::PipelineStage>,
+) -> Result<wire::WirePipeline, AppError> {
+    let repository = load_origin(db, pipeline)?;
+    let (notifications, warnings) = super::webhooks::list_notifications(db, pipeline)?;
     let (status, stopped) = match &pipeline.status {
         PipelineActivity::Active => (wire::PipelineStatus::Active, None),
         PipelineActivity::Stopped { by, at, reason } => {
             let reason = reason.as_ref().map(ToString::to_string);
-            (wire::PipelineStatus::Stopped, Some(wire::Stopped { by: actor(by), at: at.to_string(), reason }))
+            (wire::PipelineStatus::Stopped, Some(wire::PipelineStop { by: actor_to_wire(by), at: at.to_string(), reason }))
         }
     };
-    Ok(wire::Pipeline {
+    Ok(wire::WirePipeline {
         id: pipeline.id.to_string(),
         name: pipeline.name.to_string(),
         slug: pipeline.slug.to_string(),

@@ -1,7 +1,7 @@
 //! Dry run of a definition: the plan it would produce.
 
 use berth_api::plan as wire;
-use berth_api::problem::{Code, Problem};
+use berth_api::problem::{Code, ProblemDetails};
 use berth_core::access::permit;
 use berth_core::deployment::ExecutionFailure;
 use berth_core::deployment::run::{Plan, StagePlan, StepPlan, StageType, StepActivation};
@@ -15,20 +15,20 @@ use berth_engine::definitions::parse_definition;
 use berth_store::tables::{organization, pipeline, registry};
 
 use super::pipelines::find;
-use super::{Answer, App};
-use crate::auth::authorize::Authorized;
+use super::{ApiResponse, App};
+use crate::auth::authorize::AuthorizedCaller;
 use crate::error::AppError;
 
 /// Limit for the bytes that evaluated expressions add to a plan. Beyond it, expressions are shown unevaluated.
 const PLAN_SHOWN_BYTES_MAX: usize = 4 * 1024 * 1024;
 
-pub struct PlanAsked {
-    pub of: PlanOf,
+pub struct PlanPreviewRequest {
+    pub of: PlanSource,
     pub environment: Option<EnvName>,
     pub commit: Option<CommitId>,
 }
 
-pub enum PlanOf {
+pub enum PlanSource {
     Source(String),
     /// Id or slug.
     Pipeline(String),
@@ -38,21 +38,21 @@ impl App {
     /// Returns a plan without storing anything. Also plans what this version cannot run yet.
     pub async fn plan_pipeline(
         &self,
-        who: &Authorized<permit::PipelinesRead>,
-        asked: PlanAsked,
-    ) -> Result<Answer<wire::Plan>, AppError> {
-        let PlanAsked { of, environment, commit } = asked;
+        who: &AuthorizedCaller<permit::PipelinesRead>,
+        asked: PlanPreviewRequest,
+    ) -> Result<ApiResponse<wire::WirePlan>, AppError> {
+        let PlanPreviewRequest { of, environment, commit } = asked;
         let org = who.org();
         let read = self.read(who, move |db| {
             let org = organization::by_id(db, org)?.ok_or_else(|| AppError::not_found("organization"))?;
             let organization =
                 EntityNames { id: org.id.to_string(), slug: org.slug.to_string(), name: org.name.to_string() };
             let key = match of {
-                PlanOf::Source(source) => return Ok((organization, org.default_network, None, source)),
-                PlanOf::Pipeline(key) => key,
+                PlanSource::Source(source) => return Ok((organization, org.default_network, None, source)),
+                PlanSource::Pipeline(key) => key,
             };
             let found = find(db, &key)?;
-            let source = pipeline::definition(db, &found.definition_hash)?
+            let source = pipeline::load_definition(db, &found.definition_hash)?
                 .ok_or_else(|| AppError::bug(format!("{} has no definition", found.id)))?;
             let (id, slug, name) = (found.id.to_string(), found.slug.to_string(), found.name.to_string());
             Ok((organization, org.default_network, Some(EntityNames { id, slug, name }), source))
@@ -61,18 +61,18 @@ impl App {
         let definition = self.parsing.run(org, move || parse_definition(&source)).await??;
         let types = definition.custom_types();
         let looked_up = self
-            .read(who, move |db| Ok::<_, AppError>(registry::offers(db, types.iter().map(String::as_str))?));
+            .read(who, move |db| Ok::<_, AppError>(registry::resolve_types(db, types.iter().map(String::as_str))?));
         let offers = looked_up.await?;
         let planned = self.parsing.run(org, move || {
-            reachable(&definition, environment.as_ref())?;
+            check_plan_target(&definition, environment.as_ref())?;
             let organization = Some(organization);
             let known = PlanFacts { organization, pipeline, commit, default_network, offers };
             plan_definition(&definition, environment.as_ref(), known).map_err(|failure| {
-                let problem = Problem::new(Code::PipelineInvalid, failure.detail);
-                AppError::from(problem.with("diagnostics", serde_json::json!([])))
+                let problem = ProblemDetails::new(Code::PipelineInvalid, failure.detail);
+                AppError::from(problem.with_member("diagnostics", serde_json::json!([])))
             })
         });
-        Ok(Answer::ok(planned.await??))
+        Ok(ApiResponse::ok(planned.await??))
     }
 }
 
@@ -91,7 +91,7 @@ pub fn plan_definition(
     definition: &PipelineDefinition,
     environment: Option<&EnvName>,
     known: PlanFacts,
-) -> Result<wire::Plan, ExecutionFailure> {
+) -> Result<wire::WirePlan, ExecutionFailure> {
     let marker =
         |what: &str, name: String| EntityNames { id: format!("[{what}]"), slug: format!("[{what}]"), name };
     let facts = PlanInputs {
@@ -106,12 +106,12 @@ pub fn plan_definition(
         offers: known.offers,
     };
     let target = environment.map_or(PlanTarget::Stages, PlanTarget::Environment);
-    preview(definition, &target, &facts).map(|plan| shown(&plan, &facts.offers))
+    preview(definition, &target, &facts).map(|plan| to_response(&plan, &facts.offers))
 }
 
 /// Checks the requested environment first, so that a wrong one is reported as an error in the request and not in the
 /// definition.
-fn reachable(definition: &PipelineDefinition, environment: Option<&EnvName>) -> Result<(), AppError> {
+fn check_plan_target(definition: &PipelineDefinition, environment: Option<&EnvName>) -> Result<(), AppError> {
     if environment.is_some_and(|name| !definition.ephemeral_environments.contains_key(name)) {
         return Err(AppError::invalid_member("/environment", "is not an environment of the definition"));
     }
@@ -122,7 +122,7 @@ fn reachable(definition: &PipelineDefinition, environment: Option<&EnvName>) -> 
     Ok(())
 }
 
-fn shown(plan: &Plan, offers: &AvailableSteps) -> wire::Plan {
+fn to_response(plan: &Plan, offers: &AvailableSteps) -> wire::WirePlan {
     let nothing = berth_core::expression::ExpressionContexts::new();
     let mut marks = MarkerRenderer::new(&nothing, EvaluationBudget::new(PLAN_FUEL_MAX, PLAN_SHOWN_BYTES_MAX));
     let mut stages = Vec::with_capacity(plan.stages.len());
@@ -135,17 +135,17 @@ fn shown(plan: &Plan, offers: &AvailableSteps) -> wire::Plan {
                 StageType::Stage => wire::StageKind::Stage,
                 StageType::Environment => wire::StageKind::Environment,
             },
-            steps: stage.steps.iter().map(|step| shown_step(step, stage, &mut marks)).collect(),
+            steps: stage.steps.iter().map(|step| step_to_response(step, stage, &mut marks)).collect(),
         });
     }
-    wire::Plan { stages, obstacles: obstacles(plan, offers) }
+    wire::WirePlan { stages, obstacles: obstacles(plan, offers) }
 }
 
-fn shown_step(step: &StepPlan, stage: &StagePlan, marks: &mut MarkerRenderer<'_>) -> wire::PlannedStep {
+fn step_to_response(step: &StepPlan, stage: &StagePlan, marks: &mut MarkerRenderer<'_>) -> wire::PlannedStep {
     let (runs, condition) = match &step.when {
-        StepActivation::Always => (wire::Runs::Always, None),
-        StepActivation::Never => (wire::Runs::Never, None),
-        StepActivation::If(condition) => (wire::Runs::If, Some(condition.clone())),
+        StepActivation::Always => (wire::PlannedCondition::Always, None),
+        StepActivation::Never => (wire::PlannedCondition::Never, None),
+        StepActivation::If(condition) => (wire::PlannedCondition::If, Some(condition.clone())),
     };
     let needs = step.needs.iter().filter_map(|place| stage.steps.get(*place));
     wire::PlannedStep {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use berth_api::problem::{Code, Problem};
+use berth_api::problem::{Code, ProblemDetails};
 use berth_api::registry as wire;
 use berth_core::access::permit;
 use berth_core::event::EventKind;
@@ -13,14 +13,14 @@ use berth_core::registry::{Registry, RegistryName, RegistryStatus, RegistrySyncS
 use berth_core::repository::RemoteUrl;
 use berth_core::secret::ScopePath;
 use berth_engine::events::registry_event;
-use berth_store::idempotency::OnceKey;
-use berth_store::pagination::From;
+use berth_store::idempotency::IdempotencyKey;
+use berth_store::pagination::PageStart;
 use berth_store::tables::registry::{self, REGISTRIES_MAX, StepUse};
 use berth_store::tables::{registry_build, secret};
-use berth_store::{Read, Tx};
+use berth_store::{StoreRead, Tx};
 
-use super::{Answer, App, Outcome, Page};
-use crate::auth::authorize::Authorized;
+use super::{ApiResponse, App, IdempotentResponse, ResponsePage};
+use crate::auth::authorize::AuthorizedCaller;
 use crate::error::AppError;
 
 pub struct NewRegistry {
@@ -41,27 +41,27 @@ pub struct RegistryChange {
 impl App {
     pub async fn list_registries(
         &self,
-        who: &Authorized<permit::RegistriesRead>,
-        from: From,
+        who: &AuthorizedCaller<permit::RegistriesRead>,
+        from: PageStart,
         limit: i64,
-    ) -> Result<Page<wire::StepRegistry>, AppError> {
+    ) -> Result<ResponsePage<wire::StepRegistry>, AppError> {
         self.read(who, move |db| {
             let slice = registry::list(db, &from, limit)?;
             let last = slice.items.last().map(|found| found.id.to_string());
-            let items = slice.items.iter().map(|found| shown(db, found)).collect::<Result<_, _>>()?;
-            Ok(Page { last, items, total: slice.total, has_more: slice.has_more })
+            let items = slice.items.iter().map(|found| to_response(db, found)).collect::<Result<_, _>>()?;
+            Ok(ResponsePage { last, items, total: slice.total, has_more: slice.has_more })
         })
         .await
     }
 
     pub async fn view_registry(
         &self,
-        who: &Authorized<permit::RegistriesRead>,
+        who: &AuthorizedCaller<permit::RegistriesRead>,
         key: String,
-    ) -> Result<Answer<wire::StepRegistry>, AppError> {
+    ) -> Result<ApiResponse<wire::StepRegistry>, AppError> {
         self.read(who, move |db| {
             let found = find(db, &key)?;
-            answer(db, &found)
+            build_response(db, &found)
         })
         .await
     }
@@ -69,19 +69,19 @@ impl App {
     /// The steps of the last successfully built version, sorted by key.
     pub async fn list_registry_steps(
         &self,
-        who: &Authorized<permit::RegistriesRead>,
+        who: &AuthorizedCaller<permit::RegistriesRead>,
         key: String,
-        from: From,
+        from: PageStart,
         limit: i64,
-    ) -> Result<Page<wire::StepRegistryStep>, AppError> {
+    ) -> Result<ResponsePage<wire::StepRegistryStep>, AppError> {
         self.read(who, move |db| {
             let found = find(db, &key)?;
-            let uses = registry::uses(db, &found.name)?;
-            let steps = current(db, &found)?.map(|version| version.steps).unwrap_or_default();
+            let uses = registry::list_uses(db, &found.name)?;
+            let steps = load_current_version(db, &found)?.map(|version| version.steps).unwrap_or_default();
             let total = i64::try_from(steps.len()).ok();
             let (after, skip) = match &from {
-                From::After(key) => (key.as_str(), 0),
-                From::Offset(offset) => ("", usize::try_from(*offset).unwrap_or(usize::MAX)),
+                PageStart::After(key) => (key.as_str(), 0),
+                PageStart::Offset(offset) => ("", usize::try_from(*offset).unwrap_or(usize::MAX)),
             };
             let limit = usize::try_from(limit).unwrap_or(0);
             let mut rest = steps.into_iter().filter(|step| step.key.as_str() > after).skip(skip);
@@ -90,7 +90,7 @@ impl App {
                 .take(limit)
                 .map(|step| wire::StepRegistryStep {
                     r#use: format!("{}/{}", found.name, step.key),
-                    used_by: users(uses.iter().filter(|used| used.step == step.key)),
+                    used_by: step_users(uses.iter().filter(|used| used.step == step.key)),
                     key: step.key,
                     r#type: step.step_type,
                     name: step.name,
@@ -101,17 +101,17 @@ impl App {
                 })
                 .collect();
             let last = items.last().map(|step| step.key.clone());
-            Ok(Page { last, items, total, has_more: rest.next().is_some() })
+            Ok(ResponsePage { last, items, total, has_more: rest.next().is_some() })
         })
         .await
     }
 
     pub async fn create_registry(
         &self,
-        who: &Authorized<permit::RegistriesWrite>,
+        who: &AuthorizedCaller<permit::RegistriesWrite>,
         new: NewRegistry,
-        once: Option<OnceKey>,
-    ) -> Result<Outcome<wire::StepRegistry>, AppError> {
+        once: Option<IdempotencyKey>,
+    ) -> Result<IdempotentResponse<wire::StepRegistry>, AppError> {
         let (access, url) = (self.config.git_access(), new.url.clone());
         let allowed = self.services.git.run(who.org(), move || access.allows(&url)).await?;
         allowed.map_err(|why| AppError::invalid_member("/url", why))?;
@@ -122,7 +122,7 @@ impl App {
                 return Err(AppError::new(Code::AlreadyExists, text));
             }
             check_credential(tx, new.credential.as_ref())?;
-            if registry::total(tx)? >= REGISTRIES_MAX {
+            if registry::count(tx)? >= REGISTRIES_MAX {
                 let text = format!("an organization has at most {REGISTRIES_MAX} registries");
                 return Err(AppError::new(Code::InvalidState, text));
             }
@@ -142,20 +142,20 @@ impl App {
             let event = registry_event(EventKind::RegistryCreated, &made).with("url", made.url.as_str());
             tx.record(event.with_some("ref", made.reference.as_ref()))?;
             let location = format!("/api/v1/organizations/{org}/step-registries/{}", made.id);
-            Ok(Answer { status: 201, location: Some(location), ..answer(tx, &made)? })
+            Ok(ApiResponse { status: 201, location: Some(location), ..build_response(tx, &made)? })
         });
         let created = created.await;
-        self.jobs.registries.nudge();
+        self.jobs.registries.wake();
         created
     }
 
     pub async fn change_registry(
         &self,
-        who: &Authorized<permit::RegistriesWrite>,
+        who: &AuthorizedCaller<permit::RegistriesWrite>,
         key: String,
         change: RegistryChange,
         expected: Option<i64>,
-    ) -> Result<Outcome<wire::StepRegistry>, AppError> {
+    ) -> Result<IdempotentResponse<wire::StepRegistry>, AppError> {
         let changed = self.change(who, None, move |tx, _| {
             let found = find(tx, &key)?;
             super::check_version(found.version, expected)?;
@@ -165,7 +165,7 @@ impl App {
                 ..found.clone()
             };
             if next == found {
-                return answer(tx, &found);
+                return build_response(tx, &found);
             }
             if next.credential != found.credential {
                 check_credential(tx, next.credential.as_ref())?;
@@ -180,10 +180,10 @@ impl App {
             registry::put(tx, &next)?;
             let event = registry_event(EventKind::RegistryUpdated, &next);
             tx.record(event.with_some("ref", next.reference.as_ref()))?;
-            answer(tx, &next)
+            build_response(tx, &next)
         });
         let changed = changed.await;
-        self.jobs.registries.nudge();
+        self.jobs.registries.wake();
         changed
     }
 
@@ -191,19 +191,19 @@ impl App {
     /// continue.
     pub async fn delete_registry(
         &self,
-        who: &Authorized<permit::RegistriesWrite>,
+        who: &AuthorizedCaller<permit::RegistriesWrite>,
         key: String,
         force: bool,
         expected: Option<i64>,
-    ) -> Result<Outcome<wire::StepRegistry>, AppError> {
+    ) -> Result<IdempotentResponse<wire::StepRegistry>, AppError> {
         let deleted = self.change(who, None, move |tx, _| {
             let found = find(tx, &key)?;
             super::check_version(found.version, expected)?;
-            let last = shown(tx, &found)?;
+            let last = to_response(tx, &found)?;
             if !force && !last.used_by.is_empty() {
-                let text = used_text(&last.used_by);
+                let text = describe_users(&last.used_by);
                 let listed = serde_json::to_value(&last.used_by).unwrap_or_default();
-                return Err(Problem::new(Code::InvalidState, text).with("usedBy", listed).into());
+                return Err(ProblemDetails::new(Code::InvalidState, text).with_member("usedBy", listed).into());
             }
             let gone = Registry {
                 seen: RegistrySyncState { due_at: None, ..found.seen.clone() },
@@ -215,15 +215,15 @@ impl App {
             registry::put(tx, &gone)?;
             tx.record(registry_event(EventKind::RegistryDeleted, &gone))?;
             let deleted_at = gone.deleted_at.map(|time| time.to_string());
-            Ok(Answer::ok(wire::StepRegistry { deleted_at, ..last }))
+            Ok(ApiResponse::ok(wire::StepRegistry { deleted_at, ..last }))
         });
         let deleted = deleted.await?;
         // Runs may still need the built versions; the mirror and the build logs can go.
-        if let Outcome::Fresh(answer) = &deleted
+        if let IdempotentResponse::Fresh(answer) = &deleted
             && let Ok(id) = answer.body.id.parse()
         {
             self.services.git.remove_registry_mirror(who.org(), id).await;
-            self.jobs.registries.forget(who.org(), id).await;
+            self.jobs.registries.delete_logs(who.org(), id).await;
         }
         Ok(deleted)
     }
@@ -231,25 +231,25 @@ impl App {
     /// Requests an immediate sync. A commit whose build failed is built again; a successful build is not repeated.
     pub async fn sync_registry(
         &self,
-        who: &Authorized<permit::RegistriesWrite>,
+        who: &AuthorizedCaller<permit::RegistriesWrite>,
         key: String,
-        once: Option<OnceKey>,
-    ) -> Result<Outcome<wire::StepRegistry>, AppError> {
+        once: Option<IdempotencyKey>,
+    ) -> Result<IdempotentResponse<wire::StepRegistry>, AppError> {
         let org = who.org();
         let asked = self.change(who, once, move |tx, _| {
             let found = find(tx, &key)?;
             let now = tx.now();
-            registry::hasten(tx, found.id, now)?;
+            registry::schedule_poll(tx, found.id, now)?;
             let location = format!("/api/v1/organizations/{org}/step-registries/{}", found.id);
-            Ok(Answer { status: 202, location: Some(location), ..answer(tx, &found)? })
+            Ok(ApiResponse { status: 202, location: Some(location), ..build_response(tx, &found)? })
         });
         let asked = asked.await;
-        self.jobs.registries.nudge();
+        self.jobs.registries.wake();
         asked
     }
 }
 
-pub(super) fn find(db: &mut impl Read, key: &str) -> Result<Registry, AppError> {
+pub(super) fn find(db: &mut impl StoreRead, key: &str) -> Result<Registry, AppError> {
     registry::find(db, key)?.ok_or_else(|| AppError::not_found("registry"))
 }
 
@@ -262,26 +262,26 @@ fn check_credential(tx: &mut Tx<'_>, name: Option<&SecretName>) -> Result<(), Ap
     }
 }
 
-fn answer(db: &mut impl Read, found: &Registry) -> Result<Answer<wire::StepRegistry>, AppError> {
-    let body = shown(db, found)?;
+fn build_response(db: &mut impl StoreRead, found: &Registry) -> Result<ApiResponse<wire::StepRegistry>, AppError> {
+    let body = to_response(db, found)?;
     // Syncs and builds change the response without changing the version of the record.
     let seen = serde_json::to_vec(&body).unwrap_or_default();
-    Ok(Answer::ok(body).at_version(found.version).varying_by(crc32fast::hash(&seen)))
+    Ok(ApiResponse::ok(body).with_version(found.version).with_variant(crc32fast::hash(&seen)))
 }
 
-fn current(db: &mut impl Read, registry: &Registry) -> Result<Option<RegistryVersion>, AppError> {
+fn load_current_version(db: &mut impl StoreRead, registry: &Registry) -> Result<Option<RegistryVersion>, AppError> {
     match &registry.seen.current {
-        Some(commit) => Ok(registry_build::version(db, registry.id, commit)?),
+        Some(commit) => Ok(registry_build::find_version(db, registry.id, commit)?),
         None => Ok(None),
     }
 }
 
-fn shown(db: &mut impl Read, registry: &Registry) -> Result<wire::StepRegistry, AppError> {
-    let version = current(db, registry)?;
+fn to_response(db: &mut impl StoreRead, registry: &Registry) -> Result<wire::StepRegistry, AppError> {
+    let version = load_current_version(db, registry)?;
     let steps = version.as_ref().map(|version| version.steps.as_slice()).unwrap_or_default();
     let keys: BTreeSet<&str> = steps.iter().map(|step| step.key.as_str()).collect();
-    let uses = registry::uses(db, &registry.name)?;
-    let used_by = users(uses.iter().filter(|it| !it.is_anywhere || keys.contains(it.step.as_str())));
+    let uses = registry::list_uses(db, &registry.name)?;
+    let used_by = step_users(uses.iter().filter(|it| !it.is_anywhere || keys.contains(it.step.as_str())));
     let steps = steps.iter().map(|step| wire::StepRegistryStepName {
         key: step.key.clone(),
         r#type: step.step_type.clone(),
@@ -298,7 +298,7 @@ fn shown(db: &mut impl Read, registry: &Registry) -> Result<wire::StepRegistry, 
     let last_good = match &version {
         Some(version) => Some(wire::StepRegistryVersion {
             commit: version.commit.clone(),
-            refs: registry_build::refs(db, registry.id, &version.commit)?,
+            refs: registry_build::list_refs(db, registry.id, &version.commit)?,
             digest: version.digest.clone(),
             build: version.number,
             built_at: version.built_at.to_string(),
@@ -324,7 +324,7 @@ fn shown(db: &mut impl Read, registry: &Registry) -> Result<wire::StepRegistry, 
     })
 }
 
-fn used_text(users: &[wire::StepUser]) -> String {
+fn describe_users(users: &[wire::StepUser]) -> String {
     const NAMED_MAX: usize = 5;
     let slugs: Vec<_> = users.iter().take(NAMED_MAX).map(|it| it.slug.as_str()).collect();
     match slugs.as_slice() {
@@ -340,7 +340,7 @@ fn used_text(users: &[wire::StepUser]) -> String {
 }
 
 /// Lists each pipeline once.
-fn users<'a>(uses: impl Iterator<Item = &'a StepUse>) -> Vec<wire::StepUser> {
+fn step_users<'a>(uses: impl Iterator<Item = &'a StepUse>) -> Vec<wire::StepUser> {
     let mut found: Vec<wire::StepUser> = Vec::new();
     for used in uses {
         let user = wire::StepUser { id: used.pipeline.to_string(), slug: used.slug.to_string() };

@@ -4,12 +4,12 @@ use berth_api::log::LogEntry;
 use berth_api::registry as wire;
 use berth_core::access::permit;
 use berth_core::registry::{RegistryBuild, BuildStatus};
-use berth_store::pagination::From;
+use berth_store::pagination::PageStart;
 use berth_store::tables::registry_build;
 
 use super::registries::find;
-use super::{Answer, App, Page};
-use crate::auth::authorize::Authorized;
+use super::{ApiResponse, App, ResponsePage};
+use crate::auth::authorize::AuthorizedCaller;
 use crate::error::AppError;
 use crate::limits::BUILD_LOG_LINES_MAX;
 
@@ -27,28 +27,28 @@ pub enum BuildLogPart {
 impl App {
     pub async fn list_registry_builds(
         &self,
-        who: &Authorized<permit::RegistriesRead>,
+        who: &AuthorizedCaller<permit::RegistriesRead>,
         key: String,
-        from: From,
+        from: PageStart,
         limit: i64,
-    ) -> Result<Page<wire::StepRegistryBuild>, AppError> {
+    ) -> Result<ResponsePage<wire::StepRegistryBuild>, AppError> {
         self.read(who, move |db| {
             let found = find(db, &key)?;
-            let slice = registry_build::builds(db, found.id, &from, limit)?;
+            let slice = registry_build::list(db, found.id, &from, limit)?;
             let last = slice.items.last().map(|build| build.number.to_string());
-            let items = slice.items.iter().map(shown).collect();
-            Ok(Page { last, items, total: slice.total, has_more: slice.has_more })
+            let items = slice.items.iter().map(to_response).collect();
+            Ok(ResponsePage { last, items, total: slice.total, has_more: slice.has_more })
         })
         .await
     }
 
     pub async fn view_registry_build_log(
         &self,
-        who: &Authorized<permit::RegistriesRead>,
+        who: &AuthorizedCaller<permit::RegistriesRead>,
         key: String,
         number: Option<i64>,
         part: BuildLogPart,
-    ) -> Result<Answer<wire::StepRegistryBuildLog>, AppError> {
+    ) -> Result<ApiResponse<wire::StepRegistryBuildLog>, AppError> {
         let found = self.read(who, move |db| {
             let registry = find(db, &key)?;
             let build = match number {
@@ -61,11 +61,11 @@ impl App {
         let log = self.jobs.registries.log(who.org(), build.registry, build.number);
         let bytes = self.services.log_reads.run(who.org(), move || log.read()).await?;
         let bytes = bytes.map_err(|error| AppError::bug(format!("a build's log cannot be read: {error}")))?;
-        Ok(Answer::ok(lines(&build, &bytes, part)))
+        Ok(ApiResponse::ok(log_response(&build, &bytes, part)))
     }
 }
 
-fn shown(build: &RegistryBuild) -> wire::StepRegistryBuild {
+fn to_response(build: &RegistryBuild) -> wire::StepRegistryBuild {
     wire::StepRegistryBuild {
         number: build.number,
         status: match build.status {
@@ -81,7 +81,7 @@ fn shown(build: &RegistryBuild) -> wire::StepRegistryBuild {
     }
 }
 
-fn lines(build: &RegistryBuild, bytes: &[u8], part: BuildLogPart) -> wire::StepRegistryBuildLog {
+fn log_response(build: &RegistryBuild, bytes: &[u8], part: BuildLogPart) -> wire::StepRegistryBuildLog {
     let text = String::from_utf8_lossy(bytes);
     let all: Vec<&str> = text.lines().collect();
     let count = all.len() as u64;

@@ -1,6 +1,6 @@
 //! Repositories: list, view, register, change, delete, sync. `jobs::sync` reads the definitions in them.
 
-use berth_api::problem::{Code, Problem};
+use berth_api::problem::{Code, ProblemDetails};
 use berth_api::repository as wire;
 use berth_core::access::permit;
 use berth_core::event::EventKind;
@@ -10,13 +10,13 @@ use berth_core::pipeline::origin;
 use berth_core::repository::{POLL_SECONDS_DEFAULT, RemoteUrl, Repository, RepositorySyncState};
 use berth_core::secret::ScopePath;
 use berth_engine::events::repository_event;
-use berth_store::idempotency::OnceKey;
-use berth_store::pagination::From;
+use berth_store::idempotency::IdempotencyKey;
+use berth_store::pagination::PageStart;
 use berth_store::tables::{pipeline, repository, secret};
-use berth_store::{Read, Tx};
+use berth_store::{StoreRead, Tx};
 
-use super::{Answer, App, Outcome, Page};
-use crate::auth::authorize::Authorized;
+use super::{ApiResponse, App, IdempotentResponse, ResponsePage};
+use crate::auth::authorize::AuthorizedCaller;
 use crate::error::AppError;
 use crate::limits::{PIPELINES_PER_REPOSITORY_MAX, REPOSITORIES_PER_ORGANIZATION_MAX};
 
@@ -40,43 +40,43 @@ pub struct RepositoryChange {
 impl App {
     pub async fn list_repositories(
         &self,
-        who: &Authorized<permit::RepositoriesRead>,
-        from: From,
+        who: &AuthorizedCaller<permit::RepositoriesRead>,
+        from: PageStart,
         limit: i64,
-    ) -> Result<Page<wire::Repository>, AppError> {
+    ) -> Result<ResponsePage<wire::WireRepository>, AppError> {
         self.read(who, move |db| {
             let slice = repository::list(db, &from, limit)?;
             let last = slice.items.last().map(|repository| repository.id.to_string());
-            let items = slice.items.iter().map(|found| shown(db, found)).collect::<Result<_, _>>()?;
-            Ok(Page { last, items, total: slice.total, has_more: slice.has_more })
+            let items = slice.items.iter().map(|found| to_response(db, found)).collect::<Result<_, _>>()?;
+            Ok(ResponsePage { last, items, total: slice.total, has_more: slice.has_more })
         })
         .await
     }
 
     pub async fn view_repository(
         &self,
-        who: &Authorized<permit::RepositoriesRead>,
+        who: &AuthorizedCaller<permit::RepositoriesRead>,
         key: String,
-    ) -> Result<Answer<wire::Repository>, AppError> {
+    ) -> Result<ApiResponse<wire::WireRepository>, AppError> {
         self.read(who, move |db| {
             let found = find(db, &key)?;
-            answer(db, &found)
+            build_response(db, &found)
         })
         .await
     }
 
     pub async fn create_repository(
         &self,
-        who: &Authorized<permit::RepositoriesWrite>,
+        who: &AuthorizedCaller<permit::RepositoriesWrite>,
         new: NewRepository,
-        once: Option<OnceKey>,
-    ) -> Result<Outcome<wire::Repository>, AppError> {
+        once: Option<IdempotencyKey>,
+    ) -> Result<IdempotentResponse<wire::WireRepository>, AppError> {
         self.check_url(who.org(), &new.url).await?;
         let org = who.org();
         let created = self.change(who, once, move |tx, _| {
             check_free(tx, &new.url)?;
             check_credential(tx, new.credential.as_ref())?;
-            if repository::total(tx)? >= REPOSITORIES_PER_ORGANIZATION_MAX {
+            if repository::count(tx)? >= REPOSITORIES_PER_ORGANIZATION_MAX {
                 let text =
                     format!("an organization has at most {REPOSITORIES_PER_ORGANIZATION_MAX} repositories");
                 return Err(AppError::new(Code::InvalidState, text));
@@ -95,7 +95,7 @@ impl App {
             repository::put(tx, &made)?;
             tx.record(repository_event(EventKind::RepositoryCreated, &made))?;
             let location = format!("/api/v1/organizations/{org}/repositories/{}", made.id);
-            Ok(Answer { status: 201, location: Some(location), ..answer(tx, &made)? })
+            Ok(ApiResponse { status: 201, location: Some(location), ..build_response(tx, &made)? })
         });
         let created = created.await;
         self.services.sync_wanted.notify_one();
@@ -104,11 +104,11 @@ impl App {
 
     pub async fn change_repository(
         &self,
-        who: &Authorized<permit::RepositoriesWrite>,
+        who: &AuthorizedCaller<permit::RepositoriesWrite>,
         key: String,
         change: RepositoryChange,
         expected: Option<i64>,
-    ) -> Result<Outcome<wire::Repository>, AppError> {
+    ) -> Result<IdempotentResponse<wire::WireRepository>, AppError> {
         if let Some(url) = &change.url {
             self.check_url(who.org(), url).await?;
         }
@@ -122,7 +122,7 @@ impl App {
                 ..found.clone()
             };
             if next == found {
-                return answer(tx, &found);
+                return build_response(tx, &found);
             }
             if next.url != found.url {
                 check_free(tx, &next.url)?;
@@ -136,7 +136,7 @@ impl App {
             next.updated_at = tx.now();
             repository::put(tx, &next)?;
             tx.record(repository_event(EventKind::RepositoryUpdated, &next))?;
-            answer(tx, &next)
+            build_response(tx, &next)
         });
         let changed = changed.await;
         self.services.sync_wanted.notify_one();
@@ -147,16 +147,16 @@ impl App {
     /// definitions.
     pub async fn delete_repository(
         &self,
-        who: &Authorized<permit::RepositoriesWrite>,
+        who: &AuthorizedCaller<permit::RepositoriesWrite>,
         key: String,
         force: bool,
         expected: Option<i64>,
-    ) -> Result<Outcome<wire::Repository>, AppError> {
+    ) -> Result<IdempotentResponse<wire::WireRepository>, AppError> {
         let (org, id) = (who.org(), key.parse::<RepositoryId>());
         let deleted = self.change(who, None, move |tx, _| {
             let found = find(tx, &key)?;
             super::check_version(found.version, expected)?;
-            let last = shown(tx, &found)?;
+            let last = to_response(tx, &found)?;
             if !force && !last.pipelines.is_empty() {
                 let slugs: Vec<_> = last.pipelines.iter().take(5).map(|it| it.slug.as_str()).collect();
                 let text = format!(
@@ -165,9 +165,9 @@ impl App {
                     slugs.join(", ")
                 );
                 let listed = serde_json::to_value(&last.pipelines).unwrap_or_default();
-                return Err(Problem::new(Code::InvalidState, text).with("pipelines", listed).into());
+                return Err(ProblemDetails::new(Code::InvalidState, text).with_member("pipelines", listed).into());
             }
-            for pipeline in pipeline::of_repository(tx, found.id, PIPELINES_LISTED_MAX)? {
+            for pipeline in pipeline::list_of_repository(tx, found.id, PIPELINES_LISTED_MAX)? {
                 let now = tx.now();
                 tx.commit(origin::detach(&pipeline, now))?;
             }
@@ -181,7 +181,7 @@ impl App {
             repository::put(tx, &gone)?;
             tx.record(repository_event(EventKind::RepositoryDeleted, &gone))?;
             let deleted_at = gone.deleted_at.map(|time| time.to_string());
-            Ok(Answer::ok(wire::Repository { deleted_at, ..last }))
+            Ok(ApiResponse::ok(wire::WireRepository { deleted_at, ..last }))
         });
         let deleted = deleted.await?;
         // After the commit, so that a failed deletion leaves the mirror in place.
@@ -194,17 +194,17 @@ impl App {
     /// Requests an immediate sync.
     pub async fn sync_repository(
         &self,
-        who: &Authorized<permit::RepositoriesWrite>,
+        who: &AuthorizedCaller<permit::RepositoriesWrite>,
         key: String,
-        once: Option<OnceKey>,
-    ) -> Result<Outcome<wire::Repository>, AppError> {
+        once: Option<IdempotencyKey>,
+    ) -> Result<IdempotentResponse<wire::WireRepository>, AppError> {
         let org = who.org();
         let asked = self.change(who, once, move |tx, _| {
             let found = find(tx, &key)?;
             let now = tx.now();
-            repository::hasten(tx, found.id, now)?;
+            repository::schedule_sync(tx, found.id, now)?;
             let location = format!("/api/v1/organizations/{org}/repositories/{}", found.id);
-            Ok(Answer { status: 202, location: Some(location), ..answer(tx, &found)? })
+            Ok(ApiResponse { status: 202, location: Some(location), ..build_response(tx, &found)? })
         });
         let asked = asked.await;
         self.services.sync_wanted.notify_one();
@@ -219,7 +219,7 @@ impl App {
     }
 }
 
-fn find(db: &mut impl Read, key: &str) -> Result<Repository, AppError> {
+fn find(db: &mut impl StoreRead, key: &str) -> Result<Repository, AppError> {
     repository::find(db, key)?.ok_or_else(|| AppError::not_found("repository"))
 }
 
@@ -242,22 +242,22 @@ fn check_credential(tx: &mut Tx<'_>, name: Option<&SecretName>) -> Result<(), Ap
     }
 }
 
-fn answer(db: &mut impl Read, found: &Repository) -> Result<Answer<wire::Repository>, AppError> {
-    let body = shown(db, found)?;
+fn build_response(db: &mut impl StoreRead, found: &Repository) -> Result<ApiResponse<wire::WireRepository>, AppError> {
+    let body = to_response(db, found)?;
     // Syncs change the response without changing the version of the record.
     let seen = serde_json::to_vec(&body).unwrap_or_default();
-    Ok(Answer::ok(body).at_version(found.version).varying_by(crc32fast::hash(&seen)))
+    Ok(ApiResponse::ok(body).with_version(found.version).with_variant(crc32fast::hash(&seen)))
 }
 
-fn shown(db: &mut impl Read, repository: &Repository) -> Result<wire::Repository, AppError> {
-    let found = pipeline::of_repository(db, repository.id, PIPELINES_LISTED_MAX)?;
+fn to_response(db: &mut impl StoreRead, repository: &Repository) -> Result<wire::WireRepository, AppError> {
+    let found = pipeline::list_of_repository(db, repository.id, PIPELINES_LISTED_MAX)?;
     let seen = &repository.seen;
     let problem = |it: &berth_core::repository::SyncProblem| wire::RepositoryProblem {
         path: it.path.clone(),
         message: it.message.clone(),
         diagnostics: it.diagnostics.clone(),
     };
-    Ok(wire::Repository {
+    Ok(wire::WireRepository {
         id: repository.id.to_string(),
         url: repository.url.to_string(),
         credential: repository.credential.as_ref().map(ToString::to_string),

@@ -10,12 +10,12 @@ use berth_core::pipeline::grammar::Label;
 use berth_core::runner::{LABELS_MAX, LOCAL_LABEL, PROTOCOL, Runner, SLOTS_MAX};
 use berth_engine::events::runner_event;
 use berth_engine::{RemoteCall, PreviousProcess, RunnerCaller, valid_exposed_paths};
-use berth_store::Context;
+use berth_store::TxContext;
 use berth_store::tables::{instance, runner};
 
-use super::runners::check_free;
-use super::{Answer, App};
-use crate::auth::tokens::{TokenKind, hash, is_well_formed, looks_like_token, make};
+use super::runners::check_name_free;
+use super::{ApiResponse, App};
+use crate::auth::tokens::{TokenKind, hash_token, is_well_formed, looks_like_token, generate_token};
 use crate::error::AppError;
 
 const PROGRAM_CHARS_MAX: usize = 64;
@@ -25,7 +25,7 @@ const SYSTEM_LABELS: &[&str] =
 
 impl App {
     /// Returns the runner that a credential belongs to.
-    pub(crate) async fn by_credential(&self, text: &str) -> Result<RunnerCaller, AppError> {
+    pub(crate) async fn find_runner_by_credential(&self, text: &str) -> Result<RunnerCaller, AppError> {
         let unknown = || {
             AppError::unauthenticated(
                 "this is not a valid runner credential, or the runner was removed; register it again with a new token",
@@ -34,14 +34,14 @@ impl App {
         if !is_well_formed(TokenKind::Runner, text) {
             return Err(unknown());
         }
-        let hashed = hash(text);
+        let hashed = hash_token(text);
         let found = self.services.store.read(None, move |db| runner::by_credential(db, &hashed)).await?;
         found.map(|(org, runner)| RunnerCaller { org, runner }).ok_or_else(unknown)
     }
 
     /// Returns the runner that a registration token belongs to. Fails if the token was used or has expired.
-    pub(crate) async fn new_runner(&self, text: &str) -> Result<RunnerCaller, AppError> {
-        let hashed = hash(text);
+    pub(crate) async fn find_runner_by_token(&self, text: &str) -> Result<RunnerCaller, AppError> {
+        let hashed = hash_token(text);
         let found = match is_well_formed(TokenKind::Runner, text) {
             false => None,
             true => {
@@ -73,8 +73,8 @@ impl App {
     pub(crate) async fn register_runner(
         &self,
         who: RunnerCaller,
-        said: wire::Register,
-    ) -> Result<Answer<wire::Registered>, AppError> {
+        said: wire::RegistrationRequest,
+    ) -> Result<ApiResponse<wire::RegisteredRunner>, AppError> {
         check_protocol(said.protocol, &said.version)?;
         let name = match (&who.runner.name, said.name.as_deref()) {
             (Some(chosen), _) => chosen.clone(),
@@ -85,11 +85,11 @@ impl App {
                 return Err(AppError::invalid_member("/name", "is required: the runner has no name yet"));
             }
         };
-        let credential = make(TokenKind::Runner);
-        let hashed = hash(credential.reveal());
+        let credential = generate_token(TokenKind::Runner);
+        let hashed = hash_token(credential.reveal());
         let id = who.runner.id;
-        let named = self.services.store.transact(Context::system(Some(who.org)), move |tx| {
-            check_free(tx, &name, Some(id))?;
+        let named = self.services.store.transact(TxContext::system(Some(who.org)), move |tx| {
+            check_name_free(tx, &name, Some(id))?;
             if !runner::register(tx, id, &name, &hashed)? {
                 return Err(AppError::unauthenticated("this registration token was just used"));
             }
@@ -97,7 +97,7 @@ impl App {
             tx.record(runner_event(EventKind::RunnerRegistered, &now))?;
             Ok::<_, AppError>(name)
         });
-        Ok(Answer::ok(wire::Registered {
+        Ok(ApiResponse::ok(wire::RegisteredRunner {
             runner_id: id.to_string(),
             name: named.await?.to_string(),
             credential: SecretText::new(credential.reveal().to_owned()),
@@ -105,9 +105,9 @@ impl App {
     }
 
     /// Handles the first request of a runner process.
-    pub(crate) async fn runner_hello(&self, far: &RemoteCall, said: wire::Hello) -> Result<wire::Welcome, AppError> {
+    pub(crate) async fn runner_hello(&self, far: &RemoteCall, said: wire::RunnerHello) -> Result<wire::RunnerWelcome, AppError> {
         check_protocol(said.protocol, &said.version)?;
-        let labels = narrowed(parse_labels(&said.labels)?, &far.caller.runner.allowed_labels)?;
+        let labels = restrict_labels(parse_labels(&said.labels)?, &far.caller.runner.allowed_labels)?;
         if !(1..=SLOTS_MAX).contains(&said.slots) {
             return Err(AppError::invalid_member("/slots", format!("must be from 1 to {SLOTS_MAX}")));
         }
@@ -115,7 +115,7 @@ impl App {
             said.version.chars().take(PROGRAM_CHARS_MAX).filter(|c| !c.is_control()).collect();
         let times = self.config.runner_times;
         let shown = labels.iter().map(ToString::to_string).collect();
-        let hello = runner::Hello {
+        let hello = runner::RunnerHandshake {
             labels,
             slots: said.slots,
             program,
@@ -132,9 +132,9 @@ impl App {
         // Steps may be waiting for its labels.
         self.services.wake_engine();
         let (now, epoch) =
-            self.services.store.read(None, |db| Ok::<_, AppError>((db.now(), instance::epoch(db)?))).await?;
+            self.services.store.read(None, |db| Ok::<_, AppError>((db.now(), instance::load_epoch(db)?))).await?;
         let ms = |length: std::time::Duration| u64::try_from(length.as_millis()).unwrap_or(u64::MAX);
-        Ok(wire::Welcome {
+        Ok(wire::RunnerWelcome {
             runner_id: far.caller.runner.id.to_string(),
             name: far.caller.runner.name.as_ref().map(ToString::to_string).unwrap_or_default(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -163,7 +163,7 @@ fn check_protocol(spoken: u32, version: &str) -> Result<(), AppError> {
 
 /// Returns the effective labels of a runner: those of its system and architecture, plus the allowed labels that it
 /// names, or all allowed ones if it names none.
-fn narrowed(said: Vec<Label>, allowed: &[Label]) -> Result<Vec<Label>, AppError> {
+fn restrict_labels(said: Vec<Label>, allowed: &[Label]) -> Result<Vec<Label>, AppError> {
     let (mut labels, named): (Vec<_>, Vec<_>) =
         said.into_iter().partition(|label| SYSTEM_LABELS.contains(&label.as_str()));
     if let Some(other) = named.iter().find(|label| !allowed.contains(label)) {

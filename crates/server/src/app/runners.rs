@@ -12,15 +12,15 @@ use berth_core::name::Slug;
 use berth_core::runner::{EMBEDDED, Runner, RunnerStatus, TOKEN_S, RunnerTimeouts, parse_runner_key};
 use berth_core::time::Timestamp;
 use berth_engine::events::runner_event;
-use berth_store::Read;
-use berth_store::idempotency::OnceKey;
-use berth_store::pagination::From;
-use berth_store::tables::runner::{self, Running};
+use berth_store::StoreRead;
+use berth_store::idempotency::IdempotencyKey;
+use berth_store::pagination::PageStart;
+use berth_store::tables::runner::{self, RunnerAttempt};
 
 use super::runner_calls::parse_labels;
-use super::{Answer, App, Outcome, Page};
-use crate::auth::authorize::Authorized;
-use crate::auth::tokens::{TokenKind, hash, make};
+use super::{ApiResponse, App, IdempotentResponse, ResponsePage};
+use crate::auth::authorize::AuthorizedCaller;
+use crate::auth::tokens::{TokenKind, hash_token, generate_token};
 use crate::error::AppError;
 use crate::limits::{RUNNERS_PER_ORGANIZATION_MAX, RUNNING_LISTED_MAX};
 
@@ -31,31 +31,31 @@ impl App {
     /// The embedded runner first, if there is one, then the remote ones, oldest first.
     pub async fn list_runners(
         &self,
-        who: &Authorized<permit::RunnersRead>,
-        from: From,
+        who: &AuthorizedCaller<permit::RunnersRead>,
+        from: PageStart,
         limit: i64,
-    ) -> Result<Page<wire::Runner>, AppError> {
-        let shows = self.shows();
+    ) -> Result<ResponsePage<wire::WireRunner>, AppError> {
+        let shows = self.presenter();
         let all = self.read(who, move |db| {
-            let (now, all) = (db.now(), runner::all(db, RUNNERS_PER_ORGANIZATION_MAX)?);
-            let running = runner::running(db, RUNNING_LISTED_MAX)?;
-            let far = all.iter().map(|it| shows.one(it, &running, now));
-            Ok(shows.embedded(&running).into_iter().chain(far).collect::<Vec<_>>())
+            let (now, all) = (db.now(), runner::list(db, RUNNERS_PER_ORGANIZATION_MAX)?);
+            let running = runner::list_running_attempts(db, RUNNING_LISTED_MAX)?;
+            let far = all.iter().map(|it| shows.to_response(it, &running, now));
+            Ok(shows.embedded_response(&running).into_iter().chain(far).collect::<Vec<_>>())
         });
-        Ok(Page::of_all(all.await?, &from, limit, |runner| runner.id.clone()))
+        Ok(ResponsePage::from_all(all.await?, &from, limit, |runner| runner.id.clone()))
     }
 
     pub async fn view_runner(
         &self,
-        who: &Authorized<permit::RunnersRead>,
+        who: &AuthorizedCaller<permit::RunnersRead>,
         key: String,
-    ) -> Result<Answer<wire::Runner>, AppError> {
-        let shows = self.shows();
+    ) -> Result<ApiResponse<wire::WireRunner>, AppError> {
+        let shows = self.presenter();
         self.read(who, move |db| {
-            let (now, running) = (db.now(), runner::running(db, RUNNING_LISTED_MAX)?);
+            let (now, running) = (db.now(), runner::list_running_attempts(db, RUNNING_LISTED_MAX)?);
             let shown = match key.as_str() {
-                EMBEDDED => shows.embedded(&running).ok_or_else(|| AppError::not_found("runner"))?,
-                _ => shows.one(&find(db, &key)?, &running, now),
+                EMBEDDED => shows.embedded_response(&running).ok_or_else(|| AppError::not_found("runner"))?,
+                _ => shows.to_response(&find(db, &key)?, &running, now),
             };
             let variant = format!(
                 "{:?}-{}-{}",
@@ -63,7 +63,7 @@ impl App {
                 shown.last_seen_at.as_deref().unwrap_or_default().replace([':', '.'], ""),
                 shown.running.len()
             );
-            Ok(Answer::ok(shown).at_version(RUNNER_VERSION).varying_by(variant))
+            Ok(ApiResponse::ok(shown).with_version(RUNNER_VERSION).with_variant(variant))
         })
         .await
     }
@@ -71,24 +71,24 @@ impl App {
     /// Creates a runner and its registration token.
     pub async fn create_runner(
         &self,
-        who: &Authorized<permit::RunnersWrite>,
+        who: &AuthorizedCaller<permit::RunnersWrite>,
         name: Option<Slug>,
         labels: &[String],
-        once: Option<OnceKey>,
-    ) -> Result<Outcome<wire::RunnerCreated>, AppError> {
-        let (org, shows) = (who.org(), self.shows());
+        once: Option<IdempotencyKey>,
+    ) -> Result<IdempotentResponse<wire::RunnerCreated>, AppError> {
+        let (org, shows) = (who.org(), self.presenter());
         let allowed_labels = parse_labels(labels)?;
         self.change(who, once, move |tx, _| {
-            runner::forget_unused(tx)?;
+            runner::delete_unused(tx)?;
             if let Some(name) = &name {
-                check_free(tx, name, None)?;
+                check_name_free(tx, name, None)?;
             }
-            if runner::all(tx, RUNNERS_PER_ORGANIZATION_MAX)?.len() as i64 >= RUNNERS_PER_ORGANIZATION_MAX {
+            if runner::list(tx, RUNNERS_PER_ORGANIZATION_MAX)?.len() as i64 >= RUNNERS_PER_ORGANIZATION_MAX {
                 let text = format!("an organization has at most {RUNNERS_PER_ORGANIZATION_MAX} runners");
                 return Err(AppError::new(Code::InvalidState, text));
             }
             let now = tx.now();
-            let token = make(TokenKind::Runner);
+            let token = generate_token(TokenKind::Runner);
             let made = Runner {
                 id: RunnerId::from_parts(now, tx.entropy()?),
                 name,
@@ -107,14 +107,14 @@ impl App {
                 left_at: None,
                 lost_ms: None,
             };
-            runner::insert(tx, &made, &hash(token.reveal()))?;
+            runner::insert(tx, &made, &hash_token(token.reveal()))?;
             tx.record(runner_event(EventKind::RunnerCreated, &made))?;
             let location = format!("/api/v1/organizations/{org}/runners/{}", made.id);
             let body = wire::RunnerCreated {
-                record: shows.one(&made, &[], now),
+                record: shows.to_response(&made, &[], now),
                 token: Some(token.reveal().to_owned()),
             };
-            Ok(Answer::created(location, body).at_version(RUNNER_VERSION))
+            Ok(ApiResponse::created(location, body).with_version(RUNNER_VERSION))
         })
         .await
     }
@@ -122,11 +122,11 @@ impl App {
     /// Deletes a runner and revokes its credential immediately. The runner then stops its running steps by itself.
     pub async fn delete_runner(
         &self,
-        who: &Authorized<permit::RunnersWrite>,
+        who: &AuthorizedCaller<permit::RunnersWrite>,
         key: String,
         expected: Option<i64>,
-    ) -> Result<Outcome<wire::Runner>, AppError> {
-        let shows = self.shows();
+    ) -> Result<IdempotentResponse<wire::WireRunner>, AppError> {
+        let shows = self.presenter();
         let done = self.change(who, None, move |tx, _| {
             if key == EMBEDDED {
                 let text =
@@ -135,17 +135,17 @@ impl App {
             }
             let found = find(tx, &key)?;
             super::check_version(RUNNER_VERSION, expected)?;
-            let running = runner::running(tx, RUNNING_LISTED_MAX)?;
+            let running = runner::list_running_attempts(tx, RUNNING_LISTED_MAX)?;
             runner::delete(tx, found.id)?;
             tx.record(runner_event(EventKind::RunnerDeleted, &found))?;
-            let shown = shows.one(&found, &running, tx.now());
-            Ok(Answer::ok(wire::Runner { deleted_at: Some(tx.now().to_string()), ..shown }))
+            let shown = shows.to_response(&found, &running, tx.now());
+            Ok(ApiResponse::ok(wire::WireRunner { deleted_at: Some(tx.now().to_string()), ..shown }))
         });
         done.await
     }
 
-    fn shows(&self) -> Shows {
-        Shows {
+    fn presenter(&self) -> RunnerPresenter {
+        RunnerPresenter {
             boot: self.services.engine.boot().into(),
             labels: self.config.runner_labels.clone(),
             isolation: self.config.isolation,
@@ -155,7 +155,7 @@ impl App {
     }
 }
 
-pub(crate) fn check_free(db: &mut impl Read, name: &Slug, without: Option<RunnerId>) -> Result<(), AppError> {
+pub(crate) fn check_name_free(db: &mut impl StoreRead, name: &Slug, without: Option<RunnerId>) -> Result<(), AppError> {
     let is_taken = name.as_str() == EMBEDDED
         || runner::by_name(db, name)?.is_some_and(|found| Some(found.id) != without);
     if is_taken {
@@ -165,14 +165,14 @@ pub(crate) fn check_free(db: &mut impl Read, name: &Slug, without: Option<Runner
     Ok(())
 }
 
-fn find(db: &mut impl Read, key: &str) -> Result<Runner, AppError> {
+fn find(db: &mut impl StoreRead, key: &str) -> Result<Runner, AppError> {
     let now = db.now();
     let is_there = |it: &Runner| it.registered_at.is_some() || it.token_expires_at > now;
     runner::find(db, key)?.filter(is_there).ok_or_else(|| AppError::not_found("runner"))
 }
 
 /// Server state needed to convert runners into API responses.
-struct Shows {
+struct RunnerPresenter {
     /// Boot id of the embedded runner.
     boot: Arc<str>,
     labels: Option<Vec<String>>,
@@ -181,10 +181,10 @@ struct Shows {
     times: RunnerTimeouts,
 }
 
-impl Shows {
-    fn one(&self, it: &Runner, running: &[Running], now: Timestamp) -> wire::Runner {
+impl RunnerPresenter {
+    fn to_response(&self, it: &Runner, running: &[RunnerAttempt], now: Timestamp) -> wire::WireRunner {
         let own = running.iter().filter(|step| parse_runner_key(&step.runner) == Some(it.id));
-        wire::Runner {
+        wire::WireRunner {
             id: it.id.to_string(),
             name: it.name.as_ref().map(ToString::to_string),
             state: match it.state(now, &self.times) {
@@ -205,15 +205,15 @@ impl Shows {
             registered_at: it.registered_at.map(|at| at.to_string()),
             last_seen_at: it.seen_at.map(|at| at.to_string()),
             token_expires_at: it.registered_at.is_none().then(|| it.token_expires_at.to_string()),
-            running: own.map(shown_step).collect(),
+            running: own.map(step_to_response).collect(),
             deleted_at: None,
         }
     }
 
     /// Always online, as it runs in the process that handles the request.
-    fn embedded(&self, running: &[Running]) -> Option<wire::Runner> {
+    fn embedded_response(&self, running: &[RunnerAttempt]) -> Option<wire::WireRunner> {
         let own = running.iter().filter(|step| *step.runner == *self.boot);
-        Some(wire::Runner {
+        Some(wire::WireRunner {
             id: EMBEDDED.to_owned(),
             name: Some(EMBEDDED.to_owned()),
             state: wire::RunnerState::Online,
@@ -228,13 +228,13 @@ impl Shows {
             registered_at: None,
             last_seen_at: None,
             token_expires_at: None,
-            running: own.map(shown_step).collect(),
+            running: own.map(step_to_response).collect(),
             deleted_at: None,
         })
     }
 }
 
-fn shown_step(it: &Running) -> wire::RunnerStep {
+fn step_to_response(it: &RunnerAttempt) -> wire::RunnerStep {
     wire::RunnerStep {
         deployment_id: it.deployment.to_string(),
         step_id: it.step_run.to_string(),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use berth_api::problem::{Code, Problem};
+use berth_api::problem::{Code, ProblemDetails};
 use berth_api::secret as wire;
 use berth_core::access::permit;
 use berth_core::event::{EventKind, NewEvent, EventSubject};
@@ -13,13 +13,13 @@ use berth_core::secret::{MASKED_BYTES_MIN, ScopePath, Secret, is_maskable};
 use berth_engine::credential::RedactedString;
 use berth_engine::limits::SECRETS_PER_ORGANIZATION_MAX;
 use berth_engine::vault::SecretVault;
-use berth_store::idempotency::OnceKey;
-use berth_store::pagination::From;
+use berth_store::idempotency::IdempotencyKey;
+use berth_store::pagination::PageStart;
 use berth_store::tables::{pipeline, secret};
-use berth_store::{Read, Tx};
+use berth_store::{StoreRead, Tx};
 
-use super::{Answer, App, Outcome, Page};
-use crate::auth::authorize::Authorized;
+use super::{ApiResponse, App, IdempotentResponse, ResponsePage};
+use crate::auth::authorize::AuthorizedCaller;
 use crate::error::AppError;
 
 pub struct NewSecret {
@@ -45,48 +45,48 @@ pub struct SecretChange {
 impl App {
     pub async fn list_secrets(
         &self,
-        who: &Authorized<permit::SecretsRead>,
-        from: From,
+        who: &AuthorizedCaller<permit::SecretsRead>,
+        from: PageStart,
         limit: i64,
-    ) -> Result<Page<wire::Secret>, AppError> {
+    ) -> Result<ResponsePage<wire::WireSecret>, AppError> {
         self.read(who, move |db| {
             let slice = secret::list(db, &from, limit)?;
             let last = slice.items.last().map(|secret| secret.id.to_string());
-            let items = slice.items.iter().map(|secret| shown(db, secret, None)).collect::<Result<_, _>>()?;
-            Ok(Page { last, items, total: slice.total, has_more: slice.has_more })
+            let items = slice.items.iter().map(|secret| to_response(db, secret, None)).collect::<Result<_, _>>()?;
+            Ok(ResponsePage { last, items, total: slice.total, has_more: slice.has_more })
         })
         .await
     }
 
     pub async fn view_secret(
         &self,
-        who: &Authorized<permit::SecretsRead>,
+        who: &AuthorizedCaller<permit::SecretsRead>,
         key: String,
-    ) -> Result<Answer<wire::Secret>, AppError> {
+    ) -> Result<ApiResponse<wire::WireSecret>, AppError> {
         self.read(who, move |db| {
             let found = find(db, &key)?;
-            let body = shown(db, &found, None)?;
+            let body = to_response(db, &found, None)?;
             let users: String = body.used_by.iter().map(|user| user.pipeline_id.as_str()).collect();
-            Ok(Answer::ok(body).at_version(found.revision).varying_by(crc32fast::hash(users.as_bytes())))
+            Ok(ApiResponse::ok(body).with_version(found.revision).with_variant(crc32fast::hash(users.as_bytes())))
         })
         .await
     }
 
     pub async fn create_secret(
         &self,
-        who: &Authorized<permit::SecretsWrite>,
+        who: &AuthorizedCaller<permit::SecretsWrite>,
         new: NewSecret,
-        once: Option<OnceKey>,
-    ) -> Result<Outcome<wire::Secret>, AppError> {
+        once: Option<IdempotencyKey>,
+    ) -> Result<IdempotentResponse<wire::WireSecret>, AppError> {
         let (vault, org) = (self.services.vault.clone(), who.org());
         self.change(who, once, move |tx, standing| {
             standing.check_confirmed(tx.now())?;
-            let scope = scope(tx, new.scope)?;
+            let scope = resolve_scope(tx, new.scope)?;
             if let Some(taken) = secret::by_name(tx, &new.name, &scope)? {
                 let text = format!("a secret {} already exists in this scope: {}", new.name, taken.id);
                 return Err(AppError::new(Code::AlreadyExists, text));
             }
-            if secret::total(tx)? >= SECRETS_PER_ORGANIZATION_MAX {
+            if secret::count(tx)? >= SECRETS_PER_ORGANIZATION_MAX {
                 let text = format!("an organization has at most {SECRETS_PER_ORGANIZATION_MAX} secrets");
                 return Err(AppError::new(Code::InvalidState, text));
             }
@@ -101,22 +101,22 @@ impl App {
                 updated_at: tx.now(),
             };
             secret::put(tx, &made)?;
-            keep_value(tx, &vault, &made, &new.value)?;
-            tx.record(about(EventKind::SecretCreated, &made))?;
+            put_value(tx, &vault, &made, &new.value)?;
+            tx.record(secret_event(EventKind::SecretCreated, &made))?;
             let location = format!("/api/v1/organizations/{org}/secrets/{}", made.id);
-            let body = shown(tx, &made, Some(&new.value))?;
-            Ok(Answer::created(location, body).at_version(made.revision))
+            let body = to_response(tx, &made, Some(&new.value))?;
+            Ok(ApiResponse::created(location, body).with_version(made.revision))
         })
         .await
     }
 
     pub async fn change_secret(
         &self,
-        who: &Authorized<permit::SecretsWrite>,
+        who: &AuthorizedCaller<permit::SecretsWrite>,
         key: String,
         change: SecretChange,
         expected: Option<i64>,
-    ) -> Result<Outcome<wire::Secret>, AppError> {
+    ) -> Result<IdempotentResponse<wire::WireSecret>, AppError> {
         let vault = self.services.vault.clone();
         self.change(who, None, move |tx, standing| {
             standing.check_confirmed(tx.now())?;
@@ -124,7 +124,7 @@ impl App {
             super::check_version(found.revision, expected)?;
             let description = change.description.or_else(|| found.description.clone());
             if change.value.is_none() && description == found.description {
-                return Ok(Answer::ok(shown(tx, &found, None)?).at_version(found.revision));
+                return Ok(ApiResponse::ok(to_response(tx, &found, None)?).with_version(found.revision));
             }
             let changed = Secret {
                 description,
@@ -135,10 +135,10 @@ impl App {
             };
             secret::put(tx, &changed)?;
             if let Some(value) = &change.value {
-                keep_value(tx, &vault, &changed, value)?;
+                put_value(tx, &vault, &changed, value)?;
             }
-            tx.record(about(EventKind::SecretUpdated, &changed))?;
-            Ok(Answer::ok(shown(tx, &changed, change.value.as_ref())?).at_version(changed.revision))
+            tx.record(secret_event(EventKind::SecretUpdated, &changed))?;
+            Ok(ApiResponse::ok(to_response(tx, &changed, change.value.as_ref())?).with_version(changed.revision))
         })
         .await
     }
@@ -146,16 +146,16 @@ impl App {
     /// Deletes a secret. Refused while a definition uses it, unless forced.
     pub async fn delete_secret(
         &self,
-        who: &Authorized<permit::SecretsWrite>,
+        who: &AuthorizedCaller<permit::SecretsWrite>,
         key: String,
         force: bool,
         expected: Option<i64>,
-    ) -> Result<Outcome<wire::Secret>, AppError> {
+    ) -> Result<IdempotentResponse<wire::WireSecret>, AppError> {
         self.change(who, None, move |tx, standing| {
             standing.check_confirmed(tx.now())?;
             let found = find(tx, &key)?;
             super::check_version(found.revision, expected)?;
-            let last = shown(tx, &found, None)?;
+            let last = to_response(tx, &found, None)?;
             if !force && !last.used_by.is_empty() {
                 let slugs: Vec<_> = last.used_by.iter().map(|user| user.slug.as_str()).collect();
                 let text = format!(
@@ -164,29 +164,29 @@ impl App {
                     slugs.join(", ")
                 );
                 let users = serde_json::to_value(&last.used_by).unwrap_or_default();
-                return Err(Problem::new(Code::InvalidState, text).with("usedBy", users).into());
+                return Err(ProblemDetails::new(Code::InvalidState, text).with_member("usedBy", users).into());
             }
-            remove(tx, &found)?;
-            Ok(Answer::ok(wire::Secret { deleted_at: Some(tx.now().to_string()), ..last }))
+            delete_secret_record(tx, &found)?;
+            Ok(ApiResponse::ok(wire::WireSecret { deleted_at: Some(tx.now().to_string()), ..last }))
         })
         .await
     }
 }
 
 /// Deletes the secrets scoped to a pipeline that is being deleted.
-pub(super) fn remove_of_pipeline(tx: &mut Tx<'_>, pipeline: PipelineId) -> Result<(), AppError> {
-    for found in secret::of_pipeline(tx, pipeline, SECRETS_PER_ORGANIZATION_MAX)? {
-        remove(tx, &found)?;
+pub(super) fn delete_of_pipeline(tx: &mut Tx<'_>, pipeline: PipelineId) -> Result<(), AppError> {
+    for found in secret::list_of_pipeline(tx, pipeline, SECRETS_PER_ORGANIZATION_MAX)? {
+        delete_secret_record(tx, &found)?;
     }
     Ok(())
 }
 
-fn remove(tx: &mut Tx<'_>, found: &Secret) -> Result<(), AppError> {
+fn delete_secret_record(tx: &mut Tx<'_>, found: &Secret) -> Result<(), AppError> {
     secret::delete(tx, found.id)?;
-    Ok(tx.record(about(EventKind::SecretDeleted, found))?)
+    Ok(tx.record(secret_event(EventKind::SecretDeleted, found))?)
 }
 
-fn keep_value(
+fn put_value(
     tx: &mut Tx<'_>,
     vault: &Arc<SecretVault>,
     secret: &Secret,
@@ -196,11 +196,11 @@ fn keep_value(
     Ok(secret::put_value(tx, secret.id, secret.version, &sealed)?)
 }
 
-fn find(db: &mut impl Read, key: &str) -> Result<Secret, AppError> {
+fn find(db: &mut impl StoreRead, key: &str) -> Result<Secret, AppError> {
     secret::find(db, key)?.ok_or_else(|| AppError::not_found("secret"))
 }
 
-fn scope(db: &mut impl Read, asked: NewScope) -> Result<ScopePath, AppError> {
+fn resolve_scope(db: &mut impl StoreRead, asked: NewScope) -> Result<ScopePath, AppError> {
     let (key, stage) = match asked {
         NewScope::Organization => return Ok(ScopePath::Organization),
         NewScope::Pipeline(key) => (key, None),
@@ -221,7 +221,7 @@ fn scope(db: &mut impl Read, asked: NewScope) -> Result<ScopePath, AppError> {
     Ok(ScopePath::Stage(found.id, stage))
 }
 
-fn about(kind: EventKind, secret: &Secret) -> NewEvent {
+fn secret_event(kind: EventKind, secret: &Secret) -> NewEvent {
     let event = NewEvent::new(kind, EventSubject::new("secret", secret.id, Some(secret.name.as_str())));
     let event = NewEvent {
         subjects: event
@@ -235,8 +235,8 @@ fn about(kind: EventKind, secret: &Secret) -> NewEvent {
 }
 
 /// `value` is the value in the request, checked for warnings.
-fn shown(db: &mut impl Read, secret: &Secret, value: Option<&RedactedString>) -> Result<wire::Secret, AppError> {
-    let users = secret::users(db, secret)?;
+fn to_response(db: &mut impl StoreRead, secret: &Secret, value: Option<&RedactedString>) -> Result<wire::WireSecret, AppError> {
+    let users = secret::list_users(db, secret)?;
     let poor = value.is_some_and(|value| !is_maskable(value.reveal()));
     let warning = || wire::SecretWarning {
         code: "not_maskable".to_owned(),
@@ -250,7 +250,7 @@ fn shown(db: &mut impl Read, secret: &Secret, value: Option<&RedactedString>) ->
         ScopePath::Stage(_, stage) => (wire::ScopeKind::Stage, Some(stage.to_string())),
     };
     let pipeline_id = secret.scope.pipeline().map(|pipeline| pipeline.to_string());
-    Ok(wire::Secret {
+    Ok(wire::WireSecret {
         id: secret.id.to_string(),
         name: secret.name.to_string(),
         scope: wire::SecretScope { kind, pipeline_id, stage },

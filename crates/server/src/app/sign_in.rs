@@ -9,14 +9,14 @@ use berth_core::id::{SignInId, UserId};
 use berth_core::name::Email;
 use berth_engine::credential::RedactedString;
 use berth_store::tables::token::{self, TokenCaller};
-use berth_store::tables::user::{self, Account, User};
+use berth_store::tables::user::{self, UserAccount, User};
 use berth_store::tables::{member, sign_in};
-use berth_store::{Context, Tx};
+use berth_store::{TxContext, Tx};
 
 use super::App;
-use super::throttle::Try;
-use crate::auth::authorize::{Membership, Principal, Via};
-use crate::auth::tokens::{TokenKind, hash, is_well_formed, make};
+use super::throttle::ThrottleKeys;
+use crate::auth::authorize::{Membership, Principal, AuthMethod};
+use crate::auth::tokens::{TokenKind, hash_token, is_well_formed, generate_token};
 use crate::error::AppError;
 use crate::limits::LAST_USED_EVERY_S;
 
@@ -34,7 +34,7 @@ pub struct SignedIn {
     pub secret: RedactedString,
     /// Value of the cookie that identifies this browser at the next login.
     pub known_browser: String,
-    pub me: wire::Me,
+    pub me: wire::CurrentUser,
 }
 
 impl App {
@@ -43,11 +43,11 @@ impl App {
         let browser =
             sent.and_then(|sent| self.services.vault.keyed_hashes().verify_browser_cookie(&attempt.email.key(), sent));
         let tried = match browser {
-            Some(id) => Try::known_browser(id),
-            None => Try::new(&attempt.email, attempt.address),
+            Some(id) => ThrottleKeys::for_known_browser(id),
+            None => ThrottleKeys::new(&attempt.email, attempt.address),
         };
-        let context = Context { request_id: Some(attempt.request_id.clone()), ..Context::system(None) };
-        self.begin_try(context.clone(), tried.clone()).await?;
+        let context = TxContext { request_id: Some(attempt.request_id.clone()), ..TxContext::system(None) };
+        self.count_attempt(context.clone(), tried.clone()).await?;
 
         let email = attempt.email.clone();
         let known =
@@ -62,27 +62,27 @@ impl App {
         let signed = user.clone();
         let begun = self.services.store.transact(context, move |tx| {
             check_unchanged(tx, &signed)?;
-            Self::take_back(tx, &tried)?;
+            Self::uncount_attempt(tx, &tried)?;
             begin_sign_in(tx, &signed)
         });
         let (id, secret) = begun.await?;
-        self.signed_in(&user, id, secret, attempt.request_id).await
+        self.build_signed_in(&user, id, secret, attempt.request_id).await
     }
 
-    pub(super) async fn signed_in(
+    pub(super) async fn build_signed_in(
         &self,
         user: &User,
         id: SignInId,
         secret: RedactedString,
         request_id: String,
     ) -> Result<SignedIn, AppError> {
-        let principal = principal(user, Via::SignIn { id }, request_id);
+        let principal = principal_of(user, AuthMethod::SignIn { id }, request_id);
         let known_browser = self.services.vault.keyed_hashes().new_browser_cookie(&user.email.key());
         Ok(SignedIn { secret, known_browser, me: self.me(&principal).await? })
     }
 
     /// Records a failed login in the audit log of the organization that created the account.
-    pub(super) async fn record_failure(&self, context: Context, user: Option<User>) -> Result<(), AppError> {
+    pub(super) async fn record_failure(&self, context: TxContext, user: Option<User>) -> Result<(), AppError> {
         let Some(user) = user else { return Ok(()) };
         self.services
             .store
@@ -92,13 +92,13 @@ impl App {
 
     /// Ends the login of this browser. Refused for API tokens, which are revoked instead.
     pub async fn log_out(&self, who: &Principal) -> Result<(), AppError> {
-        let Via::SignIn { id } = who.via else {
+        let AuthMethod::SignIn { id } = who.via else {
             return Err(AppError::new(
                 Code::InvalidState,
                 "you authenticated with an API token; revoke the token instead of logging out",
             ));
         };
-        let user = self.user(who.user).await?;
+        let user = self.load_user(who.user).await?;
         self.services
             .store
             .transact(self.context(who), move |tx| {
@@ -108,34 +108,34 @@ impl App {
             .await
     }
 
-    pub async fn me(&self, who: &Principal) -> Result<wire::Me, AppError> {
-        let user = self.user(who.user).await?;
+    pub async fn me(&self, who: &Principal) -> Result<wire::CurrentUser, AppError> {
+        let user = self.load_user(who.user).await?;
         let csrf_token = match &who.via {
-            Via::SignIn { id } => Some(self.services.vault.keyed_hashes().csrf_token(&id.to_string())),
-            Via::Token { .. } => None,
+            AuthMethod::SignIn { id } => Some(self.services.vault.keyed_hashes().csrf_token(&id.to_string())),
+            AuthMethod::Token { .. } => None,
         };
-        let generated = matches!(user.account, Account::Person { password_is_generated: true, .. });
-        Ok(wire::Me {
-            user: wire::User {
+        let generated = matches!(user.account, UserAccount::Person { password_is_generated: true, .. });
+        Ok(wire::CurrentUser {
+            user: wire::WireUser {
                 id: user.id.to_string(),
                 email: user.email.to_string(),
                 name: user.name.to_string(),
-                kind: crate::wire::user_kind(matches!(user.account, Account::Service { .. })),
+                kind: crate::wire::user_kind(matches!(user.account, UserAccount::Service { .. })),
                 password_is_generated: generated,
             },
-            organizations: self.organizations_of(who).await?,
+            organizations: self.list_organizations_of(who).await?,
             csrf_token,
-            demo: self.config.demo_sites.as_ref().map(|sites| wire::Demo { sites: shown_sites(sites) }),
+            demo: self.config.demo_sites.as_ref().map(|sites| wire::DemoInfo { sites: sites_to_response(sites) }),
         })
     }
 
     /// Authenticates a bearer token.
-    pub async fn by_token(&self, text: &str, request_id: String) -> Result<Option<Principal>, AppError> {
+    pub async fn authenticate_token(&self, text: &str, request_id: String) -> Result<Option<Principal>, AppError> {
         if !is_well_formed(TokenKind::Api, text) {
             return Ok(None);
         }
-        let hashed = hash(text);
-        let access = self.services.store.access();
+        let hashed = hash_token(text);
+        let access = self.services.store.access_generation();
         let known = access.and_then(|access| self.callers.find(access, &hashed));
         let caller = match known {
             Some(caller) => caller,
@@ -143,7 +143,7 @@ impl App {
                 None => return Ok(None),
                 Some(caller) => {
                     if let Some((mark, _)) = access {
-                        self.callers.keep(mark, hashed, caller.clone());
+                        self.callers.insert(mark, hashed, caller.clone());
                     }
                     caller
                 }
@@ -154,7 +154,7 @@ impl App {
             user: caller.user,
             name: caller.user_name,
             is_service: caller.is_service,
-            via: Via::Token {
+            via: AuthMethod::Token {
                 id: caller.token,
                 membership,
                 expires_at: caller.expires_at,
@@ -167,29 +167,29 @@ impl App {
     async fn look_up_caller(&self, hashed: Vec<u8>) -> Result<Option<TokenCaller>, AppError> {
         let found = self.services.store.read(None, move |db| {
             let now = db.now();
-            Ok::<_, AppError>(token::caller(db, &hashed, now)?.map(|caller| (caller, now)))
+            Ok::<_, AppError>(token::find_caller(db, &hashed, now)?.map(|caller| (caller, now)))
         });
         let Some((mut caller, now)) = found.await? else { return Ok(None) };
         if caller.last_used_at.is_none_or(|last| now.seconds_since(last) >= LAST_USED_EVERY_S) {
             let id = caller.token;
-            let context = Context::system(Some(caller.org));
+            let context = TxContext::system(Some(caller.org));
             let used = self
                 .services
                 .store
-                .transact(context, move |tx| Ok::<_, AppError>(token::used(tx, id)?))
+                .transact(context, move |tx| Ok::<_, AppError>(token::touch(tx, id)?))
                 .await;
-            bookkept(used);
+            log_bookkeeping_error(used);
             caller.last_used_at = Some(now);
         }
         Ok(Some(caller))
     }
 
     /// Authenticates a session cookie.
-    pub async fn by_cookie(&self, text: &str, request_id: String) -> Result<Option<Principal>, AppError> {
+    pub async fn authenticate_cookie(&self, text: &str, request_id: String) -> Result<Option<Principal>, AppError> {
         if !is_well_formed(TokenKind::SignIn, text) {
             return Ok(None);
         }
-        let hashed = hash(text);
+        let hashed = hash_token(text);
         let found = self.services.store.read(None, move |db| {
             let now = db.now();
             let Some(found) = sign_in::by_hash(db, &hashed, now)? else { return Ok::<_, AppError>(None) };
@@ -197,28 +197,28 @@ impl App {
         });
         let Some((found, user, now)) = found.await? else { return Ok(None) };
         if now.seconds_since(found.last_seen_at) >= LAST_USED_EVERY_S {
-            let seen = move |tx: &mut Tx<'_>| Ok::<_, AppError>(sign_in::seen(tx, found.id)?);
-            bookkept(self.services.store.transact(Context::system(None), seen).await);
+            let seen = move |tx: &mut Tx<'_>| Ok::<_, AppError>(sign_in::touch(tx, found.id)?);
+            log_bookkeeping_error(self.services.store.transact(TxContext::system(None), seen).await);
         }
-        Ok(Some(principal(&user, Via::SignIn { id: found.id }, request_id)))
+        Ok(Some(principal_of(&user, AuthMethod::SignIn { id: found.id }, request_id)))
     }
 
-    pub(super) async fn user(&self, id: UserId) -> Result<User, AppError> {
+    pub(super) async fn load_user(&self, id: UserId) -> Result<User, AppError> {
         let found = self.services.store.read(None, move |db| Ok::<_, AppError>(user::by_id(db, id)?)).await?;
         found.ok_or_else(|| AppError::bug("the caller's account is gone"))
     }
 
-    pub(super) fn context(&self, who: &Principal) -> Context {
-        Context { actor: who.actor(), request_id: Some(who.request_id.clone()), ..Context::system(None) }
+    pub(super) fn context(&self, who: &Principal) -> TxContext {
+        TxContext { actor: who.actor(), request_id: Some(who.request_id.clone()), ..TxContext::system(None) }
     }
 }
 
-fn shown_sites(sites: &[(String, String)]) -> Vec<wire::DemoSite> {
+fn sites_to_response(sites: &[(String, String)]) -> Vec<wire::DemoSite> {
     sites.iter().map(|(place, url)| wire::DemoSite { place: place.clone(), url: url.clone() }).collect()
 }
 
 /// Logs a failed update of a last-used time. It does not fail the request, so that reads still work on a full disk.
-fn bookkept(written: Result<(), AppError>) {
+fn log_bookkeeping_error(written: Result<(), AppError>) {
     if let Err(error) = written {
         tracing::warn!(?error, "updating a last-used time failed");
     }
@@ -235,13 +235,13 @@ pub(super) fn check_unchanged(tx: &mut Tx<'_>, verified: &User) -> Result<(), Ap
 
 pub(super) fn password_hash(user: &User) -> Option<String> {
     match &user.account {
-        Account::Person { password_hash, .. } => Some(password_hash.clone()),
-        Account::Service { .. } => None,
+        UserAccount::Person { password_hash, .. } => Some(password_hash.clone()),
+        UserAccount::Service { .. } => None,
     }
 }
 
-pub(super) fn principal(user: &User, via: Via, request_id: String) -> Principal {
-    let is_service = matches!(user.account, Account::Service { .. });
+pub(super) fn principal_of(user: &User, via: AuthMethod, request_id: String) -> Principal {
+    let is_service = matches!(user.account, UserAccount::Service { .. });
     Principal { user: user.id, name: user.name.clone(), is_service, via, request_id }
 }
 
@@ -251,9 +251,9 @@ pub(super) fn actor(user: &User) -> Actor {
 
 /// Creates a login and the secret for its cookie. The caller has authenticated the user.
 pub(super) fn begin_sign_in(tx: &mut Tx<'_>, user: &User) -> Result<(SignInId, RedactedString), AppError> {
-    let secret = make(TokenKind::SignIn);
+    let secret = generate_token(TokenKind::SignIn);
     let id = SignInId::from_parts(tx.now(), tx.entropy()?);
-    sign_in::begin(tx, id, user.id, &hash(secret.reveal()))?;
+    sign_in::insert(tx, id, user.id, &hash_token(secret.reveal()))?;
     tx.set_actor(actor(user));
     record_at_home(tx, user, EventKind::LoginSucceeded)?;
     Ok((id, secret))
@@ -262,9 +262,9 @@ pub(super) fn begin_sign_in(tx: &mut Tx<'_>, user: &User) -> Result<(SignInId, R
 /// Records an event of an account in the audit log of the organization that created it, not in those that added it
 /// later.
 pub(super) fn record_at_home(tx: &mut Tx<'_>, user: &User, kind: EventKind) -> Result<(), AppError> {
-    if let Some(org) = member::home(tx, user.id)? {
+    if let Some(org) = member::find_home(tx, user.id)? {
         let event = NewEvent::new(kind, EventSubject::new("user", user.id, Some(user.name.as_str())));
-        tx.within(org, |tx| tx.record(event))?;
+        tx.within_org(org, |tx| tx.record(event))?;
     }
     Ok(())
 }

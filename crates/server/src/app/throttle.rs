@@ -6,10 +6,10 @@
 
 use std::net::IpAddr;
 
-use berth_api::problem::{Code, Problem};
+use berth_api::problem::{Code, ProblemDetails};
 use berth_core::name::Email;
 use berth_store::tables::sign_in;
-use berth_store::{Context, Tx};
+use berth_store::{TxContext, Tx};
 
 use super::App;
 use crate::error::AppError;
@@ -19,16 +19,16 @@ use crate::limits::{
 
 /// The counters that an attempt is charged to.
 #[derive(Clone)]
-pub(super) struct Try {
+pub(super) struct ThrottleKeys {
     account: String,
     network: String,
     /// This account from this network.
     pair: String,
 }
 
-impl Try {
+impl ThrottleKeys {
     pub(super) fn new(email: &Email, address: IpAddr) -> Self {
-        let (email, network) = (email.key(), network(address));
+        let (email, network) = (email.key(), network_of(address));
         Self {
             account: format!("account:{email}"),
             pair: format!("pair:{email} {network}"),
@@ -38,7 +38,7 @@ impl Try {
 
     /// An attempt from a browser in which the account has logged in before. It has counters of its own, so that
     /// failures from other browsers neither lock nor delay it.
-    pub(super) fn known_browser(id: &str) -> Self {
+    pub(super) fn for_known_browser(id: &str) -> Self {
         Self {
             account: format!("browser account:{id}"),
             network: format!("browser network:{id}"),
@@ -47,7 +47,7 @@ impl Try {
     }
 
     /// A logged-in user confirms their own password.
-    pub(super) fn own(email: &Email) -> Self {
+    pub(super) fn for_own_account(email: &Email) -> Self {
         let email = email.key();
         Self {
             account: format!("own account:{email}"),
@@ -63,21 +63,21 @@ impl Try {
 
 impl App {
     /// Counts the attempt as failed, or refuses it. Once this returns, the caller may verify the password.
-    pub(super) async fn begin_try(&self, context: Context, tried: Try) -> Result<(), AppError> {
+    pub(super) async fn count_attempt(&self, context: TxContext, tried: ThrottleKeys) -> Result<(), AppError> {
         let fails_everywhere = self.services.store.transact(context, move |tx| {
             let since = tx.now().plus_seconds(-LOGIN_FAILURE_WINDOW_S);
-            let count = |tx: &mut Tx<'_>, subject: &str| sign_in::failures(tx, subject, since);
+            let count = |tx: &mut Tx<'_>, subject: &str| sign_in::count_failures(tx, subject, since);
             if count(tx, &tried.pair)? >= LOGIN_FAILURES_PER_ACCOUNT_MAX
                 || count(tx, &tried.network)? >= LOGIN_FAILURES_PER_NETWORK_MAX
             {
                 let text = "too many failed logins; wait a minute and try again";
-                return Err(Problem::new(Code::RateLimited, text)
-                    .with("retryAfterSeconds", LOGIN_FAILURE_WINDOW_S)
+                return Err(ProblemDetails::new(Code::RateLimited, text)
+                    .with_member("retryAfterSeconds", LOGIN_FAILURE_WINDOW_S)
                     .into());
             }
             let fails_everywhere = count(tx, &tried.account)? >= LOGIN_FAILURES_PER_ACCOUNT_MAX;
             for subject in tried.subjects() {
-                sign_in::failed(tx, subject, since)?;
+                sign_in::record_failure(tx, subject, since)?;
             }
             Ok::<_, AppError>(fails_everywhere)
         });
@@ -88,9 +88,9 @@ impl App {
     }
 
     /// Uncounts an attempt whose password was correct.
-    pub(super) fn take_back(tx: &mut Tx<'_>, tried: &Try) -> Result<(), AppError> {
+    pub(super) fn uncount_attempt(tx: &mut Tx<'_>, tried: &ThrottleKeys) -> Result<(), AppError> {
         for subject in tried.subjects() {
-            sign_in::take_back_failure(tx, subject)?;
+            sign_in::uncount_failure(tx, subject)?;
         }
         Ok(())
     }
@@ -98,7 +98,7 @@ impl App {
 
 /// The /24 (IPv4) or /64 (IPv6) network of an address. Failures count per network, so that neighbouring addresses do
 /// not multiply the allowed attempts.
-fn network(address: IpAddr) -> String {
+fn network_of(address: IpAddr) -> String {
     match address.to_canonical() {
         IpAddr::V4(v4) => {
             let [a, b, c, _] = v4.octets();
@@ -113,11 +113,11 @@ fn network(address: IpAddr) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::network;
+    use super::network_of;
 
     #[test]
     fn neighbours_share_a_network() {
-        let of = |text: &str| network(text.parse().unwrap());
+        let of = |text: &str| network_of(text.parse().unwrap());
         assert_eq!(of("10.1.2.3"), of("10.1.2.250"));
         assert_eq!(of("::ffff:10.1.2.3"), of("10.1.2.9"));
         assert_eq!(of("2001:db8:1:2:3::1"), of("2001:db8:1:2:4::2"));

@@ -7,15 +7,15 @@ use berth_core::event::{EventKind, NewEvent, EventSubject};
 use berth_core::id::{TokenId, UserId};
 use berth_core::name::DisplayName;
 use berth_core::time::Timestamp;
-use berth_store::idempotency::OnceKey;
-use berth_store::pagination::From;
+use berth_store::idempotency::IdempotencyKey;
+use berth_store::pagination::PageStart;
 use berth_store::tables::token::{self, TOKENS_PER_USER_MAX, Token};
 use berth_store::tables::{environment, member};
-use berth_store::{Read, Tx};
+use berth_store::{StoreRead, Tx};
 
-use super::{Answer, App, Outcome, Page};
-use crate::auth::authorize::Authorized;
-use crate::auth::tokens::{TokenKind, hash, make, shown_prefix};
+use super::{ApiResponse, App, IdempotentResponse, ResponsePage};
+use crate::auth::authorize::AuthorizedCaller;
+use crate::auth::tokens::{TokenKind, hash_token, generate_token, display_prefix};
 use crate::error::AppError;
 
 /// Tokens are immutable: created, then revoked.
@@ -33,21 +33,21 @@ impl App {
     /// Lists the caller's tokens, or all tokens of the organization if the caller may manage them.
     pub async fn list_tokens(
         &self,
-        who: &Authorized<permit::TokensOwn>,
-        from: From,
+        who: &AuthorizedCaller<permit::TokensOwn>,
+        from: PageStart,
         limit: i64,
-    ) -> Result<Page<wire::ApiToken>, AppError> {
+    ) -> Result<ResponsePage<wire::ApiToken>, AppError> {
         let of = if who.may(Action::TokensManage) { None } else { Some(who.principal().user) };
         let slice = self.read(who, move |db| Ok(token::list(db, of, &from, limit)?)).await?;
-        Ok(Page::of(&slice, |token| token.id.to_string(), shown))
+        Ok(ResponsePage::from_list_page(&slice, |token| token.id.to_string(), to_response))
     }
 
     pub async fn create_token(
         &self,
-        who: &Authorized<permit::TokensOwn>,
+        who: &AuthorizedCaller<permit::TokensOwn>,
         new: NewToken,
-        once: Option<OnceKey>,
-    ) -> Result<Outcome<wire::ApiTokenCreated>, AppError> {
+        once: Option<IdempotencyKey>,
+    ) -> Result<IdempotentResponse<wire::ApiTokenCreated>, AppError> {
         let own = who.principal().user;
         let other = new.owner.filter(|owner| *owner != own);
         if other.is_some() && !who.may(Action::TokensManage) {
@@ -58,7 +58,7 @@ impl App {
             standing.check_confirmed(tx.now())?;
             if let Some(other) = other {
                 // Only for service accounts: with a token of another person the caller could impersonate that person.
-                let owner = member::one(tx, other)?.filter(|member| member.is_service);
+                let owner = member::find_view(tx, other)?.filter(|member| member.is_service);
                 let owner = owner.ok_or_else(|| {
                     AppError::invalid_member("/ownerId", "must be a service account of this organization")
                 })?;
@@ -71,41 +71,41 @@ impl App {
             let asked = days.map(|days| tx.now().plus_seconds(days * 24 * 60 * 60));
             // A token created with another token expires no later than that one.
             let expires_at = [asked, standing.token_expires_at].into_iter().flatten().min();
-            let (record, token) = issue(tx, other.unwrap_or(own), new.name, expires_at)?;
+            let (record, token) = issue_token(tx, other.unwrap_or(own), new.name, expires_at)?;
             let location = format!("/api/v1/organizations/{org}/api-tokens/{}", record.id);
             let body =
-                wire::ApiTokenCreated { record: shown(&record), token: Some(token.reveal().to_owned()) };
-            Ok(Answer::created(location, body).at_version(TOKEN_VERSION))
+                wire::ApiTokenCreated { record: to_response(&record), token: Some(token.reveal().to_owned()) };
+            Ok(ApiResponse::created(location, body).with_version(TOKEN_VERSION))
         })
         .await
     }
 
     pub async fn view_token(
         &self,
-        who: &Authorized<permit::TokensOwn>,
+        who: &AuthorizedCaller<permit::TokensOwn>,
         id: TokenId,
-    ) -> Result<Answer<wire::ApiToken>, AppError> {
+    ) -> Result<ApiResponse<wire::ApiToken>, AppError> {
         let (own, all) = (who.principal().user, who.may(Action::TokensManage));
         self.read(who, move |db| {
             let found = find(db, id, own, all)?;
             let used = found.last_used_at.map_or(0, Timestamp::as_micros);
-            Ok(Answer::ok(shown(&found)).at_version(TOKEN_VERSION).varying_by(used))
+            Ok(ApiResponse::ok(to_response(&found)).with_version(TOKEN_VERSION).with_variant(used))
         })
         .await
     }
 
     pub async fn revoke_token(
         &self,
-        who: &Authorized<permit::TokensOwn>,
+        who: &AuthorizedCaller<permit::TokensOwn>,
         id: TokenId,
         expected: Option<i64>,
-    ) -> Result<Outcome<wire::ApiToken>, AppError> {
+    ) -> Result<IdempotentResponse<wire::ApiToken>, AppError> {
         let own = who.principal().user;
         self.change(who, None, move |tx, standing| {
             let (role, all) = (standing.role, standing.role.may(Action::TokensManage));
             let found = find(tx, id, own, all)?;
             super::check_version(TOKEN_VERSION, expected)?;
-            let owner_role = member::one(tx, found.user)?.map(|member| member.role);
+            let owner_role = member::find_view(tx, found.user)?.map(|member| member.role);
             if found.user != own && owner_role.is_some_and(|owner| owner > role) {
                 return Err(AppError::new(
                     Code::Forbidden,
@@ -113,16 +113,16 @@ impl App {
                 ));
             }
             token::revoke(tx, id)?;
-            environment::hasten_lines_of(tx, found.user)?;
-            tx.record(about(EventKind::TokenRevoked, &found))?;
-            Ok(Answer::ok(shown(&Token { revoked_at: Some(tx.now()), ..found })))
+            environment::make_queues_due(tx, found.user)?;
+            tx.record(token_event(EventKind::TokenRevoked, &found))?;
+            Ok(ApiResponse::ok(to_response(&Token { revoked_at: Some(tx.now()), ..found })))
         })
         .await
     }
 }
 
 /// Creates a token in the transaction's organization.
-pub fn issue(
+pub fn issue_token(
     tx: &mut Tx<'_>,
     user: UserId,
     name: DisplayName,
@@ -134,33 +134,33 @@ pub fn issue(
         );
         return Err(AppError::new(Code::InvalidState, text));
     }
-    let secret = make(TokenKind::Api);
+    let secret = generate_token(TokenKind::Api);
     let record = Token {
         id: TokenId::from_parts(tx.now(), tx.entropy()?),
         user,
         name,
-        prefix: shown_prefix(&secret),
+        prefix: display_prefix(&secret),
         created_at: tx.now(),
         expires_at,
         last_used_at: None,
         revoked_at: None,
     };
-    token::insert(tx, &record, &hash(secret.reveal()))?;
-    tx.record(about(EventKind::TokenCreated, &record).with("ownerId", user.to_string()))?;
+    token::insert(tx, &record, &hash_token(secret.reveal()))?;
+    tx.record(token_event(EventKind::TokenCreated, &record).with("ownerId", user.to_string()))?;
     Ok((record, secret))
 }
 
-fn find(db: &mut impl Read, id: TokenId, own: UserId, all: bool) -> Result<Token, AppError> {
+fn find(db: &mut impl StoreRead, id: TokenId, own: UserId, all: bool) -> Result<Token, AppError> {
     token::by_id(db, id)?
         .filter(|token| token.revoked_at.is_none() && (all || token.user == own))
         .ok_or_else(|| AppError::not_found("token"))
 }
 
-fn about(kind: EventKind, token: &Token) -> NewEvent {
+fn token_event(kind: EventKind, token: &Token) -> NewEvent {
     NewEvent::new(kind, EventSubject::new("token", token.id, Some(token.name.as_str())))
 }
 
-fn shown(token: &Token) -> wire::ApiToken {
+fn to_response(token: &Token) -> wire::ApiToken {
     wire::ApiToken {
         id: token.id.to_string(),
         name: token.name.to_string(),

@@ -9,9 +9,9 @@ use berth_definition::{DiagnosticSeverity, diagnostics_at, parse, parse_with};
 use berth_engine::definitions::diagnostic_to_api;
 use berth_store::tables::{organization, registry, secret};
 
-use super::approvers::unfulfillable;
-use super::{Answer, App};
-use crate::auth::authorize::Authorized;
+use super::approvers::find_unfulfillable_rules;
+use super::{ApiResponse, App};
+use crate::auth::authorize::AuthorizedCaller;
 use crate::error::AppError;
 
 const CUT_OFF: &str = "this step needs the network, but steps of this organization have no network access by default; add `network: host` to it";
@@ -21,9 +21,9 @@ impl App {
     /// that too few members could give.
     pub async fn validate_definition(
         &self,
-        who: &Authorized<permit::PipelinesRead>,
+        who: &AuthorizedCaller<permit::PipelinesRead>,
         source: String,
-    ) -> Result<Answer<wire::Validation>, AppError> {
+    ) -> Result<ApiResponse<wire::DefinitionValidation>, AppError> {
         let (source, mut parsed) = self
             .parsing
             .run(who.org(), move || {
@@ -36,7 +36,7 @@ impl App {
         if !types.is_empty() {
             // Parse again with the parameters of the custom step types that the first pass found.
             let looked_up = self.read(who, move |db| {
-                Ok::<_, AppError>(registry::offers(db, types.iter().map(String::as_str))?)
+                Ok::<_, AppError>(registry::resolve_types(db, types.iter().map(String::as_str))?)
             });
             let offers = looked_up.await?;
             let again = self.parsing.run(who.org(), move || {
@@ -55,7 +55,7 @@ impl App {
             };
             let cut_off =
                 cut_off.unwrap_or_default().into_iter().map(|at| (at, CUT_OFF.to_owned())).collect();
-            let nobody = definition.map(|it| unfulfillable(db, &it)).transpose()?.unwrap_or_default();
+            let nobody = definition.map(|it| find_unfulfillable_rules(db, &it)).transpose()?.unwrap_or_default();
             let mut missing = Vec::new();
             for found in used.into_iter().take(DIAGNOSTICS_MAX) {
                 if !secret::exists_anywhere(db, &found.name)? {
@@ -67,7 +67,7 @@ impl App {
         });
         let (missing, nobody, cut_off) = missing.await?;
         let told = parsed.definition.as_ref().map(|it| it.notifications.clone()).unwrap_or_default();
-        let unknown = self.read(who, move |db| super::webhooks::unknown(db, &told)).await?;
+        let unknown = self.read(who, move |db| super::webhooks::find_unknown_webhooks(db, &told)).await?;
         let valid = parsed.definition.is_some();
         let placed = self.parsing.run(who.org(), move || {
             let at = |code, found| diagnostics_at(&source, DiagnosticSeverity::Warning, code, found);
@@ -81,6 +81,6 @@ impl App {
         });
         parsed.diagnostics.extend(placed.await?);
         let diagnostics = parsed.diagnostics.iter().take(DIAGNOSTICS_MAX).map(diagnostic_to_api).collect();
-        Ok(Answer::ok(wire::Validation { valid, diagnostics }))
+        Ok(ApiResponse::ok(wire::DefinitionValidation { valid, diagnostics }))
     }
 }

@@ -15,13 +15,13 @@ use berth_core::pipeline::state::Pipeline;
 use berth_core::webhook::{PayloadFormat, EventKindFilter, OLD_SECRET_S, WebhookState, Webhook};
 use berth_engine::credential::RedactedString;
 use berth_engine::vault::SecretVault;
-use berth_store::idempotency::OnceKey;
-use berth_store::pagination::From;
+use berth_store::idempotency::IdempotencyKey;
+use berth_store::pagination::PageStart;
 use berth_store::tables::{delivery, webhook};
-use berth_store::{Read, Tx};
+use berth_store::{StoreRead, Tx};
 
-use super::{Answer, App, Outcome, Page};
-use crate::auth::authorize::Authorized;
+use super::{ApiResponse, App, IdempotentResponse, ResponsePage};
+use crate::auth::authorize::AuthorizedCaller;
 use crate::error::AppError;
 use crate::integrations::webhooks::new_secret;
 use crate::limits::WEBHOOKS_PER_ORGANIZATION_MAX;
@@ -46,42 +46,42 @@ pub struct WebhookChange {
 impl App {
     pub async fn list_webhooks(
         &self,
-        who: &Authorized<permit::WebhooksRead>,
-        from: From,
+        who: &AuthorizedCaller<permit::WebhooksRead>,
+        from: PageStart,
         limit: i64,
-    ) -> Result<Page<wire::Webhook>, AppError> {
+    ) -> Result<ResponsePage<wire::WireWebhook>, AppError> {
         let whole = who.may(Action::WebhooksWrite);
         let all = self.read(who, move |db| {
-            let all = webhook::all(db, WEBHOOKS_PER_ORGANIZATION_MAX)?;
-            all.iter().map(|found| shown(db, found, whole)).collect::<Result<Vec<_>, _>>()
+            let all = webhook::list(db, WEBHOOKS_PER_ORGANIZATION_MAX)?;
+            all.iter().map(|found| to_response(db, found, whole)).collect::<Result<Vec<_>, _>>()
         });
-        Ok(Page::of_all(all.await?, &from, limit, |webhook| webhook.id.clone()))
+        Ok(ResponsePage::from_all(all.await?, &from, limit, |webhook| webhook.id.clone()))
     }
 
     pub async fn view_webhook(
         &self,
-        who: &Authorized<permit::WebhooksRead>,
+        who: &AuthorizedCaller<permit::WebhooksRead>,
         key: String,
-    ) -> Result<Answer<wire::Webhook>, AppError> {
+    ) -> Result<ApiResponse<wire::WireWebhook>, AppError> {
         let whole = who.may(Action::WebhooksWrite);
         self.read(who, move |db| {
             let found = find(db, &key)?;
-            answer(db, &found, whole)
+            build_response(db, &found, whole)
         })
         .await
     }
 
     pub async fn create_webhook(
         &self,
-        who: &Authorized<permit::WebhooksWrite>,
+        who: &AuthorizedCaller<permit::WebhooksWrite>,
         new: NewWebhook,
-        once: Option<OnceKey>,
-    ) -> Result<Outcome<wire::WebhookWithSecret>, AppError> {
+        once: Option<IdempotencyKey>,
+    ) -> Result<IdempotentResponse<wire::WebhookWithSecret>, AppError> {
         let (vault, org) = (self.services.vault.clone(), who.org());
-        let url = self.checked_url(&new.url)?;
+        let url = self.check_webhook_url(&new.url)?;
         self.change(who, once, move |tx, _| {
             check_free(tx, &new.name)?;
-            if webhook::all(tx, WEBHOOKS_PER_ORGANIZATION_MAX)?.len() as i64 >= WEBHOOKS_PER_ORGANIZATION_MAX
+            if webhook::list(tx, WEBHOOKS_PER_ORGANIZATION_MAX)?.len() as i64 >= WEBHOOKS_PER_ORGANIZATION_MAX
             {
                 let text = format!("an organization has at most {WEBHOOKS_PER_ORGANIZATION_MAX} webhooks");
                 return Err(AppError::new(Code::InvalidState, text));
@@ -100,24 +100,24 @@ impl App {
             };
             webhook::put(tx, &made)?;
             let secret = new_secret()?;
-            keep_secret(tx, &vault, made.id, 1, &secret)?;
-            tx.record(about(EventKind::WebhookCreated, &made))?;
-            webhook::begin(tx, made.id)?;
+            put_secret(tx, &vault, made.id, 1, &secret)?;
+            tx.record(webhook_event(EventKind::WebhookCreated, &made))?;
+            webhook::move_cursor_to_end(tx, made.id)?;
             let location = format!("/api/v1/organizations/{org}/webhooks/{}", made.id);
-            let body = with_secret(tx, &made, &secret)?;
-            Ok(Answer::created(location, body).at_version(made.version))
+            let body = secret_response(tx, &made, &secret)?;
+            Ok(ApiResponse::created(location, body).with_version(made.version))
         })
         .await
     }
 
     pub async fn change_webhook(
         &self,
-        who: &Authorized<permit::WebhooksWrite>,
+        who: &AuthorizedCaller<permit::WebhooksWrite>,
         key: String,
         change: WebhookChange,
         expected: Option<i64>,
-    ) -> Result<Outcome<wire::Webhook>, AppError> {
-        let url = change.url.as_deref().map(|url| self.checked_url(url)).transpose()?;
+    ) -> Result<IdempotentResponse<wire::WireWebhook>, AppError> {
+        let url = change.url.as_deref().map(|url| self.check_webhook_url(url)).transpose()?;
         let notify = self.jobs.notify.clone();
         self.change(who, None, move |tx, _| {
             let found = find(tx, &key)?;
@@ -137,7 +137,7 @@ impl App {
                 ..found.clone()
             };
             if next == found {
-                return answer(tx, &found, true);
+                return build_response(tx, &found, true);
             }
             if next.name != found.name {
                 check_free(tx, &next.name)?;
@@ -145,32 +145,32 @@ impl App {
             next.version += 1;
             next.updated_at = now;
             webhook::put(tx, &next)?;
-            tx.record(about(EventKind::WebhookUpdated, &next).with("isActive", next.state.is_active()))?;
+            tx.record(webhook_event(EventKind::WebhookUpdated, &next).with("isActive", next.state.is_active()))?;
             match (found.state.is_active(), next.state.is_active()) {
-                (false, true) => webhook::begin(tx, next.id)?,
-                (true, false) => drop(delivery::give_up(tx, next.id)?),
+                (false, true) => webhook::move_cursor_to_end(tx, next.id)?,
+                (true, false) => drop(delivery::fail_pending(tx, next.id)?),
                 // Store the in-memory position, so that events already processed with the old settings are not
                 // processed again with the new ones.
-                _ => keep_position(tx, next.id, notify.position(next.id))?,
+                _ => advance_cursor(tx, next.id, notify.position(next.id))?,
             }
-            answer(tx, &next, true)
+            build_response(tx, &next, true)
         })
         .await
     }
 
     pub async fn delete_webhook(
         &self,
-        who: &Authorized<permit::WebhooksWrite>,
+        who: &AuthorizedCaller<permit::WebhooksWrite>,
         key: String,
         expected: Option<i64>,
-    ) -> Result<Outcome<wire::Webhook>, AppError> {
+    ) -> Result<IdempotentResponse<wire::WireWebhook>, AppError> {
         self.change(who, None, move |tx, _| {
             let found = find(tx, &key)?;
             super::check_version(found.version, expected)?;
-            let last = shown(tx, &found, true)?;
+            let last = to_response(tx, &found, true)?;
             webhook::delete(tx, found.id)?;
-            tx.record(about(EventKind::WebhookDeleted, &found))?;
-            Ok(Answer::ok(wire::Webhook { deleted_at: Some(tx.now().to_string()), ..last }))
+            tx.record(webhook_event(EventKind::WebhookDeleted, &found))?;
+            Ok(ApiResponse::ok(wire::WireWebhook { deleted_at: Some(tx.now().to_string()), ..last }))
         })
         .await
     }
@@ -178,30 +178,30 @@ impl App {
     /// Creates a new signing secret. Deliveries are also signed with the previous one for a day.
     pub async fn rotate_webhook(
         &self,
-        who: &Authorized<permit::WebhooksWrite>,
+        who: &AuthorizedCaller<permit::WebhooksWrite>,
         key: String,
-        once: Option<OnceKey>,
-    ) -> Result<Outcome<wire::WebhookWithSecret>, AppError> {
+        once: Option<IdempotencyKey>,
+    ) -> Result<IdempotentResponse<wire::WebhookWithSecret>, AppError> {
         let vault = self.services.vault.clone();
         self.change(who, once, move |tx, _| {
             let found = find(tx, &key)?;
-            let version = webhook::secrets(tx, found.id)?.first().map_or(1, |present| present.version + 1);
+            let version = webhook::list_secrets(tx, found.id)?.first().map_or(1, |present| present.version + 1);
             let secret = new_secret()?;
-            keep_secret(tx, &vault, found.id, version, &secret)?;
-            tx.record(about(EventKind::WebhookRotated, &found))?;
-            Ok(Answer::ok(with_secret(tx, &found, &secret)?).at_version(found.version))
+            put_secret(tx, &vault, found.id, version, &secret)?;
+            tx.record(webhook_event(EventKind::WebhookRotated, &found))?;
+            Ok(ApiResponse::ok(secret_response(tx, &found, &secret)?).with_version(found.version))
         })
         .await
     }
 
     /// Checks a URL against the egress policy, without resolving or contacting it.
-    fn checked_url(&self, url: &str) -> Result<String, AppError> {
+    fn check_webhook_url(&self, url: &str) -> Result<String, AppError> {
         let checked = self.services.egress.policy().check(url);
         checked.map(String::from).map_err(|why| AppError::invalid_member("/url", why.to_string()))
     }
 }
 
-pub(super) fn find(db: &mut impl Read, key: &str) -> Result<Webhook, AppError> {
+pub(super) fn find(db: &mut impl StoreRead, key: &str) -> Result<Webhook, AppError> {
     webhook::find(db, key)?.ok_or_else(|| AppError::not_found("webhook"))
 }
 
@@ -215,7 +215,7 @@ fn check_free(tx: &mut Tx<'_>, name: &Slug) -> Result<(), AppError> {
     }
 }
 
-fn keep_secret(
+fn put_secret(
     tx: &mut Tx<'_>,
     vault: &Arc<SecretVault>,
     id: WebhookId,
@@ -227,50 +227,50 @@ fn keep_secret(
     Ok(webhook::put_secret(tx, id, version, &sealed, old_until)?)
 }
 
-fn keep_position(tx: &mut Tx<'_>, id: WebhookId, read: i64) -> Result<(), AppError> {
-    if let Some(cursor) = webhook::cursor(tx, id)?.filter(|cursor| cursor.sequence < read) {
+fn advance_cursor(tx: &mut Tx<'_>, id: WebhookId, read: i64) -> Result<(), AppError> {
+    if let Some(cursor) = webhook::load_cursor(tx, id)?.filter(|cursor| cursor.sequence < read) {
         webhook::move_cursor(tx, id, cursor.sequence, read, 0)?;
     }
     Ok(())
 }
 
 /// Leaves out the URL, because part of it may be a secret.
-fn about(kind: EventKind, webhook: &Webhook) -> NewEvent {
+fn webhook_event(kind: EventKind, webhook: &Webhook) -> NewEvent {
     let subject = EventSubject::new("webhook", webhook.id, Some(webhook.name.as_str()));
     let kinds = serde_json::to_value(&webhook.kinds).unwrap_or_default();
     NewEvent::new(kind, subject).with("kinds", kinds).with("format", webhook.format.as_str())
 }
 
-fn answer(db: &mut impl Read, found: &Webhook, whole: bool) -> Result<Answer<wire::Webhook>, AppError> {
-    let body = shown(db, found, whole)?;
+fn build_response(db: &mut impl StoreRead, found: &Webhook, whole: bool) -> Result<ApiResponse<wire::WireWebhook>, AppError> {
+    let body = to_response(db, found, whole)?;
     // Deliveries change the response without changing the version of the record.
     let fares = serde_json::to_vec(&body).unwrap_or_default();
-    Ok(Answer::ok(body).at_version(found.version).varying_by(crc32fast::hash(&fares)))
+    Ok(ApiResponse::ok(body).with_version(found.version).with_variant(crc32fast::hash(&fares)))
 }
 
-fn with_secret(
-    db: &mut impl Read,
+fn secret_response(
+    db: &mut impl StoreRead,
     found: &Webhook,
     secret: &RedactedString,
 ) -> Result<wire::WebhookWithSecret, AppError> {
-    let record = shown(db, found, true)?;
+    let record = to_response(db, found, true)?;
     Ok(wire::WebhookWithSecret { record, secret: Some(secret.reveal().to_owned()) })
 }
 
 /// `whole`: include the full URL, for callers who may change the webhook.
-fn shown(db: &mut impl Read, webhook: &Webhook, whole: bool) -> Result<wire::Webhook, AppError> {
-    let cursor = webhook::cursor(db, webhook.id)?;
-    let old = webhook::secrets(db, webhook.id)?.into_iter().filter_map(|secret| secret.valid_until).max();
+fn to_response(db: &mut impl StoreRead, webhook: &Webhook, whole: bool) -> Result<wire::WireWebhook, AppError> {
+    let cursor = webhook::load_cursor(db, webhook.id)?;
+    let old = webhook::list_secrets(db, webhook.id)?.into_iter().filter_map(|secret| secret.valid_until).max();
     let deactivated = match &webhook.state {
         WebhookState::Active => None,
         WebhookState::Inactive { since, why } => {
             Some(wire::WebhookDeactivated { at: since.to_string(), reason: why.clone() })
         }
     };
-    Ok(wire::Webhook {
+    Ok(wire::WireWebhook {
         id: webhook.id.to_string(),
         name: webhook.name.to_string(),
-        url: if whole { webhook.url.clone() } else { origin(&webhook.url) },
+        url: if whole { webhook.url.clone() } else { url_origin(&webhook.url) },
         kinds: webhook.kinds.as_slice().to_vec(),
         format: match webhook.format {
             PayloadFormat::Standard => wire::WebhookFormat::Standard,
@@ -278,7 +278,7 @@ fn shown(db: &mut impl Read, webhook: &Webhook, whole: bool) -> Result<wire::Web
         },
         is_active: webhook.state.is_active(),
         deactivated,
-        pending: delivery::pending(db, webhook.id)?,
+        pending: delivery::count_pending(db, webhook.id)?,
         dropped: cursor.map_or(0, |cursor| cursor.dropped),
         failures: cursor.map_or(0, |cursor| cursor.failures),
         old_secret_until: old.map(|time| time.to_string()),
@@ -289,20 +289,20 @@ fn shown(db: &mut impl Read, webhook: &Webhook, whole: bool) -> Result<wire::Web
 }
 
 /// The origin of a URL; path and query may contain a secret.
-fn origin(url: &str) -> String {
+fn url_origin(url: &str) -> String {
     url::Url::parse(url).map(|url| format!("{}/…", url.origin().ascii_serialization())).unwrap_or_default()
 }
 
 /// Returns the webhooks that a pipeline's definition refers to, with a warning for each missing one.
-pub(super) fn named_by(
-    db: &mut impl Read,
+pub(super) fn list_notifications(
+    db: &mut impl StoreRead,
     pipeline: &Pipeline,
 ) -> Result<(Vec<PipelineNotification>, Vec<PipelineWarning>), AppError> {
     let (mut named, mut warnings) = (Vec::new(), Vec::new());
     for it in &pipeline.outline.notifications {
         let found = webhook::find(db, it.webhook.as_str())?;
         if found.is_none() {
-            let (code, detail) = ("missing_webhook".to_owned(), missing(&it.webhook));
+            let (code, detail) = ("missing_webhook".to_owned(), missing_webhook_text(&it.webhook));
             warnings.push(PipelineWarning { code, detail });
         }
         named.push(PipelineNotification {
@@ -315,19 +315,19 @@ pub(super) fn named_by(
 }
 
 /// Returns the missing webhooks that a definition refers to, as pairs of JSON pointer and message.
-pub(super) fn unknown(
-    db: &mut impl Read,
+pub(super) fn find_unknown_webhooks(
+    db: &mut impl StoreRead,
     notifications: &[NotificationRule],
 ) -> Result<Vec<(String, String)>, AppError> {
     let mut unknown = Vec::new();
     for (index, it) in notifications.iter().enumerate() {
         if webhook::find(db, it.webhook.as_str())?.is_none() {
-            unknown.push((format!("/pipeline/notifications/{index}/webhook"), missing(&it.webhook)));
+            unknown.push((format!("/pipeline/notifications/{index}/webhook"), missing_webhook_text(&it.webhook)));
         }
     }
     Ok(unknown)
 }
 
-fn missing(name: &Label) -> String {
+fn missing_webhook_text(name: &Label) -> String {
     format!("there is no webhook {name} yet; no notifications are sent until it is created")
 }

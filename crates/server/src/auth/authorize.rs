@@ -10,7 +10,7 @@ use berth_core::id::{OrgId, SignInId, TokenId, UserId};
 use berth_core::name::{DisplayName, Slug};
 use berth_core::time::Timestamp;
 use berth_store::tables::{member, sign_in, token};
-use berth_store::{Context, Tx};
+use berth_store::{TxContext, Tx};
 
 use crate::error::AppError;
 use crate::limits::PASSWORD_CONFIRMED_S;
@@ -21,12 +21,12 @@ pub struct Principal {
     pub user: UserId,
     pub name: DisplayName,
     pub is_service: bool,
-    pub via: Via,
+    pub via: AuthMethod,
     pub request_id: String,
 }
 
 #[derive(Debug, Clone)]
-pub enum Via {
+pub enum AuthMethod {
     /// Limited to one organization. `access` is the access generation of the lookup.
     Token { id: TokenId, membership: Membership, expires_at: Option<Timestamp>, access: Option<u64> },
     /// Has access to all organizations of the user.
@@ -50,29 +50,29 @@ impl Principal {
     /// The API token of the request, if one was used.
     pub fn token(&self) -> Option<TokenId> {
         match &self.via {
-            Via::Token { id, .. } => Some(*id),
-            Via::SignIn { .. } => None,
+            AuthMethod::Token { id, .. } => Some(*id),
+            AuthMethod::SignIn { .. } => None,
         }
     }
 
     /// The scope of idempotency keys: the token, or the user for a browser session.
     pub fn key_scope(&self) -> String {
         match &self.via {
-            Via::Token { id, .. } => id.to_string(),
-            Via::SignIn { .. } => self.user.to_string(),
+            AuthMethod::Token { id, .. } => id.to_string(),
+            AuthMethod::SignIn { .. } => self.user.to_string(),
         }
     }
 }
 
 /// The target of an action.
 #[derive(Debug, Clone, Copy)]
-pub enum Resource<'a> {
+pub enum ProtectedResource<'a> {
     Organization(&'a Membership),
 }
 
 /// Proof that a principal may do `P` in an organization.
 #[derive(Debug, Clone)]
-pub struct Authorized<P> {
+pub struct AuthorizedCaller<P> {
     principal: Arc<Principal>,
     membership: Membership,
     permit: PhantomData<P>,
@@ -80,7 +80,7 @@ pub struct Authorized<P> {
 
 /// An authorization before its type is known: made by the middleware, converted by the handler.
 #[derive(Debug, Clone)]
-pub struct Grant {
+pub struct RouteGrant {
     principal: Arc<Principal>,
     membership: Membership,
     action: Action,
@@ -90,18 +90,18 @@ pub struct Grant {
 pub fn authorize(
     principal: &Arc<Principal>,
     action: Action,
-    resource: Resource<'_>,
-) -> Result<Grant, AppError> {
-    let Resource::Organization(membership) = resource;
+    resource: ProtectedResource<'_>,
+) -> Result<RouteGrant, AppError> {
+    let ProtectedResource::Organization(membership) = resource;
     if !membership.role.may(action) {
         return Err(AppError::forbidden(action));
     }
-    Ok(Grant { principal: principal.clone(), membership: membership.clone(), action })
+    Ok(RouteGrant { principal: principal.clone(), membership: membership.clone(), action })
 }
 
 /// A principal's access at the time of a transaction.
 #[derive(Debug, Clone)]
-pub struct Standing {
+pub struct CurrentAccess {
     pub role: Role,
     /// Expiry of the request's token; tokens created with it do not outlive it.
     pub token_expires_at: Option<Timestamp>,
@@ -109,7 +109,7 @@ pub struct Standing {
     confirmed_at: Option<Timestamp>,
 }
 
-impl Standing {
+impl CurrentAccess {
     /// Requires recent re-authentication: an unattended browser must not be enough to create lasting access.
     pub fn check_confirmed(&self, now: Timestamp) -> Result<(), AppError> {
         match self.confirmed_at {
@@ -123,20 +123,20 @@ impl Standing {
 }
 
 /// Access at the time of the request, read again inside the transaction if the access generation has changed.
-pub fn standing(tx: &mut Tx<'_>, who: &Principal) -> Result<Standing, AppError> {
+pub fn load_current_access(tx: &mut Tx<'_>, who: &Principal) -> Result<CurrentAccess, AppError> {
     let now = tx.now();
     let found = match &who.via {
-        Via::Token { id, membership, expires_at, .. } => {
+        AuthMethod::Token { id, membership, expires_at, .. } => {
             let is_live = expires_at.is_none_or(|end| end > now);
             let found = match tx.is_access_unchanged() {
                 true => is_live.then_some((membership.role, *expires_at)),
-                false => token::standing(tx, *id)?,
+                false => token::find_role(tx, *id)?,
             };
-            found.map(|(role, token_expires_at)| Standing { role, token_expires_at, confirmed_at: None })
+            found.map(|(role, token_expires_at)| CurrentAccess { role, token_expires_at, confirmed_at: None })
         }
-        Via::SignIn { id } => match sign_in::by_id(tx, *id, now)? {
+        AuthMethod::SignIn { id } => match sign_in::by_id(tx, *id, now)? {
             None => None,
-            Some(browser) => member::by_user(tx, who.user)?.map(|member| Standing {
+            Some(browser) => member::by_user(tx, who.user)?.map(|member| CurrentAccess {
                 role: member.role,
                 token_expires_at: None,
                 confirmed_at: Some(browser.confirmed_at),
@@ -146,21 +146,21 @@ pub fn standing(tx: &mut Tx<'_>, who: &Principal) -> Result<Standing, AppError> 
     found.ok_or_else(|| AppError::unauthenticated("your access was revoked while the request was sent"))
 }
 
-impl Grant {
+impl RouteGrant {
     pub fn principal(&self) -> &Principal {
         &self.principal
     }
 
     /// Fails if a route was registered for a different action than its handler requires.
-    pub fn typed<P: ActionPermit>(self) -> Result<Authorized<P>, AppError> {
+    pub fn into_authorized<P: ActionPermit>(self) -> Result<AuthorizedCaller<P>, AppError> {
         if self.action != P::ACTION {
             return Err(AppError::bug(format!("route for {} asks for {}", self.action, P::ACTION)));
         }
-        Ok(Authorized { principal: self.principal, membership: self.membership, permit: PhantomData })
+        Ok(AuthorizedCaller { principal: self.principal, membership: self.membership, permit: PhantomData })
     }
 }
 
-impl<P> Authorized<P> {
+impl<P> AuthorizedCaller<P> {
     pub fn principal(&self) -> &Arc<Principal> {
         &self.principal
     }
@@ -183,16 +183,16 @@ impl<P> Authorized<P> {
     }
 
     /// Proof for a second action of the same request.
-    pub fn also<Q: ActionPermit>(&self) -> Result<Authorized<Q>, AppError> {
-        authorize(&self.principal, Q::ACTION, Resource::Organization(&self.membership))?.typed()
+    pub fn authorize_also<Q: ActionPermit>(&self) -> Result<AuthorizedCaller<Q>, AppError> {
+        authorize(&self.principal, Q::ACTION, ProtectedResource::Organization(&self.membership))?.into_authorized()
     }
 
-    pub fn context(&self) -> Context {
+    pub fn context(&self) -> TxContext {
         let access = match &self.principal.via {
-            Via::Token { access, .. } => *access,
-            Via::SignIn { .. } => None,
+            AuthMethod::Token { access, .. } => *access,
+            AuthMethod::SignIn { .. } => None,
         };
-        Context {
+        TxContext {
             org: Some(self.membership.org),
             actor: self.principal.actor(),
             request_id: Some(self.principal.request_id.clone()),

@@ -8,15 +8,15 @@ use crate::limits::{CALLERS_KNOWN_MAX, LAST_USED_EVERY_S};
 
 /// Keyed by the hash of the token; the value includes the access generation.
 #[derive(Debug)]
-pub(crate) struct Callers(Cache<Vec<u8>, (u64, TokenCaller)>);
+pub(crate) struct CallerCache(Cache<Vec<u8>, (u64, TokenCaller)>);
 
-impl Default for Callers {
+impl Default for CallerCache {
     fn default() -> Self {
         Self(Cache::new(CALLERS_KNOWN_MAX))
     }
 }
 
-impl Callers {
+impl CallerCache {
     /// The caller of this token, if the access generation is still `mark`. Skips expired tokens and those whose last
     /// use is due to be recorded.
     pub(crate) fn find(&self, (mark, now): (u64, Timestamp), hash: &[u8]) -> Option<TokenCaller> {
@@ -27,7 +27,7 @@ impl Callers {
     }
 
     /// `mark` is the access generation before the lookup.
-    pub(crate) fn keep(&self, mark: u64, hash: Vec<u8>, caller: TokenCaller) {
+    pub(crate) fn insert(&self, mark: u64, hash: Vec<u8>, caller: TokenCaller) {
         self.0.insert(hash, (mark, caller));
     }
 }
@@ -62,9 +62,9 @@ mod tests {
 
     #[test]
     fn a_caller_is_known_until_something_changes_the_token_ends_or_its_use_is_to_be_noted() {
-        let callers = Callers::default();
-        callers.keep(4, vec![1], caller(None));
-        callers.keep(4, vec![2], caller(Some(at(110))));
+        let callers = CallerCache::default();
+        callers.insert(4, vec![1], caller(None));
+        callers.insert(4, vec![2], caller(Some(at(110))));
         let knows = |mark, now, hash: u8| callers.find((mark, at(now)), &[hash]).is_some();
         assert!(knows(4, 109, 1) && knows(4, 109, 2) && !knows(4, 109, 3));
         assert!(knows(4, 110, 1) && !knows(4, 110, 2), "it has ended");
@@ -74,19 +74,19 @@ mod tests {
 
     #[test]
     fn what_was_looked_up_before_a_change_is_not_kept_after_it() {
-        let callers = Callers::default();
-        callers.keep(6, vec![1], caller(None));
-        callers.keep(4, vec![2], caller(None));
+        let callers = CallerCache::default();
+        callers.insert(6, vec![1], caller(None));
+        callers.insert(4, vec![2], caller(None));
         assert!(callers.find((6, at(101)), &[1]).is_some() && callers.find((6, at(101)), &[2]).is_none());
-        callers.keep(8, vec![2], caller(None));
+        callers.insert(8, vec![2], caller(None));
         assert!(callers.find((8, at(101)), &[1]).is_none() && callers.find((8, at(101)), &[2]).is_some());
     }
 
     #[test]
     fn so_many_callers_are_known_and_no_more() {
-        let callers = Callers::default();
+        let callers = CallerCache::default();
         for number in 0..2 * CALLERS_KNOWN_MAX {
-            callers.keep(0, number.to_be_bytes().to_vec(), caller(None));
+            callers.insert(0, number.to_be_bytes().to_vec(), caller(None));
         }
         assert!((1..=CALLERS_KNOWN_MAX).contains(&callers.0.len()), "{}", callers.0.len());
     }

@@ -66,7 +66,7 @@ impl Default for PasswordCost {
     }
 }
 
-pub struct Passwords {
+pub struct PasswordService {
     cost: PasswordCost,
     /// Separate from hashing, so that logins do not wait for new accounts.
     verifying: AdmissionControl<()>,
@@ -75,7 +75,7 @@ pub struct Passwords {
     decoy: Arc<OnceLock<String>>,
 }
 
-impl Passwords {
+impl PasswordService {
     pub fn new(cost: PasswordCost) -> Self {
         let gate = || AdmissionControl::new(PASSWORD_HASHES_AT_ONCE, PASSWORD_HASHES_WAITING_MAX);
         Self { cost, verifying: gate(), making: gate(), decoy: Arc::default() }

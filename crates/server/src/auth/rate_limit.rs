@@ -9,14 +9,14 @@ use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
 
 use crate::limits::{STRANGERS_PER_ADDRESS_BURST, STRANGERS_PER_ADDRESS_PER_S};
 
-pub struct Rates {
+pub struct RateLimits {
     enabled: bool,
     callers: DefaultKeyedRateLimiter<String>,
     strangers: DefaultKeyedRateLimiter<IpAddr>,
     denials: DefaultKeyedRateLimiter<String>,
 }
 
-impl Rates {
+impl RateLimits {
     /// Requests per second and burst size; `None` means unlimited.
     pub fn new(limit: Option<(u32, u32)>) -> Self {
         let (per_second, burst) = limit.unwrap_or((u32::MAX, u32::MAX));
@@ -29,12 +29,12 @@ impl Rates {
     }
 
     /// How long an authenticated caller must wait, if at all.
-    pub fn caller(&self, key: &str) -> Result<(), Duration> {
+    pub fn check_caller(&self, key: &str) -> Result<(), Duration> {
         self.check(&self.callers, &key.to_owned())
     }
 
     /// Like [`Self::caller`], for requests with missing or invalid credentials.
-    pub fn stranger(&self, address: IpAddr) -> Result<(), Duration> {
+    pub fn check_stranger(&self, address: IpAddr) -> Result<(), Duration> {
         self.check(&self.strangers, &address)
     }
 
@@ -43,7 +43,7 @@ impl Rates {
     }
 
     /// Evicts idle callers.
-    pub fn forget_quiet(&self) {
+    pub fn evict_idle(&self) {
         self.callers.retain_recent();
         self.strangers.retain_recent();
         self.denials.retain_recent();
@@ -72,11 +72,11 @@ mod tests {
 
     #[test]
     fn a_caller_has_a_burst_and_then_waits_and_others_do_not() {
-        let rates = Rates::new(Some((1, 5)));
-        assert_eq!((0..6).filter(|_| rates.caller("a").is_ok()).count(), 5);
-        assert!(rates.caller("a").is_err_and(|wait| wait <= Duration::from_secs(1)));
-        assert!(rates.caller("b").is_ok());
-        let unlimited = Rates::new(None);
-        assert!((0..100).all(|_| unlimited.caller("a").is_ok()));
+        let rates = RateLimits::new(Some((1, 5)));
+        assert_eq!((0..6).filter(|_| rates.check_caller("a").is_ok()).count(), 5);
+        assert!(rates.check_caller("a").is_err_and(|wait| wait <= Duration::from_secs(1)));
+        assert!(rates.check_caller("b").is_ok());
+        let unlimited = RateLimits::new(None);
+        assert!((0..100).all(|_| unlimited.check_caller("a").is_ok()));
     }
 }

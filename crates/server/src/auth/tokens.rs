@@ -40,7 +40,7 @@ impl TokenKind {
     }
 }
 
-pub fn make(kind: TokenKind) -> RedactedString {
+pub fn generate_token(kind: TokenKind) -> RedactedString {
     // 43 characters are 256 bits for a cookie; 30 are enough for a token that users copy.
     let chars = if kind == TokenKind::SignIn { 43 } else { RANDOM_CHARS };
     let body = format!("{}{}", kind.prefix(), random_base62(chars));
@@ -62,12 +62,12 @@ pub fn looks_like_token(text: &str) -> bool {
     TokenKind::ALL.iter().any(|kind| text.contains(kind.prefix()))
 }
 
-pub fn hash(token: &str) -> Vec<u8> {
+pub fn hash_token(token: &str) -> Vec<u8> {
     digest::digest(&digest::SHA256, token.as_bytes()).as_ref().to_vec()
 }
 
 /// The first characters of a token, for display.
-pub fn shown_prefix(token: &RedactedString) -> String {
+pub fn display_prefix(token: &RedactedString) -> String {
     token.reveal().chars().take(TokenKind::Api.prefix().len() + PREFIX_RANDOM_CHARS).collect()
 }
 
@@ -87,7 +87,7 @@ mod tests {
 
     #[test]
     fn a_token_carries_its_kind_and_a_checksum() {
-        let token = make(TokenKind::Api);
+        let token = generate_token(TokenKind::Api);
         assert_eq!(token.reveal().len(), "berth_api_".len() + 36);
         assert!(is_well_formed(TokenKind::Api, token.reveal()));
         assert!(!is_well_formed(TokenKind::SignIn, token.reveal()));
@@ -104,6 +104,6 @@ mod tests {
 
     #[test]
     fn two_tokens_differ() {
-        assert_ne!(make(TokenKind::Api).reveal(), make(TokenKind::Api).reveal());
+        assert_ne!(generate_token(TokenKind::Api).reveal(), generate_token(TokenKind::Api).reveal());
     }
 }

@@ -8,7 +8,7 @@ use axum::extract::{FromRequest, Request};
 use berth_api::problem::{Code, InputError, InputErrorCode};
 use berth_core::wording::nearest;
 use berth_engine::vault::hex;
-use berth_store::idempotency::OnceKey;
+use berth_store::idempotency::IdempotencyKey;
 use http::header;
 use http_body_util::BodyExt;
 use serde::de::DeserializeOwned;
@@ -22,38 +22,38 @@ use crate::limits::{
 };
 
 /// The body of a PUT or PATCH, or of a POST that is safe to repeat.
-pub(super) struct Sent<T>(pub(super) T);
+pub(super) struct JsonBody<T>(pub(super) T);
 
 /// The body of a POST, with its idempotency key.
-pub(super) struct Posted<T> {
+pub(super) struct PostBody<T> {
     pub(super) body: T,
-    pub(super) once: Option<OnceKey>,
+    pub(super) idempotency_key: Option<IdempotencyKey>,
 }
 
-impl<T: DeserializeOwned> FromRequest<Arc<App>> for Sent<T> {
+impl<T: DeserializeOwned> FromRequest<Arc<App>> for JsonBody<T> {
     type Rejection = AppError;
 
     async fn from_request(request: Request, _: &Arc<App>) -> Result<Self, AppError> {
-        parse(&read(request).await?).map(Self)
+        parse(&read_json(request).await?).map(Self)
     }
 }
 
-impl<T: DeserializeOwned> FromRequest<Arc<App>> for Posted<T> {
+impl<T: DeserializeOwned> FromRequest<Arc<App>> for PostBody<T> {
     type Rejection = AppError;
 
     async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, AppError> {
         let key = idempotency_key(&request)?;
         let caller = request.extensions().get::<Arc<Principal>>().map(|who| who.key_scope());
         let operation = format!("{} {}", request.method(), request.uri().path());
-        let bytes = read(request).await?;
+        let bytes = read_json(request).await?;
         let body = parse(&bytes)?;
         let once = key.zip(caller).map(|(key, caller)| {
             let marks = app.services.vault.keyed_hashes();
             // Only the hash is stored, since it is only compared. Clients may use sensitive values as keys.
             let key = hex(&marks.request_hash(key.as_bytes()));
-            OnceKey::new(&caller, &operation, &key, marks.request_hash(&bytes))
+            IdempotencyKey::new(&caller, &operation, &key, marks.request_hash(&bytes))
         });
-        Ok(Self { body, once })
+        Ok(Self { body, idempotency_key: once })
     }
 }
 
@@ -75,22 +75,22 @@ fn idempotency_key(request: &Request) -> Result<Option<String>, AppError> {
 }
 
 /// The body of a runner's request.
-pub(super) struct Spoken<T>(pub(super) T);
+pub(super) struct RunnerBody<T>(pub(super) T);
 
-impl<T: DeserializeOwned> FromRequest<Arc<App>> for Spoken<T> {
+impl<T: DeserializeOwned> FromRequest<Arc<App>> for RunnerBody<T> {
     type Rejection = AppError;
 
     async fn from_request(request: Request, _: &Arc<App>) -> Result<Self, AppError> {
-        parse(&read_up_to(request, RUNNER_BODY_BYTES_MAX).await?).map(Self)
+        parse(&read_json_up_to(request, RUNNER_BODY_BYTES_MAX).await?).map(Self)
     }
 }
 
-async fn read(request: Request) -> Result<Vec<u8>, AppError> {
-    read_up_to(request, JSON_BODY_BYTES_MAX).await
+async fn read_json(request: Request) -> Result<Vec<u8>, AppError> {
+    read_json_up_to(request, JSON_BODY_BYTES_MAX).await
 }
 
 /// Reads a body of any media type, up to `most` bytes.
-pub(super) async fn raw(body: Body, most: usize) -> Result<Vec<u8>, AppError> {
+pub(super) async fn read_raw(body: Body, most: usize) -> Result<Vec<u8>, AppError> {
     let mut body = body;
     let mut bytes = Vec::new();
     while let Some(frame) = next_frame(&mut body).await? {
@@ -103,9 +103,9 @@ pub(super) async fn raw(body: Body, most: usize) -> Result<Vec<u8>, AppError> {
     Ok(bytes)
 }
 
-async fn read_up_to(request: Request, most: usize) -> Result<Vec<u8>, AppError> {
+async fn read_json_up_to(request: Request, most: usize) -> Result<Vec<u8>, AppError> {
     let media_type = request.headers().get(header::CONTENT_TYPE).cloned();
-    let bytes = raw(request.into_body(), most).await?;
+    let bytes = read_raw(request.into_body(), most).await?;
     // The type of an empty body does not matter. A missing type means JSON.
     let is_json = media_type.is_none_or(|value| value.to_str().is_ok_and(is_json_type));
     if !bytes.is_empty() && !is_json {
@@ -143,7 +143,7 @@ fn is_json_type(value: &str) -> bool {
 fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, AppError> {
     let bytes = if bytes.iter().all(u8::is_ascii_whitespace) { b"{}" } else { bytes };
     let text = std::str::from_utf8(bytes).map_err(|_| invalid_json("the body is not UTF-8"))?;
-    if depth(text) > JSON_DEPTH_MAX {
+    if nesting_depth(text) > JSON_DEPTH_MAX {
         return Err(invalid_json(&format!("the body is nested more than {JSON_DEPTH_MAX} deep")));
     }
     // Fast path for valid bodies. Arrays are excluded, because serde also reads a struct from an array.
@@ -160,14 +160,14 @@ fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, AppError> {
     // Parse the text, not `value`, to detect duplicate members.
     let mut reader = serde_json::Deserializer::from_str(text);
     serde_path_to_error::deserialize(&mut reader).map_err(|error| {
-        let all = errors_of::<T>(value);
+        let all = collect_errors::<T>(value);
         let first = || vec![data_error(&pointer(error.path()), error.inner())];
         AppError::invalid(if all.is_empty() { first() } else { all })
     })
 }
 
 /// Collects all unknown members. serde stops at the first error, so unknown members are removed one by one.
-fn errors_of<T: DeserializeOwned>(mut value: serde_json::Value) -> Vec<InputError> {
+fn collect_errors<T: DeserializeOwned>(mut value: serde_json::Value) -> Vec<InputError> {
     let mut errors = Vec::new();
     while errors.len() < INPUT_ERRORS_MAX {
         let Err(error) = serde_path_to_error::deserialize::<_, T>(&value) else { break };
@@ -237,7 +237,7 @@ fn pointer(path: &serde_path_to_error::Path) -> String {
 }
 
 /// Maximum nesting of brackets, computed without parsing.
-fn depth(text: &str) -> usize {
+fn nesting_depth(text: &str) -> usize {
     let (mut depth, mut deepest, mut in_string, mut escaped) = (0usize, 0, false, false);
     for byte in text.bytes() {
         match byte {
@@ -258,7 +258,7 @@ fn depth(text: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use InputErrorCode::{Invalid, Required, UnknownMember};
-    use berth_api::pipeline::{Because, PipelineNew};
+    use berth_api::pipeline::{ReasonBody, PipelineNew};
     use berth_api::registry::StepRegistryNew;
     use berth_api::secret::SecretNew;
 
@@ -272,13 +272,13 @@ mod tests {
     #[test]
     fn nothing_at_all_is_an_empty_object() {
         for empty in ["", "  \n", "{}", r#"{"reason": null}"#] {
-            assert!(parse::<Because>(empty.as_bytes()).is_ok(), "{empty:?}");
+            assert!(parse::<ReasonBody>(empty.as_bytes()).is_ok(), "{empty:?}");
         }
     }
 
     #[test]
     fn every_unknown_member_is_named() {
-        let found = errors::<Because>(r#"{"reason": "x", "a": 1, "b/c": {"d": 2}}"#);
+        let found = errors::<ReasonBody>(r#"{"reason": "x", "a": 1, "b/c": {"d": 2}}"#);
         assert_eq!(found, [("/a".into(), UnknownMember), ("/b~1c".into(), UnknownMember)]);
     }
 
@@ -300,9 +300,9 @@ mod tests {
 
     #[test]
     fn wrong_types_and_missing_members_are_named() {
-        assert_eq!(errors::<Because>(r#"{"reason": ["x"]}"#), [("/reason".into(), Invalid)]);
+        assert_eq!(errors::<ReasonBody>(r#"{"reason": ["x"]}"#), [("/reason".into(), Invalid)]);
         assert_eq!(errors::<PipelineNew>(r#"{"slug": "x"}"#), [("/definition".into(), Required)]);
-        assert_eq!(errors::<Because>(r#"{"reason": "a", "reason": "b"}"#).len(), 1);
+        assert_eq!(errors::<ReasonBody>(r#"{"reason": "a", "reason": "b"}"#).len(), 1);
     }
 
     #[test]
@@ -312,7 +312,7 @@ mod tests {
             r#"{"reason": {"s3cret": 1}}"#,
             r#"{"reason": "s3cret", "reason": 1}"#,
         ] {
-            let problem = parse::<Because>(sent.as_bytes()).expect_err("refused").into_problem();
+            let problem = parse::<ReasonBody>(sent.as_bytes()).expect_err("refused").into_problem();
             let text = serde_json::to_string(&problem).unwrap();
             assert!(!text.contains("s3cret") && !text.contains("4711471147"), "{text}");
         }
@@ -323,7 +323,7 @@ mod tests {
 
     #[test]
     fn depth_is_bounded_and_brackets_in_strings_do_not_count() {
-        assert_eq!(depth(r#"{"a": "[[[[\"[["}"#), 1);
+        assert_eq!(nesting_depth(r#"{"a": "[[[[\"[["}"#), 1);
         let deep = |n: usize| format!("{{\"a\":{}{}}}", "[".repeat(n - 1), "]".repeat(n - 1));
         let code =
             |n| parse::<serde_json::Value>(deep(n).as_bytes()).err().map(|error| error.into_problem().code);

@@ -5,10 +5,10 @@ use berth_api::problem::InputError;
 use crate::error::{AppError, input_error};
 
 #[derive(Default)]
-pub(super) struct Check(Vec<InputError>);
+pub(super) struct InputChecker(Vec<InputError>);
 
-impl Check {
-    pub(super) fn required<T, E: std::fmt::Display>(
+impl InputChecker {
+    pub(super) fn require<T, E: std::fmt::Display>(
         &mut self,
         pointer: &str,
         parsed: Result<T, E>,
@@ -23,11 +23,11 @@ impl Check {
         given: Option<&str>,
         parse: impl FnOnce(&str) -> Result<T, E>,
     ) -> Option<T> {
-        given.filter(|text| !text.is_empty()).and_then(|text| self.required(pointer, parse(text)))
+        given.filter(|text| !text.is_empty()).and_then(|text| self.require(pointer, parse(text)))
     }
 
     /// Returns `parts` if there were no errors, otherwise all of them.
-    pub(super) fn done<T>(self, parts: Option<T>) -> Result<T, AppError> {
+    pub(super) fn finish<T>(self, parts: Option<T>) -> Result<T, AppError> {
         match parts {
             Some(parts) if self.0.is_empty() => Ok(parts),
             _ => Err(AppError::invalid(self.0)),

@@ -39,8 +39,8 @@ const ASK_AGAIN: &str = "no-cache";
 pub(super) struct AnyPath;
 
 /// The dashboard at `/`.
-pub(super) fn front(app: &App, request: &Request) -> Response {
-    redirect_to_own_host(app, request).unwrap_or_else(|| document(FILES, request.headers()))
+pub(super) fn front_page(app: &App, request: &Request) -> Response {
+    redirect_to_own_host(app, request).unwrap_or_else(|| document_response(FILES, request.headers()))
 }
 
 /// Handles paths that are no API route: a file, a page URL, or a 404.
@@ -56,7 +56,7 @@ pub(super) async fn fallback(State(app): State<Arc<App>>, request: Request) -> R
         response.extensions_mut().insert(AnyPath);
         return response;
     }
-    answer(FILES, path, request.headers())
+    respond(FILES, path, request.headers())
 }
 
 fn is_page(path: &str) -> bool {
@@ -83,29 +83,29 @@ fn is_navigation(headers: &HeaderMap) -> bool {
     }
 }
 
-fn answer(files: &[File], path: &str, headers: &HeaderMap) -> Response {
+fn respond(files: &[File], path: &str, headers: &HeaderMap) -> Response {
     if is_page(path) {
-        let mut response = document(files, headers);
+        let mut response = document_response(files, headers);
         response.extensions_mut().insert(AnyPath);
         return response;
     }
-    if let Some(page) = docs::answer(path) {
+    if let Some(page) = docs::respond(path) {
         return page;
     }
     match files.iter().find(|file| file.path == path && path != DOCUMENT) {
-        Some(file) => sent(file, headers),
+        Some(file) => file_response(file, headers),
         None => StatusCode::NOT_FOUND.into_response(),
     }
 }
 
-fn document(files: &[File], headers: &HeaderMap) -> Response {
+fn document_response(files: &[File], headers: &HeaderMap) -> Response {
     match files.iter().find(|file| file.path == DOCUMENT) {
-        Some(file) => sent(file, headers),
+        Some(file) => file_response(file, headers),
         None => pages::without_dashboard().into_response(),
     }
 }
 
-fn sent(file: &File, headers: &HeaderMap) -> Response {
+fn file_response(file: &File, headers: &HeaderMap) -> Response {
     let (bytes, encoding) = match (file.brotli, file.gzip) {
         (Some(brotli), _) if accepts(headers, "br") => (brotli, Some("br")),
         (_, Some(gzip)) if accepts(headers, "gzip") => (gzip, Some("gzip")),
@@ -161,7 +161,7 @@ mod tests {
     fn check(path: &str, accepted: &'static str, expected: &str) {
         let mut headers = HeaderMap::new();
         headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static(accepted));
-        let response = answer(DIST, path, &headers);
+        let response = respond(DIST, path, &headers);
         let shown = |name| response.headers().get(name).and_then(|value| value.to_str().ok()).unwrap_or("-");
         let found = format!(
             "{} {} {} {}",
@@ -201,7 +201,7 @@ mod tests {
 
     #[test]
     fn without_a_build_the_page_says_how_to_make_one() {
-        let response = answer(&[], "/o/acme", &HeaderMap::new());
+        let response = respond(&[], "/o/acme", &HeaderMap::new());
         assert_eq!(response.status(), StatusCode::OK);
         assert!(response.headers()[header::CONTENT_TYPE].as_bytes().starts_with(b"text/html"));
     }

@@ -26,16 +26,16 @@ table{border-collapse:collapse;display:block;overflow-x:auto}td,th{border-bottom
 thead:not(:has(th:not(:empty))){display:none}img{max-width:100%;border:1px solid var(--line);border-radius:.4rem}";
 
 /// Returns a page or image of the documentation. `None`: not found.
-pub(super) fn answer(path: &str) -> Option<Response> {
+pub(super) fn respond(path: &str) -> Option<Response> {
     if let Some((_, bytes)) = IMAGES.iter().find(|(name, _)| *name == path) {
         return Some(([(header::CONTENT_TYPE, "image/png")], *bytes).into_response());
     }
     let page = PAGES.iter().find(|page| page.path == path)?;
-    Some(framed(page.title, page.body).into_response())
+    Some(render_page(page.title, page.body).into_response())
 }
 
 /// Renders the common page layout.
-pub(super) fn framed(title: &str, body: &str) -> Html<String> {
+pub(super) fn render_page(title: &str, body: &str) -> Html<String> {
     Html(format!(
         "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><title>{title} · Berth</title>\
          <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\"><style>{STYLE}</style></head>\
@@ -52,7 +52,7 @@ mod tests {
     fn every_link_inside_the_documentation_leads_somewhere() {
         let is_there = |link: &str| {
             let path = link.split('#').next().unwrap_or_default();
-            path == "/docs/errors" || answer(path).is_some()
+            path == "/docs/errors" || respond(path).is_some()
         };
         let mut dead = Vec::new();
         for page in PAGES {

@@ -12,7 +12,7 @@ use axum::Router;
 use axum::body::Body;
 use axum::extract::Request;
 use axum::response::{IntoResponse, Response};
-use berth_api::problem::{Code, Problem};
+use berth_api::problem::{Code, ProblemDetails};
 use berth_engine::credential::BASE62;
 use futures_util::FutureExt;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
@@ -22,7 +22,7 @@ use tracing::Instrument as _;
 
 use super::dashboard::AnyPath;
 use super::drain::watch_body;
-use super::guard::{self, Doors, Matched};
+use super::guard::{self, RouteTable, MatchedRoute};
 use super::path::{canonical, without_strange_parts};
 use super::router::{self, RouteInfo};
 use super::routes::runner::TRANSFERS;
@@ -38,7 +38,7 @@ const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; st
 
 /// Data available for every request, as an extension.
 #[derive(Debug, Clone)]
-pub(crate) struct Origin {
+pub(crate) struct RequestOrigin {
     /// Appears in the request log, audit log and problem body.
     pub(crate) request_id: String,
     /// The client's address, taken from `X-Forwarded-For` if trusted proxies sent the request.
@@ -46,17 +46,17 @@ pub(crate) struct Origin {
 }
 
 /// The complete HTTP service.
-pub struct Edge {
+pub struct HttpService {
     app: Arc<App>,
     router: Router,
-    doors: Doors,
+    doors: RouteTable,
     table: Vec<RouteInfo>,
 }
 
-impl Edge {
+impl HttpService {
     pub fn new(app: Arc<App>) -> Self {
         let (router, table, _) = router::build(&app);
-        let doors = Doors::new(&table);
+        let doors = RouteTable::new(&table);
         Self { app, router, doors, table }
     }
 
@@ -65,18 +65,18 @@ impl Edge {
         &self.table
     }
 
-    pub async fn answer(&self, request: Request<Body>, peer: IpAddr) -> Response {
+    pub async fn handle_request(&self, request: Request<Body>, peer: IpAddr) -> Response {
         let started = Instant::now();
         let (mut request, unread) = watch_body(request);
         let id = request_id(request.headers());
-        let asked = Asked {
+        let asked = RequestSummary {
             method: request.method().clone(),
             path: request.uri().path().to_owned(),
             if_none_match: request.headers().get(header::IF_NONE_MATCH).cloned(),
             problem_as_json: lists_json_alone(request.headers()),
         };
         let address = self.client_address(peer, request.headers());
-        request.extensions_mut().insert(Origin { request_id: id.clone(), address });
+        request.extensions_mut().insert(RequestOrigin { request_id: id.clone(), address });
 
         let mut route = None;
         let response = match check_host(&request).and_then(|()| canonical_uri(request.uri())) {
@@ -93,7 +93,7 @@ impl Edge {
             response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
         }
         let took = started.elapsed();
-        self.app.requests.note(&asked.method, route, response.status(), took);
+        self.app.requests.record_request(&asked.method, route, response.status(), took);
         let (status, ms) = (response.status().as_u16(), u64::try_from(took.as_millis()).unwrap_or(u64::MAX));
         // The path of a successful request names existing records. Any other path may contain pasted secrets.
         let names = status < 400 && response.extensions().get::<AnyPath>().is_none();
@@ -107,11 +107,11 @@ impl Edge {
         response
     }
 
-    async fn route(&self, request: Request<Body>, matched: Option<Matched<'_>>) -> Response {
+    async fn route(&self, request: Request<Body>, matched: Option<MatchedRoute<'_>>) -> Response {
         // Transfers of runners may be large. They have a longer timeout, and an idle timeout on the body.
         let limit = if TRANSFERS.contains(&request.uri().path()) { TRANSFER_MAX } else { REQUEST_MAX };
         let reads = matches!(*request.method(), Method::GET | Method::HEAD);
-        let passed = AssertUnwindSafe(self.pass(request, matched)).catch_unwind();
+        let passed = AssertUnwindSafe(self.authorize_and_route(request, matched)).catch_unwind();
         match tokio::time::timeout(limit, passed).await {
             Ok(Ok(response)) => response,
             Ok(Err(_)) => AppError::bug("a handler panicked").into_response(),
@@ -131,10 +131,10 @@ impl Edge {
     }
 
     /// Checks authentication and authorization, then calls the router.
-    async fn pass(&self, request: Request<Body>, matched: Option<Matched<'_>>) -> Response {
+    async fn authorize_and_route(&self, request: Request<Body>, matched: Option<MatchedRoute<'_>>) -> Response {
         let (mut parts, body) = request.into_parts();
         if let Some(matched) = matched
-            && let Err(refused) = guard::check(&self.app, &matched, &mut parts).await
+            && let Err(refused) = guard::authorize_request(&self.app, &matched, &mut parts).await
         {
             return refused.into_response();
         }
@@ -162,13 +162,13 @@ impl Edge {
         known
     }
 
-    fn finish(&self, mut response: Response, asked: &Asked, id: &str) -> Response {
-        if let Some(problem) = response.extensions_mut().remove::<Problem>() {
-            response = rendered(problem, response.headers(), asked, id);
+    fn finish(&self, mut response: Response, asked: &RequestSummary, id: &str) -> Response {
+        if let Some(problem) = response.extensions_mut().remove::<ProblemDetails>() {
+            response = render_problem(problem, response.headers(), asked, id);
         } else if response.status().is_client_error() || response.status().is_server_error() {
             // From the router itself: unknown path, or method not allowed.
-            let problem = for_status(response.status(), &asked.method);
-            response = rendered(problem, response.headers(), asked, id);
+            let problem = problem_for_status(response.status(), &asked.method);
+            response = render_problem(problem, response.headers(), asked, id);
         }
         if asked.is_unchanged(&response) {
             response = not_modified(&response);
@@ -203,14 +203,14 @@ fn hop_address(hop: &str) -> Option<IpAddr> {
 }
 
 /// Request data needed to finish the response.
-struct Asked {
+struct RequestSummary {
     method: Method,
     path: String,
     if_none_match: Option<HeaderValue>,
     problem_as_json: bool,
 }
 
-impl Asked {
+impl RequestSummary {
     fn is_unchanged(&self, response: &Response) -> bool {
         let (Some(known), Some(etag)) = (&self.if_none_match, response.headers().get(header::ETAG)) else {
             return false;
@@ -263,7 +263,7 @@ fn not_modified(whole: &Response) -> Response {
     response
 }
 
-fn rendered(mut problem: Problem, before: &HeaderMap, asked: &Asked, id: &str) -> Response {
+fn render_problem(mut problem: ProblemDetails, before: &HeaderMap, asked: &RequestSummary, id: &str) -> Response {
     problem.instance.clone_from(&asked.path);
     id.clone_into(&mut problem.request_id);
     let status = StatusCode::from_u16(problem.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
@@ -295,15 +295,15 @@ fn rendered(mut problem: Problem, before: &HeaderMap, asked: &Asked, id: &str) -
     response
 }
 
-fn for_status(status: StatusCode, method: &Method) -> Problem {
+fn problem_for_status(status: StatusCode, method: &Method) -> ProblemDetails {
     match status {
-        StatusCode::NOT_FOUND => Problem::new(Code::NotFound, "there is nothing at this path"),
+        StatusCode::NOT_FOUND => ProblemDetails::new(Code::NotFound, "there is nothing at this path"),
         StatusCode::METHOD_NOT_ALLOWED => {
-            Problem::new(Code::MethodNotAllowed, format!("{method} is not allowed here"))
+            ProblemDetails::new(Code::MethodNotAllowed, format!("{method} is not allowed here"))
         }
         other => {
             tracing::error!(status = other.as_u16(), "error response without a problem body");
-            Problem::new(Code::Internal, "internal error")
+            ProblemDetails::new(Code::Internal, "internal error")
         }
     }
 }
@@ -316,11 +316,11 @@ fn request_id(headers: &HeaderMap) -> String {
         .filter(|id| (1..=REQUEST_ID_BYTES_MAX).contains(&id.len()) && id.bytes().all(plain))
         // Ids appear in logs and events; a credential sent in this header must not.
         .filter(|id| !looks_like_token(id))
-        .map_or_else(fresh_id, str::to_owned)
+        .map_or_else(new_request_id, str::to_owned)
 }
 
 /// Generates a request id: a keyed hash of a counter. Cheap, because it need not be unpredictable.
-fn fresh_id() -> String {
+fn new_request_id() -> String {
     static KEYS: LazyLock<[RandomState; 2]> = LazyLock::new(Default::default);
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);

@@ -4,85 +4,85 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::extract::FromRequestParts;
-use berth_api::problem::{Code, Problem};
+use berth_api::problem::{Code, ProblemDetails};
 use berth_core::access::ActionPermit;
 use berth_engine::{RemoteCall, RunnerCaller};
 use http::Method;
 use http::header::{self, HeaderMap};
 use http::request::Parts;
 
-use super::edge::Origin;
+use super::edge::RequestOrigin;
 use super::path::decode;
-use super::router::{Access, RouteInfo};
+use super::router::{RouteAccess, RouteInfo};
 use crate::app::App;
-use crate::auth::authorize::{Authorized, Grant, Principal, Resource, authorize};
-use crate::error::{AppError, Denied};
+use crate::auth::authorize::{AuthorizedCaller, RouteGrant, Principal, ProtectedResource, authorize};
+use crate::error::{AppError, DenialReason};
 
 /// All routes with the access they require, matched the same way as in the router.
-pub(super) struct Doors(matchit::Router<Door>);
+pub(super) struct RouteTable(matchit::Router<RouteEntry>);
 
-struct Door {
+struct RouteEntry {
     route: Arc<str>,
-    by_method: Vec<(Method, Access)>,
+    by_method: Vec<(Method, RouteAccess)>,
 }
 
 /// The route that matches a request.
-pub(super) struct Matched<'a> {
+pub(super) struct MatchedRoute<'a> {
     /// The route pattern, not the path as sent.
     pub(super) route: Arc<str>,
     /// `None`: the method is not allowed; the router responds with a 405.
-    access: Option<Access>,
+    access: Option<RouteAccess>,
     org: &'a str,
 }
 
-impl Doors {
+impl RouteTable {
     /// Panics on conflicting routes, as the router does.
     pub(super) fn new(table: &[RouteInfo]) -> Self {
-        let mut doors = BTreeMap::<&str, Vec<(Method, Access)>>::new();
+        let mut doors = BTreeMap::<&str, Vec<(Method, RouteAccess)>>::new();
         for route in table {
             let method = Method::from_bytes(route.method.as_bytes()).expect("a method of the table");
             doors.entry(&route.path).or_default().push((method, route.access));
         }
         let mut found = matchit::Router::new();
         for (path, by_method) in doors {
-            found.insert(path, Door { route: path.into(), by_method }).expect("a path of the table");
+            found.insert(path, RouteEntry { route: path.into(), by_method }).expect("a path of the table");
         }
         Self(found)
     }
 
-    pub(super) fn find<'a>(&self, method: &Method, path: &'a str) -> Option<Matched<'a>> {
+    pub(super) fn find<'a>(&self, method: &Method, path: &'a str) -> Option<MatchedRoute<'a>> {
         let found = self.0.at(path).ok()?;
         // The router serves HEAD with the GET handler.
         let method = if *method == Method::HEAD { &Method::GET } else { method };
         let access = found.value.by_method.iter().find(|(of, _)| of == method).map(|(_, access)| *access);
         let org = found.params.get("orgId").unwrap_or_default();
-        Some(Matched { route: found.value.route.clone(), access, org })
+        Some(MatchedRoute { route: found.value.route.clone(), access, org })
     }
 }
 
 /// Authenticates and authorizes a request, and adds the proof to its extensions for the handler.
-pub(super) async fn check(app: &App, matched: &Matched<'_>, request: &mut Parts) -> Result<(), AppError> {
+pub(super) async fn authorize_request(app: &App, matched: &MatchedRoute<'_>, request: &mut Parts) -> Result<(), AppError> {
     let action = match matched.access {
-        None | Some(Access::Open) => return Ok(()),
-        Some(access @ (Access::Runner | Access::NewRunner)) => {
-            let caller = runner(app, request, access).await?;
-            app.rates.caller(&caller.runner.id.to_string()).map_err(too_fast)?;
+        None | Some(RouteAccess::Open) => return Ok(()),
+        Some(access @ (RouteAccess::Runner | RouteAccess::NewRunner)) => {
+            let caller = authenticate_runner(app, request, access).await?;
+            app.rates.check_caller(&caller.runner.id.to_string()).map_err(rate_limit_error)?;
             request.extensions.insert(caller);
             return Ok(());
         }
-        Some(Access::Caller) => None,
-        Some(Access::Permission(action)) => Some(action),
+        Some(RouteAccess::Caller) => None,
+        Some(RouteAccess::Permission(action)) => Some(action),
     };
     let principal = Arc::new(authenticate(app, request).await?);
-    app.rates.caller(&principal.key_scope()).map_err(too_fast)?;
+    app.rates.check_caller(&principal.key_scope()).map_err(rate_limit_error)?;
     if let Some(action) = action {
         let key = decode(matched.org).unwrap_or_default();
-        let membership = app.membership(&principal, &key).await?;
+        let membership = app.find_membership(&principal, &key).await?;
         let membership = membership.ok_or_else(|| AppError::not_found("organization"))?;
-        match authorize(&principal, action, Resource::Organization(&membership)) {
+        match authorize(&principal, action, ProtectedResource::Organization(&membership)) {
             Ok(grant) => request.extensions.insert(grant),
             Err(refused) => {
-                app.record_denied(&principal, membership.org, Denied::Permission(action)).await;
+                app.record_denied(&principal, membership.org, DenialReason::Permission(action)).await;
                 return Err(refused);
             }
         };
@@ -93,24 +93,24 @@ pub(super) async fn check(app: &App, matched: &Matched<'_>, request: &mut Parts)
 
 async fn authenticate(app: &App, request: &Parts) -> Result<Principal, AppError> {
     let headers = &request.headers;
-    let Origin { request_id: id, address } = origin(&request.extensions)?;
-    let found = match credentials(app, headers)? {
-        Credentials::None => Err(AppError::unauthenticated("send Authorization: Bearer <token>")),
-        Credentials::Token(token) => app.by_token(token, id.clone()).await?.ok_or_else(|| {
+    let RequestOrigin { request_id: id, address } = request_origin(&request.extensions)?;
+    let found = match read_credentials(app, headers)? {
+        RequestCredentials::None => Err(AppError::unauthenticated("send Authorization: Bearer <token>")),
+        RequestCredentials::Token(token) => app.authenticate_token(token, id.clone()).await?.ok_or_else(|| {
             AppError::unauthenticated(
                 "the token is invalid, expired or revoked, or its user has left the organization",
             )
         }),
-        Credentials::Cookie(cookie) => {
-            let principal = app.by_cookie(cookie, id.clone()).await?;
+        RequestCredentials::Cookie(cookie) => {
+            let principal = app.authenticate_cookie(cookie, id.clone()).await?;
             principal.ok_or_else(|| AppError::unauthenticated("your login has expired; log in again"))
         }
     };
     let principal = match found {
         Ok(principal) => principal,
-        Err(refused) => return Err(app.rates.stranger(*address).err().map_or(refused, too_fast)),
+        Err(refused) => return Err(app.rates.check_stranger(*address).err().map_or(refused, rate_limit_error)),
     };
-    if let crate::auth::authorize::Via::SignIn { id } = &principal.via
+    if let crate::auth::authorize::AuthMethod::SignIn { id } = &principal.via
         && !matches!(request.method, Method::GET | Method::HEAD)
     {
         check_same_origin(app, headers)?;
@@ -124,33 +124,33 @@ async fn authenticate(app: &App, request: &Parts) -> Result<Principal, AppError>
 }
 
 /// Authenticates a runner. Its identity comes from the token alone, never from the request body.
-async fn runner(app: &App, request: &Parts, access: Access) -> Result<RunnerCaller, AppError> {
+async fn authenticate_runner(app: &App, request: &Parts, access: RouteAccess) -> Result<RunnerCaller, AppError> {
     let found = match bearer(&request.headers)? {
         None => Err(AppError::unauthenticated("send Authorization: Bearer <token>")),
-        Some(token) if access == Access::NewRunner => app.new_runner(token).await,
-        Some(token) => app.by_credential(token).await,
+        Some(token) if access == RouteAccess::NewRunner => app.find_runner_by_token(token).await,
+        Some(token) => app.find_runner_by_credential(token).await,
     };
     match found {
         Err(refused) => {
-            let address = origin(&request.extensions)?.address;
-            Err(app.rates.stranger(address).err().map_or(refused, too_fast))
+            let address = request_origin(&request.extensions)?.address;
+            Err(app.rates.check_stranger(address).err().map_or(refused, rate_limit_error))
         }
         found => found,
     }
 }
 
-enum Credentials<'a> {
+enum RequestCredentials<'a> {
     None,
     Token(&'a str),
     Cookie(&'a str),
 }
 
-fn credentials<'a>(app: &App, headers: &'a HeaderMap) -> Result<Credentials<'a>, AppError> {
+fn read_credentials<'a>(app: &App, headers: &'a HeaderMap) -> Result<RequestCredentials<'a>, AppError> {
     if let Some(token) = bearer(headers)? {
-        return Ok(Credentials::Token(token));
+        return Ok(RequestCredentials::Token(token));
     }
-    let Some(name) = app.config.cookie_name() else { return Ok(Credentials::None) };
-    Ok(cookie(headers, name).map_or(Credentials::None, Credentials::Cookie))
+    let Some(name) = app.config.cookie_name() else { return Ok(RequestCredentials::None) };
+    Ok(cookie(headers, name).map_or(RequestCredentials::None, RequestCredentials::Cookie))
 }
 
 pub(super) fn cookie<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
@@ -173,7 +173,7 @@ fn bearer(headers: &HeaderMap) -> Result<Option<&str>, AppError> {
 
 /// Rate limit per address for open routes that check a secret, whether the secret is right or wrong.
 pub(super) fn check_stranger(app: &App, request: &axum::extract::Request) -> Result<(), AppError> {
-    app.rates.stranger(origin(request.extensions())?.address).map_err(too_fast)
+    app.rates.check_stranger(request_origin(request.extensions())?.address).map_err(rate_limit_error)
 }
 
 /// CSRF protection: only requests from the dashboard's own pages may use the cookie, according to `Sec-Fetch-Site` and
@@ -195,32 +195,32 @@ pub(super) fn dashboard_elsewhere(app: &App, headers: &HeaderMap) -> Option<Stri
     app.config.dashboard_instead_of(headers.get(header::HOST)?.to_str().ok()?)
 }
 
-fn too_fast(wait: std::time::Duration) -> AppError {
+fn rate_limit_error(wait: std::time::Duration) -> AppError {
     let seconds = wait.as_secs() + 1;
     let text = format!("too many requests; wait {seconds} s");
-    Problem::new(Code::RateLimited, text).with("retryAfterSeconds", seconds).into()
+    ProblemDetails::new(Code::RateLimited, text).with_member("retryAfterSeconds", seconds).into()
 }
 
-pub(super) fn origin(extensions: &http::Extensions) -> Result<&Origin, AppError> {
-    extensions.get::<Origin>().ok_or_else(|| AppError::bug("a request from nowhere"))
+pub(super) fn request_origin(extensions: &http::Extensions) -> Result<&RequestOrigin, AppError> {
+    extensions.get::<RequestOrigin>().ok_or_else(|| AppError::bug("a request from nowhere"))
 }
 
 /// Extractor for the proof of authorization that a use case requires.
-pub(super) struct Allowed<P>(pub(super) Authorized<P>);
+pub(super) struct RequirePermit<P>(pub(super) AuthorizedCaller<P>);
 
-impl<P: ActionPermit, S: Send + Sync> FromRequestParts<S> for Allowed<P> {
+impl<P: ActionPermit, S: Send + Sync> FromRequestParts<S> for RequirePermit<P> {
     type Rejection = AppError;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, AppError> {
-        let grant = parts.extensions.get::<Grant>().cloned();
-        grant.ok_or_else(|| AppError::bug("a route without a guard"))?.typed().map(Self)
+        let grant = parts.extensions.get::<RouteGrant>().cloned();
+        grant.ok_or_else(|| AppError::bug("a route without a guard"))?.into_authorized().map(Self)
     }
 }
 
 /// Extractor for the caller, on routes that require no permission.
-pub(super) struct Caller(pub(super) Arc<Principal>);
+pub(super) struct RequireCaller(pub(super) Arc<Principal>);
 
-impl<S: Send + Sync> FromRequestParts<S> for Caller {
+impl<S: Send + Sync> FromRequestParts<S> for RequireCaller {
     type Rejection = AppError;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, AppError> {

@@ -15,5 +15,5 @@ mod respond;
 mod router;
 mod routes;
 
-pub use edge::Edge;
-pub use router::{Access, OPEN_ROUTES, RouteInfo};
+pub use edge::HttpService;
+pub use router::{RouteAccess, OPEN_ROUTES, RouteInfo};

@@ -15,7 +15,7 @@ use crate::error::AppError;
 #[utoipa::path(get, operation_id = "getFrontPage", path = "/", tag = "pages", responses((status = 200, content_type = "text/html", body = String),
         (status = 307, description = "The dashboard is served at another URL")))]
 pub(super) async fn index(State(app): State<Arc<App>>, request: Request) -> Response {
-    dashboard::front(&app, &request)
+    dashboard::front_page(&app, &request)
 }
 
 /// The placeholder in binaries that were built without the dashboard.
@@ -61,5 +61,5 @@ pub(super) async fn error_page(Path(code): Path<String>) -> Result<Html<String>,
 }
 
 fn page(title: &str, body: &str) -> Html<String> {
-    docs::framed(title, &format!("<h1>{title}</h1>{body}"))
+    docs::render_page(title, &format!("<h1>{title}</h1>{body}"))
 }

@@ -9,30 +9,30 @@ use axum::response::IntoResponse;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use berth_api::environment::{Numbered, PageNumbers};
-use berth_api::page::{List, PAGE_SIZE_DEFAULT, PAGE_SIZE_MAX, Pagination};
-use berth_store::pagination::From as Start;
+use berth_api::page::{List, PAGE_SIZE_DEFAULT, PAGE_SIZE_MAX, PageInfo};
+use berth_store::pagination::PageStart as Start;
 use http::header::{self, HeaderMap};
 use http::request::Parts;
 
-use crate::app::{NumberedPage, Page};
+use crate::app::{NumberedPage, ResponsePage};
 use crate::error::AppError;
 use crate::limits::{OFFSET_MAX, SEARCH_CHARS_MAX, WAIT_S_MAX};
 
 /// The query of a request. Unknown parameters are ignored.
-pub(super) struct Params {
-    pairs: Vec<Param>,
+pub(super) struct QueryParams {
+    pairs: Vec<QueryParam>,
     /// `Prefer: wait=N`, an alternative to the parameter `wait`.
     preferred_wait: Option<i64>,
 }
 
-struct Param {
+struct QueryParam {
     name: String,
     value: String,
     /// The handler has read it. Parameters that were not read are left out of pagination links.
     is_read: AtomicBool,
 }
 
-impl<S: Send + Sync> FromRequestParts<S> for Params {
+impl<S: Send + Sync> FromRequestParts<S> for QueryParams {
     type Rejection = AppError;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, AppError> {
@@ -43,12 +43,12 @@ impl<S: Send + Sync> FromRequestParts<S> for Params {
         let pairs = Query::from_request_parts(parts, state).await;
         let Query(pairs) = pairs.map_err(|_| AppError::invalid_parameter("query", "cannot be decoded"))?;
         let pairs: Vec<(String, String)> = pairs;
-        let param = |(name, value)| Param { name, value, is_read: AtomicBool::new(false) };
+        let param = |(name, value)| QueryParam { name, value, is_read: AtomicBool::new(false) };
         Ok(Self { pairs: pairs.into_iter().map(param).collect(), preferred_wait })
     }
 }
 
-impl Params {
+impl QueryParams {
     /// An empty value counts as absent.
     pub(super) fn get(&self, name: &str) -> Result<Option<&str>, AppError> {
         let found = self.pairs.iter().filter(|param| param.name == name);
@@ -87,7 +87,7 @@ impl Params {
         parse(text).map(Some).map_err(|error| AppError::invalid_parameter(name, error.to_string()))
     }
 
-    pub(super) fn parsed<T: FromStr<Err: std::fmt::Display>>(
+    pub(super) fn parse<T: FromStr<Err: std::fmt::Display>>(
         &self,
         name: &str,
     ) -> Result<Option<T>, AppError> {
@@ -97,7 +97,7 @@ impl Params {
 
     /// How long the response may wait for a change, from `wait` or `Prefer: wait=N`.
     pub(super) fn wait(&self) -> Result<Duration, AppError> {
-        let seconds = self.whole("wait", 0, WAIT_S_MAX)?.or(self.preferred_wait).unwrap_or(0);
+        let seconds = self.integer("wait", 0, WAIT_S_MAX)?.or(self.preferred_wait).unwrap_or(0);
         Ok(Duration::from_secs(u64::try_from(seconds).unwrap_or(0)))
     }
 
@@ -109,7 +109,7 @@ impl Params {
         Err(AppError::invalid_parameter(name, format!("must be one of {}", words.join(", "))))
     }
 
-    pub(super) fn whole(&self, name: &str, least: i64, most: i64) -> Result<Option<i64>, AppError> {
+    pub(super) fn integer(&self, name: &str, least: i64, most: i64) -> Result<Option<i64>, AppError> {
         let Some(text) = self.get(name)? else { return Ok(None) };
         let digits = text.bytes().all(|byte| byte.is_ascii_digit());
         let value = text.parse().ok().filter(|value| digits && (least..=most).contains(value));
@@ -139,9 +139,9 @@ impl<S: Send + Sync> FromRequestParts<S> for PageNumber {
     type Rejection = AppError;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, AppError> {
-        let params = Params::from_request_parts(parts, state).await?;
-        let limit = params.whole("limit", 1, PAGE_SIZE_MAX)?.unwrap_or(PAGE_SIZE_DEFAULT);
-        let page = params.whole("page", 1, OFFSET_MAX)?.unwrap_or(1);
+        let params = QueryParams::from_request_parts(parts, state).await?;
+        let limit = params.integer("limit", 1, PAGE_SIZE_MAX)?.unwrap_or(PAGE_SIZE_DEFAULT);
+        let page = params.integer("page", 1, OFFSET_MAX)?.unwrap_or(1);
         Ok(Self { page, limit, path: parts.uri.path().to_owned() })
     }
 }
@@ -163,21 +163,21 @@ impl PageNumber {
 }
 
 /// Pagination by `limit` and `offset` or `cursor`.
-pub(super) struct Paging {
+pub(super) struct PageQuery {
     pub(super) limit: i64,
-    pub(super) params: Params,
+    pub(super) params: QueryParams,
     offset: i64,
     cursor: Option<String>,
     path: String,
 }
 
-impl<S: Send + Sync> FromRequestParts<S> for Paging {
+impl<S: Send + Sync> FromRequestParts<S> for PageQuery {
     type Rejection = AppError;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, AppError> {
-        let params = Params::from_request_parts(parts, state).await?;
-        let limit = params.whole("limit", 1, PAGE_SIZE_MAX)?.unwrap_or(PAGE_SIZE_DEFAULT);
-        let offset = params.whole("offset", 0, OFFSET_MAX)?;
+        let params = QueryParams::from_request_parts(parts, state).await?;
+        let limit = params.integer("limit", 1, PAGE_SIZE_MAX)?.unwrap_or(PAGE_SIZE_DEFAULT);
+        let offset = params.integer("offset", 0, OFFSET_MAX)?;
         let cursor = params.get("cursor")?.map(str::to_owned);
         if offset.is_some() && cursor.is_some() {
             return Err(AppError::invalid_parameter("cursor", "cannot be combined with offset"));
@@ -187,7 +187,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Paging {
     }
 }
 
-impl Paging {
+impl PageQuery {
     /// The start of the page. `K` is the type of the keys in this list's cursors.
     pub(super) fn start<K: FromStr>(&self) -> Result<Start, AppError> {
         let Some(cursor) = &self.cursor else { return Ok(Start::Offset(self.offset)) };
@@ -198,17 +198,17 @@ impl Paging {
         }
     }
 
-    pub(super) fn list<T>(&self, page: Page<T>) -> Listed<T> {
+    pub(super) fn list<T>(&self, page: ResponsePage<T>) -> ListResponse<T> {
         let next_cursor = page.last.filter(|_| page.has_more).map(|key| URL_SAFE_NO_PAD.encode(key));
         let link = self.link(next_cursor.as_deref(), page.total, page.has_more);
-        let pagination = Pagination {
+        let pagination = PageInfo {
             limit: self.limit,
             offset: self.offset,
             total: page.total,
             has_more: page.has_more,
             next_cursor,
         };
-        Listed { link, list: List { data: page.items, pagination } }
+        ListResponse { link, list: List { data: page.items, pagination } }
     }
 
     fn link(&self, next_cursor: Option<&str>, total: Option<i64>, has_more: bool) -> String {
@@ -216,7 +216,7 @@ impl Paging {
             let read = self.params.pairs.iter().filter(|param| param.is_read.load(Ordering::Relaxed));
             let rest = read.filter(|param| !["limit", "offset", "cursor"].contains(&param.name.as_str()));
             let rest: String =
-                rest.map(|param| format!("&{}={}", encoded(&param.name), encoded(&param.value))).collect();
+                rest.map(|param| format!("&{}={}", percent_encode(&param.name), percent_encode(&param.value))).collect();
             format!("<{}?limit={}{position}{rest}>; rel=\"{rel}\"", self.path, self.limit)
         };
         let mut links = vec![to("first", String::new())];
@@ -239,12 +239,12 @@ impl Paging {
 }
 
 /// A page of a list with its `Link` header.
-pub(super) struct Listed<T> {
+pub(super) struct ListResponse<T> {
     pub(super) link: String,
     pub(super) list: List<T>,
 }
 
-fn encoded(text: &str) -> String {
+fn percent_encode(text: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'~');
     text.bytes()
         .map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })

@@ -7,8 +7,8 @@ use http::header::{self, HeaderName, HeaderValue};
 use http::{StatusCode, response};
 use serde::Serialize;
 
-use super::query::Listed;
-use crate::app::{Answer, Outcome};
+use super::query::ListResponse;
+use crate::app::{ApiResponse, IdempotentResponse};
 use crate::error::AppError;
 
 /// Typical number of response headers, reserved to avoid reallocation.
@@ -25,12 +25,12 @@ impl IntoResponse for AppError {
     }
 }
 
-impl<T: Serialize> IntoResponse for Answer<T> {
+impl<T: Serialize> IntoResponse for ApiResponse<T> {
     fn into_response(self) -> Response {
         let etag = self.etag();
-        let body = self.written.map_or_else(|| serde_json::to_string(&Data { data: &self.body }), Ok);
+        let body = self.stored_body.map_or_else(|| serde_json::to_string(&Data { data: &self.body }), Ok);
         let mut response = match body {
-            Ok(body) => json(self.status, body),
+            Ok(body) => json_response(self.status, body),
             Err(error) => return AppError::bug(format!("cannot write the answer: {error}")).into_response(),
         };
         for (name, value) in [(header::LOCATION, self.location), (header::ETAG, etag)] {
@@ -42,12 +42,12 @@ impl<T: Serialize> IntoResponse for Answer<T> {
     }
 }
 
-impl<T: Serialize> IntoResponse for Outcome<T> {
+impl<T: Serialize> IntoResponse for IdempotentResponse<T> {
     fn into_response(self) -> Response {
         match self {
-            Outcome::Fresh(answer) => answer.into_response(),
-            Outcome::Replayed(stored) => {
-                let mut response = json(stored.status, stored.body);
+            IdempotentResponse::Fresh(answer) => answer.into_response(),
+            IdempotentResponse::Replayed(stored) => {
+                let mut response = json_response(stored.status, stored.body);
                 for (name, value) in stored.headers {
                     if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::try_from(value))
                     {
@@ -61,11 +61,11 @@ impl<T: Serialize> IntoResponse for Outcome<T> {
     }
 }
 
-impl<T: Serialize> IntoResponse for Listed<T> {
+impl<T: Serialize> IntoResponse for ListResponse<T> {
     fn into_response(self) -> Response {
         match serde_json::to_string(&self.list) {
             Ok(body) => {
-                let mut response = json(200, body);
+                let mut response = json_response(200, body);
                 if let Ok(link) = HeaderValue::try_from(self.link) {
                     response.headers_mut().insert(header::LINK, link);
                 }
@@ -76,7 +76,7 @@ impl<T: Serialize> IntoResponse for Listed<T> {
     }
 }
 
-fn json(status: u16, body: String) -> Response {
+fn json_response(status: u16, body: String) -> Response {
     let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let mut response = response::Response::new(Body::from(body));
     *response.status_mut() = status;

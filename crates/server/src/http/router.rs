@@ -28,7 +28,7 @@ pub const OPEN_ROUTES: &[(&str, &str)] = &[
 
 /// The access that a route requires.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Access {
+pub enum RouteAccess {
     Open,
     /// Any valid API token or login.
     Caller,
@@ -44,41 +44,41 @@ pub enum Access {
 pub struct RouteInfo {
     pub method: String,
     pub path: String,
-    pub access: Access,
+    pub access: RouteAccess,
 }
 
-struct Routes {
+struct RouteBuilder {
     router: OpenApiRouter<Arc<App>>,
     table: Vec<RouteInfo>,
 }
 
-impl Routes {
+impl RouteBuilder {
     /// Adds a route of an organization that requires the permission `action`.
     fn route(self, action: Action, routes: UtoipaMethodRouter<Arc<App>>) -> Self {
-        self.guarded(Access::Permission(action), routes)
+        self.add_route(RouteAccess::Permission(action), routes)
     }
 
     /// Adds a route for any authenticated caller.
     fn for_callers(self, routes: UtoipaMethodRouter<Arc<App>>) -> Self {
-        self.guarded(Access::Caller, routes)
+        self.add_route(RouteAccess::Caller, routes)
     }
 
     /// Adds a route for remote runners.
     fn for_runners(self, routes: UtoipaMethodRouter<Arc<App>>) -> Self {
-        self.guarded(Access::Runner, routes)
+        self.add_route(RouteAccess::Runner, routes)
     }
 
     /// Adds a route without authentication; it must be listed in [`OPEN_ROUTES`].
     fn open(self, routes: UtoipaMethodRouter<Arc<App>>) -> Self {
-        self.guarded(Access::Open, routes)
+        self.add_route(RouteAccess::Open, routes)
     }
 
-    fn guarded(mut self, access: Access, routes: UtoipaMethodRouter<Arc<App>>) -> Self {
-        self.note(access, &routes);
+    fn add_route(mut self, access: RouteAccess, routes: UtoipaMethodRouter<Arc<App>>) -> Self {
+        self.record_routes(access, &routes);
         Self { router: self.router.routes(routes), ..self }
     }
 
-    fn note(&mut self, access: Access, routes: &UtoipaMethodRouter<Arc<App>>) {
+    fn record_routes(&mut self, access: RouteAccess, routes: &UtoipaMethodRouter<Arc<App>>) {
         // With two paths, each would also serve the methods of the other, without an access check.
         assert_eq!(routes.1.paths.len(), 1, "one path at a time: {:?}", routes.1.paths.keys());
         for (path, item) in &routes.1.paths {
@@ -89,14 +89,14 @@ impl Routes {
             );
             for method in openapi::methods(item) {
                 let is_open = OPEN_ROUTES.contains(&(method, path.as_str()));
-                assert_eq!(is_open, access == Access::Open, "{method} {path} and OPEN_ROUTES disagree");
+                assert_eq!(is_open, access == RouteAccess::Open, "{method} {path} and OPEN_ROUTES disagree");
                 self.table.push(RouteInfo { method: method.to_owned(), path: path.clone(), access });
             }
         }
     }
 }
 
-pub(super) fn build(app: &Arc<App>) -> (Router, Vec<RouteInfo>, openapi::Served) {
+pub(super) fn build(app: &Arc<App>) -> (Router, Vec<RouteInfo>, openapi::LazyDocuments) {
     use Action::*;
     use routes::{
         analyses, approvals, auth, deployed, deployments, environments, events, fixes, health, invitations,
@@ -104,11 +104,11 @@ pub(super) fn build(app: &Arc<App>) -> (Router, Vec<RouteInfo>, openapi::Served)
         sessions, tokens, webhooks,
     };
 
-    let served = openapi::Served::default();
+    let served = openapi::LazyDocuments::default();
     let documents = |(schemas, paths, methods): UtoipaMethodRouter<Arc<App>>| {
         (schemas, paths, methods.layer(Extension(served.clone())))
     };
-    let routes = Routes { router: OpenApiRouter::new(), table: Vec::new() }
+    let routes = RouteBuilder { router: OpenApiRouter::new(), table: Vec::new() }
         .open(routes!(health::healthz))
         .open(routes!(health::readyz))
         .open(documents(routes!(openapi::openapi_json)))
@@ -168,7 +168,7 @@ pub(super) fn build(app: &Arc<App>) -> (Router, Vec<RouteInfo>, openapi::Served)
         .route(RegistriesRead, routes!(registries::list_registry_steps))
         .route(RegistriesRead, routes!(registries::list_registry_builds))
         .route(RegistriesRead, routes!(registries::view_registry_build_log))
-        .guarded(Access::NewRunner, routes!(runner::register_runner))
+        .add_route(RouteAccess::NewRunner, routes!(runner::register_runner))
         .for_runners(routes!(runner::runner_hello))
         .for_runners(routes!(runner::runner_acquire))
         .for_runners(routes!(runner::runner_heartbeat))

@@ -7,12 +7,12 @@ use std::time::Duration;
 use berth_core::environment;
 use berth_core::id::{EnvironmentId, OrgId};
 use berth_engine::Services;
-use berth_store::Context;
+use berth_store::TxContext;
 use berth_store::tables::{self, environment as environment_table};
 use futures_util::{StreamExt, stream};
 
 use crate::error::AppError;
-use crate::worker::{Job, LOOK_EVERY, Turn};
+use crate::worker::{BackgroundJob, LOOK_EVERY, TurnResult};
 
 /// Environments per query.
 const BATCH_MAX: usize = 256;
@@ -23,13 +23,13 @@ const SETTLED_AT_ONCE: usize = 32;
 /// Wakes up slightly after the timer, never before.
 const LATE: Duration = Duration::from_millis(1);
 
-pub(super) struct Expire(pub(super) Arc<Services>);
+pub(super) struct ExpireJob(pub(super) Arc<Services>);
 
-impl Job for Expire {
+impl BackgroundJob for ExpireJob {
     const NAME: &'static str = "expire";
 
-    async fn turn(&self) -> Result<Turn, AppError> {
-        expire(&self.0).await.map(|()| Turn::Idle)
+    async fn turn(&self) -> Result<TurnResult, AppError> {
+        expire(&self.0).await.map(|()| TurnResult::Idle)
     }
 
     async fn wait(&self) {
@@ -45,7 +45,7 @@ pub(super) async fn expire(services: &Services) -> Result<(), AppError> {
     let mut stuck = 0;
     for _ in 0..BATCHES_MAX {
         let limit = BATCH_MAX + stuck;
-        let due = due(services, limit).await?;
+        let due = list_due(services, limit).await?;
         let is_last = due.len() < limit;
         let fresh: Vec<_> = due.iter().copied().filter(|(_, id)| tried.insert(*id)).collect();
         stuck = due.len() - fresh.len();
@@ -65,7 +65,7 @@ pub(super) async fn expire(services: &Services) -> Result<(), AppError> {
 /// Time until the next timer, at most `max`. Environments that are still due have failed and are retried after `max`.
 async fn pause(services: &Services, max: Duration) -> Duration {
     let wait = services.store.read(None, |db| {
-        let (next, now) = (environment_table::next_due(db)?, db.now());
+        let (next, now) = (environment_table::find_next_due(db)?, db.now());
         Ok::<_, AppError>(next.map(|next| next.as_micros() - now.as_micros()))
     });
     match wait.await {
@@ -74,13 +74,13 @@ async fn pause(services: &Services, max: Duration) -> Duration {
     }
 }
 
-async fn due(services: &Services, limit: usize) -> Result<Vec<(OrgId, EnvironmentId)>, AppError> {
+async fn list_due(services: &Services, limit: usize) -> Result<Vec<(OrgId, EnvironmentId)>, AppError> {
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
     services
         .store
         .read(None, move |db| {
             let now = db.now();
-            Ok::<_, AppError>(environment_table::due(db, now, limit)?)
+            Ok::<_, AppError>(environment_table::list_due(db, now, limit)?)
         })
         .await
 }
@@ -88,7 +88,7 @@ async fn due(services: &Services, limit: usize) -> Result<Vec<(OrgId, Environmen
 async fn settle(services: &Services, org: OrgId, id: EnvironmentId) -> Result<(), AppError> {
     services
         .store
-        .transact(Context::system(Some(org)), move |tx| {
+        .transact(TxContext::system(Some(org)), move |tx| {
             let Some(lock) = tables::environment::by_id(tx, id)? else { return Ok(()) };
             let decision = environment::settle(&lock, &tx.moment()?);
             if decision.changes.is_empty() {

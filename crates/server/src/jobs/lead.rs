@@ -13,9 +13,9 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::Jobs;
+use super::BackgroundJobs;
 use crate::error::AppError;
-use crate::worker::{self, Job};
+use crate::worker::{self, BackgroundJob};
 
 const NAME: &str = "background work";
 const LEASE_S: i64 = 10;
@@ -27,21 +27,21 @@ const LEADS_MAX: Duration = Duration::from_secs(5);
 const LISTEN_PAUSE: Duration = Duration::from_millis(20);
 
 /// Whether this server is the leader.
-pub(crate) struct Lead(watch::Sender<bool>);
+pub(crate) struct LeaderState(watch::Sender<bool>);
 
-impl Default for Lead {
+impl Default for LeaderState {
     fn default() -> Self {
         Self(watch::Sender::new(false))
     }
 }
 
-impl Lead {
-    pub(crate) fn leads(&self) -> bool {
+impl LeaderState {
+    pub(crate) fn is_leader(&self) -> bool {
         *self.0.borrow()
     }
 
     /// Runs a job while this server is the leader.
-    pub(super) async fn run<J: Job>(&self, job: Arc<J>, shutdown: &CancellationToken) {
+    pub(super) async fn run<J: BackgroundJob>(&self, job: Arc<J>, shutdown: &CancellationToken) {
         let mut leads = self.0.subscribe();
         loop {
             let begun = shutdown.run_until_cancelled(leads.wait_for(|leads| *leads)).await;
@@ -59,7 +59,7 @@ impl Lead {
 }
 
 /// Runs until the server stops.
-pub(super) async fn renew_lead(jobs: Arc<Jobs>) {
+pub(super) async fn renew_lease(jobs: Arc<BackgroundJobs>) {
     if !jobs.services.store.is_shared() {
         jobs.lead.0.send_replace(true);
         return jobs.services.shutdown.cancelled().await;
@@ -67,7 +67,7 @@ pub(super) async fn renew_lead(jobs: Arc<Jobs>) {
     let mut until = Instant::now();
     while !jobs.services.shutdown.is_cancelled() {
         let asked = Instant::now();
-        match tokio::time::timeout(RENEW_MAX, take(&jobs)).await {
+        match tokio::time::timeout(RENEW_MAX, take_lease(&jobs)).await {
             Ok(Ok(true)) => until = asked + LEADS_MAX,
             Ok(Ok(false)) => until = asked,
             Ok(Err(error)) => tracing::warn!(?error, "cannot renew the leader lease"),
@@ -85,21 +85,21 @@ pub(super) async fn renew_lead(jobs: Arc<Jobs>) {
     // Releases the lease, so that another server need not wait for its expiry.
     let boot = jobs.services.engine.boot().to_owned();
     let left =
-        jobs.services.store.transact_lease(move |tx| Ok::<_, AppError>(lease::leave(tx, NAME, &boot)?));
+        jobs.services.store.transact_lease(move |tx| Ok::<_, AppError>(lease::release(tx, NAME, &boot)?));
     let _ = tokio::time::timeout(RENEW_MAX, left).await;
 }
 
-async fn take(jobs: &Jobs) -> Result<bool, AppError> {
+async fn take_lease(jobs: &BackgroundJobs) -> Result<bool, AppError> {
     let boot = jobs.services.engine.boot().to_owned();
     jobs.services
         .store
-        .transact_lease(move |tx| Ok::<_, AppError>(lease::take(tx, NAME, &boot, LEASE_S)?))
+        .transact_lease(move |tx| Ok::<_, AppError>(lease::acquire(tx, NAME, &boot, LEASE_S)?))
         .await
 }
 
 /// Wakes the engine for commits of other servers.
 pub(super) async fn listen(services: Arc<Services>) {
-    let Some(mut nudged) = services.store.nudged() else { return };
+    let Some(mut nudged) = services.store.watch_remote_commits() else { return };
     while let Some(Ok(())) = services.shutdown.run_until_cancelled(nudged.changed()).await {
         services.wake_engine();
         // Debounce: commits of a short period are handled together.

@@ -7,19 +7,19 @@ use crate::error::AppError;
 use berth_engine::Services;
 
 use crate::limits::LOG_FLUSH_EVERY;
-use crate::worker::{Job, Turn};
+use crate::worker::{BackgroundJob, TurnResult};
 
 const FOLLOW_EVERY: Duration = Duration::from_millis(250);
 
 /// Fsyncs appended log data.
 pub(super) struct FlushLogs(pub(super) Arc<Services>);
 
-impl Job for FlushLogs {
+impl BackgroundJob for FlushLogs {
     const NAME: &'static str = "flush logs";
 
-    async fn turn(&self) -> Result<Turn, AppError> {
+    async fn turn(&self) -> Result<TurnResult, AppError> {
         flush(&self.0).await;
-        Ok(Turn::Idle)
+        Ok(TurnResult::Idle)
     }
 
     async fn wait(&self) {
@@ -37,15 +37,15 @@ pub(super) async fn flush(services: &Services) {
 /// Reads logs that other servers write and clients follow here.
 pub(super) struct FollowLogs(pub(super) Arc<Services>);
 
-impl Job for FollowLogs {
+impl BackgroundJob for FollowLogs {
     const NAME: &'static str = "follow logs of other servers";
 
-    async fn turn(&self) -> Result<Turn, AppError> {
+    async fn turn(&self) -> Result<TurnResult, AppError> {
         let logs = self.0.logs.clone();
         tokio::task::spawn_blocking(move || logs.catch_up_all())
             .await
             .map_err(|_| AppError::bug("following logs of other servers panicked"))?;
-        Ok(Turn::Idle)
+        Ok(TurnResult::Idle)
     }
 
     async fn wait(&self) {

@@ -19,43 +19,43 @@ use std::sync::Arc;
 use crate::error::AppError;
 use berth_engine::Services;
 
-use crate::auth::rate_limit::Rates;
-use crate::config::Config;
-use crate::integrations::webhooks::Notify;
-use crate::worker::{self, Job as _};
-use analyze::Analyses;
-use fix_prs::{FixEnds, Fixes};
-pub(crate) use lead::Lead;
-use registry_builds::Registries;
-use sync::Syncs;
+use crate::auth::rate_limit::RateLimits;
+use crate::config::AppConfig;
+use crate::integrations::webhooks::WebhookNotifier;
+use crate::worker::{self, BackgroundJob as _};
+use analyze::AnalysisJob;
+use fix_prs::{FixEnds, FixPullRequestJob};
+pub(crate) use lead::LeaderState;
+use registry_builds::RegistryJob;
+use sync::SyncJob;
 
 /// The background jobs of a server and their shared state.
-pub struct Jobs {
+pub struct BackgroundJobs {
     pub(crate) services: Arc<Services>,
-    pub(crate) config: Arc<Config>,
-    pub(crate) rates: Arc<Rates>,
+    pub(crate) config: Arc<AppConfig>,
+    pub(crate) rates: Arc<RateLimits>,
     /// Whether this server runs the jobs of the installation.
-    pub(crate) lead: Lead,
-    pub(crate) syncs: Arc<Syncs>,
-    pub(crate) registries: Arc<Registries>,
-    pub(crate) fixes: Arc<Fixes>,
-    pub(crate) notify: Arc<Notify>,
-    pub(crate) analyses: Arc<Analyses>,
+    pub(crate) lead: LeaderState,
+    pub(crate) syncs: Arc<SyncJob>,
+    pub(crate) registries: Arc<RegistryJob>,
+    pub(crate) fixes: Arc<FixPullRequestJob>,
+    pub(crate) notify: Arc<WebhookNotifier>,
+    pub(crate) analyses: Arc<AnalysisJob>,
 }
 
-impl Jobs {
-    pub(crate) fn new(services: Arc<Services>, config: Arc<Config>, rates: Arc<Rates>) -> Self {
+impl BackgroundJobs {
+    pub(crate) fn new(services: Arc<Services>, config: Arc<AppConfig>, rates: Arc<RateLimits>) -> Self {
         Self {
-            lead: Lead::default(),
-            syncs: Arc::new(Syncs::new(services.clone(), config.clone())),
-            registries: Arc::new(Registries::new(services.clone(), config.clone())),
-            fixes: Arc::new(Fixes::new(services.clone(), config.clone())),
-            notify: Arc::new(Notify::new(
+            lead: LeaderState::default(),
+            syncs: Arc::new(SyncJob::new(services.clone(), config.clone())),
+            registries: Arc::new(RegistryJob::new(services.clone(), config.clone())),
+            fixes: Arc::new(FixPullRequestJob::new(services.clone(), config.clone())),
+            notify: Arc::new(WebhookNotifier::new(
                 services.clone(),
                 config.public_url.clone(),
                 config.webhook_behind_max,
             )),
-            analyses: Arc::new(Analyses::new(services.clone())),
+            analyses: Arc::new(AnalysisJob::new(services.clone())),
             services,
             config,
             rates,
@@ -64,7 +64,7 @@ impl Jobs {
 }
 
 /// Runs until the server stops.
-pub async fn run(jobs: Arc<Jobs>) {
+pub async fn run(jobs: Arc<BackgroundJobs>) {
     let (services, stop) = (&jobs.services, &jobs.services.shutdown);
     let stop_git = async {
         stop.cancelled().await;
@@ -72,17 +72,17 @@ pub async fn run(jobs: Arc<Jobs>) {
     };
     tokio::join!(
         stop_git,
-        worker::supervise("lead", stop, || lead::renew_lead(jobs.clone())),
+        worker::supervise("lead", stop, || lead::renew_lease(jobs.clone())),
         worker::supervise("listen", stop, || lead::listen(services.clone())),
         worker::supervise("ready steps", stop, || berth_engine::refresh_ready_queue(services.clone())),
         worker::run(Arc::new(logs::FlushLogs(services.clone())), stop.clone()),
         worker::run(Arc::new(logs::FollowLogs(services.clone())), stop.clone()),
         worker::run(Arc::new(seal::SealLogs(services.clone())), stop.clone()),
-        jobs.lead.run(Arc::new(sweep::Sweep(jobs.clone())), stop),
+        jobs.lead.run(Arc::new(sweep::SweepJob(jobs.clone())), stop),
         jobs.lead.run(Arc::new(retention::LogRetention(jobs.clone())), stop),
         jobs.lead.run(Arc::new(retention::ArtifactRetention(jobs.clone())), stop),
         jobs.lead.run(Arc::new(retention::EventRetention(jobs.clone())), stop),
-        jobs.lead.run(Arc::new(expire::Expire(services.clone())), stop),
+        jobs.lead.run(Arc::new(expire::ExpireJob(services.clone())), stop),
         jobs.lead.run(Arc::new(stages::StopDeployments::new(services.clone())), stop),
         jobs.lead.run(Arc::new(stages::StartDeployments::new(services.clone())), stop),
         jobs.lead.run(jobs.syncs.clone(), stop),
@@ -97,18 +97,18 @@ pub async fn run(jobs: Arc<Jobs>) {
 }
 
 /// Runs each job that changes records once, for tests.
-pub async fn tick(jobs: &Jobs) -> Result<(), AppError> {
+pub async fn tick(jobs: &BackgroundJobs) -> Result<(), AppError> {
     let services = &jobs.services;
     expire::expire(services).await?;
     worker::run_once(&*jobs.syncs).await?;
     worker::run_once(&*jobs.registries).await?;
     worker::run_once(&*jobs.fixes).await?;
     worker::run_once(&*jobs.analyses).await?;
-    stages::stop(services).await?;
+    stages::stop_deployments(services).await?;
     stages::start_and_wait(services).await
 }
 
 /// Polls fix pull requests once, for tests.
-pub async fn notice_fix_ends(jobs: &Jobs) -> Result<(), AppError> {
+pub async fn notice_fix_ends(jobs: &BackgroundJobs) -> Result<(), AppError> {
     FixEnds::new(jobs.fixes.clone()).turn().await.map(drop)
 }

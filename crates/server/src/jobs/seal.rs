@@ -7,25 +7,25 @@ use berth_engine::Services;
 use berth_store::tables::attempt;
 
 use crate::error::AppError;
-use crate::worker::{Job, Turn};
+use crate::worker::{BackgroundJob, TurnResult};
 
 /// Debounce: logs that end in this time are sealed together.
 const SEAL_PAUSE: Duration = Duration::from_millis(5);
 
 pub(super) struct SealLogs(pub(super) Arc<Services>);
 
-impl Job for SealLogs {
+impl BackgroundJob for SealLogs {
     const NAME: &'static str = "seal logs";
 
     /// Seals logs of attempts that ended before the last stop of the server.
     async fn resume(&self) -> Result<(), AppError> {
-        seal_left(&self.0).await
+        seal_leftovers(&self.0).await
     }
 
-    async fn turn(&self) -> Result<Turn, AppError> {
+    async fn turn(&self) -> Result<TurnResult, AppError> {
         let logs = self.0.logs.clone();
         let sealed = tokio::task::spawn_blocking(move || logs.seal_ended()).await;
-        sealed.map(|_| Turn::Idle).map_err(|_| AppError::bug("sealing logs panicked"))
+        sealed.map(|_| TurnResult::Idle).map_err(|_| AppError::bug("sealing logs panicked"))
     }
 
     async fn wait(&self) {
@@ -34,7 +34,7 @@ impl Job for SealLogs {
     }
 }
 
-async fn seal_left(services: &Services) -> Result<(), AppError> {
+async fn seal_leftovers(services: &Services) -> Result<(), AppError> {
     let logs = services.logs.clone();
     let found = tokio::task::spawn_blocking(move || logs.list_unsealed()).await;
     let found = found.map_err(|_| AppError::bug("looking for logs broke"))?;

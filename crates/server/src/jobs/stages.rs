@@ -8,7 +8,7 @@ use berth_engine::Services;
 use tokio::sync::{Mutex, watch};
 use tokio::task::JoinHandle;
 
-use crate::worker::{Job, LOOK_EVERY, Turn};
+use crate::worker::{BackgroundJob, LOOK_EVERY, TurnResult};
 
 /// Debounce between turns: commits in this time are handled together.
 const TURN_PAUSE: Duration = Duration::from_millis(1);
@@ -16,73 +16,73 @@ const TURN_PAUSE: Duration = Duration::from_millis(1);
 /// Stops cancelled and lost deployments. Separate from starting, which may be slow.
 pub(super) struct StopDeployments {
     services: Arc<Services>,
-    nudges: Nudges,
+    wakeups: EngineWakeups,
 }
 
 impl StopDeployments {
     pub(super) fn new(services: Arc<Services>) -> Self {
-        Self { nudges: Nudges::of(&services), services }
+        Self { wakeups: EngineWakeups::subscribe(&services), services }
     }
 }
 
-impl Job for StopDeployments {
+impl BackgroundJob for StopDeployments {
     const NAME: &'static str = "stop deployments";
 
-    async fn turn(&self) -> Result<Turn, AppError> {
-        self.nudges.clear().await;
-        stop(&self.services).await.map(|()| Turn::Idle)
+    async fn turn(&self) -> Result<TurnResult, AppError> {
+        self.wakeups.clear().await;
+        stop_deployments(&self.services).await.map(|()| TurnResult::Idle)
     }
 
     async fn wait(&self) {
-        self.nudges.wait().await;
+        self.wakeups.wait().await;
     }
 }
 
-pub(super) async fn stop(services: &Services) -> Result<(), AppError> {
+pub(super) async fn stop_deployments(services: &Services) -> Result<(), AppError> {
     berth_engine::propagate_cancellations(services).await?;
     Ok(berth_engine::reap(services).await?)
 }
 
 pub(super) struct StartDeployments {
     services: Arc<Services>,
-    nudges: Nudges,
+    wakeups: EngineWakeups,
 }
 
 impl StartDeployments {
     pub(super) fn new(services: Arc<Services>) -> Self {
-        Self { nudges: Nudges::of(&services), services }
+        Self { wakeups: EngineWakeups::subscribe(&services), services }
     }
 }
 
-impl Job for StartDeployments {
+impl BackgroundJob for StartDeployments {
     const NAME: &'static str = "start deployments";
 
     /// Does not wait for the tasks it starts: one may wait for git, which must not delay other organizations.
-    async fn turn(&self) -> Result<Turn, AppError> {
-        self.nudges.clear().await;
+    async fn turn(&self) -> Result<TurnResult, AppError> {
+        self.wakeups.clear().await;
         let services = &self.services;
         berth_engine::gates::process_due_gates(services).await?;
         berth_engine::recount(services).await?;
         drop(berth_engine::begin_environment_deployments(services).await?);
         drop(berth_engine::begin_stage_deployments(services).await?);
         berth_engine::enter_stages(services).await?;
-        Ok(Turn::Idle)
+        Ok(TurnResult::Idle)
     }
 
     async fn wait(&self) {
-        self.nudges.wait().await;
+        self.wakeups.wait().await;
     }
 }
 
 /// Starts deployments and waits for them, for tests.
 pub(super) async fn start_and_wait(services: &Arc<Services>) -> Result<(), AppError> {
     berth_engine::gates::process_due_gates(services).await?;
-    finished(berth_engine::begin_environment_deployments(services).await?).await?;
-    finished(berth_engine::begin_stage_deployments(services).await?).await?;
+    join_starts(berth_engine::begin_environment_deployments(services).await?).await?;
+    join_starts(berth_engine::begin_stage_deployments(services).await?).await?;
     Ok(berth_engine::enter_stages(services).await?)
 }
 
-async fn finished(starts: Vec<JoinHandle<()>>) -> Result<(), AppError> {
+async fn join_starts(starts: Vec<JoinHandle<()>>) -> Result<(), AppError> {
     for ended in futures_util::future::join_all(starts).await {
         ended.map_err(|error| AppError::bug(format!("starting a deployment panicked: {error}")))?;
     }
@@ -90,10 +90,10 @@ async fn finished(starts: Vec<JoinHandle<()>>) -> Result<(), AppError> {
 }
 
 /// Wake-ups of the engine. A wake-up during a turn counts for the next one.
-struct Nudges(Mutex<watch::Receiver<()>>);
+struct EngineWakeups(Mutex<watch::Receiver<()>>);
 
-impl Nudges {
-    fn of(services: &Services) -> Self {
+impl EngineWakeups {
+    fn subscribe(services: &Services) -> Self {
         Self(Mutex::new(services.engine.subscribe_wakes()))
     }
 

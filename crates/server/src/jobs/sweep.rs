@@ -3,27 +3,27 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use berth_store::Context;
+use berth_store::TxContext;
 use berth_store::idempotency::{self, FORGET_BATCH_MAX};
 use berth_store::tables::{delivery, invitation, password_reset, sign_in, webhook};
 
-use super::Jobs;
+use super::BackgroundJobs;
 use crate::error::AppError;
 use crate::limits::{DELIVERIES_KEPT_MAX, DELIVERY_DAYS_KEPT};
-use crate::worker::{Job, Turn};
+use crate::worker::{BackgroundJob, TurnResult};
 
 /// Webhooks per page.
 const WEBHOOKS_PAGE: i64 = 200;
 
 const SWEEP_EVERY: Duration = Duration::from_secs(60);
 
-pub(super) struct Sweep(pub(super) Arc<Jobs>);
+pub(super) struct SweepJob(pub(super) Arc<BackgroundJobs>);
 
-impl Job for Sweep {
+impl BackgroundJob for SweepJob {
     const NAME: &'static str = "sweep";
 
-    async fn turn(&self) -> Result<Turn, AppError> {
-        sweep(&self.0).await.map(|()| Turn::Idle)
+    async fn turn(&self) -> Result<TurnResult, AppError> {
+        sweep(&self.0).await.map(|()| TurnResult::Idle)
     }
 
     async fn wait(&self) {
@@ -32,32 +32,32 @@ impl Job for Sweep {
 }
 
 /// Deletes old stored responses, ended browser sessions, expired links and old deliveries, and evicts idle callers.
-pub async fn sweep(jobs: &Jobs) -> Result<(), AppError> {
-    jobs.rates.forget_quiet();
+pub async fn sweep(jobs: &BackgroundJobs) -> Result<(), AppError> {
+    jobs.rates.evict_idle();
     jobs.services
         .store
-        .transact(Context::system(None), |tx| {
+        .transact(TxContext::system(None), |tx| {
             invitation::delete_expired(tx)?;
             password_reset::delete_expired(tx)?;
-            Ok::<_, AppError>(sign_in::forget_old(tx)?)
+            Ok::<_, AppError>(sign_in::delete_expired(tx)?)
         })
         .await?;
     // In batches, so that writers can proceed in between.
     let forget = || {
         jobs.services
             .store
-            .transact(Context::system(None), |tx| Ok::<_, AppError>(idempotency::forget(tx, tx.now())?))
+            .transact(TxContext::system(None), |tx| Ok::<_, AppError>(idempotency::delete_expired(tx, tx.now())?))
     };
     while forget().await? == FORGET_BATCH_MAX && !jobs.services.shutdown.is_cancelled() {}
-    deliveries(jobs).await
+    sweep_deliveries(jobs).await
 }
 
 /// Limits the delivery log by age and by number per webhook.
-async fn deliveries(jobs: &Jobs) -> Result<(), AppError> {
+async fn sweep_deliveries(jobs: &BackgroundJobs) -> Result<(), AppError> {
     let forget = || {
-        jobs.services.store.transact(Context::system(None), |tx| {
+        jobs.services.store.transact(TxContext::system(None), |tx| {
             let before = tx.now().plus_seconds(-DELIVERY_DAYS_KEPT * 24 * 60 * 60);
-            Ok::<_, AppError>(delivery::forget(tx, before)?)
+            Ok::<_, AppError>(delivery::delete_old(tx, before)?)
         })
     };
     while forget().await? == delivery::FORGET_BATCH_MAX && !jobs.services.shutdown.is_cancelled() {}
@@ -67,13 +67,13 @@ async fn deliveries(jobs: &Jobs) -> Result<(), AppError> {
         let found = jobs
             .services
             .store
-            .read(None, move |db| Ok::<_, AppError>(webhook::everywhere(db, &from, WEBHOOKS_PAGE)?));
+            .read(None, move |db| Ok::<_, AppError>(webhook::list_everywhere(db, &from, WEBHOOKS_PAGE)?));
         let found = found.await?;
         for (org, webhook) in &found {
             let webhook = *webhook;
             let forget = || {
-                jobs.services.store.transact(Context::system(Some(*org)), move |tx| {
-                    Ok::<_, AppError>(delivery::forget_surplus(tx, webhook, DELIVERIES_KEPT_MAX)?)
+                jobs.services.store.transact(TxContext::system(Some(*org)), move |tx| {
+                    Ok::<_, AppError>(delivery::delete_surplus(tx, webhook, DELIVERIES_KEPT_MAX)?)
                 })
             };
             while forget().await? == delivery::FORGET_BATCH_MAX && !jobs.services.shutdown.is_cancelled() {}

@@ -13,7 +13,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 
-use super::Metrics;
+use super::ServerMetrics;
 use super::scrape::scrape;
 use crate::limits::{HEADER_BYTES_MAX, HEADER_READ_MAX, HEADERS_MAX};
 
@@ -25,7 +25,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Serves `GET /metrics` until the server stops.
-pub async fn serve(metrics: Metrics, listener: TcpListener) {
+pub async fn serve(metrics: ServerMetrics, listener: TcpListener) {
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     while let Some(accepted) = metrics.jobs.services.shutdown.run_until_cancelled(listener.accept()).await {
         let Ok((stream, _)) = accepted else {
@@ -36,7 +36,7 @@ pub async fn serve(metrics: Metrics, listener: TcpListener) {
         let metrics = metrics.clone();
         tokio::spawn(async move {
             let asked = metrics.clone();
-            let service = service_fn(move |request| answer(asked.clone(), request));
+            let service = service_fn(move |request| handle_request(asked.clone(), request));
             let connection = http1::Builder::new()
                 .timer(TokioTimer::new())
                 .header_read_timeout(HEADER_READ_MAX)
@@ -50,7 +50,7 @@ pub async fn serve(metrics: Metrics, listener: TcpListener) {
     }
 }
 
-async fn answer(metrics: Metrics, request: Request<Incoming>) -> Result<Response<Body>, Infallible> {
+async fn handle_request(metrics: ServerMetrics, request: Request<Incoming>) -> Result<Response<Body>, Infallible> {
     let (status, body) = match (request.method(), request.uri().path()) {
         (&Method::GET, "/metrics") => match scrape(&metrics.jobs, &metrics.requests).await {
             Ok(body) => (StatusCode::OK, body),

@@ -8,15 +8,15 @@ mod requests;
 mod scrape;
 
 pub use listen::serve;
-pub(crate) use requests::Requests;
+pub(crate) use requests::RequestMetrics;
 
 use std::sync::Arc;
 
-use crate::jobs::Jobs;
+use crate::jobs::BackgroundJobs;
 
 /// The sources of the metrics.
 #[derive(Clone)]
-pub struct Metrics {
-    pub(crate) jobs: Arc<Jobs>,
-    pub(crate) requests: Arc<Requests>,
+pub struct ServerMetrics {
+    pub(crate) jobs: Arc<BackgroundJobs>,
+    pub(crate) requests: Arc<RequestMetrics>,
 }

@@ -49,27 +49,27 @@ struct LockLabels {
 }
 
 #[derive(Debug)]
-pub(crate) struct Requests {
+pub(crate) struct RequestMetrics {
     answered: Family<RequestLabels, Counter>,
     series: AtomicUsize,
     durations: Family<RouteLabels, Histogram, fn() -> Histogram>,
     locks: Family<LockLabels, Counter>,
 }
 
-impl Default for Requests {
+impl Default for RequestMetrics {
     fn default() -> Self {
         let durations = Family::new_with_constructor((|| Histogram::new(BOUNDS_S)) as fn() -> Histogram);
         Self { answered: Family::default(), series: AtomicUsize::new(0), durations, locks: Family::default() }
     }
 }
 
-impl Requests {
-    pub(crate) fn note(&self, method: &Method, route: Option<Arc<str>>, status: StatusCode, took: Duration) {
+impl RequestMetrics {
+    pub(crate) fn record_request(&self, method: &Method, route: Option<Arc<str>>, status: StatusCode, took: Duration) {
         let (route, method, status) =
             (route.unwrap_or_else(|| OTHER.into()), method_label(method), status.as_u16());
         let found = LOCK_OPERATIONS.iter().find(|(of, end, _)| *of == method && route.ends_with(end));
         if let Some((_, _, operation)) = found {
-            self.locks.get_or_create(&LockLabels { operation, outcome: outcome(status) }).inc();
+            self.locks.get_or_create(&LockLabels { operation, outcome: outcome_label(status) }).inc();
         }
         let mut labels = RequestLabels { route, method, status };
         let is_new = self.answered.get(&labels).is_none();
@@ -91,7 +91,7 @@ impl Requests {
     }
 }
 
-const fn outcome(status: u16) -> &'static str {
+const fn outcome_label(status: u16) -> &'static str {
     match status {
         202 => "accepted",
         200..=299 => "done",

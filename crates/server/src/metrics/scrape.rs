@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use berth_core::runner::RunnerStatus;
-use berth_store::commit_stats::{BOUNDS_US, Counted};
+use berth_store::commit_stats::{BOUNDS_US, CommitStats};
 use berth_store::tables::gauges;
 use berth_store::tables::gauges::InstanceGauges;
 use prometheus_client::encoding::{EncodeMetric, MetricEncoder, NoLabelSet, text};
@@ -15,9 +15,9 @@ use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 
-use super::Requests;
+use super::RequestMetrics;
 use crate::error::AppError;
-use crate::jobs::Jobs;
+use crate::jobs::BackgroundJobs;
 
 /// All states, so that a state without runners is exported as 0.
 const RUNNER_STATES: [(RunnerStatus, &str); 5] = [
@@ -29,20 +29,20 @@ const RUNNER_STATES: [(RunnerStatus, &str); 5] = [
 ];
 
 /// Renders the metrics in the OpenMetrics text format.
-pub(super) async fn scrape(jobs: &Jobs, requests: &Requests) -> Result<String, fmt::Error> {
+pub(super) async fn scrape(jobs: &BackgroundJobs, requests: &RequestMetrics) -> Result<String, fmt::Error> {
     let mut registry = Registry::default();
     let build = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
     registry.register("berth_build", "Version of the server", build);
     let mut gauge =
         |name: &str, help: &str, value: u64| registry.register(name, help, ConstGauge::new(value));
-    gauge("berth_leader", "Whether this server runs the background jobs", jobs.lead.leads().into());
+    gauge("berth_leader", "Whether this server runs the background jobs", jobs.lead.is_leader().into());
     if let Ok(info) = rustix::fs::statvfs(&jobs.config.data_dir) {
         let free = info.f_bavail * info.f_frsize;
         gauge("berth_data_free_bytes", "Free space on the file system of the data directory", free);
     }
     let looked = jobs.services.store.read(None, |db| Ok::<_, AppError>((gauges::load(db)?, db.now()))).await;
     gauge("berth_database_up", "Whether the database responds", looked.is_ok().into());
-    let counted = jobs.services.store.commits();
+    let counted = jobs.services.store.commit_stats();
     gauge("berth_database_queue_length", "Write jobs waiting for the writer", counted.waiting);
     let help = "Write jobs that were committed or rolled back; several share a commit";
     registry.register("berth_database_changes", help, ConstCounter::new(counted.jobs));
@@ -51,7 +51,7 @@ pub(super) async fn scrape(jobs: &Jobs, requests: &Requests) -> Result<String, f
     requests.register(&mut registry);
     match looked {
         Ok((found, now)) => {
-            register_measured(&mut registry, &found);
+            register_store_metrics(&mut registry, &found);
             let runners = Family::<[(&str, &str); 1], Gauge>::default();
             for (state, word) in RUNNER_STATES {
                 let is_in =
@@ -67,7 +67,7 @@ pub(super) async fn scrape(jobs: &Jobs, requests: &Requests) -> Result<String, f
     Ok(body)
 }
 
-fn register_measured(registry: &mut Registry, found: &InstanceGauges) {
+fn register_store_metrics(registry: &mut Registry, found: &InstanceGauges) {
     for (name, help, value) in [
         ("berth_sessions_held", "Environments that are held", found.open_sessions),
         ("berth_tickets_waiting", "Tickets in the queues of environments", found.waiting_tickets),
@@ -88,12 +88,12 @@ fn register_measured(registry: &mut Registry, found: &InstanceGauges) {
 }
 
 #[derive(Debug)]
-struct CommitDurations(Counted);
+struct CommitDurations(CommitStats);
 
 impl EncodeMetric for CommitDurations {
     fn encode(&self, mut encoder: MetricEncoder<'_>) -> fmt::Result {
         let seconds = |us: u64| Duration::from_micros(us).as_secs_f64();
-        let Counted { within, count, sum_us, .. } = self.0;
+        let CommitStats { within, count, sum_us, .. } = self.0;
         let bounds = BOUNDS_US.iter().map(|bound| seconds(*bound)).chain([f64::INFINITY]);
         let mut before = 0;
         // The store's buckets are cumulative; the encoder expects the count of each bucket alone.

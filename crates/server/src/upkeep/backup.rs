@@ -14,7 +14,7 @@ use berth_store::admin::read_only::ReadOnly;
 use berth_store::migrations::MIGRATIONS;
 use berth_store::tables::{event, instance, key, organization};
 
-use super::manifest::{self, ChainHead, FILES_MAX, FORMAT, FileEntry, Hashing, MANIFEST_BYTES_MAX, Manifest};
+use super::manifest::{self, ManifestHead, FILES_MAX, FORMAT, FileEntry, DigestReader, MANIFEST_BYTES_MAX, BackupManifest};
 use super::{DATABASE, KEPT, UpkeepError, io, parent};
 
 /// Suffix of files that are still being written.
@@ -27,13 +27,13 @@ const SEALED: &str = ".zst";
 const DEPTH_MAX: usize = 8;
 
 /// Destination of a backup.
-enum Sink {
+enum BackupSink {
     Directory(PathBuf),
     Tar(Box<tar::Builder<File>>),
 }
 
 /// The database of an installation.
-pub enum Database<'a> {
+pub enum BackupDatabase<'a> {
     Sqlite,
     /// Only the files are backed up; the database is backed up with PostgreSQL's own tools.
     Postgres(&'a str),
@@ -42,25 +42,25 @@ pub enum Database<'a> {
 /// Backs up a data directory: into a tar archive if `to` ends in `.tar`, otherwise into a new directory.
 pub fn backup(
     data_dir: &Path,
-    database: &Database<'_>,
+    database: &BackupDatabase<'_>,
     to: &Path,
     now: Timestamp,
-) -> Result<Manifest, UpkeepError> {
-    let sink = Sink::create(to)?;
+) -> Result<BackupManifest, UpkeepError> {
+    let sink = BackupSink::create(to)?;
     // A partial backup is useless and would block the next one.
-    make(sink, data_dir, database, to, now).inspect_err(|_| {
+    write_backup(sink, data_dir, database, to, now).inspect_err(|_| {
         let _ = if to.is_dir() { std::fs::remove_dir_all(to) } else { std::fs::remove_file(to) };
     })
 }
 
-fn make(
-    mut sink: Sink,
+fn write_backup(
+    mut sink: BackupSink,
     data_dir: &Path,
-    database: &Database<'_>,
+    database: &BackupDatabase<'_>,
     to: &Path,
     now: Timestamp,
-) -> Result<Manifest, UpkeepError> {
-    let mut manifest = Manifest {
+) -> Result<BackupManifest, UpkeepError> {
+    let mut manifest = BackupManifest {
         format: FORMAT,
         version: env!("CARGO_PKG_VERSION").to_owned(),
         engine: "sqlite".into(),
@@ -72,7 +72,7 @@ fn make(
         files: Vec::new(),
     };
     match database {
-        Database::Sqlite => {
+        BackupDatabase::Sqlite => {
             let copy = tempfile::Builder::new()
                 .prefix(".berth-backup-")
                 .tempdir_in(parent(to))
@@ -83,7 +83,7 @@ fn make(
             describe(&mut manifest, ReadOnly::sqlite(&copied)?)?;
             manifest.files.push(sink.put(DATABASE, &copied)?);
         }
-        Database::Postgres(url) => {
+        BackupDatabase::Postgres(url) => {
             manifest.engine = "postgres".into();
             describe(&mut manifest, ReadOnly::postgres(url)?)?;
         }
@@ -95,9 +95,9 @@ fn make(
     Ok(manifest)
 }
 
-fn describe(manifest: &mut Manifest, mut db: ReadOnly) -> Result<(), UpkeepError> {
+fn describe(manifest: &mut BackupManifest, mut db: ReadOnly) -> Result<(), UpkeepError> {
     let (epoch, mut root_keys) =
-        db.read(None, |db| Ok::<_, UpkeepError>((instance::epoch(db)?, key::root_keys(db)?)))?;
+        db.read(None, |db| Ok::<_, UpkeepError>((instance::load_epoch(db)?, key::list_root_key_ids(db)?)))?;
     if root_keys.len() > 1 {
         let text = "the root key is being rotated: some keys are wrapped by the old one and some by the new one, and a backup \
                     of that could not be opened by either. Finish it first with `berth admin rotate-keys`.";
@@ -106,20 +106,20 @@ fn describe(manifest: &mut Manifest, mut db: ReadOnly) -> Result<(), UpkeepError
     (manifest.epoch, manifest.root_key_id) = (Some(epoch), root_keys.pop());
     let mut after = None;
     loop {
-        let page = db.read(None, |db| Ok::<_, UpkeepError>(organization::organizations(db, after)?))?;
+        let page = db.read(None, |db| Ok::<_, UpkeepError>(organization::list_ids(db, after)?))?;
         let Some((last, _)) = page.last() else { return Ok(()) };
         after = Some(*last);
         for (org, slug) in page {
-            let head = db.read(Some(org), |db| Ok::<_, UpkeepError>(event::head(db)?))?;
+            let head = db.read(Some(org), |db| Ok::<_, UpkeepError>(event::chain_head(db)?))?;
             let organization = org.to_string();
-            manifest.heads.push(ChainHead { organization, slug, sequence: head.sequence, hash: head.hash });
+            manifest.heads.push(ManifestHead { organization, slug, sequence: head.sequence, hash: head.hash });
         }
     }
 }
 
 /// Copies a directory tree. Files may be added or removed concurrently.
 fn put_all(
-    sink: &mut Sink,
+    sink: &mut BackupSink,
     data_dir: &Path,
     below: &Path,
     depth: usize,
@@ -162,7 +162,7 @@ fn put_all(
 }
 
 /// Copies a file; `None` if it no longer exists.
-fn put_present(sink: &mut Sink, data_dir: &Path, path: &Path) -> Result<Option<FileEntry>, UpkeepError> {
+fn put_present(sink: &mut BackupSink, data_dir: &Path, path: &Path) -> Result<Option<FileEntry>, UpkeepError> {
     let (name, place) = (path.to_string_lossy(), data_dir.join(path));
     let file = match File::open(&place) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
@@ -175,15 +175,15 @@ fn new_file(path: &Path) -> io::Result<File> {
     File::options().write(true).create_new(true).mode(0o600).open(path)
 }
 
-impl Sink {
+impl BackupSink {
     fn create(to: &Path) -> Result<Self, UpkeepError> {
         if to.extension().is_some_and(|ending| ending == "tar") {
             let file = new_file(to).map_err(io("cannot make", to))?;
-            return Ok(Sink::Tar(Box::new(tar::Builder::new(file))));
+            return Ok(BackupSink::Tar(Box::new(tar::Builder::new(file))));
         }
         let made = std::fs::DirBuilder::new().mode(0o700).create(to);
         made.map_err(io("cannot make", to))?;
-        Ok(Sink::Directory(to.to_owned()))
+        Ok(BackupSink::Directory(to.to_owned()))
     }
 
     fn put(&mut self, name: &str, from: &Path) -> Result<FileEntry, UpkeepError> {
@@ -193,9 +193,9 @@ impl Sink {
     /// Copies a file up to its current length; it may grow during the copy.
     fn put_open(&mut self, name: &str, file: File, from: &Path) -> Result<FileEntry, UpkeepError> {
         let bytes = file.metadata().map_err(io("cannot read", from))?.len();
-        let mut source = Hashing::new(file.take(bytes));
+        let mut source = DigestReader::new(file.take(bytes));
         match self {
-            Sink::Directory(dir) => {
+            BackupSink::Directory(dir) => {
                 let place = dir.join(name);
                 let above = parent(&place);
                 let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(above);
@@ -204,7 +204,7 @@ impl Sink {
                 io::copy(&mut source, &mut into).map_err(io("cannot write", &place))?;
                 into.sync_all().map_err(io("cannot write", &place))?;
             }
-            Sink::Tar(archive) => {
+            BackupSink::Tar(archive) => {
                 let mut header = header(bytes);
                 let put = archive.append_data(&mut header, name, &mut source);
                 put.map_err(io("cannot put into the archive", from))?;
@@ -216,7 +216,7 @@ impl Sink {
         Ok(source.entry(name.to_owned()))
     }
 
-    fn finish(self, manifest: &Manifest, to: &Path) -> Result<(), UpkeepError> {
+    fn finish(self, manifest: &BackupManifest, to: &Path) -> Result<(), UpkeepError> {
         let text = serde_json::to_vec(manifest)
             .map_err(|error| UpkeepError::Refused(format!("the manifest cannot be written: {error}")))?;
         if text.len() as u64 > MANIFEST_BYTES_MAX {
@@ -226,13 +226,13 @@ impl Sink {
         }
         let written = || -> io::Result<()> {
             match self {
-                Sink::Directory(dir) => {
+                BackupSink::Directory(dir) => {
                     let mut file = new_file(&dir.join(manifest::FILE))?;
                     file.write_all(&text)?;
                     file.sync_all()?;
                     File::open(&dir)?.sync_all()?;
                 }
-                Sink::Tar(mut archive) => {
+                BackupSink::Tar(mut archive) => {
                     archive.append_data(&mut header(text.len() as u64), manifest::FILE, text.as_slice())?;
                     archive.into_inner()?.sync_all()?;
                 }

@@ -16,7 +16,7 @@ pub const MANIFEST_BYTES_MAX: u64 = 1024 * 1024 * 1024;
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Manifest {
+pub struct BackupManifest {
     pub format: u32,
     /// The version of Berth that made the backup.
     pub version: String,
@@ -29,13 +29,13 @@ pub struct Manifest {
     /// Id of the root key that decrypts the secrets. The key itself is never in a backup.
     pub root_key_id: Option<String>,
     /// Last event of each organization's audit log.
-    pub heads: Vec<ChainHead>,
+    pub heads: Vec<ManifestHead>,
     pub files: Vec<FileEntry>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct ChainHead {
+pub struct ManifestHead {
     pub organization: String,
     pub slug: String,
     pub sequence: i64,
@@ -51,13 +51,13 @@ pub struct FileEntry {
 }
 
 /// A reader that computes the SHA-256 digest of the bytes read.
-pub(super) struct Hashing<R> {
+pub(super) struct DigestReader<R> {
     from: R,
     digest: Context,
     pub(super) bytes: u64,
 }
 
-impl<R: Read> Hashing<R> {
+impl<R: Read> DigestReader<R> {
     pub(super) fn new(from: R) -> Self {
         Self { from, digest: Context::new(&SHA256), bytes: 0 }
     }
@@ -68,7 +68,7 @@ impl<R: Read> Hashing<R> {
     }
 }
 
-impl<R: Read> Read for Hashing<R> {
+impl<R: Read> Read for DigestReader<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let count = self.from.read(buffer)?;
         self.digest.update(&buffer[..count]);

@@ -7,7 +7,7 @@ pub mod restore;
 mod restored;
 pub mod verify;
 
-pub use restored::{Settled, settle};
+pub use restored::{SettleReport, settle};
 
 /// Directories of the data directory that are backed up along with the database.
 const KEPT: [&str; 2] = ["logs", "artifacts"];

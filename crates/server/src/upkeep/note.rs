@@ -19,23 +19,23 @@ const NOTE_BYTES_MAX: u64 = 4 * 1024;
 const RAISED_SINCE: i64 = 48;
 
 #[derive(Serialize, Deserialize)]
-struct Note {
+struct RestoreNote {
     epoch: i64,
 }
 
 /// The highest epoch that installations restored from this directory may have used.
-pub(super) fn given(backup: &Path) -> Result<Option<i64>, UpkeepError> {
-    Ok(read(&place(backup))?.map(|epoch| epoch + RAISED_SINCE))
+pub(super) fn read_epoch_bound(backup: &Path) -> Result<Option<i64>, UpkeepError> {
+    Ok(read_note(&note_path(backup))?.map(|epoch| epoch + RAISED_SINCE))
 }
 
 /// Raises the stored epoch to `epoch`. Atomic and durable: writes a temporary file, fsyncs it and renames it.
-pub(super) fn write(backup: &Path, epoch: i64) -> Result<(), UpkeepError> {
-    let (path, draft) = (place(backup), parent(backup).join(format!("{FILE}.draft")));
-    let epoch = read(&path)?.map_or(epoch, |before| before.max(epoch));
+pub(super) fn write_note(backup: &Path, epoch: i64) -> Result<(), UpkeepError> {
+    let (path, draft) = (note_path(backup), parent(backup).join(format!("{FILE}.draft")));
+    let epoch = read_note(&path)?.map_or(epoch, |before| before.max(epoch));
     let written = || -> io::Result<()> {
         let mut options = File::options();
         let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
-        file.write_all(&serde_json::to_vec(&Note { epoch })?)?;
+        file.write_all(&serde_json::to_vec(&RestoreNote { epoch })?)?;
         file.sync_all()?;
         std::fs::rename(&draft, &path)?;
         File::open(parent(backup))?.sync_all()
@@ -43,11 +43,11 @@ pub(super) fn write(backup: &Path, epoch: i64) -> Result<(), UpkeepError> {
     written().map_err(io("cannot write", &path))
 }
 
-fn place(backup: &Path) -> PathBuf {
+fn note_path(backup: &Path) -> PathBuf {
     parent(backup).join(FILE)
 }
 
-fn read(path: &Path) -> Result<Option<i64>, UpkeepError> {
+fn read_note(path: &Path) -> Result<Option<i64>, UpkeepError> {
     let mut text = String::new();
     match File::open(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
@@ -56,7 +56,7 @@ fn read(path: &Path) -> Result<Option<i64>, UpkeepError> {
             file.take(NOTE_BYTES_MAX).read_to_string(&mut text).map_err(io("cannot read", path))?;
         }
     }
-    let note: Note = serde_json::from_str(&text).map_err(|error| {
+    let note: RestoreNote = serde_json::from_str(&text).map_err(|error| {
         UpkeepError::Refused(format!(
             "{} cannot be understood ({error}): it says which epoch an earlier restore was given. Remove it, restore, and \
              run `berth admin raise-epoch` before you serve, until the epoch is above that of every earlier restore.",

@@ -10,12 +10,12 @@ use berth_core::id::OrgId;
 use berth_engine::vault::{SecretVault, WhenMissing, is_being_rotated};
 use berth_store::Store;
 use berth_store::admin::read_only::ReadOnly;
-use berth_store::audit::Head;
+use berth_store::audit::AuditHead;
 use berth_store::data_dir::DataDir;
 
-use super::manifest::{self, FILES_MAX, FORMAT, FileEntry, Hashing, MANIFEST_BYTES_MAX, Manifest};
-use super::restored::{Settled, settle};
-use super::verify::{Verified, verify};
+use super::manifest::{self, FILES_MAX, FORMAT, FileEntry, DigestReader, MANIFEST_BYTES_MAX, BackupManifest};
+use super::restored::{SettleReport, settle};
+use super::verify::{VerifyReport, verify};
 use super::{DATABASE, KEPT, UpkeepError, io, note};
 
 /// Subdirectory for the restored files until they are complete and verified.
@@ -27,10 +27,10 @@ const WELCOME: [&str; 3] = ["root.key", "berth.lock", STAGING];
 const DATABASE_LOG: &str = "berth.db-wal";
 
 #[derive(Debug)]
-pub struct Restored {
-    pub manifest: Manifest,
-    pub settled: Settled,
-    pub verified: Verified,
+pub struct RestoreReport {
+    pub manifest: BackupManifest,
+    pub settled: SettleReport,
+    pub verified: VerifyReport,
     /// Number of secret values that were decrypted as a test of the key.
     pub secrets: usize,
     /// Why the epoch could not be stored next to the backup.
@@ -41,7 +41,7 @@ pub struct Restored {
 ///
 /// All work happens in a staging directory, and the database is moved into place last: a failed restore leaves nothing
 /// that a server would open, and can be repeated.
-pub fn restore(from: &Path, data_dir: &Path, key: &Path) -> Result<Restored, UpkeepError> {
+pub fn restore(from: &Path, data_dir: &Path, key: &Path) -> Result<RestoreReport, UpkeepError> {
     check_empty(data_dir)?;
     check_key(key)?;
     let dir = DataDir::open_bare(data_dir)?;
@@ -71,19 +71,19 @@ pub fn restore(from: &Path, data_dir: &Path, key: &Path) -> Result<Restored, Upk
 }
 
 /// Copies, verifies and settles the backup in `staging`.
-fn prepare(from: &Path, staging: &Path, key: &Path) -> Result<Restored, UpkeepError> {
-    let manifest = stage(from, staging)?;
-    let given = note::given(from)?;
+fn prepare(from: &Path, staging: &Path, key: &Path) -> Result<RestoreReport, UpkeepError> {
+    let manifest = stage_backup(from, staging)?;
+    let given = note::read_epoch_bound(from)?;
     let database = staging.join(DATABASE);
     let mut store = Store::open_sqlite(&database)?;
     // Check the key and the audit log before any change.
     let vault = SecretVault::open(&store, key, WhenMissing::Refuse)?;
     let secrets = vault.check_sample(&store)?;
-    let verified = verify(&mut ReadOnly::sqlite(&database)?, staging, &heads(&manifest))?;
+    let verified = verify(&mut ReadOnly::sqlite(&database)?, staging, &manifest_heads(&manifest))?;
     let settled = settle(&mut store, given)?;
     // Before the installation can issue a fence. The directory of the backups may be read-only.
-    let unnoted = note::write(from, settled.epoch).err().map(|error| error.to_string());
-    Ok(Restored { manifest, settled, verified, secrets, unnoted })
+    let note_error = note::write_note(from, settled.epoch).err().map(|error| error.to_string());
+    Ok(RestoreReport { manifest, settled, verified, secrets, unnoted: note_error })
 }
 
 fn check_key(key: &Path) -> Result<(), UpkeepError> {
@@ -113,9 +113,9 @@ fn remove_dir(dir: &Path) -> io::Result<()> {
     }
 }
 
-fn heads(manifest: &Manifest) -> BTreeMap<OrgId, Head> {
-    let head = |it: &manifest::ChainHead| {
-        Some((it.organization.parse().ok()?, Head { sequence: it.sequence, hash: it.hash.clone() }))
+fn manifest_heads(manifest: &BackupManifest) -> BTreeMap<OrgId, AuditHead> {
+    let head = |it: &manifest::ManifestHead| {
+        Some((it.organization.parse().ok()?, AuditHead { sequence: it.sequence, hash: it.hash.clone() }))
     };
     manifest.heads.iter().filter_map(head).collect()
 }
@@ -141,16 +141,16 @@ fn check_empty(data_dir: &Path) -> Result<(), UpkeepError> {
 }
 
 /// Copies all files to `staging` and checks them against the manifest's digests.
-fn stage(from: &Path, staging: &Path) -> Result<Manifest, UpkeepError> {
+fn stage_backup(from: &Path, staging: &Path) -> Result<BackupManifest, UpkeepError> {
     let mut files = BTreeMap::new();
     let mut put = |name: &Path, source: &mut dyn Read| -> Result<(), UpkeepError> {
-        let place = place(staging, name)?;
+        let place = staged_path(staging, name)?;
         let above = place.parent().unwrap_or(staging);
         let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(above);
         made.map_err(io("cannot make", above))?;
         let into = File::options().write(true).create_new(true).mode(0o600).open(&place);
         let mut into = into.map_err(io("cannot make", &place))?;
-        let mut source = Hashing::new(source);
+        let mut source = DigestReader::new(source);
         io::copy(&mut source, &mut into).map_err(io("cannot write", &place))?;
         into.sync_all().map_err(io("cannot write", &place))?;
         let entry = source.entry(name.to_string_lossy().into_owned());
@@ -164,7 +164,7 @@ fn stage(from: &Path, staging: &Path) -> Result<Manifest, UpkeepError> {
         let manifest = read_manifest(&from.join(manifest::FILE))?;
         for FileEntry { path, .. } in &manifest.files {
             // The manifest is untrusted; its paths could point outside the backup.
-            let source = place(from, Path::new(path))?;
+            let source = staged_path(from, Path::new(path))?;
             let mut file = File::open(&source).map_err(io("cannot read", &source))?;
             put(Path::new(path), &mut file)?;
         }
@@ -188,7 +188,7 @@ fn stage(from: &Path, staging: &Path) -> Result<Manifest, UpkeepError> {
 }
 
 /// Joins `name` to `dir`; refuses absolute paths and `..`.
-fn place(dir: &Path, name: &Path) -> Result<PathBuf, UpkeepError> {
+fn staged_path(dir: &Path, name: &Path) -> Result<PathBuf, UpkeepError> {
     let is_plain = name.components().all(|part| matches!(part, Component::Normal(_)));
     if !is_plain || name.as_os_str().is_empty() {
         return Err(UpkeepError::Refused(format!("{:?} is no name of a file in a backup", name.display())));
@@ -196,7 +196,7 @@ fn place(dir: &Path, name: &Path) -> Result<PathBuf, UpkeepError> {
     Ok(dir.join(name))
 }
 
-fn read_manifest(path: &Path) -> Result<Manifest, UpkeepError> {
+fn read_manifest(path: &Path) -> Result<BackupManifest, UpkeepError> {
     let text = match File::open(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => {
             let text = "this is no backup, or it was cut short: it has no manifest.json";
@@ -209,7 +209,7 @@ fn read_manifest(path: &Path) -> Result<Manifest, UpkeepError> {
             text
         }
     };
-    let manifest: Manifest = serde_json::from_str(&text)
+    let manifest: BackupManifest = serde_json::from_str(&text)
         .map_err(|error| UpkeepError::Refused(format!("manifest.json cannot be read: {error}")))?;
     if manifest.format > FORMAT {
         return Err(UpkeepError::Refused(format!(
@@ -226,7 +226,7 @@ fn read_manifest(path: &Path) -> Result<Manifest, UpkeepError> {
     Ok(manifest)
 }
 
-fn check_files(manifest: &Manifest, found: &BTreeMap<String, FileEntry>) -> Result<(), UpkeepError> {
+fn check_files(manifest: &BackupManifest, found: &BTreeMap<String, FileEntry>) -> Result<(), UpkeepError> {
     for wanted in &manifest.files {
         if found.get(&wanted.path) != Some(wanted) {
             return Err(UpkeepError::Refused(format!(

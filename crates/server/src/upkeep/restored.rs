@@ -11,7 +11,7 @@ use berth_core::pipeline::state;
 use berth_core::webhook::{WebhookState, Webhook};
 use berth_engine;
 use berth_store::tables::{environment, organization, pipeline, webhook};
-use berth_store::{Context, Store};
+use berth_store::{TxContext, Store};
 
 use crate::error::AppError;
 
@@ -20,7 +20,7 @@ const WEBHOOKS_PAGE: i64 = 200;
 
 /// The new epoch, and counts of what was changed.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub struct Settled {
+pub struct SettleReport {
     pub epoch: i64,
     pub organizations: usize,
     pub environments: usize,
@@ -34,14 +34,14 @@ pub struct Settled {
 
 /// Settles a restored database. Safe to repeat: only the epoch is raised again. `given` is an epoch that is known to
 /// have been used although the database does not have it.
-pub fn settle(store: &mut Store, given: Option<i64>) -> Result<Settled, AppError> {
+pub fn settle(store: &mut Store, given: Option<i64>) -> Result<SettleReport, AppError> {
     store.raise_epoch(given)?;
     let store = &*store;
-    let mut settled = Settled { epoch: store.epoch(), ..Settled::default() };
+    let mut settled = SettleReport { epoch: store.epoch(), ..SettleReport::default() };
     let mut after = None;
     loop {
         let page = store
-            .read_blocking(None, move |db| Ok::<_, AppError>(organization::organizations(db, after)?))?;
+            .read_blocking(None, move |db| Ok::<_, AppError>(organization::list_ids(db, after)?))?;
         let Some((last, _)) = page.last() else { break };
         after = Some(*last);
         for (org, _) in page {
@@ -60,11 +60,11 @@ fn stop_pipelines(store: &Store, org: OrgId) -> Result<usize, AppError> {
     let (mut stopped, mut after) = (0, None);
     loop {
         let page: Vec<PipelineId> = store
-            .read_blocking(Some(org), move |db| Ok::<_, AppError>(pipeline::active_pipelines(db, after)?))?;
+            .read_blocking(Some(org), move |db| Ok::<_, AppError>(pipeline::list_active_ids(db, after)?))?;
         let Some(last) = page.last() else { return Ok(stopped) };
         after = Some(*last);
         for id in page {
-            store.transact_blocking(Context::system(Some(org)), move |tx| {
+            store.transact_blocking(TxContext::system(Some(org)), move |tx| {
                 let Some(found) = pipeline::by_id(tx, id)? else { return Ok(()) };
                 let why = Reason::parse(WHY).ok();
                 let decision = state::stop(&found, Actor::system(), why, None, tx.now())?;
@@ -79,12 +79,12 @@ fn free_environments(store: &Store, org: OrgId, seen: &mut usize) -> Result<usiz
     let (mut ended, mut after) = (0, None);
     loop {
         let page = store
-            .read_blocking(Some(org), move |db| Ok::<_, AppError>(environment::environments(db, after)?))?;
+            .read_blocking(Some(org), move |db| Ok::<_, AppError>(environment::list_ids(db, after)?))?;
         let Some(last) = page.last() else { return Ok(ended) };
         after = Some(*last);
         for id in page {
             *seen += 1;
-            let was_held = store.transact_blocking(Context::system(Some(org)), move |tx| {
+            let was_held = store.transact_blocking(TxContext::system(Some(org)), move |tx| {
                 let Some(lock) = environment::by_id(tx, id)? else { return Ok(false) };
                 let decision = reset_after_restore(&lock, &tx.moment()?);
                 tx.commit(decision)?;
@@ -101,12 +101,12 @@ fn silence_webhooks(store: &Store) -> Result<usize, AppError> {
     loop {
         let from = after.clone();
         let page: Vec<(OrgId, WebhookId)> = store.read_blocking(None, move |db| {
-            Ok::<_, AppError>(webhook::everywhere(db, &from, WEBHOOKS_PAGE)?)
+            Ok::<_, AppError>(webhook::list_everywhere(db, &from, WEBHOOKS_PAGE)?)
         })?;
         let Some((_, last)) = page.last() else { return Ok(silenced) };
         after = last.to_string();
         for (org, id) in page {
-            let was_active = store.transact_blocking(Context::system(Some(org)), move |tx| {
+            let was_active = store.transact_blocking(TxContext::system(Some(org)), move |tx| {
                 let Some(found) = webhook::by_id(tx, id)?.filter(|it| it.state == WebhookState::Active) else {
                     return Ok(false);
                 };

@@ -8,10 +8,10 @@ use aws_lc_rs::digest::{Context, SHA256};
 use berth_core::id::OrgId;
 use berth_engine::artifacts::ArtifactStore;
 use berth_engine::logs::{LogError, LogKey, LogStore, LogStream};
-use berth_store::admin::integrity::{self, Looked};
+use berth_store::admin::integrity::{self, PageCheck};
 use berth_store::admin::read_only::ReadOnly;
-use berth_store::audit::{Head, StoredCheck};
-use berth_store::tables::retention::{self, Logged};
+use berth_store::audit::{AuditHead, StoredCheck};
+use berth_store::tables::retention::{self, LoggedAttempt};
 use berth_store::tables::{event, organization, registry_build};
 
 use super::UpkeepError;
@@ -21,7 +21,7 @@ pub const PROBLEMS_SHOWN_MAX: usize = 100;
 const READ_BYTES: usize = 256 * 1024;
 
 #[derive(Debug, Default)]
-pub struct Verified {
+pub struct VerifyReport {
     pub organizations: usize,
     pub events: i64,
     pub logs: usize,
@@ -31,8 +31,8 @@ pub struct Verified {
     pub problem_count: usize,
 }
 
-impl Verified {
-    fn note(&mut self, problem: String) {
+impl VerifyReport {
+    fn add_problem(&mut self, problem: String) {
         self.problem_count += 1;
         if self.problems.len() < PROBLEMS_SHOWN_MAX {
             self.problems.push(problem);
@@ -40,9 +40,9 @@ impl Verified {
     }
 
     /// Records a page's problems and returns the key after which the next page starts.
-    fn note_page<K>(&mut self, slug: &str, page: Looked<K>) -> Option<K> {
+    fn add_page<K>(&mut self, slug: &str, page: PageCheck<K>) -> Option<K> {
         for problem in page.problems {
-            self.note(format!("{slug}: {problem}"));
+            self.add_problem(format!("{slug}: {problem}"));
         }
         page.last
     }
@@ -52,108 +52,108 @@ impl Verified {
 pub fn verify(
     db: &mut ReadOnly,
     data_dir: &Path,
-    kept: &BTreeMap<OrgId, Head>,
-) -> Result<Verified, UpkeepError> {
-    let mut found = Verified::default();
+    kept: &BTreeMap<OrgId, AuditHead>,
+) -> Result<VerifyReport, UpkeepError> {
+    let mut found = VerifyReport::default();
     if let Err(error) = db.check_file() {
-        found.note(error.to_string());
+        found.add_problem(error.to_string());
     }
-    let files = Files {
+    let files = StoredFiles {
         logs: LogStore::new_shared(data_dir.join("logs")),
         artifacts: ArtifactStore::new(data_dir.join("artifacts")),
     };
     let (mut after, mut seen) = (None, BTreeSet::new());
     loop {
-        let page = db.read(None, |db| Ok::<_, UpkeepError>(organization::organizations(db, after)?))?;
+        let page = db.read(None, |db| Ok::<_, UpkeepError>(organization::list_ids(db, after)?))?;
         let Some((last, _)) = page.last() else { break };
         after = Some(*last);
         for (org, slug) in page {
             found.organizations += 1;
             seen.insert(org);
             // The index of a damaged audit log cannot be checked.
-            if chain(db, org, &slug, kept.get(&org).cloned(), &mut found)? {
-                listed(db, org, &slug, &mut found)?;
+            if verify_chain(db, org, &slug, kept.get(&org).cloned(), &mut found)? {
+                verify_event_index(db, org, &slug, &mut found)?;
             }
-            sessions(db, org, &slug, &mut found)?;
-            logs(db, org, &slug, &files, &mut found)?;
-            artifacts(db, org, &slug, &files, &mut found)?;
+            verify_sessions(db, org, &slug, &mut found)?;
+            verify_logs(db, org, &slug, &files, &mut found)?;
+            verify_artifacts(db, org, &slug, &files, &mut found)?;
         }
     }
     for org in kept.keys().filter(|org| !seen.contains(org)) {
-        found.note(format!("the organization {org} is gone"));
+        found.add_problem(format!("the organization {org} is gone"));
     }
     Ok(found)
 }
 
 /// Verifies that a copied database has the same complete audit logs as its source.
-pub fn verify_chains(copy: &mut ReadOnly, source: &mut ReadOnly) -> Result<Verified, UpkeepError> {
-    let (mut found, mut after) = (Verified::default(), None);
+pub fn verify_chains(copy: &mut ReadOnly, source: &mut ReadOnly) -> Result<VerifyReport, UpkeepError> {
+    let (mut found, mut after) = (VerifyReport::default(), None);
     loop {
-        let page = source.read(None, |db| Ok::<_, UpkeepError>(organization::organizations(db, after)?))?;
+        let page = source.read(None, |db| Ok::<_, UpkeepError>(organization::list_ids(db, after)?))?;
         let Some((last, _)) = page.last() else { return Ok(found) };
         after = Some(*last);
         for (org, slug) in page {
             found.organizations += 1;
-            let head = source.read(Some(org), |db| Ok::<_, UpkeepError>(event::head(db)?))?;
-            chain(copy, org, &slug, Some(head), &mut found)?;
+            let head = source.read(Some(org), |db| Ok::<_, UpkeepError>(event::chain_head(db)?))?;
+            verify_chain(copy, org, &slug, Some(head), &mut found)?;
         }
     }
 }
 
-struct Files {
+struct StoredFiles {
     logs: LogStore,
     artifacts: ArtifactStore,
 }
 
 /// Verifies the hash chain of an organization's audit log; false if it has a problem.
-fn chain(
+fn verify_chain(
     db: &mut ReadOnly,
     org: OrgId,
     slug: &str,
-    kept: Option<Head>,
-    found: &mut Verified,
+    kept: Option<AuditHead>,
+    found: &mut VerifyReport,
 ) -> Result<bool, UpkeepError> {
     let mut check = db.read(Some(org), |db| Ok::<_, UpkeepError>(StoredCheck::begin(db, kept)?))?;
-    while db.read(Some(org), |db| Ok::<_, UpkeepError>(check.page(db)?))? {}
+    while db.read(Some(org), |db| Ok::<_, UpkeepError>(check.verify_page(db)?))? {}
     let verdict = check.finish();
     found.events += verdict.checked;
     let Some(problem) = verdict.problem else { return Ok(true) };
     let (at, reason) = (problem.sequence, problem.reason.as_str());
-    found.note(format!("{slug}: the history is wrong at event {at} ({reason}): {}", problem.detail));
+    found.add_problem(format!("{slug}: the history is wrong at event {at} ({reason}): {}", problem.detail));
     Ok(false)
 }
 
-fn listed(db: &mut ReadOnly, org: OrgId, slug: &str, found: &mut Verified) -> Result<(), UpkeepError> {
+fn verify_event_index(db: &mut ReadOnly, org: OrgId, slug: &str, found: &mut VerifyReport) -> Result<(), UpkeepError> {
     let mut after = Some(0);
     while let Some(number) = after {
-        let page = db.read(Some(org), |db| Ok::<_, UpkeepError>(integrity::events(db, number)?))?;
-        after = found.note_page(slug, page);
+        let page = db.read(Some(org), |db| Ok::<_, UpkeepError>(integrity::check_events(db, number)?))?;
+        after = found.add_page(slug, page);
     }
     Ok(())
 }
 
-fn sessions(db: &mut ReadOnly, org: OrgId, slug: &str, found: &mut Verified) -> Result<(), UpkeepError> {
+fn verify_sessions(db: &mut ReadOnly, org: OrgId, slug: &str, found: &mut VerifyReport) -> Result<(), UpkeepError> {
     let mut after = Some(String::new());
     while let Some(id) = after {
-        let page = db.read(Some(org), |db| Ok::<_, UpkeepError>(integrity::environments(db, &id)?))?;
-        after = found.note_page(slug, page);
+        let page = db.read(Some(org), |db| Ok::<_, UpkeepError>(integrity::check_environments(db, &id)?))?;
+        after = found.add_page(slug, page);
     }
     Ok(())
 }
 
-fn logs(
+fn verify_logs(
     db: &mut ReadOnly,
     org: OrgId,
     slug: &str,
-    files: &Files,
-    found: &mut Verified,
+    files: &StoredFiles,
+    found: &mut VerifyReport,
 ) -> Result<(), UpkeepError> {
     let mut after = None;
     loop {
-        let page = db.read(Some(org), |db| Ok::<_, UpkeepError>(retention::logged(db, after)?))?;
+        let page = db.read(Some(org), |db| Ok::<_, UpkeepError>(retention::list_logged_attempts(db, after)?))?;
         let Some(last) = page.last() else { return Ok(()) };
         after = Some(*last);
-        for Logged { deployment, step, attempt } in page {
+        for LoggedAttempt { deployment, step, attempt } in page {
             found.logs += 1;
             let key = LogKey { org, deployment, step, attempt, stream: LogStream::Step };
             let wrong = match check_log(&files.logs, &key) {
@@ -161,7 +161,7 @@ fn logs(
                 Ok(Some(wrong)) => wrong.to_owned(),
                 Err(error) => error.to_string(),
             };
-            found.note(format!("{slug}: the log of attempt {attempt} of {step} in {deployment}: {wrong}"));
+            found.add_problem(format!("{slug}: the log of attempt {attempt} of {step} in {deployment}: {wrong}"));
         }
     }
 }
@@ -181,18 +181,18 @@ fn check_log(logs: &LogStore, key: &LogKey) -> Result<Option<&'static str>, LogE
     Ok(log.seal().and_then(|sealed| is_other(sealed.sha256).then_some("it has another digest")))
 }
 
-fn artifacts(
+fn verify_artifacts(
     db: &mut ReadOnly,
     org: OrgId,
     slug: &str,
-    files: &Files,
-    found: &mut Verified,
+    files: &StoredFiles,
+    found: &mut VerifyReport,
 ) -> Result<(), UpkeepError> {
     let mut wanted = BTreeSet::new();
     let mut after = None;
     loop {
         let page =
-            db.read(Some(org), |db| Ok::<_, UpkeepError>(retention::left_behind(db, after.as_ref())?))?;
+            db.read(Some(org), |db| Ok::<_, UpkeepError>(retention::list_artifacts(db, after.as_ref())?))?;
         let Some(last) = page.last().cloned() else { break };
         wanted.extend(page.into_iter().flat_map(|it| it.artifacts.into_values()));
         after = Some(last);
@@ -200,7 +200,7 @@ fn artifacts(
     let mut after = None;
     loop {
         let page =
-            db.read(Some(org), |db| Ok::<_, UpkeepError>(registry_build::built(db, after.as_ref())?))?;
+            db.read(Some(org), |db| Ok::<_, UpkeepError>(registry_build::list_artifacts(db, after.as_ref())?))?;
         let Some(last) = page.last().cloned() else { break };
         wanted.extend(page.into_iter().map(|it| it.digest));
         after = Some(last);
@@ -208,7 +208,7 @@ fn artifacts(
     for digest in wanted {
         found.artifacts += 1;
         if let Err(error) = files.artifacts.check(org, &digest) {
-            found.note(format!("{slug}: artifact {digest}: {error}"));
+            found.add_problem(format!("{slug}: artifact {digest}: {error}"));
         }
     }
     Ok(())

@@ -5,7 +5,7 @@ use berth_core::event::Actor;
 use berth_core::id::AnalysisId;
 use berth_core::pipeline::grammar::StepId;
 use berth_store::tables::analysis;
-use berth_store::{Context, StoreError};
+use berth_store::{TxContext, StoreError};
 use serde_json::json;
 
 use super::history;
@@ -27,7 +27,7 @@ pub(crate) struct Failure {
 /// Creates a successful analysis of the failure and returns its id.
 pub(crate) async fn analysed(world: &World, failure: Failure) -> String {
     let org = history::org(world).await;
-    let made = world.app.store().transact(Context::system(Some(org)), move |tx| {
+    let made = world.app.store().transact(TxContext::system(Some(org)), move |tx| {
         let now = tx.now();
         let new = NewAnalysis {
             id: AnalysisId::from_parts(now, tx.entropy()?),
@@ -65,7 +65,7 @@ pub(crate) async fn analysed(world: &World, failure: Failure) -> String {
 /// Records a requested pull request that failed.
 pub(crate) async fn proposed_in_vain(world: &World, id: &str) {
     let (org, id) = (history::org(world).await, id.parse().unwrap());
-    let failed = world.app.store().transact(Context::system(Some(org)), move |tx| {
+    let failed = world.app.store().transact(TxContext::system(Some(org)), move |tx| {
         let (now, found) = (tx.now(), analysis::by_id(tx, id)?.unwrap());
         let new = NewAnalysisPullRequest { branch: "berth/fix-0".into(), asked_by: Actor::system() };
         let asked = tx.commit(pull::request(&found, None, None, new, now).unwrap())?;

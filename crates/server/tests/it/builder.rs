@@ -5,7 +5,7 @@ use std::path::Path;
 
 use berth_runner::registry::{self, RegistryBuildRequest};
 use berth_runner::{Confinement, SandboxMode};
-use berth_server::jobs::registry_builds::{BuildAsked, BuildFailed, Builder, Built};
+use berth_server::jobs::registry_builds::{BuildRequest, BuildError, RegistryBuilder, BuildOutput};
 
 pub(crate) struct InSandbox {
     confinement: Confinement,
@@ -18,8 +18,8 @@ impl InSandbox {
     }
 }
 
-impl Builder for InSandbox {
-    fn build(&self, asked: &BuildAsked<'_>, log: &mut dyn FnMut(&[u8])) -> Result<Built, BuildFailed> {
+impl RegistryBuilder for InSandbox {
+    fn build(&self, asked: &BuildRequest<'_>, log: &mut dyn FnMut(&[u8])) -> Result<BuildOutput, BuildError> {
         let request = RegistryBuildRequest {
             source: asked.source.to_owned(),
             scratch: asked.scratch.to_owned(),
@@ -31,10 +31,10 @@ impl Builder for InSandbox {
             env: BTreeMap::new(),
         };
         match registry::build(&request, log) {
-            Ok(registry::BuiltRegistry { start, input, steps }) => Ok(Built { start, input, steps }),
-            Err(registry::RegistryBuildError::Registry(why)) => Err(BuildFailed::Failed(why)),
-            Err(registry::RegistryBuildError::Machine(why)) => Err(BuildFailed::Machine(why)),
-            Err(registry::RegistryBuildError::Stopped) => Err(BuildFailed::Stopped),
+            Ok(registry::BuiltRegistry { start, input, steps }) => Ok(BuildOutput { start, input, steps }),
+            Err(registry::RegistryBuildError::Registry(why)) => Err(BuildError::Failed(why)),
+            Err(registry::RegistryBuildError::Machine(why)) => Err(BuildError::Machine(why)),
+            Err(registry::RegistryBuildError::Stopped) => Err(BuildError::Stopped),
         }
     }
 

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeSet;
 
-use berth_server::config::Config;
-use berth_server::http::{Access, RouteInfo};
+use berth_server::config::AppConfig;
+use berth_server::http::{RouteAccess, RouteInfo};
 use http::Uri;
 use serde_json::{Value, json};
 
@@ -320,7 +320,7 @@ impl Target {
     async fn new() -> Self {
         let egress_allow = vec!["127.0.0.1".parse().unwrap()];
         let config =
-            Config { rate_limit: false, egress_allow, ..Config::local(([127, 0, 0, 1], 8080).into()) };
+            AppConfig { rate_limit: false, egress_allow, ..AppConfig::local(([127, 0, 0, 1], 8080).into()) };
         let world = World::with(config).await;
         let pipeline = world.pipeline("shop").await;
         let secret = json!({"name": "TOKEN", "value": "hunter2-hunter2"});
@@ -464,16 +464,16 @@ async fn alternative_path_spelling_has_the_same_authorization() {
             |route: &&RouteInfo| (&route.method, &route.path) == (&operation.method, &operation.path);
         let route = routes.iter().find(is_its).unwrap();
         // Only reads: the second request of a write would be refused.
-        if operation.method != "GET" && route.access == Access::Open {
+        if operation.method != "GET" && route.access == RouteAccess::Open {
             continue;
         }
         for variant in friendly(&target.path(operation)) {
             let what = format!("{} {variant}", operation.method);
             let nobody = target.ask(operation, &variant, None).await.status.as_u16();
             match route.access {
-                Access::Open => assert_eq!(nobody, 200, "{what}"),
-                Access::Caller | Access::Runner | Access::NewRunner => assert_eq!(nobody, 401, "{what}"),
-                Access::Permission(_) => {
+                RouteAccess::Open => assert_eq!(nobody, 200, "{what}"),
+                RouteAccess::Caller | RouteAccess::Runner | RouteAccess::NewRunner => assert_eq!(nobody, 401, "{what}"),
+                RouteAccess::Permission(_) => {
                     let foreign = target.ask(operation, &variant, Some(&world.hank.token)).await;
                     assert_eq!((nobody, foreign.status.as_u16()), (401, 404), "{what}");
                 }

@@ -1,6 +1,6 @@
 //! The dashboard's own host name on loopback, which keeps its cookie from other programs that listen there.
 
-use berth_server::config::Config;
+use berth_server::config::AppConfig;
 use http::header::{HOST, HeaderValue};
 use serde_json::json;
 
@@ -61,11 +61,11 @@ async fn api_assets_and_non_browsers_stay_on_loopback() {
     for host in ["berth.localhost:8080", "berth.test", "127.0.0.3:8080", "127.0.0.1.evil.test"] {
         assert_eq!(open(&world, host, "/o/acme", NAVIGATES).await, (200, String::new()), "{host}");
     }
-    let mut public = Config::local(([127, 0, 0, 1], 8080).into());
+    let mut public = AppConfig::local(([127, 0, 0, 1], 8080).into());
     public.public_url = Some("https://berth.acme.test".into());
-    let mut elsewhere = Config::local(([127, 0, 0, 1], 8080).into());
+    let mut elsewhere = AppConfig::local(([127, 0, 0, 1], 8080).into());
     elsewhere.local = false;
-    let mut encrypted = Config::local(([127, 0, 0, 1], 8080).into());
+    let mut encrypted = AppConfig::local(([127, 0, 0, 1], 8080).into());
     encrypted.has_tls = true;
     for config in [public, elsewhere, encrypted] {
         let world = World::with(config).await;

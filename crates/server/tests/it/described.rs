@@ -1,6 +1,6 @@
 //! The operations of the OpenAPI document, for tests that try every one of them.
 
-use berth_server::http::{Access, RouteInfo};
+use berth_server::http::{RouteAccess, RouteInfo};
 use serde_json::{Map, Value, json};
 
 use super::world::{DEFINITION, World, get};
@@ -68,7 +68,7 @@ pub(crate) async fn operations(world: &World) -> Vec<Operation> {
     let document = document(world).await;
     let mut found = Vec::new();
     // Runner endpoints accept no user tokens; `matrix` and the runner tests cover them.
-    let is_for_people = |route: &&RouteInfo| !matches!(route.access, Access::Runner | Access::NewRunner);
+    let is_for_people = |route: &&RouteInfo| !matches!(route.access, RouteAccess::Runner | RouteAccess::NewRunner);
     for route in world.edge.routes().iter().filter(is_for_people) {
         let described = &document["paths"][&route.path][route.method.to_lowercase()];
         assert!(described.is_object(), "{} {} is not described", route.method, route.path);

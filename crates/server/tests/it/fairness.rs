@@ -10,7 +10,7 @@ use berth_core::repository::{RemoteUrl, Repository, RepositorySyncState};
 use berth_engine::limits::DEFINITIONS_AT_ONCE;
 use berth_server::jobs;
 use berth_store::tables::{attempt, repository};
-use berth_store::{Context, StoreError};
+use berth_store::{TxContext, StoreError};
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpListener, TcpStream};
@@ -72,7 +72,7 @@ async fn org_of(world: &World, slug: &str, who: &Account) -> OrgId {
 
 /// Registers repositories that are due, and returns the id of the last one.
 async fn add_due(world: &World, org: OrgId, urls: Vec<RemoteUrl>) -> RepositoryId {
-    let added = world.app.store().transact(Context::system(Some(org)), move |tx| {
+    let added = world.app.store().transact(TxContext::system(Some(org)), move |tx| {
         let mut last = None;
         for url in urls {
             let id = RepositoryId::from_parts(tx.now(), tx.entropy()?);
@@ -239,7 +239,7 @@ async fn runner_slots_are_shared_among_organizations() {
     }
     let at_work = AtWork::begin(&world.app);
     let running = async || {
-        let live = world.app.store().read(None, |db| attempt::live(db, 100));
+        let live = world.app.store().read(None, |db| attempt::list_live(db, 100));
         live.await.unwrap().len()
     };
     let share = PLACES - PLACES / 4;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use axum::body::Body;
-use berth_server::config::Config;
+use berth_server::config::AppConfig;
 use http::HeaderMap;
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
@@ -26,7 +26,7 @@ pub(crate) struct Stream {
 impl Stream {
     pub(crate) async fn open(world: &World, call: Call) -> Self {
         let response =
-            world.edge.answer(call.header("accept", "text/event-stream").0, [127, 0, 0, 1].into()).await;
+            world.edge.handle_request(call.header("accept", "text/event-stream").0, [127, 0, 0, 1].into()).await;
         assert_eq!(response.status(), 200);
         let (parts, body) = response.into_parts();
         Self { headers: parts.headers, body, text: String::new() }
@@ -75,7 +75,7 @@ impl Stream {
 
 async fn impatient() -> World {
     let stream_check_every = Duration::from_millis(50);
-    World::with(Config { stream_check_every, ..Config::local(([127, 0, 0, 1], 8080).into()) }).await
+    World::with(AppConfig { stream_check_every, ..AppConfig::local(([127, 0, 0, 1], 8080).into()) }).await
 }
 
 #[tokio::test]
@@ -255,7 +255,7 @@ async fn event_streams_end_at_shutdown() {
 
 #[tokio::test]
 async fn event_streams_per_token_are_limited() {
-    let config = Config { streams_per_token_max: 2, ..Config::local(([127, 0, 0, 1], 8080).into()) };
+    let config = AppConfig { streams_per_token_max: 2, ..AppConfig::local(([127, 0, 0, 1], 8080).into()) };
     let world = World::with(config).await;
     let grace = world.member("grace@acme.test", "viewer").await;
     let first = Stream::open(&world, get(EVENTS).by(&world.ada)).await;

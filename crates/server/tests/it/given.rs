@@ -174,7 +174,7 @@ async fn list_paging_out_of_range_is_refused() {
 
 #[tokio::test]
 async fn rate_limited_caller_gets_retry_after() {
-    let mut config = berth_server::config::Config::local(([127, 0, 0, 1], 8080).into());
+    let mut config = berth_server::config::AppConfig::local(([127, 0, 0, 1], 8080).into());
     (config.requests_per_s, config.requests_burst) = (1, 3);
     let world = World::with(config).await;
     let list = |who| get("/api/v1/organizations/acme/pipelines").by(who);

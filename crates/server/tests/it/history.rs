@@ -2,8 +2,8 @@
 
 use berth_core::event::{EventKind, NewEvent, EventSubject};
 use berth_core::id::OrgId;
-use berth_store::audit::{Head, export};
-use berth_store::{Context, StoreError};
+use berth_store::audit::{AuditHead, export};
+use berth_store::{TxContext, StoreError};
 use serde_json::{Value, json};
 
 use super::world::{World, get, post};
@@ -17,7 +17,7 @@ pub(crate) async fn org(world: &World) -> OrgId {
 
 /// Records this many events in one transaction.
 pub(crate) async fn record(world: &World, org: OrgId, count: i64) {
-    let recorded = world.app.store().transact(Context::system(Some(org)), move |tx| {
+    let recorded = world.app.store().transact(TxContext::system(Some(org)), move |tx| {
         for number in 0..count {
             let event = NewEvent::new(EventKind::AccessDenied, EventSubject::new("user", number, Some("ü\u{7}")));
             tx.record(event.with("path", "/x").with("list", json!([{"b": 1, "a": null}])))?;
@@ -58,7 +58,7 @@ async fn export_has_all_events_and_verifies_offline() {
     let head = json!({"organizationId": org, "sequence": last["sequence"], "hash": last["hash"]});
     assert_eq!(lines[lines.len() - 1], json!({"head": head}));
 
-    let checked = export::verify(reply.text.as_bytes(), None).unwrap();
+    let checked = export::verify_export(reply.text.as_bytes(), None).unwrap();
     assert_eq!(checked.verdict.problem, None);
     let kept = json!({"head": {"sequence": last["sequence"], "hash": last["hash"]}});
     let found = verify(&world, &kept).await;
@@ -75,17 +75,17 @@ async fn export_verification_finds_any_changed_byte() {
     let mut bytes = text.into_bytes();
     for place in 0..bytes.len() {
         bytes[place] ^= 1;
-        let checked = export::verify(bytes.as_slice(), None);
+        let checked = export::verify_export(bytes.as_slice(), None);
         assert!(checked.is_err() || checked.unwrap().verdict.problem.is_some(), "byte {place}");
         bytes[place] ^= 1;
     }
-    assert_eq!(export::verify(bytes.as_slice(), None).unwrap().verdict.problem, None);
+    assert_eq!(export::verify_export(bytes.as_slice(), None).unwrap().verdict.problem, None);
 }
 
 #[tokio::test]
 async fn kept_chain_head_detects_a_truncated_or_different_log() {
     let world = World::new().await;
-    let Head { hash, .. } = Head::start();
+    let AuditHead { hash, .. } = AuditHead::start();
     let ask = async |sequence: i64, hash: &str| {
         let found = verify(&world, &json!({"head": {"sequence": sequence, "hash": hash}})).await;
         assert_eq!(found["checked"], if sequence == 3 { 2 } else { 3 });

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use berth_engine::logs::{LOG_CHUNK_BYTES_MAX, LogKey};
-use berth_server::config::Config;
+use berth_server::config::AppConfig;
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
 
@@ -21,16 +21,16 @@ struct Case {
 
 impl Case {
     async fn new() -> Self {
-        Self::with(Config::local(([127, 0, 0, 1], 8080).into())).await
+        Self::with(AppConfig::local(([127, 0, 0, 1], 8080).into())).await
     }
 
     /// Checks every 50 ms whether the caller is still authorized and whether the attempt has ended.
     async fn impatient() -> Self {
-        let config = Config::local(([127, 0, 0, 1], 8080).into());
-        Self::with(Config { stream_check_every: Duration::from_millis(50), ..config }).await
+        let config = AppConfig::local(([127, 0, 0, 1], 8080).into());
+        Self::with(AppConfig { stream_check_every: Duration::from_millis(50), ..config }).await
     }
 
-    async fn with(config: Config) -> Self {
+    async fn with(config: AppConfig) -> Self {
         let world = World::with(config).await;
         world.pipeline("shop").await;
         let sessions = "/api/v1/organizations/acme/pipelines/shop/ephemeral-environments/qa-1/sessions";
@@ -204,7 +204,7 @@ async fn raw_log_has_every_byte_and_is_inert_in_a_browser() {
     for _ in 0..2 {
         for offset in [0, 1, 400_000, bytes.len()] {
             let asked = get(&case.path(&format!("deploy/logs?raw=true&offset={offset}"))).by(&case.world.ada);
-            let response = case.world.edge.answer(asked.0, [127, 0, 0, 1].into()).await;
+            let response = case.world.edge.handle_request(asked.0, [127, 0, 0, 1].into()).await;
             let (parts, body) = response.into_parts();
             let header = |name: &str| parts.headers[name].to_str().unwrap().to_owned();
             assert_eq!(header("content-type"), "text/plain; charset=utf-8");
@@ -339,9 +339,9 @@ fn damage(case: &Case, offset: u64) {
 
 #[tokio::test]
 async fn log_stream_ends_with_access_or_shutdown_and_is_limited() {
-    let config = Config::local(([127, 0, 0, 1], 8080).into());
+    let config = AppConfig::local(([127, 0, 0, 1], 8080).into());
     let stream_check_every = Duration::from_millis(50);
-    let case = Case::with(Config { stream_check_every, streams_per_token_max: 2, ..config }).await;
+    let case = Case::with(AppConfig { stream_check_every, streams_per_token_max: 2, ..config }).await;
     let (_, ci) = case.world.service("ci@acme.test", "viewer").await;
     let path = case.path("deploy/logs");
     let mut revoked = Stream::open(&case.world, get(&path).token(&ci)).await;

@@ -7,10 +7,10 @@ use berth_core::id::{
 };
 use berth_core::name::DisplayName;
 use berth_core::time::Timestamp;
-use berth_server::auth::tokens::{TokenKind, hash, make};
-use berth_server::http::{Access, OPEN_ROUTES, RouteInfo};
+use berth_server::auth::tokens::{TokenKind, hash_token, generate_token};
+use berth_server::http::{RouteAccess, OPEN_ROUTES, RouteInfo};
 use berth_store::tables::token::{self, Token};
-use berth_store::{Context, StoreError};
+use berth_store::{TxContext, StoreError};
 use serde_json::json;
 
 use super::world::{World, call, get, post};
@@ -54,9 +54,9 @@ async fn route_authorization_holds_for_every_kind_of_caller() {
     members.push((Role::Deployer, world.service("ci@acme.test", "deployer").await.1));
     let strangers = [
         ("nobody", None),
-        ("an unknown token", Some(make(TokenKind::Api).reveal().to_owned())),
+        ("an unknown token", Some(generate_token(TokenKind::Api).reveal().to_owned())),
         ("a malformed token", Some("berth_api_nonsense".to_owned())),
-        ("a cookie's secret", Some(make(TokenKind::SignIn).reveal().to_owned())),
+        ("a cookie's secret", Some(generate_token(TokenKind::SignIn).reveal().to_owned())),
         ("a revoked token", Some(revoked(&world).await)),
         ("an expired token", Some(expired(&world).await)),
     ];
@@ -71,8 +71,8 @@ async fn route_authorization_holds_for_every_kind_of_caller() {
             let asked = call(&route.method, &here).json(&json!({}));
             let reply = world.send(token.iter().fold(asked, |asked, token| asked.token(token))).await;
             match route.access {
-                Access::Open => assert_ne!(reply.status, 401, "{name} as {who}"),
-                Access::Caller | Access::Permission(_) | Access::Runner | Access::NewRunner => {
+                RouteAccess::Open => assert_ne!(reply.status, 401, "{name} as {who}"),
+                RouteAccess::Caller | RouteAccess::Permission(_) | RouteAccess::Runner | RouteAccess::NewRunner => {
                     assert_eq!(
                         (reply.status.as_u16(), reply.code()),
                         (401, "unauthenticated"),
@@ -83,7 +83,7 @@ async fn route_authorization_holds_for_every_kind_of_caller() {
             }
         }
         tn02_as_runner(&world, route, &runner, &here).await;
-        let Access::Permission(action) = route.access else { continue };
+        let RouteAccess::Permission(action) = route.access else { continue };
 
         let absent = world
             .send(call(&route.method, &path_in(route, "nowhere")).json(&json!({})).by(&world.hank))
@@ -137,10 +137,10 @@ async fn tn02_as_runner(world: &World, route: &RouteInfo, runner: &RunnerTokens,
     let (fresh, credential) = (as_one(&runner.fresh).await, as_one(&runner.credential).await);
     let known = |reply: &super::world::Reply| reply.status != 401;
     let (is_new, is_work) = match route.access {
-        Access::Open => (true, true),
-        Access::Caller | Access::Permission(_) => (false, false),
-        Access::Runner => (false, true),
-        Access::NewRunner => (true, false),
+        RouteAccess::Open => (true, true),
+        RouteAccess::Caller | RouteAccess::Permission(_) => (false, false),
+        RouteAccess::Runner => (false, true),
+        RouteAccess::NewRunner => (true, false),
     };
     assert_eq!(
         (known(&fresh), known(&credential)),
@@ -152,7 +152,7 @@ async fn tn02_as_runner(world: &World, route: &RouteInfo, runner: &RunnerTokens,
     for reply in [fresh, credential] {
         assert!(reply.status.as_u16() < 500, "{name}: {}", reply.text);
     }
-    if matches!(route.access, Access::Runner | Access::NewRunner) {
+    if matches!(route.access, RouteAccess::Runner | RouteAccess::NewRunner) {
         as_one(&world.ada.token).await.is(401, "unauthenticated");
     }
 }
@@ -160,7 +160,7 @@ async fn tn02_as_runner(world: &World, route: &RouteInfo, runner: &RunnerTokens,
 #[tokio::test]
 async fn open_routes_match_the_allow_list() {
     let world = World::new().await;
-    let open: Vec<_> = world.edge.routes().iter().filter(|route| route.access == Access::Open).collect();
+    let open: Vec<_> = world.edge.routes().iter().filter(|route| route.access == RouteAccess::Open).collect();
     assert_eq!(open.len(), OPEN_ROUTES.len());
 }
 
@@ -248,9 +248,9 @@ async fn expired(world: &World) -> String {
     let me = world.send(get("/api/v1/me").by(&world.ada)).await.body["data"].clone();
     let user: UserId = me["user"]["id"].as_str().unwrap().parse().unwrap();
     let org: OrgId = me["organizations"][0]["id"].as_str().unwrap().parse().unwrap();
-    let secret = make(TokenKind::Api);
-    let hashed = hash(secret.reveal());
-    let insert = world.app.store().transact(Context::system(Some(org)), move |tx| {
+    let secret = generate_token(TokenKind::Api);
+    let hashed = hash_token(secret.reveal());
+    let insert = world.app.store().transact(TxContext::system(Some(org)), move |tx| {
         let record = Token {
             id: TokenId::from_parts(tx.now(), tx.entropy()?),
             user,

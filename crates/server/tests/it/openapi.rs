@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use berth_api::problem::Code;
 use berth_core::access::{Action, Role};
-use berth_server::http::Access;
+use berth_server::http::RouteAccess;
 use expect_test::expect_file;
 use serde_json::{Value, json};
 
@@ -143,7 +143,7 @@ async fn openapi_request_headers_are_described_where_they_are_read() {
     for (method, path, operation) in operations(&document) {
         let route =
             world.edge.routes().iter().find(|route| route.method == method && route.path == path).unwrap();
-        if route.access == Access::Open {
+        if route.access == RouteAccess::Open {
             continue;
         }
         let address = path.replace("{orgId}", "acme").replace(['{', '}'], "");

@@ -2,7 +2,7 @@
 
 use berth_core::name::Email;
 use berth_server::app::issue_reset_link;
-use berth_store::Context;
+use berth_store::TxContext;
 use serde_json::json;
 
 use super::world::{Browser, World, call, get, post};
@@ -14,7 +14,7 @@ const NEW_PASSWORD: &str = "a lighthouse on the cape";
 
 async fn reset_link(world: &World, email: &str) -> String {
     let email = Email::parse(email).unwrap();
-    let issued = world.app.store().transact(Context::system(None), move |tx| issue_reset_link(tx, &email));
+    let issued = world.app.store().transact(TxContext::system(None), move |tx| issue_reset_link(tx, &email));
     issued.await.unwrap().token.reveal().to_owned()
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use berth_server::config::Config;
+use berth_server::config::AppConfig;
 use berth_server::jobs;
 use serde_json::{Value, json};
 
@@ -246,7 +246,7 @@ async fn repository_sync_failure_is_shown_and_backs_off() {
 #[tokio::test]
 async fn repository_sync_of_a_hanging_server_times_out() {
     let config =
-        Config { git_max: Duration::from_millis(300), ..Config::local(([127, 0, 0, 1], 8080).into()) };
+        AppConfig { git_max: Duration::from_millis(300), ..AppConfig::local(([127, 0, 0, 1], 8080).into()) };
     let world = World::with(config).await;
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/shop.git", silent.local_addr().unwrap());
@@ -299,9 +299,9 @@ async fn repository_url_and_poll_interval_are_validated() {
     let calm = world.send(patch(&id).by(&world.ada).json(&json!({}))).await;
     assert_eq!(calm.body["data"]["pollSeconds"], 10);
 
-    let many = Config {
+    let many = AppConfig {
         public_url: Some("https://berth.acme.test".into()),
-        ..Config::local(([127, 0, 0, 1], 8080).into())
+        ..AppConfig::local(([127, 0, 0, 1], 8080).into())
     };
     let world = World::with(many).await;
     let reply = world.send(post(REPOSITORIES).by(&world.ada).json(&json!({"url": "/srv/x"}))).await;

@@ -1,7 +1,7 @@
 //! The runner resource: runners are created with a token that is shown once, listed, and removed.
 
 use berth_api::runner::Isolation;
-use berth_server::config::Config;
+use berth_server::config::AppConfig;
 use serde_json::json;
 
 use super::world::{World, call, get, post};
@@ -23,7 +23,7 @@ async fn embedded_runner_is_listed_and_cannot_be_removed() {
     assert_eq!(one.body["data"]["id"], "embedded");
     world.send(call("DELETE", &format!("{RUNNERS}/embedded")).by(&world.ada)).await.is(409, "invalid_state");
 
-    let without = Config { runner_labels: None, ..Config::local(([127, 0, 0, 1], 8080).into()) };
+    let without = AppConfig { runner_labels: None, ..AppConfig::local(([127, 0, 0, 1], 8080).into()) };
     let world = World::with(without).await;
     assert_eq!(world.send(get(RUNNERS).by(&world.ada)).await.body["data"], json!([]));
     world.send(get(&format!("{RUNNERS}/embedded")).by(&world.ada)).await.is(404, "not_found");
@@ -101,10 +101,10 @@ async fn runners_are_listed_in_pages_and_belong_to_one_organization() {
 
 #[tokio::test]
 async fn embedded_runner_shows_its_isolation() {
-    let config = Config {
+    let config = AppConfig {
         isolation: Some(Isolation::Bubblewrap),
         exposed: vec!["/run/docker.sock".into()],
-        ..Config::local(([127, 0, 0, 1], 8080).into())
+        ..AppConfig::local(([127, 0, 0, 1], 8080).into())
     };
     let world = World::with(config).await;
     let own = world.send(get(&format!("{RUNNERS}/embedded")).by(&world.ada)).await;

@@ -6,7 +6,7 @@ use berth_core::id::{OrgId, PipelineId};
 use berth_core::pipeline::grammar::{SecretName, StageName};
 use berth_engine::credential::RedactedString;
 use berth_engine::vault::KeyError;
-use berth_store::Context;
+use berth_store::TxContext;
 use berth_store::tables::secret;
 use serde_json::{Value, json};
 
@@ -32,9 +32,9 @@ async fn value(world: &World, pipeline: PipelineId, stage: &str) -> Result<Optio
     let org = world.send(get("/api/v1/organizations/acme").by(&world.ada)).await.body["data"]["id"].clone();
     let org: OrgId = org.as_str().unwrap().parse().unwrap();
     let (vault, stage) = (Arc::clone(world.app.vault()), StageName::parse(stage).unwrap());
-    let read = world.app.store().transact(Context::system(Some(org)), move |tx| {
+    let read = world.app.store().transact(TxContext::system(Some(org)), move |tx| {
         let name = SecretName::parse("TOKEN").unwrap();
-        let Some(found) = secret::nearest(tx, &name, pipeline, Some(&stage))? else { return Ok(None) };
+        let Some(found) = secret::resolve_name(tx, &name, pipeline, Some(&stage))? else { return Ok(None) };
         vault.reveal(tx, &found, found.version).map(Some)
     });
     let value: Result<Option<RedactedString>, KeyError> = read.await;

@@ -1,6 +1,6 @@
 //! Log-in with a cookie: accounts, addresses, rate limits and expiry.
 
-use berth_server::config::Config;
+use berth_server::config::AppConfig;
 use serde_json::json;
 
 use super::world::{Call, World, get, post};
@@ -152,7 +152,7 @@ async fn token_identifies_its_user_and_cannot_log_out() {
 
 #[tokio::test]
 async fn log_in_over_plain_http_explains_why_it_fails() {
-    let world = World::with(Config::local(([0, 0, 0, 0], 8080).into())).await;
+    let world = World::with(AppConfig::local(([0, 0, 0, 0], 8080).into())).await;
     let reply = world.send(log_in(&world.ada.email, &world.ada.password)).await;
     reply.is(409, "invalid_state");
     assert!(reply.text.contains("https"));
@@ -160,7 +160,7 @@ async fn log_in_over_plain_http_explains_why_it_fails() {
 
 #[tokio::test]
 async fn log_in_cookie_over_https_has_the_host_prefix() {
-    let mut config = Config::local(([127, 0, 0, 1], 8080).into());
+    let mut config = AppConfig::local(([127, 0, 0, 1], 8080).into());
     config.public_url = Some("https://berth.acme.test".into());
     let world = World::with(config).await;
     let reply = world.send(log_in(&world.ada.email, &world.ada.password)).await;

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use berth_api::runner::{Acquire, Link};
+use berth_api::runner::{AcquireParams, RunnerLink};
 use berth_core::decision::CommandRefusal;
 use berth_core::deployment::environment::cancel::cancel;
 use berth_core::environment::claim::{ClaimCommand, ClaimOutcome, claim};
@@ -13,7 +13,7 @@ use berth_core::id::{DeploymentId, OrgId};
 use berth_engine::EmbeddedLink;
 use berth_engine::vault::{SecretVault, WhenMissing};
 use berth_server::app::App;
-use berth_server::config::Config;
+use berth_server::config::AppConfig;
 use berth_server::jobs;
 use berth_store::Store;
 use berth_store::tables::{environment, ticket};
@@ -103,7 +103,7 @@ async fn sweep_does_not_repeat_for_an_environment_without_due_work() {
     let before = yard.lock("shop").await;
 
     let ada = by.id;
-    yard.transact(move |tx| environment::hasten_lines_of(tx, ada)).await;
+    yard.transact(move |tx| environment::make_queues_due(tx, ada)).await;
     assert!(yard.lock("shop").await.environment.agenda.due_at < before.environment.agenda.due_at);
     let refused = ClaimCommand { by, token: None, terms: wish(None), wait_seconds: None };
     let refused = yard.decide("shop", move |lock, moment| claim(lock, &refused, moment)).await;
@@ -299,7 +299,7 @@ fn crashed(dir: &mut Option<tempfile::TempDir>) -> (OrgId, DeploymentId) {
         let granted = tokio::task::spawn_blocking(move || {
             let link = EmbeddedLink::new(app.services().clone());
             let boot = link.boot().to_owned();
-            let asked = Acquire { boot, nonces: vec!["nonce".into()], labels: vec![] };
+            let asked = AcquireParams { boot, nonces: vec!["nonce".into()], labels: vec![] };
             link.acquire(&asked, Duration::ZERO).unwrap().len()
         });
         assert_eq!(granted.await.unwrap(), 1);
@@ -313,8 +313,8 @@ fn crashed(dir: &mut Option<tempfile::TempDir>) -> (OrgId, DeploymentId) {
 fn opened_again(path: &Path) -> App {
     let store = Store::open_sqlite(&path.join("berth.db")).unwrap();
     let vault = SecretVault::open(&store, &path.join("root.key"), WhenMissing::Create).unwrap();
-    let config = Config::local(([127, 0, 0, 1], 8080).into());
-    App::new(store, vault, Config { data_dir: path.to_owned(), ..config }, CancellationToken::new())
+    let config = AppConfig::local(([127, 0, 0, 1], 8080).into());
+    App::new(store, vault, AppConfig { data_dir: path.to_owned(), ..config }, CancellationToken::new())
 }
 
 #[test]

@@ -9,8 +9,8 @@ use berth_core::name::{Email, Slug};
 use berth_engine::vault::{SecretVault, WhenMissing};
 use berth_server::app::App;
 use berth_server::auth::passwords::PasswordCost;
-use berth_server::config::Config;
-use berth_server::http::Edge;
+use berth_server::config::AppConfig;
+use berth_server::http::HttpService;
 use berth_server::setup::create_organization;
 use berth_store::Store;
 use berth_testkit::{Scratch, copy_dir, template_dir};
@@ -28,7 +28,7 @@ pub(crate) const DEFINITION: &str = "version: 1\npipeline:\n  name: Shop API\n  
 pub(crate) const POLL_EVERY: std::time::Duration = std::time::Duration::from_millis(25);
 
 pub(crate) struct World {
-    pub(crate) edge: Edge,
+    pub(crate) edge: HttpService,
     pub(crate) app: Arc<App>,
     /// Owner of `acme`.
     pub(crate) ada: Account,
@@ -48,23 +48,23 @@ pub(crate) struct Account {
 
 impl World {
     pub(crate) async fn new() -> Self {
-        Self::with(Config::local(([127, 0, 0, 1], 8080).into())).await
+        Self::with(AppConfig::local(([127, 0, 0, 1], 8080).into())).await
     }
 
-    pub(crate) async fn with(config: Config) -> Self {
+    pub(crate) async fn with(config: AppConfig) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().to_owned();
         let made = tokio::task::spawn_blocking(move || from_template(&path)).await.unwrap();
         let (store, vault, [ada, hank], postgres) = made;
-        let config = Config {
+        let config = AppConfig {
             data_dir: dir.path().to_owned(),
             own_dir: dir.path().to_owned(),
             password_cost: PasswordCost::MIN,
             ..config
         };
         let builder = Arc::new(InSandbox::off());
-        let app = Arc::new(App::new(store, vault, config, CancellationToken::new()).building_with(builder));
-        Self { edge: Edge::new(app.clone()), app, ada, hank, dir, postgres }
+        let app = Arc::new(App::new(store, vault, config, CancellationToken::new()).with_builder(builder));
+        Self { edge: HttpService::new(app.clone()), app, ada, hank, dir, postgres }
     }
 
     /// A second server on the same database; `None` on SQLite.
@@ -79,10 +79,10 @@ impl World {
         });
         let (store, vault) = opened.await.unwrap();
         let path = dir.path().to_owned();
-        let config = Config { data_dir: path.clone(), own_dir: path, ..self.app.config().clone() };
+        let config = AppConfig { data_dir: path.clone(), own_dir: path, ..self.app.config().clone() };
         let app = Arc::new(App::new(store, vault, config, CancellationToken::new()));
         let (ada, hank) = (self.ada.clone(), self.hank.clone());
-        Some(Self { edge: Edge::new(app.clone()), app, ada, hank, dir, postgres: None })
+        Some(Self { edge: HttpService::new(app.clone()), app, ada, hank, dir, postgres: None })
     }
 
     pub(crate) async fn send(&self, call: Call) -> Reply {
@@ -92,7 +92,7 @@ impl World {
     /// Sends a request from this client address.
     pub(crate) async fn send_from(&self, call: Call, address: IpAddr) -> Reply {
         let asked = Asked::of(&call.0);
-        let response = self.edge.answer(call.0, address).await;
+        let response = self.edge.handle_request(call.0, address).await;
         let (parts, body) = response.into_parts();
         let bytes = body.collect().await.unwrap().to_bytes();
         let text = String::from_utf8(bytes.to_vec()).unwrap();

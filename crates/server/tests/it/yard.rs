@@ -13,9 +13,9 @@ use berth_core::id::{DeploymentId, OrgId, SessionId, UserId};
 use berth_core::name::{CommitId, Email, EnvName};
 use berth_core::time::Timestamp;
 use berth_server::app::App;
-use berth_store::feed::{Follower, Heard};
+use berth_store::feed::{EventFollower, FeedItem};
 use berth_store::tables::{deployment, environment, session, user};
-use berth_store::{Context, StoreError};
+use berth_store::{TxContext, StoreError};
 use serde_json::json;
 
 use super::at_work::AtWork;
@@ -30,7 +30,7 @@ pub(crate) struct Yard {
     pub(crate) org: OrgId,
     /// The owner of the organization.
     pub(crate) ada: LockHolder,
-    events: Follower,
+    events: EventFollower,
     /// Events received so far.
     pub(crate) heard: Vec<Event>,
 }
@@ -74,7 +74,7 @@ impl Yard {
         rule: impl FnOnce(&Lock, &DecisionContext) -> RuleDecision<A> + Send + 'static,
     ) -> A {
         let pipeline = pipeline.to_owned();
-        let decided = self.app.store().transact(Context::system(Some(self.org)), move |tx| {
+        let decided = self.app.store().transact(TxContext::system(Some(self.org)), move |tx| {
             let lock = environment::find(tx, &pipeline, &qa_1())?.unwrap();
             let decision = rule(&lock, &tx.moment()?);
             tx.commit(decision)
@@ -125,7 +125,7 @@ impl Yard {
     pub(crate) async fn hear(&mut self, kinds: &[&str]) -> Event {
         let heard = async {
             loop {
-                let Heard::Event(published) = self.events.next().await else { panic!("the feed broke off") };
+                let FeedItem::Event(published) = self.events.next().await else { panic!("the feed broke off") };
                 self.heard.push(published.event.clone());
                 if kinds.contains(&published.event.kind.as_str()) {
                     return published.event.clone();
@@ -162,7 +162,7 @@ impl Yard {
         &self,
         work: impl FnOnce(&mut berth_store::Tx<'_>) -> Result<(), StoreError> + Send + 'static,
     ) {
-        self.app.store().transact(Context::system(Some(self.org)), work).await.unwrap();
+        self.app.store().transact(TxContext::system(Some(self.org)), work).await.unwrap();
     }
 }
 

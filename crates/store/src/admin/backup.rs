@@ -33,14 +33,14 @@ pub fn copy_sqlite(from: &Path, to: &Path) -> Result<(), StoreError> {
     // A single file, without a WAL.
     copy.pragma_update(None, "journal_mode", "DELETE").map_err(StoreError::from)?;
     copy.execute("UPDATE instance SET incarnation = ?1", [BACKUP]).map_err(StoreError::from)?;
-    check(&copy)?;
+    check_integrity(&copy)?;
     drop(copy);
     let flushed = std::fs::File::open(to).and_then(|file| file.sync_all());
     flushed.map_err(|error| StoreError::Unavailable(format!("{}: {error}", to.display())))
 }
 
 /// Checks the integrity of pages and indexes, and all foreign keys.
-pub(crate) fn check(db: &Connection) -> Result<(), StoreError> {
+pub(crate) fn check_integrity(db: &Connection) -> Result<(), StoreError> {
     let said: String =
         db.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0)).map_err(StoreError::from)?;
     if said != "ok" {

@@ -4,7 +4,7 @@ use crate::audit::terms;
 use crate::error::StoreError;
 use crate::sql::statements;
 use crate::tables::{PAGE_ROWS, event};
-use crate::tx::Read;
+use crate::tx::StoreRead;
 
 statements! {
     Org Read ENVIRONMENTS = "SELECT e.id, e.sessions, (SELECT CAST(COUNT(*) AS BIGINT) FROM sessions s
@@ -14,7 +14,7 @@ statements! {
 
 /// The result for one page.
 #[derive(Debug, Default)]
-pub struct Looked<K> {
+pub struct PageCheck<K> {
     /// The key after which the next page starts. `None` after the last page.
     pub last: Option<K>,
     /// Descriptions for the operator.
@@ -22,19 +22,19 @@ pub struct Looked<K> {
 }
 
 /// Checks that the index finds the events after this number by their ids and terms.
-pub fn events(db: &mut impl Read, after: i64) -> Result<Looked<i64>, StoreError> {
-    let after = after.max(event::kept_after(db)?.sequence);
-    let page = event::after(db, after, i64::MAX, PAGE_ROWS)?;
+pub fn check_events(db: &mut impl StoreRead, after: i64) -> Result<PageCheck<i64>, StoreError> {
+    let after = after.max(event::retained_after(db)?.sequence);
+    let page = event::list_after(db, after, i64::MAX, PAGE_ROWS)?;
     let misnumbered = page.iter().filter(|event| event.id.number() != event.sequence);
     let mut problems: Vec<_> =
         misnumbered.map(|event| format!("event {} is not found by its id", event.sequence)).collect();
     problems.extend(terms::check(db, &page, after)?);
-    Ok(Looked { last: page.last().map(|event| event.sequence), problems })
+    Ok(PageCheck { last: page.last().map(|event| event.sequence), problems })
 }
 
 /// Checks the session counters of the environments after this id.
-pub fn environments(db: &mut impl Read, after: &str) -> Result<Looked<String>, StoreError> {
-    let mut page = Looked::default();
+pub fn check_environments(db: &mut impl StoreRead, after: &str) -> Result<PageCheck<String>, StoreError> {
+    let mut page = PageCheck::default();
     let rows: Vec<(String, i64, i64)> = db.fetch_all(&ENVIRONMENTS, &[after.into(), PAGE_ROWS.into()])?;
     for (id, wanted, found) in rows {
         if wanted != found {

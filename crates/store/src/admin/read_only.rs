@@ -9,21 +9,21 @@ use rusqlite::types::ValueRef;
 
 use crate::admin::backup;
 use crate::error::{OpenError, StoreError};
-use crate::migrations::{self, Applied};
-use crate::postgres::Looker;
+use crate::migrations::{self, AppliedMigration};
+use crate::postgres::ReadOnlyClient;
 use crate::sqlite::{self, SqliteConn};
-use crate::tx::Reader;
+use crate::tx::ReadTx;
 
-pub struct ReadOnly(Engine);
+pub struct ReadOnly(ReadOnlyConn);
 
-enum Engine {
+enum ReadOnlyConn {
     Sqlite(Connection),
-    Postgres(Box<Looker>),
+    Postgres(Box<ReadOnlyClient>),
 }
 
 /// The result of a query, as text; `None` is null.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Table {
+pub struct QueryResult {
     pub columns: Vec<String>,
     pub rows: Vec<Vec<Option<String>>>,
     /// The result has more rows.
@@ -33,34 +33,34 @@ pub struct Table {
 impl ReadOnly {
     pub fn sqlite(path: &Path) -> Result<Self, OpenError> {
         let db = sqlite::connect_read_only(path)?;
-        is_current(&sqlite::applied(&db).map_err(StoreError::from)?)?;
-        Ok(Self(Engine::Sqlite(db)))
+        check_current(&sqlite::list_applied(&db).map_err(StoreError::from)?)?;
+        Ok(Self(ReadOnlyConn::Sqlite(db)))
     }
 
     pub fn postgres(url: &str) -> Result<Self, OpenError> {
-        let mut looker = Looker::open(url)?;
-        is_current(&looker.applied()?)?;
-        Ok(Self(Engine::Postgres(Box::new(looker))))
+        let mut looker = ReadOnlyClient::open(url)?;
+        check_current(&looker.list_applied()?)?;
+        Ok(Self(ReadOnlyConn::Postgres(Box::new(looker))))
     }
 
     /// Runs `work` on one snapshot.
     pub fn read<T, E: From<StoreError>>(
         &mut self,
         org: Option<OrgId>,
-        work: impl FnOnce(&mut Reader<'_>) -> Result<T, E>,
+        work: impl FnOnce(&mut ReadTx<'_>) -> Result<T, E>,
     ) -> Result<T, E> {
         match &mut self.0 {
-            Engine::Sqlite(db) => {
-                let mut conn = SqliteConn::on(db);
+            ReadOnlyConn::Sqlite(db) => {
+                let mut conn = SqliteConn::new(db);
                 conn.batch("BEGIN")?;
-                let now = sqlite::now(&sqlite::Ahead::default());
-                let done = work(&mut Reader::new(&mut conn, org, now));
+                let now = sqlite::now(&sqlite::ClockOffset::default());
+                let done = work(&mut ReadTx::new(&mut conn, org, now));
                 conn.batch("COMMIT")?;
                 done
             }
-            Engine::Postgres(looker) => {
+            ReadOnlyConn::Postgres(looker) => {
                 let (conn, now) = looker.begin()?;
-                let done = work(&mut Reader::new(conn, org, Timestamp::from_micros(now)));
+                let done = work(&mut ReadTx::new(conn, org, Timestamp::from_micros(now)));
                 looker.end()?;
                 done
             }
@@ -70,22 +70,22 @@ impl ReadOnly {
     /// Checks the integrity of the database file. PostgreSQL checks its own.
     pub fn check_file(&self) -> Result<(), StoreError> {
         match &self.0 {
-            Engine::Sqlite(db) => backup::check(db),
-            Engine::Postgres(_) => Ok(()),
+            ReadOnlyConn::Sqlite(db) => backup::check_integrity(db),
+            ReadOnlyConn::Postgres(_) => Ok(()),
         }
     }
 
     /// Runs one SQL query. The database refuses writes.
-    pub fn sql(&mut self, text: &str, rows_max: usize) -> Result<Table, OpenError> {
+    pub fn sql(&mut self, text: &str, rows_max: usize) -> Result<QueryResult, OpenError> {
         match &mut self.0 {
-            Engine::Sqlite(db) => ask(db, text, rows_max),
-            Engine::Postgres(looker) => looker.ask(text, rows_max),
+            ReadOnlyConn::Sqlite(db) => run_query(db, text, rows_max),
+            ReadOnlyConn::Postgres(looker) => looker.run_query(text, rows_max),
         }
     }
 }
 
-fn is_current(applied: &[Applied]) -> Result<(), OpenError> {
-    match migrations::pending(applied)?.first() {
+fn check_current(applied: &[AppliedMigration]) -> Result<(), OpenError> {
+    match migrations::list_pending(applied)?.first() {
         None => Ok(()),
         Some(next) => Err(OpenError::Refused(format!(
             "the database is older than this program: migration {} \"{}\" has not run. Start the server once with this \
@@ -95,34 +95,34 @@ fn is_current(applied: &[Applied]) -> Result<(), OpenError> {
     }
 }
 
-fn ask(db: &Connection, text: &str, rows_max: usize) -> Result<Table, OpenError> {
+fn run_query(db: &Connection, text: &str, rows_max: usize) -> Result<QueryResult, OpenError> {
     let said = |error: rusqlite::Error| match error {
-        rusqlite::Error::MultipleStatement => refused("only one statement is allowed"),
-        other => refused(&other.to_string()),
+        rusqlite::Error::MultipleStatement => query_error("only one statement is allowed"),
+        other => query_error(&other.to_string()),
     };
     let mut prepared = db.prepare(text).map_err(said)?;
     if !prepared.readonly() || prepared.column_count() == 0 {
-        return Err(refused("only SELECT is allowed"));
+        return Err(query_error("only SELECT is allowed"));
     }
     let columns: Vec<String> = prepared.column_names().map(str::to_owned).collect();
-    let mut table = Table { columns, ..Table::default() };
+    let mut table = QueryResult { columns, ..QueryResult::default() };
     let mut rows = prepared.query([]).map_err(said)?;
     while let Some(row) = rows.next().map_err(said)? {
         if table.rows.len() == rows_max {
             table.has_more = true;
             break;
         }
-        let cell = |at: usize| row.get_ref(at).map(shown);
+        let cell = |at: usize| row.get_ref(at).map(cell_text);
         table.rows.push((0..table.columns.len()).map(cell).collect::<Result<_, _>>().map_err(said)?);
     }
     Ok(table)
 }
 
-pub(crate) fn refused(why: &str) -> OpenError {
+pub(crate) fn query_error(why: &str) -> OpenError {
     OpenError::Refused(format!("the query cannot be run: {why}"))
 }
 
-fn shown(value: ValueRef<'_>) -> Option<String> {
+fn cell_text(value: ValueRef<'_>) -> Option<String> {
     match value {
         ValueRef::Null => None,
         ValueRef::Integer(number) => Some(number.to_string()),

@@ -9,10 +9,10 @@ use berth_core::event::{Event, NewEvent};
 use berth_core::id::{EventId, OrgId};
 
 use crate::audit::terms;
-use crate::audit::{self, Head};
+use crate::audit::{self, AuditHead};
 use crate::error::StoreError;
 use crate::sql::value::text;
-use crate::sql::{Conn, statements};
+use crate::sql::{SqlConn, statements};
 use crate::tables::event as events;
 use crate::tx::Tx;
 
@@ -25,31 +25,31 @@ statements! {
 
 /// Heads of the audit logs that a connection writes. A head that has moved is written once, before the commit.
 #[derive(Debug, Default)]
-pub(crate) struct Heads {
-    known: HashMap<OrgId, Known>,
+pub(crate) struct AuditHeads {
+    known: HashMap<OrgId, KnownHead>,
     /// Heads that have moved since the last commit.
     moved: Vec<OrgId>,
     /// Previous heads, to undo the running job.
-    undo: Vec<(OrgId, Head)>,
+    undo: Vec<(OrgId, AuditHead)>,
 }
 
 #[derive(Debug)]
-struct Known {
+struct KnownHead {
     /// The sequence number in the database.
     stored: i64,
-    head: Head,
+    head: AuditHead,
 }
 
-impl Heads {
-    fn of(&self, org: OrgId) -> Option<Head> {
+impl AuditHeads {
+    fn find_head(&self, org: OrgId) -> Option<AuditHead> {
         self.known.get(&org).map(|known| known.head.clone())
     }
 
-    fn learn(&mut self, org: OrgId, head: Head) {
-        self.known.insert(org, Known { stored: head.sequence, head });
+    fn insert_stored(&mut self, org: OrgId, head: AuditHead) {
+        self.known.insert(org, KnownHead { stored: head.sequence, head });
     }
 
-    fn move_to(&mut self, org: OrgId, head: Head) {
+    fn move_to(&mut self, org: OrgId, head: AuditHead) {
         let Some(known) = self.known.get_mut(&org) else { return };
         if known.head.sequence == known.stored {
             self.moved.push(org);
@@ -73,16 +73,16 @@ impl Heads {
     }
 
     /// Drops all heads: the transaction was rolled back, or another server may have moved them.
-    pub(crate) fn forget(&mut self) {
+    pub(crate) fn clear(&mut self) {
         *self = Self::default();
     }
 }
 
 /// Writes the heads that have moved, as the last statements of a transaction.
-pub(crate) fn write_heads(conn: &mut dyn Conn, heads: &mut Heads) -> Result<(), StoreError> {
+pub(crate) fn write_heads(conn: &mut dyn SqlConn, heads: &mut AuditHeads) -> Result<(), StoreError> {
     for org in std::mem::take(&mut heads.moved) {
         let Some(known) = heads.known.get_mut(&org) else { continue };
-        let Head { sequence, hash } = known.head.clone();
+        let AuditHead { sequence, hash } = known.head.clone();
         let stored = std::mem::replace(&mut known.stored, sequence);
         let params = [text(org), sequence.into(), hash.into(), stored.into()];
         if conn.execute(&MOVE_HEAD, &params.each_ref())? != 1 {
@@ -93,7 +93,7 @@ pub(crate) fn write_heads(conn: &mut dyn Conn, heads: &mut Heads) -> Result<(), 
 }
 
 /// Creates an event without a number and hashes.
-pub(crate) fn draft(tx: &Tx<'_>, event: NewEvent) -> Result<Event, StoreError> {
+pub(crate) fn draft_event(tx: &Tx<'_>, event: NewEvent) -> Result<Event, StoreError> {
     let NewEvent { kind, by, subjects, data } = event;
     Ok(Event {
         id: EventId::from_parts(tx.now(), tx.entropy()?),
@@ -111,18 +111,18 @@ pub(crate) fn draft(tx: &Tx<'_>, event: NewEvent) -> Result<Event, StoreError> {
 }
 
 /// Numbers, hashes and inserts an event.
-pub(crate) fn append(tx: &mut Tx<'_>, mut event: Event) -> Result<Event, StoreError> {
+pub(crate) fn append_event(tx: &mut Tx<'_>, mut event: Event) -> Result<Event, StoreError> {
     let org = event.org;
-    let before = match tx.heads().of(org) {
+    let before = match tx.heads().find_head(org) {
         Some(head) => head,
         None => {
-            let head = events::head(tx)?;
-            tx.heads().learn(org, head.clone());
+            let head = events::chain_head(tx)?;
+            tx.heads().insert_stored(org, head.clone());
             head
         }
     };
     event.id = event.id.with_number(before.sequence + 1);
-    let head = audit::seal(before, std::slice::from_mut(&mut event))?;
+    let head = audit::seal_events(before, std::slice::from_mut(&mut event))?;
     events::insert(tx, &event)?;
     terms::put(tx, &event)?;
     tx.heads().move_to(org, head);

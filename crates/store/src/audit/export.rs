@@ -7,9 +7,9 @@ use std::io::{BufRead, Read as _};
 use berth_core::id::OrgId;
 use serde_json::{Value, json};
 
-use super::hash_chain::{Sorted, sha256};
+use super::hash_chain::{SortedJson, sha256};
 use super::verify::removes_through;
-use super::{Head, Sealed, Verdict, Verifier};
+use super::{AuditHead, SealedEvent, AuditVerdict, ChainVerifier};
 use crate::error::StoreError;
 use crate::sql::value::to_json;
 
@@ -19,18 +19,18 @@ const HEAD: &str = "head";
 const LINE_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
 /// The last line of an export.
-pub fn head_line(org: OrgId, head: &Head) -> Result<String, StoreError> {
+pub fn head_line(org: OrgId, head: &AuditHead) -> Result<String, StoreError> {
     place_line(HEAD, org, head)
 }
 
 /// The first line of an export. `None` if it starts with event 1.
-pub fn start_line(org: OrgId, start: &Head) -> Result<Option<String>, StoreError> {
+pub fn start_line(org: OrgId, start: &AuditHead) -> Result<Option<String>, StoreError> {
     (start.sequence > 0).then(|| place_line(START, org, start)).transpose()
 }
 
-fn place_line(name: &str, org: OrgId, place: &Head) -> Result<String, StoreError> {
+fn place_line(name: &str, org: OrgId, place: &AuditHead) -> Result<String, StoreError> {
     let place = json!({ "organizationId": org, "sequence": place.sequence, "hash": place.hash });
-    to_json(&Sorted(&json!({ name: place })))
+    to_json(&SortedJson(&json!({ name: place })))
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -43,29 +43,29 @@ pub enum ExportError {
 
 /// The result of verifying a file.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Checked {
+pub struct VerifiedExport {
     pub organization: Option<String>,
-    pub verdict: Verdict,
+    pub verdict: AuditVerdict,
     /// The line of the first problem, from 1.
     pub line: Option<u64>,
 }
 
-enum Line {
-    Event(Sealed),
-    Start(String, Head),
-    Head(String, Head),
+enum ExportLine {
+    Event(SealedEvent),
+    Start(String, AuditHead),
+    Head(String, AuditHead),
 }
 
 /// Why a line is not that of an export.
-enum Fault {
+enum LineFault {
     /// Not from an export at all.
     Foreign(String),
     Altered(String),
 }
 
-pub fn verify(mut file: impl BufRead, kept: Option<Head>) -> Result<Checked, ExportError> {
-    let mut verifier = Verifier::new(kept);
-    let mut head: Option<Head> = None;
+pub fn verify_export(mut file: impl BufRead, kept: Option<AuditHead>) -> Result<VerifiedExport, ExportError> {
+    let mut verifier = ChainVerifier::new(kept);
+    let mut head: Option<AuditHead> = None;
     let (mut number, mut problem_line, mut bytes) = (0, None, Vec::new());
     loop {
         bytes.clear();
@@ -73,24 +73,24 @@ pub fn verify(mut file: impl BufRead, kept: Option<Head>) -> Result<Checked, Exp
             break;
         }
         number += 1;
-        match parse(bytes.strip_suffix(b"\n").unwrap_or(&bytes)) {
-            _ if head.is_some() => verifier.unexpected("there is a line after the head"),
-            Ok(Line::Event(event)) => verifier.event(&event),
-            Ok(Line::Start(organization, start)) if number == 1 => {
+        match parse_line(bytes.strip_suffix(b"\n").unwrap_or(&bytes)) {
+            _ if head.is_some() => verifier.report_unexpected("there is a line after the head"),
+            Ok(ExportLine::Event(event)) => verifier.verify_event(&event),
+            Ok(ExportLine::Start(organization, start)) if number == 1 => {
                 verifier.expect_organization(organization);
                 verifier.skip_to(start);
             }
-            Ok(Line::Start(..)) => verifier.unexpected("the start is not the first line"),
-            Ok(Line::Head(organization, end)) => {
+            Ok(ExportLine::Start(..)) => verifier.report_unexpected("the start is not the first line"),
+            Ok(ExportLine::Head(organization, end)) => {
                 if verifier.organization().is_some_and(|known| known != organization) {
-                    verifier.unexpected("the head belongs to another organization");
+                    verifier.report_unexpected("the head belongs to another organization");
                 }
                 head = Some(end);
             }
-            Err(Fault::Foreign(why)) if number == 1 => {
+            Err(LineFault::Foreign(why)) if number == 1 => {
                 return Err(ExportError::NotAnExport(format!("line 1 {why}")));
             }
-            Err(Fault::Foreign(why) | Fault::Altered(why)) => verifier.unreadable(&format!("it {why}")),
+            Err(LineFault::Foreign(why) | LineFault::Altered(why)) => verifier.report_unreadable(&format!("it {why}")),
         }
         if verifier.problem().is_some() {
             problem_line.get_or_insert(number);
@@ -102,28 +102,28 @@ pub fn verify(mut file: impl BufRead, kept: Option<Head>) -> Result<Checked, Exp
     let organization = verifier.organization().map(str::to_owned);
     let verdict = verifier.finish(head.as_ref());
     let line = verdict.problem.as_ref().map(|_| problem_line.unwrap_or(number));
-    Ok(Checked { organization, verdict, line })
+    Ok(VerifiedExport { organization, verdict, line })
 }
 
-fn parse(bytes: &[u8]) -> Result<Line, Fault> {
-    let foreign = |why: &str| Fault::Foreign(why.to_owned());
+fn parse_line(bytes: &[u8]) -> Result<ExportLine, LineFault> {
+    let foreign = |why: &str| LineFault::Foreign(why.to_owned());
     let text = str::from_utf8(bytes).map_err(|_| foreign("is not UTF-8"))?;
     let mut value: Value = serde_json::from_str(text).map_err(|_| foreign("is not JSON"))?;
-    line(&mut value, text)
+    read_line(&mut value, text)
 }
 
-fn line(value: &mut Value, text: &str) -> Result<Line, Fault> {
-    let is_canonical = serde_json::to_string(&Sorted(value)).is_ok_and(|again| again == text);
-    for (name, as_line) in [(START, Line::Start as fn(_, _) -> _), (HEAD, Line::Head)] {
+fn read_line(value: &mut Value, text: &str) -> Result<ExportLine, LineFault> {
+    let is_canonical = serde_json::to_string(&SortedJson(value)).is_ok_and(|again| again == text);
+    for (name, as_line) in [(START, ExportLine::Start as fn(_, _) -> _), (HEAD, ExportLine::Head)] {
         let Some(place) = value.get(name).filter(|_| value.get("sequence").is_none()) else { continue };
         let found = (|| {
-            let at = Head::parse(place.get("sequence")?.as_i64()?, place.get("hash")?.as_str()?).ok()?;
+            let at = AuditHead::parse(place.get("sequence")?.as_i64()?, place.get("hash")?.as_str()?).ok()?;
             Some(as_line(place.get("organizationId")?.as_str()?.to_owned(), at))
         })();
         let is_whole = value.as_object().is_some_and(|all| all.len() == 1)
             && place.as_object().is_some_and(|all| all.len() == 3);
-        let found = found.ok_or_else(|| Fault::Altered(format!("is a {name} without number or hash")))?;
-        return if is_canonical && is_whole { Ok(found) } else { Err(not_as_exported()) };
+        let found = found.ok_or_else(|| LineFault::Altered(format!("is a {name} without number or hash")))?;
+        return if is_canonical && is_whole { Ok(found) } else { Err(altered_line()) };
     }
     let text_of = |value: &Value, name: &str| value.get(name).and_then(Value::as_str).map(str::to_owned);
     let claimed = (|| {
@@ -132,21 +132,21 @@ fn line(value: &mut Value, text: &str) -> Result<Line, Fault> {
         Some((text_of(value, "organizationId")?, sequence, previous_hash, text_of(value, "hash")?))
     })();
     let Some((organization, sequence, previous_hash, hash)) = claimed else {
-        return Err(Fault::Foreign("is not an event with number and hashes".into()));
+        return Err(LineFault::Foreign("is not an event with number and hashes".into()));
     };
     // Spaces, another order or a duplicate member: the same event, but not the exported line.
     if !is_canonical {
-        return Err(not_as_exported());
+        return Err(altered_line());
     }
     if let Some(members) = value.as_object_mut() {
         members.shift_remove("hash");
     }
-    let content = serde_json::to_string(&Sorted(value)).map_err(|error| Fault::Altered(error.to_string()))?;
+    let content = serde_json::to_string(&SortedJson(value)).map_err(|error| LineFault::Altered(error.to_string()))?;
     let removes_through = text_of(value, "kind").and_then(|kind| removes_through(&kind, value.get("data")?));
     let computed = sha256(content.as_bytes());
-    Ok(Line::Event(Sealed { organization, sequence, previous_hash, hash, computed, removes_through }))
+    Ok(ExportLine::Event(SealedEvent { organization, sequence, previous_hash, hash, computed, removes_through }))
 }
 
-fn not_as_exported() -> Fault {
-    Fault::Altered("is not written as an export writes it".into())
+fn altered_line() -> LineFault {
+    LineFault::Altered("is not written as an export writes it".into())
 }

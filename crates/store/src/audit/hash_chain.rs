@@ -28,7 +28,7 @@ const NUMBER_MAX: u64 = 1 << 53;
 
 /// The end of a chain, which commits to every event before it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Head {
+pub struct AuditHead {
     pub sequence: i64,
     pub hash: String,
 }
@@ -37,7 +37,7 @@ pub struct Head {
 #[error("not a head: expected a number, a colon and a hash, like 1042:sha256:9f86d0…")]
 pub struct InvalidHead;
 
-impl Head {
+impl AuditHead {
     /// The head of an empty chain.
     pub fn start() -> Self {
         Self { sequence: 0, hash: NO_HASH.into() }
@@ -54,7 +54,7 @@ impl Head {
     }
 }
 
-impl FromStr for Head {
+impl FromStr for AuditHead {
     type Err = InvalidHead;
     fn from_str(text: &str) -> Result<Self, InvalidHead> {
         let (sequence, hash) = text.split_once(':').ok_or(InvalidHead)?;
@@ -63,7 +63,7 @@ impl FromStr for Head {
 }
 
 /// Numbers and hashes events that follow `head`, in this order. Returns the new head.
-pub fn seal(head: Head, events: &mut [Event]) -> Result<Head, StoreError> {
+pub fn seal_events(head: AuditHead, events: &mut [Event]) -> Result<AuditHead, StoreError> {
     let mut head = head;
     for event in events {
         if !has_plain_numbers(&event.data) {
@@ -74,20 +74,20 @@ pub fn seal(head: Head, events: &mut [Event]) -> Result<Head, StoreError> {
         }
         event.sequence = head.sequence + 1;
         event.previous_hash = head.hash;
-        event.hash = hash(event)?;
-        head = Head { sequence: event.sequence, hash: event.hash.clone() };
+        event.hash = hash_event(event)?;
+        head = AuditHead { sequence: event.sequence, hash: event.hash.clone() };
     }
     Ok(head)
 }
 
 /// The canonical JSON of an event with its hash, as it is streamed and exported.
-pub fn line(event: &Event) -> Result<String, StoreError> {
-    to_json(&Form::of(event, Some(&event.hash)))
+pub fn canonical_line(event: &Event) -> Result<String, StoreError> {
+    to_json(&CanonicalEvent::from_event(event, Some(&event.hash)))
 }
 
-pub(super) fn hash(event: &Event) -> Result<String, StoreError> {
+pub(super) fn hash_event(event: &Event) -> Result<String, StoreError> {
     let mut text = Vec::with_capacity(EVENT_BYTES);
-    serde_json::to_writer(&mut text, &Form::of(event, None))
+    serde_json::to_writer(&mut text, &CanonicalEvent::from_event(event, None))
         .map_err(|error| StoreError::Bug(format!("cannot write JSON: {error}")))?;
     Ok(sha256(&text))
 }
@@ -112,17 +112,17 @@ fn has_plain_numbers(value: &Value) -> bool {
 }
 
 /// JSON with the members of every object sorted by name.
-pub(super) struct Sorted<'a>(pub(super) &'a Value);
+pub(super) struct SortedJson<'a>(pub(super) &'a Value);
 
-impl Serialize for Sorted<'_> {
+impl Serialize for SortedJson<'_> {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self.0 {
             Value::Object(members) => {
                 let mut sorted: Vec<_> = members.iter().collect();
                 sorted.sort_unstable_by_key(|(name, _)| *name);
-                serializer.collect_map(sorted.into_iter().map(|(name, value)| (name, Sorted(value))))
+                serializer.collect_map(sorted.into_iter().map(|(name, value)| (name, SortedJson(value))))
             }
-            Value::Array(items) => serializer.collect_seq(items.iter().map(Sorted)),
+            Value::Array(items) => serializer.collect_seq(items.iter().map(SortedJson)),
             Value::Number(number) if !number.is_i64() && !number.is_u64() => {
                 Err(S::Error::custom("a number is not an integer"))
             }
@@ -134,9 +134,9 @@ impl Serialize for Sorted<'_> {
 /// The canonical form of an event. Members are sorted by name.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Form<'a> {
-    actor: ActorForm<'a>,
-    data: Sorted<'a>,
+struct CanonicalEvent<'a> {
+    actor: CanonicalActor<'a>,
+    data: SortedJson<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
     hash: Option<&'a str>,
     id: EventId,
@@ -146,12 +146,12 @@ struct Form<'a> {
     previous_hash: &'a str,
     request_id: Option<&'a str>,
     sequence: i64,
-    subjects: Vec<SubjectForm<'a>>,
+    subjects: Vec<CanonicalSubject<'a>>,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct ActorForm<'a> {
+struct CanonicalActor<'a> {
     id: Option<UserId>,
     name: &'a str,
     token_id: Option<TokenId>,
@@ -160,28 +160,28 @@ struct ActorForm<'a> {
 }
 
 #[derive(Serialize)]
-struct SubjectForm<'a> {
+struct CanonicalSubject<'a> {
     id: &'a str,
     name: Option<&'a str>,
     #[serde(rename = "type")]
     kind: &'a str,
 }
 
-impl<'a> Form<'a> {
-    fn of(event: &'a Event, hash: Option<&'a str>) -> Self {
-        let subjects = event.subjects.iter().map(|subject| SubjectForm {
+impl<'a> CanonicalEvent<'a> {
+    fn from_event(event: &'a Event, hash: Option<&'a str>) -> Self {
+        let subjects = event.subjects.iter().map(|subject| CanonicalSubject {
             id: &subject.id,
             name: subject.name.as_deref(),
             kind: &subject.kind,
         });
         Self {
-            actor: ActorForm {
+            actor: CanonicalActor {
                 id: event.actor.id,
                 name: &event.actor.name,
                 token_id: event.actor.token,
                 kind: event.actor.kind,
             },
-            data: Sorted(&event.data),
+            data: SortedJson(&event.data),
             hash,
             id: event.id,
             kind: &event.kind,
@@ -203,9 +203,9 @@ mod tests {
     fn canonical_json_is_sorted_without_spaces() {
         let value: Value =
             serde_json::from_str(r#"{"b": [{"z": 1, "a": "é\n\u001F"}], "B": null, "a": -7}"#).unwrap();
-        let text = serde_json::to_string(&Sorted(&value)).unwrap();
+        let text = serde_json::to_string(&SortedJson(&value)).unwrap();
         assert_eq!(text, r#"{"B":null,"a":-7,"b":[{"a":"é\n\u001f","z":1}]}"#);
-        assert!(serde_json::to_string(&Sorted(&serde_json::json!([0.5]))).is_err());
+        assert!(serde_json::to_string(&SortedJson(&serde_json::json!([0.5]))).is_err());
     }
 
     #[test]
@@ -220,14 +220,14 @@ mod tests {
 
     #[test]
     fn head_parses_a_number_and_a_hash() {
-        let head = Head { sequence: 7, hash: NO_HASH.into() };
+        let head = AuditHead { sequence: 7, hash: NO_HASH.into() };
         assert_eq!(format!("7:{NO_HASH}").parse(), Ok(head));
         for bad in
             ["", "7", "7:", "x:sha256:00", "-1:sha256:00", &format!("-1:{NO_HASH}"), &format!("7:{NO_HASH}0")]
         {
-            assert_eq!(bad.parse::<Head>(), Err(InvalidHead), "{bad}");
+            assert_eq!(bad.parse::<AuditHead>(), Err(InvalidHead), "{bad}");
         }
-        assert!(Head::parse(1, &sha256(b"x").to_uppercase()).is_err());
+        assert!(AuditHead::parse(1, &sha256(b"x").to_uppercase()).is_err());
         assert_eq!(sha256(b"abc"), "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
     }
 }

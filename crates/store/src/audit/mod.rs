@@ -7,6 +7,6 @@ mod stored;
 pub(crate) mod terms;
 mod verify;
 
-pub use hash_chain::{Head, InvalidHead, NO_HASH, line, seal};
+pub use hash_chain::{AuditHead, InvalidHead, NO_HASH, canonical_line, seal_events};
 pub use stored::StoredCheck;
-pub use verify::{Problem, Reason, Sealed, Verdict, Verifier};
+pub use verify::{AuditProblem, AuditFault, SealedEvent, AuditVerdict, ChainVerifier};

@@ -1,17 +1,17 @@
 //! Verification of the stored chain, page by page, so that no read takes long.
 
-use super::{Head, Verdict, Verifier};
+use super::{AuditHead, AuditVerdict, ChainVerifier};
 use crate::error::StoreError;
-use crate::tables::event::{self, Link};
-use crate::tx::Read;
+use crate::tables::event::{self, ChainLink};
+use crate::tx::StoreRead;
 
 /// Rows verified by one read.
 const PAGE_ROWS: i64 = 1_000;
 
 pub struct StoredCheck {
-    verifier: Verifier,
+    verifier: ChainVerifier,
     /// `None` if the stored head is unreadable.
-    head: Option<Head>,
+    head: Option<AuditHead>,
     after: i64,
     upto: i64,
     /// The sequence number of the last row is not a number.
@@ -20,42 +20,42 @@ pub struct StoredCheck {
 
 impl StoredCheck {
     /// Starts a verification up to the current end of the chain.
-    pub fn begin(db: &mut impl Read, kept: Option<Head>) -> Result<Self, StoreError> {
+    pub fn begin(db: &mut impl StoreRead, kept: Option<AuditHead>) -> Result<Self, StoreError> {
         // Starts below 1 to find rows that were inserted before the first event.
-        let (verifier, after) = (Verifier::new(kept), i64::MIN);
+        let (verifier, after) = (ChainVerifier::new(kept), i64::MIN);
         let mut check = Self { verifier, head: None, after, upto: 0, end_is_odd: false };
-        check.note_end(db)?;
-        check.note_start(db)?;
+        check.load_end(db)?;
+        check.load_start(db)?;
         Ok(check)
     }
 
-    fn note_end(&mut self, db: &mut impl Read) -> Result<(), StoreError> {
-        self.head = readable(event::head(db))?;
-        let last = event::last(db)?;
+    fn load_end(&mut self, db: &mut impl StoreRead) -> Result<(), StoreError> {
+        self.head = allow_unreadable(event::chain_head(db))?;
+        let last = event::last_sequence(db)?;
         self.upto = last.unwrap_or(i64::MAX).max(self.head.as_ref().map_or(0, |head| head.sequence));
         self.end_is_odd = last.is_none();
         Ok(())
     }
 
     /// Returns true if retention has removed the events that would have come next.
-    fn note_start(&mut self, db: &mut impl Read) -> Result<bool, StoreError> {
-        let start = readable(event::kept_after(db))?;
-        let start = start.filter(|start| start.sequence > self.verifier.at().sequence);
+    fn load_start(&mut self, db: &mut impl StoreRead) -> Result<bool, StoreError> {
+        let start = allow_unreadable(event::retained_after(db))?;
+        let start = start.filter(|start| start.sequence > self.verifier.last_verified().sequence);
         Ok(start.map(|start| self.verifier.skip_to(start)).is_some())
     }
 
     /// Verifies a page. Returns whether there are more.
-    pub fn page(&mut self, db: &mut impl Read) -> Result<bool, StoreError> {
-        if self.note_start(db)? {
+    pub fn verify_page(&mut self, db: &mut impl StoreRead) -> Result<bool, StoreError> {
+        if self.load_start(db)? {
             // The event that announces the removal may be after the end noted at the start.
-            self.note_end(db)?;
+            self.load_end(db)?;
         }
-        let links = event::links(db, self.after, self.upto, PAGE_ROWS)?;
+        let links = event::list_chain_links(db, self.after, self.upto, PAGE_ROWS)?;
         for link in &links {
             match link {
-                Link::Sealed(sealed) => self.verifier.event(sealed),
-                Link::Unreadable { sequence, why } => {
-                    self.verifier.unreadable(&format!("row {sequence}, {why}"));
+                ChainLink::Sealed(sealed) => self.verifier.verify_event(sealed),
+                ChainLink::Unreadable { sequence, why } => {
+                    self.verifier.report_unreadable(&format!("row {sequence}, {why}"));
                 }
             }
         }
@@ -64,16 +64,16 @@ impl StoredCheck {
         Ok(self.verifier.problem().is_none() && self.after < self.upto)
     }
 
-    pub fn finish(mut self) -> Verdict {
+    pub fn finish(mut self) -> AuditVerdict {
         if self.end_is_odd {
-            self.verifier.unreadable("a row without a sequence number");
+            self.verifier.report_unreadable("a row without a sequence number");
         }
         self.verifier.finish(self.head.as_ref())
     }
 }
 
 /// `None` if the head was not written by this program.
-fn readable(head: Result<Head, StoreError>) -> Result<Option<Head>, StoreError> {
+fn allow_unreadable(head: Result<AuditHead, StoreError>) -> Result<Option<AuditHead>, StoreError> {
     match head {
         Ok(head) => Ok(Some(head)),
         Err(StoreError::Bug(_)) => Ok(None),

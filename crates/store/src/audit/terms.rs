@@ -6,8 +6,8 @@ use berth_core::event::{Actor, Event, EventSubject};
 
 use crate::error::StoreError;
 use crate::sql::statements;
-use crate::sql::value::Value;
-use crate::tx::{Read, Tx};
+use crate::sql::value::SqlValue;
+use crate::tx::{StoreRead, Tx};
 
 /// Terms written by one statement.
 const WRITTEN_AT_ONCE: usize = 8;
@@ -50,8 +50,8 @@ pub(crate) fn terms_of(kind: &str, actor: &Actor, subjects: &[EventSubject]) -> 
 pub(crate) fn put(tx: &mut Tx<'_>, event: &Event) -> Result<(), StoreError> {
     let terms: Vec<String> = terms_of(&event.kind, &event.actor, &event.subjects).into_iter().collect();
     for terms in terms.chunks(WRITTEN_AT_ONCE) {
-        let padded = (0..WRITTEN_AT_ONCE).map(|at| Value::from(terms[at.min(terms.len() - 1)].as_str()));
-        let mut params = vec![Value::from(event.sequence)];
+        let padded = (0..WRITTEN_AT_ONCE).map(|at| SqlValue::from(terms[at.min(terms.len() - 1)].as_str()));
+        let mut params = vec![SqlValue::from(event.sequence)];
         params.extend(padded);
         let mut written = tx.execute(&PUT, &params)?;
         if written < terms.len() as u64 {
@@ -67,7 +67,7 @@ pub(crate) fn put(tx: &mut Tx<'_>, event: &Event) -> Result<(), StoreError> {
 }
 
 /// The id of a term. `None` if no event has it.
-pub(crate) fn id_of(db: &mut impl Read, term: &str) -> Result<Option<i64>, StoreError> {
+pub(crate) fn id_of(db: &mut impl StoreRead, term: &str) -> Result<Option<i64>, StoreError> {
     db.fetch_optional(&TERM_ID, &[term.into()])
 }
 
@@ -82,7 +82,7 @@ pub(crate) fn remove(tx: &mut Tx<'_>, events: &[Event], through: i64) -> Result<
 }
 
 /// Describes the differences between the terms of consecutive events and the index.
-pub(crate) fn check(db: &mut impl Read, events: &[Event], after: i64) -> Result<Vec<String>, StoreError> {
+pub(crate) fn check(db: &mut impl StoreRead, events: &[Event], after: i64) -> Result<Vec<String>, StoreError> {
     let Some(through) = events.last().map(|event| event.sequence) else { return Ok(Vec::new()) };
     let mut wanted: BTreeMap<String, BTreeSet<i64>> = BTreeMap::new();
     for event in events {

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use aws_lc_rs::digest;
 
 use crate::error::OpenError;
-use crate::sql::{Engine, render};
+use crate::sql::{SqlEngine, render_sql};
 
 pub struct Migration {
     pub number: i64,
@@ -27,19 +27,19 @@ pub const HISTORY_TABLE: &str = "CREATE TABLE IF NOT EXISTS schema_migrations (
 
 /// A migration in the history of a database.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Applied {
+pub struct AppliedMigration {
     pub number: i64,
     pub name: String,
     pub checksum: String,
 }
 
 impl Migration {
-    pub fn rendered(&self, engine: Engine) -> String {
-        let text = render(self.text, engine);
+    pub fn render_for(&self, engine: SqlEngine) -> String {
+        let text = render_sql(self.text, engine);
         match engine {
-            Engine::Sqlite => text,
+            SqlEngine::Sqlite => text,
             // Text sorts by bytes, as in SQLite and Rust, independent of the database's locale.
-            Engine::Postgres | Engine::PostgresSnapshot => text.replace(" TEXT", " TEXT COLLATE \"C\""),
+            SqlEngine::Postgres | SqlEngine::PostgresSnapshot => text.replace(" TEXT", " TEXT COLLATE \"C\""),
         }
     }
 
@@ -53,7 +53,7 @@ impl Migration {
 }
 
 /// The migrations that are missing in a database with this history.
-pub fn pending(applied: &[Applied]) -> Result<&'static [Migration], OpenError> {
+pub fn list_pending(applied: &[AppliedMigration]) -> Result<&'static [Migration], OpenError> {
     if applied.first().is_some_and(|row| row.name == UNSUPPORTED_FIRST) {
         return Err(OpenError::Refused(
             "this database was written by a development version of berth from before the first release and cannot be \
@@ -87,8 +87,8 @@ pub fn pending(applied: &[Applied]) -> Result<&'static [Migration], OpenError> {
 mod tests {
     use super::*;
 
-    fn applied(number: i64, checksum: String) -> Applied {
-        Applied { number, name: "x".into(), checksum }
+    fn applied(number: i64, checksum: String) -> AppliedMigration {
+        AppliedMigration { number, name: "x".into(), checksum }
     }
 
     #[test]
@@ -101,12 +101,12 @@ mod tests {
     #[test]
     fn edited_or_newer_migration_history_is_refused() {
         let known: Vec<_> = MIGRATIONS.iter().map(|m| applied(m.number, m.checksum())).collect();
-        assert!(pending(&known).unwrap().is_empty());
-        assert_eq!(pending(&[]).unwrap().len(), MIGRATIONS.len());
+        assert!(list_pending(&known).unwrap().is_empty());
+        assert_eq!(list_pending(&[]).unwrap().len(), MIGRATIONS.len());
 
         let mut newer = known;
         newer.push(applied(99, String::new()));
-        assert!(pending(&newer).err().unwrap().to_string().contains("newer than this program"));
-        assert!(pending(&[applied(1, "edited".into())]).err().unwrap().to_string().contains("differs"));
+        assert!(list_pending(&newer).err().unwrap().to_string().contains("newer than this program"));
+        assert!(list_pending(&[applied(1, "edited".into())]).err().unwrap().to_string().contains("differs"));
     }
 }

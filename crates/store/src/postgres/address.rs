@@ -25,7 +25,7 @@ const KEEPALIVE_IDLE: Duration = Duration::from_secs(10);
 const KEEPALIVE_EVERY: Duration = Duration::from_secs(5);
 
 #[derive(Clone)]
-pub(super) struct Address {
+pub(super) struct PostgresAddress {
     config: Config,
     /// `None` with `sslmode=disable`.
     tls: Option<MakeRustlsConnect>,
@@ -37,23 +37,23 @@ pub(super) struct Address {
 
 /// Why there is no connection.
 #[derive(Debug)]
-pub(super) enum NotConnected {
+pub(super) enum ConnectError {
     Refused(::postgres::Error),
     Silent,
     /// Too many threads wait for a response already.
     TooSilent,
 }
 
-impl From<::postgres::Error> for NotConnected {
+impl From<::postgres::Error> for ConnectError {
     fn from(error: ::postgres::Error) -> Self {
         Self::Refused(error)
     }
 }
 
-impl NotConnected {
-    pub(super) fn told(&self) -> String {
+impl ConnectError {
+    pub(super) fn describe(&self) -> String {
         match self {
-            Self::Refused(error) => told(error),
+            Self::Refused(error) => error_chain(error),
             Self::Silent => {
                 format!("it accepts connections but does not respond within {} s", GREETING_MAX.as_secs())
             }
@@ -66,22 +66,22 @@ impl NotConnected {
 
 /// What a connection is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Purpose {
+pub(super) enum ConnectionPurpose {
     Write,
     Read,
     /// NOTIFY and LISTEN.
     Listen,
 }
 
-impl Purpose {
+impl ConnectionPurpose {
     /// The server limits waits: a process that is suspended inside a transaction loses its locks. A COMMIT has no timeout.
     const fn settings(self) -> &'static str {
         match self {
-            Purpose::Write => {
+            ConnectionPurpose::Write => {
                 "SET lock_timeout = '10s'; SET idle_in_transaction_session_timeout = '30s'; SET statement_timeout = 0"
             }
-            Purpose::Read => "SET statement_timeout = '5s'; SET idle_in_transaction_session_timeout = '30s'",
-            Purpose::Listen => "SET statement_timeout = '5s'",
+            ConnectionPurpose::Read => "SET statement_timeout = '5s'; SET idle_in_transaction_session_timeout = '30s'",
+            ConnectionPurpose::Listen => "SET statement_timeout = '5s'",
         }
     }
 }
@@ -102,7 +102,7 @@ fn is_remote(host: &Host) -> bool {
     }
 }
 
-impl Address {
+impl PostgresAddress {
     pub(super) fn parse(url: &str) -> Result<Self, OpenError> {
         if !url.starts_with("postgres://") && !url.starts_with("postgresql://") {
             let text =
@@ -112,7 +112,7 @@ impl Address {
         // The error may repeat a part of the URL, and with it a password.
         let read = url.parse::<Config>().map_err(|error| error.to_string());
         let mut config = read.map_err(|why| {
-            OpenError::Refused(format!("the database URL is invalid: {}", without(url, &why)))
+            OpenError::Refused(format!("the database URL is invalid: {}", redact_password(url, &why)))
         })?;
         let has_at = |host: &Host| matches!(host, Host::Tcp(name) if name.contains('@'));
         if config.get_hosts().iter().any(has_at) {
@@ -132,28 +132,28 @@ impl Address {
         if !url.contains("sslmode=") && config.get_hosts().iter().any(is_remote) {
             config.ssl_mode(SslMode::Require);
         }
-        let tls = (config.get_ssl_mode() != SslMode::Disable).then(trusting);
-        let shown = shown(&config);
+        let tls = (config.get_ssl_mode() != SslMode::Disable).then(system_tls);
+        let shown = format_address(&config);
         Ok(Self { config, tls, shown, silent: Arc::default() })
     }
 
-    pub(super) fn shown(&self) -> &str {
+    pub(super) fn display_address(&self) -> &str {
         &self.shown
     }
 
     /// The flag is set when the server sends a warning: a commit with a warning may not be durable.
-    pub(super) fn connect(&self, purpose: Purpose) -> Result<(Client, Arc<AtomicBool>), NotConnected> {
+    pub(super) fn connect(&self, purpose: ConnectionPurpose) -> Result<(Client, Arc<AtomicBool>), ConnectError> {
         // The client library has a timeout for the TCP connection only. A thread that waits for a response ends when the
         // server closes the connection.
         if self.silent.load(Ordering::SeqCst) >= SILENT_MAX {
-            return Err(NotConnected::TooSilent);
+            return Err(ConnectError::TooSilent);
         }
         // Rendezvous channel: sending fails if the caller has given up.
         let (tell, heard) = mpsc::sync_channel(0);
         let address = self.clone();
         let began = std::thread::Builder::new().name("store-greeting".into()).spawn(move || {
             // The caller has given up and counted this thread.
-            if tell.send(address.greet(purpose)).is_err() {
+            if tell.send(address.connect_blocking(purpose)).is_err() {
                 address.silent.fetch_sub(1, Ordering::SeqCst);
             }
         });
@@ -161,13 +161,13 @@ impl Address {
             Ok(Ok(made)) => Ok(made?),
             Ok(Err(_)) => {
                 self.silent.fetch_add(1, Ordering::SeqCst);
-                Err(NotConnected::Silent)
+                Err(ConnectError::Silent)
             }
-            Err(_) => Err(NotConnected::Silent),
+            Err(_) => Err(ConnectError::Silent),
         }
     }
 
-    fn greet(&self, purpose: Purpose) -> Result<(Client, Arc<AtomicBool>), ::postgres::Error> {
+    fn connect_blocking(&self, purpose: ConnectionPurpose) -> Result<(Client, Arc<AtomicBool>), ::postgres::Error> {
         let warned = Arc::new(AtomicBool::new(false));
         let raise = warned.clone();
         let mut config = self.config.clone();
@@ -185,16 +185,16 @@ impl Address {
     }
 
     /// Like [`Address::connect`], with a [`StoreError`].
-    pub(super) fn connected(&self, purpose: Purpose) -> Result<(Client, Arc<AtomicBool>), StoreError> {
+    pub(super) fn open_connection(&self, purpose: ConnectionPurpose) -> Result<(Client, Arc<AtomicBool>), StoreError> {
         self.connect(purpose).map_err(|error| {
-            let why = error.told();
+            let why = error.describe();
             StoreError::Unavailable(format!("PostgreSQL at {} cannot be reached: {why}", self.shown))
         })
     }
 }
 
 /// The text of an error with its causes, which `Display` leaves out.
-pub(crate) fn told(error: &::postgres::Error) -> String {
+pub(crate) fn error_chain(error: &::postgres::Error) -> String {
     let mut text = error.to_string();
     let mut cause = std::error::Error::source(error);
     while let Some(inner) = cause {
@@ -207,7 +207,7 @@ pub(crate) fn told(error: &::postgres::Error) -> String {
     text
 }
 
-fn trusting() -> MakeRustlsConnect {
+fn system_tls() -> MakeRustlsConnect {
     let found = rustls_native_certs::load_native_certs();
     for error in &found.errors {
         tracing::warn!(%error, "system certificates cannot be read");
@@ -222,7 +222,7 @@ fn trusting() -> MakeRustlsConnect {
     MakeRustlsConnect::new(config)
 }
 
-fn shown(config: &Config) -> String {
+fn format_address(config: &Config) -> String {
     let host = match config.get_hosts().first() {
         Some(Host::Tcp(name)) => name.clone(),
         Some(Host::Unix(path)) => path.display().to_string(),
@@ -232,7 +232,7 @@ fn shown(config: &Config) -> String {
     format!("{host}:{port}/{}", config.get_dbname().unwrap_or_default())
 }
 
-fn without(url: &str, why: &str) -> String {
+fn redact_password(url: &str, why: &str) -> String {
     let secret = url.split_once("://").and_then(|(_, rest)| rest.rsplit_once('@')).map(|(login, _)| login);
     let password = secret.and_then(|login| login.split_once(':')).map(|(_, password)| password);
     match password.filter(|it| !it.is_empty()) {
@@ -247,13 +247,13 @@ mod tests {
 
     #[test]
     fn address_is_displayed_without_credentials() {
-        let address = Address::parse("postgres://ada:hunter2@db.acme.test:5433/berth").unwrap();
-        assert_eq!(address.shown(), "db.acme.test:5433/berth");
+        let address = PostgresAddress::parse("postgres://ada:hunter2@db.acme.test:5433/berth").unwrap();
+        assert_eq!(address.display_address(), "db.acme.test:5433/berth");
     }
 
     #[test]
     fn address_of_a_remote_host_requires_tls_by_default() {
-        let mode = |url: &str| Address::parse(url).unwrap().config.get_ssl_mode();
+        let mode = |url: &str| PostgresAddress::parse(url).unwrap().config.get_ssl_mode();
         for remote in ["db.acme.test", "10.0.0.7", "[2001:db8::1]", "127.0.0.1,db.acme.test"] {
             assert_eq!(mode(&format!("postgres://ada@{remote}/berth")), SslMode::Require, "{remote}");
         }
@@ -265,7 +265,7 @@ mod tests {
 
     #[test]
     fn address_with_an_at_in_the_password_is_refused() {
-        let text = Address::parse("postgres://ada:hun@ter2@db/x").err().unwrap().to_string();
+        let text = PostgresAddress::parse("postgres://ada:hun@ter2@db/x").err().unwrap().to_string();
         assert!(text.contains("%40") && !text.contains("ter2"), "{text}");
     }
 
@@ -274,7 +274,7 @@ mod tests {
         for bad in
             ["sqlite:x", "mysql://x", "postgres://ada:hunter2@db:no/x", "postgres://a:hunter2@b/c?d=hunter2"]
         {
-            let text = Address::parse(bad).err().unwrap().to_string();
+            let text = PostgresAddress::parse(bad).err().unwrap().to_string();
             assert!(!text.contains("hunter2"), "{text}");
         }
     }
@@ -283,12 +283,12 @@ mod tests {
     fn unresponsive_server_times_out() {
         let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("postgres://ada@{}/berth?sslmode=disable", silent.local_addr().unwrap());
-        let address = Address::parse(&url).unwrap();
-        let why = address.connect(Purpose::Read).err().unwrap();
-        assert!(matches!(why, NotConnected::Silent), "{}", why.told());
+        let address = PostgresAddress::parse(&url).unwrap();
+        let why = address.connect(ConnectionPurpose::Read).err().unwrap();
+        assert!(matches!(why, ConnectError::Silent), "{}", why.describe());
         // Waiting threads are counted and limited.
         assert_eq!(address.silent.load(Ordering::SeqCst), 1);
         address.silent.store(SILENT_MAX, Ordering::SeqCst);
-        assert!(matches!(address.connect(Purpose::Read), Err(NotConnected::TooSilent)));
+        assert!(matches!(address.connect(ConnectionPurpose::Read), Err(ConnectError::TooSilent)));
     }
 }

@@ -10,17 +10,17 @@ use ::postgres::error::{DbError, Severity, SqlState};
 use ::postgres::types::{IsNull, ToSql, Type, private::BytesMut, to_sql_checked};
 use ::postgres::{Client, SimpleQueryMessage};
 
-use super::address::{Address, Purpose, told};
+use super::address::{PostgresAddress, ConnectionPurpose, error_chain};
 use crate::error::StoreError;
-use crate::sql::value::{Row, Value};
-use crate::sql::{self, Conn, Engine, Statement};
+use crate::sql::value::{SqlRow, SqlValue};
+use crate::sql::{self, SqlConn, SqlEngine, SqlStatement};
 
 /// Tables that organizations share: two may insert the same row concurrently.
 const SHARED_TABLES: &[&str] = &["users", "organizations"];
 
 pub(crate) struct PgConn {
     client: Client,
-    purpose: Purpose,
+    purpose: ConnectionPurpose,
     pub(super) warned: Arc<AtomicBool>,
     prepared: HashMap<&'static str, ::postgres::Statement>,
     /// The first error of the transaction. It cannot be committed, even if the caller ignored the error.
@@ -28,8 +28,8 @@ pub(crate) struct PgConn {
 }
 
 impl PgConn {
-    pub(super) fn open(address: &Address, purpose: Purpose) -> Result<Self, StoreError> {
-        let (client, warned) = address.connected(purpose)?;
+    pub(super) fn open(address: &PostgresAddress, purpose: ConnectionPurpose) -> Result<Self, StoreError> {
+        let (client, warned) = address.open_connection(purpose)?;
         let prepared = HashMap::new();
         Ok(Self { client, purpose, warned, prepared, failed: None })
     }
@@ -41,18 +41,18 @@ impl PgConn {
     /// Runs transaction control statements.
     pub(super) fn batch(&mut self, text: &str) -> Result<(), StoreError> {
         let done = self.client.batch_execute(text);
-        done.map_err(|error| self.noted("transaction", &error))
+        done.map_err(|error| self.record_error("transaction", &error))
     }
 
     /// Runs statements of which the last one returns a number.
-    pub(super) fn number(&mut self, text: &str) -> Result<i64, StoreError> {
-        self.numbers(text).map(|[number]| number)
+    pub(super) fn query_number(&mut self, text: &str) -> Result<i64, StoreError> {
+        self.query_numbers(text).map(|[number]| number)
     }
 
     /// Runs statements of which the last one returns a row of numbers.
-    pub(super) fn numbers<const COUNT: usize>(&mut self, text: &str) -> Result<[i64; COUNT], StoreError> {
+    pub(super) fn query_numbers<const COUNT: usize>(&mut self, text: &str) -> Result<[i64; COUNT], StoreError> {
         let answered = self.client.simple_query(text);
-        let answered = answered.map_err(|error| self.noted("transaction", &error))?;
+        let answered = answered.map_err(|error| self.record_error("transaction", &error))?;
         let last = answered.iter().rev().find_map(|message| match message {
             SimpleQueryMessage::Row(row) => Some(row),
             _ => None,
@@ -66,9 +66,9 @@ impl PgConn {
     }
 
     /// Runs a query and returns the first row, as text.
-    pub(super) fn words(&mut self, text: &str) -> Result<Vec<Option<String>>, StoreError> {
+    pub(super) fn query_texts(&mut self, text: &str) -> Result<Vec<Option<String>>, StoreError> {
         let answered = self.client.simple_query(text);
-        let answered = answered.map_err(|error| self.noted("transaction", &error))?;
+        let answered = answered.map_err(|error| self.record_error("transaction", &error))?;
         let first = answered.iter().find_map(|message| match message {
             SimpleQueryMessage::Row(row) => {
                 Some((0..row.len()).map(|at| row.get(at).map(str::to_owned)).collect())
@@ -88,67 +88,67 @@ impl PgConn {
             Ok(()) => Ok(()),
             // An ERROR means not committed. A FATAL or a lost connection may come after the commit.
             Err(error) => match error.as_db_error().and_then(DbError::parsed_severity) {
-                Some(Severity::Error) => Err(self.noted("COMMIT", &error)),
-                _ => Err(StoreError::Unknown(told(&error))),
+                Some(Severity::Error) => Err(self.record_error("COMMIT", &error)),
+                _ => Err(StoreError::Unknown(error_chain(&error))),
             },
         }
     }
 
-    fn noted(&mut self, name: &str, error: &::postgres::Error) -> StoreError {
-        let error = read(name, error);
+    fn record_error(&mut self, name: &str, error: &::postgres::Error) -> StoreError {
+        let error = translate_error(name, error);
         self.failed.get_or_insert_with(|| error.clone());
         error
     }
 
-    fn prepared(&mut self, statement: &Statement) -> Result<::postgres::Statement, ::postgres::Error> {
+    fn prepare_statement(&mut self, statement: &SqlStatement) -> Result<::postgres::Statement, ::postgres::Error> {
         match self.prepared.entry(statement.name) {
             Entry::Occupied(known) => Ok(known.get().clone()),
             Entry::Vacant(free) => {
                 debug_assert!(
-                    sql::all().any(|known| known.name == statement.name),
+                    sql::all_statements().any(|known| known.name == statement.name),
                     "{} is missing in sql::all()",
                     statement.name
                 );
                 // Read-only connections take no row locks.
                 let engine = match self.purpose {
-                    Purpose::Write => Engine::Postgres,
-                    Purpose::Read | Purpose::Listen => Engine::PostgresSnapshot,
+                    ConnectionPurpose::Write => SqlEngine::Postgres,
+                    ConnectionPurpose::Read | ConnectionPurpose::Listen => SqlEngine::PostgresSnapshot,
                 };
-                Ok(free.insert(self.client.prepare(&sql::render(statement.text, engine))?).clone())
+                Ok(free.insert(self.client.prepare(&sql::render_sql(statement.text, engine))?).clone())
             }
         }
     }
 
-    fn run_query(&mut self, statement: &Statement, params: &[&Value]) -> Result<Vec<Row>, ::postgres::Error> {
-        let prepared = self.prepared(statement)?;
+    fn run_query(&mut self, statement: &SqlStatement, params: &[&SqlValue]) -> Result<Vec<SqlRow>, ::postgres::Error> {
+        let prepared = self.prepare_statement(statement)?;
         let params: Vec<&(dyn ToSql + Sync)> = params.iter().map(|it| *it as _).collect();
         let rows = self.client.query(&prepared, &params)?;
-        rows.iter().map(owned).collect()
+        rows.iter().map(read_row).collect()
     }
 
-    fn run_change(&mut self, statement: &Statement, params: &[&Value]) -> Result<u64, ::postgres::Error> {
-        let prepared = self.prepared(statement)?;
+    fn run_change(&mut self, statement: &SqlStatement, params: &[&SqlValue]) -> Result<u64, ::postgres::Error> {
+        let prepared = self.prepare_statement(statement)?;
         let params: Vec<&(dyn ToSql + Sync)> = params.iter().map(|it| *it as _).collect();
         self.client.execute(&prepared, &params)
     }
 }
 
-impl Conn for PgConn {
-    fn query(&mut self, statement: &Statement, params: &[&Value]) -> Result<Vec<Row>, StoreError> {
-        self.run_query(statement, params).map_err(|error| self.noted(statement.name, &error))
+impl SqlConn for PgConn {
+    fn query(&mut self, statement: &SqlStatement, params: &[&SqlValue]) -> Result<Vec<SqlRow>, StoreError> {
+        self.run_query(statement, params).map_err(|error| self.record_error(statement.name, &error))
     }
 
-    fn execute(&mut self, statement: &Statement, params: &[&Value]) -> Result<u64, StoreError> {
-        self.run_change(statement, params).map_err(|error| self.noted(statement.name, &error))
+    fn execute(&mut self, statement: &SqlStatement, params: &[&SqlValue]) -> Result<u64, StoreError> {
+        self.run_change(statement, params).map_err(|error| self.record_error(statement.name, &error))
     }
 }
 
 /// Translates an error. The text contains no row values: they may be hashes or personal data.
-fn read(name: &str, error: &::postgres::Error) -> StoreError {
+fn translate_error(name: &str, error: &::postgres::Error) -> StoreError {
     let Some(said) = error.as_db_error() else {
         // Errors from the client library: about values, which is a bug, or about the network.
         let is_ours = !error.is_closed() && error.source().is_none_or(|it| !it.is::<std::io::Error>());
-        let text = told(error);
+        let text = error_chain(error);
         return match is_ours {
             true => StoreError::Bug(format!("{name}: {text}")),
             false => StoreError::Unavailable(format!("the connection to PostgreSQL was lost: {text}")),
@@ -172,18 +172,18 @@ fn read(name: &str, error: &::postgres::Error) -> StoreError {
     }
 }
 
-pub(crate) fn owned(row: &::postgres::Row) -> Result<Row, ::postgres::Error> {
+pub(crate) fn read_row(row: &::postgres::Row) -> Result<SqlRow, ::postgres::Error> {
     let value = |(at, column): (usize, &::postgres::Column)| {
         Ok(match *column.type_() {
-            Type::INT8 => row.try_get::<_, Option<i64>>(at)?.map_or(Value::Null, Value::Int),
-            Type::BYTEA => row.try_get::<_, Option<Vec<u8>>>(at)?.map_or(Value::Null, Value::Bytes),
-            _ => row.try_get::<_, Option<String>>(at)?.map_or(Value::Null, Value::Text),
+            Type::INT8 => row.try_get::<_, Option<i64>>(at)?.map_or(SqlValue::Null, SqlValue::Int),
+            Type::BYTEA => row.try_get::<_, Option<Vec<u8>>>(at)?.map_or(SqlValue::Null, SqlValue::Bytes),
+            _ => row.try_get::<_, Option<String>>(at)?.map_or(SqlValue::Null, SqlValue::Text),
         })
     };
-    row.columns().iter().enumerate().map(value).collect::<Result<_, _>>().map(Row)
+    row.columns().iter().enumerate().map(value).collect::<Result<_, _>>().map(SqlRow)
 }
 
-impl ToSql for Value {
+impl ToSql for SqlValue {
     fn to_sql(
         &self,
         kind: &Type,
@@ -191,10 +191,10 @@ impl ToSql for Value {
     ) -> Result<IsNull, Box<dyn std::error::Error + Sync + Send>> {
         // No conversions: a column of another type is an error.
         match self {
-            Value::Null => Ok(IsNull::Yes),
-            Value::Int(number) => number.to_sql_checked(kind, out),
-            Value::Text(text) => text.to_sql_checked(kind, out),
-            Value::Bytes(bytes) => bytes.to_sql_checked(kind, out),
+            SqlValue::Null => Ok(IsNull::Yes),
+            SqlValue::Int(number) => number.to_sql_checked(kind, out),
+            SqlValue::Text(text) => text.to_sql_checked(kind, out),
+            SqlValue::Bytes(bytes) => bytes.to_sql_checked(kind, out),
         }
     }
 

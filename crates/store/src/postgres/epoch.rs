@@ -20,8 +20,8 @@ const ATTEMPTS_MAX: usize = 5;
 
 impl PgConn {
     /// Checks the timeline of this connection, and raises the epoch if it has changed.
-    pub(super) fn settle_epoch(&mut self) -> Result<(), StoreError> {
-        let here = match self.words(PLACE) {
+    pub(super) fn check_timeline(&mut self) -> Result<(), StoreError> {
+        let here = match self.query_texts(PLACE) {
             Ok(here) => here,
             Err(StoreError::Unavailable(why)) => return Err(StoreError::Unavailable(why)),
             Err(error) => {
@@ -31,7 +31,7 @@ impl PgConn {
         };
         self.failed = None;
         for _ in 0..ATTEMPTS_MAX {
-            let known = self.words(KNOWN)?;
+            let known = self.query_texts(KNOWN)?;
             let epoch = known.first().cloned().flatten().and_then(|text| text.parse::<i64>().ok());
             let epoch = epoch.ok_or_else(|| StoreError::Bug("the instance has no epoch".into()))?;
             let [Some(system), Some(timeline)] = &here[..] else {
@@ -42,7 +42,7 @@ impl PgConn {
                 return Ok(());
             }
             let next =
-                if is_first { epoch } else { above(epoch, known[1].as_ref() == Some(system), timeline)? };
+                if is_first { epoch } else { epoch_above(epoch, known[1].as_ref() == Some(system), timeline)? };
             self.warned.store(false, Ordering::SeqCst);
             self.batch(&format!(
                 "UPDATE instance SET epoch = {next}, system_identifier = '{system}', timeline = '{timeline}'
@@ -64,7 +64,7 @@ impl PgConn {
 
 /// The next epoch: at least the number of the timeline, which increases with every failover. The database may lack the
 /// epochs that were raised on earlier timelines.
-fn above(epoch: i64, is_same_system: bool, timeline: &str) -> Result<i64, StoreError> {
+fn epoch_above(epoch: i64, is_same_system: bool, timeline: &str) -> Result<i64, StoreError> {
     let number =
         i64::from_str_radix(timeline, 16).ok().filter(|number| is_same_system && *number <= EPOCH_MAX);
     let next = number.unwrap_or(0).max(epoch + 1);

@@ -16,12 +16,12 @@ use berth_core::id::OrgId;
 use berth_core::time::Timestamp;
 use tokio::sync::watch;
 
-use super::address::{Address, Purpose};
+use super::address::{PostgresAddress, ConnectionPurpose};
 use super::conn::PgConn;
 use crate::error::StoreError;
-use crate::feed::Publisher;
+use crate::feed::FeedPublisher;
 use crate::tables::event;
-use crate::tx::Reader;
+use crate::tx::ReadTx;
 
 const CHANNEL: &str = "berth_events";
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -34,19 +34,19 @@ const NUDGE_PAUSE: Duration = Duration::from_millis(5);
 /// Events of an organization published at once.
 const TOLD_MAX: i64 = 512;
 
-pub(super) struct News {
+pub(super) struct CommitNotifier {
     /// Notified when another server commits.
     nudged: watch::Receiver<()>,
     /// Sends notifications; ends when the last writer is dropped.
     sender: Option<JoinHandle<()>>,
     /// `None` once the store is closed: then the listener thread ends with its next poll. It is not joined.
-    publisher: Arc<Mutex<Option<Publisher>>>,
+    publisher: Arc<Mutex<Option<FeedPublisher>>>,
 }
 
-impl News {
+impl CommitNotifier {
     pub(super) fn start(
-        address: &Address,
-        publisher: Publisher,
+        address: &PostgresAddress,
+        publisher: FeedPublisher,
     ) -> Result<(Self, SyncSender<OrgId>), StoreError> {
         let (nudges, queue) = sync_channel(NUDGES_MAX);
         let publisher = Arc::new(Mutex::new(Some(publisher)));
@@ -54,22 +54,22 @@ impl News {
         // Identifies this process, so that it ignores its own notifications.
         let us = format!("{:016x}", RandomState::new().hash_one(std::process::id()));
         let (nudge, nudged) = watch::channel(());
-        let listener = Listener { us: us.clone(), nudge, publisher: telling, told: HashMap::new() };
+        let listener = CommitListener { us: us.clone(), nudge, publisher: telling, published: HashMap::new() };
         let failed = |error| StoreError::Unavailable(format!("cannot start the listener: {error}"));
         let named = |name: &str| std::thread::Builder::new().name(name.into());
-        let sender = named("store-nudge").spawn(move || send(&to_send, &us, &queue)).map_err(failed)?;
+        let sender = named("store-nudge").spawn(move || send_notifications(&to_send, &us, &queue)).map_err(failed)?;
         named("store-news").spawn(move || listener.run(&to_listen)).map_err(failed)?;
         Ok((Self { nudged, sender: Some(sender), publisher }, nudges))
     }
 }
 
-impl News {
-    pub(super) fn nudged(&self) -> watch::Receiver<()> {
+impl CommitNotifier {
+    pub(super) fn watch_remote_commits(&self) -> watch::Receiver<()> {
         self.nudged.clone()
     }
 }
 
-impl Drop for News {
+impl Drop for CommitNotifier {
     fn drop(&mut self) {
         drop(self.publisher.lock().unwrap_or_else(PoisonError::into_inner).take());
         if let Some(sender) = self.sender.take() {
@@ -79,13 +79,13 @@ impl Drop for News {
 }
 
 /// Sends all queued notifications together, each organization once.
-fn send(address: &Address, us: &str, queue: &Receiver<OrgId>) {
+fn send_notifications(address: &PostgresAddress, us: &str, queue: &Receiver<OrgId>) {
     let mut client: Option<Client> = None;
     while let Ok(first) = queue.recv() {
         let orgs: BTreeSet<String> =
             std::iter::once(first).chain(queue.try_iter()).map(|org| org.to_string()).collect();
         if client.is_none() {
-            client = address.connect(Purpose::Listen).ok().map(|(client, _)| client);
+            client = address.connect(ConnectionPurpose::Listen).ok().map(|(client, _)| client);
         }
         let Some(connected) = &mut client else { continue };
         // Ids consist of letters, digits and an underscore, so they need no quoting.
@@ -100,18 +100,18 @@ fn send(address: &Address, us: &str, queue: &Receiver<OrgId>) {
 }
 
 /// The LISTEN thread.
-struct Listener {
+struct CommitListener {
     us: String,
     nudge: watch::Sender<()>,
-    publisher: Arc<Mutex<Option<Publisher>>>,
+    publisher: Arc<Mutex<Option<FeedPublisher>>>,
     /// The last published event of each organization with followers.
-    told: HashMap<OrgId, i64>,
+    published: HashMap<OrgId, i64>,
 }
 
-impl Listener {
-    fn run(mut self, address: &Address) {
+impl CommitListener {
+    fn run(mut self, address: &PostgresAddress) {
         loop {
-            let ended = self.follow(address);
+            let ended = self.follow_events(address);
             if self.is_closed() {
                 return;
             }
@@ -127,19 +127,19 @@ impl Listener {
     }
 
     /// Returns when the connection is lost or the store is closed.
-    fn follow(&mut self, address: &Address) -> Result<(), StoreError> {
-        let mut conn = PgConn::open(address, Purpose::Listen)?;
-        let (mut client, _) = address.connected(Purpose::Listen)?;
-        client.batch_execute(&format!("LISTEN {CHANNEL}")).map_err(lost)?;
+    fn follow_events(&mut self, address: &PostgresAddress) -> Result<(), StoreError> {
+        let mut conn = PgConn::open(address, ConnectionPurpose::Listen)?;
+        let (mut client, _) = address.open_connection(ConnectionPurpose::Listen)?;
+        client.batch_execute(&format!("LISTEN {CHANNEL}")).map_err(listen_error)?;
         loop {
-            self.tell(&mut conn)?;
+            self.publish_new_events(&mut conn)?;
             let mut waiting = client.notifications();
-            let mut heard = waiting.timeout_iter(LOOK_EVERY).next().map_err(lost)?;
+            let mut heard = waiting.timeout_iter(LOOK_EVERY).next().map_err(listen_error)?;
             // One poll for all notifications that have arrived.
             let mut is_foreign = false;
             while let Some(nudge) = heard {
                 is_foreign |= !nudge.payload().starts_with(&self.us);
-                heard = waiting.iter().next().map_err(lost)?;
+                heard = waiting.iter().next().map_err(listen_error)?;
             }
             if is_foreign {
                 self.nudge.send_replace(());
@@ -151,21 +151,21 @@ impl Listener {
     }
 
     /// Publishes new events of organizations with followers.
-    fn tell(&mut self, conn: &mut PgConn) -> Result<(), StoreError> {
+    fn publish_new_events(&mut self, conn: &mut PgConn) -> Result<(), StoreError> {
         let followed = match &*self.publisher.lock().unwrap_or_else(PoisonError::into_inner) {
-            Some(publisher) => publisher.followed(),
+            Some(publisher) => publisher.followed_organizations(),
             None => return Ok(()),
         };
-        self.told.retain(|org, _| followed.contains(org));
+        self.published.retain(|org, _| followed.contains(org));
         for org in followed {
-            let mut db = Reader::new(conn, Some(org), Timestamp::from_micros(0));
+            let mut db = ReadTx::new(conn, Some(org), Timestamp::from_micros(0));
             // Starts with the last event: a follower that has missed earlier ones sees a gap, and reads it.
-            let from = match self.told.get(&org) {
+            let from = match self.published.get(&org) {
                 Some(from) => *from,
-                None => (event::head(&mut db)?.sequence - 1).max(0),
+                None => (event::chain_head(&mut db)?.sequence - 1).max(0),
             };
-            let news = event::after(&mut db, from, i64::MAX, TOLD_MAX)?;
-            self.told.insert(org, news.last().map_or(from, |event| event.sequence));
+            let news = event::list_after(&mut db, from, i64::MAX, TOLD_MAX)?;
+            self.published.insert(org, news.last().map_or(from, |event| event.sequence));
             if let Some(publisher) = &*self.publisher.lock().unwrap_or_else(PoisonError::into_inner) {
                 publisher.publish(news);
             }
@@ -175,6 +175,6 @@ impl Listener {
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "for map_err")]
-fn lost(error: ::postgres::Error) -> StoreError {
+fn listen_error(error: ::postgres::Error) -> StoreError {
     StoreError::Unavailable(format!("the LISTEN connection was lost: {error}"))
 }

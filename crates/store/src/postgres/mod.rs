@@ -13,71 +13,71 @@ mod writer;
 use berth_core::id::OrgId;
 use tokio::sync::watch;
 
-use address::Address;
-pub(crate) use address::told;
-pub(crate) use conn::owned;
-use listen::News;
-pub(crate) use read_only::Looker;
-use reader::Readers;
-use writer::{Place, Writers};
+use address::PostgresAddress;
+pub(crate) use address::error_chain;
+pub(crate) use conn::read_row;
+use listen::CommitNotifier;
+pub(crate) use read_only::ReadOnlyClient;
+use reader::PostgresReaders;
+use writer::{LockScope, PostgresWriters};
 
-use crate::commit_stats::Counted;
+use crate::commit_stats::CommitStats;
 use crate::error::{OpenError, StoreError};
-use crate::feed::Publisher;
-use crate::job::{Job, Look};
+use crate::feed::FeedPublisher;
+use crate::job::{WriteJob, ReadJob};
 
-pub(crate) struct Postgres {
-    readers: Readers,
+pub(crate) struct PostgresDriver {
+    readers: PostgresReaders,
     // Dropped before the notifications, whose sender thread ends with the last writer.
-    writers: Writers,
-    news: News,
+    writers: PostgresWriters,
+    news: CommitNotifier,
 }
 
 /// Checks and migrates a database, and connects to it.
-pub(crate) fn opened(url: &str) -> Result<::postgres::Client, OpenError> {
-    let address = Address::parse(url)?;
-    open::open(&address)?;
-    Ok(address.connected(address::Purpose::Write)?.0)
+pub(crate) fn open_client(url: &str) -> Result<::postgres::Client, OpenError> {
+    let address = PostgresAddress::parse(url)?;
+    open::open_database(&address)?;
+    Ok(address.open_connection(address::ConnectionPurpose::Write)?.0)
 }
 
-impl Postgres {
+impl PostgresDriver {
     /// Returns the driver and the epoch.
-    pub(crate) fn open(url: &str, readers: usize, publisher: Publisher) -> Result<(Self, i64), OpenError> {
-        let address = Address::parse(url)?;
+    pub(crate) fn open(url: &str, readers: usize, publisher: FeedPublisher) -> Result<(Self, i64), OpenError> {
+        let address = PostgresAddress::parse(url)?;
         // On its own thread: the blocking client must not run inside an async runtime.
         let opening = address.clone();
-        let opened = std::thread::spawn(move || open::open(&opening)).join();
+        let opened = std::thread::spawn(move || open::open_database(&opening)).join();
         let epoch =
             opened.unwrap_or_else(|_| Err(OpenError::Refused("opening the database panicked".into())))?;
-        let (news, nudges) = News::start(&address, publisher)?;
-        let writers = Writers::start(&address, &nudges)?;
-        let readers = Readers::start(&address, readers)?;
+        let (news, nudges) = CommitNotifier::start(&address, publisher)?;
+        let writers = PostgresWriters::start(&address, &nudges)?;
+        let readers = PostgresReaders::start(&address, readers)?;
         Ok((Self { readers, writers, news }, epoch))
     }
 
-    pub(crate) async fn send(&self, org: Option<OrgId>, job: Job) -> Result<(), StoreError> {
+    pub(crate) async fn send(&self, org: Option<OrgId>, job: WriteJob) -> Result<(), StoreError> {
         self.writers.send(org.into(), job).await
     }
 
     /// Queues a job that uses leases only.
-    pub(crate) async fn send_lease(&self, job: Job) -> Result<(), StoreError> {
-        self.writers.send(Place::Leases, job).await
+    pub(crate) async fn send_lease(&self, job: WriteJob) -> Result<(), StoreError> {
+        self.writers.send(LockScope::Leases, job).await
     }
 
-    pub(crate) fn send_blocking(&self, org: Option<OrgId>, job: Job) -> Result<(), StoreError> {
+    pub(crate) fn send_blocking(&self, org: Option<OrgId>, job: WriteJob) -> Result<(), StoreError> {
         self.writers.send_blocking(org.into(), job)
     }
 
     /// Notified when another server commits.
-    pub(crate) fn nudged(&self) -> watch::Receiver<()> {
-        self.news.nudged()
+    pub(crate) fn watch_remote_commits(&self) -> watch::Receiver<()> {
+        self.news.watch_remote_commits()
     }
 
-    pub(crate) fn commits(&self) -> Counted {
-        self.writers.commits()
+    pub(crate) fn commit_stats(&self) -> CommitStats {
+        self.writers.commit_stats()
     }
 
-    pub(crate) fn look(&self, look: Look) -> Result<(), StoreError> {
+    pub(crate) fn send_read(&self, look: ReadJob) -> Result<(), StoreError> {
         self.readers.send(look)
     }
 }

@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 use ::postgres::Client;
 use ::postgres::error::SqlState;
 
-use super::address::{Address, NotConnected, Purpose, told};
+use super::address::{PostgresAddress, ConnectError, ConnectionPurpose, error_chain};
 use super::conn::PgConn;
 use crate::error::{OpenError, StoreError};
-use crate::migrations::{self, Applied};
-use crate::sql::Engine;
+use crate::migrations::{self, AppliedMigration};
+use crate::sql::SqlEngine;
 use crate::tables::instance;
 
 /// How long a start waits for a database that is not reachable yet.
@@ -22,28 +22,28 @@ const VERSION_MIN: i32 = 150_000;
 const MIGRATION_LOCK: &str = "SELECT pg_advisory_xact_lock(1650815604, 1)";
 
 /// Opens the database and returns the epoch.
-pub(super) fn open(address: &Address) -> Result<i64, OpenError> {
-    let mut client = wait(address)?;
-    check(&mut client, address)?;
+pub(super) fn open_database(address: &PostgresAddress) -> Result<i64, OpenError> {
+    let mut client = wait_for_server(address)?;
+    check_settings(&mut client, address)?;
     migrate(&mut client, address)?;
-    Ok(instance::read_epoch(&mut PgConn::open(address, Purpose::Read)?)?)
+    Ok(instance::read_epoch(&mut PgConn::open(address, ConnectionPurpose::Read)?)?)
 }
 
-fn wait(address: &Address) -> Result<Client, OpenError> {
+fn wait_for_server(address: &PostgresAddress) -> Result<Client, OpenError> {
     let deadline = Instant::now() + START_WAIT;
     loop {
-        let error = match address.connect(Purpose::Write) {
+        let error = match address.connect(ConnectionPurpose::Write) {
             Ok((client, _)) => return Ok(client),
             Err(error) => error,
         };
-        let (shown, why) = (address.shown(), error.told());
+        let (shown, why) = (address.display_address(), error.describe());
         if is_read_only(&error) {
             return Err(OpenError::Refused(format!(
                 "PostgreSQL at {shown} is read-only: it is a standby, or has default_transaction_read_only set. \
                  Use the address of the primary."
             )));
         }
-        if !passes(&error) {
+        if !is_transient(&error) {
             return Err(OpenError::Refused(format!("PostgreSQL at {shown} refuses the connection: {why}")));
         }
         let left = deadline.saturating_duration_since(Instant::now());
@@ -59,15 +59,15 @@ fn wait(address: &Address) -> Result<Client, OpenError> {
 }
 
 /// Whether the server allows no writes: the client library asks for a writable session.
-fn is_read_only(error: &NotConnected) -> bool {
-    let NotConnected::Refused(error) = error else { return false };
+fn is_read_only(error: &ConnectError) -> bool {
+    let ConnectError::Refused(error) = error else { return false };
     let cause = error.source().and_then(|cause| cause.downcast_ref::<std::io::Error>());
     error.code().is_none() && cause.is_some_and(|it| it.to_string() == "database does not allow writes")
 }
 
 /// Whether a retry may help: the server is not reachable or still starting. An untrusted certificate stays untrusted.
-fn passes(error: &NotConnected) -> bool {
-    let NotConnected::Refused(error) = error else { return true };
+fn is_transient(error: &ConnectError) -> bool {
+    let ConnectError::Refused(error) = error else { return true };
     if let Some(code) = error.code() {
         return *code == SqlState::CANNOT_CONNECT_NOW || *code == SqlState::TOO_MANY_CONNECTIONS;
     }
@@ -81,10 +81,10 @@ fn passes(error: &NotConnected) -> bool {
     true
 }
 
-fn check(client: &mut Client, address: &Address) -> Result<(), OpenError> {
-    let shown = address.shown();
+fn check_settings(client: &mut Client, address: &PostgresAddress) -> Result<(), OpenError> {
+    let shown = address.display_address();
     let mut setting = |name: &str| -> Result<String, OpenError> {
-        let row = client.query_one("SELECT current_setting($1)", &[&name]).map_err(failed)?;
+        let row = client.query_one("SELECT current_setting($1)", &[&name]).map_err(open_error)?;
         Ok(row.get(0))
     };
     let refused = |why: String| Err(OpenError::Refused(format!("PostgreSQL at {shown} {why}")));
@@ -105,48 +105,48 @@ fn check(client: &mut Client, address: &Address) -> Result<(), OpenError> {
     if encoding != "UTF8" {
         return refused(format!("has the encoding {encoding}; create the database with ENCODING 'UTF8'."));
     }
-    let row = client.query_one("SELECT pg_is_in_recovery()", &[]).map_err(failed)?;
+    let row = client.query_one("SELECT pg_is_in_recovery()", &[]).map_err(open_error)?;
     if row.get(0) {
         return refused("is a standby, which is read-only. Use the address of the primary.".into());
     }
     Ok(())
 }
 
-fn migrate(client: &mut Client, address: &Address) -> Result<(), OpenError> {
+fn migrate(client: &mut Client, address: &PostgresAddress) -> Result<(), OpenError> {
     loop {
-        let mut tx = client.transaction().map_err(failed)?;
-        tx.batch_execute("SET LOCAL lock_timeout = 0").map_err(failed)?;
-        tx.batch_execute(MIGRATION_LOCK).map_err(failed)?;
+        let mut tx = client.transaction().map_err(open_error)?;
+        tx.batch_execute("SET LOCAL lock_timeout = 0").map_err(open_error)?;
+        tx.batch_execute(MIGRATION_LOCK).map_err(open_error)?;
         let tables = "SELECT COUNT(*), COUNT(*) FILTER (WHERE table_name = 'schema_migrations')
             FROM information_schema.tables WHERE table_schema = current_schema()";
-        let row = tx.query_one(tables, &[]).map_err(failed)?;
+        let row = tx.query_one(tables, &[]).map_err(open_error)?;
         let (all, ours): (i64, i64) = (row.get(0), row.get(1));
         if all > 0 && ours == 0 {
             return Err(OpenError::Refused(format!(
                 "the database {} has tables of another program; nothing was changed. Use an empty database.",
-                address.shown(),
+                address.display_address(),
             )));
         }
-        tx.batch_execute(migrations::HISTORY_TABLE).map_err(failed)?;
+        tx.batch_execute(migrations::HISTORY_TABLE).map_err(open_error)?;
         let found = "SELECT number, name, checksum FROM schema_migrations ORDER BY number";
-        let rows = tx.query(found, &[]).map_err(failed)?;
-        let applied: Vec<Applied> = rows
+        let rows = tx.query(found, &[]).map_err(open_error)?;
+        let applied: Vec<AppliedMigration> = rows
             .iter()
-            .map(|row| Applied { number: row.get(0), name: row.get(1), checksum: row.get(2) })
+            .map(|row| AppliedMigration { number: row.get(0), name: row.get(1), checksum: row.get(2) })
             .collect();
-        let Some(next) = migrations::pending(&applied)?.first() else {
-            return tx.commit().map_err(failed);
+        let Some(next) = migrations::list_pending(&applied)?.first() else {
+            return tx.commit().map_err(open_error);
         };
-        tx.batch_execute(&next.rendered(Engine::Postgres)).map_err(failed)?;
+        tx.batch_execute(&next.render_for(SqlEngine::Postgres)).map_err(open_error)?;
         let insert = "INSERT INTO schema_migrations (number, name, checksum, applied_at)
             VALUES ($1, $2, $3, CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS BIGINT))";
-        tx.execute(insert, &[&next.number, &next.name, &next.checksum()]).map_err(failed)?;
-        tx.commit().map_err(failed)?;
+        tx.execute(insert, &[&next.number, &next.name, &next.checksum()]).map_err(open_error)?;
+        tx.commit().map_err(open_error)?;
         tracing::info!(migration = next.number, name = next.name, "database migrated");
     }
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "for map_err")]
-fn failed(error: ::postgres::Error) -> OpenError {
-    OpenError::Store(StoreError::Unavailable(told(&error)))
+fn open_error(error: ::postgres::Error) -> OpenError {
+    OpenError::Store(StoreError::Unavailable(error_chain(&error)))
 }

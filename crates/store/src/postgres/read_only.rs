@@ -2,42 +2,42 @@
 
 use ::postgres::{Client, SimpleQueryMessage};
 
-use super::address::{Address, Purpose, told};
+use super::address::{PostgresAddress, ConnectionPurpose, error_chain};
 use super::conn::PgConn;
 use super::writer::NOW;
-use crate::admin::read_only::{Table, refused};
+use crate::admin::read_only::{QueryResult, query_error};
 use crate::error::{OpenError, StoreError};
-use crate::migrations::Applied;
+use crate::migrations::AppliedMigration;
 
 /// Operators may run slow queries.
 const SETTINGS: &str = "SET default_transaction_read_only = on; SET statement_timeout = '60s'";
 /// A cursor limits the number of rows, and accepts nothing but SELECT.
 const CURSOR: &str = "berth_question";
 
-pub(crate) struct Looker {
+pub(crate) struct ReadOnlyClient {
     conn: PgConn,
-    address: Address,
+    address: PostgresAddress,
 }
 
-impl Looker {
+impl ReadOnlyClient {
     pub(crate) fn open(url: &str) -> Result<Self, OpenError> {
-        let address = Address::parse(url)?;
-        let conn = PgConn::open(&address, Purpose::Read)?;
+        let address = PostgresAddress::parse(url)?;
+        let conn = PgConn::open(&address, ConnectionPurpose::Read)?;
         Ok(Self { conn, address })
     }
 
-    pub(crate) fn applied(&mut self) -> Result<Vec<Applied>, StoreError> {
+    pub(crate) fn list_applied(&mut self) -> Result<Vec<AppliedMigration>, StoreError> {
         let mut client = self.client()?;
         let text = "SELECT number, name, checksum FROM schema_migrations ORDER BY number";
-        let rows = client.query(text, &[]).map_err(|error| StoreError::Unavailable(told(&error)))?;
+        let rows = client.query(text, &[]).map_err(|error| StoreError::Unavailable(error_chain(&error)))?;
         let read =
-            |row: &::postgres::Row| Applied { number: row.get(0), name: row.get(1), checksum: row.get(2) };
+            |row: &::postgres::Row| AppliedMigration { number: row.get(0), name: row.get(1), checksum: row.get(2) };
         Ok(rows.iter().map(read).collect())
     }
 
     /// Begins a snapshot, which lasts until [`Looker::end`].
     pub(crate) fn begin(&mut self) -> Result<(&mut PgConn, i64), StoreError> {
-        let now = self.conn.number(&format!("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; {NOW}"))?;
+        let now = self.conn.query_number(&format!("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; {NOW}"))?;
         Ok((&mut self.conn, now))
     }
 
@@ -45,14 +45,14 @@ impl Looker {
         self.conn.batch("ROLLBACK")
     }
 
-    pub(crate) fn ask(&mut self, text: &str, rows_max: usize) -> Result<Table, OpenError> {
-        let said = |error: ::postgres::Error| refused(&told(&error));
+    pub(crate) fn run_query(&mut self, text: &str, rows_max: usize) -> Result<QueryResult, OpenError> {
+        let said = |error: ::postgres::Error| query_error(&error_chain(&error));
         let mut client = self.client()?;
         let mut tx = client.build_transaction().read_only(true).start().map_err(said)?;
         // The extended query protocol accepts a single statement.
         tx.execute(&format!("DECLARE {CURSOR} NO SCROLL CURSOR FOR {text}"), &[]).map_err(said)?;
         let fetched = tx.simple_query(&format!("FETCH {} FROM {CURSOR}", rows_max + 1)).map_err(said)?;
-        let mut table = Table::default();
+        let mut table = QueryResult::default();
         for message in fetched {
             match message {
                 SimpleQueryMessage::RowDescription(columns) => {
@@ -70,8 +70,8 @@ impl Looker {
     }
 
     fn client(&self) -> Result<Client, StoreError> {
-        let (mut client, _) = self.address.connected(Purpose::Read)?;
-        client.batch_execute(SETTINGS).map_err(|error| StoreError::Unavailable(told(&error)))?;
+        let (mut client, _) = self.address.open_connection(ConnectionPurpose::Read)?;
+        client.batch_execute(SETTINGS).map_err(|error| StoreError::Unavailable(error_chain(&error)))?;
         Ok(client)
     }
 }

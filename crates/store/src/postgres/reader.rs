@@ -5,20 +5,20 @@ use std::thread::JoinHandle;
 
 use berth_core::time::Timestamp;
 
-use super::address::{Address, Purpose};
+use super::address::{PostgresAddress, ConnectionPurpose};
 use super::conn::PgConn;
 use super::writer::NOW;
 use crate::error::StoreError;
-use crate::job::Look;
-use crate::read_queue::Queue;
+use crate::job::ReadJob;
+use crate::read_queue::ReadQueue;
 
-pub(super) struct Readers {
-    queue: Arc<Queue>,
+pub(super) struct PostgresReaders {
+    queue: Arc<ReadQueue>,
     threads: Vec<JoinHandle<()>>,
 }
 
-impl Readers {
-    pub(super) fn start(address: &Address, count: usize) -> Result<Self, StoreError> {
+impl PostgresReaders {
+    pub(super) fn start(address: &PostgresAddress, count: usize) -> Result<Self, StoreError> {
         let mut readers = Self { queue: Arc::default(), threads: Vec::with_capacity(count) };
         for number in 0..count {
             let (queue, address) = (readers.queue.clone(), address.clone());
@@ -31,12 +31,12 @@ impl Readers {
         Ok(readers)
     }
 
-    pub(super) fn send(&self, look: Look) -> Result<(), StoreError> {
+    pub(super) fn send(&self, look: ReadJob) -> Result<(), StoreError> {
         self.queue.send(look)
     }
 }
 
-impl Drop for Readers {
+impl Drop for PostgresReaders {
     fn drop(&mut self) {
         self.queue.close();
         for thread in self.threads.drain(..) {
@@ -45,7 +45,7 @@ impl Drop for Readers {
     }
 }
 
-fn run(queue: &Queue, address: &Address) {
+fn run(queue: &ReadQueue, address: &PostgresAddress) {
     let mut kept = None;
     while let Some(look) = queue.next() {
         match begin(&mut kept, address) {
@@ -59,10 +59,10 @@ fn run(queue: &Queue, address: &Address) {
 }
 
 /// Begins a snapshot for the whole read, so that a page and its total are consistent. It includes every acknowledged write.
-fn begin(kept: &mut Option<PgConn>, address: &Address) -> Result<(PgConn, Timestamp), StoreError> {
+fn begin(kept: &mut Option<PgConn>, address: &PostgresAddress) -> Result<(PgConn, Timestamp), StoreError> {
     let text = format!("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; {NOW}");
     if let Some(mut conn) = kept.take() {
-        match conn.number(&text) {
+        match conn.query_number(&text) {
             Ok(now) => return Ok((conn, Timestamp::from_micros(now))),
             Err(error) => {
                 // The connection was lost while it was idle.
@@ -72,7 +72,7 @@ fn begin(kept: &mut Option<PgConn>, address: &Address) -> Result<(PgConn, Timest
             }
         }
     }
-    let mut conn = PgConn::open(address, Purpose::Read)?;
-    let now = conn.number(&text)?;
+    let mut conn = PgConn::open(address, ConnectionPurpose::Read)?;
+    let now = conn.query_number(&text)?;
     Ok((conn, Timestamp::from_micros(now)))
 }

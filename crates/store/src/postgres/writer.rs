@@ -17,12 +17,12 @@ use berth_core::id::OrgId;
 use berth_core::time::Timestamp;
 use tokio::sync::mpsc;
 
-use super::address::{Address, Purpose};
+use super::address::{PostgresAddress, ConnectionPurpose};
 use super::conn::PgConn;
 use crate::audit::append;
-use crate::commit_stats::{Commits, Counted};
+use crate::commit_stats::{CommitHistogram, CommitStats};
 use crate::error::StoreError;
-use crate::job::{Answer, Begun, Job};
+use crate::job::{ReplySender, BegunTx, WriteJob};
 use crate::tx::TxState;
 
 /// Write connections, opened on demand.
@@ -44,32 +44,32 @@ const LEASES: i32 = INSTANCE + 2;
 
 /// What a job locks until its commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Place {
+pub(super) enum LockScope {
     Installation,
     Organization(OrgId),
     /// Leases only: does not contend with other jobs.
     Leases,
 }
 
-impl From<Option<OrgId>> for Place {
+impl From<Option<OrgId>> for LockScope {
     fn from(org: Option<OrgId>) -> Self {
         org.map_or(Self::Installation, Self::Organization)
     }
 }
 
-pub(super) struct Writers {
-    queues: Vec<mpsc::Sender<(Place, Job)>>,
+pub(super) struct PostgresWriters {
+    queues: Vec<mpsc::Sender<(LockScope, WriteJob)>>,
     threads: Vec<JoinHandle<()>>,
-    commits: Arc<Commits>,
+    commits: Arc<CommitHistogram>,
 }
 
-impl Writers {
-    pub(super) fn start(address: &Address, nudges: &SyncSender<OrgId>) -> Result<Self, StoreError> {
+impl PostgresWriters {
+    pub(super) fn start(address: &PostgresAddress, nudges: &SyncSender<OrgId>) -> Result<Self, StoreError> {
         let mut writers = Self { queues: Vec::new(), threads: Vec::new(), commits: Arc::default() };
         let last = Arc::new(AtomicI64::new(0));
         for number in 0..=WRITERS {
             let (jobs, queue) = mpsc::channel(QUEUE_JOBS_MAX);
-            let writer = Writer {
+            let writer = PostgresWriter {
                 address: address.clone(),
                 conn: None,
                 state: TxState::default(),
@@ -87,24 +87,24 @@ impl Writers {
         Ok(writers)
     }
 
-    pub(super) async fn send(&self, place: Place, job: Job) -> Result<(), StoreError> {
-        self.queue_of(place).send((place, job)).await.map_err(|_| closed())
+    pub(super) async fn send(&self, place: LockScope, job: WriteJob) -> Result<(), StoreError> {
+        self.queue_of(place).send((place, job)).await.map_err(|_| shutdown_error())
     }
 
-    pub(super) fn send_blocking(&self, place: Place, job: Job) -> Result<(), StoreError> {
-        self.queue_of(place).blocking_send((place, job)).map_err(|_| closed())
+    pub(super) fn send_blocking(&self, place: LockScope, job: WriteJob) -> Result<(), StoreError> {
+        self.queue_of(place).blocking_send((place, job)).map_err(|_| shutdown_error())
     }
 
-    pub(super) fn commits(&self) -> Counted {
+    pub(super) fn commit_stats(&self) -> CommitStats {
         let waiting = self.queues.iter().map(|queue| queue.max_capacity() - queue.capacity()).sum();
-        self.commits.counted(waiting)
+        self.commits.snapshot(waiting)
     }
 
-    fn queue_of(&self, place: Place) -> &mpsc::Sender<(Place, Job)> {
+    fn queue_of(&self, place: LockScope) -> &mpsc::Sender<(LockScope, WriteJob)> {
         // The last thread is for leases.
         let at = match place {
-            Place::Leases => WRITERS,
-            Place::Installation | Place::Organization(_) => {
+            LockScope::Leases => WRITERS,
+            LockScope::Installation | LockScope::Organization(_) => {
                 let mut hasher = DefaultHasher::new();
                 place.hash(&mut hasher);
                 usize::try_from(hasher.finish() % WRITERS as u64).unwrap_or(0)
@@ -114,7 +114,7 @@ impl Writers {
     }
 }
 
-impl Drop for Writers {
+impl Drop for PostgresWriters {
     fn drop(&mut self) {
         // The threads finish the queued jobs.
         self.queues.clear();
@@ -124,34 +124,34 @@ impl Drop for Writers {
     }
 }
 
-fn closed() -> StoreError {
+fn shutdown_error() -> StoreError {
     StoreError::Unavailable("shutting down".into())
 }
 
-struct Writer {
-    address: Address,
+struct PostgresWriter {
+    address: PostgresAddress,
     /// `None` before the first job, and after the connection was lost.
     conn: Option<PgConn>,
     state: TxState,
     /// The latest timestamp given to a job in this process.
     last: Arc<AtomicI64>,
     nudges: SyncSender<OrgId>,
-    commits: Arc<Commits>,
+    commits: Arc<CommitHistogram>,
 }
 
-impl Writer {
-    fn run(mut self, mut queue: mpsc::Receiver<(Place, Job)>) {
+impl PostgresWriter {
+    fn run(mut self, mut queue: mpsc::Receiver<(LockScope, WriteJob)>) {
         let mut batch = Vec::with_capacity(BATCH_JOBS_MAX);
         while queue.blocking_recv_many(&mut batch, BATCH_JOBS_MAX) > 0 {
-            for (place, jobs) in by_place(batch.drain(..)) {
+            for (place, jobs) in group_by_scope(batch.drain(..)) {
                 let (count, began) = (jobs.len(), Instant::now());
                 self.commit(place, jobs);
-                self.commits.note(began.elapsed(), count);
+                self.commits.record_commit(began.elapsed(), count);
             }
         }
     }
 
-    fn commit(&mut self, place: Place, jobs: Vec<Job>) {
+    fn commit(&mut self, place: LockScope, jobs: Vec<WriteJob>) {
         let began = self.begin(place);
         let (mut conn, now) = match began {
             Ok(began) => began,
@@ -193,11 +193,11 @@ impl Writer {
     }
 
     /// Takes the lock, then reads the time and the epoch. Replaces a connection that was lost while it was idle.
-    fn begin(&mut self, place: Place) -> Result<(PgConn, i64), StoreError> {
+    fn begin(&mut self, place: LockScope) -> Result<(PgConn, i64), StoreError> {
         let text = begin_text(place);
         if let Some(mut conn) = self.conn.take() {
             conn.failed = None;
-            match conn.numbers(&text) {
+            match conn.query_numbers(&text) {
                 Ok([now, epoch]) => {
                     self.state = TxState { epoch: Some(epoch), ..TxState::default() };
                     return Ok((conn, now));
@@ -211,22 +211,22 @@ impl Writer {
                 }
             }
         }
-        let mut conn = PgConn::open(&self.address, Purpose::Write)?;
-        conn.settle_epoch()?;
-        let [now, epoch] = conn.numbers(&text)?;
+        let mut conn = PgConn::open(&self.address, ConnectionPurpose::Write)?;
+        conn.check_timeline()?;
+        let [now, epoch] = conn.query_numbers(&text)?;
         self.state = TxState { epoch: Some(epoch), ..TxState::default() };
         Ok((conn, now))
     }
 }
 
-fn begin_text(place: Place) -> String {
+fn begin_text(place: LockScope) -> String {
     let locks = match place {
-        Place::Leases => format!("SELECT pg_advisory_xact_lock({LEASES}, 0)"),
+        LockScope::Leases => format!("SELECT pg_advisory_xact_lock({LEASES}, 0)"),
         // Waiting for this lock blocks all other jobs, so the wait is short.
-        Place::Installation => {
+        LockScope::Installation => {
             format!("SET LOCAL lock_timeout = '2s'; SELECT pg_advisory_xact_lock({INSTANCE}, 0)")
         }
-        Place::Organization(org) => {
+        LockScope::Organization(org) => {
             let key = lock_key(org);
             format!(
                 "SELECT pg_advisory_xact_lock_shared({INSTANCE}, 0); SELECT pg_advisory_xact_lock({ORGANIZATION}, {key})"
@@ -251,8 +251,8 @@ fn tick(last: &AtomicI64, now: i64) -> Timestamp {
 }
 
 /// Groups jobs by what they lock, in the order of their first jobs.
-fn by_place(jobs: impl Iterator<Item = (Place, Job)>) -> Vec<(Place, Vec<Job>)> {
-    let mut sorted: Vec<(Place, Vec<Job>)> = Vec::new();
+fn group_by_scope(jobs: impl Iterator<Item = (LockScope, WriteJob)>) -> Vec<(LockScope, Vec<WriteJob>)> {
+    let mut sorted: Vec<(LockScope, Vec<WriteJob>)> = Vec::new();
     for (place, job) in jobs {
         match sorted.iter_mut().find(|(known, _)| *known == place) {
             Some((_, jobs)) => jobs.push(job),
@@ -266,14 +266,14 @@ fn by_place(jobs: impl Iterator<Item = (Place, Job)>) -> Vec<(Place, Vec<Job>)> 
 fn run_all(
     conn: &mut PgConn,
     state: &mut TxState,
-    jobs: Vec<Job>,
+    jobs: Vec<WriteJob>,
     now: impl Fn() -> Timestamp,
     told: &mut Vec<OrgId>,
-) -> (Vec<Done>, Result<(), StoreError>) {
+) -> (Vec<FinishedJob>, Result<(), StoreError>) {
     let mut done = Vec::with_capacity(jobs.len());
     let mut outcome = Ok(());
     // A single job needs no savepoint: undoing it is undoing the transaction.
-    let mut savepoint = if jobs.len() == 1 { Savepoint::Needless } else { Savepoint::None };
+    let mut savepoint = if jobs.len() == 1 { JobSavepoint::Needless } else { JobSavepoint::None };
     for job in jobs {
         if let Err(error) = &outcome {
             let error: &StoreError = error;
@@ -293,8 +293,8 @@ fn run_all(
 
 /// A job that ran. Its result is sent after the commit, also if it was refused: the reason may be another job of the same
 /// commit.
-struct Done {
-    answer: Answer,
+struct FinishedJob {
+    answer: ReplySender,
     is_kept: bool,
     /// Its own error, independent of the commit.
     failure: Option<StoreError>,
@@ -303,34 +303,34 @@ struct Done {
 /// The savepoint of a job. To save round trips it is released together with the creation of the next one, and the last one
 /// by the commit.
 #[derive(Clone, Copy)]
-enum Savepoint {
+enum JobSavepoint {
     Needless,
     None,
     OfKept,
     OfUndone,
 }
 
-impl Savepoint {
+impl JobSavepoint {
     fn begin(self, conn: &mut PgConn) -> Result<(), StoreError> {
         match self {
-            Savepoint::Needless | Savepoint::OfUndone => Ok(()),
-            Savepoint::None => conn.batch("SAVEPOINT job"),
-            Savepoint::OfKept => conn.batch("RELEASE job; SAVEPOINT job"),
+            JobSavepoint::Needless | JobSavepoint::OfUndone => Ok(()),
+            JobSavepoint::None => conn.batch("SAVEPOINT job"),
+            JobSavepoint::OfKept => conn.batch("RELEASE job; SAVEPOINT job"),
         }
     }
 
     fn undo(self, conn: &mut PgConn) -> Result<(), StoreError> {
         match self {
-            Savepoint::Needless => Ok(()),
-            Savepoint::None | Savepoint::OfKept | Savepoint::OfUndone => conn.batch("ROLLBACK TO job"),
+            JobSavepoint::Needless => Ok(()),
+            JobSavepoint::None | JobSavepoint::OfKept | JobSavepoint::OfUndone => conn.batch("ROLLBACK TO job"),
         }
     }
 
     const fn after(self, is_kept: bool) -> Self {
         match (self, is_kept) {
-            (Savepoint::Needless, _) => Savepoint::Needless,
-            (_, true) => Savepoint::OfKept,
-            (_, false) => Savepoint::OfUndone,
+            (JobSavepoint::Needless, _) => JobSavepoint::Needless,
+            (_, true) => JobSavepoint::OfKept,
+            (_, false) => JobSavepoint::OfUndone,
         }
     }
 }
@@ -338,21 +338,21 @@ impl Savepoint {
 fn run_one(
     conn: &mut PgConn,
     state: &mut TxState,
-    job: Job,
+    job: WriteJob,
     now: Timestamp,
-    savepoint: Savepoint,
+    savepoint: JobSavepoint,
     told: &mut Vec<OrgId>,
-) -> Result<Done, StoreError> {
+) -> Result<FinishedJob, StoreError> {
     state.heads.begin_job();
     if let Err(error) = savepoint.begin(conn) {
         (job(Err(error.clone())).answer)(None);
         return Err(error);
     }
-    let ran = job(Ok(Begun { conn, state, now }));
+    let ran = job(Ok(BegunTx { conn, state, now }));
     let failed = conn.failed.take();
     if ran.keep && failed.is_none() {
         told.extend(ran.events.iter().map(|event| event.org));
-        return Ok(Done { answer: ran.answer, is_kept: true, failure: None });
+        return Ok(FinishedJob { answer: ran.answer, is_kept: true, failure: None });
     }
     state.heads.undo_job();
     let undone = savepoint.undo(conn);
@@ -360,7 +360,7 @@ fn run_one(
     // A job that ignored a failed statement is not committed.
     let failure = failed.filter(|_| ran.keep);
     match undone {
-        Ok(()) => Ok(Done { answer: ran.answer, is_kept: false, failure }),
+        Ok(()) => Ok(FinishedJob { answer: ran.answer, is_kept: false, failure }),
         Err(error) => {
             (ran.answer)(Some(error.clone()));
             Err(error)

@@ -13,33 +13,33 @@ use berth_core::repository::RemoteUrl;
 use berth_core::time::Timestamp;
 
 use crate::error::StoreError;
-use crate::sql::value::Value;
+use crate::sql::value::SqlValue;
 
 /// A type that is stored in one column.
 pub trait FromValue: Sized {
     /// The error says what is wrong with the value, without repeating it: it may be a hash or personal data.
-    fn from_value(value: Value) -> Result<Self, String>;
+    fn from_value(value: SqlValue) -> Result<Self, String>;
 }
 
 /// The opposite of [`FromValue`].
 pub trait ToValue {
-    fn to_value(&self) -> Result<Value, StoreError>;
+    fn to_value(&self) -> Result<SqlValue, StoreError>;
 }
 
 impl<T: FromValue> FromValue for Option<T> {
-    fn from_value(value: Value) -> Result<Self, String> {
-        if value == Value::Null { Ok(None) } else { T::from_value(value).map(Some) }
+    fn from_value(value: SqlValue) -> Result<Self, String> {
+        if value == SqlValue::Null { Ok(None) } else { T::from_value(value).map(Some) }
     }
 }
 
 impl<T: ToValue> ToValue for Option<T> {
-    fn to_value(&self) -> Result<Value, StoreError> {
-        self.as_ref().map_or(Ok(Value::Null), ToValue::to_value)
+    fn to_value(&self) -> Result<SqlValue, StoreError> {
+        self.as_ref().map_or(Ok(SqlValue::Null), ToValue::to_value)
     }
 }
 
 impl<T: ToValue + ?Sized> ToValue for &T {
-    fn to_value(&self) -> Result<Value, StoreError> {
+    fn to_value(&self) -> Result<SqlValue, StoreError> {
         (*self).to_value()
     }
 }
@@ -73,43 +73,43 @@ integers! {
 }
 
 impl FromValue for String {
-    fn from_value(value: Value) -> Result<Self, String> {
+    fn from_value(value: SqlValue) -> Result<Self, String> {
         match value {
-            Value::Text(text) => Ok(text),
-            other => Err(unexpected("text", &other)),
+            SqlValue::Text(text) => Ok(text),
+            other => Err(unexpected_type("text", &other)),
         }
     }
 }
 
 impl FromValue for Vec<u8> {
-    fn from_value(value: Value) -> Result<Self, String> {
+    fn from_value(value: SqlValue) -> Result<Self, String> {
         match value {
-            Value::Bytes(bytes) => Ok(bytes),
-            other => Err(unexpected("bytes", &other)),
+            SqlValue::Bytes(bytes) => Ok(bytes),
+            other => Err(unexpected_type("bytes", &other)),
         }
     }
 }
 
 impl ToValue for str {
-    fn to_value(&self) -> Result<Value, StoreError> {
+    fn to_value(&self) -> Result<SqlValue, StoreError> {
         Ok(self.into())
     }
 }
 
 impl ToValue for String {
-    fn to_value(&self) -> Result<Value, StoreError> {
+    fn to_value(&self) -> Result<SqlValue, StoreError> {
         Ok(self.as_str().into())
     }
 }
 
 impl ToValue for [u8] {
-    fn to_value(&self) -> Result<Value, StoreError> {
+    fn to_value(&self) -> Result<SqlValue, StoreError> {
         Ok(self.into())
     }
 }
 
 impl ToValue for Vec<u8> {
-    fn to_value(&self) -> Result<Value, StoreError> {
+    fn to_value(&self) -> Result<SqlValue, StoreError> {
         self.as_slice().to_value()
     }
 }
@@ -194,12 +194,12 @@ macro_rules! sparse_json_columns {
 }
 pub(crate) use sparse_json_columns;
 
-fn unexpected(wanted: &str, found: &Value) -> String {
+fn unexpected_type(wanted: &str, found: &SqlValue) -> String {
     let found = match found {
-        Value::Null => "null",
-        Value::Int(_) => "an integer",
-        Value::Text(_) => "text",
-        Value::Bytes(_) => "bytes",
+        SqlValue::Null => "null",
+        SqlValue::Int(_) => "an integer",
+        SqlValue::Text(_) => "text",
+        SqlValue::Bytes(_) => "bytes",
     };
     format!("expected {wanted}, found {found}")
 }

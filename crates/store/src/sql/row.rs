@@ -4,9 +4,9 @@
 //! name, and types compose: a tuple reads its members in turn, an `Option` is null or its value.
 
 use super::column::{FromValue, ToValue};
-use super::table::Table;
+use super::table::TableColumns;
 use crate::error::StoreError;
-use crate::sql::value::{Row, Value};
+use crate::sql::value::{SqlRow, SqlValue};
 
 /// A type that is read from one or more consecutive columns.
 pub trait FromRow: Sized {
@@ -15,23 +15,23 @@ pub trait FromRow: Sized {
 
 /// The opposite of [`FromRow`]: appends one parameter for each column.
 pub trait ToParams {
-    fn to_params(&self, params: &mut Vec<Value>) -> Result<(), StoreError>;
+    fn to_params(&self, params: &mut Vec<SqlValue>) -> Result<(), StoreError>;
 }
 
 /// The table in which values of a type are stored.
 pub(crate) trait TableRow {
-    const TABLE: Table;
+    const TABLE: TableColumns;
 }
 
 /// The columns of a row that have not been read yet.
 #[derive(Debug)]
 pub struct RowReader {
-    values: std::vec::IntoIter<Value>,
+    values: std::vec::IntoIter<SqlValue>,
     column: usize,
 }
 
 impl RowReader {
-    pub(crate) fn new(row: Row) -> Self {
+    pub(crate) fn new(row: SqlRow) -> Self {
         Self { values: row.0.into_iter(), column: 0 }
     }
 
@@ -48,12 +48,12 @@ impl RowReader {
 
     /// Reads the optional side of a join, which is null in every column. It must come last.
     pub(crate) fn take_joined<T: FromRow>(&mut self) -> Result<Option<T>, StoreError> {
-        let is_null = self.values.as_slice().iter().all(|value| *value == Value::Null);
+        let is_null = self.values.as_slice().iter().all(|value| *value == SqlValue::Null);
         if is_null { Ok(None) } else { self.take().map(Some) }
     }
 }
 
-impl Row {
+impl SqlRow {
     /// Reads the whole row.
     pub fn read<T: FromRow>(self) -> Result<T, StoreError> {
         RowReader::new(self).take()
@@ -96,7 +96,7 @@ impl<T: FromValue> FromRow for T {
 }
 
 impl<T: ToValue> ToParams for T {
-    fn to_params(&self, params: &mut Vec<Value>) -> Result<(), StoreError> {
+    fn to_params(&self, params: &mut Vec<SqlValue>) -> Result<(), StoreError> {
         params.push(self.to_value()?);
         Ok(())
     }

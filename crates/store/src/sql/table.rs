@@ -2,7 +2,7 @@
 
 /// The columns of a table, declared with `table!`. A list is a text in which a comma follows every name.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Table {
+pub(crate) struct TableColumns {
     pub(crate) name: &'static str,
     /// Key columns that the record does not have: `org_id`, which is always `$1`, and that of a parent record.
     pub(crate) owner: &'static str,
@@ -18,7 +18,7 @@ pub(crate) struct Table {
     pub(crate) read: &'static str,
 }
 
-impl Table {
+impl TableColumns {
     /// `SELECT <columns> FROM <table> <rest>`
     pub(crate) const fn select(&self, rest: &str) -> SqlText {
         sql("SELECT ").columns(self, "").then(" FROM ").then(self.name).then(" ").then(rest)
@@ -27,15 +27,15 @@ impl Table {
     /// `INSERT INTO <table> (<columns>) VALUES (<parameters>) <rest>`
     pub(crate) const fn insert(&self, rest: &str) -> SqlText {
         let columns = [self.owner, self.key, self.update, self.derived, self.insert];
-        let text = sql("INSERT INTO ").then(self.name).then(" (").list(&columns, Item::Name(""), 0);
-        text.then(") VALUES (").list(&columns, Item::Param, 0).then(") ").then(rest)
+        let text = sql("INSERT INTO ").then(self.name).then(" (").list(&columns, ListItem::Name(""), 0);
+        text.then(") VALUES (").list(&columns, ListItem::Param, 0).then(") ").then(rest)
     }
 
     /// An insert that updates the row with the same key, if there is one. `rest` may add a condition for that.
     pub(crate) const fn upsert(&self, rest: &str) -> SqlText {
-        let text = self.insert("ON CONFLICT (").list(&[self.owner, self.key], Item::Name(""), 0);
+        let text = self.insert("ON CONFLICT (").list(&[self.owner, self.key], ListItem::Name(""), 0);
         text.then(") DO UPDATE SET ")
-            .list(&[self.update, self.derived], Item::Excluded, 0)
+            .list(&[self.update, self.derived], ListItem::Excluded, 0)
             .then(" ")
             .then(rest)
     }
@@ -43,20 +43,20 @@ impl Table {
     /// `UPDATE <table> SET <update and derived columns> <rest>`, where `rest` has the condition. Takes the first
     /// [`Table::update_params`] parameters of the insert.
     pub(crate) const fn update(&self, rest: &str) -> SqlText {
-        let keys = count(self.owner) + count(self.key);
+        let keys = count_names(self.owner) + count_names(self.key);
         let text =
-            sql("UPDATE ").then(self.name).then(" SET ").list(&[self.update, self.derived], Item::Set, keys);
+            sql("UPDATE ").then(self.name).then(" SET ").list(&[self.update, self.derived], ListItem::Set, keys);
         text.then(" ").then(rest)
     }
 
     /// How many parameters [`Table::update`] takes, without those of the organization and a parent record.
     pub(crate) const fn update_params(&self) -> usize {
-        count(self.key) + count(self.update) + count(self.derived)
+        count_names(self.key) + count_names(self.update) + count_names(self.derived)
     }
 }
 
 /// The number of names in a list.
-const fn count(list: &str) -> usize {
+const fn count_names(list: &str) -> usize {
     let (mut at, mut names) = (0, 0);
     while at < list.len() {
         names += (list.as_bytes()[at] == b',') as usize;
@@ -67,7 +67,7 @@ const fn count(list: &str) -> usize {
 
 /// What is written for each column of a list.
 #[derive(Clone, Copy)]
-enum Item {
+enum ListItem {
     /// `alias.column`, or `column` if the alias is empty.
     Name(&'static str),
     /// `$n`
@@ -103,12 +103,12 @@ impl SqlText {
     }
 
     /// The columns that [`FromRow`](super::FromRow) reads, in its order.
-    pub(crate) const fn columns(self, table: &Table, alias: &'static str) -> Self {
-        self.list(&[table.key, table.update, table.insert, table.read], Item::Name(alias), 0)
+    pub(crate) const fn columns(self, table: &TableColumns, alias: &'static str) -> Self {
+        self.list(&[table.key, table.update, table.insert, table.read], ListItem::Name(alias), 0)
     }
 
     /// `params` is the number of parameters before the first of the list.
-    const fn list(mut self, lists: &[&str], item: Item, mut params: usize) -> Self {
+    const fn list(mut self, lists: &[&str], item: ListItem, mut params: usize) -> Self {
         let (mut list, mut separator) = (0, "");
         while list < lists.len() {
             let mut rest = lists[list];
@@ -121,11 +121,11 @@ impl SqlText {
                 params += 1;
                 self = self.then(separator);
                 self = match item {
-                    Item::Name(alias) if alias.is_empty() => self.then(column),
-                    Item::Name(alias) => self.then(alias).then(".").then(column),
-                    Item::Param => self.then("$").number(params),
-                    Item::Set => self.then(column).then(" = $").number(params),
-                    Item::Excluded => self.then(column).then(" = excluded.").then(column),
+                    ListItem::Name(alias) if alias.is_empty() => self.then(column),
+                    ListItem::Name(alias) => self.then(alias).then(".").then(column),
+                    ListItem::Param => self.then("$").number(params),
+                    ListItem::Set => self.then(column).then(" = $").number(params),
+                    ListItem::Excluded => self.then(column).then(" = excluded.").then(column),
                 };
                 (rest, separator) = (after.split_at(1).1, ", ");
             }
@@ -222,7 +222,7 @@ mod tests {
     use expect_test::expect;
 
     use crate::error::StoreError;
-    use crate::sql::value::{Row, Value};
+    use crate::sql::value::{SqlRow, SqlValue};
     use crate::sql::{FromRow as _, RowReader, TableRow as _, ToParams as _, sql};
 
     #[derive(Debug, PartialEq)]
@@ -271,19 +271,19 @@ mod tests {
     fn table_row_survives_a_round_trip() {
         let mut params = Vec::new();
         book().to_params(&mut params).unwrap();
-        let text = |text: &str| Value::Text(text.into());
-        let (isbn, year) = (Value::Int(7), Value::Int(1965));
-        assert_eq!(params, [isbn, text("Dune"), Value::Null, text("dune"), text("London"), year]);
+        let text = |text: &str| SqlValue::Text(text.into());
+        let (isbn, year) = (SqlValue::Int(7), SqlValue::Int(1965));
+        assert_eq!(params, [isbn, text("Dune"), SqlValue::Null, text("dune"), text("London"), year]);
 
         params.remove(3);
-        params.push(Value::Int(3));
-        assert_eq!(Row(params).read::<Book>().unwrap(), book());
+        params.push(SqlValue::Int(3));
+        assert_eq!(SqlRow(params).read::<Book>().unwrap(), book());
     }
 
     #[test]
     fn row_with_too_few_columns_is_an_error() {
-        let error = Row(vec![Value::Int(7)]).read::<Book>().unwrap_err();
+        let error = SqlRow(vec![SqlValue::Int(7)]).read::<Book>().unwrap_err();
         assert!(matches!(error, StoreError::Bug(_)));
-        assert!(Book::from_row(&mut RowReader::new(Row(Vec::new()))).is_err());
+        assert!(Book::from_row(&mut RowReader::new(SqlRow(Vec::new()))).is_err());
     }
 }

@@ -8,7 +8,7 @@ use berth_core::time::Timestamp;
 use crate::error::StoreError;
 
 #[derive(Debug, Clone, PartialEq)]
-pub enum Value {
+pub enum SqlValue {
     Null,
     Int(i64),
     Text(String),
@@ -16,75 +16,75 @@ pub enum Value {
 }
 
 /// The value of an id, a name or a word.
-pub fn text(value: impl Display) -> Value {
-    Value::Text(value.to_string())
+pub fn text(value: impl Display) -> SqlValue {
+    SqlValue::Text(value.to_string())
 }
 
-impl From<i64> for Value {
+impl From<i64> for SqlValue {
     fn from(value: i64) -> Self {
-        Value::Int(value)
+        SqlValue::Int(value)
     }
 }
 
-impl From<bool> for Value {
+impl From<bool> for SqlValue {
     fn from(value: bool) -> Self {
-        Value::Int(i64::from(value))
+        SqlValue::Int(i64::from(value))
     }
 }
 
-impl From<&str> for Value {
+impl From<&str> for SqlValue {
     fn from(value: &str) -> Self {
-        Value::Text(value.to_owned())
+        SqlValue::Text(value.to_owned())
     }
 }
 
-impl From<String> for Value {
+impl From<String> for SqlValue {
     fn from(value: String) -> Self {
-        Value::Text(value)
+        SqlValue::Text(value)
     }
 }
 
-impl From<Timestamp> for Value {
+impl From<Timestamp> for SqlValue {
     fn from(value: Timestamp) -> Self {
-        Value::Int(value.as_micros())
+        SqlValue::Int(value.as_micros())
     }
 }
 
-impl From<&[u8]> for Value {
+impl From<&[u8]> for SqlValue {
     fn from(value: &[u8]) -> Self {
-        Value::Bytes(value.to_vec())
+        SqlValue::Bytes(value.to_vec())
     }
 }
 
-impl<T: Into<Value>> From<Option<T>> for Value {
+impl<T: Into<SqlValue>> From<Option<T>> for SqlValue {
     fn from(value: Option<T>) -> Self {
-        value.map_or(Value::Null, Into::into)
+        value.map_or(SqlValue::Null, Into::into)
     }
 }
 
 /// One row of a result.
 #[derive(Debug)]
-pub struct Row(pub(crate) Vec<Value>);
+pub struct SqlRow(pub(crate) Vec<SqlValue>);
 
-impl Row {
+impl SqlRow {
     pub fn int(&self, column: usize) -> Result<i64, StoreError> {
         match self.0.get(column) {
-            Some(Value::Int(value)) => Ok(*value),
-            other => Err(unexpected(column, "an integer", other)),
+            Some(SqlValue::Int(value)) => Ok(*value),
+            other => Err(unexpected_column(column, "an integer", other)),
         }
     }
 
     pub fn text(&self, column: usize) -> Result<&str, StoreError> {
         match self.0.get(column) {
-            Some(Value::Text(value)) => Ok(value),
-            other => Err(unexpected(column, "text", other)),
+            Some(SqlValue::Text(value)) => Ok(value),
+            other => Err(unexpected_column(column, "text", other)),
         }
     }
 
     pub fn bytes(&self, column: usize) -> Result<&[u8], StoreError> {
         match self.0.get(column) {
-            Some(Value::Bytes(value)) => Ok(value),
-            other => Err(unexpected(column, "bytes", other)),
+            Some(SqlValue::Bytes(value)) => Ok(value),
+            other => Err(unexpected_column(column, "bytes", other)),
         }
     }
 
@@ -99,7 +99,7 @@ impl Row {
         read: impl FnOnce(&'r Self, usize) -> Result<T, StoreError>,
     ) -> Result<Option<T>, StoreError> {
         match self.0.get(column) {
-            Some(Value::Null) => Ok(None),
+            Some(SqlValue::Null) => Ok(None),
             _ => read(self, column).map(Some),
         }
     }
@@ -131,13 +131,13 @@ pub(crate) fn to_json(value: &impl serde::Serialize) -> Result<String, StoreErro
 }
 
 // The value is not shown: it may be a hash or personal data.
-fn unexpected(column: usize, wanted: &str, found: Option<&Value>) -> StoreError {
+fn unexpected_column(column: usize, wanted: &str, found: Option<&SqlValue>) -> StoreError {
     let found = match found {
         None => "no such column",
-        Some(Value::Null) => "null",
-        Some(Value::Int(_)) => "an integer",
-        Some(Value::Text(_)) => "text",
-        Some(Value::Bytes(_)) => "bytes",
+        Some(SqlValue::Null) => "null",
+        Some(SqlValue::Int(_)) => "an integer",
+        Some(SqlValue::Text(_)) => "text",
+        Some(SqlValue::Bytes(_)) => "bytes",
     };
     StoreError::Bug(format!("column {column}: wanted {wanted}, found {found}"))
 }

@@ -13,7 +13,7 @@ use std::time::Duration;
 use rusqlite::hooks::Wal;
 use rusqlite::{Connection, OpenFlags};
 
-use super::{BUSY_WAIT, connect, leave_log};
+use super::{BUSY_WAIT, connect, keep_wal};
 use crate::error::StoreError;
 
 /// Pages in the WAL before a checkpoint, and before the next attempt after one that readers prevented.
@@ -21,7 +21,7 @@ const CHECKPOINT_PAGES: i32 = 4_000;
 /// Above this (64 MiB) the writer truncates even if it is not idle.
 const WAL_PAGES_MAX: i32 = 16_000;
 
-pub(super) struct Checkpoints {
+pub(super) struct Checkpointer {
     /// Pages in the WAL as of the last commit.
     pages: Arc<AtomicI32>,
     request: Option<SyncSender<()>>,
@@ -33,11 +33,11 @@ pub(super) struct Checkpoints {
     thread: Option<JoinHandle<()>>,
 }
 
-impl Checkpoints {
+impl Checkpointer {
     /// Starts the thread for the database at `path`; `writer` is the write connection.
     pub(super) fn start(path: &Path, writer: &mut Connection) -> Result<Self, StoreError> {
         let db = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
-        leave_log(&db)?;
+        keep_wal(&db)?;
         let (pages, failed) = (Arc::new(AtomicI32::new(0)), Arc::new(OnceLock::new()));
         let seen = pages.clone();
         let note_pages = move |_: &mut Wal, pages| {
@@ -94,7 +94,7 @@ impl Checkpoints {
         if let Err(error) = copied {
             // Closing the last connection would run another checkpoint and delete the WAL.
             tracing::error!(%error, "checkpoint failed; keeping the WAL for the next start");
-            let _ = leave_log(writer);
+            let _ = keep_wal(writer);
         }
     }
 
@@ -106,7 +106,7 @@ impl Checkpoints {
     }
 }
 
-impl Drop for Checkpoints {
+impl Drop for Checkpointer {
     fn drop(&mut self) {
         self.stop();
     }

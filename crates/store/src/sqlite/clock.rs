@@ -10,22 +10,22 @@ use berth_core::time::Timestamp;
 const CLOCK_STEP_S_MAX: i64 = 5;
 
 /// By how much the store's time is ahead of the wall clock, in microseconds.
-pub(crate) type Ahead = Arc<AtomicI64>;
+pub(crate) type ClockOffset = Arc<AtomicI64>;
 
 /// The writer's clock. Readers use the wall clock plus [`Ahead`].
-pub(crate) struct Clock {
+pub(crate) struct StoreClock {
     last: Timestamp,
     started: Instant,
     /// The last readings of the wall clock and the monotonic clock, in microseconds.
     seen: Option<(i64, i64)>,
     /// By how much the wall clock was set back. The store's time continues, for readers too.
-    ahead: Ahead,
+    ahead: ClockOffset,
     /// By how much the wall clock was set forward since deadlines were last postponed.
     stepped: i64,
 }
 
-impl Clock {
-    pub(crate) fn new(ahead: Ahead) -> Self {
+impl StoreClock {
+    pub(crate) fn new(ahead: ClockOffset) -> Self {
         let last = Timestamp::from_micros(0);
         Self { last, started: Instant::now(), seen: None, ahead, stepped: 0 }
     }
@@ -36,21 +36,21 @@ impl Clock {
         self.last
     }
 
-    fn look(&mut self) -> Timestamp {
-        let wall = wall();
+    fn read_clocks(&mut self) -> Timestamp {
+        let wall = wall_micros();
         let monotonic = i64::try_from(self.started.elapsed().as_micros()).unwrap_or(i64::MAX);
         self.read(wall, monotonic)
     }
 
     /// Reads the clock. Returns by how many microseconds it was set forward, if it was: deadlines must be postponed by that,
     /// because the time has not really passed.
-    pub(crate) fn step(&mut self) -> Option<i64> {
-        self.look();
+    pub(crate) fn read_step(&mut self) -> Option<i64> {
+        self.read_clocks();
         Some(self.stepped).filter(|step| *step > 0)
     }
 
     /// Called after the postponed deadlines were committed.
-    pub(crate) fn stepped(&mut self) {
+    pub(crate) fn clear_step(&mut self) {
         self.stepped = 0;
     }
 
@@ -74,11 +74,11 @@ impl Clock {
 }
 
 /// The store's time, as readers see it.
-pub(crate) fn now(ahead: &Ahead) -> Timestamp {
-    Timestamp::from_micros(wall().saturating_add(ahead.load(Ordering::SeqCst)))
+pub(crate) fn now(ahead: &ClockOffset) -> Timestamp {
+    Timestamp::from_micros(wall_micros().saturating_add(ahead.load(Ordering::SeqCst)))
 }
 
-fn wall() -> i64 {
+fn wall_micros() -> i64 {
     let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(wall.as_micros()).unwrap_or(i64::MAX)
 }
@@ -92,7 +92,7 @@ mod tests {
 
     #[test]
     fn clock_detects_steps_and_follows_drift() {
-        let mut clock = Clock::new(Ahead::default());
+        let mut clock = StoreClock::new(ClockOffset::default());
         let mut at = |wall: i64, monotonic: i64| {
             let now = clock.read(NOON + wall * SECOND, monotonic * SECOND).as_micros() - NOON;
             (now / SECOND, std::mem::take(&mut clock.stepped) / SECOND)
@@ -110,18 +110,18 @@ mod tests {
 
     #[test]
     fn clock_step_is_reported_until_deadlines_are_committed() {
-        let mut clock = Clock::new(Ahead::default());
+        let mut clock = StoreClock::new(ClockOffset::default());
         clock.read(NOON, 0);
         clock.read(NOON + 600 * SECOND, 0);
         clock.read(NOON + 601 * SECOND, SECOND);
         assert_eq!(clock.stepped, 600 * SECOND, "a failed batch does not clear it");
-        clock.stepped();
+        clock.clear_step();
         assert_eq!(clock.stepped, 0);
     }
 
     #[test]
     fn clock_is_strictly_monotonic() {
-        let mut clock = Clock::new(Ahead::default());
+        let mut clock = StoreClock::new(ClockOffset::default());
         let first = clock.read(NOON, 0);
         assert!(clock.read(NOON, 0) > first && clock.read(NOON - SECOND, 1) > first);
     }

@@ -9,25 +9,25 @@ use rusqlite::{Connection, PrepFlags, params_from_iter};
 
 use crate::access_generation::{self, AccessGeneration};
 use crate::error::StoreError;
-use crate::sql::value::{Row, Value};
-use crate::sql::{self, Conn, Engine, Statement};
+use crate::sql::value::{SqlRow, SqlValue};
+use crate::sql::{self, SqlConn, SqlEngine, SqlStatement};
 
 pub(crate) struct SqliteConn<'db> {
     pub(super) db: &'db Connection,
     /// Set when the disk failed in a statement; the writer checks it after every job.
     pub(super) broken: Option<StoreError>,
     /// By name: hashing the text would cost as much as running the statement.
-    prepared: HashMap<&'static str, Prepared<'db>>,
+    prepared: HashMap<&'static str, PreparedStatement<'db>>,
     /// Set for the writer's connection: changes with the first statement that affects permissions.
     pub(super) access: Option<Arc<AccessGeneration>>,
     /// `PRAGMA data_version`: changes when another connection writes.
     data_version: Option<i64>,
-    pub(super) undo: Undo,
+    pub(super) undo: UndoMode,
 }
 
 /// How to undo the running job if it fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Undo {
+pub(super) enum UndoMode {
     /// Roll back the transaction.
     Whole,
     /// Nothing was written yet. The first write creates a savepoint.
@@ -35,21 +35,21 @@ pub(super) enum Undo {
     Savepoint,
 }
 
-struct Prepared<'db> {
+struct PreparedStatement<'db> {
     statement: rusqlite::Statement<'db>,
     /// Set for a statement that affects permissions.
     access: Option<Arc<AccessGeneration>>,
 }
 
 impl<'db> SqliteConn<'db> {
-    pub(crate) fn on(db: &'db Connection) -> Self {
+    pub(crate) fn new(db: &'db Connection) -> Self {
         Self {
             db,
             broken: None,
             prepared: HashMap::new(),
             access: None,
             data_version: None,
-            undo: Undo::Whole,
+            undo: UndoMode::Whole,
         }
     }
 
@@ -59,7 +59,7 @@ impl<'db> SqliteConn<'db> {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(free) => {
                 let statement = prepare(self.db, text).map_err(StoreError::from)?;
-                free.insert(Prepared { statement, access: None })
+                free.insert(PreparedStatement { statement, access: None })
             }
         };
         prepared.statement.raw_execute().map_err(StoreError::from).map(drop)
@@ -75,7 +75,7 @@ impl<'db> SqliteConn<'db> {
         }
     }
 
-    fn noted(&mut self, statement: &Statement, error: rusqlite::Error) -> StoreError {
+    fn record_error(&mut self, statement: &SqlStatement, error: rusqlite::Error) -> StoreError {
         match StoreError::from(error) {
             StoreError::Broken(text) => {
                 self.broken = Some(StoreError::Broken(text.clone()));
@@ -85,27 +85,27 @@ impl<'db> SqliteConn<'db> {
         }
     }
 
-    fn prepared(&mut self, statement: &Statement) -> rusqlite::Result<&mut Prepared<'db>> {
+    fn prepare_statement(&mut self, statement: &SqlStatement) -> rusqlite::Result<&mut PreparedStatement<'db>> {
         match self.prepared.entry(statement.name) {
             Entry::Occupied(known) => Ok(known.into_mut()),
             Entry::Vacant(free) => {
                 debug_assert!(
-                    sql::all().any(|known| known.name == statement.name),
+                    sql::all_statements().any(|known| known.name == statement.name),
                     "{} is missing in sql::all()",
                     statement.name
                 );
                 let access = self.access.clone().filter(|_| access_generation::is_changed_by(statement.text));
-                let statement = prepare(self.db, &sql::render(statement.text, Engine::Sqlite))?;
-                Ok(free.insert(Prepared { statement, access }))
+                let statement = prepare(self.db, &sql::render_sql(statement.text, SqlEngine::Sqlite))?;
+                Ok(free.insert(PreparedStatement { statement, access }))
             }
         }
     }
 
-    fn run_query(&mut self, statement: &Statement, params: &[&Value]) -> rusqlite::Result<Vec<Row>> {
-        let prepared = &mut self.prepared(statement)?.statement;
+    fn run_query(&mut self, statement: &SqlStatement, params: &[&SqlValue]) -> rusqlite::Result<Vec<SqlRow>> {
+        let prepared = &mut self.prepare_statement(statement)?.statement;
         let columns = prepared.column_count();
         let read = |row: &rusqlite::Row<'_>| {
-            (0..columns).map(|column| row.get_ref(column).map(owned)).collect::<Result<_, _>>().map(Row)
+            (0..columns).map(|column| row.get_ref(column).map(read_value)).collect::<Result<_, _>>().map(SqlRow)
         };
         prepared.query_map(params_from_iter(params), read)?.collect()
     }
@@ -116,46 +116,46 @@ fn prepare<'db>(db: &'db Connection, text: &str) -> rusqlite::Result<rusqlite::S
     db.prepare_with_flags(text, PrepFlags::SQLITE_PREPARE_PERSISTENT)
 }
 
-impl Conn for SqliteConn<'_> {
-    fn query(&mut self, statement: &Statement, params: &[&Value]) -> Result<Vec<Row>, StoreError> {
-        self.run_query(statement, params).map_err(|error| self.noted(statement, error))
+impl SqlConn for SqliteConn<'_> {
+    fn query(&mut self, statement: &SqlStatement, params: &[&SqlValue]) -> Result<Vec<SqlRow>, StoreError> {
+        self.run_query(statement, params).map_err(|error| self.record_error(statement, error))
     }
 
-    fn execute(&mut self, statement: &Statement, params: &[&Value]) -> Result<u64, StoreError> {
-        if self.undo == Undo::Nothing {
+    fn execute(&mut self, statement: &SqlStatement, params: &[&SqlValue]) -> Result<u64, StoreError> {
+        if self.undo == UndoMode::Nothing {
             // Some errors make SQLite roll back the transaction, and a savepoint would begin a new one.
             if self.db.is_autocommit() {
                 return Err(StoreError::Unavailable("SQLite rolled back the transaction".into()));
             }
             self.batch("SAVEPOINT job")?;
-            self.undo = Undo::Savepoint;
+            self.undo = UndoMode::Savepoint;
         }
-        let changed = self.prepared(statement).and_then(|prepared| {
+        let changed = self.prepare_statement(statement).and_then(|prepared| {
             if let Some(access) = &prepared.access {
                 access.begin_change();
             }
             prepared.statement.execute(params_from_iter(params))
         });
-        changed.map(|rows| rows as u64).map_err(|error| self.noted(statement, error))
+        changed.map(|rows| rows as u64).map_err(|error| self.record_error(statement, error))
     }
 }
 
-impl rusqlite::ToSql for Value {
+impl rusqlite::ToSql for SqlValue {
     fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
         Ok(ToSqlOutput::Borrowed(match self {
-            Value::Null => ValueRef::Null,
-            Value::Int(number) => ValueRef::Integer(*number),
-            Value::Text(text) => ValueRef::Text(text.as_bytes()),
-            Value::Bytes(bytes) => ValueRef::Blob(bytes),
+            SqlValue::Null => ValueRef::Null,
+            SqlValue::Int(number) => ValueRef::Integer(*number),
+            SqlValue::Text(text) => ValueRef::Text(text.as_bytes()),
+            SqlValue::Bytes(bytes) => ValueRef::Blob(bytes),
         }))
     }
 }
 
-pub(crate) fn owned(value: ValueRef<'_>) -> Value {
+pub(crate) fn read_value(value: ValueRef<'_>) -> SqlValue {
     match value {
-        ValueRef::Null | ValueRef::Real(_) => Value::Null,
-        ValueRef::Integer(number) => Value::Int(number),
-        ValueRef::Text(text) => Value::Text(String::from_utf8_lossy(text).into_owned()),
-        ValueRef::Blob(bytes) => Value::Bytes(bytes.to_vec()),
+        ValueRef::Null | ValueRef::Real(_) => SqlValue::Null,
+        ValueRef::Integer(number) => SqlValue::Int(number),
+        ValueRef::Text(text) => SqlValue::Text(String::from_utf8_lossy(text).into_owned()),
+        ValueRef::Blob(bytes) => SqlValue::Bytes(bytes.to_vec()),
     }
 }

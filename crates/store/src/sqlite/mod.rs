@@ -16,16 +16,16 @@ use rusqlite::config::DbConfig;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
-pub(crate) use clock::{Ahead, Clock, now};
-pub(crate) use conn::{SqliteConn, owned};
-pub(crate) use reader::Readers;
-pub(crate) use writer::Writer;
+pub(crate) use clock::{ClockOffset, StoreClock, now};
+pub(crate) use conn::{SqliteConn, read_value};
+pub(crate) use reader::SqliteReaders;
+pub(crate) use writer::SqliteWriter;
 
 use crate::error::{OpenError, StoreError};
-use crate::migrations::{self, Applied};
-use crate::sql::Engine;
+use crate::migrations::{self, AppliedMigration};
+use crate::sql::SqlEngine;
 use crate::tables::instance;
-use crate::tx::took_too_long;
+use crate::tx::read_timeout;
 
 /// Older versions can lose a committed write when two connections write; 3.52.0 was withdrawn.
 const VERSION_MIN: i32 = 3_051_003;
@@ -48,12 +48,12 @@ pub(crate) fn migrate(path: &Path, now: Timestamp) -> Result<i64, OpenError> {
     loop {
         db.execute_batch("BEGIN IMMEDIATE").map_err(StoreError::from)?;
         db.execute_batch(migrations::HISTORY_TABLE).map_err(StoreError::from)?;
-        let applied = applied(&db).map_err(StoreError::from)?;
-        let Some(next) = migrations::pending(&applied)?.first() else {
+        let applied = list_applied(&db).map_err(StoreError::from)?;
+        let Some(next) = migrations::list_pending(&applied)?.first() else {
             db.execute_batch("COMMIT").map_err(StoreError::from)?;
-            return Ok(instance::read_epoch(&mut SqliteConn::on(&db))?);
+            return Ok(instance::read_epoch(&mut SqliteConn::new(&db))?);
         };
-        db.execute_batch(&next.rendered(Engine::Sqlite)).map_err(StoreError::from)?;
+        db.execute_batch(&next.render_for(SqlEngine::Sqlite)).map_err(StoreError::from)?;
         let params = rusqlite::params![next.number, next.name, next.checksum(), now.as_micros()];
         let insert =
             "INSERT INTO schema_migrations (number, name, checksum, applied_at) VALUES (?1, ?2, ?3, ?4)";
@@ -90,10 +90,10 @@ pub(crate) fn connect_read_only(path: &Path) -> Result<Connection, StoreError> {
     Ok(db)
 }
 
-pub(crate) fn applied(db: &Connection) -> rusqlite::Result<Vec<Applied>> {
+pub(crate) fn list_applied(db: &Connection) -> rusqlite::Result<Vec<AppliedMigration>> {
     let mut query = db.prepare("SELECT number, name, checksum FROM schema_migrations ORDER BY number")?;
     let rows = query
-        .query_map([], |row| Ok(Applied { number: row.get(0)?, name: row.get(1)?, checksum: row.get(2)? }))?;
+        .query_map([], |row| Ok(AppliedMigration { number: row.get(0)?, name: row.get(1)?, checksum: row.get(2)? }))?;
     rows.collect()
 }
 
@@ -113,7 +113,7 @@ pub(crate) fn connect(path: &Path, flags: OpenFlags) -> Result<Connection, Store
     db.pragma_update(None, "cache_size", -CACHE_KIB).map_err(StoreError::from)?;
     for (name, wanted) in [("journal_mode", "wal"), ("synchronous", "2"), ("foreign_keys", "1")] {
         let found =
-            db.pragma_query_value(None, name, |row| row.get_ref(0).map(shown)).map_err(StoreError::from)?;
+            db.pragma_query_value(None, name, |row| row.get_ref(0).map(pragma_text)).map_err(StoreError::from)?;
         if found != wanted {
             let text = format!("SQLite did not accept {name}={wanted}: it is {found}");
             return Err(StoreError::Unavailable(text));
@@ -123,11 +123,11 @@ pub(crate) fn connect(path: &Path, flags: OpenFlags) -> Result<Connection, Store
 }
 
 /// Disables the checkpoint on close. After a disk failure the WAL must be kept for the next start.
-fn leave_log(db: &Connection) -> Result<(), StoreError> {
+fn keep_wal(db: &Connection) -> Result<(), StoreError> {
     db.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map(drop).map_err(StoreError::from)
 }
 
-fn shown(value: ValueRef<'_>) -> String {
+fn pragma_text(value: ValueRef<'_>) -> String {
     match value {
         ValueRef::Integer(number) => number.to_string(),
         ValueRef::Text(text) => String::from_utf8_lossy(text).into_owned(),
@@ -139,7 +139,7 @@ impl From<rusqlite::Error> for StoreError {
     fn from(error: rusqlite::Error) -> Self {
         match error.sqlite_error_code() {
             Some(ErrorCode::DiskFull) => StoreError::StorageFull,
-            Some(ErrorCode::OperationInterrupted) => took_too_long(),
+            Some(ErrorCode::OperationInterrupted) => read_timeout(),
             Some(ErrorCode::SystemIoFailure | ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
                 StoreError::Broken(error.to_string())
             }

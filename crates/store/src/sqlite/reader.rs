@@ -7,24 +7,24 @@ use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, OpenFlags};
 
-use super::{Ahead, SqliteConn, clock, connect, leave_log};
+use super::{ClockOffset, SqliteConn, clock, connect, keep_wal};
 use crate::error::StoreError;
-use crate::job::Look;
-use crate::read_queue::Queue;
+use crate::job::ReadJob;
+use crate::read_queue::ReadQueue;
 use crate::tx::READ_S_MAX;
 
-pub(crate) struct Readers {
-    queue: Arc<Queue>,
+pub(crate) struct SqliteReaders {
+    queue: Arc<ReadQueue>,
     threads: Vec<JoinHandle<()>>,
 }
 
-impl Readers {
-    pub(crate) fn start(path: &Path, count: usize, ahead: &Ahead) -> Result<Self, StoreError> {
+impl SqliteReaders {
+    pub(crate) fn start(path: &Path, count: usize, ahead: &ClockOffset) -> Result<Self, StoreError> {
         let mut readers = Self { queue: Arc::default(), threads: Vec::with_capacity(count) };
         for number in 0..count {
             let mut db = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
             db.pragma_update(None, "query_only", 1).map_err(StoreError::from)?;
-            leave_log(&db)?;
+            keep_wal(&db)?;
             let (queue, ahead) = (readers.queue.clone(), ahead.clone());
             let thread = std::thread::Builder::new()
                 .name(format!("store-reader-{number}"))
@@ -35,12 +35,12 @@ impl Readers {
         Ok(readers)
     }
 
-    pub(crate) fn send(&self, look: Look) -> Result<(), StoreError> {
+    pub(crate) fn send(&self, look: ReadJob) -> Result<(), StoreError> {
         self.queue.send(look)
     }
 }
 
-impl Drop for Readers {
+impl Drop for SqliteReaders {
     fn drop(&mut self) {
         self.queue.close();
         for thread in self.threads.drain(..) {
@@ -49,12 +49,12 @@ impl Drop for Readers {
     }
 }
 
-fn run(db: &mut Connection, queue: &Queue, ahead: &Ahead) {
+fn run(db: &mut Connection, queue: &ReadQueue, ahead: &ClockOffset) {
     let started = Arc::new(Mutex::new(Instant::now()));
     if let Err(error) = limit_reads(db, &started) {
         tracing::error!(%error, "read timeout cannot be set");
     }
-    let mut conn = SqliteConn::on(db);
+    let mut conn = SqliteConn::new(db);
     while let Some(look) = queue.next() {
         *started.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
         // One snapshot for the whole read, so that a page and its total are consistent.

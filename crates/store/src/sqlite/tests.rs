@@ -8,9 +8,9 @@ use berth_core::id::OrgId;
 use expect_test::{Expect, expect};
 
 use super::*;
-use crate::job::Begun;
+use crate::job::BegunTx;
 use crate::tables::{deployment, environment, session, ticket};
-use crate::tx::{Context, Tx, TxState};
+use crate::tx::{TxContext, Tx, TxState};
 
 /// `qa`: an ended session, an open one, and a queue. `plain`: an open session without expiry. `free`: unclaimed.
 const ROWS: &str = r#"
@@ -53,12 +53,12 @@ INSERT INTO deployments (org_id, id, pipeline_id, environment_id, number, stage,
     '{"type":"system","name":"berth"}', 'succeeded', 20, 30);
 "#;
 
-struct Ground {
+struct TestDatabase {
     db: Connection,
     _dir: tempfile::TempDir,
 }
 
-impl Ground {
+impl TestDatabase {
     fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("berth.db");
@@ -70,9 +70,9 @@ impl Ground {
 
     fn tx<'c>(conn: &'c mut SqliteConn<'_>, state: &'c mut TxState) -> Tx<'c> {
         let org: OrgId = "org_00000000000000000000000001".parse().unwrap();
-        let (context, now) = (Context::system(Some(org)), Timestamp::from_micros(99));
-        let ground = crate::Ground { epoch: Arc::default(), lost_s: 45, access: None };
-        Tx::new(Begun { conn, state, now }, context, ground)
+        let (context, now) = (TxContext::system(Some(org)), Timestamp::from_micros(99));
+        let ground = crate::TxConfig { epoch: Arc::default(), lost_s: 45, access: None };
+        Tx::new(BegunTx { conn, state, now }, context, ground)
     }
 
     fn check_times(&self, expected: &Expect) {
@@ -98,7 +98,7 @@ impl Ground {
 
 #[test]
 fn clock_step_postpones_deadlines_by_its_size() {
-    let ground = Ground::new();
+    let ground = TestDatabase::new();
     ground.check_times(&expect![[r#"
         free due - version 7
         plain due - version 7
@@ -109,7 +109,7 @@ fn clock_step_postpones_deadlines_by_its_size() {
         ticket 1 created 10 expires 55 takeover -
         ticket 2 created 10 expires 200 takeover 150
         ticket 3 created 10 expires 210 takeover -"#]]);
-    instance::put_off(&mut SqliteConn::on(&ground.db), 1_000).unwrap();
+    instance::postpone_deadlines(&mut SqliteConn::new(&ground.db), 1_000).unwrap();
     ground.check_times(&expect![[r#"
         free due - version 7
         plain due - version 8
@@ -124,7 +124,7 @@ fn clock_step_postpones_deadlines_by_its_size() {
 
 #[test]
 fn schema_refuses_a_second_open_session() {
-    let ground = Ground::new();
+    let ground = TestDatabase::new();
     let session = |environment: u8, number: u8, fence: u8, end: &str| {
         format!(
             "INSERT INTO sessions (org_id, environment_id, number, id, fence, holder, claimed_at, extensions, active_at,
@@ -152,7 +152,7 @@ fn schema_refuses_a_second_open_session() {
 
 #[test]
 fn schema_refuses_unknown_words() {
-    let ground = Ground::new();
+    let ground = TestDatabase::new();
     for (table, column) in [("environments", "condition"), ("tickets", "status"), ("deployments", "status")] {
         ground.check_refused(&format!("UPDATE {table} SET {column} = 'odd'"), "CHECK constraint failed");
     }
@@ -160,9 +160,9 @@ fn schema_refuses_unknown_words() {
 
 #[test]
 fn decreasing_fence_is_refused() {
-    let ground = Ground::new();
-    let (mut conn, mut state) = (SqliteConn::on(&ground.db), TxState::default());
-    let mut tx = Ground::tx(&mut conn, &mut state);
+    let ground = TestDatabase::new();
+    let (mut conn, mut state) = (SqliteConn::new(&ground.db), TxState::default());
+    let mut tx = TestDatabase::tx(&mut conn, &mut state);
     let id = "env_00000000000000000000000001".parse().unwrap();
     let mut claimed = environment::by_id(&mut tx, id).unwrap().unwrap().environment;
     let fence = claimed.fence;
@@ -183,10 +183,10 @@ fn session_history_is_listed_from_a_number_down() {
         SELECT org_id, 'env_00000000000000000000000003', held.number, printf('ses_%026d', 100 + held.number),
           2 * held.number, holder, held.number, 0, 1, 0, 1, 'released', holder
         FROM held JOIN sessions ON id = 'ses_00000000000000000000000001'";
-    let ground = Ground::new();
+    let ground = TestDatabase::new();
     ground.db.execute_batch(MORE).unwrap();
-    let (mut conn, mut state) = (SqliteConn::on(&ground.db), TxState::default());
-    let mut tx = Ground::tx(&mut conn, &mut state);
+    let (mut conn, mut state) = (SqliteConn::new(&ground.db), TxState::default());
+    let mut tx = TestDatabase::tx(&mut conn, &mut state);
     let mut numbers = |environment: u8, from: i64, limit: i64| -> Vec<i64> {
         let id = format!("env_{environment:026}").parse().unwrap();
         let found = session::list_before(&mut tx, id, from, limit).unwrap();
@@ -201,9 +201,9 @@ fn session_history_is_listed_from_a_number_down() {
 
 #[test]
 fn ended_session_does_not_change() {
-    let ground = Ground::new();
-    let (mut conn, mut state) = (SqliteConn::on(&ground.db), TxState::default());
-    let mut tx = Ground::tx(&mut conn, &mut state);
+    let ground = TestDatabase::new();
+    let (mut conn, mut state) = (SqliteConn::new(&ground.db), TxState::default());
+    let mut tx = TestDatabase::tx(&mut conn, &mut state);
     let mut ended =
         session::by_id(&mut tx, "ses_00000000000000000000000001".parse().unwrap()).unwrap().unwrap();
     ended.end.as_mut().unwrap().reason = SessionEndReason::Released;

@@ -13,15 +13,15 @@ use berth_core::time::Timestamp;
 use rusqlite::{Connection, OpenFlags};
 use tokio::sync::{mpsc, watch};
 
-use super::checkpoint::Checkpoints;
-use super::conn::Undo;
-use super::{Ahead, Clock, SqliteConn, connect, leave_log, now};
+use super::checkpoint::Checkpointer;
+use super::conn::UndoMode;
+use super::{ClockOffset, StoreClock, SqliteConn, connect, keep_wal, now};
 use crate::access_generation::AccessGeneration;
 use crate::audit::append;
-use crate::commit_stats::{Commits, Counted};
+use crate::commit_stats::{CommitHistogram, CommitStats};
 use crate::error::StoreError;
-use crate::feed::Publisher;
-use crate::job::{Answer, Begun, Job};
+use crate::feed::FeedPublisher;
+use crate::job::{ReplySender, BegunTx, WriteJob};
 use crate::tables::instance;
 use crate::tx::TxState;
 
@@ -35,26 +35,26 @@ const LOG_BYTES_KEPT: i64 = 64 * 1024 * 1024;
 /// Queued jobs; further callers wait.
 const QUEUE_JOBS_MAX: usize = 1_024;
 
-pub(crate) struct Writer {
-    jobs: Option<mpsc::Sender<Job>>,
+pub(crate) struct SqliteWriter {
+    jobs: Option<mpsc::Sender<WriteJob>>,
     broken: watch::Receiver<Option<StoreError>>,
-    commits: Arc<Commits>,
+    commits: Arc<CommitHistogram>,
     access: Arc<AccessGeneration>,
-    ahead: Ahead,
+    ahead: ClockOffset,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Writer {
-    pub(crate) fn start(path: &Path, publisher: Publisher, ahead: Ahead) -> Result<Self, StoreError> {
+impl SqliteWriter {
+    pub(crate) fn start(path: &Path, publisher: FeedPublisher, ahead: ClockOffset) -> Result<Self, StoreError> {
         let mut db = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         db.pragma_update(None, "cache_size", -CACHE_KIB).map_err(StoreError::from)?;
         db.pragma_update(None, "journal_size_limit", LOG_BYTES_KEPT).map_err(StoreError::from)?;
-        let checkpoints = Checkpoints::start(path, &mut db)?;
+        let checkpoints = Checkpointer::start(path, &mut db)?;
         let (jobs, queue) = mpsc::channel(QUEUE_JOBS_MAX);
         let (broke, broken) = watch::channel(None);
-        let commits = Arc::new(Commits::default());
-        let (access, clock) = (Arc::new(AccessGeneration::default()), Clock::new(ahead.clone()));
-        let outward = Outward { publisher, broke, commits: commits.clone(), access: access.clone() };
+        let commits = Arc::new(CommitHistogram::default());
+        let (access, clock) = (Arc::new(AccessGeneration::default()), StoreClock::new(ahead.clone()));
+        let outward = WriterHandles { publisher, broke, commits: commits.clone(), access: access.clone() };
         let thread = std::thread::Builder::new()
             .name("store-writer".into())
             .spawn(move || run(&db, clock, queue, checkpoints, &outward))
@@ -62,19 +62,19 @@ impl Writer {
         Ok(Self { jobs: Some(jobs), broken, commits, access, ahead, thread: Some(thread) })
     }
 
-    pub(crate) async fn send(&self, job: Job) -> Result<(), StoreError> {
-        let jobs = self.jobs.as_ref().ok_or_else(closed)?;
-        jobs.send(job).await.map_err(|_| self.broken.borrow().clone().unwrap_or_else(closed))
+    pub(crate) async fn send(&self, job: WriteJob) -> Result<(), StoreError> {
+        let jobs = self.jobs.as_ref().ok_or_else(shutdown_error)?;
+        jobs.send(job).await.map_err(|_| self.broken.borrow().clone().unwrap_or_else(shutdown_error))
     }
 
-    pub(crate) fn send_blocking(&self, job: Job) -> Result<(), StoreError> {
-        let jobs = self.jobs.as_ref().ok_or_else(closed)?;
-        jobs.blocking_send(job).map_err(|_| self.broken.borrow().clone().unwrap_or_else(closed))
+    pub(crate) fn send_blocking(&self, job: WriteJob) -> Result<(), StoreError> {
+        let jobs = self.jobs.as_ref().ok_or_else(shutdown_error)?;
+        jobs.blocking_send(job).map_err(|_| self.broken.borrow().clone().unwrap_or_else(shutdown_error))
     }
 
-    pub(crate) fn commits(&self) -> Counted {
+    pub(crate) fn commit_stats(&self) -> CommitStats {
         let waiting = self.jobs.as_ref().map_or(0, |jobs| jobs.max_capacity() - jobs.capacity());
-        self.commits.counted(waiting)
+        self.commits.snapshot(waiting)
     }
 
     pub(crate) fn access(&self) -> &Arc<AccessGeneration> {
@@ -86,12 +86,12 @@ impl Writer {
     }
 
     /// Becomes `Some` after a disk failure, when nothing more can be acknowledged.
-    pub(crate) fn broken(&self) -> watch::Receiver<Option<StoreError>> {
+    pub(crate) fn watch_failure(&self) -> watch::Receiver<Option<StoreError>> {
         self.broken.clone()
     }
 }
 
-impl Drop for Writer {
+impl Drop for SqliteWriter {
     fn drop(&mut self) {
         // The thread finishes the queued jobs; then another process may open the file.
         self.jobs = None;
@@ -101,38 +101,38 @@ impl Drop for Writer {
     }
 }
 
-fn closed() -> StoreError {
+fn shutdown_error() -> StoreError {
     StoreError::Unavailable("shutting down".into())
 }
 
 /// The writer's handles to the rest of the store.
-struct Outward {
-    publisher: Publisher,
+struct WriterHandles {
+    publisher: FeedPublisher,
     broke: watch::Sender<Option<StoreError>>,
-    commits: Arc<Commits>,
+    commits: Arc<CommitHistogram>,
     access: Arc<AccessGeneration>,
 }
 
 fn run(
     db: &Connection,
-    mut clock: Clock,
-    mut queue: mpsc::Receiver<Job>,
-    mut checkpoints: Checkpoints,
-    outward: &Outward,
+    mut clock: StoreClock,
+    mut queue: mpsc::Receiver<WriteJob>,
+    mut checkpoints: Checkpointer,
+    outward: &WriterHandles,
 ) {
-    let (mut conn, mut state) = (SqliteConn::on(db), TxState::default());
+    let (mut conn, mut state) = (SqliteConn::new(db), TxState::default());
     conn.access = Some(outward.access.clone());
     let mut batch = Vec::with_capacity(BATCH_JOBS_MAX);
     while queue.blocking_recv_many(&mut batch, BATCH_JOBS_MAX) > 0 {
         let (jobs, began) = (batch.len(), Instant::now());
         let committed = commit_batch(&mut conn, &mut state, &mut clock, outward, batch.drain(..));
-        outward.commits.note(began.elapsed(), jobs);
+        outward.commits.record_commit(began.elapsed(), jobs);
         let committed = committed.and_then(|()| checkpoints.after_commit(db, queue.is_empty()));
         if let Err(error) = committed {
             // A failed fsync is never retried: the pages may be lost. The next start recovers from the WAL.
             tracing::error!(%error, "disk failed; refusing further writes");
             let _ = outward.broke.send(Some(error));
-            let _ = leave_log(db);
+            let _ = keep_wal(db);
             // Close the queue first, so that further jobs are refused at once.
             drop(queue);
             return;
@@ -145,17 +145,17 @@ fn run(
 fn commit_batch(
     conn: &mut SqliteConn<'_>,
     state: &mut TxState,
-    clock: &mut Clock,
-    outward: &Outward,
-    jobs: impl ExactSizeIterator<Item = Job>,
+    clock: &mut StoreClock,
+    outward: &WriterHandles,
+    jobs: impl ExactSizeIterator<Item = WriteJob>,
 ) -> Result<(), StoreError> {
     let (mut answers, mut events) = (Vec::new(), Vec::new());
     let mut failure = conn.batch("BEGIN IMMEDIATE").err();
     conn.check_other_writers();
-    let step = clock.step();
+    let step = clock.read_step();
     if let Some(step) = step.filter(|_| failure.is_none()) {
         tracing::error!(seconds = step / 1_000_000, "clock stepped forward; postponing all deadlines");
-        failure = instance::put_off(conn, step).err();
+        failure = instance::postpone_deadlines(conn, step).err();
     }
     let count = jobs.len();
     let is_alone = count == 1 && step.is_none();
@@ -177,10 +177,10 @@ fn commit_batch(
         failure = conn.batch("COMMIT").err();
     }
     if failure.is_none() && step.is_some() {
-        clock.stepped();
+        clock.clear_step();
     }
     if failure.is_some() {
-        state.heads.forget();
+        state.heads.clear();
         if !conn.db.is_autocommit() {
             let _ = conn.batch("ROLLBACK");
         }
@@ -204,13 +204,13 @@ fn run_job(
     conn: &mut SqliteConn<'_>,
     state: &mut TxState,
     now: Timestamp,
-    job: Job,
+    job: WriteJob,
     is_alone: bool,
-) -> Result<(Answer, Vec<Event>), StoreError> {
-    conn.undo = if is_alone { Undo::Whole } else { Undo::Nothing };
+) -> Result<(ReplySender, Vec<Event>), StoreError> {
+    conn.undo = if is_alone { UndoMode::Whole } else { UndoMode::Nothing };
     state.heads.begin_job();
-    let ran = job(Ok(Begun { conn, state, now }));
-    let undo = std::mem::replace(&mut conn.undo, Undo::Whole);
+    let ran = job(Ok(BegunTx { conn, state, now }));
+    let undo = std::mem::replace(&mut conn.undo, UndoMode::Whole);
     if let Some(broken) = conn.broken.take() {
         (ran.answer)(Some(broken.clone()));
         return Err(broken);
@@ -223,15 +223,15 @@ fn run_job(
     if !ran.keep {
         state.heads.undo_job();
         match undo {
-            Undo::Nothing => {}
-            Undo::Savepoint => conn.batch("ROLLBACK TO job")?,
-            Undo::Whole => {
+            UndoMode::Nothing => {}
+            UndoMode::Savepoint => conn.batch("ROLLBACK TO job")?,
+            UndoMode::Whole => {
                 conn.batch("ROLLBACK")?;
                 conn.batch("BEGIN IMMEDIATE")?;
             }
         }
     }
-    if undo == Undo::Savepoint {
+    if undo == UndoMode::Savepoint {
         conn.batch("RELEASE job")?;
     }
     Ok((ran.answer, ran.events))

@@ -7,12 +7,12 @@ use berth_core::pipeline::grammar::StepId;
 use berth_core::time::Timestamp;
 
 use crate::error::StoreError;
-use crate::pagination::{Batch, From, Slice, fetch_bounded_count, fetch_page};
-use crate::sql::value::{Value, text};
+use crate::pagination::{FairBatch, PageStart, ListPage, fetch_bounded_count, fetch_page};
+use crate::sql::value::{SqlValue, text};
 use crate::sql::{
     FromRow, RowReader, TableRow as _, ToParams, column_group, json_columns, statements, table,
 };
-use crate::tx::{Read, Tx};
+use crate::tx::{StoreRead, Tx};
 
 table!(Org Analysis in analyses {
     key: [id],
@@ -26,7 +26,7 @@ table!(Org Analysis in analyses {
         repository: repository_id, commit: commit_id, asked_by, created_at,
     ],
 });
-table!(Org Sent in analysis_requests of analysis_id {
+table!(Org ModelRequest in analysis_requests of analysis_id {
     key: [number],
     insert: [analyser, url, body, hash, status, error, usage: (input_tokens, output_tokens), sent_at],
 });
@@ -62,10 +62,10 @@ statements! {
         JOIN step_runs s ON s.org_id = $1 AND s.deployment_id = d.id
         JOIN runs r ON r.org_id = $1 AND r.deployment_id = d.id
         WHERE s.step = $4 AND s.status = 'succeeded' AND s.tries > 0 ORDER BY s.deployment_id DESC";
-    Org Write INSERT_REQUEST => Sent::TABLE.insert("");
+    Org Write INSERT_REQUEST => ModelRequest::TABLE.insert("");
     Org Read COUNT_REQUESTS = "SELECT CAST(COUNT(*) AS BIGINT) FROM analysis_requests
         WHERE org_id = $1 AND analysis_id = $2";
-    Org Read LIST_REQUESTS => Sent::TABLE.select("WHERE org_id = $1 AND analysis_id = $2 ORDER BY number LIMIT $3");
+    Org Read LIST_REQUESTS => ModelRequest::TABLE.select("WHERE org_id = $1 AND analysis_id = $2 ORDER BY number LIMIT $3");
     Org Read SPENT = "SELECT CAST(COALESCE(SUM(input_tokens + output_tokens), 0) AS BIGINT) FROM analysis_requests
         WHERE org_id = $1 AND sent_at >= $2";
 }
@@ -77,7 +77,7 @@ const DEPLOYMENTS_BACK_MAX: i64 = 200;
 
 /// One request to a model.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Sent {
+pub struct ModelRequest {
     /// Counts from 1 in each analysis.
     pub number: i64,
     pub analyser: String,
@@ -95,7 +95,7 @@ pub struct Sent {
 
 /// A step run that succeeded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Good {
+pub struct LastSuccess {
     pub deployment: DeploymentId,
     pub step: StepRunId,
     pub attempt: u32,
@@ -132,7 +132,7 @@ impl FromRow for AnalysisState {
 }
 
 impl ToParams for AnalysisState {
-    fn to_params(&self, params: &mut Vec<Value>) -> Result<(), StoreError> {
+    fn to_params(&self, params: &mut Vec<SqlValue>) -> Result<(), StoreError> {
         let (answer, error, at) = match self {
             AnalysisState::Queued | AnalysisState::Running => (None, None, None),
             AnalysisState::Succeeded { at, answer } => (Some(answer), None, Some(at)),
@@ -153,12 +153,12 @@ impl ToParams for AnalysisState {
     }
 }
 
-pub fn by_id(db: &mut impl Read, id: AnalysisId) -> Result<Option<Analysis>, StoreError> {
+pub fn by_id(db: &mut impl StoreRead, id: AnalysisId) -> Result<Option<Analysis>, StoreError> {
     db.fetch_optional(&BY_ID, &[text(id)])
 }
 
 /// The analysis of an attempt, unless it failed.
-pub fn of_attempt(db: &mut impl Read, step: StepRunId, attempt: u32) -> Result<Option<Analysis>, StoreError> {
+pub fn find_of_attempt(db: &mut impl StoreRead, step: StepRunId, attempt: u32) -> Result<Option<Analysis>, StoreError> {
     db.fetch_optional(&OF_ATTEMPT, &[text(step), i64::from(attempt).into()])
 }
 
@@ -172,20 +172,20 @@ pub fn requeue(tx: &mut Tx<'_>, id: AnalysisId) -> Result<(), StoreError> {
 }
 
 /// Lists the analyses of a deployment, newest first.
-pub fn of_deployment(
-    db: &mut impl Read,
+pub fn list_of_deployment(
+    db: &mut impl StoreRead,
     deployment: DeploymentId,
-    from: &From,
+    from: &PageStart,
     limit: i64,
-) -> Result<Slice<Analysis>, StoreError> {
+) -> Result<ListPage<Analysis>, StoreError> {
     let filter = [text(deployment)];
     let total = fetch_bounded_count(db, &COUNT, &filter)?;
     Ok(fetch_page(db, &OF_DEPLOYMENT, &filter, from.by_id(), limit)?.with_total(total))
 }
 
 /// The latest analysis of the same failure of this pipeline by this analyser.
-pub fn same(
-    db: &mut impl Read,
+pub fn find_same_failure(
+    db: &mut impl StoreRead,
     fingerprint: &str,
     pipeline: PipelineId,
     analyser: &str,
@@ -194,50 +194,50 @@ pub fn same(
 }
 
 /// Queued analyses, oldest first, a share of the batch for each organization.
-pub fn queued(db: &mut impl Read, batch: Batch) -> Result<Vec<(OrgId, AnalysisId)>, StoreError> {
+pub fn list_queued(db: &mut impl StoreRead, batch: FairBatch) -> Result<Vec<(OrgId, AnalysisId)>, StoreError> {
     db.fetch_all(&QUEUED, &[batch.share.into(), batch.total.into()])
 }
 
 /// Running analyses of all organizations.
-pub fn running(db: &mut impl Read, limit: i64) -> Result<Vec<(OrgId, AnalysisId)>, StoreError> {
+pub fn list_running(db: &mut impl StoreRead, limit: i64) -> Result<Vec<(OrgId, AnalysisId)>, StoreError> {
     db.fetch_all(&RUNNING, &[limit.into()])
 }
 
 /// Counts the organization's unfinished analyses, up to a bound.
-pub fn unfinished(db: &mut impl Read, bound: i64) -> Result<i64, StoreError> {
+pub fn count_unfinished(db: &mut impl StoreRead, bound: i64) -> Result<i64, StoreError> {
     db.fetch_count(&UNFINISHED, &[bound.into()])
 }
 
 /// The last success of a step, in a stage of its pipeline, before a deployment.
-pub fn last_good(
-    db: &mut impl Read,
+pub fn find_last_success(
+    db: &mut impl StoreRead,
     pipeline: PipelineId,
     stage: &str,
     step: &StepId,
     before: DeploymentId,
-) -> Result<Option<Good>, StoreError> {
+) -> Result<Option<LastSuccess>, StoreError> {
     let params = [text(pipeline), text(before), text(step), DEPLOYMENTS_BACK_MAX.into()];
-    type Columns = (DeploymentId, StepRunId, u32, u32, Vec<StageRun>);
-    for (deployment, step, attempt, index, stages) in db.fetch_all::<Columns>(&SUCCESSES, &params)? {
+    type SuccessColumns = (DeploymentId, StepRunId, u32, u32, Vec<StageRun>);
+    for (deployment, step, attempt, index, stages) in db.fetch_all::<SuccessColumns>(&SUCCESSES, &params)? {
         if stages.get(index as usize).is_some_and(|it| it.name == stage) {
-            return Ok(Some(Good { deployment, step, attempt }));
+            return Ok(Some(LastSuccess { deployment, step, attempt }));
         }
     }
     Ok(None)
 }
 
 /// Records a request to a model. Its number is assigned here.
-pub fn sent(tx: &mut Tx<'_>, analysis: AnalysisId, request: &Sent) -> Result<(), StoreError> {
+pub fn record_request(tx: &mut Tx<'_>, analysis: AnalysisId, request: &ModelRequest) -> Result<(), StoreError> {
     let before = tx.fetch_count(&COUNT_REQUESTS, &[text(analysis)])?;
-    tx.put(&INSERT_REQUEST, &(analysis, Sent { number: before + 1, ..request.clone() }))
+    tx.put(&INSERT_REQUEST, &(analysis, ModelRequest { number: before + 1, ..request.clone() }))
 }
 
 /// Every request that was sent for an analysis, in order.
-pub fn requests(db: &mut impl Read, analysis: AnalysisId) -> Result<Vec<Sent>, StoreError> {
+pub fn list_requests(db: &mut impl StoreRead, analysis: AnalysisId) -> Result<Vec<ModelRequest>, StoreError> {
     db.fetch_all(&LIST_REQUESTS, &[text(analysis), REQUESTS_LISTED_MAX.into()])
 }
 
 /// Tokens used by the organization's requests since then.
-pub fn spent_since(db: &mut impl Read, since: Timestamp) -> Result<i64, StoreError> {
+pub fn count_tokens_since(db: &mut impl StoreRead, since: Timestamp) -> Result<i64, StoreError> {
     db.fetch_count(&SPENT, &[since.into()])
 }

@@ -4,7 +4,7 @@ use berth_core::analysis::{ModelLimits, AnalysisModel, AnalyzerSettings};
 
 use crate::error::StoreError;
 use crate::sql::{TableRow as _, json_columns, statements, table};
-use crate::tx::{Read, Tx};
+use crate::tx::{StoreRead, Tx};
 
 table!(Org AnalyzerSettings in analysis_settings {
     key: [],
@@ -18,7 +18,7 @@ statements! {
 }
 
 /// The stored settings, or the defaults.
-pub fn load(db: &mut impl Read) -> Result<AnalyzerSettings, StoreError> {
+pub fn load(db: &mut impl StoreRead) -> Result<AnalyzerSettings, StoreError> {
     Ok(db.fetch_optional(&LOAD, &[])?.unwrap_or_default())
 }
 

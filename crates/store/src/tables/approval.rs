@@ -7,13 +7,13 @@ use berth_core::time::Timestamp;
 
 use super::first_after;
 use crate::error::StoreError;
-use crate::pagination::{From, Slice, fetch_page};
-use crate::sql::value::{Value, text};
-use crate::sql::{FromRow, RowReader, SqlText, Table, ToParams, json_columns, sql, statements, word_columns};
-use crate::tx::{Read, Tx};
+use crate::pagination::{PageStart, ListPage, fetch_page};
+use crate::sql::value::{SqlValue, text};
+use crate::sql::{FromRow, RowReader, SqlText, TableColumns, ToParams, json_columns, sql, statements, word_columns};
+use crate::tx::{StoreRead, Tx};
 
 /// Not declared with `table!`: the number is that of the deployment, and `needed` depends on the rule.
-const TABLE: Table = Table {
+const TABLE: TableColumns = TableColumns {
     name: "approvals",
     owner: "org_id,",
     key: "id,",
@@ -50,7 +50,7 @@ statements! {
 }
 
 #[derive(Debug, Clone, Default)]
-pub struct Filter {
+pub struct ApprovalFilter {
     /// A status, as the API names it.
     pub status: Option<String>,
     pub deployment: Option<DeploymentId>,
@@ -86,7 +86,7 @@ impl FromRow for Approval {
 }
 
 impl ToParams for Approval {
-    fn to_params(&self, params: &mut Vec<Value>) -> Result<(), StoreError> {
+    fn to_params(&self, params: &mut Vec<SqlValue>) -> Result<(), StoreError> {
         let needed = (self.needed != self.rule.approvals).then_some(self.needed);
         (self.id, &self.votes, self.status, self.ended_at, self.version, needed).to_params(params)?;
         (self.deployment, self.pipeline, &self.stage, self.step).to_params(params)?;
@@ -109,13 +109,13 @@ impl FromRow for ApprovalState {
 }
 
 impl ToParams for ApprovalState {
-    fn to_params(&self, params: &mut Vec<Value>) -> Result<(), StoreError> {
+    fn to_params(&self, params: &mut Vec<SqlValue>) -> Result<(), StoreError> {
         let lapse = if let ApprovalState::Lapsed(why) = self { Some(*why) } else { None };
         (self.as_str(), lapse).to_params(params)
     }
 }
 
-pub fn by_id(db: &mut impl Read, id: ApprovalId) -> Result<Option<Approval>, StoreError> {
+pub fn by_id(db: &mut impl StoreRead, id: ApprovalId) -> Result<Option<Approval>, StoreError> {
     db.fetch_optional(&BY_ID, &[text(id)])
 }
 
@@ -125,11 +125,11 @@ pub(crate) fn put(tx: &mut Tx<'_>, approval: &Approval) -> Result<(), StoreError
 
 /// Lists approvals, newest first.
 pub fn list(
-    db: &mut impl Read,
-    filter: &Filter,
-    from: &From,
+    db: &mut impl StoreRead,
+    filter: &ApprovalFilter,
+    from: &PageStart,
     limit: i64,
-) -> Result<Slice<Approval>, StoreError> {
+) -> Result<ListPage<Approval>, StoreError> {
     match (filter.deployment, filter.status.as_deref()) {
         (Some(deployment), status) => {
             let filter = [text(deployment), status.unwrap_or_default().into()];
@@ -141,8 +141,8 @@ pub fn list(
 }
 
 /// The latest approval requested for a stage, or for a step of it.
-pub fn latest(
-    db: &mut impl Read,
+pub fn find_latest(
+    db: &mut impl StoreRead,
     deployment: DeploymentId,
     stage: &str,
     step: Option<StepRunId>,
@@ -152,18 +152,18 @@ pub fn latest(
 }
 
 /// Pending approvals of a deployment.
-pub fn open(db: &mut impl Read, deployment: DeploymentId) -> Result<Vec<Approval>, StoreError> {
+pub fn list_pending(db: &mut impl StoreRead, deployment: DeploymentId) -> Result<Vec<Approval>, StoreError> {
     db.fetch_all(&OPEN, &[text(deployment)])
 }
 
 /// Whether the deployment was approved for this stage.
-pub fn was_approved(db: &mut impl Read, deployment: DeploymentId, stage: &str) -> Result<bool, StoreError> {
+pub fn was_approved(db: &mut impl StoreRead, deployment: DeploymentId, stage: &str) -> Result<bool, StoreError> {
     Ok(db.row(&WAS_APPROVED, &[text(deployment), stage.into()])?.is_some())
 }
 
 /// Pending approvals of all organizations, in order of their ids, after this one.
-pub fn pending(
-    db: &mut impl Read,
+pub fn list_pending_everywhere(
+    db: &mut impl StoreRead,
     after: Option<ApprovalId>,
     limit: i64,
 ) -> Result<Vec<(OrgId, Approval)>, StoreError> {
@@ -171,6 +171,6 @@ pub fn pending(
 }
 
 /// Pending approvals that have expired.
-pub fn due(db: &mut impl Read, now: Timestamp, limit: i64) -> Result<Vec<(OrgId, ApprovalId)>, StoreError> {
+pub fn list_expired(db: &mut impl StoreRead, now: Timestamp, limit: i64) -> Result<Vec<(OrgId, ApprovalId)>, StoreError> {
     db.fetch_all(&DUE, &[now.into(), limit.into()])
 }

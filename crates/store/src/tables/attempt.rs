@@ -7,11 +7,11 @@ use berth_core::time::Timestamp;
 
 use super::run::statement_for;
 use crate::error::StoreError;
-use crate::sql::value::{Value, text, to_json};
+use crate::sql::value::{SqlValue, text, to_json};
 use crate::sql::{
     FromRow, RowReader, SqlText, TableRow as _, ToParams, from_row, json_columns, sql, statements, table,
 };
-use crate::tx::{Read, Tx};
+use crate::tx::{StoreRead, Tx};
 
 table!(Org Attempt in attempts of deployment_id {
     key: [step: step_id, number],
@@ -66,7 +66,7 @@ impl FromRow for Option<AttemptEnd> {
 }
 
 impl ToParams for Option<AttemptEnd> {
-    fn to_params(&self, params: &mut Vec<Value>) -> Result<(), StoreError> {
+    fn to_params(&self, params: &mut Vec<SqlValue>) -> Result<(), StoreError> {
         (self.as_ref().map(|end| end.at), self.as_ref().map(|end| &end.outcome)).to_params(params)
     }
 }
@@ -127,18 +127,18 @@ pub struct LiveAttempt {
 }
 from_row!(LiveAttempt { org, deployment, step, number, runner, nonce, renewal, lost_ms });
 
-pub(super) fn live_of_run(db: &mut impl Read, id: DeploymentId) -> Result<Vec<Attempt>, StoreError> {
+pub(super) fn list_live_of_run(db: &mut impl StoreRead, id: DeploymentId) -> Result<Vec<Attempt>, StoreError> {
     db.fetch_all(&LIVE_OF_RUN, &[text(id)])
 }
 
 /// All attempts of a deployment, by step and number.
-pub fn list_of_run(db: &mut impl Read, id: DeploymentId) -> Result<Vec<AttemptReport>, StoreError> {
+pub fn list_of_run(db: &mut impl StoreRead, id: DeploymentId) -> Result<Vec<AttemptReport>, StoreError> {
     db.fetch_all(&OF_RUN, &[text(id)])
 }
 
 /// The attempt with this number, or the latest.
 pub fn find_state(
-    db: &mut impl Read,
+    db: &mut impl StoreRead,
     deployment: DeploymentId,
     step: StepRunId,
     number: Option<u32>,
@@ -151,22 +151,22 @@ pub fn find_state(
 }
 
 /// Live attempts of the whole installation, oldest first.
-pub fn live(db: &mut impl Read, limit: i64) -> Result<Vec<LiveAttempt>, StoreError> {
+pub fn list_live(db: &mut impl StoreRead, limit: i64) -> Result<Vec<LiveAttempt>, StoreError> {
     db.fetch_all(&LIVE, &[limit.into()])
 }
 
-pub fn live_of_runner(db: &mut impl Read, runner: &str, limit: i64) -> Result<Vec<LiveAttempt>, StoreError> {
+pub fn list_live_of_runner(db: &mut impl StoreRead, runner: &str, limit: i64) -> Result<Vec<LiveAttempt>, StoreError> {
     db.fetch_all(&LIVE_OF_RUNNER, &[runner.into(), limit.into()])
 }
 
-pub fn live_by_nonce(db: &mut impl Read, nonce: &str) -> Result<Option<LiveAttempt>, StoreError> {
+pub fn find_live_by_nonce(db: &mut impl StoreRead, nonce: &str) -> Result<Option<LiveAttempt>, StoreError> {
     db.fetch_optional(&LIVE_BY_NONCE, &[nonce.into()])
 }
 
 /// Finds an attempt that may have ended. Most have not, so the index of live attempts is searched first.
-pub fn by_nonce(db: &mut impl Read, nonce: &str) -> Result<Option<LiveAttempt>, StoreError> {
-    let live = live_by_nonce(db, nonce)?;
-    if live.is_some() { Ok(live) } else { db.fetch_optional(&BY_NONCE, &[nonce.into()]) }
+pub fn find_by_nonce(db: &mut impl StoreRead, nonce: &str) -> Result<Option<LiveAttempt>, StoreError> {
+    let live = find_live_by_nonce(db, nonce)?;
+    if list_live.is_some() { Ok(list_live) } else { db.fetch_optional(&BY_NONCE, &[nonce.into()]) }
 }
 
 pub(super) fn put(tx: &mut Tx<'_>, change: &RunChange, it: &Attempt) -> Result<(), StoreError> {

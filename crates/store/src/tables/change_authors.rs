@@ -6,7 +6,7 @@ use berth_core::id::DeploymentId;
 use crate::error::StoreError;
 use crate::sql::value::text;
 use crate::sql::{json_columns, statements};
-use crate::tx::{Read, Tx};
+use crate::tx::{StoreRead, Tx};
 
 json_columns!(ChangeAuthors);
 
@@ -18,8 +18,8 @@ statements! {
 }
 
 /// `None` if the authors were not determined yet.
-pub fn by_stage(
-    db: &mut impl Read,
+pub fn load_of_stage(
+    db: &mut impl StoreRead,
     deployment: DeploymentId,
     stage: &str,
 ) -> Result<Option<ChangeAuthors>, StoreError> {
@@ -27,7 +27,7 @@ pub fn by_stage(
 }
 
 /// The commit that the stage had when the authors were determined: empty if it had none, `None` if they were not.
-pub fn base(db: &mut impl Read, deployment: DeploymentId, stage: &str) -> Result<Option<String>, StoreError> {
+pub fn load_base(db: &mut impl StoreRead, deployment: DeploymentId, stage: &str) -> Result<Option<String>, StoreError> {
     db.fetch_optional(&BASE, &[text(deployment), stage.into()])
 }
 
@@ -38,5 +38,5 @@ pub fn put(
     base: &str,
     authors: &ChangeAuthors,
 ) -> Result<(), StoreError> {
-    tx.put(&PUT, &(deployment, stage, base, authors))
+    tx.put(&PUT, &(deployment, stage, load_base, authors))
 }

@@ -11,7 +11,7 @@ use super::stage;
 use crate::error::StoreError;
 use crate::sql::statements;
 use crate::sql::value::text;
-use crate::tx::Read;
+use crate::tx::StoreRead;
 
 statements! {
     Org Read BY_ID = "SELECT id, commit_id, resolved_commit, requested_by FROM deployments
@@ -30,10 +30,10 @@ pub struct CurrentDeployment {
     pub by: Actor,
 }
 
-type Columns = (DeploymentId, CommitId, Option<String>, Actor);
+type DeploymentColumns = (DeploymentId, CommitId, Option<String>, Actor);
 
 impl CurrentDeployment {
-    fn new((deployment, commit, resolved, by): Columns, at: Timestamp) -> Self {
+    fn new((deployment, commit, resolved, by): DeploymentColumns, at: Timestamp) -> Self {
         Self { deployment, commit: resolved.unwrap_or_else(|| commit.to_string()), at, by }
     }
 }
@@ -49,8 +49,8 @@ pub struct StageOverview {
 }
 
 /// The stages of the pipeline's definition, in order.
-pub fn of_stages(db: &mut impl Read, pipeline: &Pipeline) -> Result<Vec<StageOverview>, StoreError> {
-    let mut stages = stage::of_pipeline(db, pipeline.id)?;
+pub fn list_of_stages(db: &mut impl StoreRead, pipeline: &Pipeline) -> Result<Vec<StageOverview>, StoreError> {
+    let mut stages = stage::list_of_pipeline(db, pipeline.id)?;
     let mut overviews = Vec::with_capacity(pipeline.outline.stages.len());
     for name in &pipeline.outline.stages {
         let index = stages.iter().position(|it| it.name == *name);
@@ -69,8 +69,8 @@ pub fn of_stages(db: &mut impl Read, pipeline: &Pipeline) -> Result<Vec<StageOve
     Ok(overviews)
 }
 
-pub fn of_environment(
-    db: &mut impl Read,
+pub fn find_of_environment(
+    db: &mut impl StoreRead,
     id: EnvironmentId,
 ) -> Result<Option<CurrentDeployment>, StoreError> {
     let found = db.fetch_optional(&IN_ENVIRONMENT, &[text(id)])?;

@@ -6,10 +6,10 @@ use berth_core::time::Timestamp;
 use berth_core::webhook::{Delivery, DeliveryState, DeliveryResult};
 
 use crate::error::StoreError;
-use crate::pagination::{From, Slice, fetch_bounded_count, fetch_page};
+use crate::pagination::{PageStart, ListPage, fetch_bounded_count, fetch_page};
 use crate::sql::value::text;
 use crate::sql::{TableRow as _, ToParams as _, statements, table, word_columns};
-use crate::tx::{Read, Tx};
+use crate::tx::{StoreRead, Tx};
 
 /// Attempts kept in the log of one delivery.
 pub const ATTEMPTS_KEPT_MAX: i64 = 30;
@@ -21,7 +21,7 @@ table!(Org Delivery in webhook_deliveries {
     update: [status, tries, attempts, next_try_at, ended_at],
     insert: [webhook: webhook_id, event: event_id, sequence, kind, created_at],
 });
-table!(Org Attempt in webhook_attempts of delivery_id {
+table!(Org WebhookAttempt in webhook_attempts of delivery_id {
     key: [number],
     insert: [at, duration_ms, status, error],
 });
@@ -52,10 +52,10 @@ statements! {
     Org Upkeep MOVE = "UPDATE webhook_deliveries
         SET status = $4, tries = $5, attempts = $6, next_try_at = $7, ended_at = $8
         WHERE org_id = $1 AND id = $2 AND attempts = $3";
-    Org Upkeep LOG => Attempt::TABLE.insert("ON CONFLICT (org_id, delivery_id, number) DO NOTHING");
+    Org Upkeep LOG => WebhookAttempt::TABLE.insert("ON CONFLICT (org_id, delivery_id, number) DO NOTHING");
     Org Upkeep FORGET_ATTEMPTS = "DELETE FROM webhook_attempts
         WHERE org_id = $1 AND delivery_id = $2 AND number <= $3";
-    Org Read ATTEMPTS => Attempt::TABLE.select("WHERE org_id = $1 AND delivery_id = $2 ORDER BY number LIMIT $3");
+    Org Read ATTEMPTS => WebhookAttempt::TABLE.select("WHERE org_id = $1 AND delivery_id = $2 ORDER BY number LIMIT $3");
     Org Upkeep GIVE_UP = "UPDATE webhook_deliveries SET status = 'failed', next_try_at = NULL, ended_at = $3
         WHERE org_id = $1 AND webhook_id = $2 AND status = 'pending'";
     Org Upkeep HASTEN = "UPDATE webhook_deliveries SET next_try_at = $3
@@ -72,7 +72,7 @@ statements! {
 
 /// A logged attempt to deliver an event.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Attempt {
+pub struct WebhookAttempt {
     pub number: i64,
     pub at: Timestamp,
     pub duration_ms: i64,
@@ -81,40 +81,40 @@ pub struct Attempt {
     pub error: Option<String>,
 }
 
-pub fn by_id(db: &mut impl Read, id: DeliveryId) -> Result<Option<Delivery>, StoreError> {
+pub fn by_id(db: &mut impl StoreRead, id: DeliveryId) -> Result<Option<Delivery>, StoreError> {
     db.fetch_optional(&BY_ID, &[text(id)])
 }
 
-pub fn payload(db: &mut impl Read, id: DeliveryId) -> Result<Option<String>, StoreError> {
+pub fn load_payload(db: &mut impl StoreRead, id: DeliveryId) -> Result<Option<String>, StoreError> {
     db.fetch_optional(&PAYLOAD, &[text(id)])
 }
 
 /// Lists the deliveries of a webhook, newest first.
-pub fn deliveries(
-    db: &mut impl Read,
+pub fn list(
+    db: &mut impl StoreRead,
     webhook: WebhookId,
     status: Option<&str>,
-    from: &From,
+    from: &PageStart,
     limit: i64,
-) -> Result<Slice<Delivery>, StoreError> {
+) -> Result<ListPage<Delivery>, StoreError> {
     let filter = [text(webhook), status.unwrap_or_default().into()];
     let total = fetch_bounded_count(db, &COUNT, &filter)?;
     Ok(fetch_page(db, &LIST, &filter, from.by_number(), limit)?.with_total(total))
 }
 
 /// Counts the deliveries that are still to be sent.
-pub fn pending(db: &mut impl Read, webhook: WebhookId) -> Result<i64, StoreError> {
+pub fn count_pending(db: &mut impl StoreRead, webhook: WebhookId) -> Result<i64, StoreError> {
     db.fetch_count(&PENDING, &[text(webhook)])
 }
 
 /// Webhooks with deliveries that are due, the longest overdue first.
-pub fn due(db: &mut impl Read, limit: i64) -> Result<Vec<(OrgId, WebhookId)>, StoreError> {
+pub fn list_due_webhooks(db: &mut impl StoreRead, limit: i64) -> Result<Vec<(OrgId, WebhookId)>, StoreError> {
     let now = db.now();
     db.fetch_all(&DUE, &[now.into(), limit.into()])
 }
 
 /// The delivery of a webhook that is the longest overdue.
-pub fn next(db: &mut impl Read, webhook: WebhookId) -> Result<Option<DeliveryId>, StoreError> {
+pub fn find_next_due(db: &mut impl StoreRead, webhook: WebhookId) -> Result<Option<DeliveryId>, StoreError> {
     let now = db.now();
     db.fetch_optional(&NEXT, &[text(webhook), now.into()])
 }
@@ -123,7 +123,7 @@ pub fn next(db: &mut impl Read, webhook: WebhookId) -> Result<Option<DeliveryId>
 pub fn insert(tx: &mut Tx<'_>, delivery: &Delivery, payload: &str) -> Result<(), StoreError> {
     let mut params = Vec::new();
     (delivery.id, delivery.webhook, delivery.event, delivery.sequence).to_params(&mut params)?;
-    (&delivery.kind, payload, delivery.next_try_at, delivery.created_at).to_params(&mut params)?;
+    (&delivery.kind, load_payload, delivery.next_try_at, delivery.created_at).to_params(&mut params)?;
     tx.execute(&INSERT, &params).map(drop)
 }
 
@@ -136,45 +136,45 @@ pub fn put(tx: &mut Tx<'_>, delivery: &Delivery, attempts: i64) -> Result<bool, 
 }
 
 /// Logs an attempt, and drops the oldest one above [`ATTEMPTS_KEPT_MAX`].
-pub fn log(tx: &mut Tx<'_>, id: DeliveryId, number: i64, tried: &DeliveryResult) -> Result<(), StoreError> {
+pub fn log_attempt(tx: &mut Tx<'_>, id: DeliveryId, number: i64, tried: &DeliveryResult) -> Result<(), StoreError> {
     let (status, error) = (tried.status.map(i64::from), tried.error.clone());
-    let attempt = Attempt { number, at: tx.now(), duration_ms: tried.duration_ms, status, error };
+    let attempt = WebhookAttempt { number, at: tx.now(), duration_ms: tried.duration_ms, status, error };
     let mut params = vec![text(id)];
     attempt.to_params(&mut params)?;
     tx.execute(&LOG, &params)?;
     tx.execute(&FORGET_ATTEMPTS, &[text(id), (number - ATTEMPTS_KEPT_MAX).into()]).map(drop)
 }
 
-pub fn attempts(db: &mut impl Read, id: DeliveryId) -> Result<Vec<Attempt>, StoreError> {
+pub fn list_attempts(db: &mut impl StoreRead, id: DeliveryId) -> Result<Vec<WebhookAttempt>, StoreError> {
     db.fetch_all(&ATTEMPTS, &[text(id), ATTEMPTS_KEPT_MAX.into()])
 }
 
 /// Marks the pending deliveries of a webhook as failed.
-pub fn give_up(tx: &mut Tx<'_>, webhook: WebhookId) -> Result<u64, StoreError> {
+pub fn fail_pending(tx: &mut Tx<'_>, webhook: WebhookId) -> Result<u64, StoreError> {
     let now = tx.now();
     tx.execute(&GIVE_UP, &[text(webhook), now.into()])
 }
 
 /// Makes the pending deliveries of a webhook due now: its receiver is back.
-pub fn hasten(tx: &mut Tx<'_>, webhook: WebhookId) -> Result<u64, StoreError> {
+pub fn make_pending_due(tx: &mut Tx<'_>, webhook: WebhookId) -> Result<u64, StoreError> {
     let now = tx.now();
     tx.execute(&HASTEN, &[text(webhook), now.into()])
 }
 
 /// Deletes a batch of the deliveries that ended before this time, with their logs. Returns how many.
-pub fn forget(tx: &mut Tx<'_>, before: Timestamp) -> Result<i64, StoreError> {
+pub fn delete_old(tx: &mut Tx<'_>, before: Timestamp) -> Result<i64, StoreError> {
     let gone = tx.execute(&FORGET, &[before.into(), FORGET_BATCH_MAX.into()])?;
     Ok(i64::try_from(gone).unwrap_or(i64::MAX))
 }
 
 /// Deletes a batch of a webhook's finished deliveries beyond its newest `kept`. Returns how many.
-pub fn forget_surplus(tx: &mut Tx<'_>, webhook: WebhookId, kept: i64) -> Result<i64, StoreError> {
+pub fn delete_surplus(tx: &mut Tx<'_>, webhook: WebhookId, kept: i64) -> Result<i64, StoreError> {
     let gone = tx.execute(&FORGET_SURPLUS, &[text(webhook), kept.into(), FORGET_BATCH_MAX.into()])?;
     Ok(i64::try_from(gone).unwrap_or(i64::MAX))
 }
 
 /// A new delivery of an event.
-pub fn fresh(id: DeliveryId, webhook: WebhookId, event: &Event, now: Timestamp) -> Delivery {
+pub fn new_delivery(id: DeliveryId, webhook: WebhookId, event: &Event, now: Timestamp) -> Delivery {
     Delivery {
         id,
         webhook,

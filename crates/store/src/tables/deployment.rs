@@ -13,11 +13,11 @@ use berth_core::name::{CommitId, Reason};
 use berth_core::time::Timestamp;
 
 use crate::error::StoreError;
-use crate::sql::value::{Value, text};
+use crate::sql::value::{SqlValue, text};
 use crate::sql::{
     FromRow, RowReader, TableRow as _, ToParams, json_columns, sparse_json_columns, statements, table,
 };
-use crate::tx::{Read, Tx};
+use crate::tx::{StoreRead, Tx};
 
 /// The columns of a deployment. Those of the other kind of target are null.
 pub(super) struct DeploymentRow {
@@ -102,7 +102,7 @@ impl FromRow for DeploymentState {
 }
 
 impl ToParams for DeploymentState {
-    fn to_params(&self, params: &mut Vec<Value>) -> Result<(), StoreError> {
+    fn to_params(&self, params: &mut Vec<SqlValue>) -> Result<(), StoreError> {
         (self.as_str(), self.cancel(), self.failure(), self.superseded_by()).to_params(params)
     }
 }
@@ -116,7 +116,7 @@ impl FromRow for Option<DeploymentAttempt> {
 }
 
 impl ToParams for Option<DeploymentAttempt> {
-    fn to_params(&self, params: &mut Vec<Value>) -> Result<(), StoreError> {
+    fn to_params(&self, params: &mut Vec<SqlValue>) -> Result<(), StoreError> {
         let attempt = self.as_ref();
         let (runner, nonce) = (attempt.map(|it| &it.runner), attempt.map(|it| &it.nonce));
         (runner, nonce, attempt.map(|it| it.granted_at)).to_params(params)
@@ -221,18 +221,18 @@ impl DeploymentRow {
     }
 }
 
-pub fn by_id(db: &mut impl Read, id: DeploymentId) -> Result<Option<Deployment>, StoreError> {
+pub fn by_id(db: &mut impl StoreRead, id: DeploymentId) -> Result<Option<Deployment>, StoreError> {
     db.fetch_optional(&BY_ID, &[text(id)])?.map(DeploymentRow::into_deployment).transpose()
 }
 
 /// `None` also for a deployment to an environment.
-pub fn stages_by_id(db: &mut impl Read, id: DeploymentId) -> Result<Option<StagesDeployment>, StoreError> {
+pub fn stages_by_id(db: &mut impl StoreRead, id: DeploymentId) -> Result<Option<StagesDeployment>, StoreError> {
     Ok(by_id(db, id)?.and_then(|it| it.into_environment().err()).map(|found| *found))
 }
 
 /// Unfinished deployments to an environment, oldest first.
-pub(crate) fn unfinished_of_environment(
-    db: &mut impl Read,
+pub(crate) fn list_unfinished_of_environment(
+    db: &mut impl StoreRead,
     environment: EnvironmentId,
 ) -> Result<Vec<EnvironmentDeployment>, StoreError> {
     let rows: Vec<DeploymentRow> = db.fetch_all(&UNFINISHED_OF_ENVIRONMENT, &[text(environment)])?;
@@ -241,7 +241,7 @@ pub(crate) fn unfinished_of_environment(
 
 /// The deployments of a session, newest first.
 pub fn list_of_session(
-    db: &mut impl Read,
+    db: &mut impl StoreRead,
     session: SessionId,
     limit: i64,
 ) -> Result<Vec<EnvironmentDeployment>, StoreError> {
@@ -250,8 +250,8 @@ pub fn list_of_session(
 }
 
 /// Unfinished deployments through the stages of a pipeline, oldest first.
-pub fn unfinished_of_pipeline(
-    db: &mut impl Read,
+pub fn list_unfinished_of_pipeline(
+    db: &mut impl StoreRead,
     pipeline: PipelineId,
 ) -> Result<Vec<StagesDeployment>, StoreError> {
     let rows: Vec<DeploymentRow> = db.fetch_all(&UNFINISHED_OF_PIPELINE, &[text(pipeline)])?;
@@ -259,8 +259,8 @@ pub fn unfinished_of_pipeline(
 }
 
 /// The newest deployment through the stages of a pipeline.
-pub fn latest_of_pipeline(
-    db: &mut impl Read,
+pub fn find_latest_of_pipeline(
+    db: &mut impl StoreRead,
     pipeline: PipelineId,
 ) -> Result<Option<Deployment>, StoreError> {
     db.fetch_optional(&LATEST_OF_PIPELINE, &[text(pipeline)])?.map(DeploymentRow::into_deployment).transpose()

@@ -6,10 +6,10 @@ use berth_core::time::Timestamp;
 
 use super::deployment::DeploymentRow;
 use crate::error::StoreError;
-use crate::pagination::{From, Slice, fetch_bounded_count};
-use crate::sql::value::{Value, text};
-use crate::sql::{SqlText, Statement, TableRow as _, sql, statements};
-use crate::tx::Read;
+use crate::pagination::{PageStart, ListPage, fetch_bounded_count};
+use crate::sql::value::{SqlValue, text};
+use crate::sql::{SqlText, SqlStatement, TableRow as _, sql, statements};
+use crate::tx::StoreRead;
 
 /// Deployments match if they meet every condition that is set.
 #[derive(Debug, Clone, Default)]
@@ -69,7 +69,7 @@ statements! {
 
 impl DeploymentFilter {
     /// The statements that list and count, by the most selective condition that has an index.
-    fn statements(&self) -> [&'static Statement; 2] {
+    fn statements(&self) -> [&'static SqlStatement; 2] {
         let is_id = |it: &String| it.parse::<EnvironmentId>().is_ok();
         if self.session.is_some() {
             [&OF_SESSION, &COUNT_OF_SESSION]
@@ -82,8 +82,8 @@ impl DeploymentFilter {
         }
     }
 
-    fn params(&self) -> Vec<Value> {
-        let optional = |text: &Option<String>| Value::from(text.as_deref().unwrap_or_default());
+    fn params(&self) -> Vec<SqlValue> {
+        let optional = |text: &Option<String>| SqlValue::from(text.as_deref().unwrap_or_default());
         // In JSON, names and ids need no escaping, and quotes appear only around them.
         let stage = self.stage.as_deref().map(|name| format!("%\"name\":\"{}\"%", escape_pattern(name)));
         let actor = self.actor.map(|id| format!("%\"id\":\"{}\"%", escape_pattern(&id.to_string())));
@@ -109,12 +109,12 @@ fn escape_pattern(text: &str) -> String {
 
 /// Lists deployments. `with_total` also counts them, up to a limit.
 pub fn list(
-    db: &mut impl Read,
+    db: &mut impl StoreRead,
     filter: &DeploymentFilter,
-    from: &From,
+    from: &PageStart,
     limit: i64,
     with_total: bool,
-) -> Result<Slice<Deployment>, StoreError> {
+) -> Result<ListPage<Deployment>, StoreError> {
     let [after, offset] = from.by_id();
     let [list, count] = filter.statements();
     let conditions = filter.params();
@@ -122,5 +122,5 @@ pub fn list(
     let rows: Vec<DeploymentRow> = db.fetch_all(list, &params)?;
     let items = rows.into_iter().map(DeploymentRow::into_deployment).collect::<Result<_, _>>()?;
     let total = if with_total { fetch_bounded_count(db, count, &conditions)? } else { None };
-    Ok(Slice::cut(items, limit, total))
+    Ok(ListPage::from_rows(items, limit, total))
 }

@@ -10,13 +10,13 @@ use berth_core::time::Timestamp;
 use super::deployment;
 use super::{first_after, ticket};
 use crate::error::StoreError;
-use crate::pagination::Batch;
-use crate::sql::value::{Row, Value, text};
+use crate::pagination::FairBatch;
+use crate::sql::value::{SqlRow, SqlValue, text};
 use crate::sql::{
     FromValue, RowReader, SqlText, TableRow as _, ToParams as _, ToValue, column_group, json_columns, sql,
     statements, table,
 };
-use crate::tx::{Read, Tx};
+use crate::tx::{StoreRead, Tx};
 
 table!(Org Environment in environments {
     key: [pipeline: pipeline_id, name],
@@ -82,7 +82,7 @@ statements! {
 }
 
 impl FromValue for EnvironmentCondition {
-    fn from_value(value: Value) -> Result<Self, String> {
+    fn from_value(value: SqlValue) -> Result<Self, String> {
         Ok(match String::from_value(value)?.as_str() {
             "clean" => EnvironmentCondition::Clean,
             "dirty" => EnvironmentCondition::Dirty,
@@ -92,7 +92,7 @@ impl FromValue for EnvironmentCondition {
 }
 
 impl ToValue for EnvironmentCondition {
-    fn to_value(&self) -> Result<Value, StoreError> {
+    fn to_value(&self) -> Result<SqlValue, StoreError> {
         let word = match self {
             EnvironmentCondition::Clean => "clean",
             EnvironmentCondition::Dirty => "dirty",
@@ -103,14 +103,14 @@ impl ToValue for EnvironmentCondition {
 }
 
 /// Completes the lock. The agenda says whether there are tickets and deployments to load.
-fn lock(db: &mut impl Read, row: Row) -> Result<Lock, StoreError> {
+fn load_lock(db: &mut impl StoreRead, row: SqlRow) -> Result<Lock, StoreError> {
     let mut row = RowReader::new(row);
     let (environment, status): (Environment, String) = row.take()?;
     let session = row.take_joined()?;
     let agenda = &environment.agenda;
-    let tickets = if agenda.waiting > 0 { ticket::waiting_for(db, environment.id)? } else { Vec::new() };
+    let tickets = if agenda.waiting > 0 { ticket::list_waiting(db, environment.id)? } else { Vec::new() };
     let deployments = if agenda.unfinished > 0 {
-        deployment::unfinished_of_environment(db, environment.id)?
+        deployment::list_unfinished_of_environment(db, environment.id)?
     } else {
         Vec::new()
     };
@@ -122,33 +122,33 @@ fn lock(db: &mut impl Read, row: Row) -> Result<Lock, StoreError> {
 }
 
 /// Finds an environment by its name and the id or slug of its pipeline. A deleted pipeline is found by its id only.
-pub fn find(db: &mut impl Read, pipeline: &str, name: &EnvName) -> Result<Option<Lock>, StoreError> {
+pub fn find(db: &mut impl StoreRead, pipeline: &str, name: &EnvName) -> Result<Option<Lock>, StoreError> {
     let row = match (pipeline.parse::<PipelineId>(), Slug::parse(pipeline)) {
         (Ok(id), _) => db.row(&BY_PIPELINE, &[text(id), text(name)])?,
         (_, Ok(slug)) => db.row(&BY_SLUG, &[text(slug), text(name)])?,
         _ => None,
     };
-    row.map(|row| lock(db, row)).transpose()
+    row.map(|row| load_lock(db, row)).transpose()
 }
 
-pub fn by_id(db: &mut impl Read, id: EnvironmentId) -> Result<Option<Lock>, StoreError> {
-    db.row(&BY_ID, &[text(id)])?.map(|row| lock(db, row)).transpose()
+pub fn by_id(db: &mut impl StoreRead, id: EnvironmentId) -> Result<Option<Lock>, StoreError> {
+    db.row(&BY_ID, &[text(id)])?.map(|row| load_lock(db, row)).transpose()
 }
 
 /// Environments that the definition declares, or that are still in use; by name.
-pub fn of_pipeline(db: &mut impl Read, pipeline: PipelineId) -> Result<Vec<Lock>, StoreError> {
+pub fn list_of_pipeline(db: &mut impl StoreRead, pipeline: PipelineId) -> Result<Vec<Lock>, StoreError> {
     let rows = db.rows(&OF_PIPELINE, &[text(pipeline)])?;
-    rows.into_iter().map(|row| lock(db, row)).collect()
+    rows.into_iter().map(|row| load_lock(db, row)).collect()
 }
 
 /// The highest fence of an environment with this name, in any pipeline with this slug, deleted ones included.
-pub fn last_fence(db: &mut impl Read, pipeline: &Slug, name: &EnvName) -> Result<Fence, StoreError> {
+pub fn last_fence(db: &mut impl StoreRead, pipeline: &Slug, name: &EnvName) -> Result<Fence, StoreError> {
     Ok(db.fetch_optional(&LAST_FENCE, &[text(pipeline), text(name)])?.unwrap_or_default())
 }
 
 /// The commit that a reset deploys: the head of the tracked branch, or without a repository the last commit that went
 /// through the whole pipeline.
-fn tracked_commit(db: &mut impl Read, pipeline: PipelineId) -> Result<Option<CommitId>, StoreError> {
+fn tracked_commit(db: &mut impl StoreRead, pipeline: PipelineId) -> Result<Option<CommitId>, StoreError> {
     let params = [text(pipeline)];
     if let Some(Some(head)) = db.fetch_optional(&HEAD, &params)? {
         return Ok(Some(head));
@@ -158,7 +158,7 @@ fn tracked_commit(db: &mut impl Read, pipeline: PipelineId) -> Result<Option<Com
 }
 
 /// Makes environments due in whose queues `user` waits, who may no longer claim: the next sweep cancels the tickets.
-pub fn hasten_lines_of(tx: &mut Tx<'_>, user: UserId) -> Result<(), StoreError> {
+pub fn make_queues_due(tx: &mut Tx<'_>, user: UserId) -> Result<(), StoreError> {
     let now = tx.now();
     tx.execute(&HASTEN_OF_USER, &[text(user), now.into()]).map(drop)
 }
@@ -187,8 +187,8 @@ pub(crate) fn put(tx: &mut Tx<'_>, environment: &Environment) -> Result<(), Stor
 }
 
 /// Environments with something due, such as the end of a session.
-pub fn due(
-    db: &mut impl Read,
+pub fn list_due(
+    db: &mut impl StoreRead,
     now: Timestamp,
     limit: i64,
 ) -> Result<Vec<(OrgId, EnvironmentId)>, StoreError> {
@@ -196,21 +196,21 @@ pub fn due(
 }
 
 /// When the next environment is due.
-pub fn next_due(db: &mut impl Read) -> Result<Option<Timestamp>, StoreError> {
+pub fn find_next_due(db: &mut impl StoreRead) -> Result<Option<Timestamp>, StoreError> {
     db.fetch_optional(&NEXT_DUE, &[])
 }
 
 /// Deployments that may start, oldest first, a share of the batch for each organization.
-pub fn startable(
-    db: &mut impl Read,
-    batch: Batch,
+pub fn list_startable(
+    db: &mut impl StoreRead,
+    batch: FairBatch,
 ) -> Result<Vec<(OrgId, EnvironmentId, DeploymentId)>, StoreError> {
     db.fetch_all(&STARTABLE, &[batch.share.into(), batch.total.into()])
 }
 
 /// Ids of all environments of the organization, page by page.
-pub fn environments(
-    db: &mut impl Read,
+pub fn list_ids(
+    db: &mut impl StoreRead,
     after: Option<EnvironmentId>,
 ) -> Result<Vec<EnvironmentId>, StoreError> {
     db.fetch_all(&IDS_AFTER, &[first_after(after), super::PAGE_ROWS.into()])

@@ -5,12 +5,12 @@ use berth_core::id::EventId;
 use berth_core::time::Timestamp;
 
 use crate::audit::terms::{self, term, terms_of};
-use crate::audit::{Head, Sealed};
+use crate::audit::{AuditHead, SealedEvent};
 use crate::error::StoreError;
-use crate::pagination::{From, Slice, fetch_page};
-use crate::sql::value::{Row, Value, text, to_json};
+use crate::pagination::{PageStart, ListPage, fetch_page};
+use crate::sql::value::{SqlRow, SqlValue, text, to_json};
 use crate::sql::{TableRow as _, from_row, json_columns, sql, statements, table};
-use crate::tx::{Read, Tx};
+use crate::tx::{StoreRead, Tx};
 
 table!(Org Event in events {
     key: [],
@@ -18,7 +18,7 @@ table!(Org Event in events {
     read: [org: org_id],
 });
 json_columns!(Vec<EventSubject>);
-from_row!(Head { sequence, hash });
+from_row!(AuditHead { sequence, hash });
 
 /// Positions of columns that verification reads as they are stored.
 const SEQUENCE: usize = 0;
@@ -55,7 +55,7 @@ statements! {
 
 /// An event must match every condition that is set.
 #[derive(Debug, Clone, Default)]
-pub struct Filter {
+pub struct EventFilter {
     pub kind: Option<String>,
     pub actor: Option<String>,
     pub pipeline: Option<String>,
@@ -67,7 +67,7 @@ pub struct Filter {
     pub until: Option<Timestamp>,
 }
 
-impl Filter {
+impl EventFilter {
     /// The search terms, rarest first: the first one drives the query.
     fn terms(&self) -> Vec<String> {
         let given = [
@@ -89,8 +89,8 @@ impl Filter {
     }
 
     /// The ids of its terms, padded with nulls. `None` if no event has all of them.
-    fn term_ids(&self, db: &mut impl Read) -> Result<Option<[Value; 5]>, StoreError> {
-        let mut ids = [const { Value::Null }; 5];
+    fn term_ids(&self, db: &mut impl StoreRead) -> Result<Option<[SqlValue; 5]>, StoreError> {
+        let mut ids = [const { SqlValue::Null }; 5];
         for (slot, term) in ids.iter_mut().zip(self.terms()) {
             let Some(id) = terms::id_of(db, &term)? else { return Ok(None) };
             *slot = id.into();
@@ -103,7 +103,7 @@ impl Filter {
     }
 }
 
-pub fn by_id(db: &mut impl Read, id: EventId) -> Result<Option<Event>, StoreError> {
+pub fn by_id(db: &mut impl StoreRead, id: EventId) -> Result<Option<Event>, StoreError> {
     db.fetch_optional(&BY_ID, &[text(id), id.number().into()])
 }
 
@@ -113,47 +113,47 @@ pub(crate) fn insert(tx: &mut Tx<'_>, event: &Event) -> Result<(), StoreError> {
 
 /// Lists events, newest first. The total is known without counting, and only without a filter.
 pub fn list(
-    db: &mut impl Read,
-    filter: &Filter,
-    from: &From,
+    db: &mut impl StoreRead,
+    filter: &EventFilter,
+    from: &PageStart,
     limit: i64,
     with_total: bool,
-) -> Result<Slice<Event>, StoreError> {
+) -> Result<ListPage<Event>, StoreError> {
     let since = filter.since.map_or(i64::MIN, Timestamp::as_micros).into();
     let until = filter.until.map_or(i64::MAX, Timestamp::as_micros).into();
     let start = from.by_number();
     let page = match filter.term_ids(db)? {
-        None => Slice::cut(Vec::new(), limit, None),
-        Some([Value::Null, ..]) => fetch_page(db, &NEWEST, &[since, until], start, limit)?,
+        None => ListPage::from_rows(Vec::new(), limit, None),
+        Some([SqlValue::Null, ..]) => fetch_page(db, &NEWEST, &[since, until], start, limit)?,
         Some([a, b, c, d, e]) => fetch_page(db, &ABOUT, &[a, since, until, b, c, d, e], start, limit)?,
     };
-    let total = if with_total && filter.is_empty() { Some(kept_count(db)?) } else { None };
+    let total = if with_total && filter.is_empty() { Some(retained_count(db)?) } else { None };
     Ok(page.with_total(total))
 }
 
 /// Number and hash of the last event, as stored when it was appended.
-pub fn head(db: &mut impl Read) -> Result<Head, StoreError> {
-    Ok(db.fetch_optional(&HEAD, &[])?.unwrap_or_else(Head::start))
+pub fn chain_head(db: &mut impl StoreRead) -> Result<AuditHead, StoreError> {
+    Ok(db.fetch_optional(&HEAD, &[])?.unwrap_or_else(AuditHead::start))
 }
 
 /// The last event that retention removed, or the start of the chain: the stored events follow it.
-pub fn kept_after(db: &mut impl Read) -> Result<Head, StoreError> {
-    Ok(db.fetch_optional(&KEPT, &[])?.unwrap_or_else(Head::start))
+pub fn retained_after(db: &mut impl StoreRead) -> Result<AuditHead, StoreError> {
+    Ok(db.fetch_optional(&KEPT, &[])?.unwrap_or_else(AuditHead::start))
 }
 
-fn kept_count(db: &mut impl Read) -> Result<i64, StoreError> {
-    Ok(head(db)?.sequence - kept_after(db)?.sequence)
+fn retained_count(db: &mut impl StoreRead) -> Result<i64, StoreError> {
+    Ok(chain_head(db)?.sequence - retained_after(db)?.sequence)
 }
 
 /// Events after `sequence` and up to `upto`, oldest first.
-pub fn after(db: &mut impl Read, sequence: i64, upto: i64, limit: i64) -> Result<Vec<Event>, StoreError> {
+pub fn list_after(db: &mut impl StoreRead, sequence: i64, upto: i64, limit: i64) -> Result<Vec<Event>, StoreError> {
     db.fetch_all(&AFTER, &[sequence.into(), upto.into(), limit.into()])
 }
 
 /// A stored event, for verification of the hash chain.
 #[derive(Debug)]
-pub enum Link {
-    Sealed(Sealed),
+pub enum ChainLink {
+    Sealed(SealedEvent),
     /// A row that this program did not write: it cannot be read.
     Unreadable {
         sequence: i64,
@@ -161,23 +161,23 @@ pub enum Link {
     },
 }
 
-impl Link {
+impl ChainLink {
     pub fn sequence(&self) -> i64 {
         match self {
-            Link::Sealed(sealed) => sealed.sequence,
-            Link::Unreadable { sequence, .. } => *sequence,
+            ChainLink::Sealed(sealed) => sealed.sequence,
+            ChainLink::Unreadable { sequence, .. } => *sequence,
         }
     }
 }
 
 /// Like [`after`], but rows that were tampered with are returned, not an error.
-pub fn links(db: &mut impl Read, sequence: i64, upto: i64, limit: i64) -> Result<Vec<Link>, StoreError> {
+pub fn list_chain_links(db: &mut impl StoreRead, sequence: i64, upto: i64, limit: i64) -> Result<Vec<ChainLink>, StoreError> {
     let rows = db.rows(&AFTER, &[sequence.into(), upto.into(), limit.into()])?;
-    rows.into_iter().map(|row| Ok(link(row.int(SEQUENCE)?, row))).collect()
+    rows.into_iter().map(|row| Ok(read_chain_link(row.int(SEQUENCE)?, row))).collect()
 }
 
-fn link(sequence: i64, row: Row) -> Link {
-    let unreadable = |why: String| Link::Unreadable { sequence, why };
+fn read_chain_link(sequence: i64, row: SqlRow) -> ChainLink {
+    let unreadable = |why: String| ChainLink::Unreadable { sequence, why };
     let stored = [ACTOR, SUBJECTS, DATA].map(|column| row.text(column).map(str::to_owned).ok());
     let event: Event = match row.read() {
         Ok(event) => event,
@@ -190,10 +190,10 @@ fn link(sequence: i64, row: Row) -> Link {
     if stored != written {
         return unreadable("its JSON is not as it was written".into());
     }
-    Sealed::of(&event).map_or_else(|error| unreadable(error.to_string()), Link::Sealed)
+    SealedEvent::from_event(&event).map_or_else(|error| unreadable(error.to_string()), ChainLink::Sealed)
 }
 
 /// The highest number of a stored event. `None` if the column holds no number.
-pub fn last(db: &mut impl Read) -> Result<Option<i64>, StoreError> {
+pub fn last_sequence(db: &mut impl StoreRead) -> Result<Option<i64>, StoreError> {
     Ok(db.row(&LAST, &[])?.map_or(Some(0), |row| row.int(0).ok()))
 }

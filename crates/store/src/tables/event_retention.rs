@@ -8,11 +8,11 @@ use berth_core::time::Timestamp;
 
 use super::event;
 use crate::audit::terms;
-use crate::audit::{Head, Sealed, Verifier};
+use crate::audit::{AuditHead, SealedEvent, ChainVerifier};
 use crate::error::StoreError;
 use crate::sql::statements;
-use crate::sql::value::Value;
-use crate::tx::{Read, Tx};
+use crate::sql::value::SqlValue;
+use crate::tx::{StoreRead, Tx};
 
 /// Events removed by one transaction.
 const REMOVED_BATCH_MAX: i64 = 500;
@@ -34,20 +34,20 @@ statements! {
 
 /// Proof that the removal of events up to a number was announced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Announced {
+pub struct AnnouncedRemoval {
     through: i64,
 }
 
 /// The last event to remove now. `None` if the oldest event is younger than `overdue`, or none may be removed yet.
 ///
 /// Removes only events from before `before` that every active webhook has read, and never the newest event.
-pub fn due(db: &mut impl Read, before: Timestamp, overdue: Timestamp) -> Result<Option<i64>, StoreError> {
-    let start = event::kept_after(db)?.sequence;
+pub fn find_due(db: &mut impl StoreRead, before: Timestamp, overdue: Timestamp) -> Result<Option<i64>, StoreError> {
+    let start = event::retained_after(db)?.sequence;
     let oldest: Option<Timestamp> = db.fetch_optional(&RECORDED_AT, &[(start + 1).into()])?;
     if oldest.is_none_or(|oldest| oldest > overdue) {
         return Ok(None);
     }
-    let head = event::head(db)?;
+    let head = event::chain_head(db)?;
     let read = db.fetch_optional(&SLOWEST, &[])?.unwrap_or(i64::MAX);
     let end = (start + REMOVED_PASS_MAX as i64).min(head.sequence - 1).min(read);
     let young: Option<i64> = db.fetch_optional(&FIRST_YOUNG, &[start.into(), end.into(), before.into()])?;
@@ -56,24 +56,24 @@ pub fn due(db: &mut impl Read, before: Timestamp, overdue: Timestamp) -> Result<
 }
 
 /// Records the event that announces the removal of events up to `through`, which are older than `days`.
-pub fn announce(tx: &mut Tx<'_>, through: i64, days: i64) -> Result<Announced, StoreError> {
-    let start = event::kept_after(tx)?.sequence;
-    let last = event::after(tx, through - 1, through, 1)?.pop();
+pub fn announce_removal(tx: &mut Tx<'_>, through: i64, days: i64) -> Result<AnnouncedRemoval, StoreError> {
+    let start = event::retained_after(tx)?.sequence;
+    let last = event::list_after(tx, through - 1, through, 1)?.pop();
     let last = last.ok_or_else(|| StoreError::Bug(format!("there is no event {through} to remove")))?;
     let event = NewEvent::new(EventKind::EventsRemoved, EventSubject::new("organization", last.org, None));
     let event = event.with("from", start + 1).with("through", through);
     tx.record(event.with("hash", last.hash).with("days", days))?;
-    Ok(Announced { through })
+    Ok(AnnouncedRemoval { through })
 }
 
 /// Removes one batch and returns its size. Events that fail verification are evidence: nothing is removed.
-pub fn remove(tx: &mut Tx<'_>, announced: Announced) -> Result<usize, StoreError> {
-    let start = event::kept_after(tx)?;
-    let old = event::after(tx, start.sequence, announced.through, REMOVED_BATCH_MAX)?;
-    let mut check = Verifier::new(None);
+pub fn remove_batch(tx: &mut Tx<'_>, announced: AnnouncedRemoval) -> Result<usize, StoreError> {
+    let start = event::retained_after(tx)?;
+    let old = event::list_after(tx, start.sequence, announced.through, REMOVED_BATCH_MAX)?;
+    let mut check = ChainVerifier::new(None);
     check.skip_to(start.clone());
     for event in &old {
-        check.event(&Sealed::of(event)?);
+        check.verify_event(&SealedEvent::from_event(event)?);
     }
     if let Some(problem) = check.problem() {
         let (at, why) = (problem.sequence, &problem.detail);
@@ -82,9 +82,9 @@ pub fn remove(tx: &mut Tx<'_>, announced: Announced) -> Result<usize, StoreError
         )));
     }
     let Some(last) = old.last() else { return Ok(0) };
-    let end = Head { sequence: last.sequence, hash: last.hash.clone() };
+    let end = AuditHead { sequence: last.sequence, hash: last.hash.clone() };
     terms::remove(tx, &old, end.sequence)?;
-    let (from, to) = (Value::from(start.sequence), Value::from(end.sequence));
+    let (from, to) = (SqlValue::from(start.sequence), SqlValue::from(end.sequence));
     tx.execute(&REMOVE, &[from.clone(), to])?;
     tx.execute_one(&MOVE_START, &[from, end.sequence.into(), end.hash.into()])?;
     Ok(old.len())

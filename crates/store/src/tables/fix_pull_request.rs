@@ -5,10 +5,10 @@ use berth_core::id::{AnalysisId, OrgId, RepositoryId};
 
 use super::first_after;
 use crate::error::StoreError;
-use crate::pagination::Batch;
+use crate::pagination::FairBatch;
 use crate::sql::value::text;
 use crate::sql::{TableRow as _, statements, table, word_columns};
-use crate::tx::{Read, Tx};
+use crate::tx::{StoreRead, Tx};
 
 table!(Org AnalysisPullRequest in fix_pull_requests {
     key: [analysis: analysis_id],
@@ -32,13 +32,13 @@ statements! {
         WHERE state IN ('open', 'pushed') AND analysis_id > $1 ORDER BY analysis_id LIMIT $2";
 }
 
-pub fn of_analysis(db: &mut impl Read, analysis: AnalysisId) -> Result<Option<AnalysisPullRequest>, StoreError> {
+pub fn find_of_analysis(db: &mut impl StoreRead, analysis: AnalysisId) -> Result<Option<AnalysisPullRequest>, StoreError> {
     db.fetch_optional(&OF_ANALYSIS, &[text(analysis)])
 }
 
 /// The pull request for a failure that is open or about to be opened, from any analysis.
-pub fn live(
-    db: &mut impl Read,
+pub fn find_live(
+    db: &mut impl StoreRead,
     repository: RepositoryId,
     fingerprint: &str,
 ) -> Result<Option<AnalysisPullRequest>, StoreError> {
@@ -46,8 +46,8 @@ pub fn live(
 }
 
 /// All pull requests for a failure, latest first.
-pub fn of_failure(
-    db: &mut impl Read,
+pub fn list_of_failure(
+    db: &mut impl StoreRead,
     repository: RepositoryId,
     fingerprint: &str,
     limit: i64,
@@ -60,8 +60,8 @@ pub(crate) fn put(tx: &mut Tx<'_>, pull_request: &AnalysisPullRequest) -> Result
 }
 
 /// Pull requests of all organizations that were open when last checked, by analysis, after this one.
-pub fn open_after(
-    db: &mut impl Read,
+pub fn list_open_after(
+    db: &mut impl StoreRead,
     after: Option<AnalysisId>,
     limit: i64,
 ) -> Result<Vec<(OrgId, AnalysisId)>, StoreError> {
@@ -69,6 +69,6 @@ pub fn open_after(
 }
 
 /// Pull requests that are still to be opened, by analysis, a share of the batch for each organization.
-pub fn opening(db: &mut impl Read, batch: Batch) -> Result<Vec<(OrgId, AnalysisId)>, StoreError> {
+pub fn list_opening(db: &mut impl StoreRead, batch: FairBatch) -> Result<Vec<(OrgId, AnalysisId)>, StoreError> {
     db.fetch_all(&OPENING, &[batch.share.into(), batch.total.into()])
 }

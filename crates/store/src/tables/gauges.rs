@@ -5,7 +5,7 @@ use berth_core::runner::Runner;
 use super::runner;
 use crate::error::StoreError;
 use crate::sql::statements;
-use crate::tx::Read;
+use crate::tx::StoreRead;
 
 /// Limit of runners that are loaded to be counted by status.
 const RUNNERS_MAX: i64 = 10_000;
@@ -38,7 +38,7 @@ pub struct InstanceGauges {
     pub runners: Vec<Runner>,
 }
 
-pub fn load(db: &mut impl Read) -> Result<InstanceGauges, StoreError> {
+pub fn load(db: &mut impl StoreRead) -> Result<InstanceGauges, StoreError> {
     Ok(InstanceGauges {
         open_sessions: db.fetch_count(&OPEN_SESSIONS, &[])?,
         waiting_tickets: db.fetch_count(&WAITING_TICKETS, &[])?,
@@ -48,6 +48,6 @@ pub fn load(db: &mut impl Read) -> Result<InstanceGauges, StoreError> {
         failing_webhooks: db.fetch_count(&FAILING_WEBHOOKS, &[])?,
         inactive_webhooks: db.fetch_count(&INACTIVE_WEBHOOKS, &[])?,
         events: db.fetch_count(&EVENTS, &[])?,
-        runners: runner::registered(db, RUNNERS_MAX)?,
+        runners: runner::list_registered(db, RUNNERS_MAX)?,
     })
 }

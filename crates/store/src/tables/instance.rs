@@ -3,8 +3,8 @@
 use berth_core::environment::fence::{EPOCH_MAX, EvidenceVerdict, EpochEvidence, judge_evidence, next_epoch};
 
 use crate::error::StoreError;
-use crate::sql::{Conn, statements};
-use crate::tx::{Read, Tx};
+use crate::sql::{SqlConn, statements};
+use crate::tx::{StoreRead, Tx};
 
 statements! {
     Instance Upkeep SET_INCARNATION = "UPDATE instance SET incarnation = $1 WHERE id = 'berth'";
@@ -25,12 +25,12 @@ fn no_instance() -> StoreError {
 }
 
 /// Reads the epoch on a connection that is not in a transaction.
-pub(crate) fn read_epoch(conn: &mut dyn Conn) -> Result<i64, StoreError> {
+pub(crate) fn read_epoch(conn: &mut dyn SqlConn) -> Result<i64, StoreError> {
     conn.query(&EPOCH, &[])?.into_iter().next().ok_or_else(no_instance)?.read()
 }
 
 /// The epoch: the upper part of every fence.
-pub fn epoch(db: &mut impl Read) -> Result<i64, StoreError> {
+pub fn load_epoch(db: &mut impl StoreRead) -> Result<i64, StoreError> {
     db.fetch_optional(&EPOCH, &[])?.ok_or_else(no_instance)
 }
 
@@ -38,24 +38,24 @@ pub fn epoch(db: &mut impl Read) -> Result<i64, StoreError> {
 pub(crate) fn raise_epoch(tx: &mut Tx<'_>, given: Option<i64>) -> Result<(), StoreError> {
     let before = tx.fetch_count(&EPOCH, &[])?;
     let epoch = next_epoch(before, given, tx.now());
-    set_epoch(tx, epoch)
+    set_epoch(tx, load_epoch)
 }
 
 /// Processes an epoch or a fence that a runner has seen. If the installation has lost it, the epoch is raised: every
 /// transaction that begins later issues fences in the new epoch, on every server. Locks the whole installation.
-pub fn heard(tx: &mut Tx<'_>, witness: EpochEvidence) -> Result<EvidenceVerdict, StoreError> {
+pub fn process_witness(tx: &mut Tx<'_>, witness: EpochEvidence) -> Result<EvidenceVerdict, StoreError> {
     let own = tx.fetch_count(&EPOCH, &[])?;
     let heard = judge_evidence(own, witness, tx.now());
-    if let EvidenceVerdict::Above(next) = heard {
+    if let EvidenceVerdict::Above(next) = process_witness {
         set_epoch(tx, next)?;
     }
-    Ok(heard)
+    Ok(process_witness)
 }
 
 fn set_epoch(tx: &mut Tx<'_>, epoch: i64) -> Result<(), StoreError> {
-    match tx.execute(&RAISE_EPOCH, &[epoch.into(), EPOCH_MAX.into()])? {
+    match tx.execute(&RAISE_EPOCH, &[load_epoch.into(), EPOCH_MAX.into()])? {
         1 => {
-            tx.writes_in_epoch(epoch);
+            tx.set_epoch(load_epoch);
             Ok(())
         }
         _ => Err(StoreError::Unavailable(format!(
@@ -70,7 +70,7 @@ pub(crate) fn set_incarnation(tx: &mut Tx<'_>, mark: &str) -> Result<(), StoreEr
 }
 
 /// Postpones every deadline by a forward jump of the clock, so that no session or ticket loses time.
-pub(crate) fn put_off(conn: &mut dyn Conn, micros: i64) -> Result<(), StoreError> {
+pub(crate) fn postpone_deadlines(conn: &mut dyn SqlConn, micros: i64) -> Result<(), StoreError> {
     for statement in [&PUT_OFF_SESSIONS, &PUT_OFF_TICKETS, &PUT_OFF_ENVIRONMENTS] {
         conn.execute(statement, &[&micros.into()])?;
     }

@@ -6,10 +6,10 @@ use berth_core::name::{DisplayName, Email};
 use berth_core::time::Timestamp;
 
 use crate::error::StoreError;
-use crate::pagination::{From, Slice, fetch_page};
+use crate::pagination::{PageStart, ListPage, fetch_page};
 use crate::sql::value::text;
 use crate::sql::{SqlText, ToParams as _, from_row, sql, statements};
-use crate::tx::{Read, Tx};
+use crate::tx::{StoreRead, Tx};
 
 const fn select(first: &str, condition: &str) -> SqlText {
     let text = sql("SELECT ").then(first);
@@ -44,30 +44,30 @@ pub struct Invitation {
 }
 from_row!(Invitation { id, email, name, role, invited_by, invited_by_name, created_at, expires_at });
 
-pub fn by_id(db: &mut impl Read, id: InvitationId) -> Result<Option<Invitation>, StoreError> {
+pub fn by_id(db: &mut impl StoreRead, id: InvitationId) -> Result<Option<Invitation>, StoreError> {
     let now = db.now();
     db.fetch_optional(&BY_ID, &[text(id), now.into()])
 }
 
 /// The open invitation with this link, and its organization.
-pub fn by_hash(db: &mut impl Read, hash: &[u8]) -> Result<Option<(OrgId, Invitation)>, StoreError> {
+pub fn by_hash(db: &mut impl StoreRead, hash: &[u8]) -> Result<Option<(OrgId, Invitation)>, StoreError> {
     let now = db.now();
     db.fetch_optional(&BY_HASH, &[hash.into(), now.into()])
 }
 
-pub fn list(db: &mut impl Read, from: &From, limit: i64) -> Result<Slice<Invitation>, StoreError> {
+pub fn list(db: &mut impl StoreRead, from: &PageStart, limit: i64) -> Result<ListPage<Invitation>, StoreError> {
     let total = Some(count(db)?);
     let now = db.now();
     Ok(fetch_page(db, &LIST, &[now.into()], from.by_id(), limit)?.with_total(total))
 }
 
-pub fn count(db: &mut impl Read) -> Result<i64, StoreError> {
+pub fn count(db: &mut impl StoreRead) -> Result<i64, StoreError> {
     let now = db.now();
     db.fetch_count(&COUNT, &[now.into()])
 }
 
 /// Inserts an invitation. An earlier one to the same address is deleted, and its link stops working.
-pub fn replace(tx: &mut Tx<'_>, invitation: &Invitation, hash: &[u8]) -> Result<(), StoreError> {
+pub fn replace_of_address(tx: &mut Tx<'_>, invitation: &Invitation, hash: &[u8]) -> Result<(), StoreError> {
     let key = invitation.email.key();
     tx.execute(&DELETE_OF_ADDRESS, &[key.as_str().into()])?;
     let mut params = Vec::new();

@@ -5,7 +5,7 @@ use berth_core::id::{DataKeyId, OrgId};
 use crate::error::StoreError;
 use crate::sql::value::text;
 use crate::sql::{TableRow as _, column_group, sql, statements, table};
-use crate::tx::{Read, Tx};
+use crate::tx::{StoreRead, Tx};
 
 /// Keys rewrapped by one step of a rotation.
 pub const REWRAP_BATCH_MAX: i64 = 100;
@@ -14,7 +14,7 @@ table!(Org DataKey in data_keys {
     key: [id],
     update: [wrapped: (root_key_id, wrapped)],
 });
-column_group!(Wrapped { root_key_id, bytes });
+column_group!(WrappedKey { root_key_id, bytes });
 
 statements! {
     Instance Read INSTANCE_KEY = "SELECT root_key_id, wrapped FROM instance_keys WHERE id = $1";
@@ -33,7 +33,7 @@ statements! {
 
 /// A key that is encrypted with a root key.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Wrapped {
+pub struct WrappedKey {
     pub root_key_id: String,
     pub bytes: Vec<u8>,
 }
@@ -41,25 +41,25 @@ pub struct Wrapped {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DataKey {
     pub id: DataKeyId,
-    pub wrapped: Wrapped,
+    pub wrapped: WrappedKey,
 }
 
 const INSTANCE: &str = "instance";
 
-pub fn of_instance(db: &mut impl Read) -> Result<Option<Wrapped>, StoreError> {
+pub fn load_instance_key(db: &mut impl StoreRead) -> Result<Option<WrappedKey>, StoreError> {
     db.fetch_optional(&INSTANCE_KEY, &[INSTANCE.into()])
 }
 
-pub fn put_of_instance(tx: &mut Tx<'_>, key: &Wrapped) -> Result<(), StoreError> {
+pub fn put_instance_key(tx: &mut Tx<'_>, key: &WrappedKey) -> Result<(), StoreError> {
     tx.put(&PUT_INSTANCE_KEY, &(INSTANCE, &key.root_key_id, &key.bytes))
 }
 
 /// The key that encrypts new values.
-pub fn newest(db: &mut impl Read) -> Result<Option<DataKey>, StoreError> {
+pub fn find_newest(db: &mut impl StoreRead) -> Result<Option<DataKey>, StoreError> {
     db.fetch_optional(&NEWEST, &[])
 }
 
-pub fn by_id(db: &mut impl Read, id: DataKeyId) -> Result<Option<DataKey>, StoreError> {
+pub fn by_id(db: &mut impl StoreRead, id: DataKeyId) -> Result<Option<DataKey>, StoreError> {
     db.fetch_optional(&BY_ID, &[text(id)])
 }
 
@@ -69,20 +69,20 @@ pub fn insert(tx: &mut Tx<'_>, key: &DataKey) -> Result<(), StoreError> {
 }
 
 /// A batch of the data keys that are wrapped with another root key.
-pub fn of_other_roots(db: &mut impl Read, root_key_id: &str) -> Result<Vec<(OrgId, DataKey)>, StoreError> {
+pub fn list_of_other_roots(db: &mut impl StoreRead, root_key_id: &str) -> Result<Vec<(OrgId, DataKey)>, StoreError> {
     db.fetch_all(&OF_OTHER_ROOTS, &[root_key_id.into(), REWRAP_BATCH_MAX.into()])
 }
 
-pub fn rewrap(tx: &mut Tx<'_>, id: DataKeyId, wrapped: &Wrapped) -> Result<(), StoreError> {
+pub fn rewrap(tx: &mut Tx<'_>, id: DataKeyId, wrapped: &WrappedKey) -> Result<(), StoreError> {
     tx.put(&REWRAP, &(id, &wrapped.root_key_id, &wrapped.bytes))
 }
 
 /// The id of the root key that wraps the installation's key.
-pub fn root_key(db: &mut impl Read) -> Result<Option<String>, StoreError> {
+pub fn find_root_key_id(db: &mut impl StoreRead) -> Result<Option<String>, StoreError> {
     db.fetch_optional(&ROOT_KEY, &[])
 }
 
 /// Ids of the root keys that are needed to unwrap every key: two during a rotation, otherwise one.
-pub fn root_keys(db: &mut impl Read) -> Result<Vec<String>, StoreError> {
+pub fn list_root_key_ids(db: &mut impl StoreRead) -> Result<Vec<String>, StoreError> {
     db.fetch_all(&ALL_ROOT_KEYS, &[])
 }

@@ -14,13 +14,13 @@ statements! {
 }
 
 /// Takes or renews a lease, for this many seconds of the store's clock. Returns false if another server holds it.
-pub fn take(tx: &mut Tx<'_>, name: &str, holder: &str, seconds: i64) -> Result<bool, StoreError> {
+pub fn acquire(tx: &mut Tx<'_>, name: &str, holder: &str, seconds: i64) -> Result<bool, StoreError> {
     let now = tx.now();
     let params = [name.into(), holder.into(), now.plus_seconds(seconds).into(), now.into()];
     Ok(tx.execute(&TAKE, &params)? == 1)
 }
 
 /// Releases a lease before it expires.
-pub fn leave(tx: &mut Tx<'_>, name: &str, holder: &str) -> Result<(), StoreError> {
+pub fn release(tx: &mut Tx<'_>, name: &str, holder: &str) -> Result<(), StoreError> {
     tx.execute(&LEAVE, &[name.into(), holder.into()]).map(drop)
 }

@@ -7,10 +7,10 @@ use berth_core::time::Timestamp;
 
 use super::organization::ORGANIZATIONS_PER_USER_MAX;
 use crate::error::StoreError;
-use crate::pagination::{From, Slice, fetch_page};
+use crate::pagination::{PageStart, ListPage, fetch_page};
 use crate::sql::value::text;
 use crate::sql::{SqlText, TableRow as _, from_row, sql, statements, table};
-use crate::tx::{Read, Tx};
+use crate::tx::{StoreRead, Tx};
 
 table!(Org Member in memberships {
     key: [user: user_id],
@@ -59,38 +59,38 @@ pub struct MemberView {
 }
 from_row!(MemberView { user, email, name, is_service, owner, role, version, created_at });
 
-pub fn by_user(db: &mut impl Read, user: UserId) -> Result<Option<Member>, StoreError> {
+pub fn by_user(db: &mut impl StoreRead, user: UserId) -> Result<Option<Member>, StoreError> {
     db.fetch_optional(&BY_USER, &[text(user)])
 }
 
-pub fn one(db: &mut impl Read, user: UserId) -> Result<Option<MemberView>, StoreError> {
+pub fn find_view(db: &mut impl StoreRead, user: UserId) -> Result<Option<MemberView>, StoreError> {
     db.fetch_optional(&ONE, &[text(user)])
 }
 
-pub fn list(db: &mut impl Read, from: &From, limit: i64) -> Result<Slice<MemberView>, StoreError> {
+pub fn list(db: &mut impl StoreRead, from: &PageStart, limit: i64) -> Result<ListPage<MemberView>, StoreError> {
     let total = Some(count(db)?);
     Ok(fetch_page(db, &LIST, &[], from.by_id(), limit)?.with_total(total))
 }
 
 /// The role of a user in an organization, for requests that are not authorized there yet.
-pub fn role_in(db: &mut impl Read, user: UserId, org: OrgId) -> Result<Option<Role>, StoreError> {
+pub fn role_in(db: &mut impl StoreRead, user: UserId, org: OrgId) -> Result<Option<Role>, StoreError> {
     db.fetch_optional(&ROLE_IN, &[text(user), text(org)])
 }
 
-pub fn organizations(db: &mut impl Read, user: UserId) -> Result<Vec<OrgId>, StoreError> {
+pub fn list_organizations(db: &mut impl StoreRead, user: UserId) -> Result<Vec<OrgId>, StoreError> {
     db.fetch_all(&ORGANIZATIONS, &[text(user), ORGANIZATIONS_PER_USER_MAX.into()])
 }
 
 /// The organization of a user's oldest membership: the one that created the account, while the user is a member there.
-pub fn home(db: &mut impl Read, user: UserId) -> Result<Option<OrgId>, StoreError> {
+pub fn find_home(db: &mut impl StoreRead, user: UserId) -> Result<Option<OrgId>, StoreError> {
     db.fetch_optional(&HOME, &[text(user)])
 }
 
-pub fn count_with_role(db: &mut impl Read, role: Role) -> Result<i64, StoreError> {
+pub fn count_with_role(db: &mut impl StoreRead, role: Role) -> Result<i64, StoreError> {
     db.fetch_count(&COUNT_ROLE, &[text(role)])
 }
 
-pub fn count(db: &mut impl Read) -> Result<i64, StoreError> {
+pub fn count(db: &mut impl StoreRead) -> Result<i64, StoreError> {
     db.fetch_count(&COUNT_ALL, &[])
 }
 

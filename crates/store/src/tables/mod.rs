@@ -42,12 +42,12 @@ pub mod webhook;
 
 use std::fmt::Display;
 
-use crate::sql::value::{Value, text};
+use crate::sql::value::{SqlValue, text};
 
 /// Rows of one page when a whole table is read.
 pub(crate) const PAGE_ROWS: i64 = 500;
 
 /// The id after which a page starts; every id is greater than an empty text.
-pub(crate) fn first_after(after: Option<impl Display>) -> Value {
+pub(crate) fn first_after(after: Option<impl Display>) -> SqlValue {
     after.map_or_else(|| "".into(), text)
 }

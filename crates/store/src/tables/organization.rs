@@ -9,7 +9,7 @@ use super::{PAGE_ROWS, first_after};
 use crate::error::StoreError;
 use crate::sql::value::text;
 use crate::sql::{TableRow as _, sql, statements, table, word_columns};
-use crate::tx::{Read, Tx};
+use crate::tx::{StoreRead, Tx};
 
 /// Organizations that one user can be a member of.
 pub const ORGANIZATIONS_PER_USER_MAX: i64 = 100;
@@ -41,20 +41,20 @@ pub struct Organization {
     pub default_network: NetworkAccess,
 }
 
-pub fn by_id(db: &mut impl Read, id: OrgId) -> Result<Option<Organization>, StoreError> {
+pub fn by_id(db: &mut impl StoreRead, id: OrgId) -> Result<Option<Organization>, StoreError> {
     db.fetch_optional(&BY_ID, &[text(id)])
 }
 
-pub fn by_slug(db: &mut impl Read, slug: &Slug) -> Result<Option<Organization>, StoreError> {
+pub fn by_slug(db: &mut impl StoreRead, slug: &Slug) -> Result<Option<Organization>, StoreError> {
     db.fetch_optional(&BY_SLUG, &[text(slug)])
 }
 
-pub fn of_user(db: &mut impl Read, user: UserId) -> Result<Vec<Organization>, StoreError> {
+pub fn list_of_user(db: &mut impl StoreRead, user: UserId) -> Result<Vec<Organization>, StoreError> {
     db.fetch_all(&OF_USER, &[text(user), ORGANIZATIONS_PER_USER_MAX.into()])
 }
 
 /// Ids and slugs of all organizations, page by page.
-pub fn organizations(db: &mut impl Read, after: Option<OrgId>) -> Result<Vec<(OrgId, String)>, StoreError> {
+pub fn list_ids(db: &mut impl StoreRead, after: Option<OrgId>) -> Result<Vec<(OrgId, String)>, StoreError> {
     db.fetch_all(&IDS_AFTER, &[first_after(after), PAGE_ROWS.into()])
 }
 

@@ -6,7 +6,7 @@ use berth_core::time::Timestamp;
 use crate::error::StoreError;
 use crate::sql::statements;
 use crate::sql::value::text;
-use crate::tx::{Read, Tx};
+use crate::tx::{StoreRead, Tx};
 
 statements! {
     Instance Read BY_HASH = "SELECT user_id FROM password_resets WHERE hash = $1 AND expires_at > $2";
@@ -18,7 +18,7 @@ statements! {
 }
 
 /// The user whose password the link resets.
-pub fn user_by_hash(db: &mut impl Read, hash: &[u8]) -> Result<Option<UserId>, StoreError> {
+pub fn user_by_hash(db: &mut impl StoreRead, hash: &[u8]) -> Result<Option<UserId>, StoreError> {
     let now = db.now();
     db.fetch_optional(&BY_HASH, &[hash.into(), now.into()])
 }

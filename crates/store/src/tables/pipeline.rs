@@ -9,10 +9,10 @@ use berth_core::time::Timestamp;
 
 use super::{PAGE_ROWS, first_after, registry, secret};
 use crate::error::StoreError;
-use crate::pagination::{From, Slice, fetch_bounded_count, fetch_page};
-use crate::sql::value::{Value, text};
+use crate::pagination::{PageStart, ListPage, fetch_bounded_count, fetch_page};
+use crate::sql::value::{SqlValue, text};
 use crate::sql::{FromRow, RowReader, TableRow as _, ToParams, json_columns, statements, table};
-use crate::tx::{Read, Tx};
+use crate::tx::{StoreRead, Tx};
 
 table!(Org Pipeline in pipelines {
     key: [id],
@@ -52,7 +52,7 @@ statements! {
 }
 
 #[derive(Debug, Clone, Default)]
-pub struct Filter {
+pub struct PipelineFilter {
     pub status: Option<String>,
     /// Part of the slug or the name, case-insensitive.
     pub search: Option<String>,
@@ -71,7 +71,7 @@ impl FromRow for PipelineActivity {
 }
 
 impl ToParams for PipelineActivity {
-    fn to_params(&self, params: &mut Vec<Value>) -> Result<(), StoreError> {
+    fn to_params(&self, params: &mut Vec<SqlValue>) -> Result<(), StoreError> {
         match self {
             PipelineActivity::Active => ("active", None::<Actor>, None::<Timestamp>, None::<Reason>).to_params(params),
             PipelineActivity::Stopped { by, at, reason } => ("stopped", by, at, reason).to_params(params),
@@ -87,22 +87,22 @@ impl FromRow for Option<DefinitionOrigin> {
 }
 
 impl ToParams for Option<DefinitionOrigin> {
-    fn to_params(&self, params: &mut Vec<Value>) -> Result<(), StoreError> {
+    fn to_params(&self, params: &mut Vec<SqlValue>) -> Result<(), StoreError> {
         let origin = self.as_ref();
         (origin.map(|origin| origin.repository), origin.map(|origin| &origin.path)).to_params(params)
     }
 }
 
-pub fn by_id(db: &mut impl Read, id: PipelineId) -> Result<Option<Pipeline>, StoreError> {
+pub fn by_id(db: &mut impl StoreRead, id: PipelineId) -> Result<Option<Pipeline>, StoreError> {
     db.fetch_optional(&BY_ID, &[text(id)])
 }
 
-pub fn by_slug(db: &mut impl Read, slug: &Slug) -> Result<Option<Pipeline>, StoreError> {
+pub fn by_slug(db: &mut impl StoreRead, slug: &Slug) -> Result<Option<Pipeline>, StoreError> {
     db.fetch_optional(&BY_SLUG, &[text(slug)])
 }
 
 /// Finds a pipeline by the id or the slug in a URL.
-pub fn find(db: &mut impl Read, key: &str) -> Result<Option<Pipeline>, StoreError> {
+pub fn find(db: &mut impl StoreRead, key: &str) -> Result<Option<Pipeline>, StoreError> {
     if let Ok(id) = key.parse() {
         return by_id(db, id);
     }
@@ -111,19 +111,19 @@ pub fn find(db: &mut impl Read, key: &str) -> Result<Option<Pipeline>, StoreErro
 
 /// Lists pipelines in the order in which they were created.
 pub fn list(
-    db: &mut impl Read,
-    filter: &Filter,
-    from: &From,
+    db: &mut impl StoreRead,
+    filter: &PipelineFilter,
+    from: &PageStart,
     limit: i64,
-) -> Result<Slice<Pipeline>, StoreError> {
+) -> Result<ListPage<Pipeline>, StoreError> {
     if filter.status.is_none() && filter.search.is_none() {
         let total = db.fetch_count(&COUNT, &[])?;
         return Ok(fetch_page(db, &LIST, &[], from.by_id(), limit)?.with_total(Some(total)));
     }
-    let params = [filter.status.as_deref().into(), filter.search.as_deref().map(pattern).into()];
-    let page: Slice<_> = fetch_page(db, &FILTERED, &params, from.by_id(), limit)?;
+    let params = [filter.status.as_deref().into(), filter.search.as_deref().map(like_pattern).into()];
+    let page: ListPage<_> = fetch_page(db, &FILTERED, &params, from.by_id(), limit)?;
     // A search scans the whole list, so it is not counted again if the first page has every match.
-    let total = if !page.has_more && *from == From::Offset(0) {
+    let total = if !page.has_more && *from == PageStart::Offset(0) {
         i64::try_from(page.items.len()).ok()
     } else {
         fetch_bounded_count(db, &COUNT_FILTERED, &params)?
@@ -131,7 +131,7 @@ pub fn list(
     Ok(page.with_total(total))
 }
 
-fn pattern(search: &str) -> String {
+fn like_pattern(search: &str) -> String {
     let escaped = search.to_lowercase().replace('\\', "\\\\").replace('%', "\\%").replace('_', "\\_");
     format!("%{escaped}%")
 }
@@ -142,8 +142,8 @@ fn search_key(pipeline: &Pipeline) -> String {
 }
 
 /// Pipelines whose definitions come from a repository, retired ones included.
-pub fn of_repository(
-    db: &mut impl Read,
+pub fn list_of_repository(
+    db: &mut impl StoreRead,
     repository: RepositoryId,
     limit: i64,
 ) -> Result<Vec<Pipeline>, StoreError> {
@@ -151,8 +151,8 @@ pub fn of_repository(
 }
 
 /// Ids of the organization's active pipelines, page by page.
-pub fn active_pipelines(
-    db: &mut impl Read,
+pub fn list_active_ids(
+    db: &mut impl StoreRead,
     after: Option<PipelineId>,
 ) -> Result<Vec<PipelineId>, StoreError> {
     db.fetch_all(&ACTIVE_AFTER, &[first_after(after), PAGE_ROWS.into()])
@@ -161,9 +161,9 @@ pub fn active_pipelines(
 pub(crate) fn put(tx: &mut Tx<'_>, pipeline: &Pipeline) -> Result<(), StoreError> {
     tx.put(&PUT, pipeline)?;
     let used = pipeline.outline.secrets.iter().filter(|_| pipeline.deleted_at.is_none());
-    secret::note_uses(tx, pipeline.id, used)?;
+    secret::replace_uses(tx, pipeline.id, used)?;
     let used = pipeline.outline.custom_types.iter().filter(|_| pipeline.deleted_at.is_none());
-    registry::note_uses(tx, pipeline.id, used)
+    registry::replace_uses(tx, pipeline.id, used)
 }
 
 /// Stores the head of the tracked branch for which deployments were started.
@@ -172,7 +172,7 @@ pub fn move_head(tx: &mut Tx<'_>, pipeline: PipelineId, head: &str) -> Result<()
 }
 
 /// The text of the definition with this hash.
-pub fn definition(db: &mut impl Read, hash: &str) -> Result<Option<String>, StoreError> {
+pub fn load_definition(db: &mut impl StoreRead, hash: &str) -> Result<Option<String>, StoreError> {
     db.fetch_optional(&DEFINITION, &[hash.into()])
 }
 

@@ -9,7 +9,7 @@ use berth_core::id::{DeploymentId, PipelineId};
 use crate::error::StoreError;
 use crate::sql::value::{text, to_json};
 use crate::sql::{json_columns, statements};
-use crate::tx::{Read, Tx};
+use crate::tx::{StoreRead, Tx};
 
 statements! {
     Org Read PLAN = "SELECT plan FROM plans WHERE org_id = $1 AND deployment_id = $2";
@@ -25,8 +25,8 @@ statements! {
 }
 
 /// Outputs and artifacts of the steps of a build, by their index in it.
-type Steps = BTreeMap<usize, BuildStepResults>;
-json_columns!(Plan, Steps);
+type BuildSteps = BTreeMap<usize, BuildStepResults>;
+json_columns!(Plan, BuildSteps);
 
 /// Identifies a build: one commit with one definition.
 #[derive(Debug, Clone, Copy)]
@@ -36,13 +36,13 @@ pub struct BuildKey<'a> {
     pub definition_hash: &'a str,
 }
 
-pub enum Build {
+pub enum BuildState {
     Done(BuildResults),
     /// Started by another deployment, which may have failed since.
     Begun(DeploymentId),
 }
 
-pub fn by_id(db: &mut impl Read, deployment: DeploymentId) -> Result<Option<Plan>, StoreError> {
+pub fn by_id(db: &mut impl StoreRead, deployment: DeploymentId) -> Result<Option<Plan>, StoreError> {
     db.fetch_optional(&PLAN, &[text(deployment)])
 }
 
@@ -50,12 +50,12 @@ pub fn put(tx: &mut Tx<'_>, deployment: DeploymentId, plan: &Plan) -> Result<(),
     tx.put(&PUT, &(deployment, plan))
 }
 
-pub fn build(db: &mut impl Read, key: BuildKey<'_>) -> Result<Option<Build>, StoreError> {
+pub fn find_build(db: &mut impl StoreRead, key: BuildKey<'_>) -> Result<Option<BuildState>, StoreError> {
     let params = [text(key.pipeline), key.commit.into(), key.definition_hash.into()];
-    let found: Option<(_, Option<Steps>)> = db.fetch_optional(&BUILD, &params)?;
+    let found: Option<(_, Option<BuildSteps>)> = db.fetch_optional(&BUILD, &params)?;
     Ok(found.map(|(by, steps)| match steps {
-        Some(steps) => Build::Done(BuildResults { by, steps }),
-        None => Build::Begun(by),
+        Some(steps) => BuildState::Done(BuildResults { by, steps }),
+        None => BuildState::Begun(by),
     }))
 }
 
@@ -66,7 +66,7 @@ pub fn claim_build(tx: &mut Tx<'_>, key: BuildKey<'_>, by: DeploymentId) -> Resu
 }
 
 /// Finishes the build of a deployment. `None` deletes it: it failed.
-pub fn end_build(tx: &mut Tx<'_>, by: DeploymentId, steps: Option<&Steps>) -> Result<(), StoreError> {
+pub fn end_build(tx: &mut Tx<'_>, by: DeploymentId, steps: Option<&BuildSteps>) -> Result<(), StoreError> {
     let now = tx.now();
     match steps {
         Some(steps) => tx.execute(&BUILT, &[text(by), to_json(steps)?.into(), now.into()]).map(drop),

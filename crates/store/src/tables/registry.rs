@@ -9,14 +9,14 @@ use berth_core::registry::{
 };
 use berth_core::time::Timestamp;
 
-use super::registry_build::versions;
+use super::registry_build::list_versions;
 use crate::error::StoreError;
-use crate::pagination::{Batch, From, Slice, fetch_page};
+use crate::pagination::{FairBatch, PageStart, ListPage, fetch_page};
 use crate::sql::value::text;
 use crate::sql::{
     FromRow, RowReader, TableRow as _, ToParams as _, column_group, statements, table, word_columns,
 };
-use crate::tx::{Read, Tx};
+use crate::tx::{StoreRead, Tx};
 
 /// Registries of one organization: a step type without a registry is looked up in each.
 pub const REGISTRIES_MAX: i64 = 50;
@@ -79,38 +79,38 @@ impl FromRow for StepUse {
     }
 }
 
-pub fn by_id(db: &mut impl Read, id: RegistryId) -> Result<Option<Registry>, StoreError> {
+pub fn by_id(db: &mut impl StoreRead, id: RegistryId) -> Result<Option<Registry>, StoreError> {
     db.fetch_optional(&BY_ID, &[text(id)])
 }
 
-pub fn by_name(db: &mut impl Read, name: &RegistryName) -> Result<Option<Registry>, StoreError> {
+pub fn by_name(db: &mut impl StoreRead, name: &RegistryName) -> Result<Option<Registry>, StoreError> {
     db.fetch_optional(&BY_NAME, &[text(name)])
 }
 
 /// Finds a registry by the id or the name in a URL.
-pub fn find(db: &mut impl Read, key: &str) -> Result<Option<Registry>, StoreError> {
+pub fn find(db: &mut impl StoreRead, key: &str) -> Result<Option<Registry>, StoreError> {
     if let Ok(id) = key.parse() {
         return by_id(db, id);
     }
     RegistryName::parse(key).map_or(Ok(None), |name| by_name(db, &name))
 }
 
-pub fn list(db: &mut impl Read, from: &From, limit: i64) -> Result<Slice<Registry>, StoreError> {
-    let total = Some(total(db)?);
-    Ok(fetch_page(db, &LIST, &[], from.by_id(), limit)?.with_total(total))
+pub fn list(db: &mut impl StoreRead, from: &PageStart, limit: i64) -> Result<ListPage<Registry>, StoreError> {
+    let total = Some(count(db)?);
+    Ok(fetch_page(db, &LIST, &[], from.by_id(), limit)?.with_total(count))
 }
 
-pub fn total(db: &mut impl Read) -> Result<i64, StoreError> {
+pub fn count(db: &mut impl StoreRead) -> Result<i64, StoreError> {
     db.fetch_count(&COUNT, &[])
 }
 
 /// Registries to poll, the longest overdue first, a share of the batch for each organization.
-pub fn due(db: &mut impl Read, now: Timestamp, batch: Batch) -> Result<Vec<(OrgId, RegistryId)>, StoreError> {
+pub fn list_due(db: &mut impl StoreRead, now: Timestamp, batch: FairBatch) -> Result<Vec<(OrgId, RegistryId)>, StoreError> {
     db.fetch_all(&DUE, &[now.into(), batch.share.into(), batch.total.into()])
 }
 
 /// Registries of all organizations that were being built when the server stopped.
-pub fn interrupted(db: &mut impl Read, limit: i64) -> Result<Vec<(OrgId, RegistryId)>, StoreError> {
+pub fn list_interrupted(db: &mut impl StoreRead, limit: i64) -> Result<Vec<(OrgId, RegistryId)>, StoreError> {
     db.fetch_all(&INTERRUPTED, &[limit.into()])
 }
 
@@ -119,19 +119,19 @@ pub fn put(tx: &mut Tx<'_>, registry: &Registry) -> Result<(), StoreError> {
 }
 
 /// Stores the result of a poll. The version of the record stays the same.
-pub fn saw(tx: &mut Tx<'_>, id: RegistryId, seen: &RegistrySyncState) -> Result<(), StoreError> {
+pub fn put_poll_result(tx: &mut Tx<'_>, id: RegistryId, seen: &RegistrySyncState) -> Result<(), StoreError> {
     let mut params = vec![text(id)];
     seen.to_params(&mut params)?;
     tx.execute_one(&SAW, &params)
 }
 
 /// Schedules a poll for this time, and a build even if the last one of the commit failed.
-pub fn hasten(tx: &mut Tx<'_>, id: RegistryId, due_at: Timestamp) -> Result<(), StoreError> {
+pub fn schedule_poll(tx: &mut Tx<'_>, id: RegistryId, due_at: Timestamp) -> Result<(), StoreError> {
     tx.execute_one(&HASTEN, &[text(id), due_at.into()])
 }
 
 /// Resolves step types to what the registries offer for them; the keys are the types as written.
-pub fn offers<'a>(db: &mut impl Read, types: impl Iterator<Item = &'a str>) -> Result<AvailableSteps, StoreError> {
+pub fn resolve_types<'a>(db: &mut impl StoreRead, types: impl Iterator<Item = &'a str>) -> Result<AvailableSteps, StoreError> {
     let (mut found, mut registries) = (AvailableSteps::new(), None);
     // A type without a registry is looked up in each, so current versions are read once.
     let mut current: BTreeMap<RegistryId, Vec<RegistryVersion>> = BTreeMap::new();
@@ -147,11 +147,11 @@ pub fn offers<'a>(db: &mut impl Read, types: impl Iterator<Item = &'a str>) -> R
             VersionQuery::Commit(_) => match current.get(&registry.id) {
                 Some(read) => Ok(read.clone()),
                 None => {
-                    let read = versions(db, registry.id, wanted)?;
+                    let read = list_versions(db, registry.id, wanted)?;
                     Ok(current.entry(registry.id).or_insert(read).clone())
                 }
             },
-            other => versions(db, registry.id, other),
+            other => list_versions(db, registry.id, other),
         })?;
         found.insert(written.to_owned(), offer);
     }
@@ -159,12 +159,12 @@ pub fn offers<'a>(db: &mut impl Read, types: impl Iterator<Item = &'a str>) -> R
 }
 
 /// Pipelines that use a step of this registry, or a step without naming a registry.
-pub fn uses(db: &mut impl Read, registry: &RegistryName) -> Result<Vec<StepUse>, StoreError> {
+pub fn list_uses(db: &mut impl StoreRead, registry: &RegistryName) -> Result<Vec<StepUse>, StoreError> {
     db.fetch_all(&USES, &[text(registry), STEP_USES_LISTED_MAX.into()])
 }
 
 /// Replaces the list of custom steps that a pipeline uses.
-pub(crate) fn note_uses<'a>(
+pub(crate) fn replace_uses<'a>(
     tx: &mut Tx<'_>,
     pipeline: PipelineId,
     types: impl IntoIterator<Item = &'a String>,

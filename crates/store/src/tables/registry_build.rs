@@ -5,12 +5,12 @@ use berth_core::registry::{RegistryBuild, BuildStatus, InputMode, StepMetadata, 
 
 use super::PAGE_ROWS;
 use crate::error::StoreError;
-use crate::pagination::{From, Slice, fetch_bounded_count, fetch_page};
-use crate::sql::value::{Value, text};
+use crate::pagination::{PageStart, ListPage, fetch_bounded_count, fetch_page};
+use crate::sql::value::{SqlValue, text};
 use crate::sql::{
     FromValue, TableRow as _, ToValue, from_row, json_columns, sql, statements, table, word_columns,
 };
-use crate::tx::{Read, Tx};
+use crate::tx::{StoreRead, Tx};
 
 /// Refs listed for one version.
 const REFS_LISTED_MAX: i64 = 100;
@@ -61,21 +61,21 @@ statements! {
 
 /// The artifact of a registry version.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Built {
+pub struct VersionArtifact {
     pub registry: String,
     pub commit: String,
     pub digest: String,
 }
-from_row!(Built { registry, commit, digest });
+from_row!(VersionArtifact { registry, commit, digest });
 
 impl FromValue for InputMode {
-    fn from_value(value: Value) -> Result<Self, String> {
+    fn from_value(value: SqlValue) -> Result<Self, String> {
         Ok(if String::from_value(value)? == "file" { InputMode::File } else { InputMode::Argument })
     }
 }
 
 impl ToValue for InputMode {
-    fn to_value(&self) -> Result<Value, StoreError> {
+    fn to_value(&self) -> Result<SqlValue, StoreError> {
         let word = match self {
             InputMode::Argument => "argument",
             InputMode::File => "file",
@@ -90,24 +90,24 @@ pub fn next_number(tx: &mut Tx<'_>, registry: RegistryId) -> Result<i64, StoreEr
     Ok(tx.fetch_optional(&COUNTED, &[text(registry)])?.unwrap_or(1))
 }
 
-pub fn by_number(db: &mut impl Read, registry: RegistryId, number: i64) -> Result<Option<RegistryBuild>, StoreError> {
+pub fn by_number(db: &mut impl StoreRead, registry: RegistryId, number: i64) -> Result<Option<RegistryBuild>, StoreError> {
     db.fetch_optional(&BY_NUMBER, &[text(registry), number.into()])
 }
 
 /// Lists the builds of a registry, newest first.
-pub fn builds(
-    db: &mut impl Read,
+pub fn list(
+    db: &mut impl StoreRead,
     registry: RegistryId,
-    from: &From,
+    from: &PageStart,
     limit: i64,
-) -> Result<Slice<RegistryBuild>, StoreError> {
+) -> Result<ListPage<RegistryBuild>, StoreError> {
     let filter = [text(registry)];
     let total = fetch_bounded_count(db, &COUNT_LIST, &filter)?;
     Ok(fetch_page(db, &LIST, &filter, from.by_number(), limit)?.with_total(total))
 }
 
 /// Unfinished builds of a registry.
-pub fn under_way(db: &mut impl Read, registry: RegistryId, limit: i64) -> Result<Vec<RegistryBuild>, StoreError> {
+pub fn list_unfinished(db: &mut impl StoreRead, registry: RegistryId, limit: i64) -> Result<Vec<RegistryBuild>, StoreError> {
     db.fetch_all(&UNDER_WAY, &[text(registry), limit.into()])
 }
 
@@ -116,12 +116,12 @@ pub fn put(tx: &mut Tx<'_>, build: &RegistryBuild) -> Result<(), StoreError> {
 }
 
 /// Deletes the builds up to this number. Their versions stay.
-pub fn forget(tx: &mut Tx<'_>, registry: RegistryId, number: i64) -> Result<(), StoreError> {
+pub fn delete_through(tx: &mut Tx<'_>, registry: RegistryId, number: i64) -> Result<(), StoreError> {
     tx.execute(&FORGET, &[text(registry), number.into()]).map(drop)
 }
 
-pub fn version(
-    db: &mut impl Read,
+pub fn find_version(
+    db: &mut impl StoreRead,
     registry: RegistryId,
     commit: &str,
 ) -> Result<Option<RegistryVersion>, StoreError> {
@@ -129,13 +129,13 @@ pub fn version(
 }
 
 /// Versions that a type refers to. Two results mean that the reference is ambiguous; there are never more.
-pub(crate) fn versions(
-    db: &mut impl Read,
+pub(crate) fn list_versions(
+    db: &mut impl StoreRead,
     registry: RegistryId,
     wanted: VersionQuery<'_>,
 ) -> Result<Vec<RegistryVersion>, StoreError> {
     match wanted {
-        VersionQuery::Commit(commit) => Ok(version(db, registry, commit)?.into_iter().collect()),
+        VersionQuery::Commit(commit) => Ok(find_version(db, registry, commit)?.into_iter().collect()),
         VersionQuery::Prefix(prefix) => {
             db.fetch_all(&BY_PREFIX, &[text(registry), prefix.into(), format!("{prefix}g").into()])
         }
@@ -144,22 +144,22 @@ pub(crate) fn versions(
 }
 
 /// All versions of the organization, page by page.
-pub fn built(db: &mut impl Read, after: Option<&Built>) -> Result<Vec<Built>, StoreError> {
+pub fn list_artifacts(db: &mut impl StoreRead, after: Option<&VersionArtifact>) -> Result<Vec<VersionArtifact>, StoreError> {
     let (registry, commit) = after.map_or(("", ""), |it| (&it.registry, &it.commit));
     db.fetch_all(&VERSIONS_AFTER, &[registry.into(), commit.into(), PAGE_ROWS.into()])
 }
 
 pub fn put_version(tx: &mut Tx<'_>, version: &RegistryVersion) -> Result<(), StoreError> {
-    tx.put(&PUT_VERSION, version)
+    tx.put(&PUT_VERSION, find_version)
 }
 
 /// Stores a tag. A known tag keeps the commit at which it was first seen, even if it is moved.
-pub fn note_tag(tx: &mut Tx<'_>, registry: RegistryId, name: &str, commit: &str) -> Result<(), StoreError> {
+pub fn put_tag(tx: &mut Tx<'_>, registry: RegistryId, name: &str, commit: &str) -> Result<(), StoreError> {
     tx.execute(&TAG, &[text(registry), name.into(), commit.into()]).map(drop)
 }
 
 /// Stores the commit that a branch points to.
-pub fn note_branch(
+pub fn put_branch(
     tx: &mut Tx<'_>,
     registry: RegistryId,
     name: &str,
@@ -169,6 +169,6 @@ pub fn note_branch(
 }
 
 /// Names of the tags and branches of a version.
-pub fn refs(db: &mut impl Read, registry: RegistryId, commit: &str) -> Result<Vec<String>, StoreError> {
+pub fn list_refs(db: &mut impl StoreRead, registry: RegistryId, commit: &str) -> Result<Vec<String>, StoreError> {
     db.fetch_all(&REFS, &[text(registry), commit.into(), REFS_LISTED_MAX.into()])
 }

@@ -5,10 +5,10 @@ use berth_core::repository::{RemoteUrl, Repository, RepositorySyncState, SyncPro
 use berth_core::time::Timestamp;
 
 use crate::error::StoreError;
-use crate::pagination::{From, Slice, fetch_page};
+use crate::pagination::{PageStart, ListPage, fetch_page};
 use crate::sql::value::text;
 use crate::sql::{TableRow as _, ToParams as _, column_group, json_columns, statements, table};
-use crate::tx::{Read, Tx};
+use crate::tx::{StoreRead, Tx};
 
 table!(Org Repository in repositories {
     key: [id],
@@ -41,30 +41,30 @@ statements! {
         WHERE due_at <= $1 ORDER BY due_at, id LIMIT $2";
 }
 
-pub fn by_id(db: &mut impl Read, id: RepositoryId) -> Result<Option<Repository>, StoreError> {
+pub fn by_id(db: &mut impl StoreRead, id: RepositoryId) -> Result<Option<Repository>, StoreError> {
     db.fetch_optional(&BY_ID, &[text(id)])
 }
 
-pub fn by_url(db: &mut impl Read, url: &RemoteUrl) -> Result<Option<Repository>, StoreError> {
+pub fn by_url(db: &mut impl StoreRead, url: &RemoteUrl) -> Result<Option<Repository>, StoreError> {
     db.fetch_optional(&BY_URL, &[text(url)])
 }
 
 /// Finds a repository by the id in a URL.
-pub fn find(db: &mut impl Read, key: &str) -> Result<Option<Repository>, StoreError> {
+pub fn find(db: &mut impl StoreRead, key: &str) -> Result<Option<Repository>, StoreError> {
     key.parse().map_or(Ok(None), |id| by_id(db, id))
 }
 
-pub fn list(db: &mut impl Read, from: &From, limit: i64) -> Result<Slice<Repository>, StoreError> {
-    let total = Some(total(db)?);
-    Ok(fetch_page(db, &LIST, &[], from.by_id(), limit)?.with_total(total))
+pub fn list(db: &mut impl StoreRead, from: &PageStart, limit: i64) -> Result<ListPage<Repository>, StoreError> {
+    let total = Some(count(db)?);
+    Ok(fetch_page(db, &LIST, &[], from.by_id(), limit)?.with_total(count))
 }
 
-pub fn total(db: &mut impl Read) -> Result<i64, StoreError> {
+pub fn count(db: &mut impl StoreRead) -> Result<i64, StoreError> {
     db.fetch_count(&COUNT, &[])
 }
 
 /// The longest overdue repository of each organization.
-pub fn due(db: &mut impl Read, now: Timestamp, limit: i64) -> Result<Vec<(OrgId, RepositoryId)>, StoreError> {
+pub fn list_due(db: &mut impl StoreRead, now: Timestamp, limit: i64) -> Result<Vec<(OrgId, RepositoryId)>, StoreError> {
     db.fetch_all(&DUE, &[now.into(), limit.into()])
 }
 
@@ -73,13 +73,13 @@ pub fn put(tx: &mut Tx<'_>, repository: &Repository) -> Result<(), StoreError> {
 }
 
 /// Stores the result of a sync. The version of the record stays the same.
-pub fn saw(tx: &mut Tx<'_>, id: RepositoryId, seen: &RepositorySyncState) -> Result<(), StoreError> {
+pub fn put_sync_result(tx: &mut Tx<'_>, id: RepositoryId, seen: &RepositorySyncState) -> Result<(), StoreError> {
     let mut params = vec![text(id)];
     seen.to_params(&mut params)?;
     tx.execute_one(&SAW, &params)
 }
 
 /// Schedules a sync for this time.
-pub fn hasten(tx: &mut Tx<'_>, id: RepositoryId, due_at: Timestamp) -> Result<(), StoreError> {
+pub fn schedule_sync(tx: &mut Tx<'_>, id: RepositoryId, due_at: Timestamp) -> Result<(), StoreError> {
     tx.execute_one(&HASTEN, &[text(id), due_at.into()])
 }

@@ -7,9 +7,9 @@ use berth_core::time::Timestamp;
 
 use super::{PAGE_ROWS, first_after};
 use crate::error::StoreError;
-use crate::sql::value::{Value, text};
+use crate::sql::value::{SqlValue, text};
 use crate::sql::{from_row, statements};
-use crate::tx::{Read, Tx};
+use crate::tx::{StoreRead, Tx};
 
 statements! {
     // The first conditions are those of a partial index.
@@ -62,26 +62,26 @@ statements! {
 
 /// A finished attempt with a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Logged {
+pub struct LoggedAttempt {
     pub deployment: DeploymentId,
     pub step: StepRunId,
     pub attempt: u32,
 }
-from_row!(Logged { deployment, step, attempt });
+from_row!(LoggedAttempt { deployment, step, attempt });
 
 /// The artifacts of a step: digests by name.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LeftBehind {
+pub struct StepArtifacts {
     pub deployment: DeploymentId,
     pub stage: i64,
     pub position: i64,
     pub artifacts: BTreeMap<String, String>,
 }
-from_row!(LeftBehind { deployment, stage, position, artifacts });
+from_row!(StepArtifacts { deployment, stage, position, artifacts });
 
 /// Deployments that ended before this time and have logs, oldest first.
-pub fn old_logs(
-    db: &mut impl Read,
+pub fn list_old_logs(
+    db: &mut impl StoreRead,
     before: Timestamp,
     limit: i64,
 ) -> Result<Vec<(OrgId, DeploymentId)>, StoreError> {
@@ -89,15 +89,15 @@ pub fn old_logs(
 }
 
 /// Marks the logs of a deployment as removed. Returns false if it was retried and keeps them.
-pub fn note_logs_removed(tx: &mut Tx<'_>, id: DeploymentId, before: Timestamp) -> Result<bool, StoreError> {
+pub fn mark_logs_removed(tx: &mut Tx<'_>, id: DeploymentId, before: Timestamp) -> Result<bool, StoreError> {
     let now = tx.now();
     Ok(tx.execute(&NOTE_LOGS, &[text(id), now.into(), before.into()])? == 1)
 }
 
 /// Deployments that ended before this time and have artifacts, oldest first, without the last `good_kept` that succeeded
 /// in each stage.
-pub fn old_artifacts(
-    db: &mut impl Read,
+pub fn list_old_artifacts(
+    db: &mut impl StoreRead,
     before: Timestamp,
     good_kept: i64,
     limit: i64,
@@ -107,7 +107,7 @@ pub fn old_artifacts(
 
 /// Marks the artifacts of a deployment as removed, and deletes its build. Returns false if the deployment was retried
 /// and keeps them.
-pub fn give_up_artifacts(tx: &mut Tx<'_>, id: DeploymentId, before: Timestamp) -> Result<bool, StoreError> {
+pub fn mark_artifacts_removed(tx: &mut Tx<'_>, id: DeploymentId, before: Timestamp) -> Result<bool, StoreError> {
     let now = tx.now();
     if tx.execute(&NOTE_ARTIFACTS, &[text(id), now.into(), before.into()])? != 1 {
         return Ok(false);
@@ -117,32 +117,32 @@ pub fn give_up_artifacts(tx: &mut Tx<'_>, id: DeploymentId, before: Timestamp) -
 }
 
 /// Whether a deployment had artifacts that were removed.
-pub fn has_given_up(db: &mut impl Read, id: DeploymentId) -> Result<bool, StoreError> {
+pub fn has_removed_artifacts(db: &mut impl StoreRead, id: DeploymentId) -> Result<bool, StoreError> {
     Ok(db.row(&GIVEN_UP, &[text(id)])?.is_some())
 }
 
 /// Artifacts that are referenced or were removed after `lately`, page by page.
-pub fn spoken_of(
-    db: &mut impl Read,
-    after: Option<&LeftBehind>,
+pub fn list_referenced_artifacts(
+    db: &mut impl StoreRead,
+    after: Option<&StepArtifacts>,
     lately: Timestamp,
-) -> Result<Vec<LeftBehind>, StoreError> {
+) -> Result<Vec<StepArtifacts>, StoreError> {
     let [deployment, stage, position, limit] = page_after(after);
     db.fetch_all(&REFERENCED, &[deployment, stage, position, limit, lately.into()])
 }
 
 /// Artifacts that were not removed, page by page.
-pub fn left_behind(db: &mut impl Read, after: Option<&LeftBehind>) -> Result<Vec<LeftBehind>, StoreError> {
+pub fn list_artifacts(db: &mut impl StoreRead, after: Option<&StepArtifacts>) -> Result<Vec<StepArtifacts>, StoreError> {
     db.fetch_all(&LEFT_BEHIND, &page_after(after))
 }
 
-fn page_after(after: Option<&LeftBehind>) -> [Value; 4] {
+fn page_after(after: Option<&StepArtifacts>) -> [SqlValue; 4] {
     let (stage, position) = after.map_or((-1, -1), |it| (it.stage, it.position));
     [first_after(after.map(|it| it.deployment)), stage.into(), position.into(), PAGE_ROWS.into()]
 }
 
 /// Finished attempts with logs, page by page.
-pub fn logged(db: &mut impl Read, after: Option<Logged>) -> Result<Vec<Logged>, StoreError> {
+pub fn list_logged_attempts(db: &mut impl StoreRead, after: Option<LoggedAttempt>) -> Result<Vec<LoggedAttempt>, StoreError> {
     let (deployment, step) = (after.map(|it| it.deployment), after.map(|it| it.step));
     let number = after.map_or(0, |it| i64::from(it.attempt));
     db.fetch_all(&LOGGED, &[first_after(deployment), first_after(step), number.into(), PAGE_ROWS.into()])

@@ -10,10 +10,10 @@ use super::attempt;
 use crate::error::StoreError;
 use crate::sql::value::text;
 use crate::sql::{
-    Kind, Statement, TableRow as _, ToParams as _, json_columns, sparse_json_columns, statements, table,
+    StatementKind, SqlStatement, TableRow as _, ToParams as _, json_columns, sparse_json_columns, statements, table,
     word_columns,
 };
-use crate::tx::{Read, Tx};
+use crate::tx::{StoreRead, Tx};
 
 table!(Org Run in runs {
     key: [deployment: deployment_id],
@@ -64,13 +64,13 @@ pub struct StepLocation {
 }
 
 /// The version of a run, which increases with every change.
-pub fn version(db: &mut impl Read, id: DeploymentId) -> Result<Option<i64>, StoreError> {
+pub fn load_version(db: &mut impl StoreRead, id: DeploymentId) -> Result<Option<i64>, StoreError> {
     db.fetch_optional(&VERSION, &[text(id)])
 }
 
-pub fn by_id(db: &mut impl Read, id: DeploymentId) -> Result<Option<Run>, StoreError> {
+pub fn by_id(db: &mut impl StoreRead, id: DeploymentId) -> Result<Option<Run>, StoreError> {
     let Some(mut run) = db.fetch_optional::<Run>(&BY_ID, &[text(id)])? else { return Ok(None) };
-    let live = attempt::live_of_run(db, id)?;
+    let live = attempt::list_live_of_run(db, id)?;
     let mut live: BTreeMap<StepRunId, Attempt> = live.into_iter().map(|it| (it.step, it)).collect();
     let steps: Vec<StepRun> = db.fetch_all(&STEPS, &[text(id)])?;
     run.steps = steps.into_iter().map(|it| Arc::new(StepRun { live: live.remove(&it.id), ..it })).collect();
@@ -78,18 +78,18 @@ pub fn by_id(db: &mut impl Read, id: DeploymentId) -> Result<Option<Run>, StoreE
 }
 
 /// The stages of a run; empty until the deployment has begun.
-pub fn stages(db: &mut impl Read, id: DeploymentId) -> Result<Vec<StageRun>, StoreError> {
+pub fn list_stages(db: &mut impl StoreRead, id: DeploymentId) -> Result<Vec<StageRun>, StoreError> {
     Ok(db.fetch_optional(&STAGES, &[text(id)])?.unwrap_or_default())
 }
 
 /// Names of the stages, in order.
-pub fn stage_names(db: &mut impl Read, id: DeploymentId) -> Result<Vec<String>, StoreError> {
-    Ok(stages(db, id)?.into_iter().map(|stage| stage.name).collect())
+pub fn stage_names(db: &mut impl StoreRead, id: DeploymentId) -> Result<Vec<String>, StoreError> {
+    Ok(list_stages(db, id)?.into_iter().map(|stage| stage.name).collect())
 }
 
 /// Finds steps by their id, or by their id in the definition, which each stage may have once.
 pub fn find_steps(
-    db: &mut impl Read,
+    db: &mut impl StoreRead,
     deployment: DeploymentId,
     name: &str,
 ) -> Result<Vec<StepLocation>, StoreError> {
@@ -116,9 +116,9 @@ pub(crate) fn put(tx: &mut Tx<'_>, change: &RunChange) -> Result<(), StoreError>
 }
 
 /// A quiet change, which appends no event, counts as upkeep.
-pub(super) const fn statement_for(change: &RunChange, statement: &Statement) -> Statement {
-    let kind = if change.is_quiet { Kind::Upkeep } else { statement.kind };
-    Statement { kind, ..*statement }
+pub(super) const fn statement_for(change: &RunChange, statement: &SqlStatement) -> SqlStatement {
+    let kind = if change.is_quiet { StatementKind::Upkeep } else { statement.kind };
+    SqlStatement { kind, ..*statement }
 }
 
 fn put_step(tx: &mut Tx<'_>, change: &RunChange, step: &StepRun) -> Result<(), StoreError> {

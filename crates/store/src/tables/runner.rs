@@ -9,7 +9,7 @@ use berth_core::time::Timestamp;
 use crate::error::StoreError;
 use crate::sql::value::text;
 use crate::sql::{SqlText, TableRow as _, ToParams as _, from_row, json_columns, sql, statements, table};
-use crate::tx::{Read, Tx};
+use crate::tx::{StoreRead, Tx};
 
 table!(Org Runner in runners {
     key: [id],
@@ -56,7 +56,7 @@ statements! {
 
 /// What a runner reports when it connects.
 #[derive(Debug, Clone)]
-pub struct Hello {
+pub struct RunnerHandshake {
     pub labels: Vec<Label>,
     pub slots: i64,
     pub program: String,
@@ -69,7 +69,7 @@ pub struct Hello {
 
 /// An attempt that a runner is executing.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Running {
+pub struct RunnerAttempt {
     /// Identifies the runner: its name or id, and its process.
     pub runner: String,
     pub deployment: DeploymentId,
@@ -77,18 +77,18 @@ pub struct Running {
     pub step: StepId,
     pub since: Timestamp,
 }
-from_row!(Running { runner, deployment, step_run, step, since });
+from_row!(RunnerAttempt { runner, deployment, step_run, step, since });
 
-pub fn by_id(db: &mut impl Read, id: RunnerId) -> Result<Option<Runner>, StoreError> {
+pub fn by_id(db: &mut impl StoreRead, id: RunnerId) -> Result<Option<Runner>, StoreError> {
     db.fetch_optional(&BY_ID, &[text(id)])
 }
 
-pub fn by_name(db: &mut impl Read, name: &Slug) -> Result<Option<Runner>, StoreError> {
+pub fn by_name(db: &mut impl StoreRead, name: &Slug) -> Result<Option<Runner>, StoreError> {
     db.fetch_optional(&BY_NAME, &[text(name)])
 }
 
 /// Finds a runner by the id or the name in a URL.
-pub fn find(db: &mut impl Read, key: &str) -> Result<Option<Runner>, StoreError> {
+pub fn find(db: &mut impl StoreRead, key: &str) -> Result<Option<Runner>, StoreError> {
     if let Ok(id) = key.parse() {
         return by_id(db, id);
     }
@@ -96,32 +96,32 @@ pub fn find(db: &mut impl Read, key: &str) -> Result<Option<Runner>, StoreError>
 }
 
 /// The runner with this registration token, used or not, and its organization.
-pub fn by_token(db: &mut impl Read, hash: &[u8]) -> Result<Option<(OrgId, Runner)>, StoreError> {
+pub fn by_token(db: &mut impl StoreRead, hash: &[u8]) -> Result<Option<(OrgId, Runner)>, StoreError> {
     db.fetch_optional(&BY_TOKEN, &[hash.into()])
 }
 
-pub fn by_credential(db: &mut impl Read, hash: &[u8]) -> Result<Option<(OrgId, Runner)>, StoreError> {
+pub fn by_credential(db: &mut impl StoreRead, hash: &[u8]) -> Result<Option<(OrgId, Runner)>, StoreError> {
     db.fetch_optional(&BY_CREDENTIAL, &[hash.into()])
 }
 
 /// The organization's runners.
-pub fn all(db: &mut impl Read, limit: i64) -> Result<Vec<Runner>, StoreError> {
+pub fn list(db: &mut impl StoreRead, limit: i64) -> Result<Vec<Runner>, StoreError> {
     let now = db.now();
     db.fetch_all(&ALL, &[now.into(), limit.into()])
 }
 
 /// Runners that were seen after this time and accept work.
-pub fn seen_since(db: &mut impl Read, since: Timestamp, limit: i64) -> Result<Vec<Runner>, StoreError> {
+pub fn list_seen_since(db: &mut impl StoreRead, since: Timestamp, limit: i64) -> Result<Vec<Runner>, StoreError> {
     db.fetch_all(&SEEN_SINCE, &[since.into(), limit.into()])
 }
 
 /// Registered runners of all organizations.
-pub(crate) fn registered(db: &mut impl Read, limit: i64) -> Result<Vec<Runner>, StoreError> {
+pub(crate) fn list_registered(db: &mut impl StoreRead, limit: i64) -> Result<Vec<Runner>, StoreError> {
     db.fetch_all(&REGISTERED, &[limit.into()])
 }
 
 /// Attempts that are running, oldest first.
-pub fn running(db: &mut impl Read, limit: i64) -> Result<Vec<Running>, StoreError> {
+pub fn list_running_attempts(db: &mut impl StoreRead, limit: i64) -> Result<Vec<RunnerAttempt>, StoreError> {
     db.fetch_all(&RUNNING, &[limit.into()])
 }
 
@@ -143,13 +143,13 @@ pub fn delete(tx: &mut Tx<'_>, id: RunnerId) -> Result<(), StoreError> {
 }
 
 /// Deletes runners whose registration token expired unused.
-pub fn forget_unused(tx: &mut Tx<'_>) -> Result<(), StoreError> {
+pub fn delete_unused(tx: &mut Tx<'_>) -> Result<(), StoreError> {
     let now = tx.now();
     tx.execute(&FORGET_UNUSED, &[now.into()]).map(drop)
 }
 
 /// Stores what a runner reported when it connected.
-pub fn hello(tx: &mut Tx<'_>, id: RunnerId, said: &Hello) -> Result<(), StoreError> {
+pub fn put_handshake(tx: &mut Tx<'_>, id: RunnerId, said: &RunnerHandshake) -> Result<(), StoreError> {
     let mut params = vec![text(id)];
     (&said.labels, said.slots, &said.program, &said.boot).to_params(&mut params)?;
     (tx.now(), said.lost_ms, &said.isolation, &said.exposed).to_params(&mut params)?;
@@ -157,7 +157,7 @@ pub fn hello(tx: &mut Tx<'_>, id: RunnerId, said: &Hello) -> Result<(), StoreErr
 }
 
 /// Stores a heartbeat.
-pub fn seen(
+pub fn put_heartbeat(
     tx: &mut Tx<'_>,
     id: RunnerId,
     boot: &str,
@@ -168,7 +168,7 @@ pub fn seen(
 }
 
 /// Stores that a runner has shut down.
-pub fn left(tx: &mut Tx<'_>, id: RunnerId, boot: &str) -> Result<(), StoreError> {
+pub fn put_shutdown(tx: &mut Tx<'_>, id: RunnerId, boot: &str) -> Result<(), StoreError> {
     let now = tx.now();
     tx.execute(&LEFT, &[text(id), boot.into(), now.into()]).map(drop)
 }

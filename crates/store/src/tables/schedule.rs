@@ -7,10 +7,10 @@ use berth_core::id::{DeploymentId, EnvironmentId, OrgId, PipelineId};
 use berth_core::time::Timestamp;
 
 use crate::error::StoreError;
-use crate::pagination::Batch;
+use crate::pagination::FairBatch;
 use crate::sql::value::text;
 use crate::sql::{from_row, statements};
-use crate::tx::Read;
+use crate::tx::StoreRead;
 
 statements! {
     Instance Read READY = "SELECT r.org_id, r.deployment_id, r.ready_at, r.version FROM runs r
@@ -72,8 +72,8 @@ pub struct ReadyDeployment {
 from_row!(ReadyDeployment { org, deployment, ready_at, version });
 
 /// Deployments with a step to grant, longest waiting first. `after` is the last one of the page before.
-pub fn ready(
-    db: &mut impl Read,
+pub fn list_ready(
+    db: &mut impl StoreRead,
     now: Timestamp,
     after: Option<(Timestamp, DeploymentId)>,
     limit: i64,
@@ -83,31 +83,31 @@ pub fn ready(
 }
 
 /// The next time after `now` at which a deployment becomes ready.
-pub fn next_ready(db: &mut impl Read, now: Timestamp) -> Result<Option<Timestamp>, StoreError> {
+pub fn find_next_ready(db: &mut impl StoreRead, now: Timestamp) -> Result<Option<Timestamp>, StoreError> {
     Ok(db.fetch_optional(&NEXT_READY, &[now.into()])?.flatten())
 }
 
-type InEnvironment = (OrgId, DeploymentId, EnvironmentId);
+type EnvironmentDeploymentKey = (OrgId, DeploymentId, EnvironmentId);
 
 /// Deployments to environments that are cancelling, a share of the batch for each organization.
-pub fn cancelling(db: &mut impl Read, batch: Batch) -> Result<Vec<InEnvironment>, StoreError> {
+pub fn list_cancelling(db: &mut impl StoreRead, batch: FairBatch) -> Result<Vec<EnvironmentDeploymentKey>, StoreError> {
     db.fetch_all(&CANCELLING, &[batch.share.into(), batch.total.into()])
 }
 
 /// Deployments to environments that have started but have no run, so that nothing can continue them.
-pub fn without_run(db: &mut impl Read, limit: i64) -> Result<Vec<InEnvironment>, StoreError> {
+pub fn list_without_run(db: &mut impl StoreRead, limit: i64) -> Result<Vec<EnvironmentDeploymentKey>, StoreError> {
     db.fetch_all(&WITHOUT_RUN, &[limit.into()])
 }
 
 /// Queued deployments through stages, oldest first, a share of the batch for each organization.
-pub fn to_plan(db: &mut impl Read, batch: Batch) -> Result<Vec<(OrgId, DeploymentId)>, StoreError> {
+pub fn list_to_plan(db: &mut impl StoreRead, batch: FairBatch) -> Result<Vec<(OrgId, DeploymentId)>, StoreError> {
     db.fetch_all(&TO_PLAN, &[batch.share.into(), batch.total.into()])
 }
 
 /// Deployments that wait to enter a stage, oldest first, with their creation time. `after` is the last one of the page
 /// before.
-pub fn queued(
-    db: &mut impl Read,
+pub fn list_queued(
+    db: &mut impl StoreRead,
     after: Option<(Timestamp, DeploymentId)>,
     limit: i64,
 ) -> Result<Vec<(OrgId, DeploymentId, Timestamp)>, StoreError> {
@@ -116,8 +116,8 @@ pub fn queued(
 }
 
 /// Deployments with a timer that is due: the end of a soak, or the deadline of a parked custom step.
-pub fn waking(
-    db: &mut impl Read,
+pub fn list_waking(
+    db: &mut impl StoreRead,
     now: Timestamp,
     limit: i64,
 ) -> Result<Vec<(OrgId, DeploymentId)>, StoreError> {
@@ -125,8 +125,8 @@ pub fn waking(
 }
 
 /// The status of a pipeline's other unfinished deployments in a stage.
-pub fn contenders(
-    db: &mut impl Read,
+pub fn list_contenders(
+    db: &mut impl StoreRead,
     pipeline: PipelineId,
     stage: &str,
     without: DeploymentId,
@@ -134,17 +134,17 @@ pub fn contenders(
     let rows: Vec<(DeploymentId, i64, Vec<StageRun>, StartTrigger)> =
         db.fetch_all(&CONTENDERS, &[text(pipeline)])?;
     let contenders = rows.into_iter().filter(|(deployment, ..)| *deployment != without);
-    let contenders = contenders.map(|(deployment, number, stages, trigger)| {
+    let contenders = list_contenders.map(|(deployment, number, stages, trigger)| {
         let status = stages.iter().find(|it| it.name == stage).map_or(StageRunStatus::Pending, |it| it.status);
         StageContender { deployment, number, status, is_rollback: trigger.rollback_of().is_some() }
     });
-    Ok(contenders.collect())
+    Ok(list_contenders.collect())
 }
 
 /// The number of the deployment that entered a stage last, if that was after `of` did. Compares times, because an older
 /// deployment may enter after a newer one. `stages` are those of `of`; at most `limit` deployments are compared.
-pub fn entered_since(
-    db: &mut impl Read,
+pub fn find_entered_since(
+    db: &mut impl StoreRead,
     of: &StagesDeployment,
     stages: &[StageRun],
     stage: &str,

@@ -6,10 +6,10 @@ use berth_core::pipeline::grammar::{SecretName, StageName};
 use berth_core::secret::{ScopePath, Secret};
 
 use crate::error::StoreError;
-use crate::pagination::{From, Slice, fetch_page};
-use crate::sql::value::{Value, text};
+use crate::pagination::{PageStart, ListPage, fetch_page};
+use crate::sql::value::{SqlValue, text};
 use crate::sql::{FromValue, TableRow as _, ToValue, column_group, from_row, statements, table};
-use crate::tx::{Read, Tx};
+use crate::tx::{StoreRead, Tx};
 
 /// Pipelines listed as users of one secret.
 pub const USERS_LISTED_MAX: i64 = 100;
@@ -19,7 +19,7 @@ table!(Org Secret in secrets {
     update: [description, version, revision, updated_at],
     insert: [name, scope, created_at],
 });
-column_group!(Sealed { key, bytes });
+column_group!(SealedValue { key, bytes });
 
 statements! {
     Org Read BY_ID => Secret::TABLE.select("WHERE org_id = $1 AND id = $2 {for_update}");
@@ -47,41 +47,41 @@ statements! {
 
 /// A value that is encrypted with a data key.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Sealed {
+pub struct SealedValue {
     pub key: DataKeyId,
     pub bytes: Vec<u8>,
 }
 
 /// A pipeline whose definition uses a secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SecretUser {
+pub struct SecretConsumer {
     pub pipeline: PipelineId,
     pub slug: Slug,
 }
-from_row!(SecretUser { pipeline, slug });
+from_row!(SecretConsumer { pipeline, slug });
 
 impl FromValue for ScopePath {
-    fn from_value(value: Value) -> Result<Self, String> {
-        String::from_value(value)?.parse().map_err(|_| "not the scope of a secret".to_owned())
+    fn from_value(value: SqlValue) -> Result<Self, String> {
+        String::from_value(load_value)?.parse().map_err(|_| "not the scope of a secret".to_owned())
     }
 }
 
 impl ToValue for ScopePath {
-    fn to_value(&self) -> Result<Value, StoreError> {
+    fn to_value(&self) -> Result<SqlValue, StoreError> {
         Ok(text(self))
     }
 }
 
-pub fn by_id(db: &mut impl Read, id: SecretId) -> Result<Option<Secret>, StoreError> {
+pub fn by_id(db: &mut impl StoreRead, id: SecretId) -> Result<Option<Secret>, StoreError> {
     db.fetch_optional(&BY_ID, &[text(id)])
 }
 
-pub fn by_name(db: &mut impl Read, name: &SecretName, scope: &ScopePath) -> Result<Option<Secret>, StoreError> {
+pub fn by_name(db: &mut impl StoreRead, name: &SecretName, scope: &ScopePath) -> Result<Option<Secret>, StoreError> {
     db.fetch_optional(&BY_NAME, &[text(name), text(scope)])
 }
 
 /// Finds a secret by the id in a URL, or a secret of the organization by its name.
-pub fn find(db: &mut impl Read, key: &str) -> Result<Option<Secret>, StoreError> {
+pub fn find(db: &mut impl StoreRead, key: &str) -> Result<Option<Secret>, StoreError> {
     if let Ok(id) = key.parse() {
         return by_id(db, id);
     }
@@ -89,13 +89,13 @@ pub fn find(db: &mut impl Read, key: &str) -> Result<Option<Secret>, StoreError>
 }
 
 /// Whether there is a secret of this name in any scope.
-pub fn exists_anywhere(db: &mut impl Read, name: &SecretName) -> Result<bool, StoreError> {
+pub fn exists_anywhere(db: &mut impl StoreRead, name: &SecretName) -> Result<bool, StoreError> {
     Ok(db.row(&ANYWHERE, &[text(name)])?.is_some())
 }
 
 /// Resolves the name of a secret in a step: that of its stage, else of its pipeline, else of the organization.
-pub fn nearest(
-    db: &mut impl Read,
+pub fn resolve_name(
+    db: &mut impl StoreRead,
     name: &SecretName,
     pipeline: PipelineId,
     stage: Option<&StageName>,
@@ -108,23 +108,23 @@ pub fn nearest(
     Ok(None)
 }
 
-pub fn list(db: &mut impl Read, from: &From, limit: i64) -> Result<Slice<Secret>, StoreError> {
-    let total = Some(total(db)?);
-    Ok(fetch_page(db, &LIST, &[], from.by_id(), limit)?.with_total(total))
+pub fn list(db: &mut impl StoreRead, from: &PageStart, limit: i64) -> Result<ListPage<Secret>, StoreError> {
+    let total = Some(count(db)?);
+    Ok(fetch_page(db, &LIST, &[], from.by_id(), limit)?.with_total(count))
 }
 
-pub fn total(db: &mut impl Read) -> Result<i64, StoreError> {
+pub fn count(db: &mut impl StoreRead) -> Result<i64, StoreError> {
     db.fetch_count(&COUNT, &[])
 }
 
 /// Pipelines whose definitions use a secret.
-pub fn users(db: &mut impl Read, secret: &Secret) -> Result<Vec<SecretUser>, StoreError> {
+pub fn list_users(db: &mut impl StoreRead, secret: &Secret) -> Result<Vec<SecretConsumer>, StoreError> {
     let only = secret.scope.pipeline().map(text).into();
     db.fetch_all(&USERS, &[text(&secret.name), only, USERS_LISTED_MAX.into()])
 }
 
 /// Secrets of a pipeline and of its stages.
-pub fn of_pipeline(db: &mut impl Read, pipeline: PipelineId, limit: i64) -> Result<Vec<Secret>, StoreError> {
+pub fn list_of_pipeline(db: &mut impl StoreRead, pipeline: PipelineId, limit: i64) -> Result<Vec<Secret>, StoreError> {
     let own = ScopePath::Pipeline(pipeline);
     // The range of texts that begin with `stage/<pipeline>/`: `0` is the character after `/`.
     let (first, last) = (format!("stage/{pipeline}/"), format!("stage/{pipeline}0"));
@@ -140,17 +140,17 @@ pub fn delete(tx: &mut Tx<'_>, id: SecretId) -> Result<(), StoreError> {
     tx.execute_one(&DELETE, &[text(id)])
 }
 
-pub fn put_value(tx: &mut Tx<'_>, id: SecretId, version: i64, value: &Sealed) -> Result<(), StoreError> {
+pub fn put_value(tx: &mut Tx<'_>, id: SecretId, version: i64, value: &SealedValue) -> Result<(), StoreError> {
     let now = tx.now();
-    tx.put(&PUT_VALUE, &(id, version, value.clone(), now))
+    tx.put(&PUT_VALUE, &(id, version, load_value.clone(), now))
 }
 
-pub fn value(db: &mut impl Read, id: SecretId, version: i64) -> Result<Option<Sealed>, StoreError> {
+pub fn load_value(db: &mut impl StoreRead, id: SecretId, version: i64) -> Result<Option<SealedValue>, StoreError> {
     db.fetch_optional(&VALUE, &[text(id), version.into()])
 }
 
 /// Replaces the list of secrets that a pipeline uses.
-pub(crate) fn note_uses<'a>(
+pub(crate) fn replace_uses<'a>(
     tx: &mut Tx<'_>,
     pipeline: PipelineId,
     names: impl IntoIterator<Item = &'a SecretName>,

@@ -7,12 +7,12 @@ use berth_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::error::StoreError;
-use crate::sql::value::{Value, text};
+use crate::sql::value::{SqlValue, text};
 use crate::sql::{
     FromRow, FromValue, RowReader, TableRow as _, ToParams, ToValue, json_columns, statements, table,
     word_columns,
 };
-use crate::tx::{Read, Tx};
+use crate::tx::{StoreRead, Tx};
 
 table!(Org Session in sessions {
     key: [id],
@@ -44,7 +44,7 @@ struct StoredDrain {
 }
 
 impl FromValue for SessionDrain {
-    fn from_value(value: Value) -> Result<Self, String> {
+    fn from_value(value: SqlValue) -> Result<Self, String> {
         let StoredDrain { pending, deadline, completed_at } = StoredDrain::from_value(value)?;
         let completed_at = completed_at.map(Timestamp::from_micros);
         Ok(Self { pending, deadline: Timestamp::from_micros(deadline), completed_at })
@@ -52,7 +52,7 @@ impl FromValue for SessionDrain {
 }
 
 impl ToValue for SessionDrain {
-    fn to_value(&self) -> Result<Value, StoreError> {
+    fn to_value(&self) -> Result<SqlValue, StoreError> {
         let completed_at = self.completed_at.map(Timestamp::as_micros);
         StoredDrain { pending: self.pending.clone(), deadline: self.deadline.as_micros(), completed_at }
             .to_value()
@@ -71,7 +71,7 @@ impl FromRow for Option<SessionEnd> {
 }
 
 impl ToParams for Option<SessionEnd> {
-    fn to_params(&self, params: &mut Vec<Value>) -> Result<(), StoreError> {
+    fn to_params(&self, params: &mut Vec<SqlValue>) -> Result<(), StoreError> {
         let end = self.as_ref();
         let why = end.and_then(|end| end.why.as_ref());
         let (at, reason, by) = (end.map(|end| end.at), end.map(|end| end.reason), end.map(|end| &end.by));
@@ -79,13 +79,13 @@ impl ToParams for Option<SessionEnd> {
     }
 }
 
-pub fn by_id(db: &mut impl Read, id: SessionId) -> Result<Option<Session>, StoreError> {
+pub fn by_id(db: &mut impl StoreRead, id: SessionId) -> Result<Option<Session>, StoreError> {
     db.fetch_optional(&BY_ID, &[text(id)])
 }
 
 /// The sessions of an environment with this number or a lower one, newest first.
 pub fn list_before(
-    db: &mut impl Read,
+    db: &mut impl StoreRead,
     environment: EnvironmentId,
     number: i64,
     limit: i64,

@@ -4,9 +4,9 @@ use berth_core::id::{SignInId, UserId};
 use berth_core::time::Timestamp;
 
 use crate::error::StoreError;
-use crate::sql::value::{Value, text};
+use crate::sql::value::{SqlValue, text};
 use crate::sql::{from_row, statements};
-use crate::tx::{Read, Tx};
+use crate::tx::{StoreRead, Tx};
 
 /// A browser must log in again after this idle time.
 pub const SIGN_IN_IDLE_S_MAX: i64 = 12 * 60 * 60;
@@ -52,29 +52,29 @@ pub struct SignIn {
 from_row!(SignIn { id, user, last_seen_at, confirmed_at });
 
 /// Bounds of valid logins: those created or last seen before these times have expired.
-fn expiry_bounds(now: Timestamp) -> [Value; 2] {
+fn expiry_bounds(now: Timestamp) -> [SqlValue; 2] {
     [now.plus_seconds(-SIGN_IN_AGE_S_MAX).into(), now.plus_seconds(-SIGN_IN_IDLE_S_MAX).into()]
 }
 
 /// The valid login with this cookie.
-pub fn by_hash(db: &mut impl Read, hash: &[u8], now: Timestamp) -> Result<Option<SignIn>, StoreError> {
+pub fn by_hash(db: &mut impl StoreRead, hash: &[u8], now: Timestamp) -> Result<Option<SignIn>, StoreError> {
     let [oldest, idle] = expiry_bounds(now);
     db.fetch_optional(&BY_HASH, &[hash.into(), oldest, idle])
 }
 
 /// The login with this id, if it is still valid.
-pub fn by_id(db: &mut impl Read, id: SignInId, now: Timestamp) -> Result<Option<SignIn>, StoreError> {
+pub fn by_id(db: &mut impl StoreRead, id: SignInId, now: Timestamp) -> Result<Option<SignIn>, StoreError> {
     let [oldest, idle] = expiry_bounds(now);
     db.fetch_optional(&BY_ID, &[text(id), oldest, idle])
 }
 
-pub fn begin(tx: &mut Tx<'_>, id: SignInId, user: UserId, hash: &[u8]) -> Result<(), StoreError> {
+pub fn insert(tx: &mut Tx<'_>, id: SignInId, user: UserId, hash: &[u8]) -> Result<(), StoreError> {
     let now = tx.now();
     tx.execute_one(&INSERT, &[text(id), text(user), hash.into(), now.into()])
 }
 
 /// Stores that the browser sent a request now.
-pub fn seen(tx: &mut Tx<'_>, id: SignInId) -> Result<(), StoreError> {
+pub fn touch(tx: &mut Tx<'_>, id: SignInId) -> Result<(), StoreError> {
     let now = tx.now();
     tx.execute(&SEEN, &[text(id), now.into()]).map(drop)
 }
@@ -99,24 +99,24 @@ pub fn end_all(tx: &mut Tx<'_>, user: UserId) -> Result<(), StoreError> {
 }
 
 /// Deletes expired logins and old failure counters.
-pub fn forget_old(tx: &mut Tx<'_>) -> Result<(), StoreError> {
+pub fn delete_expired(tx: &mut Tx<'_>) -> Result<(), StoreError> {
     let now = tx.now();
     tx.execute(&END_OLD, &expiry_bounds(now))?;
     tx.execute(&FORGET_FAILURES, &[now.plus_seconds(-FAILURES_KEPT_S).into()]).map(drop)
 }
 
 /// Failed logins of an account or network in the current window, which started after `since`.
-pub fn failures(db: &mut impl Read, subject: &str, since: Timestamp) -> Result<i64, StoreError> {
+pub fn count_failures(db: &mut impl StoreRead, subject: &str, since: Timestamp) -> Result<i64, StoreError> {
     db.fetch_count(&FAILURES, &[subject.into(), since.into()])
 }
 
 /// Counts a failed login. Starts a new window if the current one started before `since`.
-pub fn failed(tx: &mut Tx<'_>, subject: &str, since: Timestamp) -> Result<(), StoreError> {
+pub fn record_failure(tx: &mut Tx<'_>, subject: &str, since: Timestamp) -> Result<(), StoreError> {
     let now = tx.now();
     tx.execute(&FAILED, &[subject.into(), now.into(), since.into()]).map(drop)
 }
 
 /// Takes back a counted failure, because the login succeeded.
-pub fn take_back_failure(tx: &mut Tx<'_>, subject: &str) -> Result<(), StoreError> {
+pub fn uncount_failure(tx: &mut Tx<'_>, subject: &str) -> Result<(), StoreError> {
     tx.execute(&TAKE_BACK_FAILURE, &[subject.into()]).map(drop)
 }

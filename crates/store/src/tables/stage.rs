@@ -5,9 +5,9 @@ use berth_core::id::{DeploymentId, PipelineId};
 use berth_core::time::Timestamp;
 
 use crate::error::StoreError;
-use crate::sql::value::{Value, text};
+use crate::sql::value::{SqlValue, text};
 use crate::sql::{FromRow, RowReader, TableRow as _, ToParams, statements, table};
-use crate::tx::{Read, Tx};
+use crate::tx::{StoreRead, Tx};
 
 table!(Org Stage in stages {
     key: [pipeline: pipeline_id, name],
@@ -30,7 +30,7 @@ impl FromRow for Option<(DeploymentId, Timestamp)> {
 }
 
 impl ToParams for Option<(DeploymentId, Timestamp)> {
-    fn to_params(&self, params: &mut Vec<Value>) -> Result<(), StoreError> {
+    fn to_params(&self, params: &mut Vec<SqlValue>) -> Result<(), StoreError> {
         (self.map(|(deployment, _)| deployment), self.map(|(_, since)| since)).to_params(params)
     }
 }
@@ -43,7 +43,7 @@ impl FromRow for Option<PromotionPause> {
 }
 
 impl ToParams for Option<PromotionPause> {
-    fn to_params(&self, params: &mut Vec<Value>) -> Result<(), StoreError> {
+    fn to_params(&self, params: &mut Vec<SqlValue>) -> Result<(), StoreError> {
         let pause = self.as_ref();
         let reason = pause.and_then(|it| it.reason.as_ref());
         (pause.map(|it| &it.by), pause.map(|it| it.at), reason, pause.map(|it| it.rollback)).to_params(params)
@@ -51,13 +51,13 @@ impl ToParams for Option<PromotionPause> {
 }
 
 /// A stage without a row has had no deployment yet.
-pub fn by_name(db: &mut impl Read, pipeline: PipelineId, name: &str) -> Result<Stage, StoreError> {
+pub fn by_name(db: &mut impl StoreRead, pipeline: PipelineId, name: &str) -> Result<Stage, StoreError> {
     let stage = db.fetch_optional(&BY_NAME, &[text(pipeline), name.into()])?;
     Ok(stage.unwrap_or_else(|| Stage::new(pipeline, name)))
 }
 
 /// Stages that have had a deployment, including those that the definition no longer has.
-pub fn of_pipeline(db: &mut impl Read, pipeline: PipelineId) -> Result<Vec<Stage>, StoreError> {
+pub fn list_of_pipeline(db: &mut impl StoreRead, pipeline: PipelineId) -> Result<Vec<Stage>, StoreError> {
     db.fetch_all(&OF_PIPELINE, &[text(pipeline)])
 }
 

@@ -8,7 +8,7 @@ use berth_core::time::Timestamp;
 use crate::error::StoreError;
 use crate::sql::value::text;
 use crate::sql::{SqlText, TableRow as _, from_row, sql, statements, table};
-use crate::tx::{Read, Tx};
+use crate::tx::{StoreRead, Tx};
 
 table!(Org StageEnd in stage_ends {
     key: [pipeline: pipeline_id, stage, deployment: deployment_id, tries],
@@ -54,7 +54,7 @@ pub(crate) fn put(tx: &mut Tx<'_>, end: &StageEnd) -> Result<(), StoreError> {
 
 /// The ends of a stage, newest first.
 pub fn list_of_stage(
-    db: &mut impl Read,
+    db: &mut impl StoreRead,
     pipeline: PipelineId,
     stage: &str,
     limit: i64,
@@ -64,7 +64,7 @@ pub fn list_of_stage(
 
 /// The deployment whose plan ran when `deployment` succeeded in a stage, and whether that was the last stage.
 pub fn find_origin(
-    db: &mut impl Read,
+    db: &mut impl StoreRead,
     pipeline: PipelineId,
     stage: &str,
     deployment: DeploymentId,
@@ -74,7 +74,7 @@ pub fn find_origin(
 
 /// Ends of last stages from `from` until before `to`, oldest first. If there are more than `limit`, the newest ones.
 pub fn list_last_stages(
-    db: &mut impl Read,
+    db: &mut impl StoreRead,
     pipeline: Option<PipelineId>,
     from: Timestamp,
     to: Timestamp,

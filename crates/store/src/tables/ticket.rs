@@ -6,12 +6,12 @@ use berth_core::id::{EnvironmentId, TicketGroupId, TicketId};
 use berth_core::time::Timestamp;
 
 use crate::error::StoreError;
-use crate::sql::value::{Value, text};
+use crate::sql::value::{SqlValue, text};
 use crate::sql::{
-    FromRow, RowReader, SqlText, Statement, TableRow as _, ToParams, column_group, sql, statements, table,
+    FromRow, RowReader, SqlText, SqlStatement, TableRow as _, ToParams, column_group, sql, statements, table,
     word_columns,
 };
-use crate::tx::{Read, Tx};
+use crate::tx::{StoreRead, Tx};
 
 /// Tickets that insights are computed from.
 pub const INSIGHT_ROWS_MAX: i64 = 10_000;
@@ -33,7 +33,7 @@ word_columns!(Role: Role::ALL, TicketCause: [
 ]);
 
 /// The role of a ticket's owner, and when the token was revoked and expires.
-type Entitlement = (Option<Role>, Option<Timestamp>, Option<Timestamp>);
+type OwnerAccess = (Option<Role>, Option<Timestamp>, Option<Timestamp>);
 
 const fn select(condition: &str) -> SqlText {
     let text = sql("SELECT ").columns(&Ticket::TABLE, "t").then(
@@ -75,7 +75,7 @@ impl FromRow for TicketState {
 }
 
 impl ToParams for TicketState {
-    fn to_params(&self, params: &mut Vec<Value>) -> Result<(), StoreError> {
+    fn to_params(&self, params: &mut Vec<SqlValue>) -> Result<(), StoreError> {
         let (ended_at, cause, session, deployment) = match self {
             TicketState::Waiting => (None, None, None, None),
             TicketState::Granted { at, session, deployment } => (Some(at), None, Some(session), *deployment),
@@ -94,7 +94,7 @@ impl FromRow for Option<PendingTakeover> {
 }
 
 impl ToParams for Option<PendingTakeover> {
-    fn to_params(&self, params: &mut Vec<Value>) -> Result<(), StoreError> {
+    fn to_params(&self, params: &mut Vec<SqlValue>) -> Result<(), StoreError> {
         let takeover = self.as_ref();
         let why = takeover.and_then(|it| it.why.as_ref());
         (takeover.map(|it| it.target), takeover.and_then(|it| it.at), why).to_params(params)
@@ -102,9 +102,9 @@ impl ToParams for Option<PendingTakeover> {
 }
 
 /// Fetches tickets and decides whether their owners may still claim: memberships and tokens change while they wait.
-fn fetch(db: &mut impl Read, statement: &Statement, params: &[Value]) -> Result<Vec<Ticket>, StoreError> {
+fn fetch_entitled(db: &mut impl StoreRead, statement: &SqlStatement, params: &[SqlValue]) -> Result<Vec<Ticket>, StoreError> {
     let now = db.now();
-    let rows: Vec<(Ticket, Entitlement)> = db.fetch_all(statement, params)?;
+    let rows: Vec<(Ticket, OwnerAccess)> = db.fetch_all(statement, params)?;
     let tickets = rows.into_iter().map(|(ticket, (role, revoked_at, expires_at))| {
         let may_claim = role.is_some_and(|role| role.may(Action::EnvironmentsClaim));
         let has_token = revoked_at.is_none() && expires_at.is_none_or(|end| end > now);
@@ -114,23 +114,23 @@ fn fetch(db: &mut impl Read, statement: &Statement, params: &[Value]) -> Result<
 }
 
 /// Waiting tickets in the order in which they will be granted: takeovers first, then by arrival.
-pub(crate) fn waiting_for(db: &mut impl Read, environment: EnvironmentId) -> Result<Vec<Ticket>, StoreError> {
-    let mut tickets = fetch(db, &WAITING, &[text(environment)])?;
+pub(crate) fn list_waiting(db: &mut impl StoreRead, environment: EnvironmentId) -> Result<Vec<Ticket>, StoreError> {
+    let mut tickets = fetch_entitled(db, &WAITING, &[text(environment)])?;
     tickets.sort_by_key(|ticket| (ticket.takeover.is_none(), ticket.number));
     Ok(tickets)
 }
 
-pub fn by_id(db: &mut impl Read, id: TicketId) -> Result<Option<Ticket>, StoreError> {
-    Ok(fetch(db, &BY_ID, &[text(id)])?.pop())
+pub fn by_id(db: &mut impl StoreRead, id: TicketId) -> Result<Option<Ticket>, StoreError> {
+    Ok(fetch_entitled(db, &BY_ID, &[text(id)])?.pop())
 }
 
 /// All tickets of one claim-any, also those that no longer wait.
-pub fn of_group(db: &mut impl Read, group: TicketGroupId) -> Result<Vec<Ticket>, StoreError> {
-    fetch(db, &OF_GROUP, &[text(group)])
+pub fn list_of_group(db: &mut impl StoreRead, group: TicketGroupId) -> Result<Vec<Ticket>, StoreError> {
+    fetch_entitled(db, &OF_GROUP, &[text(group)])
 }
 
 /// All tickets of an environment, newest first. Whether they are entitled is not determined.
-pub fn tickets_of(db: &mut impl Read, environment: EnvironmentId) -> Result<Vec<Ticket>, StoreError> {
+pub fn list_of_environment(db: &mut impl StoreRead, environment: EnvironmentId) -> Result<Vec<Ticket>, StoreError> {
     db.fetch_all(&OF_ENVIRONMENT, &[text(environment), INSIGHT_ROWS_MAX.into()])
 }
 

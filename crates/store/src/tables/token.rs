@@ -7,10 +7,10 @@ use berth_core::name::{DisplayName, Slug};
 use berth_core::time::Timestamp;
 
 use crate::error::StoreError;
-use crate::pagination::{From, Slice, fetch_bounded_count, fetch_page};
+use crate::pagination::{PageStart, ListPage, fetch_bounded_count, fetch_page};
 use crate::sql::value::text;
 use crate::sql::{TableRow as _, ToParams as _, from_row, statements, table};
-use crate::tx::{Read, Tx};
+use crate::tx::{StoreRead, Tx};
 
 /// Live tokens of one user in one organization.
 pub const TOKENS_PER_USER_MAX: i64 = 100;
@@ -76,33 +76,33 @@ pub struct TokenCaller {
 }
 from_row!(TokenCaller { token, org, org_slug, user, user_name, is_service, role, last_used_at, expires_at });
 
-pub fn caller(db: &mut impl Read, hash: &[u8], now: Timestamp) -> Result<Option<TokenCaller>, StoreError> {
+pub fn find_caller(db: &mut impl StoreRead, hash: &[u8], now: Timestamp) -> Result<Option<TokenCaller>, StoreError> {
     db.fetch_optional(&CALLER_BY_HASH, &[hash.into(), now.into()])
 }
 
-pub fn by_id(db: &mut impl Read, id: TokenId) -> Result<Option<Token>, StoreError> {
+pub fn by_id(db: &mut impl StoreRead, id: TokenId) -> Result<Option<Token>, StoreError> {
     db.fetch_optional(&BY_ID, &[text(id)])
 }
 
 /// Lists tokens that are not revoked, of one user or of the whole organization.
 pub fn list(
-    db: &mut impl Read,
+    db: &mut impl StoreRead,
     of: Option<UserId>,
-    from: &From,
+    from: &PageStart,
     limit: i64,
-) -> Result<Slice<Token>, StoreError> {
+) -> Result<ListPage<Token>, StoreError> {
     let filter = [of.map(text).into()];
     let total = fetch_bounded_count(db, &COUNT, &filter)?;
     Ok(fetch_page(db, &LIST, &filter, from.by_id(), limit)?.with_total(total))
 }
 
 /// The current role of a token and its expiry. `None` if the token is no longer valid or its user is no member.
-pub fn standing(db: &mut impl Read, id: TokenId) -> Result<Option<(Role, Option<Timestamp>)>, StoreError> {
+pub fn find_role(db: &mut impl StoreRead, id: TokenId) -> Result<Option<(Role, Option<Timestamp>)>, StoreError> {
     let now = db.now();
     db.fetch_optional(&STANDING, &[text(id), now.into()])
 }
 
-pub fn count_of_user(db: &mut impl Read, user: UserId, now: Timestamp) -> Result<i64, StoreError> {
+pub fn count_of_user(db: &mut impl StoreRead, user: UserId, now: Timestamp) -> Result<i64, StoreError> {
     db.fetch_count(&COUNT_OF_USER, &[text(user), now.into()])
 }
 
@@ -115,7 +115,7 @@ pub fn insert(tx: &mut Tx<'_>, token: &Token, hash: &[u8]) -> Result<(), StoreEr
 }
 
 /// The creator of a token, which may be revoked. `None` if it was not stored.
-pub fn creator(db: &mut impl Read, id: TokenId) -> Result<Option<Actor>, StoreError> {
+pub fn find_creator(db: &mut impl StoreRead, id: TokenId) -> Result<Option<Actor>, StoreError> {
     Ok(db.fetch_optional(&CREATOR, &[text(id)])?.flatten())
 }
 
@@ -124,13 +124,13 @@ pub fn revoke(tx: &mut Tx<'_>, id: TokenId) -> Result<(), StoreError> {
     tx.execute_one(&REVOKE, &[text(id), now.into()])
 }
 
-pub fn revoke_all_of(tx: &mut Tx<'_>, user: UserId) -> Result<u64, StoreError> {
+pub fn revoke_all_of_user(tx: &mut Tx<'_>, user: UserId) -> Result<u64, StoreError> {
     let now = tx.now();
     tx.execute(&REVOKE_OF_USER, &[text(user), now.into()])
 }
 
 /// Stores that a token was used now.
-pub fn used(tx: &mut Tx<'_>, id: TokenId) -> Result<(), StoreError> {
+pub fn touch(tx: &mut Tx<'_>, id: TokenId) -> Result<(), StoreError> {
     let now = tx.now();
     tx.execute(&USED, &[text(id), now.into()]).map(drop)
 }

@@ -5,9 +5,9 @@ use berth_core::name::{DisplayName, Email};
 use berth_core::time::Timestamp;
 
 use crate::error::StoreError;
-use crate::sql::value::{Value, text};
+use crate::sql::value::{SqlValue, text};
 use crate::sql::{FromRow, RowReader, TableRow as _, ToParams, statements, table};
-use crate::tx::{Read, Tx};
+use crate::tx::{StoreRead, Tx};
 
 table!(Instance User in users {
     key: [id],
@@ -28,12 +28,12 @@ pub struct User {
     pub id: UserId,
     pub email: Email,
     pub name: DisplayName,
-    pub account: Account,
+    pub account: UserAccount,
     pub created_at: Timestamp,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub enum Account {
+pub enum UserAccount {
     Person {
         /// Argon2id, in PHC form.
         password_hash: String,
@@ -44,46 +44,46 @@ pub enum Account {
     },
 }
 
-impl Account {
+impl UserAccount {
     pub fn kind(&self) -> &'static str {
         match self {
-            Account::Person { .. } => "person",
-            Account::Service { .. } => "service",
+            UserAccount::Person { .. } => "person",
+            UserAccount::Service { .. } => "service",
         }
     }
 }
 
-impl FromRow for Account {
+impl FromRow for UserAccount {
     fn from_row(row: &mut RowReader) -> Result<Self, StoreError> {
         let kind: String = row.take()?;
         if kind == "service" {
             let owner = row.take()?;
             row.skip(2);
-            return Ok(Account::Service { owner });
+            return Ok(UserAccount::Service { owner });
         }
         row.skip(1);
         let (password_hash, password_is_generated) = row.take()?;
-        Ok(Account::Person { password_hash, password_is_generated })
+        Ok(UserAccount::Person { password_hash, password_is_generated })
     }
 }
 
-impl ToParams for Account {
-    fn to_params(&self, params: &mut Vec<Value>) -> Result<(), StoreError> {
+impl ToParams for UserAccount {
+    fn to_params(&self, params: &mut Vec<SqlValue>) -> Result<(), StoreError> {
         let (owner, hash, is_generated) = match self {
-            Account::Person { password_hash, password_is_generated } => {
+            UserAccount::Person { password_hash, password_is_generated } => {
                 (None, Some(password_hash), *password_is_generated)
             }
-            Account::Service { owner } => (Some(owner), None, false),
+            UserAccount::Service { owner } => (Some(owner), None, false),
         };
         (self.kind(), owner, hash, is_generated).to_params(params)
     }
 }
 
-pub fn by_id(db: &mut impl Read, id: UserId) -> Result<Option<User>, StoreError> {
+pub fn by_id(db: &mut impl StoreRead, id: UserId) -> Result<Option<User>, StoreError> {
     db.fetch_optional(&BY_ID, &[text(id)])
 }
 
-pub fn by_email(db: &mut impl Read, email: &Email) -> Result<Option<User>, StoreError> {
+pub fn by_email(db: &mut impl StoreRead, email: &Email) -> Result<Option<User>, StoreError> {
     db.fetch_optional(&BY_EMAIL, &[email.key().into()])
 }
 

@@ -7,12 +7,12 @@ use berth_core::webhook::{PayloadFormat, EventKindFilter, SECRETS_PER_WEBHOOK_MA
 
 use super::event;
 use crate::error::StoreError;
-use crate::sql::value::{Value, text};
+use crate::sql::value::{SqlValue, text};
 use crate::sql::{
     FromRow, RowReader, TableRow as _, ToParams, from_row, json_columns, statements, table, word_columns,
 };
-use crate::tables::secret::Sealed;
-use crate::tx::{Read, Tx};
+use crate::tables::secret::SealedValue;
+use crate::tx::{StoreRead, Tx};
 
 table!(Org Webhook in webhooks {
     key: [id],
@@ -56,18 +56,18 @@ statements! {
 
 /// A webhook's position in the audit log, and its error counters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Cursor {
+pub struct WebhookCursor {
     pub sequence: i64,
     pub dropped: i64,
     pub failures: i64,
 }
-from_row!(Cursor { sequence, dropped, failures });
+from_row!(WebhookCursor { sequence, dropped, failures });
 
 /// An encrypted signing secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SigningSecret {
     pub version: i64,
-    pub sealed: Sealed,
+    pub sealed: SealedValue,
     /// `None` for the current secret.
     pub valid_until: Option<Timestamp>,
 }
@@ -75,14 +75,14 @@ from_row!(SigningSecret { version, sealed, valid_until });
 
 /// A webhook that has not read all events of its organization.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Behind {
+pub struct LaggingWebhook {
     pub org: OrgId,
     pub webhook: WebhookId,
     pub sequence: i64,
     /// Sequence number of the organization's last event.
     pub head: i64,
 }
-from_row!(Behind { org, webhook, sequence, head });
+from_row!(LaggingWebhook { org, webhook, sequence, head });
 
 impl FromRow for WebhookState {
     fn from_row(row: &mut RowReader) -> Result<Self, StoreError> {
@@ -92,7 +92,7 @@ impl FromRow for WebhookState {
 }
 
 impl ToParams for WebhookState {
-    fn to_params(&self, params: &mut Vec<Value>) -> Result<(), StoreError> {
+    fn to_params(&self, params: &mut Vec<SqlValue>) -> Result<(), StoreError> {
         match self {
             WebhookState::Active => (None::<Timestamp>, None::<String>).to_params(params),
             WebhookState::Inactive { since, why } => (since, why).to_params(params),
@@ -100,16 +100,16 @@ impl ToParams for WebhookState {
     }
 }
 
-pub fn by_id(db: &mut impl Read, id: WebhookId) -> Result<Option<Webhook>, StoreError> {
+pub fn by_id(db: &mut impl StoreRead, id: WebhookId) -> Result<Option<Webhook>, StoreError> {
     db.fetch_optional(&BY_ID, &[text(id)])
 }
 
-pub fn by_name(db: &mut impl Read, name: &Slug) -> Result<Option<Webhook>, StoreError> {
+pub fn by_name(db: &mut impl StoreRead, name: &Slug) -> Result<Option<Webhook>, StoreError> {
     db.fetch_optional(&BY_NAME, &[text(name)])
 }
 
 /// Finds a webhook by the id or the name in a URL.
-pub fn find(db: &mut impl Read, key: &str) -> Result<Option<Webhook>, StoreError> {
+pub fn find(db: &mut impl StoreRead, key: &str) -> Result<Option<Webhook>, StoreError> {
     if let Ok(id) = key.parse() {
         return by_id(db, id);
     }
@@ -117,13 +117,13 @@ pub fn find(db: &mut impl Read, key: &str) -> Result<Option<Webhook>, StoreError
 }
 
 /// The organization's webhooks, oldest first.
-pub fn all(db: &mut impl Read, limit: i64) -> Result<Vec<Webhook>, StoreError> {
+pub fn list(db: &mut impl StoreRead, limit: i64) -> Result<Vec<Webhook>, StoreError> {
     db.fetch_all(&ALL, &[limit.into()])
 }
 
 /// Webhooks of all organizations, after this id.
-pub fn everywhere(
-    db: &mut impl Read,
+pub fn list_everywhere(
+    db: &mut impl StoreRead,
     after: &str,
     limit: i64,
 ) -> Result<Vec<(OrgId, WebhookId)>, StoreError> {
@@ -131,7 +131,7 @@ pub fn everywhere(
 }
 
 /// Active webhooks with events to read, by organization and id. `after` is the last one of the previous page.
-pub fn behind(db: &mut impl Read, after: Option<Behind>, limit: i64) -> Result<Vec<Behind>, StoreError> {
+pub fn list_lagging(db: &mut impl StoreRead, after: Option<LaggingWebhook>, limit: i64) -> Result<Vec<LaggingWebhook>, StoreError> {
     let (org, webhook) = after.map(|it| (it.org.to_string(), it.webhook.to_string())).unwrap_or_default();
     db.fetch_all(&BEHIND, &[org.into(), webhook.into(), limit.into()])
 }
@@ -146,13 +146,13 @@ pub fn delete(tx: &mut Tx<'_>, id: WebhookId) -> Result<(), StoreError> {
 }
 
 /// Moves the cursor to the end of the audit log: a webhook is not sent events from before it was activated.
-pub fn begin(tx: &mut Tx<'_>, id: WebhookId) -> Result<(), StoreError> {
-    let last = event::last(tx)?;
+pub fn move_cursor_to_end(tx: &mut Tx<'_>, id: WebhookId) -> Result<(), StoreError> {
+    let last = event::last_sequence(tx)?;
     let last = last.ok_or_else(|| StoreError::Bug("the event log has no readable end".into()))?;
     tx.execute_one(&BEGIN, &[text(id), last.into()])
 }
 
-pub fn cursor(db: &mut impl Read, id: WebhookId) -> Result<Option<Cursor>, StoreError> {
+pub fn load_cursor(db: &mut impl StoreRead, id: WebhookId) -> Result<Option<WebhookCursor>, StoreError> {
     db.fetch_optional(&CURSOR, &[text(id)])
 }
 
@@ -168,7 +168,7 @@ pub fn move_cursor(
 }
 
 /// Stores the number of consecutive failures.
-pub fn count_failures(tx: &mut Tx<'_>, id: WebhookId, failures: i64) -> Result<(), StoreError> {
+pub fn put_failures(tx: &mut Tx<'_>, id: WebhookId, failures: i64) -> Result<(), StoreError> {
     tx.execute(&COUNT_FAILURES, &[text(id), failures.into()]).map(drop)
 }
 
@@ -178,7 +178,7 @@ pub fn put_secret(
     tx: &mut Tx<'_>,
     id: WebhookId,
     version: i64,
-    value: &Sealed,
+    value: &SealedValue,
     old_until: Timestamp,
 ) -> Result<(), StoreError> {
     let now = tx.now();
@@ -188,7 +188,7 @@ pub fn put_secret(
 }
 
 /// Valid signing secrets, the current one first.
-pub fn secrets(db: &mut impl Read, id: WebhookId) -> Result<Vec<SigningSecret>, StoreError> {
+pub fn list_secrets(db: &mut impl StoreRead, id: WebhookId) -> Result<Vec<SigningSecret>, StoreError> {
     let now = db.now();
     db.fetch_all(&SECRETS, &[text(id), now.into(), SECRETS_PER_WEBHOOK_MAX.into()])
 }

@@ -8,7 +8,7 @@ use berth_core::time::Timestamp;
 use berth_store::tables::member::{self, Member};
 use berth_store::tables::token::{self, Token};
 use berth_store::tables::user;
-use berth_store::{Context, StoreError, Tx};
+use berth_store::{TxContext, StoreError, Tx};
 use rusqlite::Connection;
 
 use super::Ground;
@@ -17,7 +17,7 @@ struct Authorized {
     ground: Ground,
     owner: UserId,
     token: TokenId,
-    context: Context,
+    context: TxContext,
 }
 
 impl Authorized {
@@ -25,8 +25,8 @@ impl Authorized {
     fn new(expires_at: Option<Timestamp>) -> Self {
         let ground = Ground::in_a_file();
         let (owner, token) = ground.transact(move |tx| insert(tx, expires_at)).unwrap();
-        let access = ground.store.access().map(|(generation, _)| generation);
-        let context = Context { access, ..Context::system(Some(ground.org)) };
+        let access = ground.store.access_generation().map(|(generation, _)| generation);
+        let context = TxContext { access, ..TxContext::system(Some(ground.org)) };
         let authorized = Self { ground, owner, token, context };
         authorized.check(true, Some(Role::Owner));
         authorized
@@ -41,7 +41,7 @@ impl Authorized {
 
     fn check(&self, is_unchanged: bool, role: Option<Role>) {
         let token = self.token;
-        let found = self.transact(move |tx| Ok((tx.is_access_unchanged(), token::standing(tx, token)?)));
+        let found = self.transact(move |tx| Ok((tx.is_access_unchanged(), token::find_role(tx, token)?)));
         let (unchanged, standing) = found.unwrap();
         assert_eq!((unchanged, standing.map(|(role, _)| role)), (is_unchanged, role));
     }
@@ -76,7 +76,7 @@ fn access_generation_changes_with_the_transaction_that_revokes_a_token() {
     let seen = authorized.transact(move |tx| {
         token::revoke(tx, token)?;
         tell(tx)?;
-        Ok((tx.is_access_unchanged(), token::standing(tx, token)?))
+        Ok((tx.is_access_unchanged(), token::find_role(tx, token)?))
     });
     assert_eq!(seen.unwrap(), (false, None));
     authorized.check(false, None);
@@ -88,7 +88,7 @@ fn lowered_role_applies_to_later_jobs_of_the_same_commit() {
     let (owner, token) = (authorized.owner, authorized.token);
     let undone = authorized.transact(move |tx| -> Result<(), _> {
         lower(tx, owner)?;
-        assert_eq!(token::standing(tx, token)?, Some((Role::Viewer, None)));
+        assert_eq!(token::find_role(tx, token)?, Some((Role::Viewer, None)));
         Err(StoreError::Unavailable("no".into()))
     });
     assert!(undone.is_err());
@@ -97,7 +97,7 @@ fn lowered_role_applies_to_later_jobs_of_the_same_commit() {
         let work = move |tx: &mut Tx<'_>| match number {
             0 => lower(tx, owner).and_then(|()| Err(StoreError::Unavailable("no".into()))),
             _ => {
-                assert_eq!(token::standing(tx, token)?, Some((Role::Owner, None)));
+                assert_eq!(token::find_role(tx, token)?, Some((Role::Owner, None)));
                 Ok(())
             }
         };
@@ -111,7 +111,7 @@ fn lowered_role_applies_to_later_jobs_of_the_same_commit() {
 fn access_generation_ignores_unrelated_writes() {
     let authorized = Authorized::new(None);
     let token = authorized.token;
-    authorized.transact(move |tx| token::used(tx, token)).unwrap();
+    authorized.transact(move |tx| token::touch(tx, token)).unwrap();
     authorized.transact(tell).unwrap();
     authorized.check(true, Some(Role::Owner));
 }

@@ -3,9 +3,9 @@
 use berth_core::event::{Actor, ActorType, Event, EventKind, NewEvent, EventSubject};
 use berth_core::id::{TokenId, UserId};
 use berth_core::time::Timestamp;
-use berth_store::audit::{self, Head, Reason, StoredCheck, Verdict, export};
+use berth_store::audit::{self, AuditHead, AuditFault, StoredCheck, AuditVerdict, export};
 use berth_store::tables::event;
-use berth_store::{Context, StoreError};
+use berth_store::{TxContext, StoreError};
 use rusqlite::{Connection, params};
 use serde_json::json;
 
@@ -27,7 +27,7 @@ fn ground() -> (Ground, Connection) {
             token: (number % 2 == 0).then(|| TokenId::from_parts(at, [2; 10])),
         };
         let request_id = (number % 3 == 0).then(|| format!("req-{number}"));
-        let context = Context { org: Some(ground.org), actor, request_id, access: None };
+        let context = TxContext { org: Some(ground.org), actor, request_id, access: None };
         let record = move |tx: &mut berth_store::Tx<'_>| {
             let subject =
                 EventSubject::new("pipeline", format!("pl_{number}"), (number % 5 > 0).then_some("späti"));
@@ -35,33 +35,33 @@ fn ground() -> (Ground, Connection) {
             tx.record(event.with("z", number).with("a", json!({"y": [1, null], "b": "\u{1f}é"})))
         };
         ground.store.transact_blocking::<_, StoreError>(context, record).unwrap();
-        ground.store.transact_blocking::<_, StoreError>(Context::system(Some(other)), record).unwrap();
+        ground.store.transact_blocking::<_, StoreError>(TxContext::system(Some(other)), record).unwrap();
     }
     let db = Connection::open(ground.place.dir.path().join("berth.db")).unwrap();
     (ground, db)
 }
 
-fn check(ground: &Ground, kept: Option<Head>) -> Verdict {
+fn check(ground: &Ground, kept: Option<AuditHead>) -> AuditVerdict {
     ground
         .transact(move |tx| {
             let mut check = StoredCheck::begin(tx, kept)?;
-            while check.page(tx)? {}
+            while check.verify_page(tx)? {}
             Ok(check.finish())
         })
         .unwrap()
 }
 
-fn found(ground: &Ground, kept: Option<&Head>) -> (i64, Reason) {
+fn found(ground: &Ground, kept: Option<&AuditHead>) -> (i64, AuditFault) {
     let problem = check(ground, kept.cloned()).problem.expect("a problem");
     (problem.sequence, problem.reason)
 }
 
-fn head(ground: &Ground) -> Head {
-    ground.transact(|tx| event::head(tx)).unwrap()
+fn head(ground: &Ground) -> AuditHead {
+    ground.transact(|tx| event::chain_head(tx)).unwrap()
 }
 
 fn all(ground: &Ground) -> Vec<Event> {
-    ground.transact(|tx| event::after(tx, 0, i64::MAX, 1_000)).unwrap()
+    ground.transact(|tx| event::list_after(tx, 0, i64::MAX, 1_000)).unwrap()
 }
 
 /// Runs a statement on the organization's rows.
@@ -92,14 +92,14 @@ fn chain_is_valid_against_every_earlier_head() {
     let end = head(&ground);
     let verdict = check(&ground, Some(end.clone()));
     let (first, head_is_too_old) = (1, false);
-    assert_eq!(verdict, Verdict { checked: EVENTS, first, head: end, head_is_too_old, problem: None });
-    assert_eq!(check(&ground, Some(Head::start())).problem, None);
+    assert_eq!(verdict, AuditVerdict { checked: EVENTS, first, head: end, head_is_too_old, problem: None });
+    assert_eq!(check(&ground, Some(AuditHead::start())).problem, None);
     let mut before = audit::NO_HASH.to_owned();
     for event in all(&ground) {
         assert_eq!(event.previous_hash, before);
         before.clone_from(&event.hash);
         assert_eq!(event.occurred_at, event.occurred_at.whole_millis());
-        let then = Head { sequence: event.sequence, hash: event.hash };
+        let then = AuditHead { sequence: event.sequence, hash: event.hash };
         assert_eq!(check(&ground, Some(then)).problem, None);
     }
 }
@@ -113,8 +113,8 @@ fn seal_of_a_batch_equals_single_seals() {
         (event.sequence, event.hash, event.previous_hash) = (0, String::new(), String::new());
     }
     let (first, rest) = unsealed.split_at_mut(17);
-    let middle = audit::seal(Head::start(), first).unwrap();
-    assert_eq!(audit::seal(middle, rest).unwrap(), head(&ground));
+    let middle = audit::seal_events(AuditHead::start(), first).unwrap();
+    assert_eq!(audit::seal_events(middle, rest).unwrap(), head(&ground));
     assert_eq!(unsealed, recorded);
 }
 
@@ -151,7 +151,7 @@ fn chain_verification_finds_every_edited_field() {
         for sequence in 1..=EVENTS {
             let text = format!("UPDATE events SET {edit} WHERE org_id = ?1 AND sequence = ?2");
             assert_eq!(tamper(&ground, &db, &text, sequence), 1);
-            assert_eq!(found(&ground, None), (sequence, Reason::Edited), "{edit} at {sequence}");
+            assert_eq!(found(&ground, None), (sequence, AuditFault::Edited), "{edit} at {sequence}");
             let back = "REPLACE INTO events SELECT * FROM kept WHERE org_id = ?1 AND sequence = ?2";
             tamper(&ground, &db, back, sequence);
         }
@@ -166,7 +166,7 @@ fn chain_verification_finds_every_removal_insertion_and_swap() {
     let end = head(&ground);
     for sequence in 1..=EVENTS {
         tamper(&ground, &db, "DELETE FROM events WHERE org_id = ?1 AND sequence = ?2", sequence);
-        let reason = if sequence == EVENTS { Reason::Truncated } else { Reason::Missing };
+        let reason = if sequence == EVENTS { AuditFault::Truncated } else { AuditFault::Missing };
         assert_eq!(found(&ground, None), (sequence, reason));
         restore(&db);
 
@@ -188,7 +188,7 @@ fn chain_verification_finds_every_removal_insertion_and_swap() {
                 let text = format!("UPDATE events SET sequence = {to} WHERE org_id = ?1 AND sequence = ?2");
                 assert_eq!(tamper(&ground, &db, &text, from), 1);
             }
-            assert_eq!(found(&ground, None), (sequence.min(other), Reason::Edited));
+            assert_eq!(found(&ground, None), (sequence.min(other), AuditFault::Edited));
             restore(&db);
         }
     }
@@ -212,34 +212,34 @@ fn chain_verification_finds_truncation() {
     let hashes: Vec<_> = all(&ground).into_iter().map(|event| event.hash).collect();
     for last in 0..EVENTS {
         tamper(&ground, &db, "DELETE FROM events WHERE org_id = ?1 AND sequence > ?2", last);
-        assert_eq!(found(&ground, None), (last + 1, Reason::Truncated));
+        assert_eq!(found(&ground, None), (last + 1, AuditFault::Truncated));
         let hash =
             usize::try_from(last).unwrap().checked_sub(1).map_or(audit::NO_HASH, |place| &hashes[place]);
         let text = format!("UPDATE event_heads SET sequence = ?2, hash = '{hash}' WHERE org_id = ?1");
         tamper(&ground, &db, &text, last);
         assert_eq!(check(&ground, None).problem, None, "a truncated chain is consistent");
-        assert_eq!(found(&ground, Some(&end)), (last + 1, Reason::Truncated));
+        assert_eq!(found(&ground, Some(&end)), (last + 1, AuditFault::Truncated));
         restore(&db);
     }
     let edits =
-        [("sequence = sequence - ?2", Reason::Unexpected), ("hash = hash || ?2", Reason::HeadDiffers)];
+        [("sequence = sequence - ?2", AuditFault::Unexpected), ("hash = hash || ?2", AuditFault::HeadDiffers)];
     for (edit, reason) in edits {
         tamper(&ground, &db, &format!("UPDATE event_heads SET {edit} WHERE org_id = ?1"), 1);
         assert_eq!(found(&ground, None), (EVENTS, reason));
         restore(&db);
     }
     db.execute("DELETE FROM event_heads", []).unwrap();
-    assert_eq!(found(&ground, None), (1, Reason::Unexpected));
+    assert_eq!(found(&ground, None), (1, AuditFault::Unexpected));
 }
 
 #[test]
 fn rewritten_chain_differs_from_a_kept_head() {
     let (ground, db) = ground();
     let end = head(&ground);
-    let early = Head { sequence: 20, hash: all(&ground)[19].hash.clone() };
+    let early = AuditHead { sequence: 20, hash: all(&ground)[19].hash.clone() };
     let mut anew = all(&ground);
     anew[9].kind = "pipeline_resumed".into();
-    let new_end = audit::seal(Head::start(), &mut anew).unwrap();
+    let new_end = audit::seal_events(AuditHead::start(), &mut anew).unwrap();
     for event in &anew {
         let text =
             "UPDATE events SET kind = ?3, previous_hash = ?4, hash = ?5 WHERE org_id = ?1 AND sequence = ?2";
@@ -253,18 +253,18 @@ fn rewritten_chain_differs_from_a_kept_head() {
     )
     .unwrap();
     assert_eq!(check(&ground, None).problem, None, "a rewritten chain is consistent");
-    assert_eq!(found(&ground, Some(&end)), (EVENTS, Reason::HeadDiffers));
-    assert_eq!(found(&ground, Some(&early)), (20, Reason::HeadDiffers));
+    assert_eq!(found(&ground, Some(&end)), (EVENTS, AuditFault::HeadDiffers));
+    assert_eq!(found(&ground, Some(&early)), (20, AuditFault::HeadDiffers));
 }
 
 fn exported(ground: &Ground) -> Vec<String> {
-    let mut lines: Vec<_> = all(ground).iter().map(|event| audit::line(event).unwrap()).collect();
+    let mut lines: Vec<_> = all(ground).iter().map(|event| audit::canonical_line(event).unwrap()).collect();
     lines.push(export::head_line(ground.org, &head(ground)).unwrap());
     lines
 }
 
-fn check_lines(lines: &[String]) -> (i64, Reason, u64) {
-    let checked = export::verify((lines.join("\n") + "\n").as_bytes(), None).unwrap();
+fn check_lines(lines: &[String]) -> (i64, AuditFault, u64) {
+    let checked = export::verify_export((lines.join("\n") + "\n").as_bytes(), None).unwrap();
     let problem = checked.verdict.problem.expect("a problem");
     (problem.sequence, problem.reason, checked.line.unwrap())
 }
@@ -273,30 +273,30 @@ fn check_lines(lines: &[String]) -> (i64, Reason, u64) {
 fn export_verification_finds_the_changed_line() {
     let (ground, _) = ground();
     let lines = exported(&ground);
-    let whole = export::verify(lines.join("\n").as_bytes(), Some(head(&ground))).unwrap();
+    let whole = export::verify_export(lines.join("\n").as_bytes(), Some(head(&ground))).unwrap();
     assert_eq!((whole.verdict.checked, whole.verdict.problem), (EVENTS, None));
     assert_eq!(whole.organization, Some(ground.org.to_string()));
     for place in 0..lines.len() - 1 {
         let (sequence, line) = (i64::try_from(place).unwrap() + 1, u64::try_from(place).unwrap() + 1);
         let mut fewer = lines.clone();
         fewer.remove(place);
-        let reason = if sequence == EVENTS { Reason::Truncated } else { Reason::Missing };
+        let reason = if sequence == EVENTS { AuditFault::Truncated } else { AuditFault::Missing };
         assert_eq!(check_lines(&fewer), (sequence, reason, line));
 
         let mut more = lines.clone();
         more.insert(place, lines[place].clone());
-        assert_eq!(check_lines(&more), (sequence + 1, Reason::Unexpected, line + 1));
+        assert_eq!(check_lines(&more), (sequence + 1, AuditFault::Unexpected, line + 1));
 
         if sequence < EVENTS {
             let mut swapped = lines.clone();
             swapped.swap(place, place + 1);
-            assert_eq!(check_lines(&swapped), (sequence, Reason::Unexpected, line));
+            assert_eq!(check_lines(&swapped), (sequence, AuditFault::Unexpected, line));
         }
-        assert_eq!(check_lines(&lines[..=place]), (sequence + 1, Reason::Truncated, line));
+        assert_eq!(check_lines(&lines[..=place]), (sequence + 1, AuditFault::Truncated, line));
     }
     let mut behind = lines.clone();
     behind.push(lines[0].clone());
-    assert_eq!(check_lines(&behind), (EVENTS + 1, Reason::Unexpected, 52));
+    assert_eq!(check_lines(&behind), (EVENTS + 1, AuditFault::Unexpected, 52));
 }
 
 #[test]
@@ -305,9 +305,9 @@ fn export_verification_finds_every_changed_byte() {
     let lines = exported(&ground);
     // The first four events and their head.
     let four: Vec<_> = all(&ground).into_iter().take(4).collect();
-    let end = Head { sequence: 4, hash: four[3].hash.clone() };
+    let end = AuditHead { sequence: 4, hash: four[3].hash.clone() };
     let text = lines[..4].join("\n") + "\n" + &export::head_line(ground.org, &end).unwrap() + "\n";
-    assert_eq!(export::verify(text.as_bytes(), None).unwrap().verdict.problem, None);
+    assert_eq!(export::verify_export(text.as_bytes(), None).unwrap().verdict.problem, None);
     let mut bytes = text.clone().into_bytes();
     for place in 0..bytes.len() {
         let was = bytes[place];
@@ -317,7 +317,7 @@ fn export_verification_finds_every_changed_byte() {
             let line =
                 u64::try_from(text.as_bytes()[..place].iter().filter(|byte| **byte == b'\n').count() + 1)
                     .unwrap();
-            match export::verify(bytes.as_slice(), None) {
+            match export::verify_export(bytes.as_slice(), None) {
                 Err(_) => assert_eq!(line, 1, "only a wrong first line makes it another file"),
                 Ok(checked) => {
                     assert!(checked.verdict.problem.is_some(), "byte {place} as {other:#x} is not found");
@@ -336,7 +336,7 @@ fn export_verification_finds_every_changed_byte() {
 #[test]
 fn export_verification_refuses_other_files() {
     for other in ["", "\n", "hello\n", "{}\n", "[1]\n", "{\"sequence\": 1}\n", "\u{feff}{}", "\0\0\0"] {
-        let refused = export::verify(other.as_bytes(), None).unwrap_err();
+        let refused = export::verify_export(other.as_bytes(), None).unwrap_err();
         assert!(refused.to_string().contains("not an export"), "{other:?}: {refused}");
     }
 }

@@ -5,10 +5,10 @@ use berth_core::id::{EventId, WebhookId};
 use berth_core::name::Slug;
 use berth_core::time::Timestamp;
 use berth_core::webhook::{PayloadFormat, EventKindFilter, WebhookState, Webhook};
-use berth_store::audit::{self, Head, Reason, StoredCheck, Verdict, export};
-use berth_store::pagination::From;
-use berth_store::tables::event::{self, Filter};
-use berth_store::tables::event_retention::{announce, due, remove};
+use berth_store::audit::{self, AuditHead, AuditFault, StoredCheck, AuditVerdict, export};
+use berth_store::pagination::PageStart;
+use berth_store::tables::event::{self, EventFilter};
+use berth_store::tables::event_retention::{announce_removal, find_due, remove_batch};
 use berth_store::tables::webhook;
 use berth_store::{StoreError, Tx};
 use rusqlite::{Connection, params};
@@ -50,47 +50,47 @@ fn fill(ground: &Ground) -> Timestamp {
 }
 
 fn due_now(ground: &Ground, before: Timestamp) -> Option<i64> {
-    ground.transact(move |tx| due(tx, before, before)).unwrap()
+    ground.transact(move |tx| find_due(tx, before, before)).unwrap()
 }
 
 /// Runs a pass and returns the sizes of its batches.
 fn pass(ground: &Ground, through: i64) -> Result<Vec<usize>, StoreError> {
     let (announced, first) = ground.transact(move |tx| {
-        let announced = announce(tx, through, DAYS)?;
-        Ok((announced, remove(tx, announced)?))
+        let announced = announce_removal(tx, through, DAYS)?;
+        Ok((announced, remove_batch(tx, announced)?))
     })?;
     let mut removed = vec![first];
     while removed.last() != Some(&0) {
-        removed.push(ground.transact(move |tx| remove(tx, announced))?);
+        removed.push(ground.transact(move |tx| remove_batch(tx, announced))?);
     }
     Ok(removed)
 }
 
-fn check(ground: &Ground, kept: Option<Head>) -> Verdict {
+fn check(ground: &Ground, kept: Option<AuditHead>) -> AuditVerdict {
     let whole = ground.transact(move |tx| {
         let mut check = StoredCheck::begin(tx, kept)?;
-        while check.page(tx)? {}
+        while check.verify_page(tx)? {}
         Ok(check.finish())
     });
     whole.unwrap()
 }
 
-fn found(ground: &Ground, kept: Option<Head>) -> (i64, Reason) {
+fn found(ground: &Ground, kept: Option<AuditHead>) -> (i64, AuditFault) {
     let problem = check(ground, kept).problem.expect("a problem");
     (problem.sequence, problem.reason)
 }
 
 fn all(ground: &Ground) -> Vec<Event> {
-    ground.transact(|tx| event::after(tx, 0, i64::MAX, i64::MAX)).unwrap()
+    ground.transact(|tx| event::list_after(tx, 0, i64::MAX, i64::MAX)).unwrap()
 }
 
-fn head_of(event: &Event) -> Head {
-    Head { sequence: event.sequence, hash: event.hash.clone() }
+fn head_of(event: &Event) -> AuditHead {
+    AuditHead { sequence: event.sequence, hash: event.hash.clone() }
 }
 
 /// The event numbers on a page, and the total.
-fn list(ground: &Ground, filter: Filter, offset: i64, limit: i64) -> (Vec<i64>, Option<i64>) {
-    let listed = ground.transact(move |tx| event::list(tx, &filter, &From::Offset(offset), limit, true));
+fn list(ground: &Ground, filter: EventFilter, offset: i64, limit: i64) -> (Vec<i64>, Option<i64>) {
+    let listed = ground.transact(move |tx| event::list(tx, &filter, &PageStart::Offset(offset), limit, true));
     let page = listed.unwrap();
     (page.items.iter().map(|event| event.sequence).collect(), page.total)
 }
@@ -101,7 +101,7 @@ fn event_retention_leaves_a_valid_chain_and_exact_totals() {
     let between = fill(&ground);
     let before = all(&ground);
     let long_ago = Timestamp::from_micros(between.as_micros() - 1_000_000_000);
-    let overdue = ground.transact(move |tx| due(tx, between, long_ago)).unwrap();
+    let overdue = ground.transact(move |tx| find_due(tx, between, long_ago)).unwrap();
     assert_eq!(overdue, None, "the oldest event is not overdue");
     assert_eq!(due_now(&ground, between), Some(THROUGH));
     assert_eq!(pass(&ground, THROUGH).unwrap(), [500, 201, 0]);
@@ -118,18 +118,18 @@ fn event_retention_leaves_a_valid_chain_and_exact_totals() {
 
     let whole = check(&ground, Some(head_of(told)));
     let (first, checked) = (THROUGH + 1, last - THROUGH);
-    assert_eq!(whole, Verdict { checked, first, head: head_of(told), head_is_too_old: false, problem: None });
+    assert_eq!(whole, AuditVerdict { checked, first, head: head_of(told), head_is_too_old: false, problem: None });
     assert!(!check(&ground, Some(head_of(end))).head_is_too_old);
     assert_eq!(check(&ground, Some(head_of(end))).problem, None);
-    let other = Head { hash: told.hash.clone(), ..head_of(end) };
-    assert_eq!(found(&ground, Some(other)), (THROUGH, Reason::HeadDiffers));
+    let other = AuditHead { hash: told.hash.clone(), ..head_of(end) };
+    assert_eq!(found(&ground, Some(other)), (THROUGH, AuditFault::HeadDiffers));
     let older = check(&ground, Some(head_of(&before[4])));
     assert_eq!((older.head_is_too_old, older.problem), (true, None));
 
-    assert_eq!(list(&ground, Filter::default(), 0, 2), (vec![last, last - 1], Some(checked)));
-    assert_eq!(list(&ground, Filter::default(), checked - 1, 9), (vec![first], Some(checked)));
-    assert_eq!(list(&ground, Filter::default(), checked, 9).0, [0; 0]);
-    let about = Filter { pipeline: Some("p0".into()), ..Filter::default() };
+    assert_eq!(list(&ground, EventFilter::default(), 0, 2), (vec![last, last - 1], Some(checked)));
+    assert_eq!(list(&ground, EventFilter::default(), checked - 1, 9), (vec![first], Some(checked)));
+    assert_eq!(list(&ground, EventFilter::default(), checked, 9).0, [0; 0]);
+    let about = EventFilter { pipeline: Some("p0".into()), ..EventFilter::default() };
     assert_eq!(list(&ground, about.clone(), YOUNG / 2 - 1, 9).0, [first]);
     assert_eq!(list(&ground, about, YOUNG / 2, 9).0, [0; 0]);
 
@@ -160,7 +160,7 @@ fn event_retention_keeps_events_that_a_webhook_has_not_read() {
             updated_at: tx.now(),
         };
         webhook::put(tx, &made)?;
-        webhook::begin(tx, made.id)?;
+        webhook::move_cursor_to_end(tx, made.id)?;
         tx.record(NewEvent::new(EventKind::WebhookCreated, EventSubject::new("webhook", made.id, None)))?;
         Ok(made)
     });
@@ -196,7 +196,7 @@ fn chain_verification_tolerates_concurrent_retention() {
     let mut check = ground.transact(|tx| StoredCheck::begin(tx, None)).unwrap();
     pass(&ground, due_now(&ground, between).unwrap()).unwrap();
     let verdict = ground.transact(move |tx| {
-        while check.page(tx)? {}
+        while check.verify_page(tx)? {}
         Ok(check.finish())
     });
     let verdict = verdict.unwrap();
@@ -218,23 +218,23 @@ fn chain_verification_finds_changes_after_retention() {
     let next_hash = "(SELECT hash FROM events WHERE sequence = kept_after + 1)";
     let moved = format!("UPDATE event_heads SET kept_hash = {next_hash}, kept_after = kept_after + 1");
     let cases = [
-        ("UPDATE events SET kind = kind || 'x' WHERE sequence = 800", 800, Reason::Edited),
-        ("DELETE FROM events WHERE sequence = 800", 800, Reason::Missing),
-        ("DELETE FROM events WHERE sequence = 702", first, Reason::Missing),
-        ("UPDATE event_heads SET kept_hash = replace(kept_hash, 'sha256:', 'sha256:x')", first, Reason::Unexpected),
-        ("UPDATE event_heads SET kept_hash = hash", first, Reason::Unexpected),
-        ("UPDATE event_heads SET kept_after = kept_after - 1", THROUGH, Reason::Missing),
-        ("UPDATE event_heads SET kept_after = 0", 1, Reason::Missing),
-        ("UPDATE event_heads SET kept_after = kept_after + 1", first + 1, Reason::Unexpected),
-        ("UPDATE event_heads SET kept_hash = x'00'", 1, Reason::Missing),
+        ("UPDATE events SET kind = kind || 'x' WHERE sequence = 800", 800, AuditFault::Edited),
+        ("DELETE FROM events WHERE sequence = 800", 800, AuditFault::Missing),
+        ("DELETE FROM events WHERE sequence = 702", first, AuditFault::Missing),
+        ("UPDATE event_heads SET kept_hash = replace(kept_hash, 'sha256:', 'sha256:x')", first, AuditFault::Unexpected),
+        ("UPDATE event_heads SET kept_hash = hash", first, AuditFault::Unexpected),
+        ("UPDATE event_heads SET kept_after = kept_after - 1", THROUGH, AuditFault::Missing),
+        ("UPDATE event_heads SET kept_after = 0", 1, AuditFault::Missing),
+        ("UPDATE event_heads SET kept_after = kept_after + 1", first + 1, AuditFault::Unexpected),
+        ("UPDATE event_heads SET kept_hash = x'00'", 1, AuditFault::Missing),
         // One more event is removed, and the start is moved.
-        (&format!("{moved}; DELETE FROM events WHERE sequence = 702"), first, Reason::Missing),
+        (&format!("{moved}; DELETE FROM events WHERE sequence = 702"), first, AuditFault::Missing),
         // A row is inserted where events were removed.
         (
             "INSERT INTO events SELECT org_id, 3, id || 'x', kind, occurred_at, actor, request_id, subjects, data,
              previous_hash, hash FROM events WHERE sequence = 800",
             first,
-            Reason::Edited,
+            AuditFault::Edited,
         ),
     ];
     for (edit, place, reason) in cases {
@@ -251,7 +251,7 @@ fn event_retention_removes_terms() {
     let count = |text: &str| -> i64 { db.query_row(text, [], |row| row.get(0)).unwrap() };
     assert_eq!(count(&format!("SELECT COUNT(*) FROM event_terms WHERE sequence <= {THROUGH}")), 0);
     assert_eq!(count("SELECT COUNT(*) FROM terms WHERE id NOT IN (SELECT term_id FROM event_terms)"), 0);
-    let kind = Filter { kind: Some("pipeline_updated".into()), ..Filter::default() };
+    let kind = EventFilter { kind: Some("pipeline_updated".into()), ..EventFilter::default() };
     let young: Vec<i64> = (THROUGH + 1..=THROUGH + YOUNG).rev().collect();
     assert_eq!(list(&ground, kind.clone(), 0, 1_000).0, young);
     assert_eq!(list(&ground, kind, YOUNG - 2, 10).0, young[YOUNG as usize - 2..]);
@@ -295,20 +295,20 @@ fn event_retention_keeps_events_that_fail_verification() {
         1 + OLD + YOUNG,
         "nor is there an event that says otherwise"
     );
-    assert_eq!(found(&ground, None), (300, Reason::Edited));
+    assert_eq!(found(&ground, None), (300, AuditFault::Edited));
 }
 
 /// The lines of an export.
 fn exported(ground: &Ground) -> Vec<String> {
-    let (start, head) = ground.transact(|tx| Ok((event::kept_after(tx)?, event::head(tx)?))).unwrap();
+    let (start, head) = ground.transact(|tx| Ok((event::retained_after(tx)?, event::chain_head(tx)?))).unwrap();
     let mut lines = vec![export::start_line(ground.org, &start).unwrap().expect("a start")];
-    lines.extend(all(ground).iter().map(|event| audit::line(event).unwrap()));
+    lines.extend(all(ground).iter().map(|event| audit::canonical_line(event).unwrap()));
     lines.push(export::head_line(ground.org, &head).unwrap());
     lines
 }
 
-fn check_lines(lines: &[String]) -> Verdict {
-    export::verify(lines.join("\n").as_bytes(), None).unwrap().verdict
+fn check_lines(lines: &[String]) -> AuditVerdict {
+    export::verify_export(lines.join("\n").as_bytes(), None).unwrap().verdict
 }
 
 #[test]
@@ -317,22 +317,22 @@ fn export_after_retention_has_a_verified_start() {
     let lines = exported(&ground);
     let whole = check_lines(&lines);
     assert_eq!((whole.first, whole.checked, whole.problem), (THROUGH + 1, YOUNG + 1, None));
-    let old = Some(Head { sequence: 3, ..Head::start() });
-    let older = export::verify(lines.join("\n").as_bytes(), old).unwrap().verdict;
+    let old = Some(AuditHead { sequence: 3, ..AuditHead::start() });
+    let older = export::verify_export(lines.join("\n").as_bytes(), old).unwrap().verdict;
     assert_eq!((older.head_is_too_old, older.problem), (true, None));
 
     let problem = |lines: &[String]| check_lines(lines).problem.map(|it| (it.sequence, it.reason));
-    assert_eq!(problem(&lines[1..]), Some((1, Reason::Missing)), "without the start");
+    assert_eq!(problem(&lines[1..]), Some((1, AuditFault::Missing)), "without the start");
     let second = head_of(&all(&ground)[0]);
     let shorter = [vec![export::start_line(ground.org, &second).unwrap().unwrap()], lines[2..].to_vec()];
-    assert_eq!(problem(&shorter.concat()), Some((THROUGH + 1, Reason::Missing)), "with another start");
+    assert_eq!(problem(&shorter.concat()), Some((THROUGH + 1, AuditFault::Missing)), "with another start");
     let twice = [&lines[..1], &lines].concat();
-    assert_eq!(problem(&twice), Some((THROUGH + 1, Reason::Unexpected)));
+    assert_eq!(problem(&twice), Some((THROUGH + 1, AuditFault::Unexpected)));
 
     for place in 0..lines[0].len() {
         let mut bytes = lines.join("\n").into_bytes();
         bytes[place] ^= 1;
-        let checked = export::verify(bytes.as_slice(), None);
+        let checked = export::verify_export(bytes.as_slice(), None);
         assert!(checked.map_or(true, |it| it.verdict.problem.is_some()), "byte {place} of the start");
     }
 }

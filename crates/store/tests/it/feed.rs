@@ -1,16 +1,16 @@
 //! The feed publishes committed events in order, to the followers of their organization only.
 
 use berth_core::event::{Event, EventKind, NewEvent, EventSubject};
-use berth_store::feed::{Follower, Heard};
-use berth_store::{Context, StoreError};
+use berth_store::feed::{EventFollower, FeedItem};
+use berth_store::{TxContext, StoreError};
 
 use super::{Ground, create, new_organization};
 
 /// The next event, without the organization's first one: a follower may receive an event that was committed just before.
-async fn next(follower: &mut Follower) -> Event {
+async fn next(follower: &mut EventFollower) -> Event {
     match follower.next().await {
-        Heard::Event(told) if told.event.sequence == 1 => Box::pin(next(follower)).await,
-        Heard::Event(told) => {
+        FeedItem::Event(told) if told.event.sequence == 1 => Box::pin(next(follower)).await,
+        FeedItem::Event(told) => {
             let shown: serde_json::Value = serde_json::from_str(&told.line).unwrap();
             assert_eq!(shown["hash"], told.event.hash.as_str());
             told.event.clone()
@@ -26,13 +26,13 @@ async fn follower_receives_committed_events_in_order() {
     let mut follower = store.follow(org);
     let mut second = store.follow(org);
     for number in 0..20 {
-        let refused = store.transact(Context::system(Some(org)), |tx| {
+        let refused = store.transact(TxContext::system(Some(org)), |tx| {
             tx.record(NewEvent::new(EventKind::AccessDenied, EventSubject::new("user", "x", None)))?;
             Err::<(), _>(StoreError::Bug("on purpose".into()))
         });
         refused.await.unwrap_err();
         let name = format!("p-{number}");
-        store.transact(Context::system(Some(org)), move |tx| create(tx, &name, tx.now())).await.unwrap();
+        store.transact(TxContext::system(Some(org)), move |tx| create(tx, &name, tx.now())).await.unwrap();
     }
     for wanted in 2..=21 {
         assert_eq!(next(&mut follower).await.sequence, wanted);
@@ -49,7 +49,7 @@ async fn follower_receives_no_events_of_another_organization() {
         ground
     });
     let ground = ground.await.unwrap();
-    let context = Context::system(Some(ground.org));
+    let context = TxContext::system(Some(ground.org));
     let made = ground.store.transact(context, |tx| create(tx, "shop", tx.now())).await.unwrap();
     assert_eq!(next(&mut follower).await.subjects[0].id, made.id.to_string());
 }
@@ -59,7 +59,7 @@ async fn slow_follower_is_notified_of_its_lag() {
     let ground = tokio::task::spawn_blocking(Ground::new).await.unwrap();
     let mut follower = ground.store.follow(ground.org);
     let mut quick = ground.store.follow(ground.org);
-    let many = ground.store.transact(Context::system(Some(ground.org)), |tx| {
+    let many = ground.store.transact(TxContext::system(Some(ground.org)), |tx| {
         for number in 0..2_000 {
             tx.record(NewEvent::new(EventKind::AccessDenied, EventSubject::new("user", number, None)))?;
         }
@@ -69,12 +69,12 @@ async fn slow_follower_is_notified_of_its_lag() {
     // Events are ordered, so the last one means that all were published.
     loop {
         match quick.next().await {
-            Heard::Event(told) if told.event.sequence == 2_001 => break,
-            Heard::Event(_) | Heard::Missed => {}
-            Heard::End => panic!("it ended"),
+            FeedItem::Event(told) if told.event.sequence == 2_001 => break,
+            FeedItem::Event(_) | FeedItem::Missed => {}
+            FeedItem::End => panic!("it ended"),
         }
     }
-    assert!(matches!(follower.next().await, Heard::Missed));
+    assert!(matches!(follower.next().await, FeedItem::Missed));
 }
 
 #[tokio::test]
@@ -83,8 +83,8 @@ async fn follower_ends_when_the_store_closes() {
     let mut follower = ground.store.follow(ground.org);
     tokio::task::spawn_blocking(move || drop(ground)).await.unwrap();
     // An event committed just before may come first.
-    while let Heard::Event(told) = follower.next().await {
+    while let FeedItem::Event(told) = follower.next().await {
         assert_eq!(told.event.sequence, 1);
     }
-    assert!(matches!(follower.next().await, Heard::End));
+    assert!(matches!(follower.next().await, FeedItem::End));
 }

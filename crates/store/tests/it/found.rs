@@ -3,8 +3,8 @@
 use berth_core::event::{EventKind, NewEvent, EventSubject};
 use berth_store::StoreError;
 use berth_store::admin::integrity;
-use berth_store::pagination::From;
-use berth_store::tables::event::{self, Filter};
+use berth_store::pagination::PageStart;
+use berth_store::tables::event::{self, EventFilter};
 use rusqlite::Connection;
 
 use super::Ground;
@@ -28,7 +28,7 @@ fn record(ground: &Ground, numbers: std::ops::Range<usize>) {
 fn problems(ground: &Ground) -> Vec<String> {
     let (mut problems, mut after) = (Vec::new(), Some(0));
     while let Some(number) = after {
-        let page = ground.transact(move |tx| integrity::events(tx, number)).unwrap();
+        let page = ground.transact(move |tx| integrity::check_events(tx, number)).unwrap();
         problems.extend(page.problems);
         after = page.last;
     }
@@ -41,11 +41,11 @@ fn check(ground: &Ground, recorded: usize) {
     for pipeline in 0..PIPELINES {
         let wanted: Vec<u64> =
             (0..recorded).rev().filter(|n| n % PIPELINES == pipeline).map(|n| n as u64).collect();
-        let filter = Filter { pipeline: Some(format!("p{pipeline}")), ..Filter::default() };
+        let filter = EventFilter { pipeline: Some(format!("p{pipeline}")), ..EventFilter::default() };
         let (mut by_offset, mut by_place) = (Vec::new(), Vec::new());
-        let (mut offset, mut place) = (0, From::Offset(0));
+        let (mut offset, mut place) = (0, PageStart::Offset(0));
         loop {
-            let (asked, from) = (filter.clone(), From::Offset(offset));
+            let (asked, from) = (filter.clone(), PageStart::Offset(offset));
             let page = ground.transact(move |tx| event::list(tx, &asked, &from, LIMIT, false)).unwrap();
             by_offset.extend(page.items.iter().filter_map(|event| event.data["number"].as_u64()));
             let asked = filter.clone();
@@ -56,7 +56,7 @@ fn check(ground: &Ground, recorded: usize) {
                 break;
             }
             offset += LIMIT;
-            place = From::After(next.items.last().unwrap().sequence.to_string());
+            place = PageStart::After(next.items.last().unwrap().sequence.to_string());
         }
         assert_eq!((&by_offset, &by_place), (&wanted, &wanted), "{recorded} recorded");
     }
@@ -108,11 +108,11 @@ fn event_filter_matches_a_full_scan() {
         let before = now();
         while now() == before {}
     }
-    let all = ground.transact(|tx| event::after(tx, 0, i64::MAX, i64::MAX)).unwrap();
+    let all = ground.transact(|tx| event::list_after(tx, 0, i64::MAX, i64::MAX)).unwrap();
     let times = [None, Some(all[250].occurred_at), Some(all[600].occurred_at), Some(all[1_200].occurred_at)];
     let maybe = |word: &str, at: usize| (at > 0).then(|| format!("{word}{}", at - 1));
     for case in 0..3 * 5 * 3 * 4 * 4_usize {
-        let filter = Filter {
+        let filter = EventFilter {
             kind: [None, Some("pipeline_updated"), Some("session_claimed")][case % 3].map(str::to_owned),
             pipeline: maybe("p", case / 3 % 5),
             environment: maybe("e", case / 15 % 3),
@@ -126,7 +126,7 @@ fn event_filter_matches_a_full_scan() {
         for offset in [0, 1, 40, 250] {
             let asked = filter.clone();
             let page = ground
-                .transact(move |tx| event::list(tx, &asked, &From::Offset(offset), LIMIT * 6, false))
+                .transact(move |tx| event::list(tx, &asked, &PageStart::Offset(offset), LIMIT * 6, false))
                 .unwrap();
             let found: Vec<i64> = page.items.iter().map(|event| event.sequence).collect();
             let rest = wanted.get(offset as usize..).unwrap_or_default();

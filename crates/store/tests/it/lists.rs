@@ -2,8 +2,8 @@
 
 use berth_core::pipeline::state::{self, Pipeline};
 use berth_core::time::Timestamp;
-use berth_store::pagination::From;
-use berth_store::tables::pipeline::{self, Filter};
+use berth_store::pagination::PageStart;
+use berth_store::tables::pipeline::{self, PipelineFilter};
 
 use super::{Ground, create};
 
@@ -51,8 +51,8 @@ fn check(ground: &Ground, expected: &[Pipeline]) {
         usize::MAX >> 12,
     ];
     for offset in offsets {
-        let from = From::Offset(i64::try_from(offset).unwrap());
-        let slice = ground.transact(move |tx| pipeline::list(tx, &Filter::default(), &from, 20)).unwrap();
+        let from = PageStart::Offset(i64::try_from(offset).unwrap());
+        let slice = ground.transact(move |tx| pipeline::list(tx, &PipelineFilter::default(), &from, 20)).unwrap();
         let found: Vec<_> = slice.items.iter().map(|pipeline| pipeline.id).collect();
         let wanted: Vec<_> = expected.iter().skip(offset).take(20).copied().collect();
         assert_eq!(found, wanted, "at offset {offset}");
@@ -60,13 +60,13 @@ fn check(ground: &Ground, expected: &[Pipeline]) {
         assert_eq!(slice.has_more, offset < expected.len().saturating_sub(20));
     }
 
-    let (mut walked, mut from) = (Vec::new(), From::Offset(0));
+    let (mut walked, mut from) = (Vec::new(), PageStart::Offset(0));
     loop {
         let start = from.clone();
-        let slice = ground.transact(move |tx| pipeline::list(tx, &Filter::default(), &start, 200)).unwrap();
+        let slice = ground.transact(move |tx| pipeline::list(tx, &PipelineFilter::default(), &start, 200)).unwrap();
         walked.extend(slice.items.iter().map(|pipeline| pipeline.id));
         let Some(last) = walked.last().filter(|_| slice.has_more) else { break };
-        from = From::After(last.to_string());
+        from = PageStart::After(last.to_string());
     }
     assert_eq!(walked, expected);
 }
@@ -83,8 +83,8 @@ fn pipeline_search_is_case_insensitive_and_escapes_wildcards() {
         })
         .unwrap();
     let found = |search: &str| {
-        let filter = Filter { search: Some(search.to_owned()), status: None };
-        let slice = ground.transact(move |tx| pipeline::list(tx, &filter, &From::Offset(0), 20)).unwrap();
+        let filter = PipelineFilter { search: Some(search.to_owned()), status: None };
+        let slice = ground.transact(move |tx| pipeline::list(tx, &filter, &PageStart::Offset(0), 20)).unwrap();
         assert_eq!(slice.total, Some(i64::try_from(slice.items.len()).unwrap()));
         slice.items.iter().map(|pipeline| pipeline.slug.to_string()).collect::<Vec<_>>()
     };

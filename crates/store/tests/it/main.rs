@@ -30,8 +30,8 @@ use berth_core::time::Timestamp;
 use berth_store::tables::member::{self, Member};
 use berth_store::tables::organization::{self, Organization};
 use berth_store::tables::pipeline;
-use berth_store::tables::user::{self, Account, User};
-use berth_store::{Context, Store, StoreError, Tx};
+use berth_store::tables::user::{self, UserAccount, User};
+use berth_store::{TxContext, Store, StoreError, Tx};
 use berth_testkit::Scratch;
 
 /// A store with one organization.
@@ -87,7 +87,7 @@ impl Ground {
         &self,
         work: impl FnOnce(&mut Tx<'_>) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
-        self.store.transact_blocking(Context::system(Some(self.org)), work)
+        self.store.transact_blocking(TxContext::system(Some(self.org)), work)
     }
 }
 
@@ -108,7 +108,7 @@ impl Ground {
             for number in 0..changes {
                 scope.spawn(move || change(number));
             }
-            while self.store.commits().waiting < changes as u64 {
+            while self.store.commit_stats().waiting < changes as u64 {
                 std::thread::yield_now();
             }
             end.send(()).unwrap();
@@ -119,7 +119,7 @@ impl Ground {
 fn new_organization(store: &Store, slug: &str) -> OrgId {
     let slug = Slug::parse(slug).unwrap();
     store
-        .transact_blocking(Context::system(None), move |tx| {
+        .transact_blocking(TxContext::system(None), move |tx| {
             let id = OrgId::from_parts(tx.now(), tx.entropy()?);
             let email = Email::parse(&format!("ada@{slug}.test")).unwrap();
             let name = DisplayName::from(slug.clone());
@@ -132,10 +132,10 @@ fn new_organization(store: &Store, slug: &str) -> OrgId {
                 default_network: NetworkAccess::Host,
             };
             organization::put(tx, &org)?;
-            let account = Account::Person { password_hash: "x".into(), password_is_generated: true };
+            let account = UserAccount::Person { password_hash: "x".into(), password_is_generated: true };
             let user = UserId::from_parts(tx.now(), tx.entropy()?);
             user::put(tx, &User { id: user, email, name, account, created_at: tx.now() })?;
-            tx.within(id, |tx| {
+            tx.within_org(id, |tx| {
                 member::put(tx, &Member { user, role: Role::Owner, version: 1, created_at: tx.now() })?;
                 tx.record(NewEvent::new(
                     EventKind::OrganizationCreated,

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use berth_core::decision::OutboxEffect;
 use berth_core::event::{EventKind, NewEvent, EventSubject};
-use berth_store::idempotency::{self, Earlier, IDEMPOTENCY_KEPT_S, OnceKey, StoredAnswer};
+use berth_store::idempotency::{self, KeyLookup, IDEMPOTENCY_KEPT_S, IdempotencyKey, StoredResponse};
 use berth_store::{StoreError, Tx, outbox};
 use rusqlite::Connection;
 
@@ -20,41 +20,41 @@ fn outbox_keeps_an_effect_until_it_is_done() {
         })
         .unwrap();
     let ground = ground.reopened();
-    let due = ground.transact(|tx| outbox::due(tx, "ping")).unwrap();
+    let due = ground.transact(|tx| outbox::fetch_due(tx, "ping")).unwrap();
     assert_eq!((due.len(), due[0].attempts, &due[0].payload["n"]), (1, 0, &serde_json::json!(1)));
-    assert!(ground.transact(|tx| outbox::due(tx, "other")).unwrap().is_empty());
+    assert!(ground.transact(|tx| outbox::fetch_due(tx, "other")).unwrap().is_empty());
 
     let id = due[0].id;
-    ground.transact(move |tx| outbox::later(tx, id, tx.now().plus_seconds(60))).unwrap();
-    assert!(ground.transact(|tx| outbox::due(tx, "ping")).unwrap().is_empty());
-    ground.transact(move |tx| outbox::later(tx, id, tx.now())).unwrap();
-    assert_eq!(ground.transact(|tx| outbox::due(tx, "ping")).unwrap()[0].attempts, 2);
-    ground.transact(move |tx| outbox::done(tx, id)).unwrap();
-    assert!(ground.transact(|tx| outbox::due(tx, "ping")).unwrap().is_empty());
+    ground.transact(move |tx| outbox::schedule_retry(tx, id, tx.now().plus_seconds(60))).unwrap();
+    assert!(ground.transact(|tx| outbox::fetch_due(tx, "ping")).unwrap().is_empty());
+    ground.transact(move |tx| outbox::schedule_retry(tx, id, tx.now())).unwrap();
+    assert_eq!(ground.transact(|tx| outbox::fetch_due(tx, "ping")).unwrap()[0].attempts, 2);
+    ground.transact(move |tx| outbox::delete_effect(tx, id)).unwrap();
+    assert!(ground.transact(|tx| outbox::fetch_due(tx, "ping")).unwrap().is_empty());
 }
 
 #[test]
 fn stored_response_is_found_by_caller_operation_and_key() {
     let ground = Ground::new();
-    let key = OnceKey::new("tok_a", "POST /x", "k", vec![1]);
+    let key = IdempotencyKey::new("tok_a", "POST /x", "k", vec![1]);
     let answer =
-        StoredAnswer { status: 201, headers: vec![("location".into(), "/x/1".into())], body: "{}".into() };
+        StoredResponse { status: 201, headers: vec![("location".into(), "/x/1".into())], body: "{}".into() };
     let (stored, kept) = (key.clone(), answer.clone());
-    ground.transact(move |tx| idempotency::remember(tx, &stored, &kept)).unwrap();
-    let find = |key: OnceKey| ground.transact(move |tx| idempotency::find(tx, &key)).unwrap();
-    assert_eq!(find(key.clone()), Earlier::Same(answer));
-    assert_eq!(find(OnceKey::new("tok_a", "POST /x", "k", vec![2])), Earlier::Different);
-    assert_eq!(find(OnceKey::new("tok_b", "POST /x", "k", vec![1])), Earlier::None);
-    assert_eq!(find(OnceKey::new("tok_a", "POST /y", "k", vec![1])), Earlier::None);
+    ground.transact(move |tx| idempotency::store_response(tx, &stored, &kept)).unwrap();
+    let find = |key: IdempotencyKey| ground.transact(move |tx| idempotency::find(tx, &key)).unwrap();
+    assert_eq!(find(key.clone()), KeyLookup::Same(answer));
+    assert_eq!(find(IdempotencyKey::new("tok_a", "POST /x", "k", vec![2])), KeyLookup::Different);
+    assert_eq!(find(IdempotencyKey::new("tok_b", "POST /x", "k", vec![1])), KeyLookup::None);
+    assert_eq!(find(IdempotencyKey::new("tok_a", "POST /y", "k", vec![1])), KeyLookup::None);
 
-    let early = ground.transact(|tx| idempotency::forget(tx, tx.now())).unwrap();
-    let late = ground.transact(|tx| idempotency::forget(tx, tx.now().plus_seconds(IDEMPOTENCY_KEPT_S + 1)));
+    let early = ground.transact(|tx| idempotency::delete_expired(tx, tx.now())).unwrap();
+    let late = ground.transact(|tx| idempotency::delete_expired(tx, tx.now().plus_seconds(IDEMPOTENCY_KEPT_S + 1)));
     assert_eq!((early, late.unwrap()), (0, 1));
-    assert_eq!(find(key), Earlier::None);
+    assert_eq!(find(key), KeyLookup::None);
 }
 
-fn numbered(number: usize) -> OnceKey {
-    OnceKey::new("tok_a", "POST /x", &format!("k{number}"), vec![1])
+fn numbered(number: usize) -> IdempotencyKey {
+    IdempotencyKey::new("tok_a", "POST /x", &format!("k{number}"), vec![1])
 }
 
 /// Stores responses in one commit; every third transaction is rolled back.
@@ -62,8 +62,8 @@ fn remember_at_once(ground: &Ground, numbers: std::ops::Range<usize>) {
     ground.at_once(numbers.len(), |index| {
         let number = numbers.start + index;
         let work = move |tx: &mut Tx<'_>| {
-            let answer = StoredAnswer { status: 200, headers: Vec::new(), body: number.to_string() };
-            idempotency::remember(tx, &numbered(number), &answer)?;
+            let answer = StoredResponse { status: 200, headers: Vec::new(), body: number.to_string() };
+            idempotency::store_response(tx, &numbered(number), &answer)?;
             if number % 3 == 2 { Err(StoreError::Unavailable("no".into())) } else { Ok(()) }
         };
         assert_eq!(ground.transact(work).is_err(), number % 3 == 2);
@@ -73,11 +73,11 @@ fn remember_at_once(ground: &Ground, numbers: std::ops::Range<usize>) {
 fn check_remembered(ground: &Ground, count: usize) {
     let found = ground
         .transact(move |tx| (0..count).map(|number| idempotency::find(tx, &numbered(number))).collect());
-    let found: Vec<Earlier> = found.unwrap();
+    let found: Vec<KeyLookup> = found.unwrap();
     for (number, earlier) in found.into_iter().enumerate() {
         match earlier {
-            Earlier::Same(answer) if number % 3 != 2 => assert_eq!(answer.body, number.to_string()),
-            Earlier::None if number % 3 == 2 => {}
+            KeyLookup::Same(answer) if number % 3 != 2 => assert_eq!(answer.body, number.to_string()),
+            KeyLookup::None if number % 3 == 2 => {}
             other => panic!("{number}: {other:?}"),
         }
     }
@@ -110,8 +110,8 @@ fn stored_response_is_replaced_only_after_it_expired() {
     let ground = Ground::in_a_file();
     remember_at_once(&ground, 0..1);
     let again = |ground: &Ground| {
-        let answer = StoredAnswer { status: 200, headers: Vec::new(), body: "again".into() };
-        ground.transact(move |tx| idempotency::remember(tx, &numbered(0), &answer))
+        let answer = StoredResponse { status: 200, headers: Vec::new(), body: "again".into() };
+        ground.transact(move |tx| idempotency::store_response(tx, &numbered(0), &answer))
     };
     assert!(again(&ground).unwrap_err().to_string().contains("changed 0 rows"));
     let db = Connection::open(ground.place.dir.path().join("berth.db")).unwrap();
@@ -119,9 +119,9 @@ fn stored_response_is_replaced_only_after_it_expired() {
         format!("UPDATE stored_responses SET created_at = created_at - {}", IDEMPOTENCY_KEPT_S * 1_000_000);
     db.execute_batch(&expire).unwrap();
     let find = |ground: &Ground| ground.transact(|tx| idempotency::find(tx, &numbered(0))).unwrap();
-    assert_eq!(find(&ground), Earlier::None);
+    assert_eq!(find(&ground), KeyLookup::None);
     again(&ground).unwrap();
-    assert!(matches!(find(&ground), Earlier::Same(answer) if answer.body == "again"));
+    assert!(matches!(find(&ground), KeyLookup::Same(answer) if answer.body == "again"));
 }
 
 #[test]

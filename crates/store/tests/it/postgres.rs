@@ -1,7 +1,7 @@
 //! Every migration and every statement works on PostgreSQL.
 
 use berth_store::migrations::MIGRATIONS;
-use berth_store::sql::{self, Engine, render};
+use berth_store::sql::{self, SqlEngine, render_sql};
 use berth_testkit::{Scratch, outcome};
 
 #[test]
@@ -12,13 +12,13 @@ fn postgresql_runs_every_migration_and_prepares_every_statement() {
     };
     let mut client = scratch.connect();
     for migration in MIGRATIONS {
-        client.batch_execute(&migration.rendered(Engine::Postgres)).unwrap_or_else(|error| {
+        client.batch_execute(&migration.render_for(SqlEngine::Postgres)).unwrap_or_else(|error| {
             panic!("migration {} on PostgreSQL: {error:?}", migration.name);
         });
     }
     let mut failures = Vec::new();
-    for statement in sql::all() {
-        match client.prepare(&render(statement.text, Engine::Postgres)) {
+    for statement in sql::all_statements() {
+        match client.prepare(&render_sql(statement.text, SqlEngine::Postgres)) {
             Err(error) => failures.push(format!("{}: {error:?}", statement.name)),
             Ok(prepared) => {
                 // Parameters and columns must have the types of `Value`.

@@ -60,11 +60,11 @@ fn built(tx: &mut Tx<'_>, of: &Registry, commit: &str, steps: &[&str]) -> Result
     registry_build::put_version(tx, &version)?;
     tx.record(NewEvent::new(EventKind::RegistryBuilt, EventSubject::new("registry", of.id, None)))?;
     let seen = RegistrySyncState { status: RegistryStatus::Ready, current: Some(commit.into()), ..of.seen.clone() };
-    registry::saw(tx, of.id, &seen)
+    registry::put_poll_result(tx, of.id, &seen)
 }
 
 fn offered(ground: &Ground, types: &'static [&'static str]) -> Vec<String> {
-    let offers = ground.transact(move |tx| registry::offers(tx, types.iter().copied())).unwrap();
+    let offers = ground.transact(move |tx| registry::resolve_types(tx, types.iter().copied())).unwrap();
     let shown = |text: &&str| match &offers[*text] {
         Ok(offer) => format!("{} {}", offer.pinned.digest, offer.pinned.step_type),
         Err(why) => why.clone(),
@@ -79,12 +79,12 @@ fn step_type_resolves_to_the_current_or_the_named_version() {
         .transact(|tx| {
             let tools = add(tx, "tools")?;
             built(tx, &tools, FIRST, &["CUSTOM:Deploy"])?;
-            registry_build::note_tag(tx, tools.id, "v1", FIRST)?;
-            registry_build::note_branch(tx, tools.id, "main", FIRST)?;
+            registry_build::put_tag(tx, tools.id, "v1", FIRST)?;
+            registry_build::put_branch(tx, tools.id, "main", FIRST)?;
             built(tx, &tools, SECOND, &["CUSTOM:Deploy", "Check"])?;
             // A moved tag keeps its first commit. A branch moves.
-            registry_build::note_tag(tx, tools.id, "v1", SECOND)?;
-            registry_build::note_branch(tx, tools.id, "main", SECOND)?;
+            registry_build::put_tag(tx, tools.id, "v1", SECOND)?;
+            registry_build::put_branch(tx, tools.id, "main", SECOND)?;
             add(tx, "empty").map(drop)
         })
         .unwrap();
@@ -147,7 +147,7 @@ fn registry_lists_pipelines_that_use_its_steps() {
     let ground = Ground::new();
     let users = |name: &'static str| {
         let name = RegistryName::parse(name).unwrap();
-        let found = ground.transact(move |tx| registry::uses(tx, &name)).unwrap();
+        let found = ground.transact(move |tx| registry::list_uses(tx, &name)).unwrap();
         found.into_iter().map(|it| format!("{} {} {}", it.slug, it.step, it.is_anywhere)).collect::<Vec<_>>()
     };
     ground

@@ -10,9 +10,9 @@ use berth_core::environment::fence::{Fence, EvidenceVerdict as Known, EpochEvide
 use berth_core::event::{EventKind, NewEvent, EventSubject};
 use berth_core::name::Slug;
 use berth_store::audit::StoredCheck;
-use berth_store::feed::Heard;
+use berth_store::feed::FeedItem;
 use berth_store::tables::{event, instance, lease, pipeline};
-use berth_store::{Context, OpenError, Store, StoreError, idempotency};
+use berth_store::{TxContext, OpenError, Store, StoreError, idempotency};
 use berth_testkit::{Scratch, Server, binaries, outcome};
 
 use super::{create, new_organization};
@@ -37,7 +37,7 @@ fn replicas_number_events_without_gaps_in_commit_order() {
             scope.spawn(move || {
                 for number in 0..25 {
                     let slug = format!("p-{writer}-{number}");
-                    let context = || Context::system(Some(org));
+                    let context = || TxContext::system(Some(org));
                     store.transact_blocking(context(), move |tx| create(tx, &slug, tx.now())).unwrap();
                     let refused = store.transact_blocking(context(), |tx| {
                         tx.record(NewEvent::new(EventKind::AccessDenied, EventSubject::new("user", "x", None)))?;
@@ -49,10 +49,10 @@ fn replicas_number_events_without_gaps_in_commit_order() {
         }
     });
     let checked = stores[1].read_blocking(Some(org), |db| {
-        let all = event::after(db, 0, i64::MAX, i64::MAX)?;
+        let all = event::list_after(db, 0, i64::MAX, i64::MAX)?;
         let times: Vec<_> = all.iter().map(|event| event.occurred_at).collect();
         let mut check = StoredCheck::begin(db, None)?;
-        while check.page(db)? {}
+        while check.verify_page(db)? {}
         Ok::<_, StoreError>((all.len(), times.is_sorted(), check.finish().problem))
     });
     assert_eq!(checked.unwrap(), (201, true, None));
@@ -69,7 +69,7 @@ fn replicas_serialize_writes_to_the_same_row() {
             .map(|number| {
                 let store = &stores[number % 2];
                 scope.spawn(move || {
-                    store.transact_blocking(Context::system(Some(org)), |tx| {
+                    store.transact_blocking(TxContext::system(Some(org)), |tx| {
                         let slug = Slug::parse("shop").unwrap();
                         if pipeline::by_slug(tx, &slug)?.is_some() {
                             return Ok::<_, StoreError>(false);
@@ -95,16 +95,16 @@ async fn follower_receives_events_of_another_replica() {
     });
     let ([here, there], org) = opened.await.unwrap();
     let mut follower = here.follow(org);
-    let mut nudged = here.nudged().unwrap();
+    let mut nudged = here.watch_remote_commits().unwrap();
     for number in 0..20 {
         let slug = format!("p-{number}");
-        there.transact(Context::system(Some(org)), move |tx| create(tx, &slug, tx.now())).await.unwrap();
+        there.transact(TxContext::system(Some(org)), move |tx| create(tx, &slug, tx.now())).await.unwrap();
     }
     nudged.changed().await.unwrap();
     let mut last = 0;
     while last < 21 {
         match follower.next().await {
-            Heard::Event(told) => {
+            FeedItem::Event(told) => {
                 assert!(told.event.sequence == last + 1 || last == 0, "in order");
                 last = told.event.sequence;
             }
@@ -120,12 +120,12 @@ fn lease_has_one_holder_until_it_expires_or_is_released() {
     let store = Store::open_postgres(&scratch.url()).unwrap();
     let take = |holder: &'static str, seconds| {
         store
-            .transact_blocking(Context::system(None), move |tx| lease::take(tx, "work", holder, seconds))
+            .transact_blocking(TxContext::system(None), move |tx| lease::acquire(tx, "work", holder, seconds))
             .unwrap()
     };
     assert!(take("a", 3_600) && take("a", 3_600));
     assert!(!take("b", 3_600), "a has it");
-    store.transact_blocking(Context::system(None), |tx| lease::leave(tx, "work", "a")).unwrap();
+    store.transact_blocking(TxContext::system(None), |tx| lease::release(tx, "work", "a")).unwrap();
     assert!(take("b", 0), "a has released it");
     assert!(take("a", 3_600), "the lease of b has expired");
 }
@@ -220,14 +220,14 @@ fn lost_commit_response_is_an_unknown_outcome() {
     let (url, fate) = lossy(&scratch);
     let store = Store::open_postgres(&url).unwrap();
     let made = |slug: &'static str| {
-        store.transact_blocking(Context::system(Some(org)), move |tx| create(tx, slug, tx.now()))
+        store.transact_blocking(TxContext::system(Some(org)), move |tx| create(tx, slug, tx.now()))
     };
     let exists = |slug: &str| {
         let slug = Slug::parse(slug).unwrap();
         let look =
             move |tx: &mut berth_store::Tx<'_>| Ok::<_, StoreError>(pipeline::by_slug(tx, &slug)?.is_some());
         // A write waits for the lock, and so for the commit that is still running.
-        direct.transact_blocking(Context::system(Some(org)), look).unwrap()
+        direct.transact_blocking(TxContext::system(Some(org)), look).unwrap()
     };
     made("calm").unwrap();
     fate.store(ANSWER_LOST, Ordering::SeqCst);
@@ -250,23 +250,23 @@ fn postgresql_restart_is_reported_and_recovered() {
     let store = Store::open_postgres(&server.url("postgres")).unwrap();
     let org = new_organization(&store, "acme");
     let make = |slug: &'static str| {
-        store.transact_blocking(Context::system(Some(org)), move |tx| create(tx, slug, tx.now()))
+        store.transact_blocking(TxContext::system(Some(org)), move |tx| create(tx, slug, tx.now()))
     };
     make("before").unwrap();
     server.kill();
     assert!(matches!(make("meanwhile"), Err(StoreError::Unavailable(_))));
-    let read = store.read_blocking(Some(org), |db| event::head(db));
+    let read = store.read_blocking(Some(org), |db| event::chain_head(db));
     let why = read.unwrap_err().to_string();
     assert!(why.contains("cannot be reached"), "{why}");
     server.resume().unwrap();
     make("after").unwrap();
-    let read = store.read_blocking(Some(org), |db| event::head(db));
+    let read = store.read_blocking(Some(org), |db| event::chain_head(db));
     assert_eq!(read.unwrap().sequence, 3, "refused writes left nothing");
 }
 
 /// The epoch of a new fence.
 fn epoch(store: &Store) -> i64 {
-    store.transact_blocking(Context::system(None), |tx| Ok::<_, StoreError>(tx.moment()?.epoch)).unwrap()
+    store.transact_blocking(TxContext::system(None), |tx| Ok::<_, StoreError>(tx.moment()?.epoch)).unwrap()
 }
 
 #[test]
@@ -283,7 +283,7 @@ fn epoch_rises_after_a_failover() {
     // A lost connection is noticed when it is used; the next query gets a new one.
     let found = |store: &Store| {
         let asked =
-            || store.transact_blocking(Context::system(None), |tx| Ok::<_, StoreError>(tx.moment()?.epoch));
+            || store.transact_blocking(TxContext::system(None), |tx| Ok::<_, StoreError>(tx.moment()?.epoch));
         asked().or_else(|_| asked()).unwrap()
     };
     assert_eq!([&stores[0], &stores[1]].map(found), [0, 0], "a restart is no failover");
@@ -303,7 +303,7 @@ fn epoch_seen_by_a_runner_is_raised_on_every_server() {
     let stores = [(); 2].map(|()| Store::open_postgres(&scratch.url()).unwrap());
     let org = new_organization(&stores[0], "acme");
     let given = |store: &Store| {
-        let given = store.transact_blocking(Context::system(Some(org)), |tx| {
+        let given = store.transact_blocking(TxContext::system(Some(org)), |tx| {
             let fence = Fence::default().next(tx.moment()?.epoch);
             Ok::<_, StoreError>(fence.epoch())
         });
@@ -312,7 +312,7 @@ fn epoch_seen_by_a_runner_is_raised_on_every_server() {
     // Each store has a write connection now.
     assert_eq!([&stores[0], &stores[1]].map(given), [0, 0]);
     let hears = |store: &Store, epoch: i64| {
-        store.transact_blocking(Context::system(None), move |tx| instance::heard(tx, EpochEvidence::Epoch(epoch)))
+        store.transact_blocking(TxContext::system(None), move |tx| instance::process_witness(tx, EpochEvidence::Epoch(epoch)))
     };
     assert_eq!(hears(&stores[0], 7).unwrap(), Known::Above(8));
     assert_eq!([&stores[0], &stores[1]].map(given), [8, 8]);
@@ -337,9 +337,9 @@ async fn lease_is_granted_during_an_exclusive_installation_lock() {
         beside
     });
     begun.await.unwrap();
-    let taken = store.transact_lease(|tx| lease::take(tx, "work", "a", 60)).await;
+    let taken = store.transact_lease(|tx| lease::acquire(tx, "work", "a", 60)).await;
     assert!(taken.unwrap());
-    let waits = store.transact(Context::system(None), |_| Ok::<_, StoreError>(())).await;
+    let waits = store.transact(TxContext::system(None), |_| Ok::<_, StoreError>(())).await;
     assert!(matches!(waits, Err(StoreError::Unavailable(_))), "other writers wait until the lock timeout");
     drop(release);
     tokio::task::spawn_blocking(move || drop((store, holder.join().unwrap()))).await.unwrap();
@@ -355,8 +355,8 @@ fn replayed_response_is_as_durable_as_its_commit() {
         || -> String { beside.query_one("SELECT pg_current_wal_insert_lsn()::text", &[]).unwrap().get(0) };
     let change = |vouches: bool| {
         store
-            .transact_blocking(Context::system(Some(org)), move |tx| {
-                if vouches { idempotency::vouch(tx) } else { Ok::<_, StoreError>(()) }
+            .transact_blocking(TxContext::system(Some(org)), move |tx| {
+                if vouches { idempotency::ensure_durable(tx) } else { Ok::<_, StoreError>(()) }
             })
             .unwrap();
     };

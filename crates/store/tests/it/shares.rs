@@ -17,11 +17,11 @@ use berth_core::pipeline::model::{EnvironmentDefinition as Configuration, Releas
 use berth_core::registry::{Registry, RegistryName};
 use berth_core::repository::{RemoteUrl, Repository, RepositorySyncState};
 use berth_core::time::Timestamp;
-use berth_store::pagination::Batch;
+use berth_store::pagination::FairBatch;
 use berth_store::tables::{
     analysis, deployment, environment, fix_pull_request, registry, repository, schedule,
 };
-use berth_store::{Context, StoreError, Tx};
+use berth_store::{TxContext, StoreError, Tx};
 use proptest::prelude::*;
 
 use super::{Ground, create, new_organization};
@@ -32,18 +32,18 @@ fn second(number: i64) -> Timestamp {
 
 /// Adds work that is due since this second.
 type Add<Id> = fn(&mut Tx<'_>, i64) -> Result<Id, StoreError>;
-type Select<Id> = fn(&mut Tx<'_>, Batch) -> Result<Vec<(OrgId, Id)>, StoreError>;
+type Select<Id> = fn(&mut Tx<'_>, FairBatch) -> Result<Vec<(OrgId, Id)>, StoreError>;
 
 fn check<Id: Debug + PartialEq + Copy + Send + 'static>(add: Add<Id>, select: Select<Id>) {
     let ground = Ground::new();
     let other = new_organization(&ground.store, "globex");
     let greedy = ground.transact(move |tx| (1..=20).map(|at| add(tx, at)).collect::<Result<Vec<_>, _>>());
     let greedy: Vec<_> = greedy.unwrap().into_iter().map(|id| (ground.org, id)).collect();
-    let modest = ground.store.transact_blocking(Context::system(Some(other)), move |tx| {
+    let modest = ground.store.transact_blocking(TxContext::system(Some(other)), move |tx| {
         (101..=102).map(|at| add(tx, at)).collect::<Result<Vec<_>, _>>()
     });
     let modest: Vec<_> = modest.unwrap().into_iter().map(|id| (other, id)).collect();
-    let selected = |total, share| ground.transact(move |tx| select(tx, Batch { total, share })).unwrap();
+    let selected = |total, share| ground.transact(move |tx| select(tx, FairBatch { total, share })).unwrap();
     assert_eq!(selected(100, 1), [greedy[0], modest[0]]);
     assert_eq!(selected(3, 20), [greedy[0], modest[0], greedy[1]]);
     assert_eq!(selected(100, 3), [greedy[0], modest[0], greedy[1], modest[1], greedy[2]]);
@@ -181,29 +181,29 @@ fn add_fix(tx: &mut Tx<'_>, at: i64) -> Result<AnalysisId, StoreError> {
 
 #[test]
 fn due_registries_are_shared_among_organizations() {
-    check(add_registry, |tx, batch| registry::due(tx, second(1_000), batch));
+    check(add_registry, |tx, batch| registry::list_due(tx, second(1_000), batch));
 }
 
 #[test]
 fn rollouts_to_plan_are_shared_among_organizations() {
-    check(add_rollout, |tx, batch| schedule::to_plan(tx, batch));
+    check(add_rollout, |tx, batch| schedule::list_to_plan(tx, batch));
 }
 
 #[test]
 fn startable_deployments_are_shared_among_organizations() {
     check(add_startable, |tx, batch| {
-        Ok(environment::startable(tx, batch)?.into_iter().map(|(org, _, id)| (org, id)).collect())
+        Ok(environment::list_startable(tx, batch)?.into_iter().map(|(org, _, id)| (org, id)).collect())
     });
 }
 
 #[test]
 fn queued_analyses_are_shared_among_organizations() {
-    check(add_analysis, |tx, batch| analysis::queued(tx, batch));
+    check(add_analysis, |tx, batch| analysis::list_queued(tx, batch));
 }
 
 #[test]
 fn requested_fixes_are_shared_among_organizations() {
-    check(add_fix, |tx, batch| fix_pull_request::opening(tx, batch));
+    check(add_fix, |tx, batch| fix_pull_request::list_opening(tx, batch));
 }
 
 type Added = (i64, RepositoryId, RegistryId);
@@ -214,7 +214,7 @@ fn add_both(tx: &mut Tx<'_>, (number, at): (usize, i64)) -> Result<Added, StoreE
 }
 
 /// The expected batch: the first row of every organization before the second of any.
-fn expected<Id: Ord + Copy>(all: &[(OrgId, i64, Id)], now: i64, batch: Batch) -> Vec<(OrgId, Id)> {
+fn expected<Id: Ord + Copy>(all: &[(OrgId, i64, Id)], now: i64, batch: FairBatch) -> Vec<(OrgId, Id)> {
     let mut by_org: BTreeMap<OrgId, Vec<(i64, Id)>> = BTreeMap::new();
     for (org, at, id) in all.iter().filter(|(_, at, _)| *at <= now) {
         by_org.entry(*org).or_default().push((*at, *id));
@@ -240,7 +240,7 @@ proptest! {
         let (mut repositories, mut registries) = (Vec::new(), Vec::new());
         for (number, times) in times.into_iter().enumerate() {
             let org = new_organization(&ground.store, &format!("org-{number}"));
-            let added = ground.store.transact_blocking(Context::system(Some(org)), move |tx| {
+            let added = ground.store.transact_blocking(TxContext::system(Some(org)), move |tx| {
                 times.into_iter().enumerate().map(|it| add_both(tx, it)).collect::<Result<Vec<_>, _>>()
             });
             for (at, repository, registry) in added.unwrap() {
@@ -248,10 +248,10 @@ proptest! {
                 registries.push((org, at, registry));
             }
         }
-        let batch = Batch { total, share };
-        let found = ground.transact(move |tx| registry::due(tx, second(now), batch)).unwrap();
+        let batch = FairBatch { total, share };
+        let found = ground.transact(move |tx| registry::list_due(tx, second(now), batch)).unwrap();
         prop_assert_eq!(found, expected(&registries, now, batch));
-        let found = ground.transact(move |tx| repository::due(tx, second(now), total)).unwrap();
-        prop_assert_eq!(found, expected(&repositories, now, Batch { total, share: 1 }));
+        let found = ground.transact(move |tx| repository::list_due(tx, second(now), total)).unwrap();
+        prop_assert_eq!(found, expected(&repositories, now, FairBatch { total, share: 1 }));
     }
 }

@@ -3,9 +3,9 @@
 use berth_core::event::{EventKind, NewEvent, EventSubject};
 use berth_core::name::Slug;
 use berth_core::pipeline::state;
-use berth_store::pagination::From;
+use berth_store::pagination::PageStart;
 use berth_store::tables::{event, pipeline};
-use berth_store::{Context, StoreError, Tx};
+use berth_store::{TxContext, StoreError, Tx};
 
 use super::{Ground, Place, create, new_organization};
 
@@ -37,13 +37,13 @@ fn write_without_an_event_is_rolled_back() {
     let ground = Ground::new();
     let failed = ground.transact(|tx| pipeline::put_definition(tx, "h", "version: 1"));
     assert!(failed.unwrap_err().to_string().contains("without an event"));
-    assert_eq!(ground.transact(|tx| pipeline::definition(tx, "h")).unwrap(), None);
+    assert_eq!(ground.transact(|tx| pipeline::load_definition(tx, "h")).unwrap(), None);
 }
 
 #[test]
 fn nul_character_is_refused() {
     let ground = Ground::new();
-    let asked = ground.transact(|tx| pipeline::definition(tx, "a\0b"));
+    let asked = ground.transact(|tx| pipeline::load_definition(tx, "a\0b"));
     assert!(matches!(asked, Err(StoreError::Nul)), "{asked:?}");
 }
 
@@ -64,7 +64,7 @@ fn panic_rolls_back_its_own_transaction_only() {
 fn organization_statement_without_an_organization_is_an_error() {
     let ground = Ground::new();
     let failed: Result<_, StoreError> =
-        ground.store.transact_blocking(Context::system(None), |tx| pipeline::find(tx, "shop"));
+        ground.store.transact_blocking(TxContext::system(None), |tx| pipeline::find(tx, "shop"));
     assert!(failed.unwrap_err().to_string().contains("needs an organization"));
 }
 
@@ -72,7 +72,7 @@ fn organization_statement_without_an_organization_is_an_error() {
 fn organizations_are_isolated() {
     let ground = Ground::new();
     let made = ground.transact(|tx| create(tx, "shop", tx.now())).unwrap();
-    let other = Context::system(Some(new_organization(&ground.store, "globex")));
+    let other = TxContext::system(Some(new_organization(&ground.store, "globex")));
     let seen = ground.store.transact_blocking(other, move |tx| {
         Ok::<_, StoreError>((pipeline::by_id(tx, made.id)?, pipeline::by_slug(tx, &made.slug)?))
     });
@@ -113,8 +113,8 @@ fn concurrent_writers_number_events_without_gaps() {
             });
         }
     });
-    let filter = event::Filter::default();
-    let seen = ground.transact(move |tx| event::list(tx, &filter, &From::Offset(0), 1_000, true)).unwrap();
+    let filter = event::EventFilter::default();
+    let seen = ground.transact(move |tx| event::list(tx, &filter, &PageStart::Offset(0), 1_000, true)).unwrap();
     let sequences: Vec<_> = seen.items.iter().map(|event| event.sequence).collect();
     assert_eq!(sequences, (1..=401).rev().collect::<Vec<_>>());
     assert_eq!(seen.total, Some(401));
@@ -136,7 +136,7 @@ fn together(ground: &Ground, works: Vec<Work>) -> Vec<Result<(), StoreError>> {
         let mut asked = Vec::new();
         for work in works {
             asked.push(scope.spawn(move || ground.transact(work)));
-            while ground.store.commits().waiting < asked.len() as u64 {
+            while ground.store.commit_stats().waiting < asked.len() as u64 {
                 std::thread::yield_now();
             }
         }
@@ -168,14 +168,14 @@ fn failed_job_is_undone_without_the_rest_of_its_batch() {
     let kept: Vec<_> = answers.iter().map(Result::is_ok).collect();
     assert_eq!(kept, [true, false, false, true]);
     assert_eq!(["one", "two", "three"].map(|slug| exists(&ground, slug)), [true, false, true]);
-    let head = ground.transact(|tx| event::head(tx)).unwrap();
+    let head = ground.transact(|tx| event::chain_head(tx)).unwrap();
     assert_eq!(head.sequence, 3, "the organization and the two committed jobs");
 }
 
 #[test]
 fn access_generation_changes_with_permissions_only() {
     let ground = Ground::in_a_file();
-    let mark = |ground: &Ground| ground.store.access().unwrap().0;
+    let mark = |ground: &Ground| ground.store.access_generation().unwrap().0;
     let before = mark(&ground);
     ground.transact(|tx| create(tx, "shop", tx.now())).unwrap();
     assert_eq!(mark(&ground), before);
@@ -205,7 +205,7 @@ fn reader_sees_acknowledged_writes() {
         for number in 0..50 {
             let slug = Slug::parse(&format!("p-{number}")).unwrap();
             let name = slug.to_string();
-            let context = Context::system(Some(ground.org));
+            let context = TxContext::system(Some(ground.org));
             let made = ground.store.transact(context, move |tx| create(tx, &name, tx.now())).await.unwrap();
             let read = ground.store.read(Some(ground.org), move |db| pipeline::by_slug(db, &slug));
             assert_eq!(read.await.unwrap().map(|found: state::Pipeline| found.id), Some(made.id));

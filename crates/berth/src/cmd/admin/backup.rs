@@ -4,15 +4,15 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use berth_core::time::Timestamp;
-use berth_server::upkeep::backup::{Database, backup};
+use berth_server::upkeep::backup::{BackupDatabase, backup};
 
-use super::Place;
-use crate::cmd::say;
+use super::InstallationArgs;
+use crate::cmd::print_line;
 
 #[derive(clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct BackupArgs {
     #[command(flatten)]
-    place: Place,
+    place: InstallationArgs,
     /// New directory, or new file if the name ends in .tar
     #[arg(long, value_name = "PATH")]
     to: PathBuf,
@@ -24,11 +24,11 @@ pub(crate) struct Args {
     json: bool,
 }
 
-pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let found = args.place.find_present()?;
+pub(super) fn run(args: &BackupArgs) -> anyhow::Result<ExitCode> {
+    let found = args.place.locate_existing()?;
     let database = match &found.database {
-        None => Database::Sqlite,
-        Some(url) if args.files_only => Database::Postgres(url),
+        None => BackupDatabase::Sqlite,
+        Some(url) if args.files_only => BackupDatabase::Postgres(url),
         Some(_) => anyhow::bail!(
             "back up PostgreSQL with its own tools first (pg_dump, or a base backup with WAL archiving), then run this \
              command with --files-only for logs and artifacts. Store root.key separately."
@@ -38,7 +38,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let manifest = backup(&found.data_dir, &database, &args.to, Timestamp::from_micros(now))?;
     let bytes: u64 = manifest.files.iter().map(|file| file.bytes).sum();
     let root_key = manifest.root_key_id.as_deref().unwrap_or("not created yet");
-    say(&if args.json {
+    print_line(&if args.json {
         serde_json::json!({
             "path": args.to.display().to_string(),
             "files": manifest.files.len(),

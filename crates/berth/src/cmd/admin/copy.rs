@@ -5,16 +5,16 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use berth_server::upkeep::verify::verify_chains;
-use berth_store::admin::copy::{Copied, Direction, copy};
+use berth_store::admin::copy::{CopiedTable, CopyDirection, copy_database};
 use berth_store::admin::read_only::ReadOnly;
 use berth_store::data_dir::DataDir;
 
-use crate::cmd::say;
-use crate::config::Settings;
+use crate::cmd::print_line;
+use crate::config::ServerSettings;
 use crate::logging;
 
 #[derive(clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct CopyArgs {
     /// Source: sqlite:DIR (a data directory), postgres://…, or postgres for the URL in BERTH_DATABASE
     #[arg(long, value_name = "PLACE")]
     from: String,
@@ -26,12 +26,12 @@ pub(crate) struct Args {
     json: bool,
 }
 
-pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let settings = Settings::load(None)?;
+pub(super) fn run(args: &CopyArgs) -> anyhow::Result<ExitCode> {
+    let settings = ServerSettings::load(None)?;
     logging::start(&settings.log, true);
-    let (data_dir, url, direction) = match (sqlite(&args.from), sqlite(&args.to)) {
-        (Some(dir), None) => (dir, args.to.as_str(), Direction::ToPostgres),
-        (None, Some(dir)) => (dir, args.from.as_str(), Direction::ToSqlite),
+    let (data_dir, url, direction) = match (sqlite_dir(&args.from), sqlite_dir(&args.to)) {
+        (Some(dir), None) => (dir, args.to.as_str(), CopyDirection::ToPostgres),
+        (None, Some(dir)) => (dir, args.from.as_str(), CopyDirection::ToSqlite),
         _ => {
             anyhow::bail!("one of --from and --to must be sqlite:DIR, the other one postgres or postgres://…")
         }
@@ -41,20 +41,20 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         "postgres" => settings.database.as_deref().context("set BERTH_DATABASE to the database URL")?,
         url => url,
     };
-    if direction == Direction::ToPostgres {
+    if direction == CopyDirection::ToPostgres {
         let file = data_dir.join("berth.db");
         anyhow::ensure!(file.is_file(), "no database at {}", file.display());
     }
     // Fails if a server is running, on SQLite or on a shared database.
     let dir = DataDir::open(&data_dir)?;
-    let copied = copy(&dir, url, direction)?;
+    let copied = copy_database(&dir, url, direction)?;
     let mut target = match direction {
-        Direction::ToPostgres => ReadOnly::postgres(url)?,
-        Direction::ToSqlite => ReadOnly::sqlite(&dir.database())?,
+        CopyDirection::ToPostgres => ReadOnly::postgres(url)?,
+        CopyDirection::ToSqlite => ReadOnly::sqlite(&dir.database())?,
     };
     let mut source = match direction {
-        Direction::ToPostgres => ReadOnly::sqlite(&dir.database())?,
-        Direction::ToSqlite => ReadOnly::postgres(url)?,
+        CopyDirection::ToPostgres => ReadOnly::sqlite(&dir.database())?,
+        CopyDirection::ToSqlite => ReadOnly::postgres(url)?,
     };
     let verified = verify_chains(&mut target, &mut source).context("cannot compare the audit logs")?;
     anyhow::ensure!(
@@ -63,16 +63,16 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         verified.problems.join("; ")
     );
     let rows: u64 = copied.iter().map(|it| it.rows).sum();
-    say(&if args.json {
-        let tables = copied.iter().map(|Copied { table, rows }| (table.clone(), (*rows).into()));
+    print_line(&if args.json {
+        let tables = copied.iter().map(|CopiedTable { table, rows }| (table.clone(), (*rows).into()));
         let tables = tables.collect::<serde_json::Map<_, _>>();
         serde_json::json!({ "tables": tables, "rows": rows, "eventsVerified": verified.events }).to_string()
     } else {
         let next = match direction {
-            Direction::ToPostgres => {
+            CopyDirection::ToPostgres => {
                 format!("berth serve --data-dir {} --database postgres://…", data_dir.display())
             }
-            Direction::ToSqlite => format!("berth serve --data-dir {}", data_dir.display()),
+            CopyDirection::ToSqlite => format!("berth serve --data-dir {}", data_dir.display()),
         };
         format!(
             "Copied {rows} rows in {} tables; verified the audit logs of {} organizations ({} events).\n\
@@ -85,6 +85,6 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn sqlite(place: &str) -> Option<PathBuf> {
+fn sqlite_dir(place: &str) -> Option<PathBuf> {
     place.strip_prefix("sqlite:").map(PathBuf::from)
 }

@@ -10,9 +10,9 @@ use berth_server::admin;
 use berth_store::tables::{instance, key};
 use serde_json::json;
 
-use super::{Found, Place};
+use super::{LocatedInstallation, InstallationArgs};
 use crate::embedded;
-use crate::output::Output;
+use crate::output::CommandOutput;
 
 /// Thresholds of free disk space for a warning and a failure.
 const FREE_BYTES_WANTED: u64 = 1024 * 1024 * 1024;
@@ -24,71 +24,71 @@ const CLOCK_MIN_S: i64 = 1_735_689_600;
 const CLOCK_BEHIND_S_MAX: i64 = 60;
 
 #[derive(clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct DoctorArgs {
     #[command(flatten)]
-    place: Place,
+    place: InstallationArgs,
     /// Print JSON
     #[arg(long)]
     json: bool,
 }
 
-enum State {
+enum CheckState {
     Ok,
     Warn,
     Fail,
 }
 
-impl State {
+impl CheckState {
     const fn as_str(&self) -> &'static str {
         match self {
-            State::Ok => "ok",
-            State::Warn => "warn",
-            State::Fail => "fail",
+            CheckState::Ok => "ok",
+            CheckState::Warn => "warn",
+            CheckState::Fail => "fail",
         }
     }
 }
 
-struct Check {
+struct DoctorCheck {
     name: &'static str,
-    state: State,
+    state: CheckState,
     /// Result, and advice if it is not ok.
-    said: String,
+    detail: String,
 }
 
-fn ok(name: &'static str, said: impl Into<String>) -> Check {
-    Check { name, state: State::Ok, said: said.into() }
+fn ok(name: &'static str, said: impl Into<String>) -> DoctorCheck {
+    DoctorCheck { name, state: CheckState::Ok, detail: said.into() }
 }
 
-fn warn(name: &'static str, said: impl Into<String>) -> Check {
-    Check { name, state: State::Warn, said: said.into() }
+fn warn(name: &'static str, said: impl Into<String>) -> DoctorCheck {
+    DoctorCheck { name, state: CheckState::Warn, detail: said.into() }
 }
 
-fn fail(name: &'static str, said: impl Into<String>) -> Check {
-    Check { name, state: State::Fail, said: said.into() }
+fn fail(name: &'static str, said: impl Into<String>) -> DoctorCheck {
+    DoctorCheck { name, state: CheckState::Fail, detail: said.into() }
 }
 
-pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let found = args.place.find()?;
+pub(super) fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
+    let found = args.place.locate()?;
     let checks = [
-        data_dir(&found),
-        root_key(&found),
-        database(&found),
-        disk(&found),
-        git(),
-        sandbox(&found),
-        clock(&found),
-        port(&found),
+        check_data_dir(&found),
+        check_root_key(&found),
+        check_database(&found),
+        check_disk(&found),
+        check_git(),
+        check_sandbox(&found),
+        check_clock(&found),
+        check_port(&found),
     ];
-    let is_fit = !checks.iter().any(|check| matches!(check.state, State::Fail));
+    let is_fit = !checks.iter().any(|check| matches!(check.state, CheckState::Fail));
     let raw =
-        checks.iter().map(|it| json!({"check": it.name, "state": it.state.as_str(), "detail": it.said}));
-    let row = |it: &Check| vec![it.state.as_str().to_owned(), it.name.to_owned(), it.said.clone()];
+        checks.iter().map(|it| json!({"check": it.name, "state": it.state.as_str(), "detail": it.detail}));
+    let row = |it: &DoctorCheck| vec![it.state.as_str().to_owned(), it.name.to_owned(), it.detail.clone()];
     let (raw, rows) = (raw.collect(), checks.iter().map(row).collect::<Vec<_>>());
-    Output::new(args.json).sentences(&raw, &["state", "check", "detail"], &rows)?;
+    CommandOutput::new(args.json).print_wrapped_table(&raw, &["state", "check", "detail"], &rows)?;
     Ok(if is_fit { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn data_dir(found: &Found) -> Check {
+fn check_data_dir(found: &LocatedInstallation) -> DoctorCheck {
     let (name, dir) = ("data directory", &found.data_dir);
     let Ok(info) = std::fs::metadata(dir) else {
         return fail(name, format!("{} does not exist or cannot be read; run `berth init`", dir.display()));
@@ -106,8 +106,8 @@ fn data_dir(found: &Found) -> Check {
     ok(name, format!("{}{}", dir.display(), if is_running { ", server is running" } else { "" }))
 }
 
-fn root_key(found: &Found) -> Check {
-    let path = found.root_key(None);
+fn check_root_key(found: &LocatedInstallation) -> DoctorCheck {
+    let path = found.root_key_path(None);
     match root_key_id(&path) {
         Ok(id) => {
             ok("root key", format!("key {id} at {}; make sure you have a copy elsewhere", path.display()))
@@ -116,22 +116,22 @@ fn root_key(found: &Found) -> Check {
     }
 }
 
-fn database(found: &Found) -> Check {
+fn check_database(found: &LocatedInstallation) -> DoctorCheck {
     let name = "database";
-    let looked = found.read_only().and_then(|mut db| {
-        let epoch = db.read(None, |db| instance::epoch(db))?;
+    let looked = found.open_read_only().and_then(|mut db| {
+        let epoch = db.read(None, |db| instance::load_epoch(db))?;
         let version = match found.database {
             Some(_) => db.sql("SELECT current_setting('server_version')", 1)?,
             None => db.sql("SELECT sqlite_version()", 1)?,
         };
         let version = version.rows.into_iter().flatten().flatten().next().unwrap_or_default();
         let engine = if found.database.is_some() { "PostgreSQL" } else { "SQLite" };
-        let key = db.read(None, |db| key::root_key(db))?;
+        let key = db.read(None, |db| key::find_root_key_id(db))?;
         Ok((format!("{engine} {version}, epoch {epoch}"), key))
     });
     match looked {
         Err(error) => fail(name, format!("{error:#}")),
-        Ok((text, wanted)) => match (wanted, root_key_id(&found.root_key(None))) {
+        Ok((text, wanted)) => match (wanted, root_key_id(&found.root_key_path(None))) {
             (Some(wanted), Ok(id)) if wanted != id => {
                 fail(name, format!("{text}; needs root key {wanted}, but the file contains {id}"))
             }
@@ -140,7 +140,7 @@ fn database(found: &Found) -> Check {
     }
 }
 
-fn disk(found: &Found) -> Check {
+fn check_disk(found: &LocatedInstallation) -> DoctorCheck {
     let name = "disk space";
     let Ok(info) = rustix::fs::statvfs(&found.data_dir) else {
         return warn(name, "cannot be determined");
@@ -156,7 +156,7 @@ fn disk(found: &Found) -> Check {
     }
 }
 
-fn git() -> Check {
+fn check_git() -> DoctorCheck {
     let name = "git";
     let Ok(told) = Program::new("git").arg("--version").output() else {
         return warn(name, "not found in PATH; install git 2.39 or newer to sync repositories");
@@ -170,10 +170,10 @@ fn git() -> Check {
     }
 }
 
-fn sandbox(found: &Found) -> Check {
+fn check_sandbox(found: &LocatedInstallation) -> DoctorCheck {
     let name = "sandbox";
     let settings = &found.settings;
-    let level = embedded::sandbox(settings.runner.sandbox, settings.local);
+    let level = embedded::sandbox_mode(settings.runner.sandbox, settings.local);
     let user =
         settings.runner.user_name().map(StepUserAccount::find).transpose().map_err(RunnerStartError::from);
     let chosen = user.and_then(|user| {
@@ -192,7 +192,7 @@ fn sandbox(found: &Found) -> Check {
     }
 }
 
-fn clock(found: &Found) -> Check {
+fn check_clock(found: &LocatedInstallation) -> DoctorCheck {
     let (name, now) = ("clock", jiff::Timestamp::now());
     if now.as_second() < CLOCK_MIN_S {
         return fail(
@@ -201,7 +201,7 @@ fn clock(found: &Found) -> Check {
         );
     }
     let last =
-        found.read_only().ok().and_then(|mut db| db.sql("SELECT MAX(occurred_at) FROM events", 1).ok());
+        found.open_read_only().ok().and_then(|mut db| db.sql("SELECT MAX(occurred_at) FROM events", 1).ok());
     let last = last.and_then(|table| table.rows.into_iter().flatten().flatten().next()?.parse::<i64>().ok());
     let behind = last.map_or(0, |last| last / 1_000_000 - now.as_second());
     match behind > CLOCK_BEHIND_S_MAX {
@@ -210,7 +210,7 @@ fn clock(found: &Found) -> Check {
     }
 }
 
-fn port(found: &Found) -> Check {
+fn check_port(found: &LocatedInstallation) -> DoctorCheck {
     let (name, address) = ("port", found.settings.listen);
     match TcpListener::bind(address) {
         Ok(_) => ok(name, format!("{address} is free")),

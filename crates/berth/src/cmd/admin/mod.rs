@@ -13,37 +13,37 @@ mod verify;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use berth_server::upkeep::Settled;
+use berth_server::upkeep::SettleReport;
 use berth_store::admin::read_only::ReadOnly;
 
-use crate::config::Settings;
+use crate::config::ServerSettings;
 use crate::logging;
 
 #[derive(clap::Subcommand)]
-pub(crate) enum Command {
+pub(crate) enum AdminCommand {
     /// Back up to a new directory or a .tar file; the server can keep running
-    Backup(backup::Args),
+    Backup(backup::BackupArgs),
     /// Restore a backup into an empty data directory
-    Restore(restore::Args),
+    Restore(restore::RestoreArgs),
     /// Verify the audit log, logs and artifacts
-    Verify(verify::Args),
+    Verify(verify::VerifyArgs),
     /// Check whether this machine can run the server
-    Doctor(doctor::Args),
+    Doctor(doctor::DoctorArgs),
     /// Copy the database from SQLite to PostgreSQL or back
-    Copy(copy::Args),
+    Copy(copy::CopyArgs),
     /// Raise fencing tokens above all issued ones, after PostgreSQL was restored or failed over
-    RaiseEpoch(raise_epoch::Args),
+    RaiseEpoch(raise_epoch::RaiseEpochArgs),
     /// Create a link to set a new password
-    ResetPassword(reset_password::Args),
+    ResetPassword(reset_password::ResetPasswordArgs),
     /// Create a new root key and re-encrypt the data keys; the server can keep running
-    RotateKeys(rotate_keys::Args),
+    RotateKeys(rotate_keys::RotateKeysArgs),
     /// Run a read-only SQL query
-    Sql(sql::Args),
+    Sql(sql::SqlArgs),
 }
 
 /// Flags that select an installation.
 #[derive(clap::Args)]
-struct Place {
+struct InstallationArgs {
     /// Data directory
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
@@ -56,33 +56,33 @@ struct Place {
 }
 
 /// An installation, with its settings loaded.
-struct Found {
+struct LocatedInstallation {
     data_dir: PathBuf,
     /// `None`: SQLite in the data directory.
     database: Option<String>,
-    settings: Settings,
+    settings: ServerSettings,
 }
 
-impl Place {
-    fn find(&self) -> anyhow::Result<Found> {
-        let settings = Settings::load(self.config.as_deref())?;
+impl InstallationArgs {
+    fn locate(&self) -> anyhow::Result<LocatedInstallation> {
+        let settings = ServerSettings::load(self.config.as_deref())?;
         logging::start(&settings.log, true);
         let data_dir = self.data_dir.clone().unwrap_or_else(|| settings.data_dir.clone());
         let database = self.database.clone().or_else(|| settings.database.clone());
-        Ok(Found { data_dir, database, settings })
+        Ok(LocatedInstallation { data_dir, database, settings })
     }
 
     /// Fails if the data directory does not exist.
-    fn find_present(&self) -> anyhow::Result<Found> {
-        let found = self.find()?;
+    fn locate_existing(&self) -> anyhow::Result<LocatedInstallation> {
+        let found = self.locate()?;
         let dir = found.data_dir.display();
         anyhow::ensure!(found.data_dir.is_dir(), "data directory {dir} does not exist");
         Ok(found)
     }
 }
 
-impl Found {
-    fn read_only(&self) -> anyhow::Result<ReadOnly> {
+impl LocatedInstallation {
+    fn open_read_only(&self) -> anyhow::Result<ReadOnly> {
         Ok(match &self.database {
             Some(url) => ReadOnly::postgres(url)?,
             None => {
@@ -93,27 +93,27 @@ impl Found {
         })
     }
 
-    fn root_key(&self, given: Option<&Path>) -> PathBuf {
+    fn root_key_path(&self, given: Option<&Path>) -> PathBuf {
         let named = given.or(self.settings.root_key_file.as_deref());
         named.map_or_else(|| self.data_dir.join("root.key"), Path::to_owned)
     }
 }
 
-pub(crate) fn run(command: &Command) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(command: &AdminCommand) -> anyhow::Result<ExitCode> {
     match command {
-        Command::Backup(args) => backup::run(args),
-        Command::Restore(args) => restore::run(args),
-        Command::Verify(args) => verify::run(args),
-        Command::Doctor(args) => doctor::run(args),
-        Command::Copy(args) => copy::run(args),
-        Command::RaiseEpoch(args) => raise_epoch::run(args),
-        Command::ResetPassword(args) => reset_password::run(args),
-        Command::RotateKeys(args) => rotate_keys::run(args),
-        Command::Sql(args) => sql::run(args),
+        AdminCommand::Backup(args) => backup::run(args),
+        AdminCommand::Restore(args) => restore::run(args),
+        AdminCommand::Verify(args) => verify::run(args),
+        AdminCommand::Doctor(args) => doctor::run(args),
+        AdminCommand::Copy(args) => copy::run(args),
+        AdminCommand::RaiseEpoch(args) => raise_epoch::run(args),
+        AdminCommand::ResetPassword(args) => reset_password::run(args),
+        AdminCommand::RotateKeys(args) => rotate_keys::run(args),
+        AdminCommand::Sql(args) => sql::run(args),
     }
 }
 
-fn settled_json(settled: &Settled) -> serde_json::Value {
+fn recovery_json(settled: &SettleReport) -> serde_json::Value {
     serde_json::json!({
         "epoch": settled.epoch,
         "organizations": settled.organizations,
@@ -125,7 +125,7 @@ fn settled_json(settled: &Settled) -> serde_json::Value {
     })
 }
 
-fn settled_text(settled: &Settled) -> String {
+fn recovery_text(settled: &SettleReport) -> String {
     format!(
         "Raised to epoch {}. Ended {} sessions; {} running attempts and {} environments have an unknown state.\n\
          Paused {} pipelines and {} webhooks: check what is actually running before you resume them.",

@@ -7,35 +7,35 @@ use berth_store::Store;
 use berth_store::data_dir::DataDir;
 use berth_store::incarnation;
 
-use super::{Place, settled_json, settled_text};
-use crate::cmd::{say, told};
+use super::{InstallationArgs, recovery_json, recovery_text};
+use crate::cmd::{print_line, to_cli_error};
 
 #[derive(clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct RaiseEpochArgs {
     #[command(flatten)]
-    place: Place,
+    place: InstallationArgs,
     /// Print JSON
     #[arg(long)]
     json: bool,
 }
 
-pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let found = args.place.find_present()?;
+pub(super) fn run(args: &RaiseEpochArgs) -> anyhow::Result<ExitCode> {
+    let found = args.place.locate_existing()?;
     // Servers read the epoch at startup, so none may be running.
     let settled = match &found.database {
         None => {
             let dir = DataDir::open(&found.data_dir)?;
             let mut store = Store::open_sqlite(&dir.database())?;
-            let settled = settle(&mut store, incarnation::epoch(&dir)?).map_err(told)?;
+            let settled = settle(&mut store, incarnation::stored_epoch(&dir)?).map_err(to_cli_error)?;
             // Last, so that a server refuses an interrupted run until this command is repeated.
             store.begin_in(&dir)?;
             settled
         }
         Some(url) => {
             let _dir = DataDir::open_alone(&found.data_dir)?;
-            settle(&mut Store::open_postgres(url)?, None).map_err(told)?
+            settle(&mut Store::open_postgres(url)?, None).map_err(to_cli_error)?
         }
     };
-    say(&if args.json { settled_json(&settled).to_string() } else { settled_text(&settled) })?;
+    print_line(&if args.json { recovery_json(&settled).to_string() } else { recovery_text(&settled) })?;
     Ok(ExitCode::SUCCESS)
 }

@@ -3,27 +3,27 @@
 use std::process::ExitCode;
 
 use berth_core::name::Email;
-use berth_server::admin::{self, Answer, Request};
+use berth_server::admin::{self, AdminResponse, AdminRequest};
 use berth_server::config::local_dashboard;
 use berth_store::Store;
 
-use super::Place;
-use crate::cmd::{open, say};
+use super::InstallationArgs;
+use crate::cmd::{open, print_line};
 
 #[derive(clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct ResetPasswordArgs {
     /// Email address of the user
     #[arg(value_name = "EMAIL", value_parser = Email::parse)]
     email: Email,
     #[command(flatten)]
-    place: Place,
+    place: InstallationArgs,
     /// Print JSON
     #[arg(long)]
     json: bool,
 }
 
-pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let found = args.place.find_present()?;
+pub(super) fn run(args: &ResetPasswordArgs) -> anyhow::Result<ExitCode> {
+    let found = args.place.locate_existing()?;
     let listen = found.settings.listen.to_string();
     let base = found.settings.public_url.clone().or_else(|| local_dashboard(&listen));
     let base = base.unwrap_or_else(|| format!("http://{listen}"));
@@ -32,17 +32,17 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let answer = match found.database.as_deref() {
         // Servers on a shared database see the change without being asked.
         Some(url) => offline(&Store::open_postgres(url)?),
-        None => match admin::ask(&found.data_dir, &Request::ResetPassword { email: args.email.clone() })? {
+        None => match admin::send_request(&found.data_dir, &AdminRequest::ResetPassword { email: args.email.clone() })? {
             Some(answer) => answer,
-            None => offline(&open(&found.data_dir, None)?.1),
+            None => offline(&open_store(&found.data_dir, None)?.1),
         },
     };
     let (url, expires_at) = match answer {
-        Answer::ResetLink { url, expires_at } => (url, expires_at),
-        Answer::Failed(why) => anyhow::bail!("{why}"),
-        Answer::Rotated { .. } => anyhow::bail!("unexpected response from the server"),
+        AdminResponse::ResetLink { url, expires_at } => (url, expires_at),
+        AdminResponse::Failed(why) => anyhow::bail!("{why}"),
+        AdminResponse::Rotated { .. } => anyhow::bail!("unexpected response from the server"),
     };
-    say(&if args.json {
+    print_line(&if args.json {
         serde_json::json!({ "url": url, "expiresAt": expires_at }).to_string()
     } else {
         format!(

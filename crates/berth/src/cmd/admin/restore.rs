@@ -5,14 +5,14 @@ use std::process::ExitCode;
 
 use berth_server::upkeep::restore::restore;
 
-use super::{Place, settled_json, settled_text, verify};
-use crate::cmd::say;
-use crate::output::note;
+use super::{InstallationArgs, recovery_json, recovery_text, verify};
+use crate::cmd::print_line;
+use crate::output::print_note;
 
 #[derive(clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct RestoreArgs {
     #[command(flatten)]
-    place: Place,
+    place: InstallationArgs,
     /// Backup directory or .tar file
     #[arg(long, value_name = "PATH")]
     from: PathBuf,
@@ -24,21 +24,21 @@ pub(crate) struct Args {
     json: bool,
 }
 
-pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let found = args.place.find()?;
+pub(super) fn run(args: &RestoreArgs) -> anyhow::Result<ExitCode> {
+    let found = args.place.locate()?;
     anyhow::ensure!(
         found.database.is_none(),
         "restore PostgreSQL with its own tools, copy logs/ and artifacts/ back, then run `berth admin raise-epoch`"
     );
-    let key = found.root_key(args.root_key_file.as_deref());
+    let key = found.root_key_path(args.root_key_file.as_deref());
     let restored = restore(&args.from, &found.data_dir, &key)?;
     let manifest = &restored.manifest;
-    say(&if args.json {
-        let mut told = settled_json(&restored.settled);
+    print_line(&if args.json {
+        let mut told = recovery_json(&restored.settled);
         told["backupOf"] = manifest.created_at.clone().into();
         told["secretsOpened"] = restored.secrets.into();
         told["isNoted"] = restored.unnoted.is_none().into();
-        told["verified"] = verify::as_json(&restored.verified);
+        told["verified"] = verify::to_json(&restored.verified);
         told.to_string()
     } else {
         format!(
@@ -46,16 +46,16 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             manifest.created_at,
             found.data_dir.display(),
             restored.secrets,
-            settled_text(&restored.settled),
-            verify::for_people(&restored.verified),
+            recovery_text(&restored.settled),
+            verify::to_text(&restored.verified),
         )
     })?;
     if let Some(why) = &restored.unnoted {
         let epoch = restored.settled.epoch;
-        note(&format!(
+        print_note(&format!(
             "warning: cannot record epoch {epoch} next to the backup: {why}. If you restore this backup again, run \
              `berth admin raise-epoch` until the epoch is above {epoch}."
         ));
     }
-    Ok(verify::code(&restored.verified))
+    Ok(verify::exit_code(&restored.verified))
 }

@@ -4,17 +4,17 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use berth_engine::vault::{SecretVault, WhenMissing};
-use berth_server::admin::{self, Answer, Request};
+use berth_server::admin::{self, AdminResponse, AdminRequest};
 use berth_store::Store;
 use berth_store::data_dir::DataDir;
 
-use super::Place;
-use crate::cmd::{open, say};
+use super::InstallationArgs;
+use crate::cmd::{open, print_line};
 
 #[derive(clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct RotateKeysArgs {
     #[command(flatten)]
-    place: Place,
+    place: InstallationArgs,
     /// Root key file, if the server is not running [default: DIR/root.key]
     #[arg(long, value_name = "FILE")]
     root_key_file: Option<PathBuf>,
@@ -23,28 +23,28 @@ pub(crate) struct Args {
     json: bool,
 }
 
-pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let found = args.place.find_present()?;
+pub(super) fn run(args: &RotateKeysArgs) -> anyhow::Result<ExitCode> {
+    let found = args.place.locate_existing()?;
     let database = found.database.as_deref();
     // Servers on a shared database would keep using the old key, so they have to be stopped.
-    let asked = if database.is_none() { admin::ask(&found.data_dir, &Request::RotateKeys)? } else { None };
+    let asked = if database.is_none() { admin::send_request(&found.data_dir, &AdminRequest::RotateKeys)? } else { None };
     let answer = match asked {
         Some(answer) => answer,
         None => {
             let (_dir, store) = match database {
-                None => open(&found.data_dir, None)?,
+                None => open_store(&found.data_dir, None)?,
                 Some(url) => (DataDir::open_alone(&found.data_dir)?, Store::open_postgres(url)?),
             };
-            let key = found.root_key(args.root_key_file.as_deref());
+            let key = found.root_key_path(args.root_key_file.as_deref());
             let rotated = SecretVault::open(&store, &key, WhenMissing::Refuse)?.rotate(&store)?;
-            Answer::Rotated { root_key_id: rotated.root_key_id, data_keys: rotated.data_keys }
+            AdminResponse::Rotated { root_key_id: rotated.root_key_id, data_keys: rotated.data_keys }
         }
     };
     match &answer {
-        Answer::Failed(why) => anyhow::bail!("{why}"),
-        Answer::ResetLink { .. } => anyhow::bail!("unexpected response from the server"),
-        Answer::Rotated { root_key_id, data_keys } => {
-            say(&if args.json {
+        AdminResponse::Failed(why) => anyhow::bail!("{why}"),
+        AdminResponse::ResetLink { .. } => anyhow::bail!("unexpected response from the server"),
+        AdminResponse::Rotated { root_key_id, data_keys } => {
+            print_line(&if args.json {
                 serde_json::json!({ "rootKeyId": root_key_id, "dataKeys": data_keys }).to_string()
             } else {
                 format!(

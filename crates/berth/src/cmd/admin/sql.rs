@@ -4,16 +4,16 @@ use std::process::ExitCode;
 
 use serde_json::{Map, Value};
 
-use super::Place;
-use crate::output::{Output, note};
+use super::InstallationArgs;
+use crate::output::{CommandOutput, print_note};
 
 /// Upper limit of `--rows`.
 const ROWS_MAX: u32 = 10_000;
 
 #[derive(clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct SqlArgs {
     #[command(flatten)]
-    place: Place,
+    place: InstallationArgs,
     /// Confirm that the query is read-only
     #[arg(long, required = true)]
     read_only: bool,
@@ -27,9 +27,9 @@ pub(crate) struct Args {
     question: String,
 }
 
-pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let found = args.place.find_present()?;
-    let table = found.read_only()?.sql(&args.question, usize::try_from(args.rows)?)?;
+pub(super) fn run(args: &SqlArgs) -> anyhow::Result<ExitCode> {
+    let found = args.place.locate_existing()?;
+    let table = found.open_read_only()?.sql(&args.question, usize::try_from(args.rows)?)?;
     let object = |row: &Vec<Option<String>>| {
         let cells = row.iter().map(|cell| cell.clone().map_or(Value::Null, Value::String));
         Value::Object(table.columns.iter().cloned().zip(cells).collect::<Map<_, _>>())
@@ -38,9 +38,9 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let shown = |row: &Vec<Option<String>>| row.iter().map(|cell| cell.clone().unwrap_or_default()).collect();
     let heading: Vec<&str> = table.columns.iter().map(String::as_str).collect();
     let rows: Vec<_> = table.rows.iter().map(shown).collect();
-    Output::new(args.json).table(&raw, &heading, &rows, "No rows")?;
+    CommandOutput::new(args.json).print_table(&raw, &heading, &rows, "No rows")?;
     if table.has_more {
-        note(&format!("More than {} rows; increase --rows or narrow the query.", args.rows));
+        print_note(&format!("More than {} rows; increase --rows or narrow the query.", args.rows));
     }
     Ok(ExitCode::SUCCESS)
 }

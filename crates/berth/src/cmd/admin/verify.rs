@@ -3,32 +3,32 @@
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
-use berth_server::upkeep::verify::{Verified, verify};
+use berth_server::upkeep::verify::{VerifyReport, verify};
 
-use super::Place;
-use crate::cmd::say;
+use super::InstallationArgs;
+use crate::cmd::print_line;
 
 #[derive(clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct VerifyArgs {
     #[command(flatten)]
-    place: Place,
+    place: InstallationArgs,
     /// Print JSON
     #[arg(long)]
     json: bool,
 }
 
-pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let found = args.place.find_present()?;
-    let verified = verify(&mut found.read_only()?, &found.data_dir, &BTreeMap::new())?;
-    say(&if args.json { as_json(&verified).to_string() } else { for_people(&verified) })?;
-    Ok(code(&verified))
+pub(super) fn run(args: &VerifyArgs) -> anyhow::Result<ExitCode> {
+    let found = args.place.locate_existing()?;
+    let verified = verify(&mut found.open_read_only()?, &found.data_dir, &BTreeMap::new())?;
+    print_line(&if args.json { to_json(&verified).to_string() } else { to_text(&verified) })?;
+    Ok(exit_code(&verified))
 }
 
-pub(super) fn code(verified: &Verified) -> ExitCode {
+pub(super) fn exit_code(verified: &VerifyReport) -> ExitCode {
     if verified.problem_count == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-pub(super) fn as_json(verified: &Verified) -> serde_json::Value {
+pub(super) fn to_json(verified: &VerifyReport) -> serde_json::Value {
     serde_json::json!({
         "organizations": verified.organizations,
         "events": verified.events,
@@ -39,8 +39,8 @@ pub(super) fn as_json(verified: &Verified) -> serde_json::Value {
     })
 }
 
-pub(super) fn for_people(verified: &Verified) -> String {
-    let Verified { organizations, events, logs, artifacts, problems, problem_count } = verified;
+pub(super) fn to_text(verified: &VerifyReport) -> String {
+    let VerifyReport { organizations, events, logs, artifacts, problems, problem_count } = verified;
     let seen = format!(
         "Verified {organizations} organizations, {events} events, {logs} logs and {artifacts} artifacts: "
     );

@@ -10,24 +10,24 @@ use serde_json::{Value, json};
 use ureq::Agent;
 
 use super::organizations::DemoOrganization;
-use super::sites::{PLACES, Sites};
+use super::sites::{SITE_NAMES, DemoSites};
 
-const ANSWER_MAX: Duration = Duration::from_secs(10);
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(10);
 
-pub(super) struct Facts {
+pub(super) struct DemoFacts {
     /// Base URL for programs.
     pub(super) base: String,
     /// Base URL for browsers.
     pub(super) dashboard: String,
     pub(super) organizations: Vec<DemoOrganization>,
     /// `None` with --bare.
-    pub(super) sites: Option<Sites>,
+    pub(super) sites: Option<DemoSites>,
     /// The default address, if it was in use.
     pub(super) moved: Option<SocketAddr>,
 }
 
 /// `found`: pipelines of the first organization that were created after the server started.
-pub(super) fn as_json(facts: &Facts, found: &[Value]) -> Value {
+pub(super) fn to_json(facts: &DemoFacts, found: &[Value]) -> Value {
     let pipeline = |pipeline: &Pipeline| {
         json!({
             "id": pipeline.id.to_string(),
@@ -55,15 +55,15 @@ pub(super) fn as_json(facts: &Facts, found: &[Value]) -> Value {
     });
     if let Some(sites) = &facts.sites {
         let places =
-            PLACES.iter().zip(&sites.addresses).map(|(place, url)| ((*place).to_owned(), json!(url)));
+            SITE_NAMES.iter().zip(&sites.addresses).map(|(place, url)| ((*place).to_owned(), json!(url)));
         told["sites"] = Value::Object(places.collect());
-        told["signInUrl"] = json!(sites.link());
-        told["storyUrl"] = json!(sites.story_address());
+        told["signInUrl"] = json!(sites.login_link());
+        told["storyUrl"] = json!(sites.progress_url());
     }
     told
 }
 
-pub(super) fn for_people(facts: &Facts) -> String {
+pub(super) fn to_text(facts: &DemoFacts) -> String {
     let Some(DemoOrganization { created, .. }) = facts.organizations.first() else { return String::new() };
     let (base, org, token) = (&facts.base, &created.org.slug, created.token.reveal());
     let password = created.password.as_ref().map_or("", RedactedString::reveal);
@@ -73,11 +73,11 @@ pub(super) fn for_people(facts: &Facts) -> String {
     }
     text.push('\n');
     if let Some(sites) = &facts.sites {
-        let _ = writeln!(text, "Log in    {}  (one-time link)", sites.link());
+        let _ = writeln!(text, "Log in    {}  (one-time link)", sites.login_link());
     }
     let _ = writeln!(text, "Login     {}  {password}\nToken     {token}", created.user.email);
     if let Some(sites) = &facts.sites {
-        for (place, url) in PLACES.iter().zip(&sites.addresses) {
+        for (place, url) in SITE_NAMES.iter().zip(&sites.addresses) {
             let _ = writeln!(text, "Site      {url}  {place}");
         }
     }
@@ -102,22 +102,22 @@ pub(super) fn for_people(facts: &Facts) -> String {
     text
 }
 
-pub(super) fn is_up(base: &str) -> bool {
-    agent().get(format!("{base}/healthz")).call().is_ok_and(|answer| answer.status().is_success())
+pub(super) fn is_healthy(base: &str) -> bool {
+    http_agent().get(format!("{base}/healthz")).call().is_ok_and(|answer| answer.status().is_success())
 }
 
 /// Logs in and returns the session cookie, or an error message.
-pub(super) fn signed_in(base: &str, email: &str, password: &str) -> Result<String, String> {
+pub(super) fn log_in(base: &str, email: &str, password: &str) -> Result<String, String> {
     let body = json!({ "email": email, "password": password }).to_string();
     let request =
-        agent().post(format!("{base}/api/v1/auth/login")).header("content-type", "application/json");
+        http_agent().post(format!("{base}/api/v1/auth/login")).header("content-type", "application/json");
     let answer = request.send(body).map_err(|error| format!("{error}."))?;
     let cookie = answer.headers().get("set-cookie").and_then(|it| it.to_str().ok()).map(str::to_owned);
     cookie.ok_or_else(|| format!("the server returned {}.", answer.status()))
 }
 
-fn agent() -> Agent {
+fn http_agent() -> Agent {
     let config =
-        Agent::config_builder().proxy(None).timeout_global(Some(ANSWER_MAX)).http_status_as_error(false);
+        Agent::config_builder().proxy(None).timeout_global(Some(RESPONSE_TIMEOUT)).http_status_as_error(false);
     Agent::new_with_config(config.build())
 }

@@ -9,34 +9,34 @@ use berth_server::app::issue_token;
 use berth_server::auth::passwords::{self, PasswordCost};
 use berth_server::error::AppError;
 use berth_store::tables::member::{self, Member};
-use berth_store::tables::user::{self, Account, User};
-use berth_store::{Context, Store};
+use berth_store::tables::user::{self, UserAccount, User};
+use berth_store::{TxContext, Store};
 
-use super::organizations::parsed;
+use super::organizations::parse_or_bug;
 
 /// Adds Grace, Linus and the service account `ci` as deployers of this organization, and returns their tokens.
-pub(super) fn add_people(store: &Store, org: OrgId, owner: UserId) -> Result<[RedactedString; 3], AppError> {
+pub(super) fn add_members(store: &Store, org: OrgId, owner: UserId) -> Result<[RedactedString; 3], AppError> {
     Ok([
-        add(store, org, owner, "Grace", false)?,
-        add(store, org, owner, "Linus", false)?,
-        add(store, org, owner, "ci", true)?,
+        add_member(store, org, owner, "Grace", false)?,
+        add_member(store, org, owner, "Linus", false)?,
+        add_member(store, org, owner, "ci", true)?,
     ])
 }
 
-fn add(
+fn add_member(
     store: &Store,
     org: OrgId,
     owner: UserId,
     name: &'static str,
     is_service: bool,
 ) -> Result<RedactedString, AppError> {
-    let email = parsed(Email::parse(&format!("{}@acme.test", name.to_lowercase())))?;
-    let (shown, token_name) = (parsed(DisplayName::parse(name))?, parsed(DisplayName::parse("demo"))?);
+    let email = parse_or_bug(Email::parse(&format!("{}@acme.test", name.to_lowercase())))?;
+    let (shown, token_name) = (parse_or_bug(DisplayName::parse(name))?, parse_or_bug(DisplayName::parse("demo"))?);
     let hash = (!is_service).then(|| passwords::hash(&passwords::generate(), PasswordCost::default()));
-    store.transact_blocking(Context::system(Some(org)), move |tx| {
+    store.transact_blocking(TxContext::system(Some(org)), move |tx| {
         let account = match hash {
-            Some(password_hash) => Account::Person { password_hash, password_is_generated: true },
-            None => Account::Service { owner },
+            Some(password_hash) => UserAccount::Person { password_hash, password_is_generated: true },
+            None => UserAccount::Service { owner },
         };
         let (id, created_at) = (UserId::from_parts(tx.now(), tx.entropy()?), tx.now());
         user::put(tx, &User { id, name: shown, email, account, created_at })?;

@@ -15,20 +15,20 @@ mod supervisor;
 
 use std::process::ExitCode;
 
-pub(crate) use supervisor::keep;
+pub(crate) use supervisor::run_demo;
 
 #[derive(clap::Subcommand)]
-pub(crate) enum Command {
+pub(crate) enum DemoCommand {
     /// Kill the demo's server during a deployment and watch it recover
-    Crash(crash::Args),
+    Crash(crash::CrashArgs),
     /// Send a page to a demo site
     #[command(hide = true)]
-    Send(send::Args),
+    Send(send::SendArgs),
 }
 
-pub(crate) fn run(command: &Command) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(command: &DemoCommand) -> anyhow::Result<ExitCode> {
     match command {
-        Command::Crash(args) => crash::run(args),
-        Command::Send(args) => send::run(args),
+        DemoCommand::Crash(args) => crash::run(args),
+        DemoCommand::Send(args) => send::run(args),
     }
 }

@@ -7,9 +7,9 @@ use berth_engine::declare_environments;
 use berth_engine::definitions::check_definition;
 use berth_server::auth::passwords::PasswordCost;
 use berth_server::error::AppError;
-use berth_server::setup::{Created, create_organization};
+use berth_server::setup::{CreatedOrganization, create_organization};
 use berth_store::tables::pipeline;
-use berth_store::{Context, Store};
+use berth_store::{TxContext, Store};
 
 const SHOP: &str = include_str!("shop.yaml");
 /// Definition of the pipeline that needs no repository.
@@ -17,18 +17,18 @@ pub(super) const PLAYGROUND: &str = include_str!("playground.yaml");
 
 /// An organization of the demo with its pipelines.
 pub(super) struct DemoOrganization {
-    pub(super) created: Created,
+    pub(super) created: CreatedOrganization,
     pub(super) pipelines: Vec<state::Pipeline>,
 }
 
 /// Creates the organizations. Without a `shop` definition the first one gets its pipelines later, the shop from its
 /// repository.
-pub(super) fn fill(store: &Store, shop: Option<String>) -> Result<Vec<DemoOrganization>, AppError> {
+pub(super) fn create_organizations(store: &Store, shop: Option<String>) -> Result<Vec<DemoOrganization>, AppError> {
     let playground = || ("playground", PLAYGROUND.to_owned());
     let acme = shop.map_or_else(Vec::new, |text| vec![("shop", text), playground()]);
     Ok(vec![
-        organization(store, "acme", "ada@acme.test", acme)?,
-        organization(store, "globex", "hank@globex.test", vec![playground()])?,
+        create_demo_organization(store, "acme", "ada@acme.test", acme)?,
+        create_demo_organization(store, "globex", "hank@globex.test", vec![playground()])?,
     ])
 }
 
@@ -44,7 +44,7 @@ pub(super) fn shop_definition(addresses: &[String], program: &str) -> String {
     })
 }
 
-fn organization(
+fn create_demo_organization(
     store: &Store,
     slug: &str,
     email: &str,
@@ -52,15 +52,15 @@ fn organization(
 ) -> Result<DemoOrganization, AppError> {
     let created = create_organization(
         store,
-        parsed(Slug::parse(slug))?,
-        parsed(Email::parse(email))?,
+        parse_or_bug(Slug::parse(slug))?,
+        parse_or_bug(Email::parse(email))?,
         PasswordCost::default(),
     )?;
     let mut pipelines = Vec::new();
     for (slug, source) in definitions {
-        let slug = parsed(Slug::parse(slug))?;
+        let slug = parse_or_bug(Slug::parse(slug))?;
         let definition = check_definition(&source)?;
-        let made = store.transact_blocking(Context::system(Some(created.org.id)), move |tx| {
+        let made = store.transact_blocking(TxContext::system(Some(created.org.id)), move |tx| {
             let id = PipelineId::from_parts(tx.now(), tx.entropy()?);
             let environments = definition.environments.clone();
             let decision = state::create(CreatePipelineCommand { id, slug, name: None, definition }, None, tx.now())?;
@@ -74,7 +74,7 @@ fn organization(
     Ok(DemoOrganization { created, pipelines })
 }
 
-pub(super) fn parsed<T, E: std::fmt::Display>(result: Result<T, E>) -> Result<T, AppError> {
+pub(super) fn parse_or_bug<T, E: std::fmt::Display>(result: Result<T, E>) -> Result<T, AppError> {
     result.map_err(|error| AppError::bug(error.to_string()))
 }
 

@@ -19,58 +19,58 @@ const PROGRAM: &str = "100755";
 const PLAIN: &str = "100644";
 
 /// The repository on disk.
-pub(super) struct Sample {
+pub(super) struct SampleRepository {
     pub(super) dir: PathBuf,
 }
 
-impl Sample {
+impl SampleRepository {
     /// Creates `main` up to the new prices, and the other branches.
-    pub(super) fn make(dir: &Path, definition: &str) -> Result<Self, GitError> {
+    pub(super) fn create(dir: &Path, definition: &str) -> Result<Self, GitError> {
         git::make_bare(dir)?;
-        let mut history = History::default();
-        history.commit("main", "", "Ada", "A shop in blue");
-        history.file(PLAIN, "README.md", README);
-        history.file(PROGRAM, "build.sh", BUILD);
-        history.file(PROGRAM, "deploy.sh", DEPLOY);
-        history.file(PROGRAM, "scripts/check.sh", CHECK);
-        history.file(PROGRAM, "scripts/send.sh", SEND);
-        history.file(PLAIN, ".berth/shop/pipeline.yaml", definition);
-        history.file(PLAIN, "prices", OLD_PRICES);
-        history.look("blue", "1.0");
-        history.commit("main", "from :1\n", "Linus", "New prices");
-        history.file(PLAIN, "prices", NEW_PRICES);
-        history.look("blue", "1.1");
-        history.commit("feature/dark", "from :2\n", "Ada", "The shop at night");
-        history.look("dark", "1.2-dark");
-        history.commit("slow", "from :2\n", "Grace", "Measure the shop under load");
-        history.look("amber", "1.2-load");
-        history.file(PROGRAM, "deploy.sh", DEPLOY_SLOWLY);
+        let mut history = FastImportStream::default();
+        history.begin_commit("main", "", "Ada", "A shop in blue");
+        history.add_file(PLAIN, "README.md", README);
+        history.add_file(PROGRAM, "build.sh", BUILD);
+        history.add_file(PROGRAM, "deploy.sh", DEPLOY);
+        history.add_file(PROGRAM, "scripts/check.sh", CHECK);
+        history.add_file(PROGRAM, "scripts/send.sh", SEND);
+        history.add_file(PLAIN, ".berth/shop/pipeline.yaml", definition);
+        history.add_file(PLAIN, "prices", OLD_PRICES);
+        history.write_theme("blue", "1.0");
+        history.begin_commit("main", "from :1\n", "Linus", "New prices");
+        history.add_file(PLAIN, "prices", NEW_PRICES);
+        history.write_theme("blue", "1.1");
+        history.begin_commit("feature/dark", "from :2\n", "Ada", "The shop at night");
+        history.write_theme("dark", "1.2-dark");
+        history.begin_commit("slow", "from :2\n", "Grace", "Measure the shop under load");
+        history.write_theme("amber", "1.2-load");
+        history.add_file(PROGRAM, "deploy.sh", DEPLOY_SLOWLY);
         // Same content, but no longer executable.
-        history.commit("broken", "from :2\n", "Linus", "Tidy up the scripts");
-        history.file(PLAIN, "scripts/check.sh", CHECK);
+        history.begin_commit("broken", "from :2\n", "Linus", "Tidy up the scripts");
+        history.add_file(PLAIN, "scripts/check.sh", CHECK);
         git::import(dir, &history.text)?;
         Ok(Self { dir: dir.to_owned() })
     }
 
     /// Adds a commit to `main`, as a push would.
     pub(super) fn push_green(&self) -> Result<(), GitError> {
-        let mut history = History::default();
-        history.commit("main", "from refs/heads/main^0\n", "Grace", "The shop in green");
-        history.look("green", "2.0");
+        let mut history = FastImportStream::default();
+        history.begin_commit("main", "from refs/heads/main^0\n", "Grace", "The shop in green");
+        history.write_theme("green", "2.0");
         git::import(&self.dir, &history.text)
     }
 }
 
 /// Commits in the format of `git fast-import`.
 #[derive(Default)]
-struct History {
+struct FastImportStream {
     text: String,
     commits: u32,
 }
 
-impl History {
+impl FastImportStream {
     /// Starts a commit. Commits are numbered from 1; `from` refers to these numbers.
-    fn commit(&mut self, branch: &str, from: &str, who: &str, subject: &str) {
+    fn begin_commit(&mut self, branch: &str, from: &str, who: &str, subject: &str) {
         self.commits += 1;
         let (number, email) = (self.commits, who.to_lowercase());
         let _ = write!(
@@ -81,13 +81,13 @@ impl History {
         );
     }
 
-    fn file(&mut self, mode: &str, path: &str, content: &str) {
+    fn add_file(&mut self, mode: &str, path: &str, content: &str) {
         let _ = write!(self.text, "M {mode} inline {path}\ndata {}\n{content}\n", content.len());
     }
 
-    fn look(&mut self, colour: &str, version: &str) {
-        self.file(PLAIN, "colour", &format!("{colour}\n"));
-        self.file(PLAIN, "version", &format!("{version}\n"));
+    fn write_theme(&mut self, colour: &str, version: &str) {
+        self.add_file(PLAIN, "colour", &format!("{colour}\n"));
+        self.add_file(PLAIN, "version", &format!("{version}\n"));
     }
 }
 
@@ -99,7 +99,7 @@ mod tests {
     fn sample_repository_has_its_branches() {
         let temp = tempfile::tempdir().unwrap();
         let dir = temp.path().join("harbour-shop.git");
-        let sample = Sample::make(&dir, "version: 1\n").unwrap();
+        let sample = SampleRepository::create(&dir, "version: 1\n").unwrap();
         sample.push_green().unwrap();
         let git = |args: &[&str]| {
             let ran =

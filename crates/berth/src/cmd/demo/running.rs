@@ -9,26 +9,26 @@ use rustix::fs::OFlags;
 use rustix::process::{Pid, geteuid, test_kill_process};
 use serde::{Deserialize, Serialize};
 
-use crate::client::{Client, Login};
+use crate::client::{ApiClient, ServerLogin};
 
 pub(super) const PREFIX: &str = "berth-demo-";
 const FILE: &str = "demo.json";
 const FILE_BYTES_MAX: u64 = 16 * 1024;
-const NO_LINK_NO_WAIT: i32 = OFlags::NOFOLLOW.union(OFlags::NONBLOCK).bits().cast_signed();
+const OPEN_FLAGS: i32 = OFlags::NOFOLLOW.union(OFlags::NONBLOCK).bits().cast_signed();
 /// Maximum number of demos to look at.
 const DEMOS_MAX: usize = 100;
 
 #[derive(Serialize, Deserialize)]
-pub(super) struct Known {
+pub(super) struct RunningDemo {
     /// Process id of the supervisor.
     pub(super) keeper: u32,
-    pub(super) login: Login,
+    pub(super) login: ServerLogin,
     #[serde(skip)]
     dir: PathBuf,
 }
 
-impl Known {
-    pub(super) fn write(dir: &Path, login: Login) -> anyhow::Result<()> {
+impl RunningDemo {
+    pub(super) fn write(dir: &Path, login: ServerLogin) -> anyhow::Result<()> {
         let known = Self { keeper: std::process::id(), login, dir: dir.to_owned() };
         let path = dir.join(FILE);
         let file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
@@ -57,25 +57,25 @@ impl Known {
     }
 
     fn read(dir: &Path) -> Option<Self> {
-        let file = std::fs::OpenOptions::new().read(true).custom_flags(NO_LINK_NO_WAIT).open(dir.join(FILE));
+        let file = std::fs::OpenOptions::new().read(true).custom_flags(OPEN_FLAGS).open(dir.join(FILE));
         let file = file.ok().filter(|it| it.metadata().is_ok_and(|it| it.is_file()))?;
         let mut text = String::new();
         file.take(FILE_BYTES_MAX).read_to_string(&mut text).ok()?;
         let known: Self = serde_json::from_str(&text).ok()?;
-        test_kill_process(pid(known.keeper)?).ok()?;
+        test_kill_process(parse_pid(known.keeper)?).ok()?;
         Some(Self { dir: dir.to_owned(), ..known })
     }
 
-    pub(super) fn client(&self) -> Client {
-        Client::new(self.login.clone())
+    pub(super) fn client(&self) -> ApiClient {
+        ApiClient::new(self.login.clone())
     }
 
     /// Returns the server's process id from the lock file of the data directory.
-    pub(super) fn server(&self) -> anyhow::Result<Pid> {
+    pub(super) fn server_pid(&self) -> anyhow::Result<Pid> {
         let path = self.dir.join("berth.lock");
         let text =
             std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
-        text.trim().parse().ok().and_then(pid).context("the demo's server is restarting; try again")
+        text.trim().parse().ok().and_then(parse_pid).context("the demo's server is restarting; try again")
     }
 }
 
@@ -84,6 +84,6 @@ fn is_own_dir(path: &Path) -> bool {
     path.symlink_metadata().is_ok_and(|it| it.is_dir() && it.uid() == geteuid().as_raw())
 }
 
-fn pid(number: u32) -> Option<Pid> {
+fn parse_pid(number: u32) -> Option<Pid> {
     i32::try_from(number).ok().and_then(Pid::from_raw)
 }

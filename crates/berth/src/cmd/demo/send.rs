@@ -7,13 +7,13 @@ use std::time::Duration;
 use anyhow::Context as _;
 use ureq::Agent;
 
-use crate::output::say;
+use crate::output::print_line;
 
-const SEND_MAX: Duration = Duration::from_secs(10);
-const ANSWER_BYTES_MAX: u64 = 4 * 1024;
+const SEND_TIMEOUT: Duration = Duration::from_secs(10);
+const RESPONSE_BYTES_MAX: u64 = 4 * 1024;
 
 #[derive(clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct SendArgs {
     /// Page to send
     file: PathBuf,
     /// Site URL
@@ -30,18 +30,18 @@ pub(crate) struct Args {
     fence: Option<u64>,
 }
 
-pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+pub(super) fn run(args: &SendArgs) -> anyhow::Result<ExitCode> {
     let page = std::fs::read_to_string(&args.file)
         .with_context(|| format!("cannot read {}", args.file.display()))?;
     let config =
-        Agent::config_builder().proxy(None).timeout_global(Some(SEND_MAX)).http_status_as_error(false);
+        Agent::config_builder().proxy(None).timeout_global(Some(SEND_TIMEOUT)).http_status_as_error(false);
     let agent = Agent::new_with_config(config.build());
     let mut request = agent.put(&args.to).header("demo-commit", &args.commit).header("demo-who", &args.who);
     if let Some(fence) = args.fence {
         request = request.header("demo-fence", fence.to_string());
     }
     let mut answer = request.send(page).with_context(|| format!("cannot reach the site at {}", args.to))?;
-    let text = answer.body_mut().with_config().limit(ANSWER_BYTES_MAX).read_to_string()?;
-    say(&format!("{} returned {}: {text}", args.to, answer.status().as_u16()))?;
+    let text = answer.body_mut().with_config().limit(RESPONSE_BYTES_MAX).read_to_string()?;
+    print_line(&format!("{} returned {}: {text}", args.to, answer.status().as_u16()))?;
     Ok(if answer.status().is_success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

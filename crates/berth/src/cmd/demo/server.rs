@@ -10,14 +10,14 @@ use anyhow::Context as _;
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::process::{Child, Command};
 
-use super::supervisor::reached;
+use super::supervisor::reachable_address;
 use crate::cmd::serve;
 
 /// The server shuts down within ten seconds.
-const STOP_MAX: Duration = Duration::from_secs(12);
+const STOP_TIMEOUT: Duration = Duration::from_secs(12);
 
 /// Command line and listener of the server process.
-pub(super) struct Plan {
+pub(super) struct ServerProcess {
     pub(super) program: std::path::PathBuf,
     /// Kept open here as well, so that the port stays reserved during a restart and waiting connections are served by
     /// the next process.
@@ -25,9 +25,9 @@ pub(super) struct Plan {
     pub(super) args: Vec<String>,
 }
 
-impl Plan {
+impl ServerProcess {
     pub(super) fn new(
-        args: &serve::Args,
+        args: &serve::ServeArgs,
         listener: TcpListener,
         dir: &Path,
         sites: &[(&str, &str)],
@@ -39,11 +39,11 @@ impl Plan {
         tell("listen", listener.local_addr()?.to_string());
         // The sample repository and the sites that receive webhooks are on this machine.
         tell("repository-root", dir.display().to_string());
-        tell("egress-allow", reached(listener.local_addr()?).ip().to_string());
+        tell("egress-allow", reachable_address(listener.local_addr()?).ip().to_string());
         for (place, url) in sites {
             tell("site", format!("{place}={url}"));
         }
-        for (name, value) in args.passed_on() {
+        for (name, value) in args.demo_server_flags() {
             tell(name, value);
         }
         if args.no_runner {
@@ -68,13 +68,13 @@ impl Plan {
 }
 
 /// Sends SIGTERM, and SIGKILL after a timeout.
-pub(super) async fn stop(mut server: Child) -> anyhow::Result<ExitStatus> {
+pub(super) async fn stop_server(mut server: Child) -> anyhow::Result<ExitStatus> {
     if let Some(pid) = server.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw) {
         let _ = kill_process(pid, Signal::TERM);
     }
-    if let Ok(ended) = tokio::time::timeout(STOP_MAX, server.wait()).await {
+    if let Ok(ended) = tokio::time::timeout(STOP_TIMEOUT, server.wait()).await {
         return Ok(ended?);
     }
     server.kill().await.context("cannot stop the server")?;
-    anyhow::bail!("the server did not stop within {} s and was killed", STOP_MAX.as_secs())
+    anyhow::bail!("the server did not stop within {} s and was killed", STOP_TIMEOUT.as_secs())
 }

@@ -23,7 +23,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 /// Names of the sites, in the order of their ports.
-pub(super) const PLACES: [&str; 4] = ["staging", "production", "qa-1", "qa-2"];
+pub(super) const SITE_NAMES: [&str; 4] = ["staging", "production", "qa-1", "qa-2"];
 const PAGE_BYTES_MAX: usize = 64 * 1024;
 /// Rejected writes that a site shows.
 const REFUSED_MAX: usize = 5;
@@ -32,11 +32,11 @@ const WORD_CHARS_MAX: usize = 100;
 const CODE_CHARS: usize = 24;
 
 /// Logs in through the API and returns the session cookie, or an error message.
-pub(super) type SignIn = Box<dyn Fn() -> Result<String, String> + Send + Sync>;
+pub(super) type LogInFn = Box<dyn Fn() -> Result<String, String> + Send + Sync>;
 
 /// Progress of the scenario.
 #[derive(Debug, Clone, Default, Serialize)]
-pub(super) struct Story {
+pub(super) struct ScenarioProgress {
     /// The scenario has finished.
     pub(super) done: bool,
     /// Why the scenario stopped early.
@@ -47,7 +47,7 @@ pub(super) struct Story {
 
 /// The last accepted page.
 #[derive(Debug, Clone)]
-struct Shown {
+struct SitePage {
     page: String,
     commit: String,
     who: String,
@@ -55,8 +55,8 @@ struct Shown {
 }
 
 #[derive(Debug, Default)]
-struct Site {
-    shown: Option<Shown>,
+struct SiteContent {
+    shown: Option<SitePage>,
     /// Highest fence seen, in a write or a webhook.
     fence: u64,
     /// Newest first.
@@ -65,9 +65,9 @@ struct Site {
     revision: u64,
 }
 
-struct Harbour {
-    sites: Mutex<BTreeMap<&'static str, Site>>,
-    story: Mutex<Story>,
+struct SitesState {
+    sites: Mutex<BTreeMap<&'static str, SiteContent>>,
+    story: Mutex<ScenarioProgress>,
     /// Dashboard URL.
     base: String,
     /// Secret part of the webhook URL.
@@ -75,38 +75,38 @@ struct Harbour {
     /// Secret part of the login link.
     link_code: String,
     /// Taken by the first successful login.
-    sign_in: Mutex<Option<SignIn>>,
+    sign_in: Mutex<Option<LogInFn>>,
 }
 
 /// The sites, and one more listener for progress, login link and webhook.
 #[derive(Clone)]
-pub(super) struct Sites {
-    harbour: Arc<Harbour>,
+pub(super) struct DemoSites {
+    harbour: Arc<SitesState>,
     /// In the order of [`PLACES`].
     pub(super) addresses: Vec<String>,
     own: String,
 }
 
 /// Listeners on the ports after the server's, or on any free ones.
-pub(super) struct Bound(Vec<TcpListener>);
+pub(super) struct SiteListeners(Vec<TcpListener>);
 
-impl Bound {
+impl SiteListeners {
     /// Sites accept any write, so they listen on loopback only. The login link listens on the server's address, because
     /// cookies belong to a host.
-    pub(super) fn next_to(reached: SocketAddr) -> std::io::Result<Self> {
+    pub(super) fn bind_next_to(reached: SocketAddr) -> std::io::Result<Self> {
         let own = reached.ip();
         let site = if own.is_loopback() { own } else { IpAddr::from([127, 0, 0, 1]) };
-        let ips = PLACES.iter().map(|_| site).chain([own]);
+        let ips = SITE_NAMES.iter().map(|_| site).chain([own]);
         (1..)
             .zip(ips)
-            .map(|(offset, ip)| bind(ip, reached.port().checked_add(offset)))
+            .map(|(offset, ip)| bind_listener(ip, reached.port().checked_add(offset)))
             .collect::<Result<_, _>>()
             .map(Self)
     }
 
     /// URLs of the sites, in the order of [`PLACES`].
     pub(super) fn addresses(&self) -> std::io::Result<Vec<String>> {
-        (0..PLACES.len()).map(|index| self.address(index)).collect()
+        (0..SITE_NAMES.len()).map(|index| self.address(index)).collect()
     }
 
     fn address(&self, index: usize) -> std::io::Result<String> {
@@ -115,7 +115,7 @@ impl Bound {
     }
 }
 
-fn bind(ip: IpAddr, wanted: Option<u16>) -> std::io::Result<TcpListener> {
+fn bind_listener(ip: IpAddr, wanted: Option<u16>) -> std::io::Result<TcpListener> {
     let bound = wanted.map(|port| TcpListener::bind((ip, port)));
     let listener = match bound {
         Some(Ok(listener)) => listener,
@@ -125,23 +125,23 @@ fn bind(ip: IpAddr, wanted: Option<u16>) -> std::io::Result<TcpListener> {
     Ok(listener)
 }
 
-impl Sites {
+impl DemoSites {
     /// Serves until the runtime shuts down.
-    pub(super) fn start(bound: Bound, base: String, sign_in: SignIn) -> std::io::Result<Self> {
+    pub(super) fn start(bound: SiteListeners, base: String, sign_in: LogInFn) -> std::io::Result<Self> {
         let addresses = bound.addresses()?;
-        let own = bound.address(PLACES.len())?;
-        let harbour = Arc::new(Harbour {
-            sites: Mutex::new(PLACES.iter().map(|place| (*place, Site::default())).collect()),
+        let own = bound.address(SITE_NAMES.len())?;
+        let harbour = Arc::new(SitesState {
+            sites: Mutex::new(SITE_NAMES.iter().map(|place| (*place, SiteContent::default())).collect()),
             story: Mutex::default(),
             base,
             webhook_code: random_base62(CODE_CHARS),
             link_code: random_base62(CODE_CHARS),
             sign_in: Mutex::new(Some(sign_in)),
         });
-        let mut places = PLACES.into_iter();
+        let mut places = SITE_NAMES.into_iter();
         for listener in bound.0 {
             let router =
-                places.next().map_or_else(|| about(harbour.clone()), |place| site(place, harbour.clone()));
+                places.next().map_or_else(|| info_router(harbour.clone()), |place| site_router(place, harbour.clone()));
             let listener = tokio::net::TcpListener::from_std(listener)?;
             tokio::spawn(async move { axum::serve(listener, router).await });
         }
@@ -149,55 +149,55 @@ impl Sites {
     }
 
     /// One-time login link, on the dashboard's host so that the cookie applies there.
-    pub(super) fn link(&self) -> String {
+    pub(super) fn login_link(&self) -> String {
         let own = self.own.strip_prefix("http://").and_then(local_dashboard);
         format!("{}/open/{}", own.as_ref().unwrap_or(&self.own), self.harbour.link_code)
     }
 
     /// URL that receives claim events.
-    pub(super) fn webhook(&self) -> String {
+    pub(super) fn webhook_url(&self) -> String {
         format!("{}/told/{}", self.own, self.harbour.webhook_code)
     }
 
     /// URL that returns [`Story`] as JSON.
-    pub(super) fn story_address(&self) -> String {
+    pub(super) fn progress_url(&self) -> String {
         format!("{}/story", self.own)
     }
 
-    pub(super) fn tell(&self, change: impl FnOnce(&mut Story)) {
+    pub(super) fn update_progress(&self, change: impl FnOnce(&mut ScenarioProgress)) {
         change(&mut self.harbour.story.lock());
     }
 }
 
-fn site(place: &'static str, harbour: Arc<Harbour>) -> Router {
+fn site_router(place: &'static str, harbour: Arc<SitesState>) -> Router {
     Router::new()
-        .route("/", get(show).put(write))
-        .route("/revision", get(revision))
-        .route("/live.js", get(live))
+        .route("/", get(show_site).put(write_site))
+        .route("/revision", get(get_revision))
+        .route("/live.js", get(live_script))
         .layer(DefaultBodyLimit::max(PAGE_BYTES_MAX))
         .with_state((place, harbour))
 }
 
-fn about(harbour: Arc<Harbour>) -> Router {
+fn info_router(harbour: Arc<SitesState>) -> Router {
     Router::new()
-        .route("/story", get(story))
-        .route("/open/{code}", get(open))
-        .route("/told/{code}", post(told))
+        .route("/story", get(get_progress))
+        .route("/open/{code}", get(open_login_link))
+        .route("/told/{code}", post(receive_webhook))
         .layer(DefaultBodyLimit::max(PAGE_BYTES_MAX))
         .with_state(harbour)
 }
 
-type AtSite = State<(&'static str, Arc<Harbour>)>;
+type SiteState = State<(&'static str, Arc<SitesState>)>;
 
-async fn show(State((place, harbour)): AtSite) -> Response {
+async fn show_site(State((place, harbour)): SiteState) -> Response {
     let sites = harbour.sites.lock();
     let Some(site) = sites.get(place) else { return StatusCode::NOT_FOUND.into_response() };
     let status = if site.shown.is_some() { StatusCode::OK } else { StatusCode::NOT_FOUND };
-    html(status, page::of(place, site))
+    html_response(status, page::render_site(place, site))
 }
 
 /// The content security policy blocks scripts in deployed pages; only our reload script runs.
-fn html(status: StatusCode, text: String) -> Response {
+fn html_response(status: StatusCode, text: String) -> Response {
     let headers = [
         (CONTENT_TYPE, "text/html; charset=utf-8"),
         (
@@ -209,31 +209,31 @@ fn html(status: StatusCode, text: String) -> Response {
     (status, headers, text).into_response()
 }
 
-async fn revision(State((place, harbour)): AtSite) -> String {
+async fn get_revision(State((place, harbour)): SiteState) -> String {
     harbour.sites.lock().get(place).map_or(0, |site| site.revision).to_string()
 }
 
-async fn live() -> Response {
-    ([(CONTENT_TYPE, "text/javascript"), (X_CONTENT_TYPE_OPTIONS, "nosniff")], page::LIVE).into_response()
+async fn live_script() -> Response {
+    ([(CONTENT_TYPE, "text/javascript"), (X_CONTENT_TYPE_OPTIONS, "nosniff")], page::RELOAD_SCRIPT).into_response()
 }
 
-async fn write(State((place, harbour)): AtSite, headers: HeaderMap, body: String) -> Response {
+async fn write_site(State((place, harbour)): SiteState, headers: HeaderMap, body: String) -> Response {
     let word = |name: &str| -> String {
         let value = headers.get(name).and_then(|it| it.to_str().ok()).unwrap_or("unknown");
         value.chars().take(WORD_CHARS_MAX).collect()
     };
     let fence = headers.get("demo-fence").and_then(|it| it.to_str().ok()).and_then(|it| it.parse().ok());
-    let shown = Shown { page: body, commit: word("demo-commit"), who: word("demo-who"), fence };
+    let shown = SitePage { page: body, commit: word("demo-commit"), who: word("demo-who"), fence };
     let mut sites = harbour.sites.lock();
     let Some(site) = sites.get_mut(place) else { return StatusCode::NOT_FOUND.into_response() };
-    match site.write(shown) {
+    match site.accept_page(shown) {
         Ok(text) => (StatusCode::OK, text).into_response(),
         Err(text) => (StatusCode::CONFLICT, text).into_response(),
     }
 }
 
-impl Site {
-    fn write(&mut self, shown: Shown) -> Result<String, String> {
+impl SiteContent {
+    fn accept_page(&mut self, shown: SitePage) -> Result<String, String> {
         self.revision += 1;
         if let Some(fence) = shown.fence {
             if fence < self.fence {
@@ -246,18 +246,18 @@ impl Site {
             }
             self.fence = fence;
         }
-        let text = format!("{} is live", page::short(&shown.commit));
+        let text = format!("{} is live", page::short_commit(&shown.commit));
         self.shown = Some(shown);
         Ok(text)
     }
 }
 
-async fn story(State(harbour): State<Arc<Harbour>>) -> axum::Json<Story> {
+async fn get_progress(State(harbour): State<Arc<SitesState>>) -> axum::Json<ScenarioProgress> {
     axum::Json(harbour.story.lock().clone())
 }
 
 /// Receives the claim webhook and raises the site's fence.
-async fn told(State(harbour): State<Arc<Harbour>>, Path(code): Path<String>, body: Bytes) -> StatusCode {
+async fn receive_webhook(State(harbour): State<Arc<SitesState>>, Path(code): Path<String>, body: Bytes) -> StatusCode {
     if code != harbour.webhook_code {
         return StatusCode::NOT_FOUND;
     }
@@ -274,14 +274,14 @@ async fn told(State(harbour): State<Arc<Harbour>>, Path(code): Path<String>, bod
 }
 
 /// Sets the session cookie, which is valid for every port of the host, and redirects to the dashboard.
-async fn open(State(harbour): State<Arc<Harbour>>, Path(code): Path<String>) -> Response {
+async fn open_login_link(State(harbour): State<Arc<SitesState>>, Path(code): Path<String>) -> Response {
     if code != harbour.link_code {
-        return html(StatusCode::NOT_FOUND, page::plain("Invalid link."));
+        return html_response(StatusCode::NOT_FOUND, page::render_message("Invalid link."));
     }
     let Some(sign_in) = harbour.sign_in.lock().take() else {
         let text =
             format!("This link was already used. Log in at {} with the printed credentials.", harbour.base);
-        return html(StatusCode::GONE, page::plain(&text));
+        return html_response(StatusCode::GONE, page::render_message(&text));
     };
     let signed_in = tokio::task::spawn_blocking(move || match sign_in() {
         Ok(cookie) => (None, Ok(cookie)),
@@ -300,7 +300,7 @@ async fn open(State(harbour): State<Arc<Harbour>>, Path(code): Path<String>) -> 
                 "Login failed: {why} Open this link again, or log in at {} with the printed credentials.",
                 harbour.base
             );
-            html(StatusCode::BAD_GATEWAY, page::plain(&text))
+            html_response(StatusCode::BAD_GATEWAY, page::render_message(&text))
         }
     }
 }
@@ -316,36 +316,36 @@ mod tests {
             0 => Err("the server is away.".to_owned()),
             _ => Ok("cookie=1".to_owned()),
         };
-        let bound = Bound::next_to(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
-        let sites = Sites::start(bound, "http://127.0.0.1:1".to_owned(), Box::new(sign_in)).unwrap();
+        let bound = SiteListeners::bind_next_to(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+        let sites = DemoSites::start(bound, "http://127.0.0.1:1".to_owned(), Box::new(sign_in)).unwrap();
         let last = |url: String| url.rsplit('/').next().unwrap_or_default().to_owned();
-        let (link, webhook) = (last(sites.link()), last(sites.webhook()));
-        let open = |code: &str| open(State(sites.harbour.clone()), Path(code.to_owned()));
+        let (link, webhook) = (last(sites.login_link()), last(sites.webhook_url()));
+        let open = |code: &str| open_login_link(State(sites.harbour.clone()), Path(code.to_owned()));
         assert_eq!(open(&webhook).await.status(), StatusCode::NOT_FOUND);
         assert_eq!(open(&link).await.status(), StatusCode::BAD_GATEWAY);
         assert_eq!(open(&link).await.status(), StatusCode::SEE_OTHER);
         assert_eq!(open(&link).await.status(), StatusCode::GONE);
-        let told = |code: String| told(State(sites.harbour.clone()), Path(code), Bytes::new());
+        let told = |code: String| receive_webhook(State(sites.harbour.clone()), Path(code), Bytes::new());
         assert_eq!((told(link).await, told(webhook).await), (StatusCode::NOT_FOUND, StatusCode::NO_CONTENT));
     }
 
-    fn sent(fence: Option<u64>) -> Shown {
-        Shown { page: "<b>hello</b>".into(), commit: "0123456789abcdef".into(), who: "<Grace>".into(), fence }
+    fn page_with_fence(fence: Option<u64>) -> SitePage {
+        SitePage { page: "<b>hello</b>".into(), commit: "0123456789abcdef".into(), who: "<Grace>".into(), fence }
     }
 
     #[test]
     fn site_refuses_a_lower_fence() {
-        let mut site = Site::default();
-        assert!(site.write(sent(Some(2))).is_ok());
-        assert!(site.write(sent(Some(2))).is_ok(), "the same session may write again");
+        let mut site = SiteContent::default();
+        assert!(site.accept_page(page_with_fence(Some(2))).is_ok());
+        assert!(site.accept_page(page_with_fence(Some(2))).is_ok(), "the same session may write again");
         site.fence = site.fence.max(3);
-        let why = site.write(sent(Some(2))).unwrap_err();
+        let why = site.accept_page(page_with_fence(Some(2))).unwrap_err();
         assert!(why.starts_with("refused a late write: fence 2 of <Grace> is lower than 3"), "{why}");
-        let page = page::of("qa-1", &site);
+        let page = page::render_site("qa-1", &site);
         assert!(page.contains("refused a late write: fence 2 of &lt;Grace&gt; is lower than 3"), "{page}");
-        assert!(site.write(sent(None)).is_ok(), "a stage has no fence");
+        assert!(site.accept_page(page_with_fence(None)).is_ok(), "a stage has no fence");
         for _ in 0..REFUSED_MAX + 3 {
-            assert!(site.write(sent(Some(1))).is_err());
+            assert!(site.accept_page(page_with_fence(Some(1))).is_err());
         }
         assert_eq!(site.refused.len(), REFUSED_MAX);
     }

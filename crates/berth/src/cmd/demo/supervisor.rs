@@ -17,26 +17,26 @@ use tokio::process::Child;
 use tokio::runtime::Runtime;
 use tokio_util::sync::CancellationToken;
 
-use super::announcement::{self, Facts};
-use super::members::add_people;
-use super::organizations::{fill, shop_definition};
-use super::repository::Sample;
-use super::running::{Known, PREFIX};
-use super::scenario::{self, Cast};
-use super::server::{self, Plan};
-use super::sites::{Bound, PLACES, Sites};
-use crate::client::{Client, Login};
+use super::announcement::{self, DemoFacts};
+use super::members::add_members;
+use super::organizations::{create_organizations, shop_definition};
+use super::repository::SampleRepository;
+use super::running::{RunningDemo, PREFIX};
+use super::scenario::{self, DemoClients};
+use super::server::{self, ServerProcess};
+use super::sites::{SiteListeners, SITE_NAMES, DemoSites};
+use crate::client::{ApiClient, ServerLogin};
 use crate::cmd::serve;
-use crate::cmd::{open, open_vault, told};
-use crate::output::{note, say};
+use crate::cmd::{open, open_vault, to_cli_error};
+use crate::output::{print_note, print_line};
 
 /// A server that is killed more often has a problem that a restart does not solve.
 const RESTARTS_MAX: u32 = 100;
-const READY_MAX: Duration = Duration::from_secs(20);
-const LOOK_AGAIN: Duration = Duration::from_millis(50);
+const READY_TIMEOUT: Duration = Duration::from_secs(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-pub(crate) fn keep(
-    args: &serve::Args,
+pub(crate) fn run_demo(
+    args: &serve::ServeArgs,
     listen: SocketAddr,
     runtime: Runtime,
     stop: &CancellationToken,
@@ -50,7 +50,7 @@ pub(crate) fn keep(
         )
     })?;
     let kept = set_up(args, listen, temp.path(), &runtime)
-        .and_then(|(plan, scene)| runtime.block_on(run(args, plan, scene, stop)));
+        .and_then(|(plan, scene)| runtime.block_on(start_and_announce(args, plan, scene, stop)));
     // Does not wait for threads that still call the server.
     runtime.shutdown_background();
     let path = temp.path().to_owned();
@@ -59,133 +59,133 @@ pub(crate) fn keep(
 }
 
 fn set_up(
-    args: &serve::Args,
+    args: &serve::ServeArgs,
     listen: SocketAddr,
     dir: &Path,
     runtime: &Runtime,
-) -> anyhow::Result<(Plan, Scene)> {
-    let (listener, moved) = bind(listen, args.listen.is_some())?;
+) -> anyhow::Result<(ServerProcess, DemoSetup)> {
+    let (listener, moved) = bind_listener(listen, args.listen.is_some())?;
     let _inside = runtime.enter();
-    let scene = Scene::make(args, listener.local_addr()?, moved, dir);
+    let scene = DemoSetup::create(args, listener.local_addr()?, moved, dir);
     let scene = scene.with_context(|| format!("cannot set up the demo in {}", dir.display()))?;
     let addresses = scene.facts.sites.iter().flat_map(|it| it.addresses.iter().map(String::as_str));
-    let places: Vec<_> = PLACES.into_iter().zip(addresses).collect();
-    Ok((Plan::new(args, listener, dir, &places)?, scene))
+    let places: Vec<_> = SITE_NAMES.into_iter().zip(addresses).collect();
+    Ok((ServerProcess::new(args, listener, dir, &places)?, scene))
 }
 
-async fn run(
-    args: &serve::Args,
-    plan: Plan,
-    scene: Scene,
+async fn start_and_announce(
+    args: &serve::ServeArgs,
+    plan: ServerProcess,
+    scene: DemoSetup,
     stop: &CancellationToken,
 ) -> anyhow::Result<ExitCode> {
     let mut child = plan.start()?;
     tokio::select! {
         () = stop.cancelled() => {}
-        ended = child.wait() => return Ok(failed(ended?)),
+        ended = child.wait() => return Ok(report_exit(ended?)),
         announced = announce(args.json, scene, stop.clone()) => announced?,
     }
-    kept(&plan, child, stop).await
+    supervise(&plan, child, stop).await
 }
 
 /// Restarts the server until the demo is stopped or the server exits on its own.
-async fn kept(plan: &Plan, mut child: Child, stop: &CancellationToken) -> anyhow::Result<ExitCode> {
+async fn supervise(plan: &ServerProcess, mut child: Child, stop: &CancellationToken) -> anyhow::Result<ExitCode> {
     for _ in 0..RESTARTS_MAX {
         let ended = tokio::select! {
             () = stop.cancelled() => {
-                let ended = server::stop(child).await?;
+                let ended = server::stop_server(child).await?;
                 // A server that was still starting is terminated by the signal itself.
                 let is_well = ended.success() || ended.signal() == Some(Signal::TERM.as_raw());
-                return Ok(if is_well { ExitCode::SUCCESS } else { failed(ended) });
+                return Ok(if is_well { ExitCode::SUCCESS } else { report_exit(ended) });
             }
             ended = child.wait() => ended?,
         };
         // A server that exits on its own has printed why, and would exit again.
         if ended.signal().is_none() {
-            return Ok(failed(ended));
+            return Ok(report_exit(ended));
         }
         child = plan.start()?;
     }
     anyhow::bail!("the server was killed {RESTARTS_MAX} times; giving up")
 }
 
-fn failed(ended: std::process::ExitStatus) -> ExitCode {
-    note(&format!("error: the demo's server exited: {ended}"));
+fn report_exit(ended: std::process::ExitStatus) -> ExitCode {
+    print_note(&format!("error: the demo's server exited: {ended}"));
     ExitCode::FAILURE
 }
 
 /// Everything that is created before the server starts.
-struct Scene {
-    facts: Facts,
+struct DemoSetup {
+    facts: DemoFacts,
     /// `None` with --bare.
-    actors: Option<(Cast, Sample)>,
+    actors: Option<(DemoClients, SampleRepository)>,
 }
 
-impl Scene {
-    fn make(
-        args: &serve::Args,
+impl DemoSetup {
+    fn create(
+        args: &serve::ServeArgs,
         address: SocketAddr,
         moved: Option<SocketAddr>,
         dir: &Path,
     ) -> anyhow::Result<Self> {
-        let (data, store) = open(dir, None)?;
+        let (data, store) = open_store(dir, None)?;
         open_vault(&store, &data, None, WhenMissing::Create)?;
-        let bound = Bound::next_to(reached(address)).context("cannot bind ports for the demo's sites")?;
+        let bound = SiteListeners::bind_next_to(reachable_address(address)).context("cannot bind ports for the demo's sites")?;
         let program = std::env::current_exe().context("cannot find the path of this program")?;
         let definition = shop_definition(&bound.addresses()?, &program.to_string_lossy());
-        let base = format!("http://{}", reached(address));
-        let dashboard = local_dashboard(&reached(address).to_string()).unwrap_or_else(|| base.clone());
+        let base = format!("http://{}", reachable_address(address));
+        let dashboard = local_dashboard(&reachable_address(address).to_string()).unwrap_or_else(|| base.clone());
         if args.bare {
-            let organizations = fill(&store, Some(definition)).map_err(told)?;
+            let organizations = create_organizations(&store, Some(definition)).map_err(to_cli_error)?;
             return Ok(Self {
-                facts: Facts { base, dashboard, organizations, sites: None, moved },
+                facts: DemoFacts { base, dashboard, organizations, sites: None, moved },
                 actors: None,
             });
         }
-        let organizations = fill(&store, None).map_err(told)?;
+        let organizations = create_organizations(&store, None).map_err(to_cli_error)?;
         let created = &organizations.first().context("the demo has no organization")?.created;
-        let tokens = add_people(&store, created.org.id, created.user.id).map_err(told)?;
-        let sample = Sample::make(&dir.join("harbour-shop.git"), &definition)?;
-        let login = |token: &RedactedString| Login {
+        let tokens = add_members(&store, created.org.id, created.user.id).map_err(to_cli_error)?;
+        let sample = SampleRepository::create(&dir.join("harbour-shop.git"), &definition)?;
+        let login = |token: &RedactedString| ServerLogin {
             server: base.clone(),
             organization: created.org.slug.to_string(),
             token: token.reveal().to_owned(),
         };
-        Known::write(dir, login(&created.token))?;
-        let [grace, linus, ci] = tokens.map(|token| Client::new(login(&token)));
-        let cast = Cast { ada: Client::new(login(&created.token)), grace, linus, ci };
+        RunningDemo::write(dir, login(&created.token))?;
+        let [grace, linus, ci] = tokens.map(|token| ApiClient::new(login(&token)));
+        let cast = DemoClients { ada: ApiClient::new(login(&created.token)), grace, linus, ci };
         let (server, email) = (base.clone(), created.user.email.to_string());
         let password = created.password.as_ref().map(|it| it.reveal().to_owned()).unwrap_or_default();
-        let sign_in = Box::new(move || announcement::signed_in(&server, &email, &password));
+        let sign_in = Box::new(move || announcement::log_in(&server, &email, &password));
         let sites =
-            Sites::start(bound, dashboard.clone(), sign_in).context("cannot start the demo's sites")?;
-        let facts = Facts { base, dashboard, organizations, sites: Some(sites), moved };
+            DemoSites::start(bound, dashboard.clone(), sign_in).context("cannot start the demo's sites")?;
+        let facts = DemoFacts { base, dashboard, organizations, sites: Some(sites), moved };
         Ok(Self { facts, actors: Some((cast, sample)) })
     }
 }
 
 /// Prints the announcement once the server responds, then plays the scenario.
-async fn announce(is_json: bool, scene: Scene, stop: CancellationToken) -> anyhow::Result<()> {
+async fn announce(is_json: bool, scene: DemoSetup, stop: CancellationToken) -> anyhow::Result<()> {
     let (tell, heard) = tokio::sync::oneshot::channel();
     // Not a runtime thread: it blocks on API calls, and the runtime does not wait for it.
     std::thread::spawn(move || {
-        let begun = begin(&scene).and_then(|found| {
+        let begun = wait_until_ready(&scene).and_then(|found| {
             let facts = &scene.facts;
-            say(&if is_json {
-                announcement::as_json(facts, &found).to_string()
+            print_line(&if is_json {
+                announcement::to_json(facts, &found).to_string()
             } else {
-                announcement::for_people(facts)
+                announcement::to_text(facts)
             })
         });
         let is_begun = begun.is_ok();
         let _ = tell.send(begun);
-        let Scene { facts: Facts { sites: Some(sites), .. }, actors: Some((cast, sample)) } = scene else {
+        let DemoSetup { facts: DemoFacts { sites: Some(sites), .. }, actors: Some((cast, sample)) } = scene else {
             return;
         };
         if is_begun {
-            scenario::play(&cast, &sample, &sites, &|text| {
+            scenario::run_scenario(&cast, &sample, &sites, &|text| {
                 if !is_json && !stop.is_cancelled() {
-                    let _ = say(text);
+                    let _ = print_line(text);
                 }
             });
         }
@@ -194,22 +194,22 @@ async fn announce(is_json: bool, scene: Scene, stop: CancellationToken) -> anyho
 }
 
 /// Waits for the server; returns pipelines that were created after it started.
-fn begin(scene: &Scene) -> anyhow::Result<Vec<serde_json::Value>> {
-    let Scene { facts, actors } = scene;
-    let deadline = Instant::now() + READY_MAX;
-    while !announcement::is_up(&facts.base) {
+fn wait_until_ready(scene: &DemoSetup) -> anyhow::Result<Vec<serde_json::Value>> {
+    let DemoSetup { facts, actors } = scene;
+    let deadline = Instant::now() + READY_TIMEOUT;
+    while !announcement::is_healthy(&facts.base) {
         anyhow::ensure!(Instant::now() < deadline, "the server does not respond at {}", facts.base);
-        std::thread::sleep(LOOK_AGAIN);
+        std::thread::sleep(POLL_INTERVAL);
     }
     match (actors, &facts.sites) {
-        (Some((cast, sample)), Some(sites)) => scenario::prepare(cast, sample, sites),
+        (Some((cast, sample)), Some(sites)) => scenario::prepare_demo(cast, sample, sites),
         _ => Ok(Vec::new()),
     }
 }
 
 /// Binds the address; falls back to a free port unless the port was requested. Returns the occupied address in that
 /// case.
-fn bind(wanted: SocketAddr, is_asked_for: bool) -> anyhow::Result<(TcpListener, Option<SocketAddr>)> {
+fn bind_listener(wanted: SocketAddr, is_asked_for: bool) -> anyhow::Result<(TcpListener, Option<SocketAddr>)> {
     match TcpListener::bind(wanted) {
         Ok(listener) => Ok((listener, None)),
         Err(error) if error.kind() == ErrorKind::AddrInUse && !is_asked_for => {
@@ -223,7 +223,7 @@ fn bind(wanted: SocketAddr, is_asked_for: bool) -> anyhow::Result<(TcpListener, 
 }
 
 /// Replaces an unspecified address with loopback.
-pub(super) fn reached(address: SocketAddr) -> SocketAddr {
+pub(super) fn reachable_address(address: SocketAddr) -> SocketAddr {
     let ip = if address.ip().is_unspecified() { IpAddr::from([127, 0, 0, 1]) } else { address.ip() };
     SocketAddr::new(ip, address.port())
 }

@@ -4,26 +4,26 @@ use std::io::{BufRead as _, IsTerminal as _, Write as _};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use berth_api::environment::Lock;
+use berth_api::environment::WireLock;
 use berth_api::session::{
-    Claimed, EtaBasis, ForceClaim, ForceMode, Session, SessionNew, Ticket, TicketStatus,
+    ClaimResult, EtaBasis, ForceClaim, ForceMode, WireSession, SessionNew, WireTicket, TicketStatus,
 };
 
-use super::exec::{self, Undo};
-use super::target::{Named, Place};
+use super::exec::{self, SessionGuard};
+use super::target::{EnvironmentArgs, EnvironmentRef};
 use super::terminal;
-use crate::client::{Client, Failure, Reply, exit_code};
-use crate::cmd::commit::commit_id;
+use crate::client::{ApiClient, ClientError, ApiReply, exit_code};
+use crate::cmd::commit::resolve_commit;
 use crate::cmd::watch;
-use crate::output::time::{ago, ahead, clock, length, seconds};
-use crate::output::{Live, Output, harmless};
+use crate::output::time::{format_ago, format_time_left, format_clock, format_duration, parse_seconds};
+use crate::output::{LiveDisplay, CommandOutput, strip_control_chars};
 
-const LOOK_AGAIN: Duration = Duration::from_secs(2);
+const RETRY_INTERVAL: Duration = Duration::from_secs(2);
 
 #[derive(clap::Args)]
-pub(super) struct Claim {
+pub(super) struct ClaimArgs {
     #[command(flatten)]
-    named: Named,
+    named: EnvironmentArgs,
     /// Commit to deploy once you hold the environment; HEAD is the one of your git repository
     #[arg(long)]
     commit: Option<String>,
@@ -31,13 +31,13 @@ pub(super) struct Claim {
     #[arg(long, short = 'm')]
     why: Option<String>,
     /// Expire after this long, for example 2h [default: the environment's ttl]
-    #[arg(long, value_parser = seconds, conflicts_with = "command")]
+    #[arg(long, value_parser = parse_seconds, conflicts_with = "command")]
     ttl: Option<i64>,
     /// Wait in the queue if the environment is held
     #[arg(long)]
     queue: bool,
     /// How long to wait in the queue, for example 30m [default: 1h]
-    #[arg(long, value_parser = seconds, requires = "queue")]
+    #[arg(long, value_parser = parse_seconds, requires = "queue")]
     wait: Option<i64>,
     /// Record the commit without deploying it
     #[arg(long, requires = "commit")]
@@ -51,9 +51,9 @@ pub(super) struct Claim {
 }
 
 #[derive(clap::Args)]
-pub(super) struct TakeOver {
+pub(super) struct TakeOverArgs {
     #[command(flatten)]
-    named: Named,
+    named: EnvironmentArgs,
     /// Commit to deploy once you hold the environment; HEAD is the one of your git repository
     #[arg(long)]
     commit: Option<String>,
@@ -61,13 +61,13 @@ pub(super) struct TakeOver {
     #[arg(long, short = 'm', visible_alias = "reason")]
     why: Option<String>,
     /// Expire after this long, for example 2h [default: the environment's ttl]
-    #[arg(long, value_parser = seconds)]
+    #[arg(long, value_parser = parse_seconds)]
     ttl: Option<i64>,
     /// Wait until the running deployment has finished
     #[arg(long, conflicts_with = "grace")]
     after_current: bool,
     /// Wait this long before taking over, for example 5m
-    #[arg(long, value_parser = seconds)]
+    #[arg(long, value_parser = parse_seconds)]
     grace: Option<i64>,
     /// Record the commit without deploying it
     #[arg(long, requires = "commit")]
@@ -77,10 +77,10 @@ pub(super) struct TakeOver {
     yes: bool,
 }
 
-pub(super) fn claim(client: &Client, out: &Output, args: &Claim) -> anyhow::Result<ExitCode> {
-    let place = args.named.find(client)?;
+pub(super) fn claim(client: &ApiClient, out: &CommandOutput, args: &ClaimArgs) -> anyhow::Result<ExitCode> {
+    let place = args.named.resolve(client)?;
     let body = SessionNew {
-        commit_id: args.commit.as_deref().map(commit_id).transpose()?,
+        commit_id: args.commit.as_deref().map(resolve_commit).transpose()?,
         context: args.why.clone(),
         ttl_seconds: if args.command.is_empty() { args.ttl } else { Some(exec::TTL_S) },
         deploy: args.no_deploy.then_some(false),
@@ -88,47 +88,47 @@ pub(super) fn claim(client: &Client, out: &Output, args: &Claim) -> anyhow::Resu
         wait_seconds: args.wait,
     };
     if !args.command.is_empty() {
-        terminal::hear_no_stop()?;
+        terminal::block_stop_signals()?;
     }
-    let undo = Undo::listen(client)?;
-    let claimed = client.post::<Claimed>(&format!("{}/sessions", place.path()), &body);
-    let session = match claimed.map_err(|error| told(error, &place))? {
-        Reply { data: Claimed::Session(session), raw, .. } => Reply { data: *session, raw, etag: None },
-        Reply { data: Claimed::Ticket(ticket), raw, .. } if args.detach => {
-            out.told(&raw, || waiting(&place, &ticket))?;
+    let undo = SessionGuard::listen(client)?;
+    let claimed = client.post::<ClaimResult>(&format!("{}/sessions", place.path()), &body);
+    let session = match claimed.map_err(|error| add_lock_hint(error, &place))? {
+        ApiReply { data: ClaimResult::Session(session), raw, .. } => ApiReply { data: *session, raw, etag: None },
+        ApiReply { data: ClaimResult::Ticket(ticket), raw, .. } if args.detach => {
+            out.print_reply(&raw, || queue_status(&place, &ticket))?;
             return Ok(ExitCode::SUCCESS);
         }
-        Reply { data: Claimed::Ticket(ticket), .. } => {
-            undo.set(ticket_path(&place, &ticket));
-            in_line(client, &place, *ticket).inspect_err(|_| undo.now())?
+        ApiReply { data: ClaimResult::Ticket(ticket), .. } => {
+            undo.arm(ticket_path(&place, &ticket));
+            wait_in_queue(client, &place, *ticket).inspect_err(|_| undo.release_now())?
         }
     };
-    undo.set(place.session(&session.data.session_id));
+    undo.arm(place.session_path(&session.data.session_id));
     if args.command.is_empty() {
-        undo.forget();
-        return settled(client, out, &place, &session, args.detach);
+        undo.disarm();
+        return report_session(client, out, &place, &session, args.detach);
     }
-    exec::run(client, &place, &session.data, &undo, &args.command)
+    exec::run_command(client, &place, &session.data, &undo, &args.command)
 }
 
 /// Waits in the queue until the ticket is granted.
-fn in_line(client: &Client, place: &Place, mut ticket: Ticket) -> anyhow::Result<Reply<Session>> {
+fn wait_in_queue(client: &ApiClient, place: &EnvironmentRef, mut ticket: WireTicket) -> anyhow::Result<ApiReply<WireSession>> {
     let path = ticket_path(place, &ticket);
-    let mut live = Live::new();
+    let mut live = LiveDisplay::new();
     let mut etag = String::new();
     while ticket.status == TicketStatus::Waiting {
-        live.show(&waiting(place, &ticket));
-        match client.changed::<Ticket>(&path, &etag) {
+        live.show(&queue_status(place, &ticket));
+        match client.get_if_changed::<WireTicket>(&path, &etag) {
             Ok(Some(news)) => (etag, ticket) = (news.etag.unwrap_or_default(), news.data),
             Ok(None) => {}
             // The ticket survives a restart of the server.
-            Err(error) if Failure::passes(&error) => std::thread::sleep(LOOK_AGAIN),
+            Err(error) if ClientError::is_transient_error(&error) => std::thread::sleep(RETRY_INTERVAL),
             Err(error) => return Err(error),
         }
     }
     live.clear();
     match (ticket.status, ticket.session_id) {
-        (TicketStatus::Granted, Some(session)) => client.get(&place.session(&session)),
+        (TicketStatus::Granted, Some(session)) => client.get(&place.session_path(&session)),
         (TicketStatus::Expired, _) => {
             anyhow::bail!("timed out waiting in the queue for {}; wait longer with --wait", place.name)
         }
@@ -139,55 +139,55 @@ fn in_line(client: &Client, place: &Place, mut ticket: Ticket) -> anyhow::Result
     }
 }
 
-fn ticket_path(place: &Place, ticket: &Ticket) -> String {
+fn ticket_path(place: &EnvironmentRef, ticket: &WireTicket) -> String {
     format!("{}/queue/{}", place.path(), ticket.ticket_id)
 }
 
-fn waiting(place: &Place, ticket: &Ticket) -> String {
+fn queue_status(place: &EnvironmentRef, ticket: &WireTicket) -> String {
     let position =
         ticket.position.map_or_else(String::new, |position| format!(", position {position} in the queue"));
     let eta = ticket.eta_seconds.map_or_else(String::new, |eta| match ticket.eta_basis {
-        Some(EtaBasis::Expiry) => format!(", in at most {}", length(eta)),
-        _ => format!(", in about {}", length(eta)),
+        Some(EtaBasis::Expiry) => format!(", in at most {}", format_duration(eta)),
+        _ => format!(", in about {}", format_duration(eta)),
     });
     let takeover =
-        ticket.takeover_at.as_ref().map_or_else(String::new, |at| format!(", takeover {}", ahead(at)));
+        ticket.takeover_at.as_ref().map_or_else(String::new, |at| format!(", takeover {}", format_time_left(at)));
     format!("waiting for {}{position}{eta}{takeover} ({})", place.name, ticket.ticket_id)
 }
 
 /// Prints the session and watches its first deployment.
-fn settled(
-    client: &Client,
-    out: &Output,
-    place: &Place,
-    session: &Reply<Session>,
+fn report_session(
+    client: &ApiClient,
+    out: &CommandOutput,
+    place: &EnvironmentRef,
+    session: &ApiReply<WireSession>,
     detach: bool,
 ) -> anyhow::Result<ExitCode> {
-    out.told(&session.raw, || {
+    out.print_reply(&session.raw, || {
         let until = session.data.expires_at.as_ref().map_or_else(
             || "until you release it".to_owned(),
-            |at| format!("until {} ({})", clock(at), ahead(at)),
+            |at| format!("until {} ({})", format_clock(at), format_time_left(at)),
         );
-        format!("Claimed {} {until}, fence {}.\n{}", place.name, session.data.fence, place.page(client))
+        format!("Claimed {} {until}, fence {}.\n{}", place.name, session.data.fence, place.dashboard_page(client))
     })?;
     let first = session.data.deployment_history.first().map(|it| it.id.clone());
     match session.data.deployment_id.clone().or(first) {
-        Some(id) if !detach && !out.json => watch::to_the_end(client, out, &id),
+        Some(id) if !detach && !out.json => watch::watch_to_end(client, out, &id),
         _ => Ok(ExitCode::SUCCESS),
     }
 }
 
-pub(super) fn take_over(client: &Client, out: &Output, args: &TakeOver) -> anyhow::Result<ExitCode> {
-    let place = args.named.find(client)?;
-    let seen = place.view(client)?;
+pub(super) fn take_over(client: &ApiClient, out: &CommandOutput, args: &TakeOverArgs) -> anyhow::Result<ExitCode> {
+    let place = args.named.resolve(client)?;
+    let seen = place.load(client)?;
     if let Some(lock) = &seen.data.lock
         && !args.yes
-        && !is_meant(&place, lock)?
+        && !confirm_take_over(&place, lock)?
     {
         return Ok(ExitCode::from(exit_code::INTERRUPTED));
     }
     let body = ForceClaim {
-        commit_id: args.commit.as_deref().map(commit_id).transpose()?,
+        commit_id: args.commit.as_deref().map(resolve_commit).transpose()?,
         context: args.why.clone(),
         reason: args.why.clone(),
         ttl_seconds: args.ttl,
@@ -201,31 +201,31 @@ pub(super) fn take_over(client: &Client, out: &Output, args: &TakeOver) -> anyho
     };
     // Take over only the session that the user has seen; fail if the holder has changed since.
     let etag = seen.data.lock.as_ref().and(seen.etag.as_deref());
-    match client.post_if::<Claimed>(&format!("{}/force-claim", place.path()), &body, etag)? {
-        Reply { data: Claimed::Session(session), raw, .. } => {
-            settled(client, out, &place, &Reply { data: *session, raw, etag: None }, false)
+    match client.post_if::<ClaimResult>(&format!("{}/force-claim", place.path()), &body, etag)? {
+        ApiReply { data: ClaimResult::Session(session), raw, .. } => {
+            report_session(client, out, &place, &ApiReply { data: *session, raw, etag: None }, false)
         }
-        Reply { data: Claimed::Ticket(ticket), raw, .. } => {
-            out.told(&raw, || waiting(&place, &ticket))?;
+        ApiReply { data: ClaimResult::Ticket(ticket), raw, .. } => {
+            out.print_reply(&raw, || queue_status(&place, &ticket))?;
             Ok(ExitCode::SUCCESS)
         }
     }
 }
 
 /// Asks for confirmation on a terminal; scripts are not asked.
-fn is_meant(place: &Place, lock: &Lock) -> anyhow::Result<bool> {
+fn confirm_take_over(place: &EnvironmentRef, lock: &WireLock) -> anyhow::Result<bool> {
     if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
         return Ok(true);
     }
-    let why = lock.context.as_ref().map_or_else(String::new, |why| format!(" (“{}”)", harmless(why)));
+    let why = lock.context.as_ref().map_or_else(String::new, |why| format!(" (“{}”)", strip_control_chars(why)));
     let mut err = std::io::stderr();
     write!(
         err,
         "{} has held {} since {} ({}){why}. Take it over and stop their running deployment? [y/N] ",
-        harmless(&lock.holder.name),
+        strip_control_chars(&lock.holder.name),
         place.name,
-        clock(&lock.claimed_at),
-        ago(&lock.claimed_at)
+        format_clock(&lock.claimed_at),
+        format_ago(&lock.claimed_at)
     )?;
     err.flush()?;
     let mut answer = String::new();
@@ -234,8 +234,8 @@ fn is_meant(place: &Place, lock: &Lock) -> anyhow::Result<bool> {
 }
 
 /// Adds advice to the error for a held environment.
-fn told(error: anyhow::Error, place: &Place) -> anyhow::Error {
-    match error.downcast::<Failure>() {
+fn add_lock_hint(error: anyhow::Error, place: &EnvironmentRef) -> anyhow::Error {
+    match error.downcast::<ClientError>() {
         Ok(failure) if failure.code() == Some("environment_locked") => {
             let name = format!("{}/{}", place.pipeline, place.name);
             let hint = if failure.is_own() {

@@ -11,77 +11,77 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use berth_api::deployment::DeploymentStatus;
-use berth_api::session::{Extend, Session, SessionStatus};
+use berth_api::session::{ExtendRequest, WireSession, SessionStatus};
 use parking_lot::Mutex;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
-use super::target::Place;
-use super::terminal::{self, Terminal};
-use crate::client::{Client, Failure, exit_code};
+use super::target::EnvironmentRef;
+use super::terminal::{self, ControllingTerminal};
+use crate::client::{ApiClient, ClientError, exit_code};
 use crate::cmd::{signals, watch};
-use crate::output::{harmless, note};
+use crate::output::{strip_control_chars, print_note};
 
 /// TTL of the session, renewed while the command runs.
 pub(super) const TTL_S: i64 = 60;
 const TTL: Duration = Duration::from_secs(60);
-const EXTEND_EVERY: Duration = Duration::from_secs(20);
-const EXTEND_AGAIN: Duration = Duration::from_secs(2);
+const RENEW_INTERVAL: Duration = Duration::from_secs(20);
+const RETRY_INTERVAL: Duration = Duration::from_secs(2);
 /// Timeout of one renewal.
-const EXTEND_MAX: Duration = Duration::from_secs(5);
+const RENEW_TIMEOUT: Duration = Duration::from_secs(5);
 /// The command is stopped this long before the session can expire.
-const STOP_BEFORE: Duration = Duration::from_secs(15);
+const STOP_MARGIN: Duration = Duration::from_secs(15);
 /// From SIGTERM to SIGKILL.
 const STOP_GRACE: Duration = Duration::from_secs(10);
-const LOOK: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// How long to wait for a blocked terminal before exiting without the message.
-const TELL_MAX: Duration = Duration::from_secs(2);
+const PRINT_TIMEOUT: Duration = Duration::from_secs(2);
 /// Pause before a command that waits for the terminal is continued.
-const TERMINAL_AGAIN: Duration = Duration::from_secs(1);
+const TERMINAL_RETRY: Duration = Duration::from_secs(1);
 
 /// Releases the session or ticket on interrupt, and forwards signals to the command.
 #[derive(Clone)]
-pub(super) struct Undo {
-    client: Client,
-    state: Arc<Mutex<State>>,
+pub(super) struct SessionGuard {
+    client: ApiClient,
+    state: Arc<Mutex<GuardState>>,
 }
 
 #[derive(Default)]
-struct State {
+struct GuardState {
     is_interrupted: bool,
     /// API path of the ticket or session to release.
     path: Option<String>,
-    child: Option<Child>,
+    child: Option<CommandGroup>,
     /// Why the environment was lost.
     lost: Option<String>,
     /// The message about the loss was printed.
-    is_told: bool,
+    is_printed: bool,
     is_over: bool,
     /// Nothing to release: an interrupt exits immediately.
-    is_settled: bool,
+    is_disarmed: bool,
 }
 
 /// Process group of the command.
 #[derive(Clone, Copy)]
-struct Child(Pid);
+struct CommandGroup(Pid);
 
-impl Child {
+impl CommandGroup {
     // Errors are ignored, because the group may have ended.
-    fn tell(self, signal: Signal) {
+    fn send(self, signal: Signal) {
         kill_process_group(self.0, signal).ok();
     }
 }
 
-impl Undo {
+impl SessionGuard {
     /// Installs the signal handlers.
-    pub(super) fn listen(client: &Client) -> anyhow::Result<Self> {
+    pub(super) fn listen(client: &ApiClient) -> anyhow::Result<Self> {
         let undo = Self { client: client.clone(), state: Arc::default() };
         let teller = undo.clone();
-        signals::listen(move |heard| teller.interrupted(heard))?;
+        signals::on_signal(move |heard| teller.handle_signal(heard))?;
         Ok(undo)
     }
 
     /// Forwards the signal to the command if it runs, otherwise releases the session or ticket and exits.
-    fn interrupted(&self, heard: Signal) {
+    fn handle_signal(&self, heard: Signal) {
         let mut state = self.state.lock();
         // A second signal kills the command. Closing a terminal may send SIGHUP more than once, so SIGHUP does not
         // count.
@@ -89,7 +89,7 @@ impl Undo {
         if let Some(child) = state.child {
             // On a terminal Ctrl-C reaches the command directly. SIGHUP is sent as SIGTERM because many programs ignore
             // SIGHUP.
-            child.tell(match heard {
+            child.send(match heard {
                 _ if again => Signal::KILL,
                 Signal::HUP => Signal::TERM,
                 heard => heard,
@@ -101,40 +101,40 @@ impl Undo {
         }
         let path = state.path.take();
         if let Some(path) = &path {
-            give_back(&self.client, path);
+            release(&self.client, path);
         }
         // Without a path the claim may be in flight; it is released when it arrives.
-        if path.is_some() || state.is_settled || again {
+        if path.is_some() || state.is_disarmed || again {
             std::process::exit(i32::from(exit_code::INTERRUPTED));
         }
     }
 
     /// Releases the session or ticket, if there is one.
-    pub(super) fn now(&self) {
+    pub(super) fn release_now(&self) {
         if let Some(path) = self.state.lock().path.take() {
-            give_back(&self.client, &path);
+            release(&self.client, &path);
         }
     }
 
     /// From here on, an interrupt releases this path. If one arrived earlier, releases it now and exits.
-    pub(super) fn set(&self, path: String) {
+    pub(super) fn arm(&self, path: String) {
         let mut state = self.state.lock();
         if state.is_interrupted {
-            give_back(&self.client, &path);
+            release(&self.client, &path);
             std::process::exit(i32::from(exit_code::INTERRUPTED));
         }
         state.path = Some(path);
     }
 
     /// Keeps the session; an interrupt no longer releases it.
-    pub(super) fn forget(&self) {
+    pub(super) fn disarm(&self) {
         let mut state = self.state.lock();
-        (state.path, state.is_settled) = (None, true);
+        (state.path, state.is_disarmed) = (None, true);
     }
 
     /// The environment is, or may be, held by another caller. The command is signalled before anything that could fail
     /// or block.
-    fn lose(&self, why: String) {
+    fn stop_command(&self, why: String) {
         let text = format!("berth: {why}");
         {
             let mut state = self.state.lock();
@@ -143,13 +143,13 @@ impl Undo {
             }
             state.lost = Some(why);
             if let Some(child) = state.child {
-                child.tell(Signal::TERM);
+                child.send(Signal::TERM);
             }
         }
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                note(&text);
-                self.state.lock().is_told = true;
+                print_note(&text);
+                self.state.lock().is_printed = true;
             });
             self.kill_after_grace();
         });
@@ -158,18 +158,18 @@ impl Undo {
     fn kill_after_grace(&self) {
         let until = Instant::now() + STOP_GRACE;
         while self.state.lock().child.is_some() && Instant::now() < until {
-            std::thread::sleep(LOOK);
+            std::thread::sleep(POLL_INTERVAL);
         }
         if let Some(child) = self.state.lock().child {
-            child.tell(Signal::KILL);
+            child.send(Signal::KILL);
         }
     }
 
     /// The message is printed by another thread, which ends with the process.
-    fn wait_until_told(&self) {
-        let until = Instant::now() + TELL_MAX;
-        while !self.state.lock().is_told && Instant::now() < until {
-            std::thread::sleep(LOOK);
+    fn wait_until_printed(&self) {
+        let until = Instant::now() + PRINT_TIMEOUT;
+        while !self.state.lock().is_printed && Instant::now() < until {
+            std::thread::sleep(POLL_INTERVAL);
         }
     }
 
@@ -179,7 +179,7 @@ impl Undo {
 }
 
 /// Deletes a session or ticket. A ticket that was granted in the meantime is released as a session.
-fn give_back(client: &Client, path: &str) {
+fn release(client: &ApiClient, path: &str) {
     let given = client.delete::<serde_json::Value>(path).and_then(|given| {
         let granted = given.data["status"] == "granted";
         match (granted, path.split_once("/queue/"), given.data["sessionId"].as_str()) {
@@ -190,26 +190,26 @@ fn give_back(client: &Client, path: &str) {
         }
     });
     if let Err(error) = given {
-        note(&format!("berth: cannot release the environment: {error:#}. Check it with `berth env show`."));
+        print_note(&format!("berth: cannot release the environment: {error:#}. Check it with `berth env show`."));
     }
 }
 
-pub(super) fn run(
-    client: &Client,
-    place: &Place,
-    session: &Session,
-    undo: &Undo,
+pub(super) fn run_command(
+    client: &ApiClient,
+    place: &EnvironmentRef,
+    session: &WireSession,
+    undo: &SessionGuard,
     command: &[String],
 ) -> anyhow::Result<ExitCode> {
-    note(&format!("berth: claimed {}, fence {}. {}", place.name, session.fence, place.page(client)));
+    print_note(&format!("berth: claimed {}, fence {}. {}", place.name, session.fence, place.dashboard_page(client)));
     let (over, is_over) = mpsc::channel();
     let claimed = Instant::now();
-    let path = place.session(&session.session_id);
+    let path = place.session_path(&session.session_id);
     std::thread::scope(|scope| {
         let path = &path;
-        scope.spawn(move || keep(client, path, claimed, undo, &is_over));
-        watch_over(client, path, undo);
-        let done = run_held(client, session, undo, command);
+        scope.spawn(move || renew_session(client, path, claimed, undo, &is_over));
+        watch_for_take_over(client, path, undo);
+        let done = deploy_and_run(client, session, undo, command);
         let is_lost = {
             let mut state = undo.state.lock();
             state.is_over = true;
@@ -217,34 +217,34 @@ pub(super) fn run(
         };
         over.send(()).ok();
         if is_lost {
-            undo.wait_until_told();
+            undo.wait_until_printed();
             return Ok(ExitCode::from(exit_code::LOCKED));
         }
-        give_back(client, path);
+        release(client, path);
         done
     })
 }
 
-fn run_held(client: &Client, session: &Session, undo: &Undo, command: &[String]) -> anyhow::Result<ExitCode> {
+fn deploy_and_run(client: &ApiClient, session: &WireSession, undo: &SessionGuard, command: &[String]) -> anyhow::Result<ExitCode> {
     let first = session.deployment_history.first().map(|it| it.id.clone());
     if let Some(id) = session.deployment_id.clone().or(first) {
-        let deployed = watch::until_over(client, &id)?.data;
+        let deployed = watch::wait_until_finished(client, &id)?.data;
         if deployed.status != DeploymentStatus::Succeeded {
-            note(&format!(
+            print_note(&format!(
                 "berth: the deployment did not succeed, so the command was not started.\n{}",
-                watch::line(client, &deployed)
+                watch::summary_line(client, &deployed)
             ));
             return Ok(ExitCode::from(exit_code::FAILED));
         }
     }
-    let Some(status) = start(session, undo, command)? else {
+    let Some(status) = run_child(session, undo, command)? else {
         return Ok(ExitCode::from(exit_code::INTERRUPTED));
     };
-    Ok(ExitCode::from(status_code(status)))
+    Ok(ExitCode::from(child_exit_code(status)))
 }
 
 /// Runs the command; `None` if it was interrupted before the start.
-fn start(session: &Session, undo: &Undo, command: &[String]) -> anyhow::Result<Option<ExitStatus>> {
+fn run_child(session: &WireSession, undo: &SessionGuard, command: &[String]) -> anyhow::Result<Option<ExitStatus>> {
     let (program, args) = command.split_first().context("no command")?;
     let mut process = Command::new(program);
     process.args(args);
@@ -258,25 +258,25 @@ fn start(session: &Session, undo: &Undo, command: &[String]) -> anyhow::Result<O
             return Ok(None);
         }
         let child = terminal::spawn(&mut process).with_context(|| format!("cannot start {program}"))?;
-        state.child = Some(Child(Pid::from_child(&child)));
+        state.child = Some(CommandGroup(Pid::from_child(&child)));
         child
     };
-    let group = Child(Pid::from_child(&child));
-    let mut terminal = Terminal::find();
+    let group = CommandGroup(Pid::from_child(&child));
+    let mut terminal = ControllingTerminal::open();
     if let Some(terminal) = &mut terminal {
-        terminal.hand_to(group.0);
+        terminal.give_to(group.0);
     }
-    let ended = wait(group, terminal.as_mut()).with_context(|| format!("cannot wait for {program}"));
+    let ended = wait_for_exit(group, terminal.as_mut()).with_context(|| format!("cannot wait for {program}"));
     // Kill background processes that the command left in its group.
     undo.state.lock().child = None;
-    group.tell(Signal::KILL);
+    group.send(Signal::KILL);
     drop(terminal);
     ended?;
     Ok(Some(child.wait()?))
 }
 
 /// Waits for the exit without reaping, so that the process group id stays valid.
-fn wait(command: Child, mut terminal: Option<&mut Terminal>) -> rustix::io::Result<()> {
+fn wait_for_exit(command: CommandGroup, mut terminal: Option<&mut ControllingTerminal>) -> rustix::io::Result<()> {
     let look = WaitIdOptions::EXITED | WaitIdOptions::STOPPED;
     loop {
         match waitid(WaitId::Pid(command.0), look | WaitIdOptions::NOWAIT) {
@@ -285,12 +285,12 @@ fn wait(command: Child, mut terminal: Option<&mut Terminal>) -> rustix::io::Resu
             Ok(Some(seen)) if seen.stopped() => {
                 waitid(WaitId::Pid(command.0), WaitIdOptions::STOPPED)?;
                 let wants = [Signal::TTIN, Signal::TTOU].map(|it| Some(it.as_raw()));
-                let mut has = || terminal.as_mut().is_some_and(|it| it.hand_to(command.0));
+                let mut has = || terminal.as_mut().is_some_and(|it| it.give_to(command.0));
                 // In the background it would be stopped again immediately; retry until we are in the foreground.
                 if wants.contains(&seen.stopping_signal()) && !has() {
-                    std::thread::sleep(TERMINAL_AGAIN);
+                    std::thread::sleep(TERMINAL_RETRY);
                 }
-                command.tell(Signal::CONT);
+                command.send(Signal::CONT);
             }
             Ok(Some(_)) => return Ok(()),
             Ok(None) | Err(rustix::io::Errno::INTR) => {}
@@ -299,30 +299,30 @@ fn wait(command: Child, mut terminal: Option<&mut Terminal>) -> rustix::io::Resu
     }
 }
 
-fn status_code(status: ExitStatus) -> u8 {
+fn child_exit_code(status: ExitStatus) -> u8 {
     let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
     code.and_then(|code| u8::try_from(code).ok()).unwrap_or(exit_code::FAILED)
 }
 
 /// Renews the session, and stops the command before the session can expire.
-fn keep(client: &Client, path: &str, claimed: Instant, undo: &Undo, is_over: &mpsc::Receiver<()>) {
+fn renew_session(client: &ApiClient, path: &str, claimed: Instant, undo: &SessionGuard, is_over: &mpsc::Receiver<()>) {
     let mut ends = claimed + TTL;
-    let mut pause = EXTEND_EVERY;
+    let mut pause = RENEW_INTERVAL;
     while let Err(mpsc::RecvTimeoutError::Timeout) = is_over.recv_timeout(pause) {
         let sent = Instant::now();
-        let body = Extend { ttl_seconds: Some(TTL_S) };
-        match client.post_once::<Session>(&format!("{path}/extend"), &body, EXTEND_MAX) {
-            Ok(_) => (ends, pause) = (sent + TTL, EXTEND_EVERY),
-            Err(error) if Failure::passes(&error) => {
-                pause = EXTEND_AGAIN;
-                if Instant::now() + STOP_BEFORE > ends {
-                    return undo.lose(format!(
+        let body = ExtendRequest { ttl_seconds: Some(TTL_S) };
+        match client.post_once::<WireSession>(&format!("{path}/extend"), &body, RENEW_TIMEOUT) {
+            Ok(_) => (ends, pause) = (sent + TTL, RENEW_INTERVAL),
+            Err(error) if ClientError::is_transient_error(&error) => {
+                pause = RETRY_INTERVAL;
+                if Instant::now() + STOP_MARGIN > ends {
+                    return undo.stop_command(format!(
                         "lost contact with the server, so the session may have expired: {error:#}. Stopping the command."
                     ));
                 }
             }
             // The watching thread reports the reason.
-            Err(_) => pause = EXTEND_AGAIN,
+            Err(_) => pause = RETRY_INTERVAL,
         }
         if undo.is_lost() {
             return;
@@ -331,34 +331,34 @@ fn keep(client: &Client, path: &str, claimed: Instant, undo: &Undo, is_over: &mp
 }
 
 /// Long-polls the session to notice a takeover immediately. The thread is left behind when the command ends.
-fn watch_over(client: &Client, path: &str, undo: &Undo) {
+fn watch_for_take_over(client: &ApiClient, path: &str, undo: &SessionGuard) {
     let (client, path, undo) = (client.clone(), path.to_owned(), undo.clone());
     let look = move || {
         let mut etag = String::new();
         while !undo.state.lock().is_over {
-            match client.changed::<Session>(&path, &etag) {
+            match client.get_if_changed::<WireSession>(&path, &etag) {
                 Ok(Some(news)) if news.data.status != SessionStatus::Active => {
-                    return undo.lose(ended(&news.data));
+                    return undo.stop_command(describe_end(&news.data));
                 }
                 Ok(news) => etag = news.and_then(|it| it.etag).unwrap_or(etag),
-                Err(_) => std::thread::sleep(EXTEND_AGAIN),
+                Err(_) => std::thread::sleep(RETRY_INTERVAL),
             }
         }
     };
     if let Err(error) = std::thread::Builder::new().name("watch".into()).spawn(look) {
-        note(&format!("berth: takeovers will be noticed with a delay: {error}"));
+        print_note(&format!("berth: takeovers will be noticed with a delay: {error}"));
     }
 }
 
-fn ended(session: &Session) -> String {
+fn describe_end(session: &WireSession) -> String {
     let name = &session.env_name;
     match (session.status, &session.overridden_by) {
         (SessionStatus::Overridden, Some(by)) => {
             let why = session
                 .override_reason
                 .as_ref()
-                .map_or_else(String::new, |why| format!(": {}", harmless(why)));
-            format!("{name} was taken over by {}{why}. Stopping the command.", harmless(&by.name))
+                .map_or_else(String::new, |why| format!(": {}", strip_control_chars(why)));
+            format!("{name} was taken over by {}{why}. Stopping the command.", strip_control_chars(&by.name))
         }
         (SessionStatus::Expired, _) => format!("the session in {name} expired. Stopping the command."),
         _ => format!("the session in {name} was released. Stopping the command."),

@@ -9,19 +9,19 @@ mod view;
 
 use std::process::ExitCode;
 
-use crate::client::Remote;
-use crate::output::time::seconds;
+use crate::client::RemoteArgs;
+use crate::output::time::parse_seconds;
 
 #[derive(clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct EnvArgs {
     #[command(flatten)]
-    remote: Remote,
+    remote: RemoteArgs,
     #[command(subcommand)]
-    command: Command,
+    command: EnvCommand,
 }
 
 #[derive(clap::Subcommand)]
-enum Command {
+enum EnvCommand {
     /// List environments with their holders
     List {
         /// Only environments of this pipeline
@@ -29,7 +29,7 @@ enum Command {
         pipeline: Option<String>,
     },
     /// Show an environment, its holder and its queue length
-    Show(target::Named),
+    Show(target::EnvironmentArgs),
     /// Claim an environment; with -- COMMAND, only while the command runs
     ///
     /// With a command, the environment is claimed, the commit is deployed and then the command runs. Its session is
@@ -37,32 +37,32 @@ enum Command {
     #[command(
         after_help = "Examples:\n  berth env claim qa-1 --commit HEAD --why \"load test\"\n  berth env claim qa-1 --commit HEAD --queue -- ./run-tests.sh"
     )]
-    Claim(claim::Claim),
+    Claim(claim::ClaimArgs),
     /// Deploy a commit to an environment you hold
-    Deploy(session::Deploy),
+    Deploy(session::EnvDeployArgs),
     /// Extend your session
     Extend {
         #[command(flatten)]
-        named: target::Named,
+        named: target::EnvironmentArgs,
         /// New time to live from now on, for example 2h [default: as claimed]
-        #[arg(long, value_parser = seconds)]
+        #[arg(long, value_parser = parse_seconds)]
         ttl: Option<i64>,
     },
     /// Hand your session over to another member
     HandOver {
         #[command(flatten)]
-        named: target::Named,
+        named: target::EnvironmentArgs,
         /// Email address or id of a member
         to: String,
     },
     /// Release an environment; the next in the queue gets it
-    Release(target::Named),
+    Release(target::EnvironmentArgs),
     /// Take over an environment from its holder and stop their running deployment
-    TakeOver(claim::TakeOver),
+    TakeOver(claim::TakeOverArgs),
     /// List past sessions, newest first
     History {
         #[command(flatten)]
-        named: target::Named,
+        named: target::EnvironmentArgs,
         /// Page number
         #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
         page: u32,
@@ -70,29 +70,29 @@ enum Command {
     /// List the queue of an environment
     Queue {
         #[command(flatten)]
-        named: target::Named,
+        named: target::EnvironmentArgs,
         /// Leave the queue
         #[arg(long, value_name = "TICKET")]
         leave: Option<String>,
     },
 }
 
-pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: &EnvArgs) -> anyhow::Result<ExitCode> {
     let client = args.remote.client()?;
     let out = args.remote.output();
     match &args.command {
-        Command::List { pipeline } => view::list(&client, &out, pipeline.as_deref()),
-        Command::Show(named) => view::show(&client, &out, &named.find(&client)?),
-        Command::History { named, page } => view::history(&client, &out, &named.find(&client)?, *page),
-        Command::Queue { named, leave: None } => view::queue(&client, &out, &named.find(&client)?),
-        Command::Queue { named, leave: Some(ticket) } => {
-            session::leave(&client, &out, &named.find(&client)?, ticket)
+        EnvCommand::List { pipeline } => view::list_environments(&client, &out, pipeline.as_deref()),
+        EnvCommand::Show(named) => view::print_environment(&client, &out, &named.resolve(&client)?),
+        EnvCommand::History { named, page } => view::list_history(&client, &out, &named.resolve(&client)?, *page),
+        EnvCommand::Queue { named, leave: None } => view::list_queue(&client, &out, &named.resolve(&client)?),
+        EnvCommand::Queue { named, leave: Some(ticket) } => {
+            session::leave_queue(&client, &out, &named.resolve(&client)?, ticket)
         }
-        Command::Claim(args) => claim::claim(&client, &out, args),
-        Command::TakeOver(args) => claim::take_over(&client, &out, args),
-        Command::Deploy(args) => session::deploy(&client, &out, args),
-        Command::Extend { named, ttl } => session::extend(&client, &out, &named.find(&client)?, *ttl),
-        Command::HandOver { named, to } => session::hand_over(&client, &out, &named.find(&client)?, to),
-        Command::Release(named) => session::release(&client, &out, &named.find(&client)?),
+        EnvCommand::Claim(args) => claim::claim(&client, &out, args),
+        EnvCommand::TakeOver(args) => claim::take_over(&client, &out, args),
+        EnvCommand::Deploy(args) => session::deploy(&client, &out, args),
+        EnvCommand::Extend { named, ttl } => session::extend(&client, &out, &named.resolve(&client)?, *ttl),
+        EnvCommand::HandOver { named, to } => session::hand_over(&client, &out, &named.resolve(&client)?, to),
+        EnvCommand::Release(named) => session::release(&client, &out, &named.resolve(&client)?),
     }
 }

@@ -2,20 +2,20 @@
 
 use std::process::ExitCode;
 
-use berth_api::deployment::Deployment;
-use berth_api::session::{DeployNew, Extend, HandOver, OnConflict, OverrideDrain, Session, Ticket};
+use berth_api::deployment::WireDeployment;
+use berth_api::session::{DeployNew, ExtendRequest, HandOver, OnConflict, OverrideDrain, WireSession, WireTicket};
 
-use super::target::{Named, Place};
-use crate::client::{Client, escaped};
-use crate::cmd::commit::commit_id;
+use super::target::{EnvironmentArgs, EnvironmentRef};
+use crate::client::{ApiClient, percent_encode};
+use crate::cmd::commit::resolve_commit;
 use crate::cmd::watch;
-use crate::output::time::{ahead, clock};
-use crate::output::{Output, harmless, word};
+use crate::output::time::{format_time_left, format_clock};
+use crate::output::{CommandOutput, strip_control_chars, wire_word};
 
 #[derive(clap::Args)]
-pub(super) struct Deploy {
+pub(super) struct EnvDeployArgs {
     #[command(flatten)]
-    named: Named,
+    named: EnvironmentArgs,
     /// Commit, branch or tag; HEAD is the one of your git repository
     commit: String,
     /// Reason, shown with the deployment
@@ -23,7 +23,7 @@ pub(super) struct Deploy {
     why: Option<String>,
     /// What to do if earlier deployments have not finished
     #[arg(long, value_enum, default_value = "queue")]
-    on_conflict: Conflict,
+    on_conflict: ConflictPolicy,
     /// Do not wait for deployments of previous sessions to stop; the reason is recorded
     #[arg(long, value_name = "REASON")]
     override_drain: Option<String>,
@@ -33,7 +33,7 @@ pub(super) struct Deploy {
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]
-enum Conflict {
+enum ConflictPolicy {
     /// Start after them
     Queue,
     /// Replace those that have not started
@@ -42,76 +42,76 @@ enum Conflict {
     Reject,
 }
 
-pub(super) fn deploy(client: &Client, out: &Output, args: &Deploy) -> anyhow::Result<ExitCode> {
-    let place = args.named.find(client)?;
+pub(super) fn deploy(client: &ApiClient, out: &CommandOutput, args: &EnvDeployArgs) -> anyhow::Result<ExitCode> {
+    let place = args.named.resolve(client)?;
     let body = DeployNew {
-        commit_id: commit_id(&args.commit)?,
+        commit_id: resolve_commit(&args.commit)?,
         context: args.why.clone(),
         on_conflict: Some(match args.on_conflict {
-            Conflict::Queue => OnConflict::Queue,
-            Conflict::Supersede => OnConflict::Supersede,
-            Conflict::Reject => OnConflict::Reject,
+            ConflictPolicy::Queue => OnConflict::Queue,
+            ConflictPolicy::Supersede => OnConflict::Supersede,
+            ConflictPolicy::Reject => OnConflict::Reject,
         }),
         override_drain: args.override_drain.clone().map(|reason| OverrideDrain { reason }),
     };
-    let session = place.held(client)?;
-    let started = client.post::<Deployment>(&format!("{}/deploy", place.session(&session)), &body)?;
+    let session = place.active_session_id(client)?;
+    let started = client.post::<WireDeployment>(&format!("{}/deploy", place.session_path(&session)), &body)?;
     if args.detach {
-        out.told(&started.raw, || watch::line(client, &started.data))?;
+        out.print_reply(&started.raw, || watch::summary_line(client, &started.data))?;
         return Ok(ExitCode::SUCCESS);
     }
-    watch::to_the_end(client, out, &started.data.id)
+    watch::watch_to_end(client, out, &started.data.id)
 }
 
 pub(super) fn extend(
-    client: &Client,
-    out: &Output,
-    place: &Place,
+    client: &ApiClient,
+    out: &CommandOutput,
+    place: &EnvironmentRef,
     ttl_seconds: Option<i64>,
 ) -> anyhow::Result<ExitCode> {
-    let path = format!("{}/extend", place.session(&place.held(client)?));
-    let session = client.post::<Session>(&path, &Extend { ttl_seconds })?;
-    out.told(&session.raw, || match &session.data.expires_at {
-        Some(at) => format!("Extended {} until {} ({}).", place.name, clock(at), ahead(at)),
+    let path = format!("{}/extend", place.session_path(&place.active_session_id(client)?));
+    let session = client.post::<WireSession>(&path, &ExtendRequest { ttl_seconds })?;
+    out.print_reply(&session.raw, || match &session.data.expires_at {
+        Some(at) => format!("Extended {} until {} ({}).", place.name, format_clock(at), format_time_left(at)),
         None => format!("Extended {} until you release it.", place.name),
     })?;
     Ok(ExitCode::SUCCESS)
 }
 
-pub(super) fn hand_over(client: &Client, out: &Output, place: &Place, to: &str) -> anyhow::Result<ExitCode> {
-    let path = format!("{}/hand-over", place.session(&place.held(client)?));
-    let session = client.post::<Session>(&path, &HandOver { to: to.to_owned() })?;
-    out.told(&session.raw, || {
+pub(super) fn hand_over(client: &ApiClient, out: &CommandOutput, place: &EnvironmentRef, to: &str) -> anyhow::Result<ExitCode> {
+    let path = format!("{}/hand-over", place.session_path(&place.active_session_id(client)?));
+    let session = client.post::<WireSession>(&path, &HandOver { to: to.to_owned() })?;
+    out.print_reply(&session.raw, || {
         format!(
             "Handed {} over to {}, fence {}.",
             place.name,
-            harmless(&session.data.holder.name),
+            strip_control_chars(&session.data.holder.name),
             session.data.fence
         )
     })?;
     Ok(ExitCode::SUCCESS)
 }
 
-pub(super) fn release(client: &Client, out: &Output, place: &Place) -> anyhow::Result<ExitCode> {
-    let session = client.delete::<Session>(&place.session(&place.held(client)?))?;
-    out.told(&session.raw, || match (session.data.released, &session.data.environment.lock) {
+pub(super) fn release(client: &ApiClient, out: &CommandOutput, place: &EnvironmentRef) -> anyhow::Result<ExitCode> {
+    let session = client.delete::<WireSession>(&place.session_path(&place.active_session_id(client)?))?;
+    out.print_reply(&session.raw, || match (session.data.released, &session.data.environment.lock) {
         (Some(true), None) => format!("Released {}.", place.name),
         (Some(true), Some(lock)) => {
             format!(
                 "Released {}; {} was next in the queue and holds it now.",
                 place.name,
-                harmless(&lock.holder.name)
+                strip_control_chars(&lock.holder.name)
             )
         }
-        _ => format!("The session had already ended: {}.", word(session.data.status)),
+        _ => format!("The session had already ended: {}.", wire_word(session.data.status)),
     })?;
     Ok(ExitCode::SUCCESS)
 }
 
-pub(super) fn leave(client: &Client, out: &Output, place: &Place, ticket: &str) -> anyhow::Result<ExitCode> {
-    let left = client.delete::<Ticket>(&format!("{}/queue/{}", place.path(), escaped(ticket)))?;
-    out.told(&left.raw, || {
-        format!("Left the queue for {} (ticket {}).", place.name, word(left.data.status))
+pub(super) fn leave_queue(client: &ApiClient, out: &CommandOutput, place: &EnvironmentRef, ticket: &str) -> anyhow::Result<ExitCode> {
+    let left = client.delete::<WireTicket>(&format!("{}/queue/{}", place.path(), percent_encode(ticket)))?;
+    out.print_reply(&left.raw, || {
+        format!("Left the queue for {} (ticket {}).", place.name, wire_word(left.data.status))
     })?;
     Ok(ExitCode::SUCCESS)
 }

@@ -1,12 +1,12 @@
 //! Resolves the environment named on the command line.
 
-use berth_api::deployed::Deployed;
-use berth_api::environment::Environment;
+use berth_api::deployed::DeployedPipeline;
+use berth_api::environment::WireEnvironment;
 
-use crate::client::{Client, Failure, RECORDS_MAX, Reply, escaped};
+use crate::client::{ApiClient, ClientError, RECORDS_MAX, ApiReply, percent_encode};
 
 #[derive(Debug, clap::Args)]
-pub(crate) struct Named {
+pub(crate) struct EnvironmentArgs {
     /// Environment name, or PIPELINE/NAME
     #[arg(value_name = "ENVIRONMENT")]
     name: String,
@@ -16,33 +16,33 @@ pub(crate) struct Named {
 }
 
 /// One environment of one pipeline.
-pub(crate) struct Place {
+pub(crate) struct EnvironmentRef {
     pub(crate) pipeline: String,
     pub(crate) name: String,
 }
 
-impl Named {
+impl EnvironmentArgs {
     /// Resolves the pipeline if it was not given; fails if several have such an environment.
-    pub(crate) fn find(&self, client: &Client) -> anyhow::Result<Place> {
+    pub(crate) fn resolve(&self, client: &ApiClient) -> anyhow::Result<EnvironmentRef> {
         if let Some((pipeline, name)) = self.name.split_once('/') {
-            return Ok(Place { pipeline: pipeline.to_owned(), name: name.to_owned() });
+            return Ok(EnvironmentRef { pipeline: pipeline.to_owned(), name: name.to_owned() });
         }
         let name = self.name.clone();
         if let Some(pipeline) = &self.pipeline {
-            return Ok(Place { pipeline: pipeline.clone(), name });
+            return Ok(EnvironmentRef { pipeline: pipeline.clone(), name });
         }
-        let all: Vec<Deployed> = client.list("/deployed", RECORDS_MAX)?.data;
-        let has = |it: &&Deployed| it.environments.iter().any(|env| env.env_name == name);
-        let found: Vec<&Deployed> = all.iter().filter(has).collect();
+        let all: Vec<DeployedPipeline> = client.list("/deployed", RECORDS_MAX)?.data;
+        let has = |it: &&DeployedPipeline| it.environments.iter().any(|env| env.env_name == name);
+        let found: Vec<&DeployedPipeline> = all.iter().filter(has).collect();
         match found.as_slice() {
-            [one] => Ok(Place { pipeline: one.slug.clone(), name }),
-            [] => Err(Failure::NotFound(format!(
+            [one] => Ok(EnvironmentRef { pipeline: one.slug.clone(), name }),
+            [] => Err(ClientError::NotFound(format!(
                 "environment {name} not found; list environments with `berth env list`"
             ))
             .into()),
             several => {
                 let names: Vec<_> = several.iter().map(|it| format!("{}/{name}", it.slug)).collect();
-                Err(Failure::Unclear(format!(
+                Err(ClientError::Usage(format!(
                     "several pipelines have an environment {name}; specify {}",
                     names.join(" or ")
                 ))
@@ -52,26 +52,26 @@ impl Named {
     }
 }
 
-impl Place {
+impl EnvironmentRef {
     pub(crate) fn path(&self) -> String {
-        format!("/pipelines/{}/ephemeral-environments/{}", escaped(&self.pipeline), escaped(&self.name))
+        format!("/pipelines/{}/ephemeral-environments/{}", percent_encode(&self.pipeline), percent_encode(&self.name))
     }
 
-    pub(crate) fn session(&self, id: &str) -> String {
-        format!("{}/sessions/{}", self.path(), escaped(id))
+    pub(crate) fn session_path(&self, id: &str) -> String {
+        format!("{}/sessions/{}", self.path(), percent_encode(id))
     }
 
-    pub(crate) fn view(&self, client: &Client) -> anyhow::Result<Reply<Environment>> {
+    pub(crate) fn load(&self, client: &ApiClient) -> anyhow::Result<ApiReply<WireEnvironment>> {
         client.get(&self.path())
     }
 
-    pub(crate) fn page(&self, client: &Client) -> String {
-        client.page(&format!("/environments/{}/{}", escaped(&self.pipeline), escaped(&self.name)))
+    pub(crate) fn dashboard_page(&self, client: &ApiClient) -> String {
+        client.dashboard_url(&format!("/environments/{}/{}", percent_encode(&self.pipeline), percent_encode(&self.name)))
     }
 
     /// Returns the id of the active session.
-    pub(crate) fn held(&self, client: &Client) -> anyhow::Result<String> {
-        match self.view(client)?.data.lock {
+    pub(crate) fn active_session_id(&self, client: &ApiClient) -> anyhow::Result<String> {
+        match self.load(client)?.data.lock {
             Some(lock) => Ok(lock.session_id),
             None => Err(anyhow::anyhow!(
                 "{} is not claimed; claim it with `berth env claim {}/{}`",

@@ -13,21 +13,21 @@ use rustix::termios::{tcgetpgrp, tcsetpgrp};
 const TERMINAL: &str = "/dev/tty";
 
 /// The controlling terminal; taken back on drop.
-pub(super) struct Terminal {
+pub(super) struct ControllingTerminal {
     tty: File,
     ours: Pid,
     is_lent: bool,
 }
 
-impl Terminal {
+impl ControllingTerminal {
     /// `None`: the process has no terminal.
-    pub(super) fn find() -> Option<Self> {
+    pub(super) fn open() -> Option<Self> {
         let tty = File::options().read(true).write(true).open(TERMINAL).ok()?;
         Some(Self { tty, ours: getpgrp(), is_lent: false })
     }
 
     /// Gives the terminal to the group if it is ours to give; returns whether the group has it now.
-    pub(super) fn hand_to(&mut self, group: Pid) -> bool {
+    pub(super) fn give_to(&mut self, group: Pid) -> bool {
         match tcgetpgrp(&self.tty) {
             Ok(has) if has == self.ours => {
                 let is_lent = tcsetpgrp(&self.tty, group).is_ok();
@@ -40,7 +40,7 @@ impl Terminal {
     }
 }
 
-impl Drop for Terminal {
+impl Drop for ControllingTerminal {
     fn drop(&mut self) {
         if self.is_lent {
             tcsetpgrp(&self.tty, self.ours).ok();
@@ -50,19 +50,19 @@ impl Drop for Terminal {
 
 /// Blocks SIGTTOU for this thread and its children, so that changing the terminal's foreground group, or writing with
 /// `tostop`, does not stop this process and let the session expire.
-pub(super) fn hear_no_stop() -> anyhow::Result<()> {
-    stop().thread_block().context("cannot block SIGTTOU")
+pub(super) fn block_stop_signals() -> anyhow::Result<()> {
+    stop_signals().thread_block().context("cannot block SIGTTOU")
 }
 
 /// Like [`Command::spawn`], with the signal unblocked in the child.
 pub(super) fn spawn(command: &mut Command) -> anyhow::Result<Child> {
-    stop().thread_unblock().context("cannot unblock SIGTTOU")?;
+    stop_signals().thread_unblock().context("cannot unblock SIGTTOU")?;
     let spawned = command.spawn();
-    hear_no_stop()?;
+    block_stop_signals()?;
     Ok(spawned?)
 }
 
-fn stop() -> SigSet {
+fn stop_signals() -> SigSet {
     let mut signals = SigSet::empty();
     signals.add(Signal::SIGTTOU);
     signals

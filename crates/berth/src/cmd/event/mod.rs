@@ -7,30 +7,30 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use berth_api::event::{ChainHead, Event, EventsVerify, Verification};
-use berth_store::audit::Head;
+use berth_api::event::{ChainHead, WireEvent, EventsVerify, ChainVerification};
+use berth_store::audit::AuditHead;
 
-use crate::client::{Client, Failure, Remote, escaped};
-use crate::output::time::clock;
-use crate::output::{Output, dim, harmless, say};
+use crate::client::{ApiClient, ClientError, RemoteArgs, percent_encode};
+use crate::output::time::format_clock;
+use crate::output::{CommandOutput, dim, strip_control_chars, print_line};
 
 /// Pause before a broken stream is reopened.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
 #[derive(clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct EventArgs {
     #[command(flatten)]
-    remote: Remote,
+    remote: RemoteArgs,
     #[command(subcommand)]
-    command: Command,
+    command: EventCommand,
 }
 
 #[derive(clap::Subcommand)]
-enum Command {
+enum EventCommand {
     /// List events, newest first
     List {
         #[command(flatten)]
-        filter: Filter,
+        filter: EventListFilter,
         /// Maximum number of events
         #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u16).range(1..=2000))]
         limit: u16,
@@ -38,7 +38,7 @@ enum Command {
     /// Print events as they happen
     Follow {
         #[command(flatten)]
-        filter: Filter,
+        filter: EventListFilter,
     },
     /// Verify the audit log: detects changed, removed, inserted and reordered events
     Verify {
@@ -46,14 +46,14 @@ enum Command {
         file: Option<PathBuf>,
         /// Chain head saved earlier; also detects a truncated or rewritten log
         #[arg(long, value_name = "SEQUENCE:HASH")]
-        head: Option<Head>,
+        head: Option<AuditHead>,
     },
     /// Print the whole audit log as JSON lines
     Export,
 }
 
 #[derive(clap::Args)]
-struct Filter {
+struct EventListFilter {
     /// Kind of event, for example session_overridden
     #[arg(long)]
     kind: Option<String>,
@@ -71,7 +71,7 @@ struct Filter {
     actor: Option<String>,
 }
 
-impl Filter {
+impl EventListFilter {
     fn query(&self) -> String {
         let parts = [
             ("kind", &self.kind),
@@ -81,7 +81,7 @@ impl Filter {
             ("actor", &self.actor),
         ];
         let given =
-            parts.iter().filter_map(|(name, value)| Some(format!("{name}={}", escaped(value.as_ref()?))));
+            parts.iter().filter_map(|(name, value)| Some(format!("{name}={}", percent_encode(value.as_ref()?))));
         given.collect::<Vec<_>>().join("&")
     }
 
@@ -93,18 +93,18 @@ impl Filter {
     }
 }
 
-pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    if let Command::Verify { file: Some(file), head } = &args.command {
+pub(crate) fn run(args: &EventArgs) -> anyhow::Result<ExitCode> {
+    if let EventCommand::Verify { file: Some(file), head } = &args.command {
         return verify::run(file, head.as_ref(), args.remote.json);
     }
     let client = args.remote.client()?;
     let out = args.remote.output();
     match &args.command {
-        Command::List { filter, limit } => list(&client, &out, filter, usize::from(*limit)),
-        Command::Follow { filter } => follow(&client, &out, filter),
-        Command::Verify { head, .. } => on_server(&client, &out, head.as_ref()),
-        Command::Export => {
-            let mut export = client.bytes("/events/export")?;
+        EventCommand::List { filter, limit } => list_events(&client, &out, filter, usize::from(*limit)),
+        EventCommand::Follow { filter } => follow_events(&client, &out, filter),
+        EventCommand::Verify { head, .. } => verify_on_server(&client, &out, head.as_ref()),
+        EventCommand::Export => {
+            let mut export = client.get_reader("/events/export")?;
             std::io::copy(&mut export, &mut std::io::stdout().lock())
                 .context("the export was interrupted")?;
             Ok(ExitCode::SUCCESS)
@@ -112,31 +112,31 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
 }
 
-fn list(client: &Client, out: &Output, filter: &Filter, count: usize) -> anyhow::Result<ExitCode> {
-    let found = client.list::<Event>(&filter.path(), count)?;
-    let rows: Vec<_> = found.data.iter().map(row).collect();
-    out.table(&found.raw, &["no.", "time", "event"], &rows, "No events.")?;
+fn list_events(client: &ApiClient, out: &CommandOutput, filter: &EventListFilter, count: usize) -> anyhow::Result<ExitCode> {
+    let found = client.list::<WireEvent>(&filter.path(), count)?;
+    let rows: Vec<_> = found.data.iter().map(table_row).collect();
+    out.print_table(&found.raw, &["no.", "time", "event"], &rows, "No events.")?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn row(it: &Event) -> Vec<String> {
-    vec![it.sequence.to_string(), clock(&it.occurred_at), harmless(&it.summary)]
+fn table_row(it: &WireEvent) -> Vec<String> {
+    vec![it.sequence.to_string(), format_clock(&it.occurred_at), strip_control_chars(&it.summary)]
 }
 
 /// Prints one line per event; resumes after a broken connection without loss.
-fn follow(client: &Client, out: &Output, filter: &Filter) -> anyhow::Result<ExitCode> {
+fn follow_events(client: &ApiClient, out: &CommandOutput, filter: &EventListFilter) -> anyhow::Result<ExitCode> {
     let mut last = None::<String>;
     loop {
-        match client.follow(&filter.path(), last.as_deref()) {
-            Err(error) if error.downcast_ref::<Failure>().is_some_and(Failure::is_passing) => {}
+        match client.open_event_stream(&filter.path(), last.as_deref()) {
+            Err(error) if error.downcast_ref::<ClientError>().is_some_and(ClientError::is_transient) => {}
             Err(error) => return Err(error),
             Ok(messages) => {
                 for message in messages.map_while(Result::ok) {
                     if message.id.is_some() {
                         last.clone_from(&message.id);
                     }
-                    let Ok(event) = serde_json::from_str::<Event>(&message.data) else { continue };
-                    say(&if out.json { message.data } else { row(&event).join("  ") })?;
+                    let Ok(event) = serde_json::from_str::<WireEvent>(&message.data) else { continue };
+                    print_line(&if out.json { message.data } else { table_row(&event).join("  ") })?;
                 }
             }
         }
@@ -144,23 +144,23 @@ fn follow(client: &Client, out: &Output, filter: &Filter) -> anyhow::Result<Exit
     }
 }
 
-fn on_server(client: &Client, out: &Output, head: Option<&Head>) -> anyhow::Result<ExitCode> {
+fn verify_on_server(client: &ApiClient, out: &CommandOutput, head: Option<&AuditHead>) -> anyhow::Result<ExitCode> {
     let head = head.map(|it| ChainHead { sequence: it.sequence, hash: it.hash.clone() });
-    let checked = client.post::<Verification>("/events/verify", &EventsVerify { head })?;
+    let checked = client.post::<ChainVerification>("/events/verify", &EventsVerify { head })?;
     let it = &checked.data;
-    out.told(&checked.raw, || match &it.first_problem {
+    out.print_reply(&checked.raw, || match &it.first_problem {
         None => format!(
             "valid ({} events{})\n{}{}",
             it.checked,
-            verify::since(it.first_sequence),
+            verify::range_note(it.first_sequence),
             dim(&format!("head {}:{}", it.head.sequence, it.head.hash)),
-            verify::too_old(it.head_is_too_old, it.first_sequence)
+            verify::old_head_note(it.head_is_too_old, it.first_sequence)
         ),
         Some(problem) => format!(
             "invalid ({} intact events before the first problem)\nevent {}: {}",
             it.checked,
             problem.sequence,
-            harmless(&problem.detail)
+            strip_control_chars(&problem.detail)
         ),
     })?;
     Ok(if it.valid && !it.head_is_too_old { ExitCode::SUCCESS } else { ExitCode::FAILURE })

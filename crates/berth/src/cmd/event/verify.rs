@@ -6,24 +6,24 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use berth_store::audit::Head;
-use berth_store::audit::export::{Checked, verify};
+use berth_store::audit::AuditHead;
+use berth_store::audit::export::{VerifiedExport, verify_export};
 use serde_json::json;
 
-use crate::output::say;
+use crate::output::print_line;
 
-pub(super) fn run(file: &Path, head: Option<&Head>, json: bool) -> anyhow::Result<ExitCode> {
+pub(super) fn run(file: &Path, head: Option<&AuditHead>, json: bool) -> anyhow::Result<ExitCode> {
     let name = file.display().to_string();
     let opened = File::open(file).with_context(|| format!("cannot read {name}"))?;
-    let checked = verify(BufReader::new(opened), head.cloned()).with_context(|| name.clone())?;
-    say(&if json { as_json(&checked).to_string() } else { for_people(&checked, &name) })?;
+    let checked = verify_export(BufReader::new(opened), head.cloned()).with_context(|| name.clone())?;
+    print_line(&if json { to_json(&checked).to_string() } else { to_text(&checked, &name) })?;
     // A given head that could not be compared is not a success.
     let is_good = checked.verdict.problem.is_none() && !checked.verdict.head_is_too_old;
     Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn as_json(checked: &Checked) -> serde_json::Value {
-    let Checked { organization, verdict, line } = checked;
+fn to_json(checked: &VerifiedExport) -> serde_json::Value {
+    let VerifiedExport { organization, verdict, line } = checked;
     json!({
         "valid": verdict.problem.is_none(),
         "organizationId": organization,
@@ -40,20 +40,20 @@ fn as_json(checked: &Checked) -> serde_json::Value {
     })
 }
 
-pub(super) fn since(first: i64) -> String {
+pub(super) fn range_note(first: i64) -> String {
     if first > 1 { format!(" from event {first}; older ones were removed") } else { String::new() }
 }
 
-pub(super) fn too_old(is_too_old: bool, first: i64) -> String {
+pub(super) fn old_head_note(is_too_old: bool, first: i64) -> String {
     let last = first - 1;
     let text = "the given head is older than the retained events and cannot be compared; use a head of event";
     if is_too_old { format!("\n{text} {last} or later") } else { String::new() }
 }
 
-fn for_people(checked: &Checked, name: &str) -> String {
-    let Checked { verdict, line, .. } = checked;
+fn to_text(checked: &VerifiedExport, name: &str) -> String {
+    let VerifiedExport { verdict, line, .. } = checked;
     let (count, head) = (verdict.checked, &verdict.head);
-    let (since, too_old) = (since(verdict.first), too_old(verdict.head_is_too_old, verdict.first));
+    let (since, too_old) = (range_note(verdict.first), old_head_note(verdict.head_is_too_old, verdict.first));
     match &verdict.problem {
         None => {
             format!("{name}: valid ({count} events{since})\nhead {}:{}{too_old}", head.sequence, head.hash)

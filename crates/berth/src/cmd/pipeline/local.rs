@@ -11,11 +11,11 @@ use berth_definition::{DefinitionDiagnostic, ParsedDefinition, DiagnosticSeverit
 use berth_engine::definitions::diagnostic_to_api as wire_diagnostic;
 use berth_server::app::{PlanFacts, plan_definition};
 
-use super::plan_text::plan_text;
-use crate::output::say;
+use super::plan_text::render_plan;
+use crate::output::print_line;
 
 pub(super) fn print_schema() -> anyhow::Result<ExitCode> {
-    say(&serde_json::to_string_pretty(&schema())?)?;
+    print_line(&serde_json::to_string_pretty(&schema())?)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -24,64 +24,64 @@ pub(super) fn is_valid(source: &str) -> bool {
 }
 
 pub(in crate::cmd) fn validate(file: &Path, json: bool) -> anyhow::Result<ExitCode> {
-    let (name, source) = read(file)?;
+    let (name, source) = read_definition(file)?;
     let parsed = parse(&source);
     let valid = parsed.definition.is_some();
     if json {
         let diagnostics: Vec<_> = parsed.diagnostics.iter().map(wire_diagnostic).collect();
-        say(&serde_json::json!({ "valid": valid, "diagnostics": diagnostics }).to_string())?;
+        print_line(&serde_json::json!({ "valid": valid, "diagnostics": diagnostics }).to_string())?;
     } else {
-        tell(&parsed, &source, &name)?;
+        print_diagnostics(&parsed, &source, &name)?;
     }
     Ok(if valid { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// Prints the plan; for an invalid definition, its errors.
-pub(super) fn plan(
+pub(super) fn print_plan(
     file: &Path,
     environment: Option<&EnvName>,
     known: PlanFacts,
     json: bool,
 ) -> anyhow::Result<ExitCode> {
-    let (name, source) = read(file)?;
+    let (name, source) = read_definition(file)?;
     let parsed = parse(&source);
     let Some(definition) = &parsed.definition else { return validate(file, json) };
     let plan = plan_definition(definition, environment, known)
         .map_err(|failure| anyhow::anyhow!("cannot plan {name}: {}", failure.detail))?;
-    say(&if json { serde_json::to_string(&plan)? } else { plan_text(&plan) })?;
+    print_line(&if json { serde_json::to_string(&plan)? } else { render_plan(&plan) })?;
     Ok(ExitCode::SUCCESS)
 }
 
-pub(in crate::cmd) fn read(file: &Path) -> anyhow::Result<(String, String)> {
+pub(in crate::cmd) fn read_definition(file: &Path) -> anyhow::Result<(String, String)> {
     let name = file.display().to_string();
     let source = std::fs::read_to_string(file).with_context(|| format!("cannot read {name}"))?;
     Ok((name, source))
 }
 
-pub(super) fn environment(text: &str) -> Result<EnvName, InvalidName> {
+pub(super) fn parse_environment(text: &str) -> Result<EnvName, InvalidName> {
     EnvName::parse(text)
 }
 
-pub(super) fn commit(text: &str) -> Result<CommitId, InvalidName> {
+pub(super) fn parse_commit(text: &str) -> Result<CommitId, InvalidName> {
     CommitId::parse(text)
 }
 
-fn tell(parsed: &ParsedDefinition, source: &str, name: &str) -> anyhow::Result<()> {
+fn print_diagnostics(parsed: &ParsedDefinition, source: &str, name: &str) -> anyhow::Result<()> {
     for diagnostic in &parsed.diagnostics {
-        say(&format!(
+        print_line(&format!(
             "{}
 ",
-            drawn(diagnostic, source, name)
+            render_diagnostic(diagnostic, source, name)
         ))?;
     }
     let count = |severity| parsed.diagnostics.iter().filter(|found| found.severity == severity).count();
     let (errors, warnings) = (count(DiagnosticSeverity::Error), count(DiagnosticSeverity::Warning));
     let verdict = if parsed.definition.is_some() { "valid" } else { "invalid" };
-    say(&format!("{name}: {verdict} ({errors} errors, {warnings} warnings)"))
+    print_line(&format!("{name}: {verdict} ({errors} errors, {warnings} warnings)"))
 }
 
 /// Renders the message with the faulty source line.
-fn drawn(diagnostic: &DefinitionDiagnostic, source: &str, name: &str) -> String {
+fn render_diagnostic(diagnostic: &DefinitionDiagnostic, source: &str, name: &str) -> String {
     let level = match diagnostic.severity {
         DiagnosticSeverity::Error => Level::ERROR,
         DiagnosticSeverity::Warning => Level::WARNING,

@@ -10,18 +10,18 @@ use std::process::ExitCode;
 use berth_core::name::{CommitId, EnvName};
 use berth_server::app::PlanFacts;
 
-use crate::client::Remote;
+use crate::client::RemoteArgs;
 
 #[derive(clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct PipelineArgs {
     #[command(flatten)]
-    remote: Remote,
+    remote: RemoteArgs,
     #[command(subcommand)]
-    command: Command,
+    command: PipelineCommand,
 }
 
 #[derive(clap::Subcommand)]
-enum Command {
+enum PipelineCommand {
     /// Validate a definition locally
     Validate {
         /// Definition file, for example .berth/shop/pipeline.yaml
@@ -32,10 +32,10 @@ enum Command {
         /// Definition file, for example .berth/shop/pipeline.yaml
         file: PathBuf,
         /// Plan for this environment [default: all stages]
-        #[arg(long, value_name = "NAME", value_parser = local::environment)]
+        #[arg(long, value_name = "NAME", value_parser = local::parse_environment)]
         environment: Option<EnvName>,
         /// Commit to plan for
-        #[arg(long, value_name = "ID", value_parser = local::commit)]
+        #[arg(long, value_name = "ID", value_parser = local::parse_commit)]
         commit: Option<CommitId>,
     },
     /// Print the JSON Schema of definitions, for editors
@@ -84,27 +84,27 @@ enum Command {
     },
 }
 
-pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: &PipelineArgs) -> anyhow::Result<ExitCode> {
     let json = args.remote.json;
     match &args.command {
-        Command::Validate { file } => return local::validate(file, json),
-        Command::Plan { file, environment, commit } => {
+        PipelineCommand::Validate { file } => return local::validate(file, json),
+        PipelineCommand::Plan { file, environment, commit } => {
             let known = PlanFacts { commit: commit.clone(), ..PlanFacts::default() };
-            return local::plan(file, environment.as_ref(), known, json);
+            return local::print_plan(file, environment.as_ref(), known, json);
         }
-        Command::Schema => return local::print_schema(),
+        PipelineCommand::Schema => return local::print_schema(),
         _ => {}
     }
     let client = args.remote.client()?;
     let out = args.remote.output();
     match &args.command {
-        Command::Validate { .. } | Command::Plan { .. } | Command::Schema => Ok(()),
-        Command::List { search } => remote::list(&client, &out, search.as_deref()),
-        Command::Show { pipeline } => remote::show(&client, &out, pipeline),
-        Command::Apply { file, slug } => return remote::apply(&client, &out, file, slug.as_deref()),
-        Command::Stop { pipeline, why } => remote::change(&client, &out, pipeline, "stop", why.clone()),
-        Command::Resume { pipeline, why } => remote::change(&client, &out, pipeline, "resume", why.clone()),
-        Command::Rm { pipeline, force } => remote::remove(&client, &out, pipeline, *force),
+        PipelineCommand::Validate { .. } | PipelineCommand::Plan { .. } | PipelineCommand::Schema => Ok(()),
+        PipelineCommand::List { search } => remote::list_pipelines(&client, &out, search.as_deref()),
+        PipelineCommand::Show { pipeline } => remote::print_pipeline(&client, &out, pipeline),
+        PipelineCommand::Apply { file, slug } => return remote::apply_definition(&client, &out, file, slug.as_deref()),
+        PipelineCommand::Stop { pipeline, why } => remote::post_change(&client, &out, pipeline, "stop", why.clone()),
+        PipelineCommand::Resume { pipeline, why } => remote::post_change(&client, &out, pipeline, "resume", why.clone()),
+        PipelineCommand::Rm { pipeline, force } => remote::remove_pipeline(&client, &out, pipeline, *force),
     }?;
     Ok(ExitCode::SUCCESS)
 }

@@ -2,21 +2,21 @@
 
 use std::fmt::Write as _;
 
-use berth_api::plan::{Plan, PlannedStep, Runs};
+use berth_api::plan::{WirePlan, PlannedStep, PlannedCondition};
 use berth_api::runner::Network;
 
 /// Values are truncated to this length and to their first line.
 const VALUE_CHARS_MAX: usize = 100;
 
-pub(super) fn plan_text(plan: &Plan) -> String {
+pub(super) fn render_plan(plan: &WirePlan) -> String {
     let mut text = String::new();
     for stage in &plan.stages {
         let _ = writeln!(text, "{}", stage.name);
         let mut before = None;
         for step in &stage.steps {
-            let _ = writeln!(text, "  {} ({}, {}){}", step.name, step.id, step.kind, when(step, before));
-            for (kind, name, value) in values(step) {
-                let _ = writeln!(text, "      {kind} {name}: {}", cut(&value));
+            let _ = writeln!(text, "  {} ({}, {}){}", step.name, step.id, step.kind, step_conditions(step, before));
+            for (kind, name, value) in step_values(step) {
+                let _ = writeln!(text, "      {kind} {name}: {}", truncate_value(&value));
             }
             before = Some(step.id.as_str());
         }
@@ -31,7 +31,7 @@ pub(super) fn plan_text(plan: &Plan) -> String {
 }
 
 /// Describes dependencies and conditions, except for the defaults: after the previous step, always.
-fn when(step: &PlannedStep, before: Option<&str>) -> String {
+fn step_conditions(step: &PlannedStep, before: Option<&str>) -> String {
     let needs: Vec<&str> = step.needs.iter().map(String::as_str).collect();
     let mut text = match needs.as_slice() {
         [] if before.is_some() => ", immediately".to_owned(),
@@ -40,11 +40,11 @@ fn when(step: &PlannedStep, before: Option<&str>) -> String {
         several => format!(", after {}", several.join(" and ")),
     };
     match (step.runs, &step.condition) {
-        (Runs::Never, _) => text.push_str(", skipped: condition is false"),
-        (Runs::If, Some(condition)) => {
+        (PlannedCondition::Never, _) => text.push_str(", skipped: condition is false"),
+        (PlannedCondition::If, Some(condition)) => {
             let _ = write!(text, ", if {condition}");
         }
-        (Runs::Always | Runs::If, _) => {}
+        (PlannedCondition::Always | PlannedCondition::If, _) => {}
     }
     if !step.runs_on.is_empty() {
         let _ = write!(text, ", on {}", step.runs_on.join(" and "));
@@ -55,7 +55,7 @@ fn when(step: &PlannedStep, before: Option<&str>) -> String {
     text
 }
 
-fn values(step: &PlannedStep) -> impl Iterator<Item = (&'static str, &str, String)> {
+fn step_values(step: &PlannedStep) -> impl Iterator<Item = (&'static str, &str, String)> {
     let env = step.env.iter().map(|(name, value)| ("env", name.as_str(), value.clone()));
     let files = step.secret_files.iter().map(|(name, value)| ("file", name.as_str(), value.clone()));
     let params = step.params.iter().map(|(name, value)| {
@@ -65,7 +65,7 @@ fn values(step: &PlannedStep) -> impl Iterator<Item = (&'static str, &str, Strin
     env.chain(files).chain(params)
 }
 
-fn cut(value: &str) -> String {
+fn truncate_value(value: &str) -> String {
     let line = value.lines().next().unwrap_or_default();
     let short: String = line.chars().filter(|c| !c.is_control()).take(VALUE_CHARS_MAX).collect();
     if short.len() < value.trim_end().len() { format!("{short} …") } else { short }

@@ -8,13 +8,13 @@ use anyhow::Context as _;
 /// Maximum number of files in a registry.
 const FILES_MAX: usize = 20_000;
 /// Excluded if the directory is not a git work tree.
-const LEFT_BEHIND: &[&str] = &[".git", "node_modules"];
+const EXCLUDED: &[&str] = &[".git", "node_modules"];
 
 /// Returns the number of files copied.
-pub(super) fn copy(from: &Path, to: &Path) -> anyhow::Result<usize> {
-    let files = match listed_by_git(from) {
+pub(super) fn copy_source(from: &Path, to: &Path) -> anyhow::Result<usize> {
+    let files = match list_git_files(from) {
         Some(files) => files,
-        None => found(from)?,
+        None => list_all_files(from)?,
     };
     if files.len() > FILES_MAX {
         anyhow::bail!("{} has more than {FILES_MAX} files; is it a registry?", from.display());
@@ -43,7 +43,7 @@ pub(super) fn copy(from: &Path, to: &Path) -> anyhow::Result<usize> {
 }
 
 /// `None`: not a git work tree.
-fn listed_by_git(dir: &Path) -> Option<Vec<PathBuf>> {
+fn list_git_files(dir: &Path) -> Option<Vec<PathBuf>> {
     let told = Command::new("git")
         .arg("-C")
         .arg(dir)
@@ -58,7 +58,7 @@ fn listed_by_git(dir: &Path) -> Option<Vec<PathBuf>> {
     Some(names.split('\0').filter(|name| !name.is_empty()).map(PathBuf::from).filter(is_below).collect())
 }
 
-fn found(dir: &Path) -> anyhow::Result<Vec<PathBuf>> {
+fn list_all_files(dir: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     let mut waiting = vec![PathBuf::new()];
     while let Some(below) = waiting.pop() {
@@ -68,7 +68,7 @@ fn found(dir: &Path) -> anyhow::Result<Vec<PathBuf>> {
         for entry in entries {
             let entry = entry?;
             let name = entry.file_name();
-            if LEFT_BEHIND.iter().any(|left| name == *left) {
+            if EXCLUDED.iter().any(|left| name == *left) {
                 continue;
             }
             match entry.file_type()?.is_dir() {

@@ -4,7 +4,7 @@ use berth_core::registry::{POLL_PAUSE_MS_MAX, POLL_PAUSE_MS_MIN, StepMetadata};
 use serde_json::{Map, Value};
 
 /// Hints about a step's metadata.
-pub(super) fn of_metadata(step: &StepMetadata) -> Vec<String> {
+pub(super) fn metadata_hints(step: &StepMetadata) -> Vec<String> {
     let mut hints = Vec::new();
     let mut hint = |text: String| hints.push(format!("{}: {text}", step.key));
     if step.short_description.as_ref().is_none_or(|text| text.trim().is_empty()) {
@@ -33,14 +33,14 @@ pub(super) fn of_metadata(step: &StepMetadata) -> Vec<String> {
 }
 
 /// Hints about params that are not in the schema; the step ignores them.
-pub(super) fn of_params(step: &StepMetadata, params: &Map<String, Value>) -> Vec<String> {
+pub(super) fn param_hints(step: &StepMetadata, params: &Map<String, Value>) -> Vec<String> {
     let Some(known) = step.schema.get("properties").and_then(Value::as_object) else { return Vec::new() };
     let unknown = params.keys().filter(|name| !known.contains_key(*name));
     unknown.map(|name| format!("the param `{name}` is not in the schema; the step ignores it")).collect()
 }
 
 /// Hints about a raw answer.
-pub(super) fn of_answer(answer: &[u8]) -> Vec<String> {
+pub(super) fn answer_hints(answer: &[u8]) -> Vec<String> {
     let mut hints = Vec::new();
     let Ok(answer) = serde_json::from_slice::<Value>(answer) else { return hints };
     if answer.get("pollingState").is_some_and(|state| !state.is_object()) {

@@ -6,18 +6,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::cmd::signals;
 
 #[derive(Clone)]
-pub(super) struct Interrupt(Arc<AtomicBool>);
+pub(super) struct InterruptFlag(Arc<AtomicBool>);
 
-impl Interrupt {
+impl InterruptFlag {
     /// Installs the signal handlers.
     pub(super) fn listen() -> anyhow::Result<Self> {
         let told = Self(Arc::default());
         let teller = told.clone();
-        signals::listen(move |_| teller.0.store(true, Ordering::Relaxed))?;
+        signals::on_signal(move |_| teller.0.store(true, Ordering::Relaxed))?;
         Ok(told)
     }
 
-    pub(super) fn is_told(&self) -> bool {
+    pub(super) fn is_set(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 }

@@ -3,38 +3,38 @@
 use std::io::{IsTerminal as _, Write as _};
 use std::time::{Duration, Instant};
 
-use super::interrupt::Interrupt;
+use super::interrupt::InterruptFlag;
 
 /// Maximum delay until Ctrl-C is noticed.
-const LOOK: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-pub(super) struct Screen {
+pub(super) struct ProgressPrinter {
     is_terminal: bool,
     has_colour: bool,
     at_line_start: bool,
 }
 
 #[derive(Clone, Copy)]
-pub(super) enum Mark {
-    Doing,
-    Good,
+pub(super) enum ProgressMark {
+    Running,
+    Passed,
     Hint,
-    Wrong,
+    Failed,
 }
 
-impl Screen {
+impl ProgressPrinter {
     pub(super) fn new() -> Self {
         let is_terminal = std::io::stdout().is_terminal();
         let has_colour = is_terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
         Self { is_terminal, has_colour, at_line_start: true }
     }
 
-    pub(super) fn tell(&mut self, mark: Mark, text: &str) -> anyhow::Result<()> {
+    pub(super) fn print_mark(&mut self, mark: ProgressMark, text: &str) -> anyhow::Result<()> {
         let (sign, colour) = match mark {
-            Mark::Doing => ("..", "2"),
-            Mark::Good => ("ok", "32"),
-            Mark::Hint => ("hint", "33"),
-            Mark::Wrong => ("ERROR", "31"),
+            ProgressMark::Running => ("..", "2"),
+            ProgressMark::Passed => ("ok", "32"),
+            ProgressMark::Hint => ("hint", "33"),
+            ProgressMark::Failed => ("ERROR", "31"),
         };
         let sign =
             if self.has_colour { format!("\x1b[{colour}m{sign:<5}\x1b[0m") } else { format!("{sign:<5}") };
@@ -48,7 +48,7 @@ impl Screen {
     }
 
     /// Prints the registry's own output, indented.
-    pub(super) fn log(&mut self, bytes: &[u8]) {
+    pub(super) fn write_log(&mut self, bytes: &[u8]) {
         let mut out = Vec::with_capacity(bytes.len() + 16);
         for line in bytes.split_inclusive(|byte| *byte == b'\n') {
             if self.at_line_start {
@@ -63,22 +63,22 @@ impl Screen {
     }
 
     /// Waits, with a countdown on a terminal.
-    pub(super) fn wait(&mut self, pause: Duration, interrupt: &Interrupt) -> anyhow::Result<()> {
+    pub(super) fn wait_with_countdown(&mut self, pause: Duration, interrupt: &InterruptFlag) -> anyhow::Result<()> {
         let until = Instant::now() + pause;
         if !self.is_terminal {
-            self.tell(Mark::Doing, &format!("polls again in {}", shown(pause)))?;
+            self.print_mark(ProgressMark::Running, &format!("polls again in {}", format_seconds(pause)))?;
         }
-        while !interrupt.is_told() {
+        while !interrupt.is_set() {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 break;
             }
             if self.is_terminal {
                 let mut stdout = std::io::stdout().lock();
-                write!(stdout, "\r..    polls again in {}   ", shown(left))?;
+                write!(stdout, "\r..    polls again in {}   ", format_seconds(left))?;
                 stdout.flush()?;
             }
-            std::thread::sleep(left.min(LOOK));
+            std::thread::sleep(left.min(POLL_INTERVAL));
         }
         if self.is_terminal {
             write!(std::io::stdout().lock(), "\r\x1b[K")?;
@@ -94,7 +94,7 @@ impl Screen {
     }
 }
 
-pub(super) fn shown(length: Duration) -> String {
+pub(super) fn format_seconds(length: Duration) -> String {
     if length < Duration::from_secs(10) {
         return format!("{:.1} s", length.as_secs_f64());
     }

@@ -6,13 +6,13 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use berth_core::registry::RegistryName;
 
-use super::Language;
-use crate::cmd::say;
+use super::ScaffoldLanguage;
+use crate::cmd::print_line;
 
 /// Path in the new directory, and content. `{{name}}` is the registry's name.
-type Template = (&'static str, &'static str);
+type TemplateFile = (&'static str, &'static str);
 
-const TYPESCRIPT: &[Template] = &[
+const TYPESCRIPT: &[TemplateFile] = &[
     ("README.md", include_str!("typescript/README.md")),
     (".gitignore", include_str!("typescript/gitignore")),
     ("package.json", include_str!("typescript/package.json")),
@@ -26,7 +26,7 @@ const TYPESCRIPT: &[Template] = &[
     ("test/steps.test.mjs", include_str!("typescript/steps.test.mjs")),
 ];
 
-const SHELL: &[Template] = &[
+const SHELL: &[TemplateFile] = &[
     ("README.md", include_str!("shell/README.md")),
     ("berth-registry.yaml", include_str!("shell/berth-registry.yaml")),
     ("registry.sh", include_str!("shell/registry.sh")),
@@ -39,14 +39,14 @@ const SHELL: &[Template] = &[
     ("steps/wipe.sh", include_str!("shell/wipe.sh")),
 ];
 
-pub(super) fn run(name: &RegistryName, language: Language) -> anyhow::Result<ExitCode> {
+pub(super) fn run(name: &RegistryName, language: ScaffoldLanguage) -> anyhow::Result<ExitCode> {
     let dir = Path::new(name.as_str());
     if dir.symlink_metadata().is_ok() {
         anyhow::bail!("{name} already exists; choose another name or remove it");
     }
     let (templates, next) = match language {
-        Language::Typescript => (TYPESCRIPT, "npm install && npm test"),
-        Language::Shell => (SHELL, "sh ./test.sh"),
+        ScaffoldLanguage::Typescript => (TYPESCRIPT, "npm install && npm test"),
+        ScaffoldLanguage::Shell => (SHELL, "sh ./test.sh"),
     };
     for (path, text) in templates {
         let path = dir.join(path);
@@ -55,7 +55,7 @@ pub(super) fn run(name: &RegistryName, language: Language) -> anyhow::Result<Exi
         std::fs::write(&path, text.replace("{{name}}", name.as_str()))
             .with_context(|| format!("cannot write {}", path.display()))?;
     }
-    say(&format!(
+    print_line(&format!(
         "Created {name}/ with three steps: greet, rollout and wipe. Next:\n\n  cd {name}\n  {next}\n  berth registry test \
          --step greet --params '{{\"who\": \"world\"}}'\n\nSee README.md for details."
     ))?;

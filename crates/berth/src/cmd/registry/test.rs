@@ -15,20 +15,20 @@ use berth_runner::registry::{
 use berth_server::limits::{REGISTRY_BUILD_S_MAX, REGISTRY_BYTES_MAX};
 use serde_json::{Map, Value};
 
-use super::interrupt::Interrupt;
-use super::progress::{Mark, Screen, shown};
-use super::{TestArgs, copy, hints};
+use super::interrupt::InterruptFlag;
+use super::progress::{ProgressMark, ProgressPrinter, format_seconds};
+use super::{RegistryTestArgs, copy, hints};
 use crate::client::exit_code::{INTERRUPTED, NOT_FOUND, USAGE};
 use crate::config::SandboxLevel;
 use crate::embedded;
-use crate::output::note;
+use crate::output::print_note;
 
 /// Maximum number of calls of a step.
 const CALLS_MAX: usize = 10_000;
 /// Name of the approver that the step sees.
 const APPROVER: &str = "registry-test";
 /// Network settings of this machine that the build inherits.
-const PASSED_ON: &[&str] = &[
+const INHERITED_ENV: &[&str] = &[
     "http_proxy",
     "https_proxy",
     "no_proxy",
@@ -43,80 +43,80 @@ const PASSED_ON: &[&str] = &[
 const CERTIFICATES: &[&str] = &["NODE_EXTRA_CA_CERTS", "SSL_CERT_FILE"];
 
 /// Ends the command early.
-enum End {
+enum TestAbort {
     Code(u8),
     Fault(anyhow::Error),
 }
 
-impl<E: Into<anyhow::Error>> From<E> for End {
+impl<E: Into<anyhow::Error>> From<E> for TestAbort {
     fn from(error: E) -> Self {
-        End::Fault(error.into())
+        TestAbort::Fault(error.into())
     }
 }
 
-struct Trial<'a> {
-    args: &'a TestArgs,
-    screen: Screen,
-    interrupt: Interrupt,
+struct RegistryTest<'a> {
+    args: &'a RegistryTestArgs,
+    screen: ProgressPrinter,
+    interrupt: InterruptFlag,
     source: PathBuf,
     scratch: PathBuf,
     workspace: PathBuf,
     confinement: Confinement,
 }
 
-pub(super) fn run(args: &TestArgs) -> anyhow::Result<ExitCode> {
+pub(super) fn run(args: &RegistryTestArgs) -> anyhow::Result<ExitCode> {
     if !args.dir.is_dir() {
-        note(&format!("error: directory {} does not exist", args.dir.display()));
+        print_note(&format!("error: directory {} does not exist", args.dir.display()));
         return Ok(ExitCode::from(NOT_FOUND));
     }
     let temp = tempfile::tempdir().context("cannot create a build directory")?;
     let yard = temp.path().canonicalize()?;
-    let mut trial = Trial {
+    let mut trial = RegistryTest {
         args,
-        screen: Screen::new(),
-        interrupt: Interrupt::listen()?,
+        screen: ProgressPrinter::new(),
+        interrupt: InterruptFlag::listen()?,
         source: yard.join("registry"),
         scratch: yard.join("scratch"),
         workspace: yard.join("workspace"),
-        confinement: confinement(args.sandbox)?,
+        confinement: choose_confinement(args.sandbox)?,
     };
     match trial.run() {
         Ok(()) => Ok(ExitCode::SUCCESS),
-        Err(End::Code(code)) => Ok(ExitCode::from(code)),
-        Err(End::Fault(error)) => Err(error),
+        Err(TestAbort::Code(code)) => Ok(ExitCode::from(code)),
+        Err(TestAbort::Fault(error)) => Err(error),
     }
 }
 
 /// Uses the sandbox level of a local server.
-fn confinement(level: SandboxLevel) -> anyhow::Result<Confinement> {
+fn choose_confinement(level: SandboxLevel) -> anyhow::Result<Confinement> {
     let certificates = CERTIFICATES.iter().filter_map(std::env::var_os).map(PathBuf::from);
     let exposed: Vec<PathBuf> = certificates.filter(|path| path.exists()).collect();
-    Confinement::choose(embedded::sandbox(level, true), &[], &exposed)
+    Confinement::choose(embedded::sandbox_mode(level, true), &[], &exposed)
         .context("no sandbox available; install bubblewrap, or use --sandbox off if you trust this registry")
 }
 
-impl Trial<'_> {
-    fn run(&mut self) -> Result<(), End> {
-        let files = copy::copy(&self.args.dir, &self.source)?;
+impl RegistryTest<'_> {
+    fn run(&mut self) -> Result<(), TestAbort> {
+        let files = copy::copy_source(&self.args.dir, &self.source)?;
         std::fs::create_dir_all(&self.workspace)?;
-        self.screen.tell(Mark::Doing, &format!("building a copy of {files} files"))?;
+        self.screen.print_mark(ProgressMark::Running, &format!("building a copy of {files} files"))?;
         let built = self.build()?;
-        self.screen.tell(Mark::Good, &format!("built; {} steps", built.steps.len()))?;
+        self.screen.print_mark(ProgressMark::Passed, &format!("built; {} steps", built.steps.len()))?;
         for step in &built.steps {
             let about = step.short_description.as_deref().unwrap_or_default();
-            self.screen.tell(Mark::Good, format!("{} ({}) {about}", step.key, step.step_type).trim_end())?;
+            self.screen.print_mark(ProgressMark::Passed, format!("{} ({}) {about}", step.key, step.step_type).trim_end())?;
         }
-        for hint in built.steps.iter().flat_map(hints::of_metadata) {
-            self.screen.tell(Mark::Hint, &hint)?;
+        for hint in built.steps.iter().flat_map(hints::metadata_hints) {
+            self.screen.print_mark(ProgressMark::Hint, &hint)?;
         }
         let Some(wanted) = &self.args.step else { return Ok(()) };
-        let step = self.find(&built, wanted)?;
+        let step = self.find_step(&built, wanted)?;
         self.check_params(step)?;
-        self.execute(&built, step)
+        self.run_step(&built, step)
     }
 
-    fn build(&mut self) -> Result<BuiltRegistry, End> {
-        let (mut env, mut writable) = (passed_on(), Vec::new());
+    fn build(&mut self) -> Result<BuiltRegistry, TestAbort> {
+        let (mut env, mut writable) = (inherited_env(), Vec::new());
         // Share npm's cache.
         let cache = std::env::home_dir().map(|home| home.join(".npm")).filter(|dir| dir.is_dir());
         if let Some(cache) = cache {
@@ -124,7 +124,7 @@ impl Trial<'_> {
             writable.push(cache);
         }
         let interrupt = self.interrupt.clone();
-        let is_stopping = || interrupt.is_told();
+        let is_stopping = || interrupt.is_set();
         let request = RegistryBuildRequest {
             source: self.source.clone(),
             scratch: self.scratch.clone(),
@@ -135,15 +135,15 @@ impl Trial<'_> {
             writable,
             env,
         };
-        match build(&request, &mut |bytes: &[u8]| self.screen.log(bytes)) {
+        match build(&request, &mut |bytes: &[u8]| self.screen.write_log(bytes)) {
             Ok(built) => Ok(built),
-            Err(RegistryBuildError::Stopped) => Err(End::Code(INTERRUPTED)),
-            Err(RegistryBuildError::Registry(told)) => self.wrong(&told),
+            Err(RegistryBuildError::Stopped) => Err(TestAbort::Code(INTERRUPTED)),
+            Err(RegistryBuildError::Registry(told)) => self.fail(&told),
             Err(RegistryBuildError::Machine(told)) => Err(anyhow::anyhow!(told).into()),
         }
     }
 
-    fn find<'b>(&mut self, built: &'b BuiltRegistry, wanted: &str) -> Result<&'b StepMetadata, End> {
+    fn find_step<'b>(&mut self, built: &'b BuiltRegistry, wanted: &str) -> Result<&'b StepMetadata, TestAbort> {
         let key = step_key(wanted);
         let found = built.steps.iter().find(|step| Some(&step.key) == key.as_ref());
         if let Some(step) = found {
@@ -151,12 +151,12 @@ impl Trial<'_> {
         }
         let known: Vec<&str> = built.steps.iter().map(|step| step.key.as_str()).collect();
         let told = format!("no step `{wanted}`; steps: {}", known.join(", "));
-        self.screen.tell(Mark::Wrong, &told)?;
-        Err(End::Code(NOT_FOUND))
+        self.screen.print_mark(ProgressMark::Failed, &told)?;
+        Err(TestAbort::Code(NOT_FOUND))
     }
 
     /// Checks the params as a pipeline's are checked before anything runs.
-    fn check_params(&mut self, step: &StepMetadata) -> Result<(), End> {
+    fn check_params(&mut self, step: &StepMetadata) -> Result<(), TestAbort> {
         let params = self.params();
         let schema = berth_definition::custom_step::params_schema(&step.schema)
             .map_err(|refused| anyhow::anyhow!("{refused}"))?;
@@ -165,71 +165,71 @@ impl Trial<'_> {
         problems.retain(|problem| problem.code != "unknown_param");
         for problem in &problems {
             let at = if problem.pointer.is_empty() { "params" } else { &problem.pointer };
-            self.screen.tell(Mark::Wrong, &format!("{at}: {}", problem.message))?;
+            self.screen.print_mark(ProgressMark::Failed, &format!("{at}: {}", problem.message))?;
         }
         if !problems.is_empty() {
-            self.screen.tell(
-                Mark::Wrong,
+            self.screen.print_mark(
+                ProgressMark::Failed,
                 "a pipeline with these params would be rejected; pass others with --params",
             )?;
-            return Err(End::Code(USAGE));
+            return Err(TestAbort::Code(USAGE));
         }
-        for hint in hints::of_params(step, &params) {
-            self.screen.tell(Mark::Hint, &hint)?;
+        for hint in hints::param_hints(step, &params) {
+            self.screen.print_mark(ProgressMark::Hint, &hint)?;
         }
         Ok(())
     }
 
-    fn execute(&mut self, built: &BuiltRegistry, step: &StepMetadata) -> Result<(), End> {
+    fn run_step(&mut self, built: &BuiltRegistry, step: &StepMetadata) -> Result<(), TestAbort> {
         let params = self.params();
         let by = Instant::now() + Duration::from_secs(self.args.timeout.as_secs());
         let (mut state, mut approver): (Option<Value>, Option<&str>) = (None, None);
         for number in 1..=CALLS_MAX {
-            self.screen.tell(Mark::Doing, &format!("call {number} of {}", step.step_type))?;
+            self.screen.print_mark(ProgressMark::Running, &format!("call {number} of {}", step.step_type))?;
             let task = execution_task(&step.step_type, &params, approver, state.as_ref());
-            match self.call(built, &task, by)? {
+            match self.call_step(built, &task, by)? {
                 CustomStepResponse::Succeeded { outputs } => {
                     let calls = if number == 1 { "one call".into() } else { format!("{number} calls") };
                     let mut told = format!("SUCCESS after {calls}");
                     for (name, value) in outputs {
                         told.push_str(&format!("\n{name} = {value}"));
                     }
-                    self.screen.tell(Mark::Good, &told)?;
+                    self.screen.print_mark(ProgressMark::Passed, &told)?;
                     return Ok(());
                 }
                 CustomStepResponse::Failed { error, code } => {
                     let code = code.map(|code| format!(" {code}")).unwrap_or_default();
-                    return self.wrong(&format!("FAILED{code}: {error}"));
+                    return self.fail(&format!("FAILED{code}: {error}"));
                 }
                 CustomStepResponse::ApprovalRequired { context } => {
                     let context = context.unwrap_or_else(|| "no reason given".into());
-                    self.screen.tell(Mark::Good, &format!("APPROVAL_REQUIRED: {context}"))?;
+                    self.screen.print_mark(ProgressMark::Passed, &format!("APPROVAL_REQUIRED: {context}"))?;
                     if approver.is_some() {
-                        return self.wrong("asks for approval again after it was given");
+                        return self.fail("asks for approval again after it was given");
                     }
                     if !self.args.approve {
                         self.screen
-                            .tell(Mark::Hint, "stopped here; use --approve to continue as approved")?;
+                            .print_mark(ProgressMark::Hint, "stopped here; use --approve to continue as approved")?;
                         return Ok(());
                     }
                     approver = Some(APPROVER);
                 }
                 CustomStepResponse::Waiting { state: remembered, pause_ms } => {
-                    self.screen.tell(Mark::Good, &format!("waiting with state {remembered}"))?;
+                    self.screen.print_mark(ProgressMark::Passed, &format!("waiting with state {remembered}"))?;
                     state = Some(remembered);
                     let left = by.saturating_duration_since(Instant::now());
-                    self.screen.wait(Duration::from_millis(pause_ms).min(left), &self.interrupt)?;
+                    self.screen.wait_with_countdown(Duration::from_millis(pause_ms).min(left), &self.interrupt)?;
                 }
             }
-            if self.interrupt.is_told() {
-                return Err(End::Code(INTERRUPTED));
+            if self.interrupt.is_set() {
+                return Err(TestAbort::Code(INTERRUPTED));
             }
         }
-        self.wrong(&format!("did not finish within {CALLS_MAX} calls"))
+        self.fail(&format!("did not finish within {CALLS_MAX} calls"))
     }
 
     /// Calls the step once and reports common mistakes.
-    fn call(&mut self, built: &BuiltRegistry, task: &Value, by: Instant) -> Result<CustomStepResponse, End> {
+    fn call_step(&mut self, built: &BuiltRegistry, task: &Value, by: Instant) -> Result<CustomStepResponse, TestAbort> {
         let env = self.args.variables();
         let interrupt = self.interrupt.clone();
         let began = Instant::now();
@@ -241,14 +241,14 @@ impl Trial<'_> {
             scratch: &self.scratch,
             workspace: &self.workspace,
             timeout: by.saturating_duration_since(began),
-            is_stopping: &|| interrupt.is_told(),
+            is_stopping: &|| interrupt.is_set(),
             confinement: &self.confinement,
             env: &env,
         };
         let screen = &mut self.screen;
-        let called = match call(&request, &mut |bytes: &[u8]| screen.log(bytes)) {
+        let called = match call(&request, &mut |bytes: &[u8]| screen.write_log(bytes)) {
             Ok(called) => called,
-            Err(RegistryCallError::TooLong(told)) => return self.wrong(&told),
+            Err(RegistryCallError::TooLong(told)) => return self.fail(&told),
             Err(RegistryCallError::Machine(told)) => return Err(anyhow::anyhow!(told).into()),
         };
         let limit = self.args.timeout;
@@ -256,27 +256,27 @@ impl Trial<'_> {
             RegistryCallOutcome::Answered { answer, remark } => {
                 if let Some(remark) = remark {
                     let told = format!("process: {remark}. The answer file counts, so this has no effect");
-                    self.screen.tell(Mark::Hint, &told)?;
+                    self.screen.print_mark(ProgressMark::Hint, &told)?;
                 }
-                for hint in hints::of_answer(&answer) {
-                    self.screen.tell(Mark::Hint, &hint)?;
+                for hint in hints::answer_hints(&answer) {
+                    self.screen.print_mark(ProgressMark::Hint, &hint)?;
                 }
                 match CustomStepResponse::parse(&answer) {
                     Ok(answer) => {
                         self.screen
-                            .tell(Mark::Good, &format!("answered within {}", shown(began.elapsed())))?;
+                            .print_mark(ProgressMark::Passed, &format!("answered within {}", format_seconds(began.elapsed())))?;
                         Ok(answer)
                     }
-                    Err(told) => self.wrong(&format!("{told}; the step's outcome would be unknown")),
+                    Err(told) => self.fail(&format!("{told}; the step's outcome would be unknown")),
                 }
             }
-            RegistryCallOutcome::Unanswered(told) => self.wrong(&format!(
+            RegistryCallOutcome::Unanswered(told) => self.fail(&format!(
                 "{told}; the step's outcome would be unknown. Catch errors and answer FAILED"
             )),
             RegistryCallOutcome::TimedOut => {
-                self.wrong(&format!("timed out after {limit}; change the limit with --timeout"))
+                self.fail(&format!("timed out after {limit}; change the limit with --timeout"))
             }
-            RegistryCallOutcome::Stopped => Err(End::Code(INTERRUPTED)),
+            RegistryCallOutcome::Stopped => Err(TestAbort::Code(INTERRUPTED)),
         }
     }
 
@@ -284,13 +284,13 @@ impl Trial<'_> {
         self.args.params.as_ref().map(|params| params.0.clone()).unwrap_or_default()
     }
 
-    fn wrong<T>(&mut self, told: &str) -> Result<T, End> {
-        self.screen.tell(Mark::Wrong, told)?;
-        Err(End::Code(1))
+    fn fail<T>(&mut self, told: &str) -> Result<T, TestAbort> {
+        self.screen.print_mark(ProgressMark::Failed, told)?;
+        Err(TestAbort::Code(1))
     }
 }
 
-fn passed_on() -> BTreeMap<String, String> {
-    let passed = PASSED_ON.iter().filter_map(|name| Some(((*name).to_owned(), std::env::var(name).ok()?)));
+fn inherited_env() -> BTreeMap<String, String> {
+    let passed = INHERITED_ENV.iter().filter_map(|name| Some(((*name).to_owned(), std::env::var(name).ok()?)));
     passed.collect()
 }

@@ -13,43 +13,43 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use berth_api::deployment::{Deployment, New};
-use berth_api::repository::{Repository, RepositoryNew};
-use berth_api::secret::{Secret, SecretNew};
-use berth_api::session::{Session, SessionNew};
+use berth_api::deployment::{WireDeployment, DeploymentNew};
+use berth_api::repository::{WireRepository, RepositoryNew};
+use berth_api::secret::{WireSecret, SecretNew};
+use berth_api::session::{WireSession, SessionNew};
 use berth_core::name::{Email, Slug};
 use berth_definition::alone::{LocalDefinition, LocalTarget, LocalRunError, LocalTargetChoice, reduce_to_target};
 use berth_definition::{parse, write};
 use berth_engine::vault::WhenMissing;
 use berth_server::app::App;
 use berth_server::auth::passwords::PasswordCost;
-use berth_server::config::Config;
+use berth_server::config::AppConfig;
 use berth_server::setup::create_organization;
 use tokio::runtime::Runtime;
 use tokio_util::sync::CancellationToken;
 
-use self::source::{Project, Snapshot};
+use self::source::{LocalProject, SourceSnapshot};
 use super::pipeline::local;
-use super::serve::{Hangup, Listen, listen_and_serve, stop_on_signal};
-use super::{open, open_vault, told};
-use crate::client::{Client, Failure, Login, escaped, exit_code};
-use crate::config::{RunnerSettings, SandboxLevel, Settings};
+use super::serve::{HangupPolicy, ListenSource, listen_and_serve, stop_on_signal};
+use super::{open, open_vault, to_cli_error};
+use crate::client::{ApiClient, ClientError, ServerLogin, percent_encode, exit_code};
+use crate::config::{RunnerSettings, SandboxLevel, ServerSettings};
 use crate::embedded;
 use crate::logging;
-use crate::output::{dim, note};
+use crate::output::{dim, print_note};
 
 /// Timeout for the temporary server to sync the temporary repository.
-const SYNC_MAX: Duration = Duration::from_secs(60);
-const LOOK_AGAIN: Duration = Duration::from_millis(20);
+const SYNC_TIMEOUT: Duration = Duration::from_secs(60);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// Ctrl-C may end git before this process receives the signal.
-const HEARD_MAX: Duration = Duration::from_millis(200);
+const SIGNAL_DELAY_MAX: Duration = Duration::from_millis(200);
 const ORGANIZATION: &str = "local";
 const OWNER: &str = "you@localhost.test";
 /// Tracked branch that does not exist, so that no deployment starts on its own.
-const TRACKED: &str = "nothing";
+const UNUSED_BRANCH: &str = "nothing";
 
 #[derive(clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct RunArgs {
     /// Stage [default: the first one]
     #[arg(conflicts_with = "env")]
     stage: Option<String>,
@@ -74,63 +74,63 @@ pub(crate) struct Args {
 }
 
 /// Inputs of a local run.
-struct Work {
-    project: Project,
+struct LocalRun {
+    project: LocalProject,
     alone: LocalDefinition,
     secrets: Vec<(String, String)>,
-    snapshot: Snapshot,
+    snapshot: SourceSnapshot,
     repository: PathBuf,
 }
 
-pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let settings = Settings::load(None)?;
+pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
+    let settings = ServerSettings::load(None)?;
     logging::start(&settings.log, true);
-    let project = Project::find(args.dir.as_deref().unwrap_or(Path::new(".")), args.pipeline.as_deref())?;
-    let (_, source) = local::read(&project.file)?;
+    let project = LocalProject::find(args.dir.as_deref().unwrap_or(Path::new(".")), args.pipeline.as_deref())?;
+    let (_, source) = local::read_definition(&project.file)?;
     let Some(definition) = parse(&source).definition else {
-        return local::validate(&project.shown_file(), false);
+        return local::validate(&project.display_path(), false);
     };
-    let alone = chosen(args, definition)?;
-    let secrets = secrets(&args.secret, &reduce_to_target)?;
+    let alone = choose_stage(args, definition)?;
+    let secrets = collect_secrets(&args.secret, &reduce_to_target)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     // From here on a signal shuts down cleanly, even while files are being read.
-    let stop = stop_on_signal(&runtime, Hangup::Ends)?;
+    let stop = stop_on_signal(&runtime, HangupPolicy::Stop)?;
     let temp = tempfile::Builder::new()
         .prefix("berth-run-")
         .tempdir()
         .context("cannot create a temporary directory")?;
     let repository = temp.path().join("files.git");
     let mut definition = reduce_to_target.definition.clone();
-    definition.tracks = Some(TRACKED.to_owned());
-    let snapshot = Snapshot::make(&project, &write(&definition)?, &repository);
+    definition.tracks = Some(UNUSED_BRANCH.to_owned());
+    let snapshot = SourceSnapshot::create(&project, &write(&definition)?, &repository);
     if snapshot.is_err() {
         // Ctrl-C also ends git, possibly before this process notices the signal.
-        runtime.block_on(tokio::time::timeout(HEARD_MAX, stop.cancelled())).ok();
+        runtime.block_on(tokio::time::timeout(SIGNAL_DELAY_MAX, stop.cancelled())).ok();
     }
     if stop.is_cancelled() {
-        return Ok(interrupted());
+        return Ok(report_interrupt());
     }
     let runner =
         RunnerSettings { sandbox: args.sandbox.unwrap_or(settings.runner.sandbox), ..settings.runner };
-    let work = Work { project, reduce_to_target, secrets, snapshot: snapshot?, repository };
-    serve_and(runtime, stop, &temp.path().join("data"), &runner, work)
+    let work = LocalRun { project, reduce_to_target, secrets, snapshot: snapshot?, repository };
+    serve_and_deploy(runtime, stop, &temp.path().join("data"), &runner, work)
 }
 
-fn chosen(args: &Args, definition: berth_core::pipeline::PipelineDefinition) -> anyhow::Result<LocalDefinition> {
+fn choose_stage(args: &RunArgs, definition: berth_core::pipeline::PipelineDefinition) -> anyhow::Result<LocalDefinition> {
     let wanted = match (&args.stage, &args.env) {
         (Some(stage), _) => LocalTargetChoice::Stage(stage),
         (None, Some(name)) => LocalTargetChoice::Environment(name),
         (None, None) => LocalTargetChoice::Any,
     };
     reduce_to_target(definition, wanted, &args.step).map_err(|refused| match refused {
-        LocalRunError::Unknown(text) => Failure::NotFound(text).into(),
-        LocalRunError::Unclear(text) => Failure::Unclear(text).into(),
+        LocalRunError::Unknown(text) => ClientError::NotFound(text).into(),
+        LocalRunError::Unclear(text) => ClientError::Usage(text).into(),
         LocalRunError::Custom(text) => anyhow::anyhow!(text),
     })
 }
 
 /// Collects the secrets; fails before any step runs if one is missing.
-fn secrets(given: &[String], alone: &LocalDefinition) -> anyhow::Result<Vec<(String, String)>> {
+fn collect_secrets(given: &[String], alone: &LocalDefinition) -> anyhow::Result<Vec<(String, String)>> {
     let mut found = Vec::new();
     for text in given {
         found.push(match text.split_once('=') {
@@ -138,7 +138,7 @@ fn secrets(given: &[String], alone: &LocalDefinition) -> anyhow::Result<Vec<(Str
             None => {
                 let value = std::env::var(text);
                 let value = value.map_err(|_| {
-                    Failure::Unclear(format!("--secret {text}: environment variable {text} is not set"))
+                    ClientError::Usage(format!("--secret {text}: environment variable {text} is not set"))
                 })?;
                 (text.clone(), value)
             }
@@ -149,7 +149,7 @@ fn secrets(given: &[String], alone: &LocalDefinition) -> anyhow::Result<Vec<(Str
         reduce_to_target.secrets().iter().map(ToString::to_string).filter(|name| !is_given(name)).collect();
     if !missing.is_empty() {
         let flags: Vec<String> = missing.iter().map(|name| format!("--secret {name}")).collect();
-        return Err(Failure::Unclear(format!(
+        return Err(ClientError::Usage(format!(
             "missing secrets: {}. Set them as environment variables and add {}",
             missing.join(", "),
             flags.join(" ")
@@ -160,14 +160,14 @@ fn secrets(given: &[String], alone: &LocalDefinition) -> anyhow::Result<Vec<(Str
 }
 
 /// Runs the server on this thread; another thread deploys and then stops it.
-fn serve_and(
+fn serve_and_deploy(
     runtime: Runtime,
     stop: CancellationToken,
     data: &Path,
     runner: &RunnerSettings,
-    work: Work,
+    work: LocalRun,
 ) -> anyhow::Result<ExitCode> {
-    let (dir, store) = open(data, None)?;
+    let (dir, store) = open_store(data, None)?;
     let vault = open_vault(&store, &dir, None, WhenMissing::Create)?;
     let created = create_organization(
         &store,
@@ -175,15 +175,15 @@ fn serve_and(
         Email::parse(OWNER)?,
         PasswordCost::default(),
     )
-    .map_err(told)?;
+    .map_err(to_cli_error)?;
     let listen = SocketAddr::from(([127, 0, 0, 1], 0));
-    let config = Config {
+    let config = AppConfig {
         data_dir: dir.path().to_owned(),
-        own_dir: dir.own().to_owned(),
+        own_dir: dir.own_dir().to_owned(),
         rate_limit: false,
-        ..Config::local(listen)
+        ..AppConfig::local(listen)
     };
-    let confinement = embedded::confine(&config, runner, &[])?;
+    let confinement = embedded::choose_confinement(&config, runner, &[])?;
     let confinement = Ok(confinement.map_err(anyhow::Error::msg)?);
     let app = App::new(store, vault, config, stop.clone());
     let (address, listening) = mpsc::sync_channel::<SocketAddr>(1);
@@ -191,66 +191,66 @@ fn serve_and(
     let token = created.token.reveal().to_owned();
     let asking = move || {
         let Ok(address) = listening.recv() else { return };
-        let login = Login { server: format!("http://{address}"), organization: ORGANIZATION.into(), token };
+        let login = ServerLogin { server: format!("http://{address}"), organization: ORGANIZATION.into(), token };
         // The receiver is gone after an interrupt.
-        end.send(ask(&Client::new(login), &work)).ok();
+        end.send(deploy_and_follow(&ApiClient::new(login), &work)).ok();
         stop.cancel();
     };
     std::thread::Builder::new().name("ask".into()).spawn(asking).context("cannot start a thread")?;
-    listen_and_serve(runtime, app, runner, confinement, Listen::At(listen), |config| {
+    listen_and_serve(runtime, app, runner, confinement, ListenSource::At(listen), |config| {
         Ok(address.send(config.listen)?)
     })?;
-    ended.try_recv().unwrap_or_else(|_| Ok(interrupted()))
+    ended.try_recv().unwrap_or_else(|_| Ok(report_interrupt()))
 }
 
-fn interrupted() -> ExitCode {
-    note("berth: interrupted; all steps were stopped and temporary files removed");
+fn report_interrupt() -> ExitCode {
+    print_note("berth: interrupted; all steps were stopped and temporary files removed");
     ExitCode::from(exit_code::INTERRUPTED)
 }
 
-fn ask(client: &Client, work: &Work) -> anyhow::Result<ExitCode> {
-    let Work { project, alone, secrets, snapshot, repository } = work;
+fn deploy_and_follow(client: &ApiClient, work: &LocalRun) -> anyhow::Result<ExitCode> {
+    let LocalRun { project, alone, secrets, snapshot, repository } = work;
     let (place, slug) = (reduce_to_target.place.name(), project.slug.as_str());
-    note(&format!(
+    print_note(&format!(
         "berth: running {place} of {slug} with {} files from {}",
         snapshot.files,
         project.root.display()
     ));
     for text in &reduce_to_target.notes {
-        note(&dim(&format!("berth: {text}")));
+        print_note(&dim(&format!("berth: {text}")));
     }
     for (name, value) in secrets {
         let body = SecretNew { name: name.clone(), value: value.clone(), description: None, scope: None };
-        let kept = client.post::<Secret>("/secrets", &body).with_context(|| format!("secret {name}"))?;
+        let kept = client.post::<WireSecret>("/secrets", &body).with_context(|| format!("secret {name}"))?;
         for warning in &kept.data.warnings {
-            note(&format!("berth: warning: secret {name}: {}", warning.detail));
+            print_note(&format!("berth: warning: secret {name}: {}", warning.detail));
         }
     }
     let url = repository.to_str().context("the temporary directory is not valid UTF-8")?.to_owned();
-    let added: Repository =
+    let added: WireRepository =
         client.post("/repositories", &RepositoryNew { url, credential: None, poll_seconds: None })?.data;
     wait_for_pipeline(client, &added.id)?;
-    let pipeline = format!("/pipelines/{}", escaped(slug));
+    let pipeline = format!("/pipelines/{}", percent_encode(slug));
     let commit = Some(snapshot.commit.clone());
     let id = match &reduce_to_target.place {
         LocalTarget::Stage(_) => {
-            let body = New { commit_id: commit, ..New::default() };
-            client.post::<Deployment>(&format!("{pipeline}/deployments"), &body)?.data.id
+            let body = DeploymentNew { commit_id: commit, ..DeploymentNew::default() };
+            client.post::<WireDeployment>(&format!("{pipeline}/deployments"), &body)?.data.id
         }
         LocalTarget::Environment(name) => {
             let body = SessionNew { commit_id: commit, ..SessionNew::default() };
-            let path = format!("{pipeline}/ephemeral-environments/{}/sessions", escaped(name));
-            let session: Session = client.post(&path, &body)?.data;
+            let path = format!("{pipeline}/ephemeral-environments/{}/sessions", percent_encode(name));
+            let session: WireSession = client.post(&path, &body)?.data;
             session.deployment_id.context("the session has no deployment")?
         }
     };
-    progress::to_the_end(client, &id)
+    progress::follow_to_end(client, &id)
 }
 
-fn wait_for_pipeline(client: &Client, repository: &str) -> anyhow::Result<()> {
-    let until = Instant::now() + SYNC_MAX;
+fn wait_for_pipeline(client: &ApiClient, repository: &str) -> anyhow::Result<()> {
+    let until = Instant::now() + SYNC_TIMEOUT;
     loop {
-        let seen: Repository = client.get(&format!("/repositories/{}", escaped(repository)))?.data;
+        let seen: WireRepository = client.get(&format!("/repositories/{}", percent_encode(repository)))?.data;
         if !seen.pipelines.is_empty() {
             return Ok(());
         }
@@ -260,7 +260,7 @@ fn wait_for_pipeline(client: &Client, repository: &str) -> anyhow::Result<()> {
         if let Some(why) = seen.error {
             anyhow::bail!("cannot read the files: {why}");
         }
-        anyhow::ensure!(Instant::now() < until, "timed out reading the files after {} s", SYNC_MAX.as_secs());
-        std::thread::sleep(LOOK_AGAIN);
+        anyhow::ensure!(Instant::now() < until, "timed out reading the files after {} s", SYNC_TIMEOUT.as_secs());
+        std::thread::sleep(POLL_INTERVAL);
     }
 }

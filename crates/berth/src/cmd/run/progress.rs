@@ -3,30 +3,30 @@
 use std::collections::BTreeSet;
 use std::process::ExitCode;
 
-use berth_api::deployment::{Attempt, AttemptStatus, Deployment, Stage, StageKind, Step};
+use berth_api::deployment::{StepAttempt, AttemptStatus, WireDeployment, DeploymentStage, StageKind, DeploymentStep};
 
-use crate::client::{Client, Reply, escaped};
+use crate::client::{ApiClient, ApiReply, percent_encode};
 use crate::cmd::{logs, watch};
-use crate::output::time::between;
-use crate::output::{bold, coloured, dim, harmless, note, say, word};
+use crate::output::time::format_elapsed;
+use crate::output::{bold, colour_word, dim, strip_control_chars, print_note, print_line, wire_word};
 
 /// Prints attempts one after the other; the log of a parallel step is printed afterwards.
-pub(super) fn to_the_end(client: &Client, id: &str) -> anyhow::Result<ExitCode> {
-    let path = watch::path(id);
+pub(super) fn follow_to_end(client: &ApiClient, id: &str) -> anyhow::Result<ExitCode> {
+    let path = watch::deployment_path(id);
     let mut shown = BTreeSet::new();
     let mut told = BTreeSet::new();
-    let mut seen = client.get::<Deployment>(&path)?;
+    let mut seen = client.get::<WireDeployment>(&path)?;
     loop {
         let next =
-            begun(&seen.data).find(|(_, step, attempt)| !shown.contains(&(step.id.clone(), attempt.number)));
+            started_attempts(&seen.data).find(|(_, step, attempt)| !shown.contains(&(step.id.clone(), attempt.number)));
         if let Some((stage, step, attempt)) = next {
             shown.insert((step.id.clone(), attempt.number));
-            say(&heading(stage, step, attempt))?;
-            let log = format!("{path}/steps/{}/logs?attempt={}", escaped(&step.id), attempt.number);
-            logs::follow(client, &log)?;
+            print_line(&attempt_heading(stage, step, attempt))?;
+            let log = format!("{path}/steps/{}/logs?attempt={}", percent_encode(&step.id), attempt.number);
+            logs::follow_log(client, &log)?;
             let (id, number) = (step.id.clone(), attempt.number);
-            seen = when_over(client, &path, &id, number)?;
-            say(&ending(&seen.data, &id, number))?;
+            seen = wait_for_attempt(client, &path, &id, number)?;
+            print_line(&attempt_summary(&seen.data, &id, number))?;
             continue;
         }
         if seen.data.finished_at.is_some() {
@@ -34,59 +34,59 @@ pub(super) fn to_the_end(client: &Client, id: &str) -> anyhow::Result<ExitCode> 
         }
         for blocked in &seen.data.blocked_by {
             if told.insert(blocked.detail.clone()) {
-                note(&dim(&format!("berth: waiting: {}", harmless(&blocked.detail))));
+                print_note(&dim(&format!("berth: waiting: {}", strip_control_chars(&blocked.detail))));
             }
         }
         let etag = seen.etag.clone().unwrap_or_default();
-        if let Some(news) = client.changed(&path, &etag)? {
+        if let Some(news) = client.get_if_changed(&path, &etag)? {
             seen = news;
         }
     }
-    say(&verdict(&seen.data))?;
-    Ok(watch::verdict(seen.data.status))
+    print_line(&run_summary(&seen.data))?;
+    Ok(watch::exit_code_for(seen.data.status))
 }
 
 /// Waits for the end of an attempt, which comes shortly after the end of its log.
-fn when_over(client: &Client, path: &str, id: &str, number: u32) -> anyhow::Result<Reply<Deployment>> {
-    let mut seen = client.get::<Deployment>(path)?;
-    while attempt(&seen.data, id, number).is_some_and(|it| it.status == AttemptStatus::Running) {
+fn wait_for_attempt(client: &ApiClient, path: &str, id: &str, number: u32) -> anyhow::Result<ApiReply<WireDeployment>> {
+    let mut seen = client.get::<WireDeployment>(path)?;
+    while find_attempt(&seen.data, id, number).is_some_and(|it| it.status == AttemptStatus::Running) {
         let etag = seen.etag.clone().unwrap_or_default();
-        if let Some(news) = client.changed(path, &etag)? {
+        if let Some(news) = client.get_if_changed(path, &etag)? {
             seen = news;
         }
     }
     Ok(seen)
 }
 
-fn attempt<'d>(it: &'d Deployment, id: &str, number: u32) -> Option<&'d Attempt> {
-    let found = begun(it).find(|(_, step, attempt)| step.id == id && attempt.number == number);
+fn find_attempt<'d>(it: &'d WireDeployment, id: &str, number: u32) -> Option<&'d StepAttempt> {
+    let found = started_attempts(it).find(|(_, step, attempt)| step.id == id && attempt.number == number);
     found.map(|(_, _, attempt)| attempt)
 }
 
-fn begun(it: &Deployment) -> impl Iterator<Item = (&Stage, &Step, &Attempt)> {
+fn started_attempts(it: &WireDeployment) -> impl Iterator<Item = (&DeploymentStage, &DeploymentStep, &StepAttempt)> {
     let steps =
         it.stages.iter().flat_map(|stage| stage.steps.iter().flatten().map(move |step| (stage, step)));
     steps.flat_map(|(stage, step)| step.attempts.iter().map(move |attempt| (stage, step, attempt)))
 }
 
-fn heading(stage: &Stage, step: &Step, attempt: &Attempt) -> String {
+fn attempt_heading(stage: &DeploymentStage, step: &DeploymentStep, attempt: &StepAttempt) -> String {
     let again = if attempt.number > 1 { format!(", attempt {}", attempt.number) } else { String::new() };
-    bold(&format!("── {} · {}{again}", harmless(&stage.name), harmless(&step.name)))
+    bold(&format!("── {} · {}{again}", strip_control_chars(&stage.name), strip_control_chars(&step.name)))
 }
 
-fn ending(it: &Deployment, id: &str, number: u32) -> String {
-    let Some(attempt) = attempt(it, id, number) else { return String::new() };
-    let took = between(Some(&attempt.started_at), attempt.finished_at.as_deref()).unwrap_or_default();
+fn attempt_summary(it: &WireDeployment, id: &str, number: u32) -> String {
+    let Some(attempt) = find_attempt(it, id, number) else { return String::new() };
+    let took = format_elapsed(Some(&attempt.started_at), attempt.finished_at.as_deref()).unwrap_or_default();
     let detail = attempt.detail.as_deref().filter(|_| attempt.status != AttemptStatus::Succeeded);
-    let why = detail.map_or_else(String::new, |why| format!(": {}", harmless(why)));
-    format!("   {} in {took}{why}", coloured(&word(attempt.status)))
+    let why = detail.map_or_else(String::new, |why| format!(": {}", strip_control_chars(why)));
+    format!("   {} in {took}{why}", colour_word(&wire_word(attempt.status)))
 }
 
-fn verdict(it: &Deployment) -> String {
-    let took = between(it.started_at.as_deref(), it.finished_at.as_deref()).unwrap_or_default();
+fn run_summary(it: &WireDeployment) -> String {
+    let took = format_elapsed(it.started_at.as_deref(), it.finished_at.as_deref()).unwrap_or_default();
     let failed = it.stages.iter().find(|stage| stage.cause.is_some());
     let place = it.stages.iter().rfind(|stage| stage.kind != StageKind::Build);
     let name = failed.or(place).map_or("", |stage| stage.name.as_str());
-    let why = it.detail.as_deref().map_or_else(String::new, |why| format!(": {}", harmless(why)));
-    format!("{} {} in {took}{why}", bold(&harmless(name)), coloured(&word(it.status)))
+    let why = it.detail.as_deref().map_or_else(String::new, |why| format!(": {}", strip_control_chars(why)));
+    format!("{} {} in {took}{why}", bold(&strip_control_chars(name)), colour_word(&wire_word(it.status)))
 }

@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::Context as _;
 
-use crate::client::Failure;
+use crate::client::ClientError;
 
 const DIR: &str = ".berth";
 const FILE: &str = "pipeline.yaml";
@@ -19,38 +19,38 @@ const FILE: &str = "pipeline.yaml";
 const DEFINITION_BRANCH: &str = "definition";
 const FILES_BRANCH: &str = "files";
 
-pub(super) struct Project {
+pub(super) struct LocalProject {
     /// The directory that contains `.berth`.
     pub(super) root: PathBuf,
     pub(super) slug: String,
     pub(super) file: PathBuf,
 }
 
-impl Project {
+impl LocalProject {
     /// Searches this directory and its parents.
     pub(super) fn find(from: &Path, pipeline: Option<&str>) -> anyhow::Result<Self> {
         let from = from.canonicalize().with_context(|| format!("cannot read {}", from.display()))?;
         let root = from.ancestors().find(|dir| dir.join(DIR).is_dir()).ok_or_else(|| {
-            Failure::NotFound(format!("no {DIR}/NAME/{FILE} in {} or its parent directories", from.display()))
+            ClientError::NotFound(format!("no {DIR}/NAME/{FILE} in {} or its parent directories", from.display()))
         })?;
-        let known = slugs(root)?;
+        let known = list_pipelines(root)?;
         let slug = match (pipeline, known.as_slice()) {
             (Some(wanted), _) if known.iter().any(|it| it == wanted) => wanted.to_owned(),
             (Some(wanted), _) => {
                 let there = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
                 return Err(
-                    Failure::NotFound(format!("no pipeline {wanted} here; pipelines: {there}")).into()
+                    ClientError::NotFound(format!("no pipeline {wanted} here; pipelines: {there}")).into()
                 );
             }
             (None, [only]) => only.clone(),
             (None, []) => {
                 let text = format!("no {DIR}/NAME/{FILE} in {}", root.display());
-                return Err(Failure::NotFound(text).into());
+                return Err(ClientError::NotFound(text).into());
             }
             (None, several) => {
                 let text =
                     format!("several pipelines found; choose one with --pipeline: {}", several.join(", "));
-                return Err(Failure::Unclear(text).into());
+                return Err(ClientError::Usage(text).into());
             }
         };
         let file = root.join(DIR).join(&slug).join(FILE);
@@ -58,14 +58,14 @@ impl Project {
     }
 
     /// The path relative to the current directory, if possible.
-    pub(super) fn shown_file(&self) -> PathBuf {
+    pub(super) fn display_path(&self) -> PathBuf {
         let here = std::env::current_dir().and_then(|it| it.canonicalize());
         let nearer = here.ok().and_then(|here| self.file.strip_prefix(here).ok().map(Path::to_owned));
         nearer.unwrap_or_else(|| self.file.clone())
     }
 }
 
-fn slugs(root: &Path) -> anyhow::Result<Vec<String>> {
+fn list_pipelines(root: &Path) -> anyhow::Result<Vec<String>> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(root.join(DIR)).with_context(|| format!("cannot read {DIR}"))? {
         let entry = entry?;
@@ -78,18 +78,18 @@ fn slugs(root: &Path) -> anyhow::Result<Vec<String>> {
 }
 
 /// Repository with the files of a project.
-pub(super) struct Snapshot {
+pub(super) struct SourceSnapshot {
     pub(super) commit: String,
     pub(super) files: usize,
 }
 
-impl Snapshot {
+impl SourceSnapshot {
     /// `definition` is the one the server reads.
-    pub(super) fn make(project: &Project, definition: &str, into: &Path) -> anyhow::Result<Self> {
-        let git = Git { repository: into, root: &project.root };
+    pub(super) fn create(project: &LocalProject, definition: &str, into: &Path) -> anyhow::Result<Self> {
+        let git = SnapshotRepository { repository: into, root: &project.root };
         let init = ["init", "--quiet", "--bare", &format!("--initial-branch={DEFINITION_BRANCH}")];
-        told(Command::new("git").args(init).arg(into), None)?;
-        match git.listed()? {
+        run_git(Command::new("git").args(init).arg(into), None)?;
+        match git.list_files()? {
             Some(paths) => git.run(&["update-index", "--add", "--remove", "-z", "--stdin"], Some(&paths))?,
             None => git.run(&["add", "--all", "."], None)?,
         };
@@ -103,15 +103,15 @@ impl Snapshot {
     }
 }
 
-struct Git<'a> {
+struct SnapshotRepository<'a> {
     repository: &'a Path,
     root: &'a Path,
 }
 
-impl Git<'_> {
+impl SnapshotRepository<'_> {
     /// Lists tracked and untracked files without ignored ones. `None`: not a git repository.
-    fn listed(&self) -> anyhow::Result<Option<Vec<u8>>> {
-        let mut git = plain_git();
+    fn list_files(&self) -> anyhow::Result<Option<Vec<u8>>> {
+        let mut git = git_command();
         git.arg("-C").arg(self.root);
         git.args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]);
         let listed = git.stdin(Stdio::null()).output().context("cannot run git; is it installed?")?;
@@ -132,15 +132,15 @@ impl Git<'_> {
     }
 
     fn run(&self, args: &[&str], input: Option<&[u8]>) -> anyhow::Result<String> {
-        told(self.command("index").args(args), input)
+        run_git(self.command("index").args(args), input)
     }
 
     fn with_index(&self, index: &str, args: &[&str]) -> anyhow::Result<String> {
-        told(self.command(index).args(args), None)
+        run_git(self.command(index).args(args), None)
     }
 
     fn command(&self, index: &str) -> Command {
-        let mut git = plain_git();
+        let mut git = git_command();
         git.current_dir(self.root);
         git.env("GIT_DIR", self.repository).env("GIT_WORK_TREE", self.root);
         git.env("GIT_INDEX_FILE", self.repository.join(index));
@@ -160,7 +160,7 @@ impl Git<'_> {
 }
 
 /// Git without variables that a hook or alias may have set for another repository.
-fn plain_git() -> Command {
+fn git_command() -> Command {
     let mut git = Command::new("git");
     for name in
         ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_OBJECT_DIRECTORY", "GIT_NAMESPACE"]
@@ -171,7 +171,7 @@ fn plain_git() -> Command {
     git
 }
 
-fn told(git: &mut Command, input: Option<&[u8]>) -> anyhow::Result<String> {
+fn run_git(git: &mut Command, input: Option<&[u8]>) -> anyhow::Result<String> {
     git.stdin(if input.is_some() { Stdio::piped() } else { Stdio::null() });
     git.stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = git.spawn().context("cannot run git; is it installed?")?;

@@ -6,14 +6,14 @@ use std::process::{Command, Stdio};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use serde_json::{Value, json};
 
-use super::{Desk, PATIENCE};
-use crate::harness::{Process, Server, berth, program, until};
+use super::{CliFixture, PATIENCE};
+use crate::harness::{BerthProcess, TestServer, berth, program, wait_until};
 
 const ENVIRONMENT: &str = "/api/v1/organizations/acme/pipelines/shop/ephemeral-environments/qa-1";
 /// Prints that it started and runs until it is stopped.
 const WAITS: &str = "trap 'echo stopped; exit 3' TERM; echo began; while :; do sleep 0.05; done";
 
-impl Desk {
+impl CliFixture {
     fn environment(&self) -> Value {
         self.server.api.get(ENVIRONMENT).json()["data"].clone()
     }
@@ -22,13 +22,13 @@ impl Desk {
         self.environment()["lock"].is_null()
     }
 
-    fn hold(&self, more: &[&str], script: &str) -> Process {
+    fn claim_and_run(&self, more: &[&str], script: &str) -> BerthProcess {
         let words = [&["env", "claim", "qa-1"], more, &["--", "sh", "-c", script]].concat();
-        Process::start(&mut self.command(&words))
+        BerthProcess::start(&mut self.command(&words))
     }
 
-    fn holding(&self) -> Process {
-        let mut process = self.hold(&[], WAITS);
+    fn claim_and_wait(&self) -> BerthProcess {
+        let mut process = self.claim_and_run(&[], WAITS);
         assert_eq!(process.first_line(), "began");
         process
     }
@@ -36,9 +36,9 @@ impl Desk {
 
 #[test]
 fn exec_passes_session_variables_and_the_exit_code() {
-    let desk = Desk::new();
+    let desk = CliFixture::new();
     let script = "echo $BERTH_ENVIRONMENT $BERTH_FENCE; exit 7";
-    let ran = desk.hold(&["--commit", "v1"], script).wait(PATIENCE);
+    let ran = desk.claim_and_run(&["--commit", "v1"], script).wait(PATIENCE);
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(7), "qa-1 1\n"), "{ran:?}");
     assert!(desk.is_free());
     assert_eq!(desk.environment()["deployedCommitId"], "v1");
@@ -46,8 +46,8 @@ fn exec_passes_session_variables_and_the_exit_code() {
 
 #[test]
 fn exec_after_a_failed_deployment_does_not_start_the_command() {
-    let desk = Desk::new();
-    let ran = desk.hold(&["--commit", "bad"], "echo began").wait(PATIENCE);
+    let desk = CliFixture::new();
+    let ran = desk.claim_and_run(&["--commit", "bad"], "echo began").wait(PATIENCE);
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(1), ""), "{ran:?}");
     assert!(ran.stderr.contains("the command was not started"), "{ran:?}");
     assert!(desk.is_free());
@@ -55,8 +55,8 @@ fn exec_after_a_failed_deployment_does_not_start_the_command() {
 
 #[test]
 fn exec_releases_after_a_crash_or_a_missing_program() {
-    let desk = Desk::new();
-    let ran = desk.hold(&[], "kill -9 $$").wait(PATIENCE);
+    let desk = CliFixture::new();
+    let ran = desk.claim_and_run(&[], "kill -9 $$").wait(PATIENCE);
     assert_eq!(ran.code, Some(137), "{ran:?}");
     assert!(desk.is_free());
     let ran = desk.run("env claim qa-1 -- /nowhere/nothing");
@@ -68,9 +68,9 @@ fn exec_releases_after_a_crash_or_a_missing_program() {
 #[test]
 fn exec_forwards_signals_and_releases() {
     for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
-        let desk = Desk::new();
+        let desk = CliFixture::new();
         let script = "trap '' HUP; trap 'exit 3' TERM INT; echo began; while :; do sleep 0.05; done";
-        let mut process = desk.hold(&[], script);
+        let mut process = desk.claim_and_run(&[], script);
         assert_eq!(process.first_line(), "began");
         process.signal(signal);
         let ran = process.wait(PATIENCE);
@@ -81,8 +81,8 @@ fn exec_forwards_signals_and_releases() {
 
 #[test]
 fn exec_stops_the_command_on_take_over() {
-    let desk = Desk::new();
-    let process = desk.holding();
+    let desk = CliFixture::new();
+    let process = desk.claim_and_wait();
     let taken = desk.run("env take-over qa-1 --why hotfix");
     assert_eq!(taken.code, Some(0), "{taken:?}");
     let ran = process.wait(PATIENCE);
@@ -93,7 +93,7 @@ fn exec_stops_the_command_on_take_over() {
 
 #[test]
 fn exec_stops_the_command_on_take_over_when_output_is_blocked() {
-    let desk = Desk::new();
+    let desk = CliFixture::new();
     let full = std::fs::File::options().write(true).open("/dev/full").expect("it is there");
     let mut command = desk.command(&["env", "claim", "qa-1", "--", "sh", "-c", "echo began; exec sleep 600"]);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(full);
@@ -103,19 +103,19 @@ fn exec_stops_the_command_on_take_over_when_output_is_blocked() {
     said.read_line(&mut line).expect("a line");
     assert_eq!(line, "began\n");
     assert_eq!(desk.run("env take-over qa-1 --why hotfix").code, Some(0));
-    let ended = until(PATIENCE, "end of the program", || process.try_wait().expect("its status"));
+    let ended = wait_until(PATIENCE, "end of the program", || process.try_wait().expect("its status"));
     assert_eq!(ended.code(), Some(5));
 }
 
 #[test]
 fn exec_waits_in_the_queue_and_leaves_it_on_interrupt() {
-    let desk = Desk::new();
+    let desk = CliFixture::new();
     assert_eq!(desk.run("env claim qa-1").code, Some(0));
-    let waiting = desk.hold(&["--queue"], "echo my turn");
-    let gives_up = desk.hold(&["--queue"], "echo never");
+    let waiting = desk.claim_and_run(&["--queue"], "echo my turn");
+    let gives_up = desk.claim_and_run(&["--queue"], "echo never");
     let queue = || desk.server.api.get(&format!("{ENVIRONMENT}/queue")).json()["data"].clone();
-    until(PATIENCE, "two queue tickets", || (queue().as_array()?.len() == 2).then_some(()));
-    until(PATIENCE, "queue position", || gives_up.stderr().contains("in the queue").then_some(()));
+    wait_until(PATIENCE, "two queue tickets", || (queue().as_array()?.len() == 2).then_some(()));
+    wait_until(PATIENCE, "queue position", || gives_up.stderr().contains("in the queue").then_some(()));
     gives_up.signal(Signal::INT);
     let gone = gives_up.wait(PATIENCE);
     assert_eq!((gone.code, gone.stdout.as_str()), (Some(130), ""), "{gone:?}");
@@ -127,12 +127,12 @@ fn exec_waits_in_the_queue_and_leaves_it_on_interrupt() {
 }
 
 /// Runs the command in a pseudo-terminal made by `script`.
-fn on_a_terminal(desk: &Desk, script: &str) -> Command {
+fn on_a_terminal(desk: &CliFixture, script: &str) -> Command {
     let program = program().display().to_string();
     line_on_a_terminal(desk, &format!("{program} env claim qa-1 -- sh -c '{script}'"))
 }
 
-pub(super) fn line_on_a_terminal(desk: &Desk, line: &str) -> Command {
+pub(super) fn line_on_a_terminal(desk: &CliFixture, line: &str) -> Command {
     let mut terminal = Command::new("script");
     terminal.args(["--quiet", "--flush", "--return", "--command", line, "/dev/null"]);
     terminal.current_dir(desk.config.path()).env("SHELL", "/bin/bash");
@@ -142,7 +142,7 @@ pub(super) fn line_on_a_terminal(desk: &Desk, line: &str) -> Command {
 
 #[test]
 fn exec_gives_the_command_the_terminal_and_takes_it_back() {
-    let desk = Desk::new();
+    let desk = CliFixture::new();
     let mut terminal = on_a_terminal(&desk, "read line; echo got $line");
     terminal.stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut process = terminal.spawn().expect("script");
@@ -156,23 +156,23 @@ fn exec_gives_the_command_the_terminal_and_takes_it_back() {
 
 #[test]
 fn exec_on_a_terminal_stops_child_processes_on_take_over() {
-    let desk = Desk::new();
-    let process = Process::start(&mut on_a_terminal(&desk, "sleep 600 & echo $!; wait"));
-    let sleeper = until(PATIENCE, "number of the process", || {
+    let desk = CliFixture::new();
+    let process = BerthProcess::start(&mut on_a_terminal(&desk, "sleep 600 & echo $!; wait"));
+    let sleeper = wait_until(PATIENCE, "number of the process", || {
         let said = process.stdout_now();
         said.lines().find_map(|line| line.trim().parse().ok()).and_then(Pid::from_raw)
     });
     test_kill_process(sleeper).expect("it runs");
     assert_eq!(desk.run("env take-over qa-1 --why hotfix").code, Some(0));
-    until(PATIENCE, "end of what it started", || test_kill_process(sleeper).is_err().then_some(()));
+    wait_until(PATIENCE, "end of what it started", || test_kill_process(sleeper).is_err().then_some(()));
     assert_eq!(process.wait(PATIENCE).code, Some(5));
 }
 
 #[test]
 fn exec_with_tostop_reports_a_take_over() {
-    let desk = Desk::new();
-    let process = Process::start(&mut on_a_terminal(&desk, "stty tostop; echo began; exec sleep 600"));
-    until(PATIENCE, "begin", || process.stdout_now().contains("began").then_some(()));
+    let desk = CliFixture::new();
+    let process = BerthProcess::start(&mut on_a_terminal(&desk, "stty tostop; echo began; exec sleep 600"));
+    wait_until(PATIENCE, "begin", || process.stdout_now().contains("began").then_some(()));
     assert_eq!(desk.run("env take-over qa-1 --why hotfix").code, Some(0));
     let ran = process.wait(PATIENCE);
     assert_eq!(ran.code, Some(5), "{ran:?}");
@@ -181,7 +181,7 @@ fn exec_with_tostop_reports_a_take_over() {
 
 #[test]
 fn exec_in_background_gets_the_terminal_in_foreground() {
-    let desk = Desk::new();
+    let desk = CliFixture::new();
     let program = program().display().to_string();
     // The command starts in the background and reads from a terminal that is not its standard input.
     let command = "touch began; read line </dev/tty; echo got $line";
@@ -203,8 +203,8 @@ fn exec_in_background_gets_the_terminal_in_foreground() {
 
 #[test]
 fn exec_session_survives_server_restart_and_expires_after_kill() {
-    let mut desk = Desk::new();
-    let mut process = desk.hold(&[], "echo $$; exec sleep 600");
+    let mut desk = CliFixture::new();
+    let mut process = desk.claim_and_run(&[], "echo $$; exec sleep 600");
     let command_id = process.first_line();
     let address = desk.server.address;
     let mut command = berth(&["serve", "--listen", &address.to_string(), "--data-dir"]);
@@ -212,9 +212,9 @@ fn exec_session_survives_server_restart_and_expires_after_kill() {
     let token = desk.home.token.clone();
     let before = desk.environment();
     desk.server.process.kill();
-    desk.server = Server::start(&mut command, &token);
+    desk.server = TestServer::start(&mut command, &token);
     let ttl = |it: &Value| it["lock"]["expiresAt"].as_str().expect("an end").to_owned();
-    let after = until(PATIENCE, "extended session", || {
+    let after = wait_until(PATIENCE, "extended session", || {
         let seen = desk.environment();
         (ttl(&seen) > ttl(&before)).then_some(seen)
     });

@@ -5,7 +5,7 @@ use std::process::Stdio;
 use expect_test::expect_file;
 
 use super::PATIENCE;
-use crate::harness::{Process, berth, run};
+use crate::harness::{BerthProcess, berth, run};
 
 /// Maximum nesting of commands.
 const DEPTH_MAX: usize = 3;
@@ -30,7 +30,7 @@ fn describe(words: &[&str], page: &mut String) {
     let name = ["berth"].iter().chain(words).copied().collect::<Vec<_>>().join(" ");
     let text: Vec<&str> = help.trim_end().lines().map(str::trim_end).collect();
     page.push_str(&format!("\n## {name}\n\n```text\n{}\n```\n", text.join("\n")));
-    for command in below(&help) {
+    for command in listed_commands(&help) {
         describe(&[words, &[command]].concat(), page);
     }
 }
@@ -43,7 +43,7 @@ fn help(words: &[&str]) -> String {
 }
 
 /// Commands listed in a help text.
-fn below(help: &str) -> impl Iterator<Item = &str> {
+fn listed_commands(help: &str) -> impl Iterator<Item = &str> {
     let sections = help.split("\n\n").filter(|section| {
         let heading = section.lines().next().unwrap_or_default();
         heading == "Commands:" || GROUPS.contains(&heading)
@@ -63,7 +63,7 @@ fn top_level_help_fits_on_one_screen() {
 }
 
 /// All leaf commands: "env claim", not "env".
-pub(super) fn commands() -> Vec<String> {
+pub(super) fn leaf_commands() -> Vec<String> {
     let mut found = Vec::new();
     collect(&[], &mut found);
     found
@@ -72,7 +72,7 @@ pub(super) fn commands() -> Vec<String> {
 fn collect(words: &[&str], found: &mut Vec<String>) {
     let help = help(words);
     let before = found.len();
-    for command in below(&help) {
+    for command in listed_commands(&help) {
         collect(&[words, &[command]].concat(), found);
     }
     if found.len() == before {
@@ -110,7 +110,7 @@ fn missing_token_and_missing_server_are_different_errors() {
         let mut command = berth(&["env", "list"]);
         command.env("XDG_CONFIG_HOME", home.path()).env_remove("BERTH_TOKEN").env_remove("BERTH_SERVER");
         command.envs(server.map(|server| ("BERTH_SERVER", server)));
-        Process::start(&mut command).wait(PATIENCE)
+        BerthProcess::start(&mut command).wait(PATIENCE)
     };
     for (server, wanted) in
         [(None, "not logged in"), (Some("http://127.0.0.1:1"), "no token for http://127.0.0.1:1")]

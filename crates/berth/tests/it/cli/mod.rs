@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
-use crate::harness::{Home, Process, Ran, Server, berth};
+use crate::harness::{TestHome, BerthProcess, ProcessOutput, TestServer, berth};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) const DEFINITION: &str = "version: 1
@@ -29,27 +29,27 @@ pipeline:
 ";
 
 /// A server with the pipeline `shop`, and a logged-in client.
-pub(crate) struct Desk {
-    home: Home,
-    server: Server,
+pub(crate) struct CliFixture {
+    home: TestHome,
+    server: TestServer,
     config: TempDir,
 }
 
-impl Desk {
+impl CliFixture {
     pub(crate) fn new() -> Self {
-        Self::with(Home::new())
+        Self::with(TestHome::new())
     }
 
     /// On SQLite, for tests that change the server's database.
     pub(crate) fn on_sqlite() -> Self {
-        Self::with(Home::on_sqlite())
+        Self::with(TestHome::on_sqlite())
     }
 
-    fn with(home: Home) -> Self {
+    fn with(home: TestHome) -> Self {
         let config = tempfile::tempdir().expect("a directory");
         let mut command = home.serve_command();
         command.arg("--repository-root").arg(config.path());
-        let server = Server::start(&mut command, &home.token);
+        let server = TestServer::start(&mut command, &home.token);
         let desk = Self { home, server, config };
         std::fs::write(desk.config.path().join("shop.yaml"), DEFINITION).expect("a file");
         let applied = desk.run("pipeline apply shop.yaml");
@@ -65,42 +65,42 @@ impl Desk {
         command
     }
 
-    pub(crate) fn run(&self, words: &str) -> Ran {
+    pub(crate) fn run(&self, words: &str) -> ProcessOutput {
         self.run_words(&words.split(' ').collect::<Vec<_>>())
     }
 
-    pub(crate) fn run_words(&self, words: &[&str]) -> Ran {
-        Process::start(&mut self.command(words)).wait(PATIENCE)
+    pub(crate) fn run_words(&self, words: &[&str]) -> ProcessOutput {
+        BerthProcess::start(&mut self.command(words)).wait(PATIENCE)
     }
 
     /// Runs a command with this standard input.
-    pub(crate) fn feed(&self, words: &str, input: &str) -> Ran {
+    pub(crate) fn run_with_input(&self, words: &str, input: &str) -> ProcessOutput {
         let mut command = self.command(&words.split(' ').collect::<Vec<_>>());
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("the program starts");
         child.stdin.take().expect("its input").write_all(input.as_bytes()).expect("it is read");
         let ran = child.wait_with_output().expect("it ends");
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
-        Ran { code: ran.status.code(), stdout: text(ran.stdout), stderr: text(ran.stderr) }
+        ProcessOutput { code: ran.status.code(), stdout: text(ran.stdout), stderr: text(ran.stderr) }
     }
 
     /// Replaces everything that differs between runs with placeholders.
-    pub(crate) fn plain(&self, text: &str) -> String {
+    pub(crate) fn normalize(&self, text: &str) -> String {
         let text = text.replace(&self.server.address.to_string(), "SERVER");
         let text = text.replace(&format!("berth.localhost:{}", self.server.address.port()), "DASHBOARD");
-        let text = moments(&text);
-        let words = text.split_inclusive([' ', '\t', '\n', '/', '?', '=', '"', ',', ':']).map(plain_word);
-        times(&words.collect::<String>())
+        let text = replace_timestamps(&text);
+        let words = text.split_inclusive([' ', '\t', '\n', '/', '?', '=', '"', ',', ':']).map(replace_ids);
+        replace_times(&words.collect::<String>())
     }
 }
 
 /// Replaces RFC 3339 timestamps.
-fn moments(text: &str) -> String {
+fn replace_timestamps(text: &str) -> String {
     const LIKE: &str = "0000-00-00T00:00:00.";
     let mut plain = String::new();
     let mut rest = text;
     while let Some(letter) = rest.chars().next() {
-        let is_moment = rest.get(..LIKE.len()).is_some_and(|start| is_like(start, LIKE));
+        let is_moment = rest.get(..LIKE.len()).is_some_and(|start| matches_pattern(start, LIKE));
         match rest.split_once('Z').filter(|_| is_moment) {
             Some((_, after)) => {
                 plain.push_str("MOMENT");
@@ -116,7 +116,7 @@ fn moments(text: &str) -> String {
 }
 
 /// A zero in the pattern matches any digit.
-fn is_like(text: &str, pattern: &str) -> bool {
+fn matches_pattern(text: &str, pattern: &str) -> bool {
     text.len() == pattern.len()
         && text.bytes().zip(pattern.bytes()).all(|(byte, like)| match like {
             b'0' => byte.is_ascii_digit(),
@@ -125,7 +125,7 @@ fn is_like(text: &str, pattern: &str) -> bool {
 }
 
 /// Ids end in 26 letters and digits; hashes are 64 hexadecimal digits.
-fn plain_word(word: &str) -> String {
+fn replace_ids(word: &str) -> String {
     let end = word.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(word.len());
     if end == 64 && word[..end].bytes().all(|byte| byte.is_ascii_hexdigit()) {
         return format!("HASH{}", &word[end..]);
@@ -139,7 +139,7 @@ fn plain_word(word: &str) -> String {
 }
 
 /// Replaces times and durations such as "14:02" and "0.3 s".
-fn times(text: &str) -> String {
+fn replace_times(text: &str) -> String {
     let lines =
         text.lines().map(|line| {
             let words: Vec<&str> = line.split(' ').collect();
@@ -151,16 +151,16 @@ fn times(text: &str) -> String {
                     (before, number) if is_seconds(at) && number.parse::<f64>().is_ok() => {
                         if before.is_empty() { "N".to_owned() } else { format!("{before}\tN") }
                     }
-                    _ => word.split('\t').map(clock).collect::<Vec<_>>().join("\t"),
+                    _ => word.split('\t').map(replace_clock).collect::<Vec<_>>().join("\t"),
                 };
             words.iter().enumerate().map(word).collect::<Vec<_>>().join(" ")
         });
     let text = lines.collect::<Vec<_>>().join("\n").replace("N s ago", "just now");
-    without_days(&text)
+    replace_dates(&text)
 }
 
 /// Late in the evening "in 4 h" is tomorrow, so dates are replaced too: "Nov 16 HH:MM".
-fn without_days(text: &str) -> String {
+fn replace_dates(text: &str) -> String {
     const MONTHS: &str = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec";
     let mut parts = text.split("HH:MM");
     let mut plain = parts.next().unwrap_or_default().to_owned();
@@ -179,10 +179,10 @@ fn without_days(text: &str) -> String {
 
 #[test]
 fn normalizer_replaces_times_with_dates() {
-    assert_eq!(times("until Nov 16 00:15 (in 4 h), at 20:15"), "until HH:MM (in 4 h), at HH:MM");
-    assert_eq!(times("fence 16 00:15"), "fence 16 HH:MM");
+    assert_eq!(replace_times("until Nov 16 00:15 (in 4 h), at 20:15"), "until HH:MM (in 4 h), at HH:MM");
+    assert_eq!(replace_times("fence 16 00:15"), "fence 16 HH:MM");
 }
 
-fn clock(word: &str) -> String {
-    if is_like(word, "00:00") { "HH:MM".to_owned() } else { word.to_owned() }
+fn replace_clock(word: &str) -> String {
+    if matches_pattern(word, "00:00") { "HH:MM".to_owned() } else { word.to_owned() }
 }

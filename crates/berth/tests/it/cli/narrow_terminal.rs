@@ -1,20 +1,20 @@
 //! Tables on a narrow terminal.
 
 use super::exec::line_on_a_terminal;
-use super::{Desk, PATIENCE};
-use crate::harness::{Process, program};
+use super::{CliFixture, PATIENCE};
+use crate::harness::{BerthProcess, program};
 
 const COMMIT: &str = "4f2a1c9b0e3d4f2a1c9b0e3d4f2a1c9b0e3d4f2a";
 
 #[test]
 fn deployment_list_on_80_columns_keeps_ids_complete() {
-    let desk = Desk::new();
+    let desk = CliFixture::new();
     let started = desk.run(&format!("deploy shop {COMMIT} --detach --json")).json();
     let id = started["id"].as_str().expect("an id");
     let list = |columns: &str| {
         let program = program().display().to_string();
         let line = format!("stty cols {columns}; {program} deployment list");
-        let ran = Process::start(&mut line_on_a_terminal(&desk, &line)).wait(PATIENCE);
+        let ran = BerthProcess::start(&mut line_on_a_terminal(&desk, &line)).wait(PATIENCE);
         assert_eq!(ran.code, Some(0), "{ran:?}");
         let plain = anstream::adapter::strip_str(&ran.stdout).to_string();
         plain.lines().map(str::to_owned).collect::<Vec<_>>()

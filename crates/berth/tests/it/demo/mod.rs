@@ -5,14 +5,14 @@ mod tour;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::client::Api;
-use crate::harness::{Process, STOP_MAX, berth, until};
+use crate::client::ApiHandle;
+use crate::harness::{BerthProcess, STOP_MAX, berth, wait_until};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-fn start(temp: &Path, more: &[&str]) -> Process {
+fn start(temp: &Path, more: &[&str]) -> BerthProcess {
     let mut command = berth(&["serve", "--demo", "--listen", "127.0.0.1:0"]);
-    Process::start(command.args(more).env("TMPDIR", temp))
+    BerthProcess::start(command.args(more).env("TMPDIR", temp))
 }
 
 fn entries(temp: &Path) -> Vec<String> {
@@ -32,7 +32,7 @@ fn demo_json_has_working_tokens_and_leaves_nothing() {
     assert_eq!(organizations.len(), 2);
     let apis: Vec<_> = organizations
         .iter()
-        .map(|org| Api { address, token: org["apiToken"].as_str().unwrap().to_owned() })
+        .map(|org| ApiHandle { address, token: org["apiToken"].as_str().unwrap().to_owned() })
         .collect();
     for (mine, org) in organizations.iter().enumerate() {
         for (other, api) in apis.iter().enumerate() {
@@ -63,7 +63,7 @@ fn demo_stopped_during_start_leaves_nothing() {
     for signal in [Signal::TERM, Signal::HUP] {
         let temp = tempfile::tempdir().unwrap();
         let demo = start(temp.path(), &["--json"]);
-        until(STOP_MAX, "data", || (!entries(temp.path()).is_empty()).then_some(()));
+        wait_until(STOP_MAX, "data", || (!entries(temp.path()).is_empty()).then_some(()));
         demo.signal(signal);
         assert_eq!(demo.wait(STOP_MAX).code, Some(0));
         assert_eq!(entries(temp.path()), [""; 0], "the demo left its data behind");
@@ -74,15 +74,15 @@ fn demo_stopped_during_start_leaves_nothing() {
 fn demo_on_another_address_logs_in_there_and_keeps_sites_on_loopback() {
     let temp = tempfile::tempdir().unwrap();
     let mut command = berth(&["serve", "--demo", "--json", "--listen", "127.0.0.3:0"]);
-    let mut demo = Process::start(command.env("TMPDIR", temp.path()));
+    let mut demo = BerthProcess::start(command.env("TMPDIR", temp.path()));
     let line: Value = serde_json::from_str(&demo.first_line()).unwrap();
     for url in [&line["baseUrl"], &line["signInUrl"], &line["sites"]["qa-1"]] {
         assert!(url.as_str().unwrap().starts_with("http://127.0.0.3:"), "{url}");
     }
     let address = line["baseUrl"].as_str().unwrap().trim_start_matches("http://").split('/').next().unwrap();
     let token = line["organizations"][0]["apiToken"].as_str().unwrap().to_owned();
-    let api = Api { address: address.parse().unwrap(), token };
-    until(Duration::from_secs(60), "webhook that arrived", || {
+    let api = ApiHandle { address: address.parse().unwrap(), token };
+    wait_until(Duration::from_secs(60), "webhook that arrived", || {
         let hooks = api.get("/api/v1/organizations/acme/webhooks").json()["data"].clone();
         let id = hooks[0]["id"].as_str()?.to_owned();
         let sent = api.get(&format!("/api/v1/organizations/acme/webhooks/{id}/deliveries")).json();
@@ -98,7 +98,7 @@ fn demo_lookup_ignores_foreign_directories() {
         "login": { "server": "http://127.0.0.1:1", "organization": "acme", "token": "x" },
     });
     let file = |dir: &Path| std::fs::write(dir.join("demo.json"), known.to_string()).unwrap();
-    let crash = || Process::start(berth(&["demo", "crash"]).env("TMPDIR", temp.path())).wait(STOP_MAX);
+    let crash = || BerthProcess::start(berth(&["demo", "crash"]).env("TMPDIR", temp.path())).wait(STOP_MAX);
     file(other.path());
     std::os::unix::fs::symlink(other.path(), temp.path().join("berth-demo-link")).unwrap();
     let dir = temp.path().join("berth-demo-with-a-link");
@@ -135,14 +135,14 @@ fn demo_errors_name_what_is_missing() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     let check = |command: &mut std::process::Command, words: &[&str]| {
-        Process::start(command).wait(STOP_MAX).refused(words);
+        BerthProcess::start(command).wait(STOP_MAX).refused(words);
     };
     let demo = || berth(&["serve", "--demo", "--listen"]);
     check(demo().arg(&address).env("TMPDIR", temp.path()), &[&address, "the port is in use"]);
     check(demo().arg("127.0.0.1:0").env("TMPDIR", temp.path().join("gone")), &["gone", "set TMPDIR"]);
     check(demo().arg("127.0.0.1:0").env("PATH", temp.path()), &["git is not installed", "2.39 or newer"]);
     assert_eq!(entries(temp.path()), [""; 0], "what did not start left something behind");
-    Process::start(berth(&["demo", "crash"]).env("TMPDIR", temp.path()))
+    BerthProcess::start(berth(&["demo", "crash"]).env("TMPDIR", temp.path()))
         .wait(STOP_MAX)
         .refused(&["no demo is running"]);
 }

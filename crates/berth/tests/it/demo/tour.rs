@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::{entries, start};
-use crate::client::{Api, Request};
-use crate::harness::{Process, Ran, STOP_MAX, berth, until};
+use crate::client::{ApiHandle, RawRequest};
+use crate::harness::{BerthProcess, ProcessOutput, STOP_MAX, berth, wait_until};
 
 /// Timeout for anything the scenario or a deployment does.
 const PATIENCE: Duration = Duration::from_secs(100);
@@ -17,24 +17,24 @@ const ACME: &str = "/api/v1/organizations/acme";
 const ENVIRONMENTS: &str = "/pipelines/shop/ephemeral-environments";
 
 /// A demo whose scenario has finished.
-struct Demo {
-    process: Process,
+struct DemoFixture {
+    process: BerthProcess,
     temp: TempDir,
     told: Value,
-    api: Api,
+    api: ApiHandle,
 }
 
-impl Demo {
+impl DemoFixture {
     fn ready() -> Self {
         let temp = tempfile::tempdir().expect("a directory");
         let mut process = start(temp.path(), &["--json", "--rate-limit", "off"]);
         let told: Value = serde_json::from_str(&process.first_line()).expect("one object");
         let token = told["organizations"][0]["apiToken"].as_str().expect("a token").to_owned();
-        let api = Api { address: address(&told["baseUrl"]), token };
+        let api = ApiHandle { address: address(&told["baseUrl"]), token };
         let demo = Self { process, temp, told, api };
         let story = address(&demo.told["storyUrl"]);
-        until(PATIENCE, "end of the story", || {
-            let story = Api { address: story, token: String::new() }.get("/story").json();
+        wait_until(PATIENCE, "end of the story", || {
+            let story = ApiHandle { address: story, token: String::new() }.get("/story").json();
             assert_eq!(story["failed"], Value::Null, "{story}");
             (story["done"] == true).then_some(())
         });
@@ -49,37 +49,37 @@ impl Demo {
 
     fn post(&self, path: &str, body: &Value) -> (u16, Value) {
         let bearer = format!("Bearer {}", self.api.token);
-        let request = Request::new("POST", &format!("{ACME}{path}")).header("Authorization", &bearer);
+        let request = RawRequest::new("POST", &format!("{ACME}{path}")).header("Authorization", &bearer);
         let answer = self.api.ask(&request.json(body));
         (answer.status, answer.json())
     }
 
-    fn berth(&self, words: &[&str]) -> Ran {
+    fn berth(&self, words: &[&str]) -> ProcessOutput {
         let ran = self.try_berth(words);
         assert_eq!(ran.code, Some(0), "{words:?}: {ran:?}");
         ran
     }
 
-    fn try_berth(&self, words: &[&str]) -> Ran {
+    fn try_berth(&self, words: &[&str]) -> ProcessOutput {
         let mut command = berth(words);
         command
             .env("BERTH_SERVER", format!("http://{}", self.api.address))
             .env("BERTH_TOKEN", &self.api.token);
         command.env("XDG_CONFIG_HOME", self.temp.path().join("none")).env("TMPDIR", self.temp.path());
-        Process::start(&mut command).wait(PATIENCE)
+        BerthProcess::start(&mut command).wait(PATIENCE)
     }
 
     /// Returns a site's page once it contains this text.
     fn site(&self, place: &str, words: &str) -> String {
-        let api = Api { address: address(&self.told["sites"][place]), token: String::new() };
-        until(PATIENCE, &format!("{words:?} at {place}"), || {
+        let api = ApiHandle { address: address(&self.told["sites"][place]), token: String::new() };
+        wait_until(PATIENCE, &format!("{words:?} at {place}"), || {
             Some(api.get("/").text()).filter(|page| page.contains(words))
         })
     }
 
     /// Waits until Grace's deployment runs, so that cancelling it causes a late write.
     fn wait_for_load_test(&self) {
-        until(PATIENCE, "load test of Grace", || {
+        wait_until(PATIENCE, "load test of Grace", || {
             let held = self.get(&format!("{ENVIRONMENTS}/qa-1"))["lock"]["sessionId"].clone();
             let session = self.get(&format!("{ENVIRONMENTS}/qa-1/sessions/{}", held.as_str()?));
             let newest = session["deployments"][0]["id"].as_str()?.to_owned();
@@ -98,7 +98,7 @@ impl Demo {
 }
 
 /// Replaces process ids, times, ports and ids.
-fn without_numbers(text: &str) -> String {
+fn normalize(text: &str) -> String {
     let mut plain = String::new();
     for word in text.split_inclusive([' ', '/', ':', '\n']) {
         let end = word.len() - usize::from(word.ends_with([' ', '/', ':', '\n']));
@@ -121,7 +121,7 @@ fn address(url: &Value) -> std::net::SocketAddr {
 
 #[test]
 fn demo_tour_works_from_start_to_end() {
-    let demo = Demo::ready();
+    let demo = DemoFixture::ready();
 
     // 1. Initial state: production is one behind, Grace holds qa-1, Linus is queued, qa-2 is free, one deployment
     // failed.
@@ -164,7 +164,7 @@ fn demo_tour_works_from_start_to_end() {
     demo.berth(&["approve", &approval]);
     demo.site("production", "data-colour=\"green\"");
     let green = demo.newest_push();
-    until(PATIENCE, "end of the deployment", || {
+    wait_until(PATIENCE, "end of the deployment", || {
         (demo.get(&format!("/deployments/{green}"))["status"] == "succeeded").then_some(())
     });
     demo.berth(&["deployment", "rollback", &green, "production"]);
@@ -183,7 +183,7 @@ fn demo_tour_works_from_start_to_end() {
     // 6. A crash in the middle of a deployment.
     let crashed = demo.berth(&["demo", "crash"]);
     expect_file!["../cli/transcripts/expected/demo.txt"]
-        .assert_eq(&format!("$ berth demo crash\n{}", without_numbers(&crashed.stdout)));
+        .assert_eq(&format!("$ berth demo crash\n{}", normalize(&crashed.stdout)));
     demo.site("qa-2", "data-colour=\"dark\"");
 
     let sites = demo.told["sites"].clone();
@@ -203,15 +203,15 @@ fn demo_login_link_works_once() {
     let told: Value = serde_json::from_str(&process.first_line()).unwrap();
     let link = told["signInUrl"].as_str().unwrap();
     let path = &link[link.find("/open/").unwrap()..];
-    let harbour = Api { address: address(&told["signInUrl"]), token: String::new() };
+    let harbour = ApiHandle { address: address(&told["signInUrl"]), token: String::new() };
     let opened = harbour.get(path);
     let dashboard = told["dashboardUrl"].as_str();
     assert!(dashboard.is_some_and(|it| it.starts_with("http://berth.localhost:")), "{dashboard:?}");
     assert!(link.starts_with("http://berth.localhost:"), "{link}");
     assert_eq!((opened.status, opened.header("location")), (303, dashboard));
     let cookie = opened.header("set-cookie").unwrap().split(';').next().unwrap();
-    let server = Api { address: address(&told["baseUrl"]), token: String::new() };
-    let me = server.ask(&Request::new("GET", "/api/v1/me").header("Cookie", cookie));
+    let server = ApiHandle { address: address(&told["baseUrl"]), token: String::new() };
+    let me = server.ask(&RawRequest::new("GET", "/api/v1/me").header("Cookie", cookie));
     assert_eq!((me.status, &me.json()["data"]["user"]["email"]), (200, &json!("ada@acme.test")));
     let site = &me.json()["data"]["demo"]["sites"][3];
     assert_eq!((&site["place"], &site["url"]), (&json!("qa-2"), &told["sites"]["qa-2"]));
@@ -228,7 +228,7 @@ fn demo_killed_stops_its_server_and_sites() {
     let server = Pid::from_raw(server.trim().parse().unwrap()).unwrap();
     assert_ne!(server.as_raw_pid().cast_unsigned(), process.id(), "the server is a process of its own");
     kill_process(Pid::from_raw(process.id().cast_signed()).unwrap(), Signal::KILL).unwrap();
-    until(STOP_MAX, "end of the server", || {
+    wait_until(STOP_MAX, "end of the server", || {
         rustix::process::test_kill_process(server).is_err().then_some(())
     });
 }

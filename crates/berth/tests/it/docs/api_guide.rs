@@ -8,8 +8,8 @@ use expect_test::expect_file;
 use serde_json::{Value, json};
 
 use super::pretty::pretty;
-use crate::client::{Api, Request, Response};
-use crate::harness::{Home, Server, until};
+use crate::client::{ApiHandle, RawRequest, RawResponse};
+use crate::harness::{TestHome, TestServer, wait_until};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 const BASE: &str = "/api/v1/organizations/acme";
@@ -25,24 +25,24 @@ const CLOCKS: &[&str] = &["durationSeconds", "etaSeconds", "retryAfterSeconds"];
 
 #[test]
 fn api_guide_matches_the_server() {
-    let home = Home::new();
+    let home = TestHome::new();
     let server = home.serve();
-    let mut guide = Guide::new();
+    let mut guide = ApiGuide::new();
     guide.environments(&server);
     guide.stages(&server);
     guide.rest(&server);
-    guide.say(include_str!("generated_clients.md").trim_end());
+    guide.add_text(include_str!("generated_clients.md").trim_end());
     expect_file!["../../../../../docs/api-guide.md"].assert_eq(&guide.page);
     server.stop();
 }
 
-struct Guide {
+struct ApiGuide {
     page: String,
     /// Ids and the names they have on the page.
     ids: BTreeMap<String, String>,
 }
 
-impl Guide {
+impl ApiGuide {
     fn new() -> Self {
         let page = "# The API by example\n\n\
             A test generates this page from requests to a real server. Ids, times and hashes are shortened, and `…` \
@@ -52,66 +52,66 @@ impl Guide {
         Self { page: page.to_owned(), ids: BTreeMap::new() }
     }
 
-    fn say(&mut self, text: &str) {
+    fn add_text(&mut self, text: &str) {
         let _ = write!(self.page, "\n{text}\n");
     }
 
     /// Sends the request, records it with its response, and returns the response.
-    fn ask(&mut self, api: &Api, request: &Request, wanted: u16, left_out: &[&str]) -> Value {
+    fn ask(&mut self, api: &ApiHandle, request: &RawRequest, wanted: u16, left_out: &[&str]) -> Value {
         let answer = api.ask(request);
         assert_eq!(answer.status, wanted, "{} {}: {}", request.method, request.path, answer.text());
-        let asked = self.asked(request);
-        let heard = self.heard(&answer, left_out);
+        let asked = self.format_request(request);
+        let heard = self.format_response(&answer, left_out);
         let _ = write!(self.page, "\n```http\n{asked}\n```\n\n```http\n{heard}\n```\n");
         answer.json()["data"].clone()
     }
 
-    fn get(&mut self, api: &Api, path: &str, left_out: &[&str]) -> Value {
+    fn get(&mut self, api: &ApiHandle, path: &str, left_out: &[&str]) -> Value {
         self.ask(api, &api.request("GET", &format!("{BASE}{path}")), 200, left_out)
     }
 
-    fn post(&mut self, api: &Api, path: &str, body: &Value, wanted: u16, left_out: &[&str]) -> Value {
+    fn post(&mut self, api: &ApiHandle, path: &str, body: &Value, wanted: u16, left_out: &[&str]) -> Value {
         self.ask(api, &api.request("POST", &format!("{BASE}{path}")).json(body), wanted, left_out)
     }
 
-    fn asked(&mut self, request: &Request) -> String {
+    fn format_request(&mut self, request: &RawRequest) -> String {
         let path = request.path.strip_prefix(BASE).unwrap_or(&request.path);
-        let mut text = format!("{} {}", request.method, self.short(path));
+        let mut text = format!("{} {}", request.method, self.shorten_ids(path));
         for (name, value) in request.headers.iter().filter(|(name, _)| name == "Idempotency-Key") {
             let _ = write!(text, "\n{name}: {value}");
         }
         if let Some(body) = &request.body {
             let body: Value = serde_json::from_slice(body).expect("JSON");
-            let _ = write!(text, "\n\n{}", pretty(&self.masked("", body, &[])));
+            let _ = write!(text, "\n\n{}", pretty(&self.mask_values("", body, &[])));
         }
         text
     }
 
-    fn heard(&mut self, answer: &Response, left_out: &[&str]) -> String {
+    fn format_response(&mut self, answer: &RawResponse, left_out: &[&str]) -> String {
         let mut text = format!("HTTP {}", answer.status);
         for name in ["location", "idempotent-replayed", "www-authenticate"] {
             if let Some(value) = answer.header(name) {
-                let value = self.short(value).replace("/api/v1/organizations/org_1", "");
+                let value = self.shorten_ids(value).replace("/api/v1/organizations/org_1", "");
                 let _ = write!(text, "\n{name}: {value}");
             }
         }
-        format!("{text}\n\n{}", pretty(&self.masked("", answer.json(), left_out)))
+        format!("{text}\n\n{}", pretty(&self.mask_values("", answer.json(), left_out)))
     }
 
-    fn masked(&mut self, pointer: &str, value: Value, left_out: &[&str]) -> Value {
+    fn mask_values(&mut self, pointer: &str, value: Value, left_out: &[&str]) -> Value {
         if left_out.contains(&pointer) {
             return "…".into();
         }
         match value {
-            Value::String(text) => self.short(&text).into(),
+            Value::String(text) => self.shorten_ids(&text).into(),
             Value::Array(items) => {
-                items.into_iter().map(|it| self.masked(&format!("{pointer}/*"), it, left_out)).collect()
+                items.into_iter().map(|it| self.mask_values(&format!("{pointer}/*"), it, left_out)).collect()
             }
             Value::Object(fields) => {
                 let mask = |(name, value): (String, Value)| {
                     let value = match value {
                         Value::Number(_) if CLOCKS.contains(&name.as_str()) => 42.into(),
-                        value => self.masked(&format!("{pointer}/{name}"), value, left_out),
+                        value => self.mask_values(&format!("{pointer}/{name}"), value, left_out),
                     };
                     (name, value)
                 };
@@ -122,7 +122,7 @@ impl Guide {
     }
 
     /// Replaces ids with short names (`ses_01k9x8…` is `ses_1`), and timestamps and secrets with placeholders.
-    fn short(&mut self, text: &str) -> String {
+    fn shorten_ids(&mut self, text: &str) -> String {
         let is_word = |c: char| c.is_ascii_alphanumeric() || "_-:.".contains(c);
         let mut short = String::new();
         let mut rest = text;
@@ -153,10 +153,10 @@ impl Guide {
         format!("{known}{end}")
     }
 
-    fn environments(&mut self, server: &Server) {
+    fn environments(&mut self, server: &TestServer) {
         let ada = &server.api;
-        let robot = robot(ada);
-        self.say("## Create a pipeline\n\nThis request sends the definition. Pipelines in a [repository](repositories.md) have theirs in `.berth/<name>/pipeline.yaml`.");
+        let robot = create_service_account(ada);
+        self.add_text("## Create a pipeline\n\nThis request sends the definition. Pipelines in a [repository](repositories.md) have theirs in `.berth/<name>/pipeline.yaml`.");
         self.post(
             ada,
             "/pipelines",
@@ -164,7 +164,7 @@ impl Guide {
             201,
             &["/data/warnings"],
         );
-        self.say("## Claim an environment\n\nThe claim also deploys the commit. With `wait`, the response comes when the deployment has ended, or after that many seconds.");
+        self.add_text("## Claim an environment\n\nThe claim also deploys the commit. With `wait`, the response comes when the deployment has ended, or after that many seconds.");
         let environment = "/pipelines/shop/ephemeral-environments/qa-1";
         let body = json!({ "commitId": "v1", "context": "load test", "ttlSeconds": 3600 });
         let session = self.post(
@@ -175,58 +175,58 @@ impl Guide {
             &["/data/deploymentHistory", "/data/deployments"],
         );
         let session = format!("{environment}/sessions/{}", text(&session["sessionId"]));
-        self.say("## Deploy in a session");
+        self.add_text("## Deploy in a session");
         let deploy = json!({ "commitId": "v2" });
         self.post(ada, &format!("{session}/deploy?wait=30"), &deploy, 202, &["/data/stages"]);
-        self.say("## Read a session");
+        self.add_text("## Read a session");
         self.get(ada, &session, &["/data/deployments", "/data/deploymentHistory/*"]);
-        self.say("## Claim a held environment\n\nWhen another account, here the service account `ci`, claims the environment, the error describes the current session.");
+        self.add_text("## Claim a held environment\n\nWhen another account, here the service account `ci`, claims the environment, the error describes the current session.");
         self.post(&robot, &format!("{environment}/sessions"), &json!({}), 409, &[]);
-        self.say("With `queue`, the claim returns a ticket. When the current session ends, the ticket gets the environment and its commit is deployed, in the same transaction.");
+        self.add_text("With `queue`, the claim returns a ticket. When the current session ends, the ticket gets the environment and its commit is deployed, in the same transaction.");
         let wait = json!({ "queue": true, "commitId": "v3" });
         let ticket = self.post(&robot, &format!("{environment}/sessions"), &wait, 202, &[]);
         self.get(ada, &format!("{environment}/queue"), &[]);
         let place = format!("{BASE}{environment}/queue/{}", text(&ticket["ticketId"]));
         self.ask(&robot, &robot.request("DELETE", &place), 200, &[]);
-        self.say("## Take over an environment\n\nThe lock moves to the new session in one transaction; the environment is never free in between.");
+        self.add_text("## Take over an environment\n\nThe lock moves to the new session in one transaction; the environment is never free in between.");
         let force = json!({ "reason": "hotfix", "context": "release 12" });
         let taken = self.post(&robot, &format!("{environment}/force-claim"), &force, 201, &[]);
-        self.say("The overridden session records who took over, when and why. It can no longer deploy.");
+        self.add_text("The overridden session records who took over, when and why. It can no longer deploy.");
         self.get(ada, &session, &["/data/deployments", "/data/deploymentHistory"]);
         self.post(ada, &format!("{session}/deploy"), &deploy, 409, &[]);
-        self.say("## Release an environment");
+        self.add_text("## Release an environment");
         let taken = format!("{BASE}{environment}/sessions/{}", text(&taken["sessionId"]));
         self.ask(&robot, &robot.request("DELETE", &taken), 200, &[]);
         self.get(ada, &format!("{environment}/history?limit=1"), &[]);
     }
 
-    fn stages(&mut self, server: &Server) {
+    fn stages(&mut self, server: &TestServer) {
         let ada = &server.api;
-        self.say("## Deploy through the stages\n\nThe response comes immediately; read the deployment to follow its progress.");
+        self.add_text("## Deploy through the stages\n\nThe response comes immediately; read the deployment to follow its progress.");
         let body = json!({ "commitId": "v4", "reason": "release 12" });
         let started = self.post(ada, "/pipelines/shop/deployments", &body, 202, &[]);
         let deployment = format!("/deployments/{}", text(&started["id"]));
-        until(PATIENCE, "question", || {
+        wait_until(PATIENCE, "question", || {
             let seen = ada.get(&format!("{BASE}/approvals")).json();
             (!seen["data"].as_array()?.is_empty()).then_some(())
         });
-        self.say("## Approve a deployment\n\nList the pending approvals and approve one.");
+        self.add_text("## Approve a deployment\n\nList the pending approvals and approve one.");
         let waiting = self.get(ada, "/approvals", &[]);
         let approval = format!("/approvals/{}/approve", text(&waiting[0]["id"]));
         self.post(ada, &approval, &json!({ "comment": "looks good" }), 200, &[]);
-        self.say("Wait until the deployment has ended:");
+        self.add_text("Wait until the deployment has ended:");
         self.get(ada, &format!("{deployment}?wait=50"), &["/data/stages/*/steps"]);
     }
 
-    fn rest(&mut self, server: &Server) {
+    fn rest(&mut self, server: &TestServer) {
         let ada = &server.api;
-        self.say("## Secrets\n\nThe API never returns the value of a secret.");
+        self.add_text("## Secrets\n\nThe API never returns the value of a secret.");
         let body = json!({ "name": "DEPLOY_TOKEN", "value": "a-long-enough-value", "scope": { "type": "pipeline", "pipelineId": "shop" } });
         self.post(ada, "/secrets", &body, 201, &[]);
-        self.say("## Audit log\n\nEvery change is recorded as an event, chained by hashes.");
+        self.add_text("## Audit log\n\nEvery change is recorded as an event, chained by hashes.");
         self.get(ada, "/events?kind=session_overridden", &[]);
         self.post(ada, "/events/verify", &json!({}), 200, &["/data/checked", "/data/head/sequence"]);
-        self.say("## Idempotency\n\nA repeated request with the same `Idempotency-Key` and body returns the stored response and has no further effect.");
+        self.add_text("## Idempotency\n\nA repeated request with the same `Idempotency-Key` and body returns the stored response and has no further effect.");
         let stop = |key: &str| {
             ada.request("POST", &format!("{BASE}/pipelines/shop/stop"))
                 .header("Idempotency-Key", key)
@@ -235,28 +235,28 @@ impl Guide {
         let rest = ["/data/stages", "/data/repository", "/data/latestDeployment", "/data/warnings"];
         self.ask(ada, &stop("a1b2"), 200, &rest);
         self.ask(ada, &stop("a1b2"), 200, &rest);
-        self.say("## Errors\n\nEvery error has a stable `code` for programs, a `detail` for people, and a [page](errors.md).");
+        self.add_text("## Errors\n\nEvery error has a stable `code` for programs, a `detail` for people, and a [page](errors.md).");
         self.post(ada, "/secrets", &json!({ "name": "not a name", "values": "x" }), 400, &[]);
-        self.get_refused(&Api { token: "nobody".into(), ..ada.clone() }, "/pipelines", 401);
+        self.get_refused(&ApiHandle { token: "nobody".into(), ..ada.clone() }, "/pipelines", 401);
         self.get_refused(ada, "/pipelines/nothing", 404);
         let wrong = json!({ "slug": "blog", "definition": "version: 1\npipeline: { nam: Blog }" });
         self.post(ada, "/pipelines", &wrong, 422, &[]);
     }
 
-    fn get_refused(&mut self, api: &Api, path: &str, wanted: u16) {
+    fn get_refused(&mut self, api: &ApiHandle, path: &str, wanted: u16) {
         self.ask(api, &api.request("GET", &format!("{BASE}{path}")), wanted, &[]);
     }
 }
 
 /// Creates a service account with its own token.
-fn robot(owner: &Api) -> Api {
+fn create_service_account(owner: &ApiHandle) -> ApiHandle {
     let made = owner.post(
         &format!("{BASE}/members"),
         &json!({ "email": "ci@acme.test", "role": "deployer", "kind": "service" }),
     );
     let body = json!({ "name": "ci", "ownerId": made.json()["data"]["id"] });
     let token = owner.post(&format!("{BASE}/api-tokens"), &body).json()["data"]["token"].clone();
-    Api { token: text(&token), ..owner.clone() }
+    ApiHandle { token: text(&token), ..owner.clone() }
 }
 
 fn text(value: &Value) -> String {

@@ -15,7 +15,7 @@ use std::time::Duration;
 use berth_testkit::outcome;
 use rustix::process::{Pid, Signal, kill_process_group};
 
-use crate::harness::{Home, Process, Server, program};
+use crate::harness::{TestHome, BerthProcess, TestServer, program};
 
 /// Timeout per page.
 const PAGE_MAX: Duration = Duration::from_secs(180);
@@ -63,7 +63,7 @@ fn runnable_blocks_of_every_page_succeed() {
     assert_eq!(found, known);
 }
 
-struct Block {
+struct DocBlock {
     line: usize,
     text: String,
 }
@@ -72,15 +72,15 @@ fn docs() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs")
 }
 
-fn blocks(page: &str) -> Vec<Block> {
+fn blocks(page: &str) -> Vec<DocBlock> {
     let source = std::fs::read_to_string(docs().join(page)).expect("the page");
-    let mut found: Vec<Block> = Vec::new();
+    let mut found: Vec<DocBlock> = Vec::new();
     let mut end = None;
     for (line, text) in (1..).zip(source.lines()) {
         match (end, text) {
             (None, "```sh run" | "<!-- sh run") => {
                 end = Some(if text.starts_with('<') { "-->" } else { "```" });
-                found.push(Block { line, text: String::new() });
+                found.push(DocBlock { line, text: String::new() });
             }
             (Some(mark), text) if text == mark => end = None,
             (Some(_), text) => {
@@ -96,7 +96,7 @@ fn blocks(page: &str) -> Vec<Block> {
 }
 
 /// One shell per page, so that variables carry over from block to block.
-fn script(page: &str, blocks: &[Block], address: SocketAddr) -> String {
+fn script(page: &str, blocks: &[DocBlock], address: SocketAddr) -> String {
     let mut script = String::from(
         "set -euo pipefail\nat=the-beginning\n\
          trap 'code=$?; test $code = 0 || echo \"docs/$at failed with $code\" >&2; kill $(jobs -p) 2>/dev/null || :' EXIT\n",
@@ -104,7 +104,7 @@ fn script(page: &str, blocks: &[Block], address: SocketAddr) -> String {
     if page != START {
         script.push_str(&blocks_of_the_shop());
     }
-    for Block { line, text } in blocks {
+    for DocBlock { line, text } in blocks {
         script.push_str(&format!("at={page}:{line}\n{text}"));
     }
     script.replace(ADDRESS, &address.to_string())
@@ -121,7 +121,7 @@ fn blocks_of_the_shop() -> String {
 fn check(page: &str) {
     let blocks = blocks(page);
     assert!(!blocks.is_empty(), "{page} has no blocks to run");
-    if let Some(program) = missing(&blocks) {
+    if let Some(program) = missing_program(&blocks) {
         outcome::skip(program, "cargo xtask test installs it");
         return;
     }
@@ -141,16 +141,16 @@ fn check(page: &str) {
     for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("BERTH_")) {
         shell.env_remove(name);
     }
-    let home = Home::new();
+    let home = TestHome::new();
     let server = (page != START).then(|| home.serve());
-    let address = server.as_ref().map_or_else(free_address, |it: &Server| it.address);
+    let address = server.as_ref().map_or_else(free_address, |it: &TestServer| it.address);
     if let Some(server) = &server {
         shell.env("BERTH_SERVER", format!("http://{}", server.address));
         shell.env("BERTH_TOKEN", &home.token).env("TOKEN", &home.token);
     }
     shell.args(["-c", &script(page, &blocks, address)]).process_group(0);
-    let process = Process::start(&mut shell);
-    let group = Group(Pid::from_raw(i32::try_from(process.id()).expect("a number")).expect("a process"));
+    let process = BerthProcess::start(&mut shell);
+    let group = ProcessGroupGuard(Pid::from_raw(i32::try_from(process.id()).expect("a number")).expect("a process"));
     let ran = process.wait(PAGE_MAX);
     drop(group);
     assert_eq!(ran.code, Some(0), "{}\n{}", ran.stdout, ran.stderr);
@@ -158,7 +158,7 @@ fn check(page: &str) {
 
 /// Returns a required program that is not installed, apart from git and a shell. `cargo xtask test` installs them where
 /// it may.
-fn missing(blocks: &[Block]) -> Option<&'static str> {
+fn missing_program(blocks: &[DocBlock]) -> Option<&'static str> {
     const WANTED: &[&str] = &["jq", "curl", "ssh-keygen", "/usr/sbin/sshd"];
     let is_used = |program: &str| blocks.iter().any(|block| block.text.contains(program));
     let is_there = |program: &str| {
@@ -169,9 +169,9 @@ fn missing(blocks: &[Block]) -> Option<&'static str> {
 }
 
 /// Kills every process that the page has started.
-struct Group(Pid);
+struct ProcessGroupGuard(Pid);
 
-impl Drop for Group {
+impl Drop for ProcessGroupGuard {
     fn drop(&mut self) {
         kill_process_group(self.0, Signal::KILL).ok();
     }

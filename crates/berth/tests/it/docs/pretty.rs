@@ -5,10 +5,10 @@ use serde_json::Value;
 const LINE_CHARS_MAX: usize = 120;
 
 pub(super) fn pretty(value: &Value) -> String {
-    written(value, 0)
+    format_value(value, 0)
 }
 
-fn written(value: &Value, depth: usize) -> String {
+fn format_value(value: &Value, depth: usize) -> String {
     let line = one_line(value);
     if depth * 2 + line.chars().count() <= LINE_CHARS_MAX {
         return line;
@@ -16,12 +16,12 @@ fn written(value: &Value, depth: usize) -> String {
     let (inner, outer) = ("  ".repeat(depth + 1), "  ".repeat(depth));
     match value {
         Value::Array(items) => {
-            let items: Vec<_> = items.iter().map(|it| format!("{inner}{}", written(it, depth + 1))).collect();
+            let items: Vec<_> = items.iter().map(|it| format!("{inner}{}", format_value(it, depth + 1))).collect();
             format!("[\n{}\n{outer}]", items.join(",\n"))
         }
         Value::Object(fields) => {
             let field = |(name, value): (&String, &Value)| {
-                format!("{inner}\"{name}\": {}", written(value, depth + 1))
+                format!("{inner}\"{name}\": {}", format_value(value, depth + 1))
             };
             format!("{{\n{}\n{outer}}}", fields.iter().map(field).collect::<Vec<_>>().join(",\n"))
         }

@@ -2,19 +2,19 @@
 
 use berth_server::limits::{IDEMPOTENCY_KEY_BYTES_MAX, JSON_BODY_BYTES_MAX, JSON_DEPTH_MAX};
 
-use super::{Target, pointers};
-use crate::client::Request;
+use super::{HostileTarget, pointers};
+use crate::client::RawRequest;
 
 const STOP: &str = "/api/v1/organizations/acme/pipelines/shop/stop";
 const RESUME: &str = "/api/v1/organizations/acme/pipelines/shop/resume";
 const CREATE: &str = "/api/v1/organizations/acme/pipelines";
 
-fn post(target: &Target, path: &str, body: impl Into<Vec<u8>>) -> Request {
+fn post(target: &HostileTarget, path: &str, body: impl Into<Vec<u8>>) -> RawRequest {
     target.api().request("POST", path).header("Content-Type", "application/json").body(body)
 }
 
 /// The same body with chunked transfer encoding.
-fn chunked(mut request: Request) -> Vec<u8> {
+fn chunked(mut request: RawRequest) -> Vec<u8> {
     let body = request.body.take().expect("a body");
     let mut bytes = request.header("Transfer-Encoding", "chunked").bytes();
     for chunk in body.chunks(100_000) {
@@ -28,7 +28,7 @@ fn chunked(mut request: Request) -> Vec<u8> {
 
 #[test]
 fn body_is_limited_to_one_mebibyte() {
-    let target = Target::new();
+    let target = HostileTarget::new();
     for (size, status) in
         [(JSON_BODY_BYTES_MAX, 200), (JSON_BODY_BYTES_MAX + 1, 413), (3 * JSON_BODY_BYTES_MAX, 413)]
     {
@@ -36,7 +36,7 @@ fn body_is_limited_to_one_mebibyte() {
         body.resize(size, b' ');
         let request = post(&target, RESUME, body);
         let sized = target.api().ask(&request);
-        let mut client = crate::client::Client::connect(target.server.address);
+        let mut client = crate::client::HttpConnection::connect(target.server.address);
         let _ = client.send(&chunked(request.clone()));
         let chunked = client.receive().unwrap_or_else(|error| panic!("{size} bytes in chunks: {error}"));
         for answer in [sized, chunked] {
@@ -52,7 +52,7 @@ fn body_is_limited_to_one_mebibyte() {
 
 #[test]
 fn body_without_json_content_type_is_refused() {
-    let target = Target::new();
+    let target = HostileTarget::new();
     let typed = |media_type: &str, body: &str| {
         target.api().request("POST", RESUME).header("Content-Type", media_type).body(body)
     };
@@ -68,7 +68,7 @@ fn body_without_json_content_type_is_refused() {
         "text/html, application/json",
         "\u{e4}",
     ] {
-        target.refuses(&typed(media_type, "{}"), 415, "unsupported_media_type");
+        target.expect_refusal(&typed(media_type, "{}"), 415, "unsupported_media_type");
         assert_eq!(target.api().ask(&typed(media_type, "")).status, 200, "{media_type:?} of nothing");
     }
     for media_type in ["application/json", "Application/JSON; charset=utf-8", "application/merge-patch+json"]
@@ -81,7 +81,7 @@ fn body_without_json_content_type_is_refused() {
 
 #[test]
 fn body_that_is_not_json_is_invalid_json() {
-    let target = Target::new();
+    let target = HostileTarget::new();
     let nested = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
     let deep = [nested(JSON_DEPTH_MAX + 1), nested(500_000), "[".repeat(500_000), "{\"a\":".repeat(100_000)];
     let broken: [&[u8]; 17] = [
@@ -105,7 +105,7 @@ fn body_that_is_not_json_is_invalid_json() {
     ];
     for body in broken.into_iter().chain(deep.iter().map(String::as_bytes)) {
         for path in [STOP, CREATE] {
-            target.refuses(&post(&target, path, body), 400, "invalid_json");
+            target.expect_refusal(&post(&target, path, body), 400, "invalid_json");
         }
     }
     target.check_unharmed();
@@ -113,9 +113,9 @@ fn body_that_is_not_json_is_invalid_json() {
 
 #[test]
 fn body_errors_name_every_invalid_member() {
-    let target = Target::new();
+    let target = HostileTarget::new();
     let check_code = |code: &str, path: &str, body: &str, expected: &[&str]| {
-        let answer = target.refuses(&post(&target, path, body), 400, code);
+        let answer = target.expect_refusal(&post(&target, path, body), 400, code);
         assert_eq!(pointers(&answer), expected, "{body}");
     };
     let unknown = |body: &str, expected: &[&str]| check_code("unknown_member", STOP, body, expected);
@@ -139,17 +139,17 @@ fn body_errors_name_every_invalid_member() {
     check(CREATE, r#"{"slug": "Shop", "definition": "x"}"#, &["/slug"]);
     check(CREATE, r#"{"slug": "../etc", "name": "\u0007", "definition": "x"}"#, &["/slug", "/name"]);
     for body in ["", "{}", r#"{"slug": "x"}"#, r#"{"definition": "x"}"#] {
-        target.refuses(&post(&target, CREATE, body), 400, "invalid_request");
+        target.expect_refusal(&post(&target, CREATE, body), 400, "invalid_request");
     }
     for body in ["null", "7", "true", "\"x\"", "[]", "[\"x\"]", "[[]]", r#"{"reason": "a", "reason": "b"}"#] {
-        target.refuses(&post(&target, STOP, body), 400, "invalid_request");
+        target.expect_refusal(&post(&target, STOP, body), 400, "invalid_request");
     }
     target.check_unharmed();
 }
 
 #[test]
 fn invalid_definition_is_refused_with_diagnostics() {
-    let target = Target::new();
+    let target = HostileTarget::new();
     for definition in [
         r#""""#,
         r#""\u0000""#,
@@ -161,7 +161,7 @@ fn invalid_definition_is_refused_with_diagnostics() {
         r#""!!python/object:os.system x""#,
     ] {
         let body = format!(r#"{{"slug": "bad", "definition": {definition}}}"#);
-        let answer = target.refuses(&post(&target, CREATE, body), 422, "pipeline_invalid");
+        let answer = target.expect_refusal(&post(&target, CREATE, body), 422, "pipeline_invalid");
         let diagnostics = answer.json()["diagnostics"].as_array().map_or(0, Vec::len);
         assert!(diagnostics > 0, "{definition}: {}", answer.text());
     }
@@ -170,7 +170,7 @@ fn invalid_definition_is_refused_with_diagnostics() {
 
 #[test]
 fn idempotency_key_must_be_short_printable_and_single() {
-    let target = Target::new();
+    let target = HostileTarget::new();
     let keyed = |keys: &[&str]| {
         let request = target.api().request("POST", RESUME);
         keys.iter().fold(request, |request, key| request.header("Idempotency-Key", key))
@@ -179,10 +179,10 @@ fn idempotency_key_must_be_short_printable_and_single() {
         ("k".repeat(IDEMPOTENCY_KEY_BYTES_MAX), "k".repeat(IDEMPOTENCY_KEY_BYTES_MAX + 1));
     assert_eq!(target.api().ask(&keyed(&[&longest])).status, 200);
     for keys in [&[""][..], &[&longer], &["a", "b"], &["a", "a"], &["sm\u{f8}rrebr\u{f8}d"]] {
-        let answer = target.refuses(&keyed(keys), 400, "invalid_parameter");
+        let answer = target.expect_refusal(&keyed(keys), 400, "invalid_parameter");
         assert_eq!(pointers(&answer), ["Idempotency-Key"]);
     }
     let other = keyed(&[&longest]).header("Content-Type", "application/json").body("{\"reason\": \"other\"}");
-    target.refuses(&other, 422, "idempotency_key_reused");
+    target.expect_refusal(&other, 422, "idempotency_key_reused");
     target.check_unharmed();
 }

@@ -4,22 +4,22 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::Target;
-use crate::client::{Client, Request};
+use super::HostileTarget;
+use crate::client::{HttpConnection, RawRequest};
 use crate::harness::DEFINITION;
 
 const CREATE: &str = "/api/v1/organizations/acme/pipelines";
 
 #[test]
 fn http_1_0_client_gets_a_response_and_a_close() {
-    let target = Target::new();
-    let mut client = Client::connect(target.server.address);
+    let target = HostileTarget::new();
+    let mut client = HttpConnection::connect(target.server.address);
     client.send(b"GET /healthz HTTP/1.0\r\n\r\n").unwrap();
     assert_eq!(client.receive().unwrap().status, 200);
     assert!(client.is_closed());
 
     let authorization = format!("Authorization: Bearer {}", target.api().token);
-    let mut client = Client::connect(target.server.address);
+    let mut client = HttpConnection::connect(target.server.address);
     client
         .send(format!("GET /organizations/acme/pipelines HTTP/1.0\r\n{authorization}\r\n\r\n").as_bytes())
         .unwrap();
@@ -30,8 +30,8 @@ fn http_1_0_client_gets_a_response_and_a_close() {
 
 #[test]
 fn pipelined_requests_are_answered_in_order() {
-    let target = Target::new();
-    let mut client = Client::connect(target.server.address);
+    let target = HostileTarget::new();
+    let mut client = HttpConnection::connect(target.server.address);
     let verb = |number: usize| if number.is_multiple_of(2) { "stop" } else { "resume" };
     let request = |number: usize| {
         let path = format!("{CREATE}/shop/{}", verb(number));
@@ -51,7 +51,7 @@ fn pipelined_requests_are_answered_in_order() {
     }
     // A refusal in the middle does not shift the later responses.
     let refused = target.api().request("POST", CREATE).json(&json!({ "slug": 7 })).bytes();
-    let healthy = Request::new("GET", "/healthz").bytes();
+    let healthy = RawRequest::new("GET", "/healthz").bytes();
     client.send(&[refused, healthy].concat()).unwrap();
     assert_eq!([client.receive().unwrap().status, client.receive().unwrap().status], [400, 200]);
     target.check_unharmed();
@@ -59,7 +59,7 @@ fn pipelined_requests_are_answered_in_order() {
 
 #[test]
 fn partial_body_has_no_effect() {
-    let target = Target::new();
+    let target = HostileTarget::new();
     let body = json!({ "slug": "half", "definition": DEFINITION });
     let whole = target.api().request("POST", CREATE).json(&body).bytes();
     let chunked = target.api().request("POST", CREATE).header("Transfer-Encoding", "chunked").bytes();
@@ -68,7 +68,7 @@ fn partial_body_has_no_effect() {
     for round in 0..50 {
         // Everything except the last byte, and every chunk except the terminating one.
         let cuts = [&whole[..whole.len() - 1], &whole[..whole.len() - text.len() / 2], &chunk];
-        let mut client = Client::connect(target.server.address);
+        let mut client = HttpConnection::connect(target.server.address);
         client.send(cuts[round % cuts.len()]).unwrap();
     }
     target.check_unharmed();
@@ -76,14 +76,14 @@ fn partial_body_has_no_effect() {
 
 #[test]
 fn client_that_never_reads_does_not_block_others() {
-    let target = Target::new();
-    let mut clients: Vec<_> = (0..4).map(|_| Client::connect(target.server.address)).collect();
+    let target = HostileTarget::new();
+    let mut clients: Vec<_> = (0..4).map(|_| HttpConnection::connect(target.server.address)).collect();
     let requests = target.api().request("GET", "/organizations/acme/events").bytes().repeat(200);
     for client in &mut clients {
         // Until the socket buffers are full.
         client.stream.get_mut().set_write_timeout(Some(Duration::from_millis(200))).unwrap();
         while client.send(&requests).is_ok() {}
-        target.server.check_well();
+        target.server.check_healthy();
     }
     drop(clients);
     target.check_unharmed();

@@ -4,12 +4,12 @@ use std::io::ErrorKind;
 
 use berth_server::limits::{HEADER_BYTES_MAX, HEADERS_MAX};
 
-use super::Target;
-use crate::client::{Client, Request, Response};
+use super::HostileTarget;
+use crate::client::{HttpConnection, RawRequest, RawResponse};
 
 /// Returns the response; `None` if the connection was closed.
-fn sent(target: &Target, bytes: &[u8]) -> Option<Response> {
-    let mut client = Client::connect(target.server.address);
+fn send_raw(target: &HostileTarget, bytes: &[u8]) -> Option<RawResponse> {
+    let mut client = HttpConnection::connect(target.server.address);
     let _ = client.send(bytes);
     let silent = |error: &std::io::Error| matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut);
     let answer = client.receive();
@@ -18,8 +18,8 @@ fn sent(target: &Target, bytes: &[u8]) -> Option<Response> {
 }
 
 /// Expects a refusal by the HTTP layer, before routing.
-fn check_refused(target: &Target, what: &str, bytes: &[u8], status: u16) {
-    if let Some(answer) = sent(target, bytes) {
+fn check_refused(target: &HostileTarget, what: &str, bytes: &[u8], status: u16) {
+    if let Some(answer) = send_raw(target, bytes) {
         assert_eq!(answer.status, status, "{what}: {}", answer.text());
         assert!(!answer.text().contains('<'), "{what}: {}", answer.text());
     }
@@ -27,14 +27,14 @@ fn check_refused(target: &Target, what: &str, bytes: &[u8], status: u16) {
 
 #[test]
 fn header_block_is_limited_to_16_kib() {
-    let target = Target::new();
+    let target = HostileTarget::new();
     let padded = |size: usize| {
-        let bare = Request::new("GET", "/healthz").header("X-Padding", "").bytes().len();
-        let bytes = Request::new("GET", "/healthz").header("X-Padding", &"x".repeat(size - bare)).bytes();
+        let bare = RawRequest::new("GET", "/healthz").header("X-Padding", "").bytes().len();
+        let bytes = RawRequest::new("GET", "/healthz").header("X-Padding", &"x".repeat(size - bare)).bytes();
         assert_eq!(bytes.len(), size);
         bytes
     };
-    assert_eq!(sent(&target, &padded(HEADER_BYTES_MAX)).map(|answer| answer.status), Some(200));
+    assert_eq!(send_raw(&target, &padded(HEADER_BYTES_MAX)).map(|answer| answer.status), Some(200));
     for size in [HEADER_BYTES_MAX + 1, 2 * HEADER_BYTES_MAX, 64 * HEADER_BYTES_MAX] {
         check_refused(&target, &format!("{size} bytes"), &padded(size), 431);
     }
@@ -48,22 +48,22 @@ fn header_block_is_limited_to_16_kib() {
 
 #[test]
 fn request_needs_exactly_one_host() {
-    let target = Target::new();
+    let target = HostileTarget::new();
     for head in ["GET /healthz HTTP/1.1\r\n\r\n", "GET /healthz HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n"] {
-        assert_eq!(sent(&target, head.as_bytes()).map(|answer| answer.status), Some(400), "{head}");
+        assert_eq!(send_raw(&target, head.as_bytes()).map(|answer| answer.status), Some(400), "{head}");
     }
     target.check_unharmed();
 }
 
 #[test]
 fn header_count_is_limited_to_100() {
-    let target = Target::new();
+    let target = HostileTarget::new();
     // `Host` is one of the 100.
     let with = |count: usize| {
-        let request = Request::new("GET", "/healthz");
+        let request = RawRequest::new("GET", "/healthz");
         (1..count).fold(request, |request, number| request.header(&format!("X-{number}"), "x")).bytes()
     };
-    assert_eq!(sent(&target, &with(HEADERS_MAX)).map(|answer| answer.status), Some(200));
+    assert_eq!(send_raw(&target, &with(HEADERS_MAX)).map(|answer| answer.status), Some(200));
     for count in [HEADERS_MAX + 1, 1_000] {
         check_refused(&target, &format!("{count} headers"), &with(count), 431);
     }
@@ -72,7 +72,7 @@ fn header_count_is_limited_to_100() {
 
 #[test]
 fn non_http_bytes_are_refused() {
-    let target = Target::new();
+    let target = HostileTarget::new();
     let post = |headers: &str| {
         let token = &target.api().token;
         let path = "/api/v1/organizations/acme/pipelines/shop/stop";
@@ -123,11 +123,11 @@ fn non_http_bytes_are_refused() {
 
 #[test]
 fn conflicting_lengths_close_the_connection() {
-    let target = Target::new();
+    let target = HostileTarget::new();
     let request = target.api().request("POST", "/api/v1/organizations/acme/pipelines/shop/resume");
     let request = request.header("Content-Length", "4").header("Transfer-Encoding", "chunked");
     let smuggled = target.api().request("POST", "/api/v1/organizations/acme/pipelines/shop/stop");
-    let mut client = Client::connect(target.server.address);
+    let mut client = HttpConnection::connect(target.server.address);
     client.send(&[&request.bytes()[..], b"0\r\n\r\n", &smuggled.bytes()].concat()).unwrap();
     if let Ok(answer) = client.receive() {
         assert!([200, 400].contains(&answer.status), "{}", answer.text());

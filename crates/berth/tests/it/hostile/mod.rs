@@ -10,18 +10,18 @@ mod slow;
 
 use serde_json::json;
 
-use crate::client::{Api, Request, Response};
-use crate::harness::{DEFINITION, Home, Server};
+use crate::client::{ApiHandle, RawRequest, RawResponse};
+use crate::harness::{DEFINITION, TestHome, TestServer};
 
 /// A server with the pipeline `shop`.
-struct Target {
-    server: Server,
-    _home: Home,
+struct HostileTarget {
+    server: TestServer,
+    _home: TestHome,
 }
 
-impl Target {
+impl HostileTarget {
     fn new() -> Self {
-        let home = Home::new();
+        let home = TestHome::new();
         let server = home.serve();
         let made = server.api.post(
             "/api/v1/organizations/acme/pipelines",
@@ -31,12 +31,12 @@ impl Target {
         Self { server, _home: home }
     }
 
-    fn api(&self) -> &Api {
+    fn api(&self) -> &ApiHandle {
         &self.server.api
     }
 
     /// Sends the request and expects this refusal.
-    fn refuses(&self, request: &Request, status: u16, code: &str) -> Response {
+    fn expect_refusal(&self, request: &RawRequest, status: u16, code: &str) -> RawResponse {
         let answer = self.api().ask(request);
         check_problem(request, &answer, status, code);
         answer
@@ -44,16 +44,16 @@ impl Target {
 
     /// Checks that no refused request had an effect and the server is healthy.
     fn check_unharmed(self) {
-        let (pipelines, _) = self.api().whole_list("/api/v1/organizations/acme/pipelines");
+        let (pipelines, _) = self.api().list_all("/api/v1/organizations/acme/pipelines");
         let found: Vec<_> = pipelines.iter().map(|found| (&found["slug"], &found["status"])).collect();
         assert_eq!(found, [(&json!("shop"), &json!("active"))]);
-        self.server.check_well();
+        self.server.check_healthy();
         self.server.stop();
     }
 }
 
 /// Checks every documented member of a problem.
-fn check_problem(request: &Request, answer: &Response, status: u16, code: &str) {
+fn check_problem(request: &RawRequest, answer: &RawResponse, status: u16, code: &str) {
     let body = request.body.as_deref().unwrap_or_default();
     let body = String::from_utf8_lossy(&body[..body.len().min(100)]).into_owned();
     let path = &request.path[..request.path.len().min(200)];
@@ -73,7 +73,7 @@ fn check_problem(request: &Request, answer: &Response, status: u16, code: &str) 
 }
 
 /// Returns the JSON pointers of all errors in a problem.
-fn pointers(answer: &Response) -> Vec<String> {
+fn pointers(answer: &RawResponse) -> Vec<String> {
     let problem = answer.json();
     let errors = problem["errors"].as_array().cloned().unwrap_or_default();
     errors.iter().map(|error| error["pointer"].as_str().expect("a pointer").to_owned()).collect()

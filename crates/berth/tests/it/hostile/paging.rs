@@ -3,7 +3,7 @@
 use berth_server::limits::{OFFSET_MAX, SEARCH_CHARS_MAX};
 use serde_json::Value;
 
-use super::{Target, pointers};
+use super::{HostileTarget, pointers};
 
 const LISTS: [&str; 4] = ["pipelines", "events", "members", "api-tokens"];
 
@@ -30,12 +30,12 @@ const NO_NUMBERS: [&str; 17] = [
 
 #[test]
 fn page_numbers_out_of_range_are_refused_by_name() {
-    let target = Target::new();
+    let target = HostileTarget::new();
     let too_far = (OFFSET_MAX + 1).to_string();
     for list in LISTS {
         let check = |name: &str, value: &str| {
             let path = format!("/api/v1/organizations/acme/{list}?{name}={value}");
-            let answer = target.refuses(&target.api().request("GET", &path), 400, "invalid_parameter");
+            let answer = target.expect_refusal(&target.api().request("GET", &path), 400, "invalid_parameter");
             assert_eq!(pointers(&answer), [name], "{path}");
             assert!(answer.text().contains("from"), "no range in {}", answer.text());
         };
@@ -52,7 +52,7 @@ fn page_numbers_out_of_range_are_refused_by_name() {
 
 #[test]
 fn repeated_or_unknown_parameters_are_refused() {
-    let target = Target::new();
+    let target = HostileTarget::new();
     let long = format!("search={}", "x".repeat(SEARCH_CHARS_MAX + 1));
     for (list, query, name) in [
         ("pipelines", "limit=1&limit=1", "limit"),
@@ -74,7 +74,7 @@ fn repeated_or_unknown_parameters_are_refused() {
         ("events", "kind=a&kind=b", "kind"),
     ] {
         let path = format!("/api/v1/organizations/acme/{list}?{query}");
-        let answer = target.refuses(&target.api().request("GET", &path), 400, "invalid_parameter");
+        let answer = target.expect_refusal(&target.api().request("GET", &path), 400, "invalid_parameter");
         assert_eq!(pointers(&answer), [name], "{path}");
     }
     target.check_unharmed();
@@ -82,7 +82,7 @@ fn repeated_or_unknown_parameters_are_refused() {
 
 #[test]
 fn page_size_is_limited_and_a_far_page_is_empty() {
-    let target = Target::new();
+    let target = HostileTarget::new();
     let page = |list: &str, query: &str| -> Value {
         let answer = target.api().get(&format!("/organizations/acme/{list}?{query}"));
         assert_eq!(answer.status, 200, "{list}?{query}: {}", answer.text());

@@ -2,8 +2,8 @@
 
 use berth_server::limits::URI_BYTES_MAX;
 
-use super::{Target, check_problem};
-use crate::client::Request;
+use super::{HostileTarget, check_problem};
+use crate::client::RawRequest;
 
 /// Refused because they are ambiguous.
 const TRICKS: &[&str] = &[
@@ -79,23 +79,23 @@ const NOWHERE: &[&str] = &[
 
 #[test]
 fn ambiguous_path_is_refused() {
-    let target = Target::new();
+    let target = HostileTarget::new();
     for path in TRICKS {
         for method in ["GET", "POST", "DELETE"] {
-            target.refuses(&target.api().request(method, path), 400, "invalid_request");
+            target.expect_refusal(&target.api().request(method, path), 400, "invalid_request");
         }
-        target.refuses(&Request::new("GET", path), 400, "invalid_request");
+        target.expect_refusal(&RawRequest::new("GET", path), 400, "invalid_request");
         let stop = format!("{}/stop", path.trim_end_matches("/pipelines").to_owned() + "/pipelines/shop");
-        target.refuses(&target.api().request("POST", &stop), 400, "invalid_request");
+        target.expect_refusal(&target.api().request("POST", &stop), 400, "invalid_request");
     }
     target.check_unharmed();
 }
 
 #[test]
 fn unknown_path_is_a_json_404() {
-    let target = Target::new();
+    let target = HostileTarget::new();
     for path in NOWHERE {
-        let answer = target.refuses(
+        let answer = target.expect_refusal(
             &target.api().request("GET", path).header("Accept", "text/html"),
             404,
             "not_found",
@@ -107,7 +107,7 @@ fn unknown_path_is_a_json_404() {
 
 #[test]
 fn unsupported_method_is_refused_with_allow() {
-    let target = Target::new();
+    let target = HostileTarget::new();
     for (method, path, allowed) in [
         ("PUT", "/api/v1/organizations/acme/pipelines", "GET"),
         ("TRACE", "/api/v1/organizations/acme/pipelines", "POST"),
@@ -115,7 +115,7 @@ fn unsupported_method_is_refused_with_allow() {
         ("GET", "/api/v1/organizations/acme/pipelines/shop/stop", "POST"),
         ("DELETE", "/healthz", "GET"),
     ] {
-        let answer = target.refuses(&target.api().request(method, path), 405, "method_not_allowed");
+        let answer = target.expect_refusal(&target.api().request(method, path), 405, "method_not_allowed");
         assert!(
             answer.header("allow").is_some_and(|allow| allow.contains(allowed)),
             "{method} {path}: {answer:?}"
@@ -126,7 +126,7 @@ fn unsupported_method_is_refused_with_allow() {
 
 #[test]
 fn absolute_and_asterisk_targets_are_refused_or_read_as_paths() {
-    let target = Target::new();
+    let target = HostileTarget::new();
     let absolute = |path: &str| target.api().request("GET", &format!("http://elsewhere.test{path}"));
     assert_eq!(target.api().ask(&absolute("/api/v1/organizations/acme/pipelines")).status, 200);
     for (request, path) in [
@@ -135,22 +135,22 @@ fn absolute_and_asterisk_targets_are_refused_or_read_as_paths() {
         (target.api().request("CONNECT", "elsewhere.test:443"), ""),
     ] {
         let answer = target.api().ask(&request);
-        check_problem(&Request { path: path.to_owned(), ..request }, &answer, 400, "invalid_request");
+        check_problem(&RawRequest { path: path.to_owned(), ..request }, &answer, 400, "invalid_request");
     }
     target.check_unharmed();
 }
 
 #[test]
 fn request_target_is_limited_to_8_kib() {
-    let target = Target::new();
+    let target = HostileTarget::new();
     let fill = |path: &str| format!("{path}{}", "x".repeat(URI_BYTES_MAX - path.len()));
     let in_query = fill("/api/v1/organizations/acme/pipelines?unknown=");
     let in_path = fill("/api/v1/organizations/acme/pipelines/");
     assert_eq!(target.api().get(&in_query).status, 200);
-    target.refuses(&target.api().request("GET", &in_path), 404, "not_found");
+    target.expect_refusal(&target.api().request("GET", &in_path), 404, "not_found");
     for longest in [in_query, in_path] {
         let request = target.api().request("GET", &(longest + "x"));
-        let answer = target.refuses(&request, 400, "invalid_request");
+        let answer = target.expect_refusal(&request, 400, "invalid_request");
         assert!(answer.text().contains(&URI_BYTES_MAX.to_string()));
     }
     target.check_unharmed();

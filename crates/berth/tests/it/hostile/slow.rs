@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use berth_server::limits::{BODY_IDLE_MAX, HEADER_READ_MAX};
 
-use super::Target;
-use crate::client::Client;
+use super::HostileTarget;
+use crate::client::HttpConnection;
 
 const GRACE: Duration = Duration::from_secs(2);
 const HALF_OPEN: usize = 500;
@@ -16,7 +16,7 @@ const ANSWER_MAX: Duration = Duration::from_secs(2);
 const PACE: Duration = Duration::from_millis(200);
 
 /// Sends one byte at a time until the connection is closed; returns how long that took and the response.
-fn drip(mut client: Client, mut bytes: impl Iterator<Item = u8>) -> (Duration, String) {
+fn send_slowly(mut client: HttpConnection, mut bytes: impl Iterator<Item = u8>) -> (Duration, String) {
     let started = Instant::now();
     let stream = client.stream.get_mut();
     stream.set_read_timeout(Some(PACE)).expect("a read timeout");
@@ -44,10 +44,10 @@ fn check(what: &str, limit: Duration, statuses: &[&str], (took, answer): &(Durat
 
 #[test]
 fn slow_clients_time_out_and_do_not_block_others() {
-    let target = Target::new();
+    let target = HostileTarget::new();
     let address = target.server.address;
     let connected = |first: &[u8]| {
-        let mut client = Client::connect(address);
+        let mut client = HttpConnection::connect(address);
         client.send(first).expect("the first bytes are taken");
         client
     };
@@ -58,10 +58,10 @@ fn slow_clients_time_out_and_do_not_block_others() {
     let timeout = ["", "HTTP/1.1 408 Request Timeout"];
 
     std::thread::scope(|scope| {
-        let slow_head = scope.spawn(|| drip(connected(b""), endless));
-        let silence = scope.spawn(|| drip(connected(b""), std::iter::empty()));
-        let slow_body = scope.spawn(|| drip(connected(&body[..500]), std::iter::empty()));
-        let slow_chunk = scope.spawn(|| drip(connected(&chunk), std::iter::empty()));
+        let slow_head = scope.spawn(|| send_slowly(connected(b""), endless));
+        let silence = scope.spawn(|| send_slowly(connected(b""), std::iter::empty()));
+        let slow_body = scope.spawn(|| send_slowly(connected(&body[..500]), std::iter::empty()));
+        let slow_chunk = scope.spawn(|| send_slowly(connected(&chunk), std::iter::empty()));
         let crowd: Vec<_> = (0..HALF_OPEN).map(|_| connected(b"")).collect();
         let started = Instant::now();
         while started.elapsed() < HEADER_READ_MAX / 4 {

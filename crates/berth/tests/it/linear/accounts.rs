@@ -4,27 +4,27 @@ use std::net::SocketAddr;
 
 use serde_json::json;
 
-use crate::client::Api;
-use crate::harness::Server;
+use crate::client::ApiHandle;
+use crate::harness::TestServer;
 
 #[derive(Clone)]
-pub(crate) struct Person {
+pub(crate) struct TestAccount {
     pub(crate) id: String,
     token: String,
 }
 
-impl Person {
+impl TestAccount {
     /// The server's API with this account's token.
-    pub(crate) fn api(&self, server: &Server) -> Api {
+    pub(crate) fn api(&self, server: &TestServer) -> ApiHandle {
         self.api_at(server.address)
     }
 
-    pub(crate) fn api_at(&self, address: SocketAddr) -> Api {
-        Api { address, token: self.token.clone() }
+    pub(crate) fn api_at(&self, address: SocketAddr) -> ApiHandle {
+        ApiHandle { address, token: self.token.clone() }
     }
 }
 
-pub(crate) fn invite(owner: &Api, count: usize) -> Vec<Person> {
+pub(crate) fn create_accounts(owner: &ApiHandle, count: usize) -> Vec<TestAccount> {
     let organization = "/api/v1/organizations/acme";
     let created = |path: &str, body| {
         let made = owner.post(&format!("{organization}/{path}"), &body);
@@ -36,7 +36,7 @@ pub(crate) fn invite(owner: &Api, count: usize) -> Vec<Person> {
         let email = format!("robot-{number}@acme.test");
         let member = created("members", json!({ "email": email, "role": "deployer", "kind": "service" }));
         let token = created("api-tokens", json!({ "name": "locks", "ownerId": member["id"] }));
-        Person { id: text(&member["id"]), token: text(&token["token"]) }
+        TestAccount { id: text(&member["id"]), token: text(&token["token"]) }
     };
     (0..count).map(one).collect()
 }

@@ -1,15 +1,15 @@
 //! Compares the search with brute force over every order, on short histories.
 
-use super::history::{Answer, Call, Hold, Operation, Outcome, print};
+use super::history::{LockAnswer, LockCall, SessionRef, Operation, CallOutcome, print};
 use super::intervals;
-use super::lock::Lock;
-use super::search::{Specification, Verdict, search};
-use crate::random::Random;
+use super::lock::LockSpec;
+use super::search::{Specification, SearchVerdict, search};
+use crate::random::SeededRandom;
 
 const HISTORIES: usize = 20_000;
 const OPERATIONS: std::ops::Range<u64> = 2..8;
 
-fn is_linearizable(state: &<Lock as Specification>::State, left: &[&Operation]) -> bool {
+fn is_linearizable(state: &<LockSpec as Specification>::State, left: &[&Operation]) -> bool {
     if left.iter().all(|operation| operation.outcome.is_none()) {
         return true;
     }
@@ -20,46 +20,46 @@ fn is_linearizable(state: &<Lock as Specification>::State, left: &[&Operation]) 
     left.iter().enumerate().any(|(place, next)| {
         let rest = || left.iter().enumerate().filter(move |(other, _)| *other != place);
         may_be_next(next)
-            && Lock::step(state, next).is_some_and(|after| {
+            && LockSpec::step(state, next).is_some_and(|after| {
                 is_linearizable(&after, &rest().map(|(_, operation)| *operation).collect::<Vec<_>>())
             })
     })
 }
 
 /// Random short history: few sessions and fences, overlapping calls, responses that match their calls.
-fn some_history(random: &mut Random) -> Vec<Operation> {
+fn some_history(random: &mut SeededRandom) -> Vec<Operation> {
     let count = random.within(OPERATIONS);
     (0..count).map(|at| some_operation(random, at)).collect()
 }
 
-fn some_operation(random: &mut Random, at: u64) -> Operation {
+fn some_operation(random: &mut SeededRandom, at: u64) -> Operation {
     let fence = random.within(1..4);
     let session: std::sync::Arc<str> = format!("s{fence}").into();
-    let hold = Hold { session: session.clone(), fence };
+    let hold = SessionRef { session: session.clone(), fence };
     let (call, answers) = match random.within(0..4) {
-        0 => (Call::Claim, vec![Answer::Opened(hold.clone()), Answer::Held(hold)]),
+        0 => (LockCall::Claim, vec![LockAnswer::Opened(hold.clone()), LockAnswer::Held(hold)]),
         1 => {
             let only = Some(random.within(1..4)).filter(|_| fence != 2);
-            (Call::Force { only }, vec![Answer::Opened(hold.clone()), Answer::Opened(hold), Answer::Moved])
+            (LockCall::Force { only }, vec![LockAnswer::Opened(hold.clone()), LockAnswer::Opened(hold), LockAnswer::Moved])
         }
-        2 => (Call::Release { session }, vec![Answer::Released, Answer::NotActive]),
-        _ => (Call::Get, vec![Answer::Held(hold), Answer::Free { fence: fence - 1 }]),
+        2 => (LockCall::Release { session }, vec![LockAnswer::Released, LockAnswer::NotActive]),
+        _ => (LockCall::Get, vec![LockAnswer::Held(hold), LockAnswer::Free { fence: fence - 1 }]),
     };
     let invoked = 10 * at;
     let returned = invoked + random.within(1..40);
-    let outcome = Outcome { returned, answer: random.pick(&answers).clone() };
+    let outcome = CallOutcome { returned, answer: random.pick(&answers).clone() };
     Operation { call, invoked, outcome: (random.within(0..8) > 0).then_some(outcome) }
 }
 
 #[test]
 fn search_agrees_with_brute_force() {
-    let mut random = Random::from_env("LINEAR_SEED");
+    let mut random = SeededRandom::from_env("LINEAR_SEED");
     let (mut right, mut seen_cheaply) = (0, 0);
     for _ in 0..HISTORIES {
         let history = some_history(&mut random);
-        let is_right = is_linearizable(&Lock::start(), &history.iter().collect::<Vec<_>>());
-        let found = search::<Lock>(&history);
-        assert_eq!(found == Verdict::Linearizable, is_right, "{found:?}\n{}", print(&history));
+        let is_right = is_linearizable(&LockSpec::start(), &history.iter().collect::<Vec<_>>());
+        let found = search::<LockSpec>(&history);
+        assert_eq!(found == SearchVerdict::Linearizable, is_right, "{found:?}\n{}", print(&history));
         let cheap = intervals::check(&history);
         assert!(!is_right || cheap.is_ok(), "{cheap:?}\n{}", print(&history));
         right += usize::from(is_right);

@@ -7,30 +7,30 @@ use std::time::{Duration, Instant};
 use rustix::process::{Resource, getrlimit, setrlimit};
 use serde_json::json;
 
-use super::accounts::{Person, invite};
-use super::history::Hold;
-use super::real_server::{PER_PIPELINE, create_pipeline, hold, id_of, path};
-use crate::client::{Api, Client};
-use crate::harness::{Home, Server};
+use super::accounts::{TestAccount, create_accounts};
+use super::history::SessionRef;
+use super::real_server::{PER_PIPELINE, create_pipeline, session_ref, id_of, path};
+use crate::client::{ApiHandle, HttpConnection};
+use crate::harness::{TestHome, TestServer};
 
 const CLAIMS: usize = 1_000;
 const THREADS: usize = 8;
 const PIPELINES: usize = 50;
 
 /// Starts a server with a quiet log and a high open-file limit.
-fn start(home: &Home) -> Server {
+fn start(home: &TestHome) -> TestServer {
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
     setrlimit(Resource::Nofile, limit).expect("as many open files as allowed");
-    Server::start(home.serve_command().env("BERTH_LOG__LEVEL", "warn"), &home.token)
+    TestServer::start(home.serve_command().env("BERTH_LOG__LEVEL", "warn"), &home.token)
 }
 
 #[test]
 fn claim_contention_of_a_thousand_has_one_winner() {
-    let home = Home::new();
+    let home = TestHome::new();
     let server = start(&home);
     create_pipeline(&server.api, 0);
-    let people = invite(&server.api, THREADS);
+    let people = create_accounts(&server.api, THREADS);
     let everybody_is_ready = Barrier::new(THREADS);
     let answers: Vec<_> = std::thread::scope(|scope| {
         let (server, everybody_is_ready) = (&server, &everybody_is_ready);
@@ -56,27 +56,27 @@ fn claim_contention_of_a_thousand_has_one_winner() {
         assert_eq!(answer.hold, won[0].hold);
     }
     let seen = server.api.get(&path(0)).json();
-    assert_eq!(hold(&seen["data"]["lock"]), won[0].hold);
+    assert_eq!(session_ref(&seen["data"]["lock"]), won[0].hold);
     server.stop();
 }
 
-struct Claimed {
+struct ClaimResult {
     status: u16,
-    hold: Hold,
+    hold: SessionRef,
     took: Duration,
 }
 
 /// Sends every request except its last byte, then all last bytes together.
 fn claim_together(
-    server: &Server,
-    person: &Person,
+    server: &TestServer,
+    person: &TestAccount,
     count: usize,
     everybody_is_ready: &Barrier,
-) -> Vec<Claimed> {
+) -> Vec<ClaimResult> {
     let request = person.api(server).request("POST", &format!("{}/sessions", path(0))).json(&json!({}));
     let bytes = request.bytes();
     let (most, last) = bytes.split_at(bytes.len() - 1);
-    let mut clients: Vec<_> = (0..count).map(|_| Client::connect(server.address)).collect();
+    let mut clients: Vec<_> = (0..count).map(|_| HttpConnection::connect(server.address)).collect();
     for client in &mut clients {
         client.send(most).expect("the server reads");
     }
@@ -88,26 +88,26 @@ fn claim_together(
     let answers = clients.iter_mut().map(|client| {
         let response = client.receive().expect("an answer");
         let (status, body) = (response.status, response.json());
-        let hold = hold(if status == 201 { &body["data"] } else { &body });
-        Claimed { status, hold, took: start.elapsed() }
+        let hold = session_ref(if status == 201 { &body["data"] } else { &body });
+        ClaimResult { status, hold, took: start.elapsed() }
     });
     answers.collect()
 }
 
 #[test]
 fn claim_of_ten_thousand_environments_succeeds() {
-    let home = Home::new();
+    let home = TestHome::new();
     let server = start(&home);
     let begin = Instant::now();
-    shared(|pipeline| vec![create_pipeline(&server.api, pipeline)]);
+    for_every_pipeline(|pipeline| vec![create_pipeline(&server.api, pipeline)]);
     println!("{PIPELINES} pipelines made after {:?}", begin.elapsed());
-    let held = shared(|pipeline| hold_all(&server, pipeline));
+    let held = for_every_pipeline(|pipeline| hold_all(&server, pipeline));
     println!("{} environments held after {:?}", held.len(), begin.elapsed());
     let sessions: HashSet<_> = held.iter().map(|hold| hold.session.clone()).collect();
     assert_eq!(sessions.len(), PIPELINES * PER_PIPELINE);
     assert!(held.iter().all(|hold| hold.fence == 1), "each is the first of its environment");
 
-    let listed: HashSet<_> = (0..PIPELINES).flat_map(|pipeline| listed(&server.api, pipeline)).collect();
+    let listed: HashSet<_> = (0..PIPELINES).flat_map(|pipeline| list_sessions(&server.api, pipeline)).collect();
     assert!(listed == sessions, "the lists show what was claimed");
     for environment in (0..PIPELINES * PER_PIPELINE).step_by(997) {
         check_one(&server.api, environment);
@@ -117,7 +117,7 @@ fn claim_of_ten_thousand_environments_succeeds() {
 }
 
 /// Runs `work` for every pipeline on several threads.
-fn shared<T: Send>(work: impl Fn(usize) -> Vec<T> + Sync) -> Vec<T> {
+fn for_every_pipeline<T: Send>(work: impl Fn(usize) -> Vec<T> + Sync) -> Vec<T> {
     std::thread::scope(|scope| {
         let work = &work;
         let share = |thread| {
@@ -128,34 +128,34 @@ fn shared<T: Send>(work: impl Fn(usize) -> Vec<T> + Sync) -> Vec<T> {
     })
 }
 
-fn hold_all(server: &Server, pipeline: usize) -> Vec<Hold> {
-    let mut client = Client::connect(server.address);
+fn hold_all(server: &TestServer, pipeline: usize) -> Vec<SessionRef> {
+    let mut client = HttpConnection::connect(server.address);
     let first = pipeline * PER_PIPELINE;
     let claims = (first..first + PER_PIPELINE).map(|environment| {
         let request = server.api.request("POST", &format!("{}/sessions", path(environment))).json(&json!({}));
         let answer = client.ask(&request).expect("an answer");
         assert_eq!(answer.status, 201, "{}", answer.text());
-        hold(&answer.json()["data"])
+        session_ref(&answer.json()["data"])
     });
     claims.collect()
 }
 
 /// Returns the sessions in a pipeline's environment list, which is never paged.
-fn listed(api: &Api, pipeline: usize) -> Vec<std::sync::Arc<str>> {
+fn list_sessions(api: &ApiHandle, pipeline: usize) -> Vec<std::sync::Arc<str>> {
     let list = api.get(&format!("/api/v1/organizations/acme/pipelines/p{pipeline}/ephemeral-environments"));
     assert_eq!(list.status, 200, "{}", list.text());
     let list = list.json();
     let environments = list["data"].as_array().expect("environments");
     assert_eq!(environments.len(), PER_PIPELINE);
-    environments.iter().map(|environment| hold(&environment["lock"]).session).collect()
+    environments.iter().map(|environment| session_ref(&environment["lock"]).session).collect()
 }
 
 /// Checks that the environment refuses a second holder and that a release frees only this one.
-fn check_one(api: &Api, environment: usize) {
+fn check_one(api: &ApiHandle, environment: usize) {
     let (at, beside) = (path(environment), path(environment + 1));
-    let seen = hold(&api.get(&at).json()["data"]["lock"]);
+    let seen = session_ref(&api.get(&at).json()["data"]["lock"]);
     let refused = api.post(&format!("{at}/sessions"), &json!({}));
-    assert_eq!((refused.status, hold(&refused.json())), (409, seen.clone()));
+    assert_eq!((refused.status, session_ref(&refused.json())), (409, seen.clone()));
     let released = api.ask(&api.request("DELETE", &format!("{at}/sessions/{}", id_of(&seen.session))));
     assert_eq!((released.status, &released.json()["data"]["released"]), (200, &json!(true)));
     assert_eq!(api.get(&at).json()["data"]["lockStatus"], "unlocked");

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::history::{Answer, Call, Operation};
+use super::history::{LockAnswer, LockCall, Operation};
 
 const COUNTER_BITS: u32 = 40;
 
@@ -26,22 +26,22 @@ pub(super) fn take_off(history: &[Operation]) -> Result<Vec<Operation>, String> 
     }
     let mut history = history.to_vec();
     for operation in &mut history {
-        if let Call::Force { only: Some(fence) } = &mut operation.call {
+        if let LockCall::Force { only: Some(fence) } = &mut operation.call {
             *fence = counter(*fence);
         }
         match operation.outcome.as_mut().map(|outcome| &mut outcome.answer) {
-            Some(Answer::Opened(hold) | Answer::Held(hold)) => hold.fence = counter(hold.fence),
-            Some(Answer::Free { fence }) => *fence = counter(*fence),
+            Some(LockAnswer::Opened(hold) | LockAnswer::Held(hold)) => hold.fence = counter(hold.fence),
+            Some(LockAnswer::Free { fence }) => *fence = counter(*fence),
             _ => {}
         }
     }
     Ok(history)
 }
 
-fn fence_in(answer: &Answer) -> Option<u64> {
+fn fence_in(answer: &LockAnswer) -> Option<u64> {
     match answer {
-        Answer::Opened(hold) | Answer::Held(hold) => Some(hold.fence),
-        Answer::Free { fence } => Some(*fence),
+        LockAnswer::Opened(hold) | LockAnswer::Held(hold) => Some(hold.fence),
+        LockAnswer::Free { fence } => Some(*fence),
         _ => None,
     }
 }

@@ -5,9 +5,9 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::check_history;
-use super::history::{Answer, Call, Hold};
-use super::recorder::{Board, Service};
-use crate::random::Random;
+use super::history::{LockAnswer, LockCall, SessionRef};
+use super::recorder::{HistoryRecorder, LockService};
+use crate::random::SeededRandom;
 
 const CLIENTS: u64 = 8;
 const ENVIRONMENTS: usize = 3;
@@ -17,7 +17,7 @@ const CRASHES: usize = 2;
 const RUNS_MAX: u64 = 40;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Mistake {
+enum InjectedBug {
     None,
     /// Checks whether the lock is free, and takes it a moment later.
     ChecksThenActs,
@@ -35,47 +35,47 @@ enum Mistake {
 }
 
 #[derive(Debug, Clone, Default)]
-struct State {
-    holder: Option<Hold>,
+struct FakeLockState {
+    holder: Option<SessionRef>,
     fence: u64,
     /// The state one change ago.
-    before: Option<Box<State>>,
-    previous: Option<Hold>,
+    before: Option<Box<FakeLockState>>,
+    previous: Option<SessionRef>,
     /// Number of sessions ever opened.
     sessions: u64,
 }
 
-impl State {
-    fn open(&mut self, mistake: Mistake) -> Answer {
+impl FakeLockState {
+    fn open(&mut self, mistake: InjectedBug) -> LockAnswer {
         self.fence += match mistake {
-            Mistake::KeepsTheFence if self.fence == 7 => 0,
-            Mistake::SkipsAFence if self.fence == 7 => 2,
+            InjectedBug::KeepsTheFence if self.fence == 7 => 0,
+            InjectedBug::SkipsAFence if self.fence == 7 => 2,
             _ => 1,
         };
         self.sessions += 1;
-        let hold = Hold { session: format!("s{}", self.sessions).into(), fence: self.fence };
+        let hold = SessionRef { session: format!("s{}", self.sessions).into(), fence: self.fence };
         self.previous = self.holder.replace(hold.clone());
-        Answer::Opened(hold)
+        LockAnswer::Opened(hold)
     }
 
-    fn shown(&self) -> Answer {
+    fn shown(&self) -> LockAnswer {
         match &self.holder {
-            Some(hold) => Answer::Held(hold.clone()),
-            None => Answer::Free { fence: self.fence },
+            Some(hold) => LockAnswer::Held(hold.clone()),
+            None => LockAnswer::Free { fence: self.fence },
         }
     }
 }
 
 struct FakeLocks {
-    mistake: Mistake,
-    states: Vec<Mutex<State>>,
+    mistake: InjectedBug,
+    states: Vec<Mutex<FakeLockState>>,
     is_down: AtomicBool,
 }
 
 impl FakeLocks {
-    fn change<T>(&self, environment: usize, change: impl FnOnce(&mut State) -> T) -> T {
+    fn change<T>(&self, environment: usize, change: impl FnOnce(&mut FakeLockState) -> T) -> T {
         let mut state = self.states[environment].lock().expect("unpoisoned");
-        let before = State { before: None, ..state.clone() };
+        let before = FakeLockState { before: None, ..state.clone() };
         let told = change(&mut state);
         if state.shown() != before.shown() {
             state.before = Some(Box::new(before));
@@ -83,49 +83,49 @@ impl FakeLocks {
         told
     }
 
-    fn look(&self, environment: usize) -> State {
+    fn look(&self, environment: usize) -> FakeLockState {
         self.states[environment].lock().expect("unpoisoned").clone()
     }
 
-    fn claim(&self, environment: usize) -> Answer {
-        if self.mistake == Mistake::ChecksThenActs {
+    fn claim(&self, environment: usize) -> LockAnswer {
+        if self.mistake == InjectedBug::ChecksThenActs {
             let seen = self.look(environment);
             std::thread::yield_now();
             return match seen.holder {
-                Some(hold) => Answer::Held(hold),
+                Some(hold) => LockAnswer::Held(hold),
                 None => self.change(environment, |state| state.open(self.mistake)),
             };
         }
         self.change(environment, |state| match (&state.holder, &state.previous) {
-            (Some(_), Some(previous)) if self.mistake == Mistake::NamesThePrevious => {
-                Answer::Held(previous.clone())
+            (Some(_), Some(previous)) if self.mistake == InjectedBug::NamesThePrevious => {
+                LockAnswer::Held(previous.clone())
             }
-            (Some(hold), _) => Answer::Held(hold.clone()),
+            (Some(hold), _) => LockAnswer::Held(hold.clone()),
             (None, _) => state.open(self.mistake),
         })
     }
 
-    fn force(&self, environment: usize, only: Option<u64>) -> Answer {
-        if self.mistake == Mistake::ForcesThroughFree && only.is_none() {
+    fn force(&self, environment: usize, only: Option<u64>) -> LockAnswer {
+        if self.mistake == InjectedBug::ForcesThroughFree && only.is_none() {
             self.change(environment, |state| state.holder = None);
             std::thread::yield_now();
         }
         self.change(environment, |state| {
             let holds = state.holder.as_ref().map(|hold| hold.fence);
-            if only.is_some() && only != holds && self.mistake != Mistake::ForgetsIfMatch {
-                return Answer::Moved;
+            if only.is_some() && only != holds && self.mistake != InjectedBug::ForgetsIfMatch {
+                return LockAnswer::Moved;
             }
             state.open(self.mistake)
         })
     }
 
-    fn release(&self, environment: usize, session: &str) -> Answer {
+    fn release(&self, environment: usize, session: &str) -> LockAnswer {
         self.change(environment, |state| {
             let is_meant =
-                |hold: &Hold| &*hold.session == session || self.mistake == Mistake::ReleasesTheCurrent;
+                |hold: &SessionRef| &*hold.session == session || self.mistake == InjectedBug::ReleasesTheCurrent;
             match state.holder.take_if(|hold| is_meant(hold)) {
-                Some(_) => Answer::Released,
-                None => Answer::NotActive,
+                Some(_) => LockAnswer::Released,
+                None => LockAnswer::NotActive,
             }
         })
     }
@@ -136,12 +136,12 @@ impl FakeLocks {
             let mut state = state.lock().expect("unpoisoned");
             let sessions = state.sessions;
             match self.mistake {
-                Mistake::LosesTheLastChange => {
+                InjectedBug::LosesTheLastChange => {
                     if let Some(before) = state.before.take() {
-                        *state = State { sessions, ..*before };
+                        *state = FakeLockState { sessions, ..*before };
                     }
                 }
-                Mistake::FenceRestartsWithCrash => state.fence = 0,
+                InjectedBug::FenceRestartsWithCrash => state.fence = 0,
                 _ => {}
             }
         }
@@ -149,19 +149,19 @@ impl FakeLocks {
     }
 }
 
-impl Service for &FakeLocks {
-    fn ask(&mut self, environment: usize, call: &Call) -> Option<Answer> {
+impl LockService for &FakeLocks {
+    fn ask(&mut self, environment: usize, call: &LockCall) -> Option<LockAnswer> {
         let is_lost = self.is_down.load(Ordering::SeqCst);
         let answer = match call {
             // A crash may come before or after the change.
             _ if is_lost && environment.is_multiple_of(2) => return None,
-            Call::Claim => self.claim(environment),
-            Call::Force { only } => self.force(environment, *only),
-            Call::Release { session } => self.release(environment, session),
-            Call::Get if self.mistake == Mistake::ReadsACopy => {
+            LockCall::Claim => self.claim(environment),
+            LockCall::Force { only } => self.force(environment, *only),
+            LockCall::Release { session } => self.release(environment, session),
+            LockCall::Get if self.mistake == InjectedBug::ReadsACopy => {
                 self.look(environment).before.unwrap_or_default().shown()
             }
-            Call::Get => self.look(environment).shown(),
+            LockCall::Get => self.look(environment).shown(),
         };
         // Like real responses, some are delayed.
         std::thread::yield_now();
@@ -170,36 +170,36 @@ impl Service for &FakeLocks {
 }
 
 /// One run with crashes; returns the verdict of the checks.
-fn run(mistake: Mistake, seed: u64) -> Result<(), String> {
+fn run(mistake: InjectedBug, seed: u64) -> Result<(), String> {
     // An environment serves 200 operations, or fewer because of a crash. Twice as many for a late crash.
     let count = 2 * OPERATIONS / 200 + (CRASHES + 2) * (ENVIRONMENTS + 1);
     let states = (0..count).map(|_| Mutex::default()).collect();
     let fake = FakeLocks { mistake, states, is_down: AtomicBool::new(false) };
-    let board = Board::new(ENVIRONMENTS);
-    let mut random = Random::seeded(seed);
+    let board = HistoryRecorder::new(ENVIRONMENTS);
+    let mut random = SeededRandom::from_seed(seed);
     for _ in 0..=CRASHES {
         let most = OPERATIONS / (CRASHES + 1);
-        let until = board.answered() + most;
+        let until = board.response_count() + most;
         std::thread::scope(|scope| {
             for _ in 0..CLIENTS {
-                let (mut random, mut fake, board) = (Random::seeded(random.next()), &fake, &board);
+                let (mut random, mut fake, board) = (SeededRandom::from_seed(random.next()), &fake, &board);
                 scope.spawn(move || {
-                    board.play(&mut fake, &mut random, |board| board.answered() < until + most / 2);
+                    board.run_client(&mut fake, &mut random, |board| board.response_count() < until + most / 2);
                 });
             }
-            while board.answered() < until {
+            while board.response_count() < until {
                 std::thread::yield_now();
             }
             fake.is_down.store(true, Ordering::SeqCst);
         });
         fake.restart();
-        board.look_at_all(&mut &fake);
+        board.read_all(&mut &fake);
     }
     board.histories().iter().try_for_each(|history| check_history(history))
 }
 
 #[track_caller]
-fn is_found(mistake: Mistake) {
+fn is_found(mistake: InjectedBug) {
     let found = (0..RUNS_MAX).find_map(|seed| run(mistake, seed).err());
     let found = found.unwrap_or_else(|| panic!("{mistake:?} was not found in {RUNS_MAX} runs"));
     println!("{mistake:?}: {found}");
@@ -208,48 +208,48 @@ fn is_found(mistake: Mistake) {
 #[test]
 fn fake_lock_without_bugs_passes() {
     for seed in 0..5 {
-        assert_eq!(run(Mistake::None, seed), Ok(()));
+        assert_eq!(run(InjectedBug::None, seed), Ok(()));
     }
 }
 
 #[test]
 fn fake_lock_check_then_act_is_detected() {
-    is_found(Mistake::ChecksThenActs);
+    is_found(InjectedBug::ChecksThenActs);
 }
 
 #[test]
 fn fake_lock_non_atomic_force_is_detected() {
-    is_found(Mistake::ForcesThroughFree);
+    is_found(InjectedBug::ForcesThroughFree);
 }
 
 #[test]
 fn fake_lock_ignored_if_match_is_detected() {
-    is_found(Mistake::ForgetsIfMatch);
+    is_found(InjectedBug::ForgetsIfMatch);
 }
 
 #[test]
 fn fake_lock_release_of_the_successor_is_detected() {
-    is_found(Mistake::ReleasesTheCurrent);
+    is_found(InjectedBug::ReleasesTheCurrent);
 }
 
 #[test]
 fn fake_lock_repeated_or_skipped_fence_is_detected() {
-    is_found(Mistake::KeepsTheFence);
-    is_found(Mistake::SkipsAFence);
+    is_found(InjectedBug::KeepsTheFence);
+    is_found(InjectedBug::SkipsAFence);
 }
 
 #[test]
 fn fake_lock_refusal_with_wrong_holder_is_detected() {
-    is_found(Mistake::NamesThePrevious);
+    is_found(InjectedBug::NamesThePrevious);
 }
 
 #[test]
 fn fake_lock_stale_read_is_detected() {
-    is_found(Mistake::ReadsACopy);
+    is_found(InjectedBug::ReadsACopy);
 }
 
 #[test]
 fn fake_lock_change_lost_in_a_crash_is_detected() {
-    is_found(Mistake::LosesTheLastChange);
-    is_found(Mistake::FenceRestartsWithCrash);
+    is_found(InjectedBug::LosesTheLastChange);
+    is_found(InjectedBug::FenceRestartsWithCrash);
 }

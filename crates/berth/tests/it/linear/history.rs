@@ -16,13 +16,13 @@ pub(crate) type Tick = u64;
 
 /// A session as responses name it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct Hold {
+pub(crate) struct SessionRef {
     pub(crate) session: Arc<str>,
     pub(crate) fence: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Call {
+pub(crate) enum LockCall {
     Claim,
     Force {
         /// `If-Match`: only if the holder has this fence.
@@ -35,11 +35,11 @@ pub(crate) enum Call {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Answer {
+pub(crate) enum LockAnswer {
     /// Claim, force: the caller got this session.
-    Opened(Hold),
+    Opened(SessionRef),
     /// Claim: refused because of this session. Get: this session holds it.
-    Held(Hold),
+    Held(SessionRef),
     /// Get: free, with the last fence.
     Free { fence: u64 },
     /// Release: the session ended now.
@@ -52,30 +52,30 @@ pub(crate) enum Answer {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Operation {
-    pub(crate) call: Call,
+    pub(crate) call: LockCall,
     pub(crate) invoked: Tick,
     /// `None`: no response; the operation may or may not take effect.
-    pub(crate) outcome: Option<Outcome>,
+    pub(crate) outcome: Option<CallOutcome>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Outcome {
+pub(crate) struct CallOutcome {
     pub(crate) returned: Tick,
-    pub(crate) answer: Answer,
+    pub(crate) answer: LockAnswer,
 }
 
 impl Operation {
-    pub(crate) fn answer(&self) -> Option<&Answer> {
+    pub(crate) fn answer(&self) -> Option<&LockAnswer> {
         self.outcome.as_ref().map(|outcome| &outcome.answer)
     }
 
     /// Returns whether the call can open a session.
     pub(crate) fn is_opening(&self) -> bool {
-        matches!(self.call, Call::Claim | Call::Force { .. })
+        matches!(self.call, LockCall::Claim | LockCall::Force { .. })
     }
 }
 
-impl fmt::Display for Hold {
+impl fmt::Display for SessionRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} #{}", self.session, self.fence)
     }
@@ -88,20 +88,20 @@ impl fmt::Display for Operation {
             None => write!(f, "{}-? ", self.invoked)?,
         }
         match &self.call {
-            Call::Claim => write!(f, "claim")?,
-            Call::Force { only: None } => write!(f, "force")?,
-            Call::Force { only: Some(fence) } => write!(f, "force if #{fence}")?,
-            Call::Release { session } => write!(f, "release {session}")?,
-            Call::Get => write!(f, "get")?,
+            LockCall::Claim => write!(f, "claim")?,
+            LockCall::Force { only: None } => write!(f, "force")?,
+            LockCall::Force { only: Some(fence) } => write!(f, "force if #{fence}")?,
+            LockCall::Release { session } => write!(f, "release {session}")?,
+            LockCall::Get => write!(f, "get")?,
         }
         match self.answer() {
             None => Ok(()),
-            Some(Answer::Opened(hold)) => write!(f, " -> opened {hold}"),
-            Some(Answer::Held(hold)) => write!(f, " -> held {hold}"),
-            Some(Answer::Free { fence }) => write!(f, " -> free #{fence}"),
-            Some(Answer::Released) => write!(f, " -> released"),
-            Some(Answer::NotActive) => write!(f, " -> not active"),
-            Some(Answer::Moved) => write!(f, " -> moved"),
+            Some(LockAnswer::Opened(hold)) => write!(f, " -> opened {hold}"),
+            Some(LockAnswer::Held(hold)) => write!(f, " -> held {hold}"),
+            Some(LockAnswer::Free { fence }) => write!(f, " -> free #{fence}"),
+            Some(LockAnswer::Released) => write!(f, " -> released"),
+            Some(LockAnswer::NotActive) => write!(f, " -> not active"),
+            Some(LockAnswer::Moved) => write!(f, " -> moved"),
         }
     }
 }
@@ -126,32 +126,32 @@ fn parse_line(line: &str) -> Option<Operation> {
     };
     let outcome = match (returned, answer) {
         ("?", None) => None,
-        (returned, Some(answer)) => Some(Outcome { returned: returned.parse().ok()?, answer }),
+        (returned, Some(answer)) => Some(CallOutcome { returned: returned.parse().ok()?, answer }),
         (_, None) => return None,
     };
     Some(Operation { call: parse_call(call)?, invoked: invoked.parse().ok()?, outcome })
 }
 
-fn parse_call(text: &str) -> Option<Call> {
+fn parse_call(text: &str) -> Option<LockCall> {
     Some(match text.split_whitespace().collect::<Vec<_>>()[..] {
-        ["claim"] => Call::Claim,
-        ["force"] => Call::Force { only: None },
-        ["force", "if", fence] => Call::Force { only: Some(parse_fence(fence)?) },
-        ["release", session] => Call::Release { session: session.into() },
-        ["get"] => Call::Get,
+        ["claim"] => LockCall::Claim,
+        ["force"] => LockCall::Force { only: None },
+        ["force", "if", fence] => LockCall::Force { only: Some(parse_fence(fence)?) },
+        ["release", session] => LockCall::Release { session: session.into() },
+        ["get"] => LockCall::Get,
         _ => return None,
     })
 }
 
-fn parse_answer(text: &str) -> Option<Answer> {
-    let hold = |session: &str, fence| Some(Hold { session: session.into(), fence: parse_fence(fence)? });
+fn parse_answer(text: &str) -> Option<LockAnswer> {
+    let hold = |session: &str, fence| Some(SessionRef { session: session.into(), fence: parse_fence(fence)? });
     Some(match text.split_whitespace().collect::<Vec<_>>()[..] {
-        ["opened", session, fence] => Answer::Opened(hold(session, fence)?),
-        ["held", session, fence] => Answer::Held(hold(session, fence)?),
-        ["free", fence] => Answer::Free { fence: parse_fence(fence)? },
-        ["released"] => Answer::Released,
-        ["not", "active"] => Answer::NotActive,
-        ["moved"] => Answer::Moved,
+        ["opened", session, fence] => LockAnswer::Opened(hold(session, fence)?),
+        ["held", session, fence] => LockAnswer::Held(hold(session, fence)?),
+        ["free", fence] => LockAnswer::Free { fence: parse_fence(fence)? },
+        ["released"] => LockAnswer::Released,
+        ["not", "active"] => LockAnswer::NotActive,
+        ["moved"] => LockAnswer::Moved,
         _ => return None,
     })
 }

@@ -7,22 +7,22 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::history::{Answer, Call, Hold, Operation, Tick};
+use super::history::{LockAnswer, LockCall, SessionRef, Operation, Tick};
 
 /// Number of a lock state: twice the fence while held, plus one once it is free again.
-type Place = u64;
+type LockPosition = u64;
 
-fn held(fence: u64) -> Place {
+fn held(fence: u64) -> LockPosition {
     2 * fence
 }
 
-fn free_after(fence: u64) -> Place {
+fn free_after(fence: u64) -> LockPosition {
     2 * fence + 1
 }
 
 /// Responses that show one state.
 #[derive(Default)]
-struct Shown<'a> {
+struct PositionBounds<'a> {
     /// Earliest return that shows the lock had reached this state.
     first: Option<(Tick, &'a Operation)>,
     /// Latest call that shows the lock had not passed this state.
@@ -30,13 +30,13 @@ struct Shown<'a> {
 }
 
 /// Facts that responses reveal about a session.
-struct Named {
+struct SessionFacts {
     fence: u64,
     /// When a client first knew of it.
     since: Tick,
 }
 
-type Sessions<'a> = HashMap<&'a str, Named>;
+type SessionTable<'a> = HashMap<&'a str, SessionFacts>;
 
 /// Returns the first error found.
 pub(super) fn check(history: &[Operation]) -> Result<(), String> {
@@ -47,14 +47,14 @@ pub(super) fn check(history: &[Operation]) -> Result<(), String> {
 }
 
 /// A session has exactly one fence, and a fence exactly one session.
-fn check_names(history: &[Operation]) -> Result<Sessions<'_>, String> {
-    let (mut sessions, mut by_fence) = (Sessions::new(), HashMap::new());
+fn check_names(history: &[Operation]) -> Result<SessionTable<'_>, String> {
+    let (mut sessions, mut by_fence) = (SessionTable::new(), HashMap::new());
     for operation in history {
         let Some(outcome) = &operation.outcome else { continue };
-        let (Answer::Opened(hold) | Answer::Held(hold)) = &outcome.answer else { continue };
-        let Hold { session, fence } = hold;
+        let (LockAnswer::Opened(hold) | LockAnswer::Held(hold)) = &outcome.answer else { continue };
+        let SessionRef { session, fence } = hold;
         let since = outcome.returned;
-        let known = sessions.entry(session).or_insert(Named { fence: *fence, since });
+        let known = sessions.entry(session).or_insert(SessionFacts { fence: *fence, since });
         known.since = known.since.min(since);
         let owner = *by_fence.entry(*fence).or_insert(session);
         if known.fence != *fence || owner != session {
@@ -72,8 +72,8 @@ fn check_once(history: &[Operation]) -> Result<(), String> {
     let mut known = HashMap::new();
     for operation in history {
         let what = match (&operation.call, operation.answer()) {
-            (_, Some(Answer::Opened(hold))) => ("opened", &hold.session),
-            (Call::Release { session }, Some(Answer::Released)) => ("released", session),
+            (_, Some(LockAnswer::Opened(hold))) => ("opened", &hold.session),
+            (LockCall::Release { session }, Some(LockAnswer::Released)) => ("released", session),
             _ => continue,
         };
         if let Some(other) = known.insert(what, operation) {
@@ -88,12 +88,12 @@ fn check_gaps(history: &[Operation]) -> Result<(), String> {
     let (mut highest, mut opened, mut lost) = (0, 0, 0);
     for operation in history {
         match operation.answer() {
-            Some(Answer::Opened(hold)) => {
+            Some(LockAnswer::Opened(hold)) => {
                 opened += 1;
                 highest = highest.max(hold.fence);
             }
-            Some(Answer::Held(hold)) => highest = highest.max(hold.fence),
-            Some(Answer::Free { fence }) => highest = highest.max(*fence),
+            Some(LockAnswer::Held(hold)) => highest = highest.max(hold.fence),
+            Some(LockAnswer::Free { fence }) => highest = highest.max(*fence),
             None if operation.is_opening() => lost += 1,
             _ => {}
         }
@@ -104,11 +104,11 @@ fn check_gaps(history: &[Operation]) -> Result<(), String> {
     Err(format!("fence {highest} after {opened} sessions and {lost} calls without an answer"))
 }
 
-fn check_order(history: &[Operation], sessions: &Sessions<'_>) -> Result<(), String> {
-    let mut row: BTreeMap<Place, Shown<'_>> = BTreeMap::new();
+fn check_order(history: &[Operation], sessions: &SessionTable<'_>) -> Result<(), String> {
+    let mut row: BTreeMap<LockPosition, PositionBounds<'_>> = BTreeMap::new();
     for operation in history {
         let Some(outcome) = &operation.outcome else { continue };
-        let Some(shows) = Shows::of(operation, sessions) else { continue };
+        let Some(shows) = AnswerBounds::of(operation, sessions) else { continue };
         let first = &mut row.entry(shows.reached).or_default().first;
         if first.is_none_or(|(returned, _)| outcome.returned < returned) {
             *first = Some((outcome.returned, operation));
@@ -133,28 +133,28 @@ fn check_order(history: &[Operation], sessions: &Sessions<'_>) -> Result<(), Str
 }
 
 /// Bounds that a response puts on the lock's state.
-struct Shows {
+struct AnswerBounds {
     /// The lock had reached this state when the call returned.
-    reached: Place,
+    reached: LockPosition,
     /// The lock had not passed this state when the call was sent, if the response shows that.
-    left: Option<Place>,
+    left: Option<LockPosition>,
 }
 
-impl Shows {
-    fn of(operation: &Operation, sessions: &Sessions<'_>) -> Option<Self> {
+impl AnswerBounds {
+    fn of(operation: &Operation, sessions: &SessionTable<'_>) -> Option<Self> {
         let at = |place| Some(Self { reached: place, left: Some(place) });
         match (&operation.call, operation.answer()?) {
-            (_, Answer::Opened(hold)) => {
+            (_, LockAnswer::Opened(hold)) => {
                 let place = held(hold.fence);
                 Some(Self { reached: place, left: place.checked_sub(1) })
             }
-            (_, Answer::Held(hold)) => at(held(hold.fence)),
-            (_, Answer::Free { fence }) => at(free_after(*fence)),
-            (Call::Release { session }, answer) => {
-                let Named { fence, since } = sessions.get(&**session)?;
+            (_, LockAnswer::Held(hold)) => at(held(hold.fence)),
+            (_, LockAnswer::Free { fence }) => at(free_after(*fence)),
+            (LockCall::Release { session }, answer) => {
+                let SessionFacts { fence, since } = sessions.get(&**session)?;
                 let place = free_after(*fence);
                 match answer {
-                    Answer::Released => Some(Self { reached: place, left: Some(held(*fence)) }),
+                    LockAnswer::Released => Some(Self { reached: place, left: Some(held(*fence)) }),
                     // The session was known before the call, so it has ended since.
                     _ if *since < operation.invoked => Some(Self { reached: place, left: None }),
                     _ => None,

@@ -3,26 +3,26 @@
 use super::check_history;
 use super::history::{Operation, parse};
 use super::intervals;
-use super::lock::Lock;
-use super::search::{Specification, Verdict, search};
+use super::lock::LockSpec;
+use super::search::{Specification, SearchVerdict, search};
 
 /// Which of the two checks reports an error.
 #[derive(Debug, PartialEq, Eq)]
-struct Seen {
+struct DetectedBy {
     by_search: bool,
     by_intervals: bool,
 }
 
-const NOT_AT_ALL: Seen = Seen { by_search: false, by_intervals: false };
-const BY_BOTH: Seen = Seen { by_search: true, by_intervals: true };
-const BY_SEARCH: Seen = Seen { by_search: true, by_intervals: false };
-const BY_INTERVALS: Seen = Seen { by_search: false, by_intervals: true };
+const NOT_AT_ALL: DetectedBy = DetectedBy { by_search: false, by_intervals: false };
+const BY_BOTH: DetectedBy = DetectedBy { by_search: true, by_intervals: true };
+const BY_SEARCH: DetectedBy = DetectedBy { by_search: true, by_intervals: false };
+const BY_INTERVALS: DetectedBy = DetectedBy { by_search: false, by_intervals: true };
 
 #[track_caller]
-fn check(expected: &Seen, history: &str) {
+fn check(expected: &DetectedBy, history: &str) {
     let history = parse(history);
-    let found = Seen {
-        by_search: search::<Lock>(&history) != Verdict::Linearizable,
+    let found = DetectedBy {
+        by_search: search::<LockSpec>(&history) != SearchVerdict::Linearizable,
         by_intervals: intervals::check(&history).is_err(),
     };
     assert_eq!(found, *expected, "{:?}", check_history(&history));
@@ -211,9 +211,9 @@ fn search_with_unanswered_calls_stays_small() {
 }
 
 /// A counter that returns its value before it increments; shows that the search works without a lock.
-struct Counter;
+struct CounterSpec;
 
-impl Specification for Counter {
+impl Specification for CounterSpec {
     type State = u64;
     type Operation = Operation;
 
@@ -237,12 +237,12 @@ impl Specification for Counter {
 
 #[test]
 fn search_works_for_any_specification_and_explains_failures() {
-    let history = |text: &str| search::<Counter>(&parse(text));
-    assert_eq!(history("0-1 get -> free #0\n2-3 get -> free #1"), Verdict::Linearizable);
-    assert_eq!(history("0-5 get -> free #1\n1-3 get -> free #0"), Verdict::Linearizable);
-    assert_eq!(history("0-? get\n1-3 get -> free #1"), Verdict::Linearizable);
+    let history = |text: &str| search::<CounterSpec>(&parse(text));
+    assert_eq!(history("0-1 get -> free #0\n2-3 get -> free #1"), SearchVerdict::Linearizable);
+    assert_eq!(history("0-5 get -> free #1\n1-3 get -> free #0"), SearchVerdict::Linearizable);
+    assert_eq!(history("0-? get\n1-3 get -> free #1"), SearchVerdict::Linearizable);
     assert_eq!(
         history("0-1 get -> free #0\n2-3 get -> free #2\n4-5 get -> free #1"),
-        Verdict::Wrong { order: vec![0], stuck: 1 }
+        SearchVerdict::Wrong { order: vec![0], stuck: 1 }
     );
 }

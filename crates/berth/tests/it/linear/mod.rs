@@ -18,14 +18,14 @@ mod replicas;
 mod search;
 
 use history::Operation;
-use search::Verdict;
+use search::SearchVerdict;
 
 /// Runs both checks on one environment's history; returns a description of the error.
 fn check_history(history: &[Operation]) -> Result<(), String> {
     let history = &epochs::take_off(history)?;
     intervals::check(history)?;
-    match search::search::<lock::Lock>(history) {
-        Verdict::Linearizable => Ok(()),
+    match search::search::<lock::LockSpec>(history) {
+        SearchVerdict::Linearizable => Ok(()),
         verdict => Err(search::explain(history, &verdict)),
     }
 }

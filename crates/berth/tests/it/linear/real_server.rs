@@ -7,13 +7,13 @@ use std::time::Duration;
 use berth_testkit::outcome;
 use serde_json::{Value, json};
 
-use super::accounts::{Person, invite};
+use super::accounts::{TestAccount, create_accounts};
 use super::check_history;
-use super::history::{Answer, Call, Hold, print};
-use super::recorder::{Board, Service};
-use crate::client::{Api, Client, Request, Response};
-use crate::harness::{Home, Server, until};
-use crate::random::Random;
+use super::history::{LockAnswer, LockCall, SessionRef, print};
+use super::recorder::{HistoryRecorder, LockService};
+use crate::client::{ApiHandle, HttpConnection, RawRequest, RawResponse};
+use crate::harness::{TestHome, TestServer, wait_until};
+use crate::random::SeededRandom;
 
 const CLIENTS: usize = 32;
 const PEOPLE: usize = 4;
@@ -30,7 +30,7 @@ pub(crate) const PER_PIPELINE: usize = 200;
 
 #[test]
 fn lock_answers_are_linearizable_across_kills() {
-    let mut random = Random::from_env("LINEAR_SEED");
+    let mut random = SeededRandom::from_env("LINEAR_SEED");
     let repeats = outcome::short_or_long(1, REPEATS_LONG);
     let counts: Vec<_> = (0..repeats).map(|_| check_one_server(&mut random)).collect();
     let sum = |of: fn(&(usize, usize)) -> usize| counts.iter().map(of).sum::<usize>();
@@ -42,36 +42,36 @@ fn lock_answers_are_linearizable_across_kills() {
 }
 
 /// Returns the number of calls with and without a response.
-fn check_one_server(random: &mut Random) -> (usize, usize) {
-    let home = Home::new();
+fn check_one_server(random: &mut SeededRandom) -> (usize, usize) {
+    let home = TestHome::new();
     let mut server = start(&home);
     for number in 0..2 {
         create_pipeline(&server.api, number);
     }
-    let people = invite(&server.api, PEOPLE);
-    let board = Board::new(WIDTH);
+    let people = create_accounts(&server.api, PEOPLE);
+    let board = HistoryRecorder::new(WIDTH);
     for kill in 0..=KILLS {
-        let goal = board.answered() + random.within(ROUND) as usize;
+        let goal = board.response_count() + random.within(ROUND) as usize;
         std::thread::scope(|scope| {
             let play = |number: usize| {
-                let mut random = Random::seeded(random.next());
-                let (board, mut service) = (&board, Http::connect(&server, &people[number % PEOPLE]));
-                let goes_on = move |board: &Board| kill < KILLS || board.answered() < goal;
-                scope.spawn(move || board.play(&mut service, &mut random, goes_on))
+                let mut random = SeededRandom::from_seed(random.next());
+                let (board, mut service) = (&board, LockClient::connect(&server, &people[number % PEOPLE]));
+                let goes_on = move |board: &HistoryRecorder| kill < KILLS || board.response_count() < goal;
+                scope.spawn(move || board.run_client(&mut service, &mut random, goes_on))
             };
             let clients: Vec<_> = (0..CLIENTS).map(play).collect();
             // A client that ends early has panicked; the scope reports it.
-            let is_over = || board.answered() >= goal || clients.iter().any(ScopedJoinHandle::is_finished);
-            until(ROUND_MAX, "round of answers", || is_over().then_some(()));
+            let is_over = || board.response_count() >= goal || clients.iter().any(ScopedJoinHandle::is_finished);
+            wait_until(ROUND_MAX, "round of answers", || is_over().then_some(()));
             if kill < KILLS {
                 server.process.kill();
             }
         });
-        assert!(board.answered() >= goal, "the server ended before it was killed");
+        assert!(board.response_count() >= goal, "the server ended before it was killed");
         if kill < KILLS {
             server = start(&home);
         }
-        board.look_at_all(&mut Http::connect(&server, &people[0]));
+        board.read_all(&mut LockClient::connect(&server, &people[0]));
     }
     server.stop();
 
@@ -93,8 +93,8 @@ pub(crate) fn check_all(histories: &[Vec<super::history::Operation>]) {
     }
 }
 
-pub(crate) fn start(home: &Home) -> Server {
-    Server::start(home.serve_command().env("BERTH_LOG__LEVEL", "warn"), &home.token)
+pub(crate) fn start(home: &TestHome) -> TestServer {
+    TestServer::start(home.serve_command().env("BERTH_LOG__LEVEL", "warn"), &home.token)
 }
 
 pub(crate) fn count(histories: &[Vec<super::history::Operation>]) -> (usize, usize) {
@@ -104,7 +104,7 @@ pub(crate) fn count(histories: &[Vec<super::history::Operation>]) -> (usize, usi
 }
 
 /// Creates a pipeline with the maximum number of environments.
-pub(crate) fn create_pipeline(api: &Api, number: usize) {
+pub(crate) fn create_pipeline(api: &ApiHandle, number: usize) {
     let environments: String = (0..PER_PIPELINE).map(|number| format!("    e{number}: {{}}\n")).collect();
     let definition = format!("{}  ephemeral_environments:\n{environments}", crate::harness::DEFINITION);
     let body = json!({ "slug": format!("p{number}"), "definition": definition });
@@ -119,32 +119,32 @@ pub(crate) fn path(environment: usize) -> String {
 }
 
 /// A client with one connection that never retries.
-pub(crate) struct Http {
+pub(crate) struct LockClient {
     me: String,
-    api: Api,
-    client: Client,
+    api: ApiHandle,
+    client: HttpConnection,
 }
 
-impl Http {
-    pub(crate) fn connect(server: &Server, person: &Person) -> Self {
-        let client = Client::connect(server.address);
+impl LockClient {
+    pub(crate) fn connect(server: &TestServer, person: &TestAccount) -> Self {
+        let client = HttpConnection::connect(server.address);
         Self { me: person.id.clone(), api: person.api(server), client }
     }
 }
 
-impl Service for Http {
-    fn ask(&mut self, environment: usize, call: &Call) -> Option<Answer> {
+impl LockService for LockClient {
+    fn ask(&mut self, environment: usize, call: &LockCall) -> Option<LockAnswer> {
         let response = self.client.ask(&request(&self.api, environment, call)).ok()?;
         // 503: the outcome is unknown to the server.
         (response.status != 503).then(|| answer(&self.me, call, &response))
     }
 }
 
-pub(crate) fn request(api: &Api, environment: usize, call: &Call) -> Request {
+pub(crate) fn request(api: &ApiHandle, environment: usize, call: &LockCall) -> RawRequest {
     let path = path(environment);
     match call {
-        Call::Claim => api.request("POST", &format!("{path}/sessions")).json(&json!({})),
-        Call::Force { only } => {
+        LockCall::Claim => api.request("POST", &format!("{path}/sessions")).json(&json!({})),
+        LockCall::Force { only } => {
             let request = api.request("POST", &format!("{path}/force-claim")).json(&json!({}));
             match only {
                 // Only the fence is compared; the version is arbitrary.
@@ -152,62 +152,62 @@ pub(crate) fn request(api: &Api, environment: usize, call: &Call) -> Request {
                 None => request,
             }
         }
-        Call::Release { session } => api.request("DELETE", &format!("{path}/sessions/{}", id_of(session))),
-        Call::Get => api.request("GET", &path),
+        LockCall::Release { session } => api.request("DELETE", &format!("{path}/sessions/{}", id_of(session))),
+        LockCall::Get => api.request("GET", &path),
     }
 }
 
 /// Converts a response; panics on any status or body that the API does not allow.
-pub(crate) fn answer(me: &str, call: &Call, response: &Response) -> Answer {
+pub(crate) fn answer(me: &str, call: &LockCall, response: &RawResponse) -> LockAnswer {
     let body = response.json();
     let data = &body["data"];
     match (call, response.status) {
-        (Call::Claim | Call::Force { .. }, 201) => {
+        (LockCall::Claim | LockCall::Force { .. }, 201) => {
             assert_eq!((&data["status"], &data["holder"]["id"]), (&json!("active"), &json!(me)));
-            Answer::Opened(hold(data))
+            LockAnswer::Opened(session_ref(data))
         }
-        (Call::Claim, 409) => {
+        (LockCall::Claim, 409) => {
             let is_mine = body["holder"]["id"] == me;
             assert_eq!((&body["code"], &body["self"]), (&json!("environment_locked"), &json!(is_mine)));
-            Answer::Held(hold(&body))
+            LockAnswer::Held(session_ref(&body))
         }
-        (Call::Force { only: Some(_) }, 412) => Answer::Moved,
-        (Call::Release { session }, 200) => {
-            assert_eq!(hold(data).session, *session, "{body}");
+        (LockCall::Force { only: Some(_) }, 412) => LockAnswer::Moved,
+        (LockCall::Release { session }, 200) => {
+            assert_eq!(session_ref(data).session, *session, "{body}");
             assert_ne!(data["status"], "active", "{body}");
             match data["released"].as_bool().expect("whether it was released") {
-                true => Answer::Released,
-                false => Answer::NotActive,
+                true => LockAnswer::Released,
+                false => LockAnswer::NotActive,
             }
         }
-        (Call::Get, 200) => shown(data),
+        (LockCall::Get, 200) => shown(data),
         (_, status) => panic!("{call:?} was answered {status}: {body}"),
     }
 }
 
-fn shown(environment: &Value) -> Answer {
+fn shown(environment: &Value) -> LockAnswer {
     let fence = environment["fence"].as_u64().expect("a fence");
     match environment["lockStatus"].as_str() {
         Some("unlocked") => {
             assert!(environment["lock"].is_null(), "{environment}");
-            Answer::Free { fence }
+            LockAnswer::Free { fence }
         }
         Some("locked") => {
-            let hold = hold(&environment["lock"]);
+            let hold = session_ref(&environment["lock"]);
             assert_eq!(hold.fence, fence, "the environment's fence is its holder's: {environment}");
-            Answer::Held(hold)
+            LockAnswer::Held(hold)
         }
         _ => panic!("no lock status: {environment}"),
     }
 }
 
 /// The session that a response names; checks that its holder matches.
-pub(crate) fn hold(body: &Value) -> Hold {
+pub(crate) fn session_ref(body: &Value) -> SessionRef {
     let text =
         |value: &Value| value.as_str().unwrap_or_else(|| panic!("a text is missing: {body}")).to_owned();
     let session = format!("{}@{}", text(&body["sessionId"]), text(&body["holder"]["id"]));
     let fence = body["fence"].as_u64().unwrap_or_else(|| panic!("no fence in {body}"));
-    Hold { session: session.into(), fence }
+    SessionRef { session: session.into(), fence }
 }
 
 /// The session's own id.

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use super::history::{Answer, Call, Hold, Operation, Outcome, Tick};
-use crate::random::Random;
+use super::history::{LockAnswer, LockCall, SessionRef, Operation, CallOutcome, Tick};
+use crate::random::SeededRandom;
 
 /// An environment is retired after this many operations, or this many without a response, to keep the search small.
 const OPERATIONS_MAX: usize = 200;
@@ -15,48 +15,48 @@ const LOST_MAX: usize = 6;
 const HOLDS_MAX: usize = 4;
 
 /// Sends a call to the service; `None` if no response arrived.
-pub(crate) trait Service {
-    fn ask(&mut self, environment: usize, call: &Call) -> Option<Answer>;
+pub(crate) trait LockService {
+    fn ask(&mut self, environment: usize, call: &LockCall) -> Option<LockAnswer>;
 }
 
-pub(crate) struct Environment {
+pub(crate) struct RecordedEnvironment {
     number: usize,
-    record: Mutex<Record>,
+    record: Mutex<OperationLog>,
 }
 
 #[derive(Default)]
-struct Record {
+struct OperationLog {
     history: Vec<Operation>,
     lost: usize,
     /// Sessions with the highest fences, newest first.
-    holds: VecDeque<Hold>,
+    holds: VecDeque<SessionRef>,
 }
 
-pub(crate) struct Board {
+pub(crate) struct HistoryRecorder {
     start: Instant,
-    open: Vec<Mutex<Arc<Environment>>>,
-    all: Mutex<Vec<Arc<Environment>>>,
+    open: Vec<Mutex<Arc<RecordedEnvironment>>>,
+    all: Mutex<Vec<Arc<RecordedEnvironment>>>,
     answered: AtomicUsize,
 }
 
-impl Board {
+impl HistoryRecorder {
     /// Uses this many environments at a time.
     pub(crate) fn new(width: usize) -> Self {
-        let all: Vec<_> = (0..width).map(Environment::new).collect();
+        let all: Vec<_> = (0..width).map(RecordedEnvironment::new).collect();
         let open = all.iter().cloned().map(Mutex::new).collect();
         Self { start: Instant::now(), open, all: Mutex::new(all), answered: AtomicUsize::new(0) }
     }
 
     /// Number of responses so far.
-    pub(crate) fn answered(&self) -> usize {
+    pub(crate) fn response_count(&self) -> usize {
         self.answered.load(Ordering::Relaxed)
     }
 
     /// Runs one client until it gets no response or is told to stop.
-    pub(crate) fn play(
+    pub(crate) fn run_client(
         &self,
-        service: &mut impl Service,
-        random: &mut Random,
+        service: &mut impl LockService,
+        random: &mut SeededRandom,
         goes_on: impl Fn(&Self) -> bool,
     ) {
         while goes_on(self) {
@@ -69,7 +69,7 @@ impl Board {
     }
 
     /// One operation by a client that may send it several times; every send that could take effect is recorded.
-    pub(crate) fn turn(&self, random: &mut Random, ask: impl FnOnce(usize, &Call) -> Vec<Option<Outcome>>) {
+    pub(crate) fn record_call(&self, random: &mut SeededRandom, ask: impl FnOnce(usize, &LockCall) -> Vec<Option<CallOutcome>>) {
         let environment = self.pick(random);
         let call = environment.next_call(random);
         let invoked = self.now();
@@ -80,10 +80,10 @@ impl Board {
     }
 
     /// Reads every environment in use once, after a crash and before any other call.
-    pub(crate) fn look_at_all(&self, service: &mut impl Service) {
+    pub(crate) fn read_all(&self, service: &mut impl LockService) {
         for open in &self.open {
             let environment = open.lock().expect("unpoisoned").clone();
-            let seen = self.ask(service, &environment, Call::Get);
+            let seen = self.ask(service, &environment, LockCall::Get);
             assert!(seen.is_some(), "no answer from a server that nobody has killed");
         }
     }
@@ -91,28 +91,28 @@ impl Board {
     /// Returns the history of each environment, by number.
     pub(crate) fn histories(self) -> Vec<Vec<Operation>> {
         let all = self.all.into_inner().expect("unpoisoned");
-        let taken = |environment: &Arc<Environment>| {
+        let taken = |environment: &Arc<RecordedEnvironment>| {
             std::mem::take(&mut environment.record.lock().expect("unpoisoned").history)
         };
         all.iter().map(taken).collect()
     }
 
-    fn pick(&self, random: &mut Random) -> Arc<Environment> {
+    fn pick(&self, random: &mut SeededRandom) -> Arc<RecordedEnvironment> {
         let mut open = random.pick(&self.open).lock().expect("unpoisoned");
         if open.is_used_up() {
             let mut all = self.all.lock().expect("unpoisoned");
-            let next = Environment::new(all.len());
+            let next = RecordedEnvironment::new(all.len());
             all.push(next.clone());
             *open = next;
         }
         open.clone()
     }
 
-    fn ask(&self, service: &mut impl Service, environment: &Environment, call: Call) -> Option<Answer> {
+    fn ask(&self, service: &mut impl LockService, environment: &RecordedEnvironment, call: LockCall) -> Option<LockAnswer> {
         let invoked = self.now();
         let answer = service.ask(environment.number, &call);
         let returned = self.now();
-        let outcome = answer.clone().map(|answer| Outcome { returned, answer });
+        let outcome = answer.clone().map(|answer| CallOutcome { returned, answer });
         environment.record(Operation { call, invoked, outcome });
         if answer.is_some() {
             self.answered.fetch_add(1, Ordering::Relaxed);
@@ -125,7 +125,7 @@ impl Board {
     }
 }
 
-impl Environment {
+impl RecordedEnvironment {
     fn new(number: usize) -> Arc<Self> {
         Arc::new(Self { number, record: Mutex::default() })
     }
@@ -136,17 +136,17 @@ impl Environment {
     }
 
     /// Mostly what a well-behaved client would send, based on the last state it saw.
-    fn next_call(&self, random: &mut Random) -> Call {
+    fn next_call(&self, random: &mut SeededRandom) -> LockCall {
         let record = self.record.lock().expect("unpoisoned");
         let old = random.within(0..2 * HOLDS_MAX as u64) as usize;
-        let Some(newest) = record.holds.front() else { return Call::Claim };
+        let Some(newest) = record.holds.front() else { return LockCall::Claim };
         let hold = record.holds.get(old).unwrap_or(newest);
         match random.within(0..100) {
-            0..40 => Call::Claim,
-            40..70 => Call::Release { session: hold.session.clone() },
-            70..77 => Call::Force { only: None },
-            77..86 => Call::Force { only: Some(hold.fence) },
-            _ => Call::Get,
+            0..40 => LockCall::Claim,
+            40..70 => LockCall::Release { session: hold.session.clone() },
+            70..77 => LockCall::Force { only: None },
+            77..86 => LockCall::Force { only: Some(hold.fence) },
+            _ => LockCall::Get,
         }
     }
 
@@ -154,9 +154,9 @@ impl Environment {
         let mut record = self.record.lock().expect("unpoisoned");
         match operation.answer() {
             // A read without a response carries no information.
-            None if operation.call == Call::Get => return,
+            None if operation.call == LockCall::Get => return,
             None => record.lost += 1,
-            Some(Answer::Opened(hold) | Answer::Held(hold)) => {
+            Some(LockAnswer::Opened(hold) | LockAnswer::Held(hold)) => {
                 if record.holds.front().is_none_or(|newest| newest.fence < hold.fence) {
                     record.holds.push_front(hold.clone());
                     record.holds.truncate(HOLDS_MAX);

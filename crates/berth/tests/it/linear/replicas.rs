@@ -6,11 +6,11 @@ use std::thread::ScopedJoinHandle;
 
 use berth_testkit::{Server as Postgres, binaries, outcome};
 
-use super::accounts::invite;
-use super::real_server::{Http, ROUND_MAX, WIDTH, check_all, count, create_pipeline, start};
-use super::recorder::Board;
-use crate::harness::{Home, until};
-use crate::random::Random;
+use super::accounts::create_accounts;
+use super::real_server::{LockClient, ROUND_MAX, WIDTH, check_all, count, create_pipeline, start};
+use super::recorder::HistoryRecorder;
+use crate::harness::{TestHome, wait_until};
+use crate::random::SeededRandom;
 
 const CLIENTS: usize = 16;
 const PEOPLE: usize = 4;
@@ -25,28 +25,28 @@ fn replicas_are_linearizable_across_server_and_database_kills() {
         outcome::skip("PostgreSQL", "apt-get install postgresql");
         return;
     };
-    let mut random = Random::from_env("LINEAR_SEED");
+    let mut random = SeededRandom::from_env("LINEAR_SEED");
     let mut database = Postgres::start(&bin).expect("a PostgreSQL");
-    let home = Home::over(database.url("postgres"));
+    let home = TestHome::on_database(database.url("postgres"));
     let mut servers = [start(&home), start(&home)];
     create_pipeline(&servers[0].api, 0);
-    let people = invite(&servers[0].api, PEOPLE);
-    let board = Board::new(WIDTH);
+    let people = create_accounts(&servers[0].api, PEOPLE);
+    let board = HistoryRecorder::new(WIDTH);
     let rounds = outcome::short_or_long(ROUNDS, ROUNDS_LONG);
     for round in 0..rounds {
-        let goal = board.answered() + random.within(ROUND) as usize;
+        let goal = board.response_count() + random.within(ROUND) as usize;
         let over = AtomicBool::new(false);
         std::thread::scope(|scope| {
             let play = |number: usize| {
-                let mut random = Random::seeded(random.next());
-                let mut service = Http::connect(&servers[number % 2], &people[number % PEOPLE]);
+                let mut random = SeededRandom::from_seed(random.next());
+                let mut service = LockClient::connect(&servers[number % 2], &people[number % PEOPLE]);
                 let (board, over) = (&board, &over);
-                let goes_on = move |_: &Board| !over.load(Ordering::Relaxed);
-                scope.spawn(move || board.play(&mut service, &mut random, goes_on))
+                let goes_on = move |_: &HistoryRecorder| !over.load(Ordering::Relaxed);
+                scope.spawn(move || board.run_client(&mut service, &mut random, goes_on))
             };
             let clients: Vec<_> = (0..CLIENTS).map(play).collect();
-            let is_over = || board.answered() >= goal || clients.iter().any(ScopedJoinHandle::is_finished);
-            until(ROUND_MAX, "round of answers", || is_over().then_some(()));
+            let is_over = || board.response_count() >= goal || clients.iter().any(ScopedJoinHandle::is_finished);
+            wait_until(ROUND_MAX, "round of answers", || is_over().then_some(()));
             match round % 3 {
                 0 => servers[0].process.kill(),
                 1 => database.kill(),
@@ -54,14 +54,14 @@ fn replicas_are_linearizable_across_server_and_database_kills() {
             }
             over.store(true, Ordering::Relaxed);
         });
-        assert!(board.answered() >= goal, "somebody had no answer before anything was killed");
+        assert!(board.response_count() >= goal, "somebody had no answer before anything was killed");
         match round % 3 {
             0 => servers[0] = start(&home),
             1 => database.resume().expect("it starts again"),
             _ => servers[1] = start(&home),
         }
         for server in &servers {
-            board.look_at_all(&mut Http::connect(server, &people[0]));
+            board.read_all(&mut LockClient::connect(server, &people[0]));
         }
     }
     for server in servers {

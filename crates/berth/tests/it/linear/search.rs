@@ -31,7 +31,7 @@ const TRIES_MAX: usize = 5_000_000;
 
 /// Result of a search.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum SearchVerdict {
     Linearizable,
     /// The longest valid order, and the operation that does not fit after it.
     Wrong {
@@ -41,19 +41,19 @@ pub(super) enum Verdict {
     TooLarge,
 }
 
-pub(super) fn search<S: Specification>(history: &[S::Operation]) -> Verdict {
-    Search::<S>::new(history).run()
+pub(super) fn search<S: Specification>(history: &[S::Operation]) -> SearchVerdict {
+    OrderSearch::<S>::new(history).run()
 }
 
 /// A call or a return, sorted by time.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Entry {
+enum TimedEntry {
     Call(usize),
     Return(usize),
 }
 
 /// A choice that can be backtracked.
-struct Choice<State> {
+struct SearchChoice<State> {
     operation: usize,
     before: State,
     /// The operation did not change the state. Taking such an operation as soon as it fits is always right, so no
@@ -61,9 +61,9 @@ struct Choice<State> {
     is_reading: bool,
 }
 
-struct Search<'a, S: Specification> {
+struct OrderSearch<'a, S: Specification> {
     history: &'a [S::Operation],
-    entries: Vec<Entry>,
+    entries: Vec<TimedEntry>,
     /// Indexes of each operation's call and return in `entries`.
     places: Vec<(usize, Option<usize>)>,
     /// Linked list of the remaining entries: index 0 is the head, index i + 1 is entry i.
@@ -71,27 +71,27 @@ struct Search<'a, S: Specification> {
     previous: Vec<usize>,
     state: S::State,
     taken: Vec<u64>,
-    choices: Vec<Choice<S::State>>,
+    choices: Vec<SearchChoice<S::State>>,
     visited: HashSet<(Vec<u64>, S::State)>,
     /// Operations with a response that are not placed yet.
     open: usize,
 }
 
-impl<'a, S: Specification> Search<'a, S> {
+impl<'a, S: Specification> OrderSearch<'a, S> {
     fn new(history: &'a [S::Operation]) -> Self {
         let mut timed = Vec::new();
         for (number, operation) in history.iter().enumerate() {
-            timed.push((S::invoked(operation), 0, Entry::Call(number)));
+            timed.push((S::invoked(operation), 0, TimedEntry::Call(number)));
             // At the same tick calls sort before returns, so that touching operations overlap.
-            timed.extend(S::returned(operation).map(|at| (at, 1, Entry::Return(number))));
+            timed.extend(S::returned(operation).map(|at| (at, 1, TimedEntry::Return(number))));
         }
         timed.sort_by_key(|(at, rank, _)| (*at, *rank));
         let entries: Vec<_> = timed.into_iter().map(|(_, _, entry)| entry).collect();
         let mut places = vec![(0, None); history.len()];
         for (place, entry) in (1..).zip(&entries) {
             match entry {
-                Entry::Call(number) => places[*number].0 = place,
-                Entry::Return(number) => places[*number].1 = Some(place),
+                TimedEntry::Call(number) => places[*number].0 = place,
+                TimedEntry::Return(number) => places[*number].1 = Some(place),
             }
         }
         let ring = entries.len() + 1;
@@ -109,15 +109,15 @@ impl<'a, S: Specification> Search<'a, S> {
         }
     }
 
-    fn run(mut self) -> Verdict {
+    fn run(mut self) -> SearchVerdict {
         let (mut longest, mut stuck) = (Vec::new(), 0);
         let mut place = self.next[0];
         for _ in 0..TRIES_MAX {
             if self.open == 0 {
-                return Verdict::Linearizable;
+                return SearchVerdict::Linearizable;
             }
             match self.entries[place - 1] {
-                Entry::Call(number) => match self.fitting(number) {
+                TimedEntry::Call(number) => match self.next_state(number) {
                     Some(after) => {
                         self.take(number, after);
                         place = self.next[0];
@@ -125,23 +125,23 @@ impl<'a, S: Specification> Search<'a, S> {
                     None => place = self.next[place],
                 },
                 // The operation returned here, so it must have been placed by now, and no other candidate fits.
-                Entry::Return(number) => {
+                TimedEntry::Return(number) => {
                     if longest.is_empty() || self.choices.len() > longest.len() {
                         longest = self.choices.iter().map(|choice| choice.operation).collect();
                         stuck = number;
                     }
                     match self.take_back() {
                         Some(last) => place = self.next[last],
-                        None => return Verdict::Wrong { order: longest, stuck },
+                        None => return SearchVerdict::Wrong { order: longest, stuck },
                     }
                 }
             }
         }
-        Verdict::TooLarge
+        SearchVerdict::TooLarge
     }
 
     /// Returns the state after this operation if its response fits and this combination was not visited before.
-    fn fitting(&mut self, number: usize) -> Option<S::State> {
+    fn next_state(&mut self, number: usize) -> Option<S::State> {
         let after = S::step(&self.state, &self.history[number])?;
         let is_lost = self.places[number].1.is_none();
         if is_lost && after == self.state {
@@ -162,7 +162,7 @@ impl<'a, S: Specification> Search<'a, S> {
             self.unlink(back);
             self.open -= 1;
         }
-        self.choices.push(Choice { operation: number, before, is_reading });
+        self.choices.push(SearchChoice { operation: number, before, is_reading });
     }
 
     /// Backtracks to the last choice with an alternative and returns the index of its call.
@@ -198,12 +198,12 @@ impl<'a, S: Specification> Search<'a, S> {
 }
 
 /// Prints the tail of the valid order and the operation that does not fit.
-pub(super) fn explain<O: fmt::Display>(history: &[O], verdict: &Verdict) -> String {
+pub(super) fn explain<O: fmt::Display>(history: &[O], verdict: &SearchVerdict) -> String {
     const SHOWN: usize = 30;
     match verdict {
-        Verdict::Linearizable => "linearizable".into(),
-        Verdict::TooLarge => format!("no order found in {TRIES_MAX} tries"),
-        Verdict::Wrong { order, stuck } => {
+        SearchVerdict::Linearizable => "linearizable".into(),
+        SearchVerdict::TooLarge => format!("no order found in {TRIES_MAX} tries"),
+        SearchVerdict::Wrong { order, stuck } => {
             let mut text = format!("{} of {} operations fit, the last ones:\n", order.len(), history.len());
             for number in order.iter().skip(order.len().saturating_sub(SHOWN)) {
                 text += &format!("  {}\n", history[*number]);

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use super::fixture::{ORG, PATIENCE, Yard, first_step, text};
-use super::protocol::Stranger;
-use crate::harness::until;
+use super::fixture::{ORG, PATIENCE, RunnerFixture, first_step, text};
+use super::protocol::RawRunner;
+use crate::harness::wait_until;
 
 const QA: &str = "/pipelines/shop/ephemeral-environments/qa-1";
 const COUNTER_BITS: u32 = 40;
@@ -16,13 +16,13 @@ fn hello(epoch: &Value) -> Value {
     json!({"protocol": 2, "version": "0", "boot": "b", "labels": [], "slots": 1, "isolation": "process", "epoch": epoch})
 }
 
-fn claim(yard: &Yard, body: &Value) -> Value {
+fn claim(yard: &RunnerFixture, body: &Value) -> Value {
     let held = yard.api().post(&format!("{ORG}{QA}/sessions"), body);
     assert_eq!(held.status, 201, "{}", held.text());
     held.json()["data"].clone()
 }
 
-fn release(yard: &Yard, session: &Value) {
+fn release(yard: &RunnerFixture, session: &Value) {
     let path = format!("{ORG}{QA}/sessions/{}", text(&session["sessionId"]));
     let done = yard.api().ask(&yard.api().request("DELETE", &path));
     assert_eq!(done.status, 200, "{}", done.text());
@@ -32,26 +32,26 @@ fn fence(session: &Value) -> i64 {
     session["fence"].as_i64().unwrap_or_else(|| panic!("{session}"))
 }
 
-fn events(yard: &Yard, kind: &str) -> Vec<Value> {
+fn events(yard: &RunnerFixture, kind: &str) -> Vec<Value> {
     let found = yard.api().get(&format!("{ORG}/events?kind={kind}")).json();
     found["data"].as_array().unwrap_or_else(|| panic!("{found}")).clone()
 }
 
-fn state(yard: &Yard) -> String {
+fn state(yard: &RunnerFixture) -> String {
     text(&yard.api().get(&format!("{ORG}{QA}")).json()["data"]["state"])
 }
 
-fn spool(yard: &Yard) -> PathBuf {
+fn spool(yard: &RunnerFixture) -> PathBuf {
     yard.path("far").join("spool")
 }
 
 #[test]
 fn server_raises_its_epoch_above_a_runners() {
-    let yard = Yard::open();
+    let yard = RunnerFixture::open();
     yard.pipeline("    - { name: One, type: dummy }\n");
     let first = claim(&yard, &json!({}));
     assert_eq!(fence(&first), 1);
-    let stranger = Stranger::new(&yard);
+    let stranger = RawRunner::new(&yard);
     assert_eq!(stranger.say("hello", &hello(&json!(0)))["data"]["epoch"], 0);
     assert_eq!(stranger.say("hello", &hello(&json!(5)))["data"]["epoch"], 6, "above, not the same");
     assert_eq!(stranger.say("hello", &hello(&json!(6)))["data"]["epoch"], 6, "it is its own by now");
@@ -66,9 +66,9 @@ fn server_raises_its_epoch_above_a_runners() {
 
 #[test]
 fn runner_with_an_invalid_epoch_does_not_consume_epochs() {
-    let yard = Yard::open();
+    let yard = RunnerFixture::open();
     yard.pipeline("    - { name: One, type: dummy }\n");
-    let stranger = Stranger::new(&yard);
+    let stranger = RawRunner::new(&yard);
     for said in [json!(8_191), json!(8_190), json!(4_000), json!(i64::MAX)] {
         let refused = stranger.say("hello", &hello(&said));
         assert_eq!(refused["code"], "invalid_state", "{refused}");
@@ -84,18 +84,18 @@ fn runner_with_an_invalid_epoch_does_not_consume_epochs() {
 
 #[test]
 fn runner_persists_seen_fences_across_restarts() {
-    let yard = Yard::open();
+    let yard = RunnerFixture::open();
     yard.pipeline("    - { name: One, type: script, params: { run: 'echo works' } }\n");
     let runner = yard.runner("far", &[]);
     let held = claim(&yard, &json!({"commitId": "4f2a1c9"}));
-    yard.until(&text(&held["deploymentId"]), "end", |it| it["status"] == "succeeded");
+    yard.wait_for_deployment(&text(&held["deploymentId"]), "end", |it| it["status"] == "succeeded");
     runner.signal(Signal::TERM);
     runner.wait(PATIENCE);
     let written = std::fs::read_to_string(spool(&yard)).expect("the spool");
     assert!(written.lines().any(|line| line.starts_with("=env_") && line.contains(" 1 ses_")), "{written}");
     // As if a server that has since been rolled back had reported a later epoch.
     std::fs::write(spool(&yard), written.replace("^0\n", "^40\n")).expect("written");
-    let _again = yard.again("far");
+    let _again = yard.restart_runner("far");
     release(&yard, &held);
     assert_eq!(fence(&claim(&yard, &json!({}))) >> COUNTER_BITS, 41);
     let written = std::fs::read_to_string(spool(&yard)).expect("the spool");
@@ -104,7 +104,7 @@ fn runner_persists_seen_fences_across_restarts() {
 
 #[test]
 fn runner_refuses_a_lower_fence_until_a_take_over() {
-    let yard = Yard::open();
+    let yard = RunnerFixture::open();
     let ledger = yard.path("ledger");
     yard.pipeline(&format!(
         "    - {{ name: One, type: script, params: {{ run: 'echo \"$BERTH_FENCE\" >> {}' }} }}\n",
@@ -112,7 +112,7 @@ fn runner_refuses_a_lower_fence_until_a_take_over() {
     ));
     let runner = yard.runner("far", &[]);
     let held = claim(&yard, &json!({"commitId": "4f2a1c9"}));
-    yard.until(&text(&held["deploymentId"]), "end", |it| it["status"] == "succeeded");
+    yard.wait_for_deployment(&text(&held["deploymentId"]), "end", |it| it["status"] == "succeeded");
     assert_eq!(state(&yard), "dirty");
     release(&yard, &held);
     runner.signal(Signal::TERM);
@@ -122,11 +122,11 @@ fn runner_refuses_a_lower_fence_until_a_take_over() {
     let line = written.lines().find(|line| line.starts_with("=env_")).expect("a fence");
     let later = line.replace(" 1 ", " 9 ");
     std::fs::write(spool(&yard), written.replace(line, &later)).expect("written");
-    let _again = yard.again("far");
+    let _again = yard.restart_runner("far");
 
     let held = claim(&yard, &json!({"commitId": "4f2a1c9"}));
     assert_eq!(fence(&held), 2);
-    let refused = yard.until(&text(&held["deploymentId"]), "end", |it| it["status"] == "failed");
+    let refused = yard.wait_for_deployment(&text(&held["deploymentId"]), "end", |it| it["status"] == "failed");
     let attempts = &first_step(&refused)["attempts"];
     assert_eq!(attempts.as_array().map(Vec::len), Some(1), "nobody else is asked: {refused}");
     assert_eq!(attempts[0]["status"], "never_started", "{refused}");
@@ -136,14 +136,14 @@ fn runner_refuses_a_lower_fence_until_a_take_over() {
     assert_eq!(alarm.len(), 1, "{alarm:?}");
     assert_eq!((&alarm[0]["data"]["knownFence"], &alarm[0]["data"]["fence"]), (&json!(9), &json!(2)));
     assert!(text(&alarm[0]["data"]["detail"]).contains("force-claim"), "{alarm:?}");
-    until(PATIENCE, "a raised epoch", || (events(&yard, "epoch_raised").len() == 1).then_some(()));
+    wait_until(PATIENCE, "a raised epoch", || (events(&yard, "epoch_raised").len() == 1).then_some(()));
 
     let force = format!("{ORG}{QA}/force-claim");
     let taken = yard.api().post(&force, &json!({"reason": "looked at it", "commitId": "4f2a1c9"}));
     assert_eq!(taken.status, 201, "{}", taken.text());
     let taken = taken.json()["data"].clone();
     assert_eq!(fence(&taken), 1 << COUNTER_BITS | 3);
-    yard.until(&text(&taken["deploymentId"]), "end", |it| it["status"] == "succeeded");
+    yard.wait_for_deployment(&text(&taken["deploymentId"]), "end", |it| it["status"] == "succeeded");
     assert_eq!(state(&yard), "dirty", "what is in it is known again");
     let ran = std::fs::read_to_string(&ledger).expect("the ledger");
     assert_eq!(ran, format!("1\n{}\n", fence(&taken)), "nothing of the refused one ran");
@@ -151,37 +151,37 @@ fn runner_refuses_a_lower_fence_until_a_take_over() {
 
 #[test]
 fn runner_refuses_the_same_fence_for_another_session() {
-    let yard = Yard::open();
+    let yard = RunnerFixture::open();
     yard.pipeline("    - { name: One, type: script, params: { run: 'echo works' } }\n");
     let runner = yard.runner("far", &[]);
     let held = claim(&yard, &json!({"commitId": "4f2a1c9"}));
-    yard.until(&text(&held["deploymentId"]), "end", |it| it["status"] == "succeeded");
+    yard.wait_for_deployment(&text(&held["deploymentId"]), "end", |it| it["status"] == "succeeded");
     release(&yard, &held);
     runner.signal(Signal::TERM);
     runner.wait(PATIENCE);
     // As if the next session had already run steps here and the database were a copy from before its claim.
     let written = std::fs::read_to_string(spool(&yard)).expect("the spool");
     std::fs::write(spool(&yard), written.replace(" 1 ses_", " 2 ses_")).expect("written");
-    let _again = yard.again("far");
+    let _again = yard.restart_runner("far");
 
     let held = claim(&yard, &json!({"commitId": "4f2a1c9"}));
     assert_eq!(fence(&held), 2);
-    let refused = yard.until(&text(&held["deploymentId"]), "end", |it| it["status"] == "failed");
+    let refused = yard.wait_for_deployment(&text(&held["deploymentId"]), "end", |it| it["status"] == "failed");
     assert_eq!(first_step(&refused)["attempts"][0]["status"], "never_started", "{refused}");
     assert_eq!(state(&yard), "unknown");
     let alarm = events(&yard, "environment_fence_refused");
     assert_eq!(alarm.len(), 1, "{alarm:?}");
     assert_eq!((&alarm[0]["data"]["knownFence"], &alarm[0]["data"]["fence"]), (&json!(2), &json!(2)));
-    until(PATIENCE, "a raised epoch", || (events(&yard, "epoch_raised").len() == 1).then_some(()));
+    wait_until(PATIENCE, "a raised epoch", || (events(&yard, "epoch_raised").len() == 1).then_some(()));
     let force = json!({"reason": "looked at it", "commitId": "4f2a1c9"});
     let taken = yard.api().post(&format!("{ORG}{QA}/force-claim"), &force).json()["data"].clone();
     assert_eq!(fence(&taken), 1 << COUNTER_BITS | 3);
-    yard.until(&text(&taken["deploymentId"]), "end", |it| it["status"] == "succeeded");
+    yard.wait_for_deployment(&text(&taken["deploymentId"]), "end", |it| it["status"] == "succeeded");
 }
 
 #[test]
 fn reset_runs_although_the_next_session_has_a_higher_fence() {
-    let yard = Yard::open();
+    let yard = RunnerFixture::open();
     let ledger = yard.path("ledger");
     let definition = format!(
         "version: 1\npipeline:\n  name: Shop\n  tracks: main\n  stages: [{{ name: staging }}]\n  ephemeral_environments: {{ qa-1: {{ on_release: deploy_tracked }} }}\n  steps:\n    - {{ name: One, type: script, params: {{ run: 'echo \"$BERTH_FENCE\" >> {}' }} }}\n",
@@ -192,14 +192,14 @@ fn reset_runs_although_the_next_session_has_a_higher_fence() {
     assert_eq!(made.status, 201, "{}", made.text());
     let _runner = yard.runner("far", &[]);
     let id = yard.start();
-    yard.until(&id, "end", |it| it["status"] == "succeeded");
+    yard.wait_for_deployment(&id, "end", |it| it["status"] == "succeeded");
     let held = claim(&yard, &json!({"commitId": "4f2a1c9"}));
-    yard.until(&text(&held["deploymentId"]), "end", |it| it["status"] == "succeeded");
+    yard.wait_for_deployment(&text(&held["deploymentId"]), "end", |it| it["status"] == "succeeded");
     let next =
         yard.api().post(&format!("{ORG}{QA}/sessions"), &json!({"commitId": "5a3b2d8", "queue": true}));
     assert_eq!(next.status, 202, "{}", next.text());
     release(&yard, &held);
-    let ran = until(PATIENCE, "the next one's work", || {
+    let ran = wait_until(PATIENCE, "the next one's work", || {
         let ran = std::fs::read_to_string(&ledger).unwrap_or_default();
         (ran.lines().count() >= 4).then_some(ran)
     });

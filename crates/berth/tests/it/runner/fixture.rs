@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::client::Api;
-use crate::harness::{Home, Process, Server, berth, until};
+use crate::client::ApiHandle;
+use crate::harness::{TestHome, BerthProcess, TestServer, berth, wait_until};
 
 pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 pub(super) const ORG: &str = "/api/v1/organizations/acme";
@@ -16,27 +16,27 @@ pub(super) const LOST: Duration = Duration::from_secs(6);
 const GRACE: Duration = Duration::from_secs(1);
 
 /// A server without its own runner, and work directories for remote runners.
-pub(super) struct Yard {
-    pub(super) server: Server,
+pub(super) struct RunnerFixture {
+    pub(super) server: TestServer,
     outside: tempfile::TempDir,
-    _home: Home,
+    _home: TestHome,
 }
 
-impl Yard {
+impl RunnerFixture {
     pub(super) fn open() -> Self {
-        let home = Home::new();
+        let home = TestHome::new();
         let mut command = home.serve_command();
         command.arg("--no-runner").env("BERTH_RUNNER__LOST_MS", LOST.as_millis().to_string());
         command.env("BERTH_RUNNER__STOP_GRACE_MS", GRACE.as_millis().to_string());
         Self::with(home, &mut command)
     }
 
-    pub(super) fn with(home: Home, command: &mut Command) -> Self {
-        let server = Server::start(command, &home.token);
+    pub(super) fn with(home: TestHome, command: &mut Command) -> Self {
+        let server = TestServer::start(command, &home.token);
         Self { server, outside: tempfile::tempdir().expect("a directory"), _home: home }
     }
 
-    pub(super) fn api(&self) -> &Api {
+    pub(super) fn api(&self) -> &ApiHandle {
         &self.server.api
     }
 
@@ -58,17 +58,17 @@ impl Yard {
     }
 
     /// Starts a runner and waits until it is ready.
-    pub(super) fn runner(&self, name: &str, more: &[&str]) -> Process {
+    pub(super) fn runner(&self, name: &str, more: &[&str]) -> BerthProcess {
         let mut process =
-            Process::start(self.command(name).args(["--token", &self.token(Some(name))]).args(more));
+            BerthProcess::start(self.command(name).args(["--token", &self.token(Some(name))]).args(more));
         let line = process.first_line();
         assert!(line.starts_with(&format!("berth runner {name} is connected to http://")), "{line}");
         process
     }
 
     /// Restarts the same runner.
-    pub(super) fn again(&self, name: &str) -> Process {
-        let mut process = Process::start(&mut self.command(name));
+    pub(super) fn restart_runner(&self, name: &str) -> BerthProcess {
+        let mut process = BerthProcess::start(&mut self.command(name));
         process.first_line();
         process
     }
@@ -97,8 +97,8 @@ impl Yard {
         self.api().get(&format!("{ORG}/deployments/{id}")).json()["data"].clone()
     }
 
-    pub(super) fn until(&self, id: &str, what: &str, is_so: impl Fn(&Value) -> bool) -> Value {
-        until(PATIENCE, what, || Some(self.deployment(id)).filter(&is_so))
+    pub(super) fn wait_for_deployment(&self, id: &str, what: &str, is_so: impl Fn(&Value) -> bool) -> Value {
+        wait_until(PATIENCE, what, || Some(self.deployment(id)).filter(&is_so))
     }
 
     pub(super) fn log(&self, id: &str, step: &str) -> String {
@@ -106,7 +106,7 @@ impl Yard {
     }
 
     /// A step that prints its process id and runs until it is stopped or the test ends.
-    pub(super) fn endless(&self, more: &str) -> String {
+    pub(super) fn endless_step(&self, more: &str) -> String {
         let file = self.path("pid");
         format!(
             "    - {{ name: Long, type: script{more}, params: {{ run: \"trap '' TERM; echo begins; echo $$ > {0}.new; mv {0}.new {0}; while test -e {0}; do sleep 0.05; done\" }} }}\n",
@@ -116,7 +116,7 @@ impl Yard {
 
     pub(super) fn pid(&self) -> PathBuf {
         let file = self.path("pid");
-        let pid = until(PATIENCE, "process of the step", || std::fs::read_to_string(&file).ok());
+        let pid = wait_until(PATIENCE, "process of the step", || std::fs::read_to_string(&file).ok());
         Path::new("/proc").join(pid.trim())
     }
 }

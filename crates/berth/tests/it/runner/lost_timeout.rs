@@ -5,13 +5,13 @@ use std::time::{Duration, Instant};
 
 use berth_testkit::{Server as Postgres, binaries, outcome};
 
-use super::fixture::{ORG, PATIENCE, Yard, first_step, is_alive};
-use crate::harness::{Home, Server, until};
+use super::fixture::{ORG, PATIENCE, RunnerFixture, first_step, is_alive};
+use crate::harness::{TestHome, TestServer, wait_until};
 
 const PATIENT: Duration = Duration::from_secs(9);
 const HASTY: Duration = Duration::from_millis(3_000);
 
-fn serve(home: &Home, lost: Duration) -> Command {
+fn serve(home: &TestHome, lost: Duration) -> Command {
     let mut command = home.serve_command();
     command.arg("--no-runner").env("BERTH_RUNNER__LOST_MS", lost.as_millis().to_string());
     command.env("BERTH_RUNNER__STOP_GRACE_MS", "500").env("BERTH_LOG__LEVEL", "warn");
@@ -25,19 +25,19 @@ fn runner_lost_timeout_of_its_own_server_applies_on_every_server() {
         return;
     };
     let database = Postgres::start(&bin).expect("a PostgreSQL");
-    let home = Home::over(database.url("postgres"));
+    let home = TestHome::on_database(database.url("postgres"));
     // The first server is the leader, which declares attempts lost.
-    let hasty = Server::start(&mut serve(&home, HASTY), &home.token);
+    let hasty = TestServer::start(&mut serve(&home, HASTY), &home.token);
     let mut patient = serve(&home, PATIENT);
-    let mut yard = Yard::with(home, &mut patient);
-    yard.pipeline(&yard.endless(""));
+    let mut yard = RunnerFixture::with(home, &mut patient);
+    yard.pipeline(&yard.endless_step(""));
     let _runner = yard.runner("far", &[]);
     let id = yard.start();
     let process = yard.pid();
     // The runner knows only this server.
     yard.server.process.kill();
     let cut = Instant::now();
-    let lost = until(PATIENCE, "unknown outcome", || {
+    let lost = wait_until(PATIENCE, "unknown outcome", || {
         let seen = hasty.api.get(&format!("{ORG}/deployments/{id}")).json()["data"].clone();
         (seen["blockedBy"][0]["kind"] == "unknown_outcome").then_some(seen)
     });

@@ -14,8 +14,8 @@ use berth_testkit::outcome;
 use rustix::process::Signal;
 use serde_json::json;
 
-use crate::harness::{Home, Process, berth, until};
-use fixture::{LOST, ORG, PATIENCE, Yard, first_step, is_alive, text};
+use crate::harness::{TestHome, BerthProcess, berth, wait_until};
+use fixture::{LOST, ORG, PATIENCE, RunnerFixture, first_step, is_alive, text};
 
 fn git(dir: &Path, args: &[&str]) {
     let who = ["-c", "user.name=Ada", "-c", "user.email=ada@acme.test"];
@@ -49,7 +49,7 @@ pipeline:
 
 #[test]
 fn remote_runner_handles_source_secrets_outputs_and_artifacts() {
-    let yard = Yard::open();
+    let yard = RunnerFixture::open();
     let source = yard.path("source");
     std::fs::create_dir_all(source.join(".berth/web")).expect("a directory");
     for (name, text) in
@@ -67,13 +67,13 @@ fn remote_runner_handles_source_secrets_outputs_and_artifacts() {
     assert_eq!(yard.api().post(&format!("{ORG}/secrets"), &secret).status, 201);
     let made = yard.api().post(&format!("{ORG}/repositories"), &json!({ "url": source }));
     assert_eq!(made.status, 201, "{}", made.text());
-    until(PATIENCE, "pipeline", || {
+    wait_until(PATIENCE, "pipeline", || {
         (yard.api().get(&format!("{ORG}/pipelines/web")).status == 200).then_some(())
     });
     let started = yard.api().post(&format!("{ORG}/pipelines/web/deployments"), &json!({"ref": "main"}));
     assert_eq!(started.status, 202, "{}", started.text());
     // The first commit may have started a deployment too, which is then listed first.
-    let waits = until(PATIENCE, "word of a missing runner", || {
+    let waits = wait_until(PATIENCE, "word of a missing runner", || {
         let list = yard.api().get(&format!("{ORG}/deployments")).json();
         let ids = list["data"].as_array().expect("a list").iter().map(|it| text(&it["id"]));
         ids.map(|id| yard.deployment(&id)).find(|it| it["blockedBy"][0]["kind"] == "no_runner")
@@ -83,7 +83,7 @@ fn remote_runner_handles_source_secrets_outputs_and_artifacts() {
 
     let runner = yard.runner("far", &["--labels", "gpu,big"]);
     let done =
-        yard.until(&id, "end", |it| ["succeeded", "failed"].contains(&it["status"].as_str().unwrap_or("")));
+        yard.wait_for_deployment(&id, "end", |it| ["succeeded", "failed"].contains(&it["status"].as_str().unwrap_or("")));
     assert_eq!(done["status"], "succeeded", "{done}\n{}", runner.stderr());
     assert_eq!(first_step(&done)["outputs"]["who"], "hello-there");
     assert_eq!(yard.log(&id, "make"), "hello theresecret is ***\n");
@@ -103,65 +103,65 @@ fn remote_runner_handles_source_secrets_outputs_and_artifacts() {
 
 #[test]
 fn killed_runner_is_lost_and_on_lost_applies() {
-    let yard = Yard::open();
-    yard.pipeline(&yard.endless(""));
+    let yard = RunnerFixture::open();
+    yard.pipeline(&yard.endless_step(""));
     let mut runner = yard.runner("far", &[]);
     let id = yard.start();
     let process = yard.pid();
     runner.kill();
     let killed = Instant::now();
-    let lost = yard.until(&id, "unknown outcome", |it| it["blockedBy"][0]["kind"] == "unknown_outcome");
+    let lost = yard.wait_for_deployment(&id, "unknown outcome", |it| it["blockedBy"][0]["kind"] == "unknown_outcome");
     assert!(killed.elapsed() + Duration::from_secs(2) > LOST, "after {:?}", killed.elapsed());
     assert_eq!(first_step(&lost)["attempts"][0]["status"], "unknown");
     assert_eq!(yard.state("far"), "lost");
     // The restarted runner kills the leftover process before it asks for work.
     assert!(is_alive(&process));
-    let _again = yard.again("far");
+    let _again = yard.restart_runner("far");
     assert!(!is_alive(&process));
     assert_eq!(yard.state("far"), "online");
 }
 
 #[test]
 fn restarted_runner_ends_its_old_leases_immediately() {
-    let home = Home::new();
+    let home = TestHome::new();
     let mut command = home.serve_command();
     // With the default timeout of 45 seconds.
-    let yard = Yard::with(home, command.arg("--no-runner"));
-    yard.pipeline(&yard.endless(", on_lost: fail"));
+    let yard = RunnerFixture::with(home, command.arg("--no-runner"));
+    yard.pipeline(&yard.endless_step(", on_lost: fail"));
     let mut runner = yard.runner("far", &[]);
     let id = yard.start();
     let process = yard.pid();
     runner.kill();
     let began = Instant::now();
-    let _again = yard.again("far");
+    let _again = yard.restart_runner("far");
     assert!(!is_alive(&process), "what it left is ended before it is told");
-    let done = yard.until(&id, "failure", |it| it["status"] == "failed");
+    let done = yard.wait_for_deployment(&id, "failure", |it| it["status"] == "failed");
     assert_eq!(first_step(&done)["attempts"][0]["status"], "unknown", "{done}");
     assert!(began.elapsed() < Duration::from_secs(20), "after {:?}", began.elapsed());
 }
 
 #[test]
 fn disconnected_runner_stops_its_steps_before_it_is_lost() {
-    let yard = Yard::open();
-    yard.pipeline(&yard.endless(""));
+    let yard = RunnerFixture::open();
+    yard.pipeline(&yard.endless_step(""));
     let runner = yard.runner("far", &[]);
     let id = yard.start();
     let process = yard.pid();
     yard.server.process.signal(Signal::STOP);
     let cut = Instant::now();
-    until(LOST, "end of the step", || (!is_alive(&process)).then_some(()));
+    wait_until(LOST, "end of the step", || (!is_alive(&process)).then_some(()));
     let took = cut.elapsed();
     yard.server.process.signal(Signal::CONT);
     assert!(took > Duration::from_secs(1) && took < LOST, "{took:?}\n{}", runner.stderr());
-    let told = yard.until(&id, "word of it", |it| it["blockedBy"][0]["kind"] == "unknown_outcome");
+    let told = yard.wait_for_deployment(&id, "word of it", |it| it["blockedBy"][0]["kind"] == "unknown_outcome");
     assert_eq!(first_step(&told)["attempts"][0]["status"], "interrupted");
     assert!(yard.log(&id, "long").ends_with("[berth] stopped: the server did not answer for too long\n"));
 }
 
 #[test]
 fn take_over_stops_a_step_on_a_remote_runner() {
-    let yard = Yard::open();
-    yard.pipeline(&yard.endless(""));
+    let yard = RunnerFixture::open();
+    yard.pipeline(&yard.endless_step(""));
     let _runner = yard.runner("far", &[]);
     let sessions = format!("{ORG}/pipelines/shop/ephemeral-environments/qa-1/sessions");
     let held = yard.api().post(&sessions, &json!({"commitId": "4f2a1c9"}));
@@ -172,7 +172,7 @@ fn take_over_stops_a_step_on_a_remote_runner() {
     assert_eq!(taken.status, 201, "{}", taken.text());
     let session = text(&taken.json()["data"]["sessionId"]);
     let took = Instant::now();
-    let drained = until(PATIENCE, "drain", || {
+    let drained = wait_until(PATIENCE, "drain", || {
         let now = yard.api().get(&format!("{sessions}/{session}")).json()["data"].clone();
         now["drain"]["completedAt"].is_string().then_some(now)
     });
@@ -180,13 +180,13 @@ fn take_over_stops_a_step_on_a_remote_runner() {
     // The runner was told to stop; it was not declared lost.
     assert!(took.elapsed() < LOST, "{:?}", took.elapsed());
     let id = text(&held.json()["data"]["deploymentId"]);
-    let stopped = yard.until(&id, "end", |it| it["status"] == "cancelled");
+    let stopped = yard.wait_for_deployment(&id, "end", |it| it["status"] == "cancelled");
     assert_eq!(first_step(&stopped)["attempts"][0]["status"], "cancelled", "{stopped}");
 }
 
 #[test]
 fn draining_runner_finishes_its_steps_and_accepts_no_more() {
-    let yard = Yard::open();
+    let yard = RunnerFixture::open();
     let go = yard.path("go");
     yard.pipeline(&format!(
         "    - {{ name: One, type: script, params: {{ run: 'echo begins; until test -e {}; do sleep 0.02; done' }} }}\n    - {{ name: Two, type: dummy }}\n",
@@ -194,24 +194,24 @@ fn draining_runner_finishes_its_steps_and_accepts_no_more() {
     ));
     let runner = yard.runner("far", &[]);
     let id = yard.start();
-    yard.until(&id, "beginning", |it| first_step(it)["status"] == "running");
+    yard.wait_for_deployment(&id, "beginning", |it| first_step(it)["status"] == "running");
     runner.signal(Signal::TERM);
-    until(PATIENCE, "sign of draining", || (yard.state("far") == "draining").then_some(()));
+    wait_until(PATIENCE, "sign of draining", || (yard.state("far") == "draining").then_some(()));
     std::fs::write(&go, "").expect("written");
     let ran = runner.wait(PATIENCE);
     assert_eq!(ran.code, Some(0), "{ran:?}");
-    let left = yard.until(&id, "word of a missing runner", |it| it["blockedBy"][0]["kind"] == "no_runner");
+    let left = yard.wait_for_deployment(&id, "word of a missing runner", |it| it["blockedBy"][0]["kind"] == "no_runner");
     assert_eq!(first_step(&left)["status"], "succeeded");
     assert_eq!(left["stages"][0]["steps"][1]["status"], "ready");
     assert_eq!(yard.state("far"), "offline");
-    let _again = yard.again("far");
-    yard.until(&id, "end", |it| it["status"] == "succeeded");
+    let _again = yard.restart_runner("far");
+    yard.wait_for_deployment(&id, "end", |it| it["status"] == "succeeded");
 }
 
 #[test]
 fn removed_runner_exits_and_stops_its_steps() {
-    let yard = Yard::open();
-    yard.pipeline(&yard.endless(""));
+    let yard = RunnerFixture::open();
+    yard.pipeline(&yard.endless_step(""));
     let runner = yard.runner("far", &[]);
     yard.start();
     let process = yard.pid();
@@ -225,7 +225,7 @@ fn removed_runner_exits_and_stops_its_steps() {
 
 #[test]
 fn runner_reports_its_isolation_level() {
-    let yard = Yard::open();
+    let yard = RunnerFixture::open();
     let shown = |name: &str| {
         let found = yard.api().get(&format!("{ORG}/runners/{name}")).json()["data"].clone();
         (found["isolation"].clone(), found["exposed"].clone())
@@ -238,7 +238,7 @@ fn runner_reports_its_isolation_level() {
     let mut command = berth(&["runner", "--sandbox", "bubblewrap", "--expose", "/etc/../etc/passwd"]);
     command.arg("--server").arg(format!("http://{}", yard.server.address));
     command.arg("--work-dir").arg(yard.path("near")).args(["--token", &yard.token(Some("near"))]);
-    let mut near = Process::start(&mut command);
+    let mut near = BerthProcess::start(&mut command);
     if near.first_line_or_end().is_none() {
         return outcome::skip("bubblewrap", &near.wait(PATIENCE).stderr);
     }

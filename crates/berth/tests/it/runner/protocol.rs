@@ -2,23 +2,23 @@
 
 use serde_json::{Value, json};
 
-use super::fixture::{ORG, Yard, first_step, is_alive, text};
-use crate::client::Request;
-use crate::harness::{Process, run};
+use super::fixture::{ORG, RunnerFixture, first_step, is_alive, text};
+use crate::client::RawRequest;
+use crate::harness::{BerthProcess, run};
 
 /// A handwritten client of the runner protocol.
-pub(super) struct Stranger<'a> {
-    yard: &'a Yard,
+pub(super) struct RawRunner<'a> {
+    yard: &'a RunnerFixture,
     credential: String,
 }
 
-impl<'a> Stranger<'a> {
-    pub(super) fn new(yard: &'a Yard) -> Self {
+impl<'a> RawRunner<'a> {
+    pub(super) fn new(yard: &'a RunnerFixture) -> Self {
         Self::with_token(yard, yard.token(Some("stranger")))
     }
 
     /// Registers the runner `stranger` with its registration token.
-    fn with_token(yard: &'a Yard, token: String) -> Self {
+    fn with_token(yard: &'a RunnerFixture, token: String) -> Self {
         let it = Self { yard, credential: token };
         let registered = it.say("register", &json!({"protocol": 2, "version": "0"}));
         let it = Self { yard, credential: text(&registered["data"]["credential"]) };
@@ -27,31 +27,31 @@ impl<'a> Stranger<'a> {
         it
     }
 
-    fn ask(&self, request: Request) -> Value {
+    fn ask(&self, request: RawRequest) -> Value {
         let request = request.header("Authorization", &format!("Bearer {}", self.credential));
         self.yard.api().ask(&request).json()
     }
 
     pub(super) fn say(&self, what: &str, body: &Value) -> Value {
-        self.ask(Request::new("POST", &format!("/api/v1/runner/{what}")).json(body))
+        self.ask(RawRequest::new("POST", &format!("/api/v1/runner/{what}")).json(body))
     }
 
     fn get(&self, what: &str) -> Value {
-        self.ask(Request::new("GET", &format!("/api/v1/runner/{what}")))
+        self.ask(RawRequest::new("GET", &format!("/api/v1/runner/{what}")))
     }
 }
 
 #[test]
 fn runner_cannot_report_on_another_runners_attempt() {
-    let yard = Yard::open();
-    yard.pipeline(&yard.endless(""));
+    let yard = RunnerFixture::open();
+    yard.pipeline(&yard.endless_step(""));
     let _runner = yard.runner("far", &[]);
     let id = yard.start();
     let process = yard.pid();
-    let before = yard.until(&id, "its first line", |_| yard.log(&id, "long") == "begins\n");
+    let before = yard.wait_for_deployment(&id, "its first line", |_| yard.log(&id, "long") == "begins\n");
     let spool = std::fs::read_to_string(yard.path("far").join("spool")).expect("the spool");
     let nonce = spool.lines().find_map(|line| line.strip_prefix('+')).expect("an attempt").to_owned();
-    let stranger = Stranger::new(&yard);
+    let stranger = RawRunner::new(&yard);
     let attempt = json!({
         "organizationId": "org_of_nobody", "deploymentId": id, "stepId": first_step(&before)["id"],
         "number": 1, "nonce": nonce,
@@ -63,7 +63,7 @@ fn runner_cannot_report_on_another_runners_attempt() {
         "isolation": "none", "logBytes": 0, "nextNonce": "n", "boot": "b", "labels": [],
     });
     assert_eq!(stranger.say("report", &report)["data"], json!({"order": "stale", "next": null}));
-    let log = Request::new("POST", &format!("/api/v1/runner/log?attempt={nonce}&offset=7")).body("forged\n");
+    let log = RawRequest::new("POST", &format!("/api/v1/runner/log?attempt={nonce}&offset=7")).body("forged\n");
     assert_eq!(stranger.ask(log)["data"]["order"], "stale");
     for what in ["source", "artifact", "registry"] {
         let answer = stranger.get(&format!("{what}?attempt={nonce}&name=site&digest=sha256:0"));
@@ -85,12 +85,12 @@ fn runner_cannot_report_on_another_runners_attempt() {
 /// A runner gets its labels from the admin who created it, whatever it sends with a request for work.
 #[test]
 fn labels_sent_with_acquire_bring_no_step_that_needs_them() {
-    let yard = Yard::open();
+    let yard = RunnerFixture::open();
     yard.pipeline("    - { name: Deploy, type: script, runs_on: [gpu], params: { run: echo deployed } }\n");
     let made = yard.api().post(&format!("{ORG}/runners"), &json!({"name": "stranger", "labels": ["big"]}));
-    let stranger = Stranger::with_token(&yard, text(&made.json()["data"]["token"]));
+    let stranger = RawRunner::with_token(&yard, text(&made.json()["data"]["token"]));
     let id = yard.start();
-    yard.until(&id, "a step without a runner", |found| found.to_string().contains("no_runner"));
+    yard.wait_for_deployment(&id, "a step without a runner", |found| found.to_string().contains("no_runner"));
     let labels = json!(["linux", "x86_64", "gpu", "big"]);
     let asked = json!({"boot": "b", "nonces": ["n1"], "labels": labels, "waitMs": 500});
     let answer = stranger.say("acquire", &asked);
@@ -99,13 +99,13 @@ fn labels_sent_with_acquire_bring_no_step_that_needs_them() {
     assert!(!shown["data"]["labels"].to_string().contains("gpu"), "{shown}");
     // The step was ready: a runner with the label gets it.
     let _runner = yard.runner("far", &[]);
-    yard.until(&id, "end", |found| found["finishedAt"].is_string());
+    yard.wait_for_deployment(&id, "end", |found| found["finishedAt"].is_string());
     assert_eq!(yard.log(&id, "deploy"), "deployed\n");
 }
 
 #[test]
 fn runner_start_errors_explain_what_to_do() {
-    let yard = Yard::open();
+    let yard = RunnerFixture::open();
     let server = format!("http://{}", yard.server.address);
     let _runner = yard.runner("far", &[]);
     let dir = |name: &str| yard.path(name).to_str().expect("a path in UTF-8").to_owned();
@@ -136,7 +136,7 @@ fn runner_start_errors_explain_what_to_do() {
     run(&["runner", "--server", "http://berth.acme.test", "--work-dir", &dir("none")])
         .refused(&["plain http"]);
 
-    let stranger = Stranger { yard: &yard, credential: yard.token(Some("old")) };
+    let stranger = RawRunner { yard: &yard, credential: yard.token(Some("old")) };
     let old = stranger.say("register", &json!({"protocol": 99, "version": "9.9"}));
     let detail = text(&old["detail"]);
     assert!(
@@ -144,7 +144,7 @@ fn runner_start_errors_explain_what_to_do() {
         "{detail}"
     );
     let token = yard.token(Some("once"));
-    let mut first = Process::start(yard.command("once").args(["--token", &token]));
+    let mut first = BerthProcess::start(yard.command("once").args(["--token", &token]));
     first.first_line();
     let again = run(&["runner", "--server", &server, "--token", &token, "--work-dir", &dir("twice")]);
     again.refused(&["already used"]);

@@ -4,11 +4,11 @@ use std::collections::{HashMap, HashSet};
 
 use berth_testkit::postgres::{Client, NoTls};
 
-use super::Taken;
+use super::TakenEnvironment;
 use crate::linear::epochs::counter;
 
 /// Row of a session.
-struct Row {
+struct AuditedSession {
     environment: String,
     fence: u64,
     number: i64,
@@ -18,15 +18,15 @@ struct Row {
 
 /// Sessions of an environment form a chain; acknowledged sessions exist; no step was granted to a session that had lost
 /// its environment.
-pub(super) fn check(url: &str, acknowledged: &HashMap<String, u64>, taken: &[Taken]) -> Result<(), String> {
+pub(super) fn check(url: &str, acknowledged: &HashMap<String, u64>, taken: &[TakenEnvironment]) -> Result<(), String> {
     let mut client = Client::connect(url, NoTls).map_err(|error| error.to_string())?;
     let mut ask = |text: &str| client.query(text, &[]).map_err(|error| format!("{text}: {error}"));
     let rows = ask("SELECT environment_id, id, fence, number, claimed_at, ended_at FROM sessions
         ORDER BY environment_id, fence")?;
-    let mut before: Option<Row> = None;
+    let mut before: Option<AuditedSession> = None;
     for row in &rows {
         let fence: i64 = row.get(2);
-        let now = Row {
+        let now = AuditedSession {
             environment: row.get(0),
             fence: u64::try_from(fence).map_err(|_| format!("a fence below zero: {fence}"))?,
             number: row.get(3),
@@ -87,7 +87,7 @@ pub(super) fn check_acknowledged(url: &str, acknowledged: &HashMap<String, u64>)
 }
 
 /// Counts attempts without reports that were declared lost.
-pub(super) fn silent(url: &str) -> Result<i64, String> {
+pub(super) fn count_lost_attempts(url: &str) -> Result<i64, String> {
     silent_in(&mut connect(url)?)
 }
 
@@ -96,7 +96,7 @@ pub(super) fn silent_in(client: &mut Client) -> Result<i64, String> {
 }
 
 /// Counts attempts that have just started and will run for some time.
-pub(super) fn begun_in(client: &mut Client) -> Result<i64, String> {
+pub(super) fn count_started_attempts(client: &mut Client) -> Result<i64, String> {
     attempts(
         client,
         "ended_at IS NULL AND granted_at > extract(epoch FROM clock_timestamp()) * 1000000 - 300000",
@@ -112,7 +112,7 @@ fn attempts(client: &mut Client, which: &str) -> Result<i64, String> {
     client.query_one(&count, &[]).map(|row| row.get(0)).map_err(|error| error.to_string())
 }
 
-fn follows(before: Option<&Row>, now: &Row) -> Result<(), String> {
+fn follows(before: Option<&AuditedSession>, now: &AuditedSession) -> Result<(), String> {
     let (fence, number, free_since) = match before {
         None => (0, 0, Some(0)),
         Some(it) => (it.fence, it.number, it.ended_at),
@@ -129,7 +129,7 @@ fn follows(before: Option<&Row>, now: &Row) -> Result<(), String> {
 }
 
 /// A claim sent after another one was answered has a higher fence.
-pub(super) fn check_order(taken: &[Taken]) -> Result<(), String> {
+pub(super) fn check_order(taken: &[TakenEnvironment]) -> Result<(), String> {
     for later in taken {
         let earlier = taken.iter().filter(|it| it.place == later.place && it.told < later.sent);
         if let Some(wrong) = earlier.max_by_key(|it| it.fence).filter(|it| it.fence >= later.fence) {

@@ -4,28 +4,28 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::client::Asker;
-use super::{PLACES, Taken};
-use crate::linear::real_server::hold;
+use super::client::UnreliableClient;
+use super::{PLACES, TakenEnvironment};
+use crate::linear::real_server::session_ref;
 
 const ORG: &str = "/api/v1/organizations/acme";
 const STAYS_MS: std::ops::Range<u64> = 300..5_000;
 const LOOK_PAUSE: Duration = Duration::from_millis(100);
 
 /// Takes over one environment, deploys in it and leaves; records what was acknowledged.
-pub(super) fn stay(asker: &mut Asker<'_>) {
+pub(super) fn take_over_and_deploy(asker: &mut UnreliableClient<'_>) {
     let place = format!("w{}", asker.random.within(0..PLACES));
     let environment = format!("{ORG}/pipelines/work/ephemeral-environments/{place}");
     let key = asker.key();
     let body = json!({ "context": key, "commitId": "4f2a1c9" });
     let asked = asker.request(|api| api.request("POST", &format!("{environment}/force-claim")).json(&body));
     let sent = asker.shared.board.now();
-    let Some(done) = asker.settle(asked, &key).done else { return };
+    let Some(done) = asker.send_until_answered(asked, &key).done else { return };
     let told = asker.shared.board.now();
     let data = done.json()["data"].clone();
     let deployment = text(&data["deploymentId"]);
-    let hold = hold(&data);
-    let taken = Taken { place, session: text(&data["sessionId"]), fence: hold.fence, deployment, sent, told };
+    let hold = session_ref(&data);
+    let taken = TakenEnvironment { place, session: text(&data["sessionId"]), fence: hold.fence, deployment, sent, told };
     asker.shared.taken.lock().expect("unpoisoned").push(taken.clone());
 
     // Some clients leave early, some are taken over, some finish.

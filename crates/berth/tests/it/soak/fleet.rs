@@ -9,11 +9,11 @@ use berth_testkit::Server as Postgres;
 use rustix::process::Signal;
 use serde_json::json;
 
-use super::proxy::{Doors, Front};
+use super::proxy::{ServerPorts, RunnerProxy};
 use super::{RUNNERS, SERVERS, audit};
-use crate::client::Api;
-use crate::harness::{Home, Process, Server, berth, until};
-use crate::random::Random;
+use crate::client::ApiHandle;
+use crate::harness::{TestHome, BerthProcess, TestServer, berth, wait_until};
+use crate::random::SeededRandom;
 
 /// A runner stops its steps after three seconds without the server and is lost after six.
 const LOST_MS: u64 = 6_000;
@@ -27,7 +27,7 @@ const PAUSE_MS: std::ops::Range<u64> = 100..3_000;
 const RUNNER_PAUSE_MS: std::ops::Range<u64> = 100..1_200;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fault {
+pub(super) enum InjectedFault {
     ServerKilled,
     ServerPaused,
     RunnerKilled,
@@ -39,30 +39,30 @@ pub(super) enum Fault {
 }
 
 /// Injected in turn. Now and then a runner is lost in between.
-pub(super) const FAULTS: [Fault; 7] = [
-    Fault::ServerKilled,
-    Fault::RunnerKilled,
-    Fault::ServerPaused,
-    Fault::RunnerCutOff,
-    Fault::DatabaseKilled,
-    Fault::RunnerPaused,
-    Fault::DatabasePromoted,
+pub(super) const FAULTS: [InjectedFault; 7] = [
+    InjectedFault::ServerKilled,
+    InjectedFault::RunnerKilled,
+    InjectedFault::ServerPaused,
+    InjectedFault::RunnerCutOff,
+    InjectedFault::DatabaseKilled,
+    InjectedFault::RunnerPaused,
+    InjectedFault::DatabasePromoted,
 ];
 
-pub(super) struct Fleet {
-    servers: Vec<Server>,
-    runners: Vec<Process>,
-    pub(super) doors: Arc<Doors>,
+pub(super) struct ServerFleet {
+    servers: Vec<TestServer>,
+    runners: Vec<BerthProcess>,
+    pub(super) doors: Arc<ServerPorts>,
     /// The server address of each runner.
-    fronts: Vec<Front>,
+    fronts: Vec<RunnerProxy>,
     outside: tempfile::TempDir,
-    home: Home,
+    home: TestHome,
     database: Postgres,
     pub(super) database_kills: usize,
     pub(super) promotions: usize,
 }
 
-impl Fleet {
+impl ServerFleet {
     pub(super) fn start(database: Postgres) -> Self {
         let url = database.url("postgres");
         Self::start_over(database, url)
@@ -70,9 +70,9 @@ impl Fleet {
 
     /// With servers that reach the database at this URL, for example through a proxy.
     pub(super) fn start_over(database: Postgres, url: String) -> Self {
-        let home = Home::over(url);
-        let doors = Arc::new(Doors::default());
-        let fronts = (0..RUNNERS).map(|_| Front::of(&doors)).collect();
+        let home = TestHome::on_database(url);
+        let doors = Arc::new(ServerPorts::default());
+        let fronts = (0..RUNNERS).map(|_| RunnerProxy::of(&doors)).collect();
         let outside = tempfile::tempdir().expect("a directory");
         let (servers, runners) = (Vec::new(), Vec::new());
         let mut fleet = Self {
@@ -96,18 +96,18 @@ impl Fleet {
             let token = made.json()["data"]["token"].as_str().expect("a token").to_owned();
             let name = format!("r{number}");
             let mut command = fleet.runner(number);
-            let mut runner = Process::start(command.args(["--token", &token, "--name", &name]));
+            let mut runner = BerthProcess::start(command.args(["--token", &token, "--name", &name]));
             runner.first_line();
             fleet.runners.push(runner);
         }
         fleet
     }
 
-    pub(super) fn api(&self) -> &Api {
+    pub(super) fn api(&self) -> &ApiHandle {
         &self.servers[0].api
     }
 
-    pub(super) fn apis(&self) -> impl Iterator<Item = &Api> {
+    pub(super) fn apis(&self) -> impl Iterator<Item = &ApiHandle> {
         self.servers.iter().map(|server| &server.api)
     }
 
@@ -120,46 +120,46 @@ impl Fleet {
     }
 
     /// Injects a fault; when this returns, the fleet has recovered or is recovering.
-    pub(super) fn suffer(&mut self, fault: Fault, random: &mut Random) {
+    pub(super) fn inject(&mut self, fault: InjectedFault, random: &mut SeededRandom) {
         let server = random.within(0..SERVERS as u64) as usize;
         let runner = random.within(0..RUNNERS as u64) as usize;
         match fault {
-            Fault::ServerKilled => {
+            InjectedFault::ServerKilled => {
                 self.servers[server].process.kill();
                 self.doors.close(server);
                 self.servers[server] = self.serve();
                 self.doors.open(server, self.servers[server].address);
             }
-            Fault::ServerPaused => pause(&self.servers[server].process, random.within(PAUSE_MS)),
-            Fault::RunnerKilled => {
+            InjectedFault::ServerPaused => pause(&self.servers[server].process, random.within(PAUSE_MS)),
+            InjectedFault::RunnerKilled => {
                 self.runners[runner].kill();
-                self.runners[runner] = Process::start(&mut self.runner(runner));
+                self.runners[runner] = BerthProcess::start(&mut self.runner(runner));
             }
-            Fault::RunnerPaused => pause(&self.runners[runner], random.within(RUNNER_PAUSE_MS)),
+            InjectedFault::RunnerPaused => pause(&self.runners[runner], random.within(RUNNER_PAUSE_MS)),
             // Other faults happen during the cut-off.
-            Fault::RunnerCutOff => self.fronts[runner].cut_off(random.within(CUT_OFF_MS)),
-            Fault::RunnerLost => {
+            InjectedFault::RunnerCutOff => self.fronts[runner].cut_off(random.within(CUT_OFF_MS)),
+            InjectedFault::RunnerLost => {
                 // One connection for all polls: on a busy machine a new one takes longer than a step runs.
                 let mut client = audit::connect(&self.database()).expect("a connection");
                 let before = audit::silent_in(&mut client).expect("a count");
                 let is_at_least = |count: Result<i64, String>, least| count.is_ok_and(|count| count >= least);
                 // Wait until cut-off runners are connected again.
                 self.fronts.iter().for_each(|it| drop(it.shut()));
-                until(LOST_WITHIN, "step that has begun", || {
-                    is_at_least(audit::begun_in(&mut client), 1).then_some(())
+                wait_until(LOST_WITHIN, "step that has begun", || {
+                    is_at_least(audit::count_started_attempts(&mut client), 1).then_some(())
                 });
                 // Cut off all of them, so that a runner with work is among them.
-                let _shut: Vec<_> = self.fronts.iter().map(Front::shut).collect();
-                until(LOST_WITHIN, "lost step", || {
+                let _shut: Vec<_> = self.fronts.iter().map(RunnerProxy::shut).collect();
+                wait_until(LOST_WITHIN, "lost step", || {
                     is_at_least(audit::silent_in(&mut client), before + 1).then_some(())
                 });
             }
-            Fault::DatabaseKilled => {
+            InjectedFault::DatabaseKilled => {
                 self.database.kill();
                 self.database.resume().expect("it starts again");
                 self.database_kills += 1;
             }
-            Fault::DatabasePromoted => {
+            InjectedFault::DatabasePromoted => {
                 self.database.fail_over().expect("it is promoted");
                 self.promotions += 1;
             }
@@ -173,12 +173,12 @@ impl Fleet {
         }
     }
 
-    fn serve(&self) -> Server {
+    fn serve(&self) -> TestServer {
         let mut command = self.home.serve_command();
         command.arg("--no-runner").env("BERTH_LOG__LEVEL", "warn");
         command.env("BERTH_RUNNER__LOST_MS", LOST_MS.to_string());
         command.env("BERTH_RUNNER__STOP_GRACE_MS", GRACE_MS.to_string());
-        Server::start(&mut command, &self.home.token)
+        TestServer::start(&mut command, &self.home.token)
     }
 
     fn runner(&self, number: usize) -> Command {
@@ -189,7 +189,7 @@ impl Fleet {
     }
 }
 
-fn pause(process: &Process, ms: u64) {
+fn pause(process: &BerthProcess, ms: u64) {
     process.signal(Signal::STOP);
     std::thread::sleep(Duration::from_millis(ms));
     process.signal(Signal::CONT);

@@ -14,15 +14,15 @@ const ABORT: &[u8] = b"ABORT \0";
 const PIECE_BYTES: usize = 64 * 1024;
 
 /// A Unix socket in its own directory that forwards to the database's socket.
-pub(super) struct Amnesia {
+pub(super) struct CommitLosingProxy {
     dir: tempfile::TempDir,
     is_on: Arc<AtomicBool>,
     commits: Arc<AtomicU32>,
 }
 
-impl Amnesia {
+impl CommitLosingProxy {
     /// Forwards to the server with this socket; loses nothing until [`Amnesia::begin`].
-    pub(super) fn before(server: &Path) -> Self {
+    pub(super) fn in_front_of(server: &Path) -> Self {
         let dir = tempfile::tempdir().expect("a directory");
         let socket = dir.path().join(server.file_name().expect("a name"));
         let listener = UnixListener::bind(socket).expect("a socket");
@@ -34,7 +34,7 @@ impl Amnesia {
                 let (forgets, commits) = (forgets.clone(), all.clone());
                 carry(&client, &database, move |bytes| {
                     if forgets.load(Ordering::Relaxed) {
-                        forget(bytes, &commits);
+                        lose_commit(bytes, &commits);
                     }
                 });
                 carry(&database, &client, |_| {});
@@ -48,7 +48,7 @@ impl Amnesia {
     }
 
     /// Number of lost commits.
-    pub(super) fn forgotten(&self) -> u32 {
+    pub(super) fn lost_count(&self) -> u32 {
         self.commits.load(Ordering::Relaxed) / FORGETS_EVERY
     }
 
@@ -59,7 +59,7 @@ impl Amnesia {
 }
 
 /// The driver sends a COMMIT as one message and waits for the response, so a message is never split.
-fn forget(bytes: &mut [u8], commits: &AtomicU32) {
+fn lose_commit(bytes: &mut [u8], commits: &AtomicU32) {
     let Some(at) = bytes.windows(COMMIT.len()).position(|part| part == COMMIT) else { return };
     if (commits.fetch_add(1, Ordering::Relaxed) + 1).is_multiple_of(FORGETS_EVERY) {
         bytes[at..at + ABORT.len()].copy_from_slice(ABORT);

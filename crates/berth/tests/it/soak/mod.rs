@@ -19,18 +19,18 @@ use std::time::{Duration, Instant};
 use berth_testkit::{Server as Postgres, binaries, outcome};
 use serde_json::json;
 
-use crate::client::Api;
-use crate::harness::until;
-use crate::linear::accounts::invite;
-use crate::linear::history::{Answer, Operation, Tick};
+use crate::client::ApiHandle;
+use crate::harness::wait_until;
+use crate::linear::accounts::create_accounts;
+use crate::linear::history::{LockAnswer, Operation, Tick};
 use crate::linear::real_server::{check_all, count, create_pipeline, id_of};
-use crate::linear::recorder::Board;
-use crate::random::Random;
-use client::Asker;
-use fleet::{FAULTS, Fault, Fleet};
-use lost_commits::Amnesia;
-use proxy::Doors;
-use target::Target;
+use crate::linear::recorder::HistoryRecorder;
+use crate::random::SeededRandom;
+use client::UnreliableClient;
+use fleet::{FAULTS, InjectedFault, ServerFleet};
+use lost_commits::CommitLosingProxy;
+use proxy::ServerPorts;
+use target::WriteTarget;
 
 const SERVERS: usize = 3;
 const RUNNERS: usize = 4;
@@ -60,7 +60,7 @@ const ORG: &str = "/api/v1/organizations/acme";
 
 /// An environment that was taken over, with a deployment in it.
 #[derive(Debug, Clone)]
-struct Taken {
+struct TakenEnvironment {
     place: String,
     session: String,
     fence: u64,
@@ -70,26 +70,26 @@ struct Taken {
 }
 
 /// State shared by all clients.
-struct Shared {
-    board: Board,
-    doors: Arc<Doors>,
-    taken: Mutex<Vec<Taken>>,
+struct SoakState {
+    board: HistoryRecorder,
+    doors: Arc<ServerPorts>,
+    taken: Mutex<Vec<TakenEnvironment>>,
     /// Inconsistent responses.
     wrong: Mutex<Vec<String>>,
 }
 
-impl Shared {
+impl SoakState {
     fn wrong(&self, what: String) {
         self.wrong.lock().expect("unpoisoned").push(what);
     }
 }
 
 /// Results of a run.
-struct Told {
+struct SoakResult {
     histories: Vec<Vec<Operation>>,
-    taken: Vec<Taken>,
+    taken: Vec<TakenEnvironment>,
     wrong: Vec<String>,
-    target: Target,
+    target: WriteTarget,
 }
 
 #[test]
@@ -101,23 +101,23 @@ fn soak_with_failing_servers_runners_and_database_stays_consistent() {
     let minutes: Option<u64> = std::env::var("SOAK_MINUTES").ok().and_then(|text| text.parse().ok());
     let load =
         minutes.map_or(outcome::short_or_long(LOAD, LOAD_LONG), |minutes| Duration::from_secs(60 * minutes));
-    let mut random = Random::from_env("SOAK_SEED");
-    let mut fleet = Fleet::start(Postgres::start(&bin).expect("a PostgreSQL"));
+    let mut random = SeededRandom::from_env("SOAK_SEED");
+    let mut fleet = ServerFleet::start(Postgres::start(&bin).expect("a PostgreSQL"));
     let mut faults = 0;
     let told = under_load(&mut fleet, &mut random, load, |fleet, random| {
         let end = Instant::now() + load;
         while Instant::now() < end || faults <= FAULTS.len() {
             std::thread::sleep(Duration::from_millis(random.within(CALM_MS)));
             let fault =
-                if faults % ROUND == LOST_AT { Fault::RunnerLost } else { FAULTS[faults % FAULTS.len()] };
-            fleet.suffer(fault, random);
+                if faults % ROUND == LOST_AT { InjectedFault::RunnerLost } else { FAULTS[faults % FAULTS.len()] };
+            fleet.inject(fault, random);
             faults += 1;
         }
     });
-    quiet(fleet.api());
+    release_all(fleet.api());
     let (answered, lost) = count(&told.histories);
     let writes = told.target.check().unwrap_or_else(|why| panic!("{why}"));
-    let silent = audit::silent(&fleet.database()).unwrap_or_else(|why| panic!("{why}"));
+    let silent = audit::count_lost_attempts(&fleet.database()).unwrap_or_else(|why| panic!("{why}"));
     outcome::covered(&format!(
         "soak: {faults} faults, {} of them kills of PostgreSQL and {} promotions, {silent} attempts of silent runners, {answered} linearized lock operations, {lost} without an answer, {} takeovers, {writes} writes of steps",
         fleet.database_kills,
@@ -126,7 +126,7 @@ fn soak_with_failing_servers_runners_and_database_stays_consistent() {
     ));
     assert!(told.wrong.is_empty(), "{:?}", told.wrong);
     audit::check_order(&told.taken).unwrap_or_else(|why| panic!("{why}"));
-    audit::check(&fleet.database(), &acknowledged(&told), &told.taken).unwrap_or_else(|why| panic!("{why}"));
+    audit::check(&fleet.database(), &acknowledged_sessions(&told), &told.taken).unwrap_or_else(|why| panic!("{why}"));
     for api in fleet.apis() {
         let verified = api.post(&format!("{ORG}/events/verify"), &json!({})).json();
         assert_eq!(verified["data"]["valid"], true, "{verified}");
@@ -147,16 +147,16 @@ fn soak_detects_commits_lost_by_the_database() {
         return;
     };
     let database = Postgres::start(&bin).expect("a PostgreSQL");
-    let amnesia = Amnesia::before(&database.socket());
-    let mut fleet = Fleet::start_over(database, amnesia.url());
-    let told = under_load(&mut fleet, &mut Random::from_env("SOAK_SEED"), FORGOTTEN_WAIT, |_, _| {
+    let amnesia = CommitLosingProxy::in_front_of(&database.socket());
+    let mut fleet = ServerFleet::start_over(database, amnesia.url());
+    let told = under_load(&mut fleet, &mut SeededRandom::from_env("SOAK_SEED"), FORGOTTEN_WAIT, |_, _| {
         amnesia.begin();
-        until(FORGOTTEN_WAIT, "commits that are forgotten", || {
-            (amnesia.forgotten() >= FORGOTTEN_MIN).then_some(())
+        wait_until(FORGOTTEN_WAIT, "commits that are forgotten", || {
+            (amnesia.lost_count() >= FORGOTTEN_MIN).then_some(())
         });
     });
     // Deployments on a database that loses commits need not end.
-    let rows = audit::check_acknowledged(&fleet.database(), &acknowledged(&told));
+    let rows = audit::check_acknowledged(&fleet.database(), &acknowledged_sessions(&told));
     rows.expect_err("an acknowledged session that is not there");
     let order = std::panic::catch_unwind(|| check_all(&told.histories));
     assert!(order.is_err(), "an order of events that explains what was lost");
@@ -164,20 +164,20 @@ fn soak_detects_commits_lost_by_the_database() {
 
 /// Runs all clients concurrently while faults are injected.
 fn under_load(
-    fleet: &mut Fleet,
-    random: &mut Random,
+    fleet: &mut ServerFleet,
+    random: &mut SeededRandom,
     load: Duration,
-    meanwhile: impl FnOnce(&mut Fleet, &mut Random),
-) -> Told {
-    let target = Target::default();
+    meanwhile: impl FnOnce(&mut ServerFleet, &mut SeededRandom),
+) -> SoakResult {
+    let target = WriteTarget::default();
     let step = fleet.path("step.sh");
     std::fs::write(&step, target::step(target.listen())).expect("written");
     let pipelines = PIPELINES + load.as_secs() / PIPELINE_EVERY.as_secs();
     (0..pipelines as usize).for_each(|number| create_pipeline(fleet.api(), number));
     create_work(fleet.api(), &format!("bash {}", step.display()));
-    let people = invite(fleet.api(), PEOPLE);
-    let shared = Shared {
-        board: Board::new(WIDTH),
+    let people = create_accounts(fleet.api(), PEOPLE);
+    let shared = SoakState {
+        board: HistoryRecorder::new(WIDTH),
         doors: fleet.doors.clone(),
         taken: Mutex::default(),
         wrong: Mutex::default(),
@@ -186,33 +186,33 @@ fn under_load(
     std::thread::scope(|scope| {
         for number in 0..LOCKERS + DEPLOYERS {
             let (shared, over, person) = (&shared, &over, people[number % PEOPLE].clone());
-            let seeded = Random::seeded(random.next());
+            let seeded = SeededRandom::from_seed(random.next());
             scope.spawn(move || {
                 // A client that panics ends the load for all.
-                let _end = End(over);
-                let mut asker = Asker::new(shared, person, seeded, number);
+                let _end = StopOnDrop(over);
+                let mut asker = UnreliableClient::new(shared, person, seeded, number);
                 while !over.load(Ordering::Relaxed) {
-                    if number < LOCKERS { asker.turn() } else { deployer::stay(&mut asker) }
+                    if number < LOCKERS { asker.send_random_call() } else { deployer::take_over_and_deploy(&mut asker) }
                 }
             });
         }
-        let _end = End(&over);
+        let _end = StopOnDrop(&over);
         meanwhile(fleet, random);
     });
-    let Shared { board, taken, wrong, .. } = shared;
+    let SoakState { board, taken, wrong, .. } = shared;
     let (taken, wrong) = (taken.into_inner().expect("unpoisoned"), wrong.into_inner().expect("unpoisoned"));
-    Told { histories: board.histories(), taken, wrong, target }
+    SoakResult { histories: board.histories(), taken, wrong, target }
 }
 
-struct End<'a>(&'a AtomicBool);
+struct StopOnDrop<'a>(&'a AtomicBool);
 
-impl Drop for End<'_> {
+impl Drop for StopOnDrop<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
 }
 
-fn create_work(api: &Api, run: &str) {
+fn create_work(api: &ApiHandle, run: &str) {
     let places: String = (0..PLACES).map(|number| format!("    w{number}: {{}}\n")).collect();
     let definition = format!(
         "version: 1\npipeline:\n  name: Work\n  stages: [{{ name: staging }}]\n  ephemeral_environments:\n{places}  steps:\n    - {{ name: Write, type: script, on_lost: fail, params: {{ run: '{run}' }} }}\n"
@@ -222,10 +222,10 @@ fn create_work(api: &Api, run: &str) {
 }
 
 /// Releases every session and waits for deployments to end.
-fn quiet(api: &Api) {
+fn release_all(api: &ApiHandle) {
     let places = format!("{ORG}/pipelines/work/ephemeral-environments");
-    until(QUIET_MAX, "end of all deployments", || {
-        let (deployments, _) = api.whole_list(&format!("{ORG}/deployments"));
+    wait_until(QUIET_MAX, "end of all deployments", || {
+        let (deployments, _) = api.list_all(&format!("{ORG}/deployments"));
         let is_open = |it: &serde_json::Value| !it["finishedAt"].is_string();
         (!deployments.iter().any(is_open)).then_some(())
     });
@@ -235,9 +235,9 @@ fn quiet(api: &Api) {
 }
 
 /// Returns every session that was acknowledged, with its fence.
-fn acknowledged(told: &Told) -> HashMap<String, u64> {
+fn acknowledged_sessions(told: &SoakResult) -> HashMap<String, u64> {
     let of_locks = told.histories.iter().flatten().filter_map(|operation| match operation.answer() {
-        Some(Answer::Opened(hold)) => Some((id_of(&hold.session).to_owned(), hold.fence)),
+        Some(LockAnswer::Opened(hold)) => Some((id_of(&hold.session).to_owned(), hold.fence)),
         _ => None,
     });
     of_locks.chain(told.taken.iter().map(|it| (it.session.clone(), it.fence))).collect()

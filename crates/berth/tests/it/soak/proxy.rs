@@ -10,9 +10,9 @@ use super::SERVERS;
 
 /// Port of each server; 0 while it is down.
 #[derive(Default)]
-pub(super) struct Doors([AtomicU16; SERVERS]);
+pub(super) struct ServerPorts([AtomicU16; SERVERS]);
 
-impl Doors {
+impl ServerPorts {
     pub(super) fn open(&self, server: usize, address: SocketAddr) {
         self.0[server].store(address.port(), Ordering::SeqCst);
     }
@@ -30,14 +30,14 @@ impl Doors {
 const PIECE_BYTES: usize = 16 * 1024;
 
 /// Forwards every connection to the next server that is up.
-pub(super) struct Front {
+pub(super) struct RunnerProxy {
     pub(super) address: SocketAddr,
     /// Forwarding takes the read lock; a cut-off takes the write lock.
     open: Arc<RwLock<()>>,
 }
 
-impl Front {
-    pub(super) fn of(doors: &Arc<Doors>) -> Self {
+impl RunnerProxy {
+    pub(super) fn of(doors: &Arc<ServerPorts>) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
         let address = listener.local_addr().expect("its address");
         let open = Arc::new(RwLock::new(()));

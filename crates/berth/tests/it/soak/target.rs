@@ -24,7 +24,7 @@ done
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Write {
+pub(super) struct RecordedWrite {
     pub(super) environment: String,
     pub(super) fence: u64,
     pub(super) attempt: String,
@@ -33,18 +33,18 @@ pub(super) struct Write {
 }
 
 #[derive(Clone, Default)]
-pub(super) struct Target(Arc<Mutex<Seen>>);
+pub(super) struct WriteTarget(Arc<Mutex<WriteLog>>);
 
 #[derive(Default)]
-pub(super) struct Seen {
+pub(super) struct WriteLog {
     highest: HashMap<String, u64>,
-    pub(super) accepted: Vec<Write>,
+    pub(super) accepted: Vec<RecordedWrite>,
     /// Writes with a fence lower than one seen before: a step was not stopped in time after its session lost the
     /// environment.
-    pub(super) refused: Vec<Write>,
+    pub(super) refused: Vec<RecordedWrite>,
 }
 
-impl Target {
+impl WriteTarget {
     /// Listens for the rest of the test.
     pub(super) fn listen(&self) -> SocketAddr {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
@@ -69,7 +69,7 @@ impl Target {
         }
     }
 
-    pub(super) fn write(&self, write: Write) -> bool {
+    pub(super) fn write(&self, write: RecordedWrite) -> bool {
         let mut seen = self.0.lock().expect("unpoisoned");
         let highest = seen.highest.entry(write.environment.clone()).or_default();
         let is_good = write.fence >= *highest;
@@ -88,7 +88,7 @@ impl Target {
         if let Some(late) = seen.refused.first() {
             return Err(format!("{} writes came too late, the first: {late:?}", seen.refused.len()));
         }
-        let mut last: HashMap<&str, &Write> = HashMap::new();
+        let mut last: HashMap<&str, &RecordedWrite> = HashMap::new();
         for write in &seen.accepted {
             let before = last.insert(&write.attempt, write);
             let follows = before.map_or(write.number == 1, |before| {
@@ -102,11 +102,11 @@ impl Target {
     }
 }
 
-fn read(line: &str) -> Write {
+fn read(line: &str) -> RecordedWrite {
     let parts: Vec<_> = line.split(' ').collect();
     let [environment, fence, attempt, process, number] = parts[..] else { panic!("not a write: {line}") };
     let count = |text: &str| text.parse::<u32>().unwrap_or_else(|_| panic!("not a number: {line}"));
-    Write {
+    RecordedWrite {
         environment: environment.into(),
         fence: fence.parse().unwrap_or_else(|_| panic!("not a fence: {line}")),
         attempt: attempt.into(),
@@ -118,7 +118,7 @@ fn read(line: &str) -> Write {
 #[test]
 fn target_detects_late_writes_and_repeated_attempts() {
     let told = |lines: &[&str]| {
-        let target = Target::default();
+        let target = WriteTarget::default();
         lines.iter().for_each(|line| {
             target.write(read(line));
         });

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use serde_json::json;
 
 use super::{ORGANIZATION, PATIENCE, SHOP, admin, claim, deploy, log_of, make_shop, serve, text};
-use crate::client::Api;
-use crate::harness::{DEFINITION, Home, Process, STOP_MAX, berth, until};
+use crate::client::ApiHandle;
+use crate::harness::{DEFINITION, TestHome, BerthProcess, STOP_MAX, berth, wait_until};
 
 const WRITERS: usize = 4;
 /// As documented in docs/operations-backup.md.
@@ -16,7 +16,7 @@ const EPOCHS_RAISED: i64 = 16;
 const WRITES_MIN: usize = 40;
 
 /// Creates pipelines until told to stop; counts acknowledged writes.
-fn write(api: &Api, number: usize, stop: &AtomicBool, written: &AtomicUsize) {
+fn write(api: &ApiHandle, number: usize, stop: &AtomicBool, written: &AtomicUsize) {
     for round in 0.. {
         if stop.load(Ordering::SeqCst) {
             return;
@@ -39,7 +39,7 @@ fn contains(dir: &Path, wanted: &[u8]) -> bool {
 
 #[test]
 fn backup_under_load_restores_to_a_verified_server() {
-    let home = Home::on_sqlite();
+    let home = TestHome::on_sqlite();
     let place = tempfile::tempdir().expect("a directory");
     let (dir, tar) = (place.path().join("one"), place.path().join("two.tar"));
     let server = home.serve();
@@ -58,13 +58,13 @@ fn backup_under_load_restores_to_a_verified_server() {
             scope.spawn(move || write(&api, number, stop, written));
         }
         for (round, to) in [(1, &dir), (2, &tar)] {
-            until(PATIENCE, "writes", || {
+            wait_until(PATIENCE, "writes", || {
                 (written.load(Ordering::SeqCst) >= WRITES_MIN * round).then_some(())
             });
             let made = admin(&["backup", "--json", "--to", text(to)], &home.path()).json();
             assert_eq!(made["epoch"], 0, "{made}");
         }
-        until(PATIENCE, "writes", || (written.load(Ordering::SeqCst) >= WRITES_MIN * 3).then_some(()));
+        wait_until(PATIENCE, "writes", || (written.load(Ordering::SeqCst) >= WRITES_MIN * 3).then_some(()));
         stop.store(true, Ordering::SeqCst);
     });
     // After the backup: another session with a higher fence.
@@ -119,7 +119,7 @@ fn backup_under_load_restores_to_a_verified_server() {
 
 #[test]
 fn tampered_backup_is_refused_and_damage_is_detected() {
-    let home = Home::on_sqlite();
+    let home = TestHome::on_sqlite();
     let server = home.serve();
     make_shop(&server.api);
     let (session, _) = claim(&server.api, "qa-1");
@@ -162,7 +162,7 @@ fn tampered_backup_is_refused_and_damage_is_detected() {
 
 #[test]
 fn failed_restore_leaves_no_database_and_can_be_repeated() {
-    let home = Home::on_sqlite();
+    let home = TestHome::on_sqlite();
     let server = home.serve();
     make_shop(&server.api);
     server.stop();
@@ -172,7 +172,7 @@ fn failed_restore_leaves_no_database_and_can_be_repeated() {
     let restore = || admin(&["restore", "--json", "--from", text(&dir)], &restored);
     let is_refused = |words: &[&str]| {
         let words_of_it = ["serve", "--listen", "127.0.0.1:0", "--data-dir", text(&restored)];
-        Process::start(&mut berth(&words_of_it)).wait(STOP_MAX).refused(words);
+        BerthProcess::start(&mut berth(&words_of_it)).wait(STOP_MAX).refused(words);
     };
     std::fs::create_dir(&restored).expect("a directory");
     // Copy keeps the file mode.
@@ -198,7 +198,7 @@ fn failed_restore_leaves_no_database_and_can_be_repeated() {
 
 #[test]
 fn backup_during_key_rotation_is_refused() {
-    let home = Home::on_sqlite();
+    let home = TestHome::on_sqlite();
     let server = home.serve();
     let secret = json!({ "name": "TOKEN", "value": "canary-3f1" });
     assert_eq!(server.api.post(&format!("{ORGANIZATION}/secrets"), &secret).status, 201);

@@ -3,11 +3,11 @@
 use serde_json::json;
 
 use super::{ORGANIZATION, admin, claim, make_shop};
-use crate::harness::{Home, Process, STOP_MAX};
+use crate::harness::{TestHome, BerthProcess, STOP_MAX};
 
 #[test]
 fn copied_database_is_refused_until_the_epoch_is_raised() {
-    let home = Home::on_sqlite();
+    let home = TestHome::on_sqlite();
     let server = home.serve();
     make_shop(&server.api);
     server.stop();
@@ -20,7 +20,7 @@ fn copied_database_is_refused_until_the_epoch_is_raised() {
     let mut highest = given;
     for _ in 0..2 {
         std::fs::copy(&copy, &file).expect("the copy back");
-        Process::start(&mut home.serve_command()).wait(STOP_MAX).refused(&["copied here", "raise-epoch"]);
+        BerthProcess::start(&mut home.serve_command()).wait(STOP_MAX).refused(&["copied here", "raise-epoch"]);
         let told = admin(&["raise-epoch", "--json"], &home.path()).json();
         assert!(told["epoch"].as_i64().expect("an epoch") >= 16, "{told}");
         let server = home.serve();
@@ -33,7 +33,7 @@ fn copied_database_is_refused_until_the_epoch_is_raised() {
 
 #[test]
 fn admin_sql_is_read_only() {
-    let home = Home::on_sqlite();
+    let home = TestHome::on_sqlite();
     let server = home.serve();
     make_shop(&server.api);
     let ask = |question: &str| admin(&["sql", "--read-only", "--json", question], &home.path());
@@ -63,7 +63,7 @@ fn admin_sql_is_read_only() {
 
 #[test]
 fn doctor_reports_problems_with_advice() {
-    let home = Home::on_sqlite();
+    let home = TestHome::on_sqlite();
     let ask = || admin(&["doctor", "--json"], &home.path());
     let well = ask();
     assert_eq!(well.code, Some(0), "{well:?}");
@@ -79,7 +79,7 @@ fn doctor_reports_problems_with_advice() {
     // The server itself is asked whether it runs; a killed server leaves its socket behind.
     let mut server = home.serve();
     let says_so = || state(&ask().json(), "data directory").1.contains("server is running");
-    crate::harness::until(STOP_MAX, "its socket", || says_so().then_some(()));
+    crate::harness::wait_until(STOP_MAX, "its socket", || says_so().then_some(()));
     server.process.kill();
     assert!(!says_so());
     std::fs::write(home.path().join("root.key"), [7; 32]).expect("another key");

@@ -3,7 +3,7 @@
 use std::io::BufRead as _;
 
 use berth_core::time::Timestamp;
-use berth_store::audit::{self, Head};
+use berth_store::audit::{self, AuditHead};
 use berth_store::tables::{event, organization};
 use berth_store::{Store, StoreError};
 use berth_testkit::{Scratch, outcome};
@@ -12,26 +12,26 @@ use serde_json::json;
 
 use super::{ORGANIZATION, PATIENCE, SHOP, admin, make_shop, text};
 use crate::audit_log::{export, verify};
-use crate::client::Client;
-use crate::harness::{Home, Process, Server, berth, run, until};
+use crate::client::HttpConnection;
+use crate::harness::{TestHome, BerthProcess, TestServer, berth, run, wait_until};
 
 const DAYS: &str = "2";
 const LONG_AGO_US: i64 = 4 * 24 * 60 * 60 * 1_000_000;
 const STOPS: usize = 70;
 
 /// Backdates all events. The time is part of the hash, so the chain is recomputed.
-fn grow_old(home: &Home) -> Vec<Head> {
+fn backdate_events(home: &TestHome) -> Vec<AuditHead> {
     let path = home.path().join("berth.db");
     let store = Store::open_sqlite(&path).expect("the database");
-    let read = |db: &mut berth_store::Reader<'_>| organization::organizations(db, None);
+    let read = |db: &mut berth_store::ReadTx<'_>| organization::list_ids(db, None);
     let (org, _) = store.read_blocking::<_, StoreError>(None, read).expect("organizations").remove(0);
-    let all = |db: &mut berth_store::Reader<'_>| event::after(db, 0, i64::MAX, i64::MAX);
+    let all = |db: &mut berth_store::ReadTx<'_>| event::list_after(db, 0, i64::MAX, i64::MAX);
     let mut history = store.read_blocking::<_, StoreError>(Some(org), all).expect("events");
     drop(store);
     for event in &mut history {
         event.occurred_at = Timestamp::from_micros(event.occurred_at.as_micros() - LONG_AGO_US);
     }
-    let head = audit::seal(Head::start(), &mut history).expect("a chain");
+    let head = audit::seal_events(AuditHead::start(), &mut history).expect("a chain");
     let db = rusqlite::Connection::open(path).expect("the database");
     let change = "UPDATE events SET occurred_at = ?2, previous_hash = ?3, hash = ?4 WHERE sequence = ?1";
     for it in &history {
@@ -39,12 +39,12 @@ fn grow_old(home: &Home) -> Vec<Head> {
         assert_eq!(db.execute(change, values).expect("a change"), 1);
     }
     db.execute("UPDATE event_heads SET hash = ?1", [head.hash]).expect("a change");
-    history.into_iter().map(|it| Head { sequence: it.sequence, hash: it.hash }).collect()
+    history.into_iter().map(|it| AuditHead { sequence: it.sequence, hash: it.hash }).collect()
 }
 
 /// An installation with old events, and every chain head it had.
-fn with_an_old_history() -> (Home, Vec<Head>) {
-    let home = Home::on_sqlite();
+fn create_old_installation() -> (TestHome, Vec<AuditHead>) {
+    let home = TestHome::on_sqlite();
     let server = home.serve();
     make_shop(&server.api);
     for _ in 0..STOPS {
@@ -53,24 +53,24 @@ fn with_an_old_history() -> (Home, Vec<Head>) {
         }
     }
     server.stop();
-    let heads = grow_old(&home);
+    let heads = backdate_events(&home);
     (home, heads)
 }
 
-fn serve(home: &Home) -> Server {
-    Server::start(home.serve_command().env("BERTH_RETENTION__EVENT_DAYS", DAYS), &home.token)
+fn serve(home: &TestHome) -> TestServer {
+    TestServer::start(home.serve_command().env("BERTH_RETENTION__EVENT_DAYS", DAYS), &home.token)
 }
 
 #[test]
 fn event_retention_truncates_a_chain_that_still_verifies() {
-    let (home, heads) = with_an_old_history();
+    let (home, heads) = create_old_installation();
     let server = serve(&home);
-    let ask = |head: Option<&Head>| {
+    let ask = |head: Option<&AuditHead>| {
         let head = head.map(|it| json!({ "sequence": it.sequence, "hash": it.hash }));
         let body = head.map_or(json!({}), |head| json!({ "head": head }));
         server.api.post(&format!("{ORGANIZATION}/events/verify"), &body).json()["data"].clone()
     };
-    let found = until(PATIENCE, "a history that begins later", || {
+    let found = wait_until(PATIENCE, "a history that begins later", || {
         let found = ask(None);
         assert_eq!(found["valid"], true, "{found}");
         (found["firstSequence"] != 1).then_some(found)
@@ -96,7 +96,7 @@ fn event_retention_truncates_a_chain_that_still_verifies() {
     assert_eq!(told["data"], facts);
 
     // A client that was disconnected for longer continues with the first retained event.
-    let mut client = Client::connect(server.address);
+    let mut client = HttpConnection::connect(server.address);
     let follow = server.api.request("GET", &format!("{ORGANIZATION}/events"));
     let follow = follow.header("Accept", "text/event-stream").header("Last-Event-ID", "5");
     client.send(&follow.bytes()).expect("a request");
@@ -115,7 +115,7 @@ fn event_retention_truncates_a_chain_that_still_verifies() {
     assert!(offline.stdout.contains("older than the retained events"), "{offline:?}");
     let mut online = berth(&["event", "verify", "--head", &format!("5:{}", heads[4].hash)]);
     online.env("BERTH_SERVER", format!("http://{}", server.address)).env("BERTH_TOKEN", &home.token);
-    let online = Process::start(&mut online).wait(PATIENCE);
+    let online = BerthProcess::start(&mut online).wait(PATIENCE);
     assert_eq!(online.code, Some(1), "{online:?}");
     assert!(online.stdout.contains("older than the retained events"), "{online:?}");
     server.stop();
@@ -136,9 +136,9 @@ fn truncated_audit_log_moves_to_postgresql() {
         outcome::skip("PostgreSQL", "apt-get install postgresql");
         return;
     };
-    let (home, _) = with_an_old_history();
+    let (home, _) = create_old_installation();
     let server = serve(&home);
-    until(PATIENCE, "events that are gone", || {
+    wait_until(PATIENCE, "events that are gone", || {
         let listed = server.api.get(&format!("{ORGANIZATION}/events?kind=events_removed")).json();
         (listed["data"] != json!([])).then_some(())
     });

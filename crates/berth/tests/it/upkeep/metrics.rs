@@ -7,8 +7,8 @@ use std::net::SocketAddr;
 use serde_json::json;
 
 use super::{PATIENCE, SHOP, claim, make_shop};
-use crate::client::Api;
-use crate::harness::{Home, Server, until};
+use crate::client::ApiHandle;
+use crate::harness::{TestHome, TestServer, wait_until};
 
 const ALERTS: &str = include_str!("../../../../../packaging/alerts.yaml");
 
@@ -20,11 +20,11 @@ fn names(text: &str) -> BTreeSet<&str> {
 
 #[test]
 fn metrics_are_correct_anonymous_and_match_the_alerts() {
-    let home = Home::new();
+    let home = TestHome::new();
     let mut command = home.serve_command();
     command.env("BERTH_METRICS__LISTEN", "127.0.0.1:0").env("BERTH_LOG__FORMAT", "json");
-    let server = Server::start(&mut command, &home.token);
-    let address: SocketAddr = until(PATIENCE, "address of the metrics", || {
+    let server = TestServer::start(&mut command, &home.token);
+    let address: SocketAddr = wait_until(PATIENCE, "address of the metrics", || {
         let log = server.process.stderr();
         let line = log.lines().find(|line| line.contains("serving metrics"))?;
         let told: serde_json::Value = serde_json::from_str(line).ok()?;
@@ -36,7 +36,7 @@ fn metrics_are_correct_anonymous_and_match_the_alerts() {
     assert_eq!(server.api.post(&path, &json!({})).status, 409);
     assert_eq!(server.api.get("/nothing/like/this/canary-77").status, 404);
 
-    let measured = Api { address, token: String::new() };
+    let measured = ApiHandle { address, token: String::new() };
     let text = measured.get("/metrics").text();
     for line in [
         "berth_sessions_held 1",

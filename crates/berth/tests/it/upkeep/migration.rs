@@ -4,7 +4,7 @@ use berth_testkit::{Scratch, outcome};
 use serde_json::json;
 
 use super::{SHOP, admin, claim, deploy, log_of, make_shop, serve, text};
-use crate::harness::{Home, Process, STOP_MAX, run};
+use crate::harness::{TestHome, BerthProcess, STOP_MAX, run};
 
 #[test]
 fn migration_to_postgresql_and_back_keeps_sessions() {
@@ -12,7 +12,7 @@ fn migration_to_postgresql_and_back_keeps_sessions() {
         outcome::skip("PostgreSQL", "apt-get install postgresql");
         return;
     };
-    let home = Home::on_sqlite();
+    let home = TestHome::on_sqlite();
     let server = home.serve();
     make_shop(&server.api);
     let (session, fence) = claim(&server.api, "qa-1");
@@ -33,7 +33,7 @@ fn migration_to_postgresql_and_back_keeps_sessions() {
     assert_eq!((&told["tables"]["sessions"], &told["tables"]["plans"]), (&json!(2), &json!(1)), "{told}");
     assert_eq!(told["eventsVerified"], told["tables"]["events"], "{told}");
     copy(&here, &there).refused(&["was copied to PostgreSQL"]);
-    Process::start(&mut home.serve_command()).wait(STOP_MAX).refused(&["was copied to PostgreSQL"]);
+    BerthProcess::start(&mut home.serve_command()).wait(STOP_MAX).refused(&["was copied to PostgreSQL"]);
 
     let server = serve(&home.path(), &["--database", &there], &home.token);
     let path = format!("{SHOP}/ephemeral-environments/qa-1/sessions/{session}");

@@ -14,8 +14,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::client::Api;
-use crate::harness::{Ran, Server, berth, run, until};
+use crate::client::ApiHandle;
+use crate::harness::{ProcessOutput, TestServer, berth, run, wait_until};
 
 pub(super) const PATIENCE: Duration = Duration::from_secs(40);
 pub(super) const ORGANIZATION: &str = "/api/v1/organizations/acme";
@@ -36,7 +36,7 @@ pipeline:
 ";
 
 /// Runs `berth admin …` on a data directory.
-pub(super) fn admin(words: &[&str], dir: &Path) -> Ran {
+pub(super) fn admin(words: &[&str], dir: &Path) -> ProcessOutput {
     run(&[&["admin"], words, &["--data-dir", text(dir)]].concat())
 }
 
@@ -44,19 +44,19 @@ pub(super) fn text(path: &Path) -> &str {
     path.to_str().expect("a path in UTF-8")
 }
 
-pub(super) fn serve(dir: &Path, more: &[&str], token: &str) -> Server {
+pub(super) fn serve(dir: &Path, more: &[&str], token: &str) -> TestServer {
     let words = ["serve", "--listen", "127.0.0.1:0", "--rate-limit", "off", "--data-dir", text(dir)];
-    Server::start(berth(&[&words, more].concat()).env("BERTH_LOG__LEVEL", "warn"), token)
+    TestServer::start(berth(&[&words, more].concat()).env("BERTH_LOG__LEVEL", "warn"), token)
 }
 
-pub(super) fn make_shop(api: &Api) {
+pub(super) fn make_shop(api: &ApiHandle) {
     let body = json!({ "slug": "shop", "definition": DEFINITION });
     let made = api.post(&format!("{ORGANIZATION}/pipelines"), &body);
     assert_eq!(made.status, 201, "{}", made.text());
 }
 
 /// Claims the environment; returns session id and fence.
-pub(super) fn claim(api: &Api, environment: &str) -> (String, i64) {
+pub(super) fn claim(api: &ApiHandle, environment: &str) -> (String, i64) {
     let held = api.post(&format!("{SHOP}/ephemeral-environments/{environment}/sessions"), &json!({}));
     assert_eq!(held.status, 201, "{}", held.text());
     let told = held.json()["data"].clone();
@@ -65,19 +65,19 @@ pub(super) fn claim(api: &Api, environment: &str) -> (String, i64) {
 }
 
 /// Deploys in a session; returns the deployment once it has the wanted status.
-pub(super) fn deploy(api: &Api, environment: &str, session: &str, commit: &str, status: &str) -> Value {
+pub(super) fn deploy(api: &ApiHandle, environment: &str, session: &str, commit: &str, status: &str) -> Value {
     let path = format!("{SHOP}/ephemeral-environments/{environment}/sessions/{session}/deploy");
     let asked = api.post(&path, &json!({ "commitId": commit }));
     assert_eq!(asked.status, 202, "{}", asked.text());
     let id = asked.json()["data"]["id"].as_str().expect("its id").to_owned();
-    until(PATIENCE, &format!("deployment that is {status}"), || {
+    wait_until(PATIENCE, &format!("deployment that is {status}"), || {
         let seen = api.get(&format!("{ORGANIZATION}/deployments/{id}")).json()["data"].clone();
         let step = &seen["stages"][0]["steps"][0]["status"];
         (seen["status"] == status && (status != "running" || *step == "running")).then_some(seen)
     })
 }
 
-pub(super) fn log_of(api: &Api, deployment: &Value) -> String {
+pub(super) fn log_of(api: &ApiHandle, deployment: &Value) -> String {
     let step = deployment["stages"][0]["steps"][0]["id"].as_str().expect("a step");
     let id = deployment["id"].as_str().expect("its id");
     api.get(&format!("{ORGANIZATION}/deployments/{id}/steps/{step}/logs?raw=true")).text()

@@ -8,8 +8,8 @@ use rusqlite::Connection;
 use serde_json::{Value, json};
 
 use super::{ORGANIZATION, PATIENCE, SHOP, admin, claim, deploy, log_of, make_shop};
-use crate::client::Api;
-use crate::harness::{Home, Server, until};
+use crate::client::ApiHandle;
+use crate::harness::{TestHome, TestServer, wait_until};
 
 const DAYS: &str = "2";
 const LONG_AGO_US: i64 = 3 * 24 * 60 * 60 * 1_000_000;
@@ -33,7 +33,7 @@ pipeline:
 ";
 
 /// Backdates the log files of a deployment; returns their number.
-fn grow_old(logs: &Path, deployment: &str) -> usize {
+fn backdate_logs(logs: &Path, deployment: &str) -> usize {
     let org =
         std::fs::read_dir(logs).expect("logs").next().expect("an organization").expect("an entry").path();
     let files = std::fs::read_dir(org.join(deployment)).expect("logs of the deployment");
@@ -46,7 +46,7 @@ fn grow_old(logs: &Path, deployment: &str) -> usize {
 
 #[test]
 fn log_retention_removes_only_old_logs_of_finished_deployments() {
-    let home = Home::on_sqlite();
+    let home = TestHome::on_sqlite();
     let server = home.serve();
     make_shop(&server.api);
     let (session, _) = claim(&server.api, "qa-1");
@@ -62,21 +62,21 @@ fn log_retention_removes_only_old_logs_of_finished_deployments() {
         assert_eq!(database.execute(before, params).expect("a change"), 1);
     }
     drop(database);
-    assert_eq!(grow_old(&home.path().join("logs"), old["id"].as_str().expect("its id")), 1);
+    assert_eq!(backdate_logs(&home.path().join("logs"), old["id"].as_str().expect("its id")), 1);
 
     let mut command = home.serve_command();
     command.env("BERTH_RETENTION__LOG_DAYS", DAYS);
-    let server = Server::start(&mut command, &home.token);
+    let server = TestServer::start(&mut command, &home.token);
     let (slow, _) = claim(&server.api, "qa-2");
     let running = deploy(&server.api, "qa-2", &slow, "slow", "running");
-    let note = until(PATIENCE, "an old log that is gone", || {
+    let note = wait_until(PATIENCE, "an old log that is gone", || {
         let text = log_of(&server.api, &old);
         (!text.contains("it runs")).then_some(text)
     });
     assert_eq!(note, "[berth] this log was removed: logs are kept for 2 days (retention.log_days)\n");
     assert!(log_of(&server.api, &young).contains("it runs"));
     assert!(log_of(&server.api, &written).contains("it runs"));
-    until(PATIENCE, "the log of what runs", || {
+    wait_until(PATIENCE, "the log of what runs", || {
         log_of(&server.api, &running).contains("it runs").then_some(())
     });
     server.stop();
@@ -84,20 +84,20 @@ fn log_retention_removes_only_old_logs_of_finished_deployments() {
     assert_eq!(verified.code, Some(0), "{verified:?}");
 }
 
-fn database(home: &Home) -> Connection {
+fn database(home: &TestHome) -> Connection {
     Connection::open(home.path().join("berth.db")).expect("the database")
 }
 
-fn serve(home: &Home) -> Server {
-    Server::start(home.serve_command().env("BERTH_RETENTION__ARTIFACT_DAYS", DAYS), &home.token)
+fn serve(home: &TestHome) -> TestServer {
+    TestServer::start(home.serve_command().env("BERTH_RETENTION__ARTIFACT_DAYS", DAYS), &home.token)
 }
 
 /// Deploys through the stages and waits for the end.
-fn roll_out(api: &Api, path: &str, body: &Value) -> Value {
+fn deploy_through_stages(api: &ApiHandle, path: &str, body: &Value) -> Value {
     let asked = api.post(path, body);
     assert_eq!(asked.status, 202, "{}", asked.text());
     let id = asked.json()["data"]["id"].as_str().expect("its id").to_owned();
-    until(PATIENCE, "deployment that succeeded", || {
+    wait_until(PATIENCE, "deployment that succeeded", || {
         let seen = api.get(&format!("{ORGANIZATION}/deployments/{id}")).json()["data"].clone();
         assert_ne!(seen["status"], "failed", "{seen}");
         (seen["status"] == "succeeded").then_some(seen)
@@ -105,7 +105,7 @@ fn roll_out(api: &Api, path: &str, body: &Value) -> Value {
 }
 
 /// Path of a deployment's artifact.
-fn page(home: &Home, deployment: &Value) -> std::path::PathBuf {
+fn page(home: &TestHome, deployment: &Value) -> std::path::PathBuf {
     let steps = deployment["stages"].as_array().expect("stages").iter().flat_map(|it| it["steps"].as_array());
     let digest = steps.flatten().find_map(|it| it["artifacts"]["page"].as_str()).expect("a digest");
     let digits = digest.strip_prefix("sha256:").expect("a digest");
@@ -115,17 +115,17 @@ fn page(home: &Home, deployment: &Value) -> std::path::PathBuf {
 
 #[test]
 fn artifact_retention_keeps_rollback_targets() {
-    let home = Home::on_sqlite();
+    let home = TestHome::on_sqlite();
     let server = home.serve();
     let made =
         server.api.post(&format!("{ORGANIZATION}/pipelines"), &json!({ "slug": "shop", "definition": SITE }));
     assert_eq!(made.status, 201, "{}", made.text());
     let (session, _) = claim(&server.api, "qa-1");
-    let in_session = |api: &Api, commit: &str| deploy(api, "qa-1", &session, commit, "succeeded");
+    let in_session = |api: &ApiHandle, commit: &str| deploy(api, "qa-1", &session, commit, "succeeded");
     let [gone, shared, young] = ["gone-1", "same-1", "same-2"].map(|commit| in_session(&server.api, commit));
     let deployments = format!("{SHOP}/deployments");
     let [first, second] =
-        ["first-1", "second-1"].map(|it| roll_out(&server.api, &deployments, &json!({ "commitId": it })));
+        ["first-1", "second-1"].map(|it| deploy_through_stages(&server.api, &deployments, &json!({ "commitId": it })));
     server.stop();
     let [gone_page, first_page] = [&gone, &first].map(|it| page(&home, it));
     assert_eq!(page(&home, &shared), page(&home, &young), "the same content is one file");
@@ -145,7 +145,7 @@ fn artifact_retention_keeps_rollback_targets() {
     // Artifacts are first marked as removed; a running backup has a day to copy them.
     let server = serve(&home);
     let question = "SELECT id FROM deployments WHERE artifacts_removed_at IS NOT NULL ORDER BY id";
-    let given_up = until(PATIENCE, "artifacts that are given up", || {
+    let given_up = wait_until(PATIENCE, "artifacts that are given up", || {
         let rows = admin(&["sql", "--read-only", "--json", question], &home.path()).json();
         (rows.as_array()?.len() >= 2).then_some(rows)
     });
@@ -156,13 +156,13 @@ fn artifact_retention_keeps_rollback_targets() {
     database(&home).execute(sooner, [MORE_THAN_A_DAY_US]).expect("a change");
 
     let server = serve(&home);
-    until(PATIENCE, "an old artifact that is gone", || (!gone_page.exists()).then_some(()));
+    wait_until(PATIENCE, "an old artifact that is gone", || (!gone_page.exists()).then_some(()));
     assert!(page(&home, &young).exists() && first_page.exists());
     let verified = admin(&["verify"], &home.path());
     assert_eq!(verified.code, Some(0), "{verified:?}");
     let back =
         format!("{ORGANIZATION}/deployments/{}/stages/staging/rollback", second["id"].as_str().unwrap());
-    let back = roll_out(&server.api, &back, &json!({}));
+    let back = deploy_through_stages(&server.api, &back, &json!({}));
     assert_eq!((back["commitId"].as_str(), page(&home, &back)), (Some("first-1"), first_page));
     // The same commit is built again, because the earlier build has no artifacts anymore.
     let again = in_session(&server.api, "gone-1");

@@ -7,14 +7,14 @@ use berth_testkit::outcome;
 use rustix::process::Signal;
 
 use super::{PATIENCE, text};
-use crate::harness::{Home, Process, STOP_MAX, until};
+use crate::harness::{TestHome, BerthProcess, STOP_MAX, wait_until};
 
 fn is_there(program: &str) -> bool {
     Command::new(program).arg("version").output().is_ok()
 }
 
 /// Creates a key and a self-signed certificate for this machine.
-fn make(dir: &Path, name: &str) {
+fn create_certificate(dir: &Path, name: &str) {
     let made = Command::new("openssl")
         .args([
             "req",
@@ -50,11 +50,11 @@ fn tls_certificate_is_reloaded_and_an_invalid_one_rejected() {
         outcome::skip("openssl or curl", "apt-get install openssl curl");
         return;
     }
-    let home = Home::on_sqlite();
+    let home = TestHome::on_sqlite();
     let place = tempfile::tempdir().expect("a directory");
     let file = |name: &str| place.path().join(name);
     for name in ["one", "two"] {
-        make(place.path(), name);
+        create_certificate(place.path(), name);
     }
     let put = |name: &str| {
         for ending in ["pem", "key"] {
@@ -65,7 +65,7 @@ fn tls_certificate_is_reloaded_and_an_invalid_one_rejected() {
     put("one");
     let mut command = home.serve_command();
     command.env("BERTH_TLS__CERTIFICATE", file("live.pem")).env("BERTH_TLS__KEY", file("live.key"));
-    let mut process = Process::start(&mut command);
+    let mut process = BerthProcess::start(&mut command);
     let line = process.first_line();
     let address = line.strip_prefix("berth is serving at https://").expect("an https address").to_owned();
     assert!(is_served(&address, &file("one.pem")));
@@ -73,26 +73,26 @@ fn tls_certificate_is_reloaded_and_an_invalid_one_rejected() {
 
     put("two");
     process.signal(Signal::HUP);
-    until(PATIENCE, "the new certificate", || is_served(&address, &file("two.pem")).then_some(()));
+    wait_until(PATIENCE, "the new certificate", || is_served(&address, &file("two.pem")).then_some(()));
     assert!(!is_served(&address, &file("one.pem")));
 
     // A key of another certificate, then a file without a key.
     for (bad, count) in [("one.key", 1), ("one.pem", 2)] {
         std::fs::copy(file(bad), file("live.key")).expect("a copy");
         process.signal(Signal::HUP);
-        until(PATIENCE, "word about it", || {
+        wait_until(PATIENCE, "word about it", || {
             (process.stderr().matches("the new certificate is not used").count() >= count).then_some(())
         });
         assert!(is_served(&address, &file("two.pem")), "the old one stays");
     }
     // Without a signal: the server notices the changed files.
     put("one");
-    until(PATIENCE, "files that changed", || is_served(&address, &file("one.pem")).then_some(()));
+    wait_until(PATIENCE, "files that changed", || is_served(&address, &file("one.pem")).then_some(()));
     process.signal(Signal::TERM);
     assert_eq!(process.wait(STOP_MAX).code, Some(0));
 
     std::fs::write(file("live.key"), "nonsense").expect("a bad key");
-    Process::start(&mut command).wait(STOP_MAX).refused(&["live.key", "no private key"]);
+    BerthProcess::start(&mut command).wait(STOP_MAX).refused(&["live.key", "no private key"]);
     command.env_remove("BERTH_TLS__KEY");
-    Process::start(&mut command).wait(STOP_MAX).refused(&["or neither"]);
+    BerthProcess::start(&mut command).wait(STOP_MAX).refused(&["or neither"]);
 }

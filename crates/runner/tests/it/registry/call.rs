@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use berth_api::runner::{CallInput, FailureCause, Order, Outcome};
+use berth_api::runner::{CallInput, FailureCause, AttemptOrder, StepRunOutcome};
 use serde_json::{Value, json};
 
 use super::{call, custom, offer, unanswered};
@@ -48,10 +48,10 @@ fn custom_step_poll_and_approval_pass_state() {
            esac"#,
     );
     let outcome = fixture.run(custom("first", "d", json!({})));
-    assert_eq!(outcome, Outcome::ApprovalRequired { context: Some("drops 3 tables".into()) });
+    assert_eq!(outcome, StepRunOutcome::ApprovalRequired { context: Some("drops 3 tables".into()) });
     let mut second = custom("second", "d", json!({}));
     second.custom.as_mut().expect("custom").approved_by = Some("usr_1".into());
-    assert_eq!(fixture.run(second), Outcome::Waiting { state: json!({"job": 7}), pause_ms: 5_000 });
+    assert_eq!(fixture.run(second), StepRunOutcome::Waiting { state: json!({"job": 7}), pause_ms: 5_000 });
     assert!(
         fixture
             .link
@@ -155,7 +155,7 @@ fn custom_step_hanging_before_answer_times_out() {
     assignment.timeout_s = 1;
     let outcome = fixture.run(assignment);
     let detail = "it took longer than its timeout of 1s, and wrote no answer";
-    assert_eq!(outcome, Outcome::Unanswered { detail: detail.into() }, "it may have taken effect");
+    assert_eq!(outcome, StepRunOutcome::Unanswered { detail: detail.into() }, "it may have taken effect");
     assert_eq!(sleepers(&mark), Vec::<String>::new());
     // A complete answer in time counts.
     offer(&fixture, "e", &format!(r#"answer '{{"status":"SUCCESS"}}'; sleep {mark}"#));
@@ -171,8 +171,8 @@ fn cancelled_custom_step_is_stopped() {
     offer(&fixture, "d", &format!(r#"echo ready; sleep {mark}; answer '{{"status":"SUCCESS"}}'"#));
     fixture.link.give(custom("a", "d", json!({})));
     fixture.link.wait_for_log("a", "ready");
-    fixture.link.order("a", Order::Cancel, Some("enough"));
-    assert_eq!(fixture.link.report_of("a").outcome, Outcome::Stopped);
+    fixture.link.order("a", AttemptOrder::Cancel, Some("enough"));
+    assert_eq!(fixture.link.report_of("a").outcome, StepRunOutcome::Stopped);
     assert_eq!(sleepers(&mark), Vec::<String>::new());
     assert!(fixture.link.text_of("a").ends_with("[berth] stopped: enough\n"));
 }
@@ -189,7 +189,7 @@ fn complete_answer_is_reported_on_shutdown() {
     fixture.link.wait_for_log("not", "ready");
     fixture.stop();
     succeeded(&fixture.link.report_of("answered").outcome);
-    assert_eq!(fixture.link.report_of("not").outcome, Outcome::Interrupted);
+    assert_eq!(fixture.link.report_of("not").outcome, StepRunOutcome::Interrupted);
 }
 
 #[test]
@@ -227,7 +227,7 @@ fn custom_step_logs_are_ordered_across_polls() {
     let expected = "one\ntwo\nthree\n[warn] four {\"a\":1}\nfive\nsix\n";
     assert_eq!(
         fixture.run(custom("a", "d", json!({}))),
-        Outcome::Waiting { state: json!({}), pause_ms: 200 }
+        StepRunOutcome::Waiting { state: json!({}), pause_ms: 200 }
     );
     assert_eq!(fixture.link.text_of("a"), expected);
     let mut again = custom("a", "d", json!({}));

@@ -1,6 +1,6 @@
 //! Steps that replace files, leave processes behind, or write without end.
 
-use berth_api::runner::{Isolation, Network, Outcome, SecretText};
+use berth_api::runner::{Isolation, Network, StepRunOutcome, SecretText};
 use berth_runner::SandboxMode;
 use serde_json::json;
 
@@ -117,7 +117,7 @@ fn check_walls(sandbox: SandboxMode, isolation: Isolation) {
     }
     assert_eq!(fixture.link.report_of("a").isolation, isolation);
     // The registry was not changed: the same call succeeds again.
-    assert!(!matches!(fixture.run(custom("b", "d", json!({}))), Outcome::Unanswered { .. }));
+    assert!(!matches!(fixture.run(custom("b", "d", json!({}))), StepRunOutcome::Unanswered { .. }));
 }
 
 #[test]

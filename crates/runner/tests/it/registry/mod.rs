@@ -6,7 +6,7 @@ mod hostile;
 mod node;
 mod secrets;
 
-use berth_api::runner::{Assignment, CallInput, CustomCall, Outcome};
+use berth_api::runner::{AttemptAssignment, CallInput, CustomCall, StepRunOutcome};
 use serde_json::{Value, json};
 
 use crate::fixture::{Fixture, step};
@@ -33,7 +33,7 @@ pub(crate) fn offer(fixture: &Fixture, digest: &str, body: &str) {
     fixture.link.offer_registry(digest, &[("run.sh", &text)]);
 }
 
-pub(crate) fn custom(id: &str, digest: &str, params: Value) -> Assignment {
+pub(crate) fn custom(id: &str, digest: &str, params: Value) -> AttemptAssignment {
     let mut assignment = step(id, "tools/deploy", params);
     assignment.custom = Some(CustomCall {
         digest: digest.into(),
@@ -48,14 +48,14 @@ pub(crate) fn custom(id: &str, digest: &str, params: Value) -> Assignment {
 }
 
 /// One call of a step with this body.
-pub(crate) fn call(fixture: &Fixture, id: &str, body: &str) -> Outcome {
+pub(crate) fn call(fixture: &Fixture, id: &str, body: &str) -> StepRunOutcome {
     offer(fixture, id, body);
     fixture.run(custom(id, id, json!({})))
 }
 
-pub(crate) fn unanswered(outcome: &Outcome) -> &str {
+pub(crate) fn unanswered(outcome: &StepRunOutcome) -> &str {
     match outcome {
-        Outcome::Unanswered { detail } => detail,
+        StepRunOutcome::Unanswered { detail } => detail,
         other => panic!("wanted no answer, got {other:?}"),
     }
 }

@@ -1,6 +1,6 @@
 //! A registry that prints, stores or returns its secrets.
 
-use berth_api::runner::{CallInput, Outcome, SecretText};
+use berth_api::runner::{CallInput, StepRunOutcome, SecretText};
 use serde_json::json;
 
 use super::{custom, offer};
@@ -8,7 +8,7 @@ use crate::fixture::{Fixture, failed, succeeded};
 
 const SECRET: &str = "hunter22-of-the-step";
 
-fn call(fixture: &Fixture, id: &str, body: &str) -> Outcome {
+fn call(fixture: &Fixture, id: &str, body: &str) -> StepRunOutcome {
     offer(fixture, id, body);
     let mut assignment = custom(id, id, json!({"token": SECRET}));
     assignment.masked = vec![SecretText::new(SECRET.into())];
@@ -78,10 +78,10 @@ fn secret_in_polling_state_or_output_is_rejected() {
         let outcome = call(&fixture, id, body);
         let detail = match &outcome {
             // It has started something, which must not be started again.
-            Outcome::Unanswered { detail } => detail,
+            StepRunOutcome::Unanswered { detail } => detail,
             other => failed(other).1,
         };
-        let is_begun = matches!(outcome, Outcome::Unanswered { .. });
+        let is_begun = matches!(outcome, StepRunOutcome::Unanswered { .. });
         assert!(is_begun == part.contains("pollingState") && detail.contains(part), "{id}: {detail}");
         assert!(!detail.contains(SECRET) && !fixture.link.text_of(id).contains(SECRET), "{id}: {detail}");
     }
@@ -97,10 +97,10 @@ fn secrets_in_custom_step_messages_are_masked() {
         r#"answer "{\"status\":\"APPROVAL_REQUIRED\",\"approvalRequest\":{\"context\":\"with $TOKEN\"}}""#;
     assert_eq!(
         call(&fixture, "context", body),
-        Outcome::ApprovalRequired { context: Some("with ***".into()) }
+        StepRunOutcome::ApprovalRequired { context: Some("with ***".into()) }
     );
     let outcome = call(&fixture, "status", r#"answer "{\"status\":\"$TOKEN\"}""#);
-    let Outcome::Unanswered { detail } = &outcome else { panic!("{outcome:?}") };
+    let StepRunOutcome::Unanswered { detail } = &outcome else { panic!("{outcome:?}") };
     assert!(detail.contains("***") && !detail.contains(SECRET), "{detail}");
     assert!(!fixture.link.text_of("status").contains(SECRET));
 }

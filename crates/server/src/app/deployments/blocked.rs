@@ -15,19 +15,19 @@ use berth_core::pipeline::state;
 use berth_core::runner::ONLINE_S;
 use berth_engine::gates::{self, ApprovalProgress};
 use berth_engine::{DeploymentAggregate, LoadedDeployment, authors, matches_labels, tally};
-use berth_store::Read;
-use berth_store::tables::plan::{self, Build, BuildKey};
+use berth_store::StoreRead;
+use berth_store::tables::plan::{self, BuildState, BuildKey};
 use berth_store::tables::{approval, pipeline, runner, schedule, stage};
 
 use crate::error::AppError;
 use crate::limits::RUNNERS_PER_ORGANIZATION_MAX;
 
 /// Returns what blocks a queued deployment into an environment.
-pub(super) fn in_lock(lock: &Lock, id: DeploymentId) -> Vec<BlockedBy> {
+pub(super) fn blockers_in_lock(lock: &Lock, id: DeploymentId) -> Vec<BlockedBy> {
     let deadline =
         lock.session.as_ref().and_then(|session| session.drain.as_ref()).map(|drain| drain.deadline);
     let shown = |blocked: StartObstacle| match blocked {
-        StartObstacle::PipelineStopped => stopped(),
+        StartObstacle::PipelineStopped => stopped_blocker(),
         StartObstacle::EnvironmentContested { pending } => BlockedBy {
             kind: BlockedKind::EnvironmentContested,
             detail: format!(
@@ -58,23 +58,23 @@ pub(super) fn in_lock(lock: &Lock, id: DeploymentId) -> Vec<BlockedBy> {
 }
 
 /// Returns what blocks a deployment through stages that has no run yet.
-pub(super) fn before_begin(
-    db: &mut impl Read,
+pub(super) fn blockers_before_start(
+    db: &mut impl StoreRead,
     it: &Deployment,
     target: &StagesTarget,
 ) -> Result<Vec<BlockedBy>, AppError> {
     let found = pipeline::by_id(db, it.pipeline)?;
     let is_stopped = found.is_some_and(|found| matches!(found.status, state::PipelineActivity::Stopped { .. }));
     let is_stopped = is_stopped && target.bypass.is_none();
-    Ok(if is_stopped && !it.status.is_final() { vec![stopped()] } else { Vec::new() })
+    Ok(if is_stopped && !it.status.is_final() { vec![stopped_blocker()] } else { Vec::new() })
 }
 
 /// Returns the reason if the deployment has not started because another deployment is building the same commit.
-pub(super) fn by_build(db: &mut impl Read, it: &Deployment) -> Result<Option<BlockedBy>, AppError> {
+pub(super) fn build_blocker(db: &mut impl StoreRead, it: &Deployment) -> Result<Option<BlockedBy>, AppError> {
     let (commit, definition_hash) = (it.commit.as_str(), &it.definition_hash);
-    let found = plan::build(db, BuildKey { pipeline: it.pipeline, commit, definition_hash })?;
+    let found = plan::find_build(db, BuildKey { pipeline: it.pipeline, commit, definition_hash })?;
     Ok(match found {
-        Some(Build::Begun(other)) if other != it.id => Some(BlockedBy {
+        Some(BuildState::Begun(other)) if other != it.id => Some(BlockedBy {
             kind: BlockedKind::Queue,
             detail: "waits for another deployment to build the same commit".into(),
             cleared_by: Some(format!("the end of the build of {other}")),
@@ -85,8 +85,8 @@ pub(super) fn by_build(db: &mut impl Read, it: &Deployment) -> Result<Option<Blo
 }
 
 /// Returns what blocks a deployment that has a run. `labels` are those of this server's embedded runner, if it has one.
-pub(super) fn in_run(
-    db: &mut impl Read,
+pub(super) fn blockers_in_run(
+    db: &mut impl StoreRead,
     aggregate: &DeploymentAggregate,
     labels: Option<&[String]>,
 ) -> Result<Vec<BlockedBy>, AppError> {
@@ -98,9 +98,9 @@ pub(super) fn in_run(
     let is_new = waits(StepRunStatus::Ready).any(|step| !step.is_polling());
     let is_waiting = is_new || aggregate.run.queued_for().is_some();
     if aggregate.deployment.is_paused() && is_waiting {
-        found.push(stopped());
+        found.push(stopped_blocker());
     }
-    found.extend(held(db, aggregate)?);
+    found.extend(held_step_blockers(db, aggregate)?);
     for step in waits(StepRunStatus::Waiting).filter(|step| !step.is_gated()) {
         found.push(BlockedBy {
             kind: BlockedKind::UnknownOutcome,
@@ -112,12 +112,12 @@ pub(super) fn in_run(
     if let (Some((index, stage)), LoadedDeployment::Stages { deployment, .. }) =
         (aggregate.run.queued_for(), &aggregate.deployment)
     {
-        found.extend(gated(db, aggregate, index)?);
+        found.extend(stage_gate_blockers(db, aggregate, index)?);
         let is_rollback = deployment.target.trigger.rollback_of().is_some();
         let passes = is_rollback || aggregate.deployment.has_bypass();
         let pause = stage::by_name(db, deployment.pipeline, stage)?.pause.filter(|_| !passes);
-        found.extend(pause.map(|pause| paused(&pause, stage)));
-        let others = schedule::contenders(db, deployment.pipeline, stage, deployment.id)?;
+        found.extend(pause.map(|pause| pause_blocker(&pause, stage)));
+        let others = schedule::list_contenders(db, deployment.pipeline, stage, deployment.id)?;
         let waits =
             WaitingDeployment { number: deployment.number, is_protected: true, has_bypass: aggregate.deployment.has_bypass() };
         let said = if is_rollback { decide_rollback_entry(deployment.number, &others) } else { decide_entry(waits, &others) };
@@ -131,15 +131,15 @@ pub(super) fn in_run(
         }
     }
     if let Some(stage) = gates::gated_unstarted_stage(aggregate) {
-        found.extend(gated(db, aggregate, stage)?);
+        found.extend(stage_gate_blockers(db, aggregate, stage)?);
     }
-    found.extend(without_runner(db, aggregate, labels)?);
+    found.extend(find_steps_without_runner(db, aggregate, labels)?);
     Ok(found)
 }
 
 /// Ready steps that no online runner has the labels for.
-fn without_runner(
-    db: &mut impl Read,
+fn find_steps_without_runner(
+    db: &mut impl StoreRead,
     aggregate: &DeploymentAggregate,
     labels: Option<&[String]>,
 ) -> Result<Vec<BlockedBy>, AppError> {
@@ -151,7 +151,7 @@ fn without_runner(
         return Ok(Vec::new());
     }
     let since = db.now().plus_seconds(-ONLINE_S);
-    let online = runner::seen_since(db, since, RUNNERS_PER_ORGANIZATION_MAX)?;
+    let online = runner::list_seen_since(db, since, RUNNERS_PER_ORGANIZATION_MAX)?;
     let online: Vec<Vec<String>> =
         online.iter().map(|it| it.labels.iter().map(ToString::to_string).collect()).collect();
     let nowhere = ready.into_iter().filter(|at| !online.iter().any(|labels| matches_labels(aggregate, *at, labels)));
@@ -175,16 +175,16 @@ fn without_runner(
 }
 
 /// Returns the unmet gates of a stage: approvals and deployment windows.
-fn gated(
-    db: &mut impl Read,
+fn stage_gate_blockers(
+    db: &mut impl StoreRead,
     aggregate: &DeploymentAggregate,
     stage: usize,
 ) -> Result<Vec<BlockedBy>, AppError> {
     let name = &aggregate.run.stages[stage].name;
     let mut found = Vec::new();
     match gates::approval_progress(db, aggregate, stage)? {
-        ApprovalProgress::Pending(approval) => found.push(unapproved(db, &format!("stage \"{name}\""), &approval)?),
-        ApprovalProgress::Missing { .. } if authors::unread_range(db, aggregate, stage)?.is_some() => found.push(unread(name)),
+        ApprovalProgress::Pending(approval) => found.push(approval_blocker(db, &format!("stage \"{name}\""), &approval)?),
+        ApprovalProgress::Missing { .. } if authors::unread_range(db, aggregate, stage)?.is_some() => found.push(unread_authors_blocker(name)),
         // Not requested yet: the engine requests approvals once the stage is next.
         ApprovalProgress::Satisfied | ApprovalProgress::Missing { .. } => {}
     }
@@ -200,14 +200,14 @@ fn gated(
 }
 
 /// Steps that wait for an approval or for the end of a soak.
-fn held(db: &mut impl Read, aggregate: &DeploymentAggregate) -> Result<Vec<BlockedBy>, AppError> {
+fn held_step_blockers(db: &mut impl StoreRead, aggregate: &DeploymentAggregate) -> Result<Vec<BlockedBy>, AppError> {
     let mut found = Vec::new();
-    let ats: Vec<usize> = aggregate.run.gated_steps().collect();
-    let open = if ats.is_empty() { Vec::new() } else { approval::open(db, aggregate.run.deployment)? };
-    for at in ats {
+    let held_steps: Vec<usize> = aggregate.run.gated_steps().collect();
+    let open = if held_steps.is_empty() { Vec::new() } else { approval::list_pending(db, aggregate.run.deployment)? };
+    for at in held_steps {
         let step = &aggregate.run.steps[at];
         if let Some(approval) = open.iter().find(|it| it.step == Some(step.id)) {
-            found.push(unapproved(db, &format!("step \"{}\"", step.step), approval)?);
+            found.push(approval_blocker(db, &format!("step \"{}\"", step.step), approval)?);
         } else if let Some(until) = step.not_before {
             found.push(BlockedBy {
                 kind: BlockedKind::Soak,
@@ -220,7 +220,7 @@ fn held(db: &mut impl Read, aggregate: &DeploymentAggregate) -> Result<Vec<Block
     Ok(found)
 }
 
-fn unapproved(db: &mut impl Read, what: &str, approval: &Approval) -> Result<BlockedBy, AppError> {
+fn approval_blocker(db: &mut impl StoreRead, what: &str, approval: &Approval) -> Result<BlockedBy, AppError> {
     let tally = tally(db, approval)?;
     let many = if tally.needed == 1 { "approval" } else { "approvals" };
     let short = if tally.is_reachable() { "" } else { "; too few members can approve" };
@@ -228,12 +228,12 @@ fn unapproved(db: &mut impl Read, what: &str, approval: &Approval) -> Result<Blo
     Ok(BlockedBy {
         kind: BlockedKind::Approval,
         detail,
-        cleared_by: Some(format!("{}, on {}", people(&approval.rule), approval.id)),
+        cleared_by: Some(format!("{}, on {}", describe_approvers(&approval.rule), approval.id)),
         clears_at: approval.expires_at.map(|at| at.to_string()),
     })
 }
 
-fn unread(stage: &str) -> BlockedBy {
+fn unread_authors_blocker(stage: &str) -> BlockedBy {
     BlockedBy {
         kind: BlockedKind::Approval,
         detail: format!(
@@ -244,14 +244,14 @@ fn unread(stage: &str) -> BlockedBy {
     }
 }
 
-fn people(rule: &ApprovalPolicy) -> String {
+fn describe_approvers(rule: &ApprovalPolicy) -> String {
     let from: Vec<String> = rule.from.iter().map(ApproverSelector::to_string).collect();
     let who = if from.is_empty() { "any member who may decide".to_owned() } else { from.join(", ") };
     let except = if rule.self_approval { "" } else { " (except people who wrote, started or retried it)" };
     format!("{who}{except}")
 }
 
-fn paused(pause: &PromotionPause, stage: &str) -> BlockedBy {
+fn pause_blocker(pause: &PromotionPause, stage: &str) -> BlockedBy {
     let why = pause.reason.as_ref().map(|reason| format!(" (\"{reason}\")")).unwrap_or_default();
     BlockedBy {
         kind: BlockedKind::PromotionPaused,
@@ -264,7 +264,7 @@ fn paused(pause: &PromotionPause, stage: &str) -> BlockedBy {
     }
 }
 
-fn stopped() -> BlockedBy {
+fn stopped_blocker() -> BlockedBy {
     BlockedBy {
         kind: BlockedKind::PipelineStopped,
         detail: "the pipeline is stopped".into(),

@@ -12,12 +12,12 @@ use berth_core::name::{CommitId, Reason};
 use berth_engine::stage_deployments::{self, StartRequest};
 use berth_engine::{DeploymentAggregate, LoadedDeployment, RunCache};
 use berth_store::Tx;
-use berth_store::idempotency::OnceKey;
+use berth_store::idempotency::IdempotencyKey;
 use berth_store::tables::{environment, pipeline};
 
-use super::{changed, find, location};
-use crate::app::{Answer, App, Outcome};
-use crate::auth::authorize::Authorized;
+use super::{load_full_response, find, location};
+use crate::app::{ApiResponse, App, IdempotentResponse};
+use crate::auth::authorize::AuthorizedCaller;
 use crate::error::AppError;
 
 /// Limit for the deployments compared to find one that entered the stage later, before a retry or rollback.
@@ -43,14 +43,14 @@ pub enum SoakEnd {
 impl App {
     pub async fn start_deployment(
         &self,
-        who: &Authorized<permit::DeploymentsOperate>,
+        who: &AuthorizedCaller<permit::DeploymentsOperate>,
         key: String,
         new: NewDeployment,
-        once: Option<OnceKey>,
-    ) -> Result<Outcome<wire::Deployment>, AppError> {
+        once: Option<IdempotencyKey>,
+    ) -> Result<IdempotentResponse<wire::WireDeployment>, AppError> {
         let (org, by) = (who.org(), who.principal().actor());
         let (plans, labels) = (self.services.engine.run_cache().clone(), self.config.runner_labels.clone());
-        let doubt = self.ambiguity(org, &key, new.commit.as_ref(), new.pointer).await?;
+        let doubt = self.check_commit_ambiguity(org, &key, new.commit.as_ref(), new.pointer).await?;
         let done = self.change(who, once, move |tx, standing| {
             if new.bypass.is_some() && !standing.role.may(Action::GatesBypass) {
                 return Err(AppError::forbidden(Action::GatesBypass));
@@ -65,8 +65,8 @@ impl App {
             let asked =
                 StartRequest { commit, trigger: StartTrigger::Api, by, reason: new.reason, bypass: new.bypass };
             let started = stage_deployments::start(tx, &found, asked)?;
-            let answer = changed(tx, &plans, started.id, labels.as_deref())?;
-            Ok(Answer { status: 202, location: Some(location(org, started.id)), ..answer })
+            let answer = load_full_response(tx, &plans, started.id, labels.as_deref())?;
+            Ok(ApiResponse { status: 202, location: Some(location(org, started.id)), ..answer })
         });
         let done = done.await;
         self.services.wake_engine();
@@ -76,11 +76,11 @@ impl App {
     /// Cancels a deployment: pending steps do not start, running ones are stopped. Idempotent.
     pub async fn cancel_deployment(
         &self,
-        who: &Authorized<permit::DeploymentsOperate>,
+        who: &AuthorizedCaller<permit::DeploymentsOperate>,
         id: String,
         reason: Option<Reason>,
-        once: Option<OnceKey>,
-    ) -> Result<Outcome<wire::Deployment>, AppError> {
+        once: Option<IdempotencyKey>,
+    ) -> Result<IdempotentResponse<wire::WireDeployment>, AppError> {
         self.operate(who, id, once, move |tx, plans, found, by, _| cancel_all(tx, plans, found, by, reason))
             .await
     }
@@ -88,12 +88,12 @@ impl App {
     /// Cancels a stage, and with it the deployment; later stages are skipped.
     pub async fn cancel_stage(
         &self,
-        who: &Authorized<permit::DeploymentsOperate>,
+        who: &AuthorizedCaller<permit::DeploymentsOperate>,
         id: String,
         stage: String,
         reason: Option<Reason>,
-        once: Option<OnceKey>,
-    ) -> Result<Outcome<wire::Deployment>, AppError> {
+        once: Option<IdempotencyKey>,
+    ) -> Result<IdempotentResponse<wire::WireDeployment>, AppError> {
         self.operate(who, id, once, move |tx, plans, found, by, _| {
             let Some(mut aggregate) = DeploymentAggregate::load(tx, plans, found.id)? else {
                 // Without a run there are no separate stages to cancel: cancel the whole deployment.
@@ -121,14 +121,14 @@ impl App {
     /// Sets the outcome of a step whose outcome is unknown, as determined by the caller.
     pub async fn resolve_step(
         &self,
-        who: &Authorized<permit::DeploymentsOperate>,
+        who: &AuthorizedCaller<permit::DeploymentsOperate>,
         id: String,
         step: String,
         resolution: OutcomeResolution,
-        once: Option<OnceKey>,
-    ) -> Result<Outcome<wire::Deployment>, AppError> {
+        once: Option<IdempotencyKey>,
+    ) -> Result<IdempotentResponse<wire::WireDeployment>, AppError> {
         self.operate(who, id, once, move |tx, plans, found, _, _| {
-            let (mut aggregate, step) = step_of(tx, plans, found, &step)?;
+            let (mut aggregate, step) = load_step(tx, plans, found, &step)?;
             let decision = resolve::resolve(&aggregate.run, &aggregate.plan, step, resolution, tx.now())?;
             Ok(aggregate.apply(tx, decision)?)
         })
@@ -138,15 +138,15 @@ impl App {
     /// Ends a soak before its time is up, as passed or as rejected.
     pub async fn end_soak(
         &self,
-        who: &Authorized<permit::DeploymentsOperate>,
+        who: &AuthorizedCaller<permit::DeploymentsOperate>,
         id: String,
         step: String,
         end: SoakEnd,
         reason: Option<Reason>,
-        once: Option<OnceKey>,
-    ) -> Result<Outcome<wire::Deployment>, AppError> {
+        once: Option<IdempotencyKey>,
+    ) -> Result<IdempotentResponse<wire::WireDeployment>, AppError> {
         self.operate(who, id, once, move |tx, plans, found, by, _| {
-            let (mut aggregate, step) = step_of(tx, plans, found, &step)?;
+            let (mut aggregate, step) = load_step(tx, plans, found, &step)?;
             if !aggregate.can_proceed() {
                 return Err(
                     CommandRefusal::InvalidState("this deployment has ended or is being cancelled".into()).into()
@@ -164,17 +164,17 @@ impl App {
 
     async fn operate(
         &self,
-        who: &Authorized<permit::DeploymentsOperate>,
+        who: &AuthorizedCaller<permit::DeploymentsOperate>,
         id: String,
-        once: Option<OnceKey>,
+        once: Option<IdempotencyKey>,
         work: impl FnOnce(&mut Tx<'_>, &RunCache, &Deployment, Actor, Role) -> Result<(), AppError> + Send + 'static,
-    ) -> Result<Outcome<wire::Deployment>, AppError> {
+    ) -> Result<IdempotentResponse<wire::WireDeployment>, AppError> {
         let by = who.principal().actor();
         let (plans, labels) = (self.services.engine.run_cache().clone(), self.config.runner_labels.clone());
         let done = self.change(who, once, move |tx, standing| {
             let found = find(tx, &id)?;
             work(tx, &plans, &found, by, standing.role)?;
-            changed(tx, &plans, found.id, labels.as_deref())
+            load_full_response(tx, &plans, found.id, labels.as_deref())
         });
         let done = done.await;
         self.services.wake_engine();
@@ -183,7 +183,7 @@ impl App {
 }
 
 /// Loads the run of a deployment and finds a step by its id from the URL.
-fn step_of(
+fn load_step(
     tx: &mut Tx<'_>,
     plans: &RunCache,
     found: &Deployment,

@@ -15,32 +15,32 @@ use berth_core::id::{OrgId, SessionId};
 use berth_core::name::CommitId;
 use berth_engine::{DeploymentAggregate, LoadedDeployment, RunCache, gates, people_behind};
 use berth_store::Tx;
-use berth_store::idempotency::OnceKey;
+use berth_store::idempotency::IdempotencyKey;
 use berth_store::tables::{environment, schedule, session};
 
 use super::operate::SINCE_MAX;
-use super::{answer, changed, find, location};
-use crate::app::{Answer, App, Outcome, Ruled, environments};
-use crate::auth::authorize::Authorized;
+use super::{build_response, load_full_response, find, location};
+use crate::app::{ApiResponse, App, IdempotentResponse, RuleOutcome, environments};
+use crate::auth::authorize::AuthorizedCaller;
 use crate::error::AppError;
 
 impl App {
     pub async fn retry_stage(
         &self,
-        who: &Authorized<permit::DeploymentsOperate>,
+        who: &AuthorizedCaller<permit::DeploymentsOperate>,
         id: String,
         stage: String,
         from: retry::RetryStart,
-        once: Option<OnceKey>,
-    ) -> Result<Outcome<wire::Deployment>, AppError> {
+        once: Option<IdempotencyKey>,
+    ) -> Result<IdempotentResponse<wire::WireDeployment>, AppError> {
         let (org, by) = (who.org(), who.principal().actor());
         let holder = environments::holder(who.principal());
         let (plans, labels) = (self.services.engine.run_cache().clone(), self.config.runner_labels.clone());
-        let done = self.rule(who, once, move |tx, standing| match find(tx, &id)?.into_environment() {
-            Ok(failed) => in_environment(tx, &plans, org, &failed, &stage, holder),
+        let done = self.run_rule(who, once, move |tx, standing| match find(tx, &id)?.into_environment() {
+            Ok(failed) => retry_in_environment(tx, &plans, org, &failed, &stage, holder),
             Err(found) => {
-                in_stages(tx, &plans, &found, &stage, from, &by, standing.role)?;
-                changed(tx, &plans, found.id, labels.as_deref()).map(Ruled::Yes)
+                retry_in_stages(tx, &plans, &found, &stage, from, &by, standing.role)?;
+                load_full_response(tx, &plans, found.id, labels.as_deref()).map(RuleOutcome::Yes)
             }
         });
         let done = done.await;
@@ -49,7 +49,7 @@ impl App {
     }
 }
 
-fn in_stages(
+fn retry_in_stages(
     tx: &mut Tx<'_>,
     plans: &RunCache,
     found: &StagesDeployment,
@@ -62,7 +62,7 @@ fn in_stages(
     // Dry run: an error that makes any retry impossible takes precedence over the checks below.
     retry::retry(&aggregate.run, &aggregate.plan, stage, from, &BTreeSet::new(), tx.now())?;
     if let LoadedDeployment::Stages { deployment, .. } = &mut aggregate.deployment {
-        let since = schedule::entered_since(tx, deployment, &aggregate.run.stages, stage, SINCE_MAX)?;
+        let since = schedule::find_entered_since(tx, deployment, &aggregate.run.stages, stage, SINCE_MAX)?;
         if let Some(other) = since {
             let text = format!(
                 "#{other} has since been deployed to this stage; deploy {} again if that is what you want",
@@ -84,15 +84,15 @@ fn in_stages(
 
 /// Deploys the same commit again; the failed deployment stays as it is. Its session has to be active and held by the
 /// caller.
-fn in_environment(
+fn retry_in_environment(
     tx: &mut Tx<'_>,
     plans: &RunCache,
     org: OrgId,
     failed: &EnvironmentDeployment,
     stage: &str,
     by: LockHolder,
-) -> Result<Ruled<wire::Deployment>, AppError> {
-    let (session, commit) = retryable(tx, plans, failed, stage)?;
+) -> Result<RuleOutcome<wire::WireDeployment>, AppError> {
+    let (session, commit) = check_retryable(tx, plans, failed, stage)?;
     let lock = environment::by_id(tx, failed.target.environment)?;
     let lock = lock.ok_or_else(|| AppError::bug("a deployment without an environment"))?;
     let session = session::by_id(tx, session)?;
@@ -104,20 +104,20 @@ fn in_environment(
     Ok(match tx.commit(ruling)? {
         Ok(started) => {
             let location = Some(location(org, started.id));
-            Ruled::Yes(Answer { status: 202, location, ..answer(&started, &after) })
+            RuleOutcome::Yes(ApiResponse { status: 202, location, ..build_response(&started, &after) })
         }
         Err(CommandRefusal::SessionNotActive(ended)) => {
             let mut problem = environments::session_not_active(&ended);
             let hint = format!(". Claim the environment again and deploy {} there.", cmd.commit);
             problem.detail.push_str(&hint);
-            Ruled::No(problem.into())
+            RuleOutcome::No(problem.into())
         }
-        Err(refusal) => Ruled::No(environments::refused(refusal, org, &after, tx.now())),
+        Err(refusal) => RuleOutcome::No(environments::refusal_error(refusal, org, &after, tx.now())),
     })
 }
 
 /// Returns the session and the commit of a deployment that failed in this stage, or an error if it cannot be retried.
-fn retryable(
+fn check_retryable(
     tx: &mut Tx<'_>,
     plans: &RunCache,
     failed: &EnvironmentDeployment,

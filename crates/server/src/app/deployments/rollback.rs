@@ -8,14 +8,14 @@ use berth_core::deployment::run::StageType;
 use berth_core::id::DeploymentId;
 use berth_core::name::Reason;
 use berth_engine::{RollbackPlan, RollbackRequest};
-use berth_store::Read;
-use berth_store::idempotency::OnceKey;
+use berth_store::StoreRead;
+use berth_store::idempotency::IdempotencyKey;
 use berth_store::tables::{run, schedule};
 
 use super::operate::SINCE_MAX;
-use super::{changed, find, location};
-use crate::app::{Answer, App, Outcome};
-use crate::auth::authorize::Authorized;
+use super::{load_full_response, find, location};
+use crate::app::{ApiResponse, App, IdempotentResponse};
+use crate::auth::authorize::AuthorizedCaller;
 use crate::error::AppError;
 
 pub struct NewRollback {
@@ -28,12 +28,12 @@ impl App {
     /// Starts a deployment that restores what the stage had before this one, and pauses promotion into the stage.
     pub async fn rollback_stage(
         &self,
-        who: &Authorized<permit::DeploymentsOperate>,
+        who: &AuthorizedCaller<permit::DeploymentsOperate>,
         id: String,
         stage: String,
         new: NewRollback,
-        once: Option<OnceKey>,
-    ) -> Result<Outcome<wire::Deployment>, AppError> {
+        once: Option<IdempotencyKey>,
+    ) -> Result<IdempotentResponse<wire::WireDeployment>, AppError> {
         let (org, by) = (who.org(), who.principal().actor());
         let (plans, labels) = (self.services.engine.run_cache().clone(), self.config.runner_labels.clone());
         let done = self.change(who, once, move |tx, _| {
@@ -51,8 +51,8 @@ impl App {
             let NewRollback { to, reason } = new;
             let asked = RollbackRequest { pipeline: of.pipeline, stage, rolled_back: of.id, to, by, reason };
             let started = RollbackPlan::find(tx, asked)?.start(tx)?;
-            let answer = changed(tx, &plans, started.id, labels.as_deref())?;
-            Ok(Answer { status: 202, location: Some(location(org, started.id)), ..answer })
+            let answer = load_full_response(tx, &plans, started.id, labels.as_deref())?;
+            Ok(ApiResponse { status: 202, location: Some(location(org, started.id)), ..answer })
         });
         let done = done.await;
         self.services.wake_engine();
@@ -62,15 +62,15 @@ impl App {
 
 /// Refuses a rollback unless the deployment was the last to enter the stage: the caller intends to replace what is
 /// there now.
-fn check_is_latest(db: &mut impl Read, of: &StagesDeployment, stage: &str) -> Result<(), AppError> {
-    let stages = run::stages(db, of.id)?;
+fn check_is_latest(db: &mut impl StoreRead, of: &StagesDeployment, stage: &str) -> Result<(), AppError> {
+    let stages = run::list_stages(db, of.id)?;
     let found = stages.iter().find(|it| it.kind == StageType::Stage && it.name == stage);
     let found = found.ok_or(CommandRefusal::NoSuchStage)?;
     if found.tries == 0 {
         let text = "this deployment was not in the stage; there is nothing to roll back";
         return Err(CommandRefusal::InvalidState(text.into()).into());
     }
-    match schedule::entered_since(db, of, &stages, stage, SINCE_MAX)? {
+    match schedule::find_entered_since(db, of, &stages, stage, SINCE_MAX)? {
         None => Ok(()),
         Some(other) => {
             let text = format!("#{other} has since been deployed to this stage; roll back that one instead");

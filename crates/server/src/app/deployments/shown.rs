@@ -11,22 +11,22 @@ use berth_core::environment::Lock;
 use berth_core::id::StepRunId;
 use berth_core::pipeline::model::StepType;
 use berth_engine::{DeploymentAggregate, LoadedDeployment, RunCache};
-use berth_store::Read;
+use berth_store::StoreRead;
 use berth_store::tables::attempt;
 use berth_store::tables::attempt::AttemptReport;
 use berth_store::tables::{approval, environment};
 
 use super::blocked;
-use crate::app::Answer;
+use crate::app::ApiResponse;
 use crate::error::AppError;
-use crate::wire::actor;
+use crate::wire::actor_to_wire;
 
-pub(super) fn in_full(
-    db: &mut impl Read,
+pub(super) fn full_response(
+    db: &mut impl StoreRead,
     plans: &RunCache,
     it: &Deployment,
     labels: Option<&[String]>,
-) -> Result<Answer<wire::Deployment>, AppError> {
+) -> Result<ApiResponse<wire::WireDeployment>, AppError> {
     let lock = match &it.target {
         DeploymentTarget::Environment(target) => {
             let lock = environment::by_id(db, target.environment)?;
@@ -36,19 +36,19 @@ pub(super) fn in_full(
     };
     let version = lock.as_ref().map_or(1, |lock| lock.environment.version);
     let is_paused = lock.as_ref().is_some_and(|lock| lock.is_paused);
-    let mut body = head(it, lock.as_ref());
+    let mut body = deployment_summary(it, lock.as_ref());
     let mut variants = Vec::new();
     if let Some(aggregate) = DeploymentAggregate::load(db, plans, it.id)? {
         let told = attempt::list_of_run(db, it.id)?;
-        body.stages = stages(&aggregate.run, &aggregate.plan, told);
+        body.stages = stages_to_wire(&aggregate.run, &aggregate.plan, told);
         if aggregate.run.status() == RunStatus::Waiting && body.status == wire::DeploymentStatus::Running {
             body.status = wire::DeploymentStatus::Waiting;
         }
         body.resolved_commit_id = aggregate.plan.source.as_ref().map(|source| source.commit.clone());
-        body.blocked_by.extend(blocked::in_run(db, &aggregate, labels)?);
+        body.blocked_by.extend(blocked::blockers_in_run(db, &aggregate, labels)?);
         wait_at_gate(&mut body);
         variants.push(format!("r{}", aggregate.run.version));
-        variants.extend(answers(db, &aggregate, &body.blocked_by)?);
+        variants.extend(approvals_variant(db, &aggregate, &body.blocked_by)?);
         let is_shut = body.blocked_by.iter().any(|it| it.kind == wire::BlockedKind::Window);
         variants.extend(is_shut.then(|| "shut".to_owned()));
         if let LoadedDeployment::Stages { is_paused: true, .. } = aggregate.deployment {
@@ -59,22 +59,22 @@ pub(super) fn in_full(
         }
     } else {
         if let DeploymentTarget::Stages(target) = &it.target {
-            body.blocked_by = blocked::before_begin(db, it, target)?;
+            body.blocked_by = blocked::blockers_before_start(db, it, target)?;
             variants.push(it.status.as_str().into());
         }
         if body.finished_at.is_none() {
-            body.blocked_by.extend(blocked::by_build(db, it)?);
+            body.blocked_by.extend(blocked::build_blocker(db, it)?);
         }
     }
     if is_paused && body.finished_at.is_none() {
         variants.push("stopped".into());
     }
-    let answer = Answer::ok(body).at_version(version);
-    Ok(if variants.is_empty() { answer } else { answer.varying_by(variants.join(".")) })
+    let answer = ApiResponse::ok(body).with_version(version);
+    Ok(if variants.is_empty() { answer } else { answer.with_variant(variants.join(".")) })
 }
 
 /// Reports a queued stage as waiting if a gate blocks it, unless another deployment is still in the stage.
-fn wait_at_gate(body: &mut wire::Deployment) {
+fn wait_at_gate(body: &mut wire::WireDeployment) {
     use wire::BlockedKind::{Approval, EarlierStage, Window};
     let is_blocked = |kinds: &[wire::BlockedKind]| body.blocked_by.iter().any(|it| kinds.contains(&it.kind));
     if !is_blocked(&[Approval, Window]) || is_blocked(&[EarlierStage]) {
@@ -87,15 +87,15 @@ fn wait_at_gate(body: &mut wire::Deployment) {
 
 /// The part of the `ETag` for open approvals. Votes and changes of members change the response without changing the
 /// run.
-fn answers(
-    db: &mut impl Read,
+fn approvals_variant(
+    db: &mut impl StoreRead,
     aggregate: &DeploymentAggregate,
     blocked: &[wire::BlockedBy],
 ) -> Result<Option<String>, AppError> {
     if !aggregate.plan.has_approvals() {
         return Ok(None);
     }
-    let open = approval::open(db, aggregate.run.deployment)?;
+    let open = approval::list_pending(db, aggregate.run.deployment)?;
     let mut told: String = open.iter().map(|it| format!("{}.{} ", it.id, it.version)).collect();
     let asked = blocked.iter().filter(|it| it.kind == wire::BlockedKind::Approval);
     told.extend(asked.map(|it| it.detail.as_str()));
@@ -103,7 +103,7 @@ fn answers(
 }
 
 /// Converts a deployment without its run. With `lock`, a queued deployment into an environment lists what blocks it.
-pub(super) fn head(it: &Deployment, lock: Option<&Lock>) -> wire::Deployment {
+pub(super) fn deployment_summary(it: &Deployment, lock: Option<&Lock>) -> wire::WireDeployment {
     let (environment, stages) = match &it.target {
         DeploymentTarget::Environment(target) => (Some(target), None),
         DeploymentTarget::Stages(target) => (None, Some(target)),
@@ -113,24 +113,24 @@ pub(super) fn head(it: &Deployment, lock: Option<&Lock>) -> wire::Deployment {
         DeploymentPurpose::Reset => None,
     });
     let trigger = match stages.map(|target| &target.trigger) {
-        None if session.is_some() => wire::Trigger::Session,
-        None => wire::Trigger::Reset,
-        Some(StartTrigger::Push { .. }) => wire::Trigger::Push,
-        Some(StartTrigger::Api) => wire::Trigger::Api,
-        Some(StartTrigger::Rollback { .. }) => wire::Trigger::Rollback,
+        None if session.is_some() => wire::DeploymentTrigger::Session,
+        None => wire::DeploymentTrigger::Reset,
+        Some(StartTrigger::Push { .. }) => wire::DeploymentTrigger::Push,
+        Some(StartTrigger::Api) => wire::DeploymentTrigger::Api,
+        Some(StartTrigger::Rollback { .. }) => wire::DeploymentTrigger::Rollback,
     };
     let rollback = stages.and_then(|target| match &target.trigger {
         StartTrigger::Rollback { stage, of, to } => {
-            Some(wire::Rollback { stage: stage.clone(), of: of.to_string(), to: to.to_string() })
+            Some(wire::RollbackInfo { stage: stage.clone(), of: of.to_string(), to: to.to_string() })
         }
         StartTrigger::Push { .. } | StartTrigger::Api => None,
     });
     let bypass = stages.and_then(|target| target.bypass.as_ref());
     let (failure, cancel) = (it.status.failure(), it.status.cancel());
-    let (cause, detail) = why(failure, cancel);
+    let (cause, detail) = failure_cause(failure, cancel);
     let reason = it.reason.as_ref().map(ToString::to_string);
     let blocking = lock.filter(|_| it.status == DeploymentState::Queued);
-    wire::Deployment {
+    wire::WireDeployment {
         id: it.id.to_string(),
         deployment_id: it.id.to_string(),
         number: it.number,
@@ -147,22 +147,22 @@ pub(super) fn head(it: &Deployment, lock: Option<&Lock>) -> wire::Deployment {
         context: reason.clone().filter(|_| environment.is_some()),
         retry_of: environment.and_then(|target| target.retry_of).map(|id| id.to_string()),
         reason: reason.filter(|_| stages.is_some()),
-        bypass: bypass.map(|it| wire::Bypass { by: actor(&it.by), reason: it.reason.to_string() }),
-        actor: actor(&it.requested_by),
-        status: status(&it.status),
+        bypass: bypass.map(|it| wire::DeploymentBypass { by: actor_to_wire(&it.by), reason: it.reason.to_string() }),
+        actor: actor_to_wire(&it.requested_by),
+        status: status_to_wire(&it.status),
         cause,
         detail,
-        cancelled_by: cancel.map(|cancel| actor(&cancel.by)),
+        cancelled_by: cancel.map(|cancel| actor_to_wire(&cancel.by)),
         superseded_by: it.status.superseded_by().map(|id| id.to_string()),
         created_at: it.created_at.to_string(),
         started_at: it.started_at.map(|at| at.to_string()),
         finished_at: it.finished_at.map(|at| at.to_string()),
-        blocked_by: blocking.map(|lock| blocked::in_lock(lock, it.id)).unwrap_or_default(),
-        stages: environment.map(|target| unbegun(target.name.as_str(), &it.status)).into_iter().collect(),
+        blocked_by: blocking.map(|lock| blocked::blockers_in_lock(lock, it.id)).unwrap_or_default(),
+        stages: environment.map(|target| unstarted_stage(target.name.as_str(), &it.status)).into_iter().collect(),
     }
 }
 
-const fn status(status: &DeploymentState) -> wire::DeploymentStatus {
+const fn status_to_wire(status: &DeploymentState) -> wire::DeploymentStatus {
     match status {
         DeploymentState::Queued => wire::DeploymentStatus::Queued,
         DeploymentState::Running => wire::DeploymentStatus::Running,
@@ -175,7 +175,7 @@ const fn status(status: &DeploymentState) -> wire::DeploymentStatus {
     }
 }
 
-fn why(failure: Option<&ExecutionFailure>, cancel: Option<&CancelRequest>) -> (Option<String>, Option<String>) {
+fn failure_cause(failure: Option<&ExecutionFailure>, cancel: Option<&CancelRequest>) -> (Option<String>, Option<String>) {
     match (failure, cancel) {
         (Some(failure), _) => (Some(failure.cause.as_str().to_owned()), Some(failure.detail.clone())),
         (_, Some(cancel)) => {
@@ -186,7 +186,7 @@ fn why(failure: Option<&ExecutionFailure>, cancel: Option<&CancelRequest>) -> (O
 }
 
 /// The only stage of a deployment into an environment while it has no run.
-fn unbegun(name: &str, status: &DeploymentState) -> wire::Stage {
+fn unstarted_stage(name: &str, status: &DeploymentState) -> wire::DeploymentStage {
     let status = match status {
         DeploymentState::Queued => wire::StageStatus::Queued,
         DeploymentState::Running => wire::StageStatus::Running,
@@ -197,7 +197,7 @@ fn unbegun(name: &str, status: &DeploymentState) -> wire::Stage {
         DeploymentState::Cancelled(_) => wire::StageStatus::Cancelled,
         DeploymentState::Superseded { .. } => wire::StageStatus::Skipped,
     };
-    wire::Stage {
+    wire::DeploymentStage {
         name: name.to_owned(),
         kind: wire::StageKind::Environment,
         status,
@@ -212,23 +212,23 @@ fn unbegun(name: &str, status: &DeploymentState) -> wire::Stage {
     }
 }
 
-fn stages(run: &Run, plan: &Plan, told: Vec<AttemptReport>) -> Vec<wire::Stage> {
-    let mut attempts: BTreeMap<StepRunId, Vec<wire::Attempt>> = BTreeMap::new();
+fn stages_to_wire(run: &Run, plan: &Plan, told: Vec<AttemptReport>) -> Vec<wire::DeploymentStage> {
+    let mut attempts: BTreeMap<StepRunId, Vec<wire::StepAttempt>> = BTreeMap::new();
     for it in told {
-        attempts.entry(it.attempt.step).or_default().push(attempt(&it));
+        attempts.entry(it.attempt.step).or_default().push(attempt_to_wire(&it));
     }
     let mut shown = Vec::with_capacity(run.stages.len());
     for (index, it) in run.stages.iter().enumerate() {
         let steps = run.steps.iter().filter(|step| step.stage == index);
-        let steps = steps.map(|it| step(it, plan, attempts.remove(&it.id).unwrap_or_default()));
-        shown.push(wire::Stage { steps: Some(steps.collect()), ..stage(it) });
+        let steps = steps.map(|it| step_to_wire(it, plan, attempts.remove(&it.id).unwrap_or_default()));
+        shown.push(wire::DeploymentStage { steps: Some(steps.collect()), ..stage_to_wire(it) });
     }
     shown
 }
 
-pub(super) fn stage(it: &StageRun) -> wire::Stage {
-    let (cause, detail) = why(it.failure.as_ref(), it.cancel.as_ref());
-    wire::Stage {
+pub(super) fn stage_to_wire(it: &StageRun) -> wire::DeploymentStage {
+    let (cause, detail) = failure_cause(it.failure.as_ref(), it.cancel.as_ref());
+    wire::DeploymentStage {
         name: it.name.clone(),
         kind: match it.kind {
             StageType::Build => wire::StageKind::Build,
@@ -251,17 +251,17 @@ pub(super) fn stage(it: &StageRun) -> wire::Stage {
         finished_at: it.finished_at.map(|at| at.to_string()),
         cause,
         detail,
-        cancelled_by: it.cancel.as_ref().map(|cancel| actor(&cancel.by)),
+        cancelled_by: it.cancel.as_ref().map(|cancel| actor_to_wire(&cancel.by)),
         reused_from: it.reused_from.map(|id| id.to_string()),
         steps: None,
     }
 }
 
-fn step(it: &StepRun, plan: &Plan, attempts: Vec<wire::Attempt>) -> wire::Step {
+fn step_to_wire(it: &StepRun, plan: &Plan, attempts: Vec<wire::StepAttempt>) -> wire::DeploymentStep {
     let planned = &plan.stages[it.stage].steps;
     let own = &planned[it.index];
-    let (cause, detail) = why(it.failure.as_ref(), None);
-    wire::Step {
+    let (cause, detail) = failure_cause(it.failure.as_ref(), None);
+    wire::DeploymentStep {
         id: it.id.to_string(),
         step: it.step.to_string(),
         name: own.name.clone(),
@@ -298,20 +298,20 @@ fn step(it: &StepRun, plan: &Plan, attempts: Vec<wire::Attempt>) -> wire::Step {
     }
 }
 
-fn attempt(it: &AttemptReport) -> wire::Attempt {
+fn attempt_to_wire(it: &AttemptReport) -> wire::StepAttempt {
     let end = it.attempt.end.as_ref();
     let (failure, exit_code) = match end.map(|end| &end.outcome) {
         Some(AttemptOutcome::Failed { failure, exit_code }) => (Some(failure), *exit_code),
         _ => (None, None),
     };
-    let (cause, mut detail) = why(failure, None);
+    let (cause, mut detail) = failure_cause(failure, None);
     if let Some(AttemptOutcome::NeverStarted { detail: text, .. }) = end.map(|end| &end.outcome) {
         detail = Some(text.clone());
     }
     if let Some(AttemptOutcome::Unanswered { detail: text }) = end.map(|end| &end.outcome) {
         detail = Some(text.clone());
     }
-    wire::Attempt {
+    wire::StepAttempt {
         number: it.attempt.number,
         status: match end.map(|end| &end.outcome) {
             None => wire::AttemptStatus::Running,

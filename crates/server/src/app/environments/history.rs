@@ -2,18 +2,18 @@
 
 use std::collections::BTreeMap;
 
-use berth_api::environment::{HistoryEntry, HolderShare, Insights, Spread};
+use berth_api::environment::{HistoryEntry, HolderShare, EnvironmentInsights, Spread};
 use berth_core::access::permit;
 use berth_core::environment::{SessionEndReason, Session, Ticket, TicketCause, TicketState};
 use berth_core::time::Timestamp;
 use berth_store::tables::session;
 use berth_store::tables::ticket::{self, INSIGHT_ROWS_MAX};
 
-use super::{Place, shown};
-use crate::app::{Answer, App};
-use crate::auth::authorize::Authorized;
+use super::{EnvironmentPath, shown};
+use crate::app::{ApiResponse, App};
+use crate::auth::authorize::AuthorizedCaller;
 use crate::error::AppError;
-use crate::wire::actor;
+use crate::wire::actor_to_wire;
 
 const HOLDERS_SHOWN_MAX: usize = 10;
 const DAY_S: i64 = 24 * 60 * 60;
@@ -28,8 +28,8 @@ impl App {
     /// Sessions of the environment, newest first.
     pub async fn view_history(
         &self,
-        who: &Authorized<permit::EnvironmentsRead>,
-        place: Place,
+        who: &AuthorizedCaller<permit::EnvironmentsRead>,
+        place: EnvironmentPath,
         page: i64,
         limit: i64,
     ) -> Result<NumberedPage<HistoryEntry>, AppError> {
@@ -40,42 +40,42 @@ impl App {
             let sessions =
                 if from > 0 { session::list_before(db, environment.id, from, limit)? } else { Vec::new() };
             let now = db.now();
-            Ok(NumberedPage { items: sessions.iter().map(|session| entry(session, now)).collect(), total })
+            Ok(NumberedPage { items: sessions.iter().map(|session| history_entry(session, now)).collect(), total })
         })
         .await
     }
 
     pub async fn view_insights(
         &self,
-        who: &Authorized<permit::EnvironmentsRead>,
-        place: Place,
+        who: &AuthorizedCaller<permit::EnvironmentsRead>,
+        place: EnvironmentPath,
         days: i64,
-    ) -> Result<Answer<Insights>, AppError> {
+    ) -> Result<ApiResponse<EnvironmentInsights>, AppError> {
         self.read(who, move |db| {
             let environment = place.find_any(db)?.environment;
             let now = db.now();
             let sessions = session::list_before(db, environment.id, environment.sessions, INSIGHT_ROWS_MAX)?;
-            let tickets = ticket::tickets_of(db, environment.id)?;
+            let tickets = ticket::list_of_environment(db, environment.id)?;
             let from = now.plus_seconds(-days * DAY_S).max(environment.created_at);
-            let insights = learned(&sessions, &tickets, from, now);
-            Ok(Answer::ok(Insights { env_name: environment.name.to_string(), ..insights }))
+            let insights = compute_insights(&sessions, &tickets, from, now);
+            Ok(ApiResponse::ok(EnvironmentInsights { env_name: environment.name.to_string(), ..insights }))
         })
         .await
     }
 }
 
-fn entry(it: &Session, now: Timestamp) -> HistoryEntry {
+fn history_entry(it: &Session, now: Timestamp) -> HistoryEntry {
     let end = it.end.as_ref();
     HistoryEntry {
         session_id: it.id.to_string(),
-        holder: shown::holder(&it.holder),
+        holder: shown::holder_to_wire(&it.holder),
         context: it.context.as_ref().map(ToString::to_string),
         commit_id: it.commit.as_ref().map(ToString::to_string),
-        status: shown::status(it.status()),
+        status: shown::session_status_to_wire(it.status()),
         claimed_at: it.claimed_at.to_string(),
         ended_at: end.map(|end| end.at.to_string()),
-        end_reason: end.map(|end| shown::end_reason(end.reason)),
-        ended_by: end.map(|end| actor(&end.by)),
+        end_reason: end.map(|end| shown::end_reason_to_wire(end.reason)),
+        ended_by: end.map(|end| actor_to_wire(&end.by)),
         duration_seconds: end.map_or(now, |end| end.at).seconds_since(it.claimed_at),
         deployment_count: it.deployments,
         fence: it.fence.number(),
@@ -83,7 +83,7 @@ fn entry(it: &Session, now: Timestamp) -> HistoryEntry {
 }
 
 /// Computes usage statistics for the time since `from`. `sessions` and `tickets` are sorted newest first.
-fn learned(sessions: &[Session], tickets: &[Ticket], from: Timestamp, now: Timestamp) -> Insights {
+fn compute_insights(sessions: &[Session], tickets: &[Ticket], from: Timestamp, now: Timestamp) -> EnvironmentInsights {
     let end_of = |session: &Session| session.end.as_ref().map_or(now, |end| end.at);
     let recent: Vec<_> = sessions.iter().filter(|session| end_of(session) >= from).collect();
     let ended = |reasons: &[SessionEndReason]| {
@@ -104,26 +104,26 @@ fn learned(sessions: &[Session], tickets: &[Ticket], from: Timestamp, now: Times
         TicketState::Waiting | TicketState::Granted { .. } => false,
     });
     let period = now.seconds_since(from).max(1);
-    Insights {
+    EnvironmentInsights {
         env_name: String::new(),
         from: from.to_string(),
         to: now.to_string(),
         sessions: recent.len(),
         utilisation: ratio(held, period),
-        hold_seconds: spread(holds.map(|it| end_of(it).seconds_since(it.claimed_at)).collect()),
-        wait_seconds: spread(waited.collect()),
+        hold_seconds: compute_spread(holds.map(|it| end_of(it).seconds_since(it.claimed_at)).collect()),
+        wait_seconds: compute_spread(waited.collect()),
         takeovers: ended(&[SessionEndReason::Overridden]),
         expired: ended(&[SessionEndReason::Expired, SessionEndReason::Idle]),
         gave_up: gave_up.count(),
-        holders: shares(&recent, &end_of),
+        holders: holder_shares(&recent, &end_of),
     }
 }
 
-fn shares(sessions: &[&Session], end_of: &dyn Fn(&Session) -> Timestamp) -> Vec<HolderShare> {
+fn holder_shares(sessions: &[&Session], end_of: &dyn Fn(&Session) -> Timestamp) -> Vec<HolderShare> {
     let mut shares = BTreeMap::new();
     for session in sessions {
         let share = shares.entry(session.holder.id).or_insert_with(|| HolderShare {
-            holder: shown::holder(&session.holder),
+            holder: shown::holder_to_wire(&session.holder),
             sessions: 0,
             seconds: 0,
         });
@@ -142,7 +142,7 @@ fn ratio(part: i64, whole: i64) -> f64 {
     f64::from(i32::try_from(thousandths).unwrap_or(1_000)) / 1_000.0
 }
 
-fn spread(mut seconds: Vec<i64>) -> Spread {
+fn compute_spread(mut seconds: Vec<i64>) -> Spread {
     seconds.sort_unstable();
     let at = |percent: usize| seconds.get((seconds.len().saturating_sub(1)) * percent / 100).copied();
     Spread { median: at(50), p90: at(90), max: seconds.last().copied() }

@@ -7,48 +7,48 @@ mod session;
 pub(super) mod shown;
 mod view;
 
-pub use claim::{ClaimAsked, ForceAsked};
+pub use claim::{ClaimRequest, ForceClaimRequest};
 pub use history::NumberedPage;
-pub use session::DeployAsked;
-pub(super) use shown::{refused, session_not_active};
+pub use session::DeployRequest;
+pub(super) use shown::{refusal_error, session_not_active};
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use berth_api::Replay;
+use berth_api::ReplayableBody;
 use berth_core::access::ActionPermit;
 use berth_core::decision::{CommandRefusal, RefusableDecision};
 use berth_core::environment::{LockHolder, Lock, DecisionContext};
 use berth_core::event::ActorType;
 use berth_core::id::OrgId;
 use berth_core::name::EnvName;
-use berth_store::idempotency::OnceKey;
+use berth_store::idempotency::IdempotencyKey;
 use berth_store::tables::environment;
-use berth_store::{Read, Tx};
+use berth_store::{StoreRead, Tx};
 
-use super::{App, Outcome, Ruled};
-use crate::auth::authorize::{Authorized, Principal, Standing};
+use super::{App, IdempotentResponse, RuleOutcome};
+use crate::auth::authorize::{AuthorizedCaller, Principal, CurrentAccess};
 use crate::error::AppError;
 
 /// The pipeline and environment named in a URL.
 #[derive(Debug, Clone)]
-pub struct Place {
+pub struct EnvironmentPath {
     /// Id or slug.
     pub pipeline: String,
     pub env_name: String,
 }
 
-impl Place {
+impl EnvironmentPath {
     /// Finds an environment that is declared or still held. One that was removed from the definition exists only until
     /// its session ends.
-    fn find(&self, db: &mut impl Read) -> Result<Lock, AppError> {
+    fn find(&self, db: &mut impl StoreRead) -> Result<Lock, AppError> {
         let lock = self.find_any(db)?;
         let is_there = lock.environment.is_declared || lock.session.is_some();
         if is_there { Ok(lock) } else { Err(AppError::not_found("environment")) }
     }
 
     /// Also finds environments that were removed from the definition, because their sessions stay readable.
-    fn find_any(&self, db: &mut impl Read) -> Result<Lock, AppError> {
+    fn find_any(&self, db: &mut impl StoreRead) -> Result<Lock, AppError> {
         let name = EnvName::parse(&self.env_name).map_err(|_| AppError::not_found("environment"))?;
         environment::find(db, &self.pipeline, &name)?.ok_or_else(|| AppError::not_found("environment"))
     }
@@ -70,13 +70,13 @@ pub(super) fn holder(who: &Principal) -> LockHolder {
 
 /// Tracks whether a transaction on an environment concerns the engine.
 #[derive(Debug, Clone, Default)]
-struct Change {
+struct EnvironmentChange {
     /// There was an unfinished deployment before or after the change. Most claims and releases start and stop none; the
     /// engine is not woken for those.
     has_deployment: Arc<AtomicBool>,
 }
 
-impl Change {
+impl EnvironmentChange {
     /// Applies `rule`, writes the result and returns the lock after it.
     fn decide<A>(
         &self,
@@ -95,19 +95,19 @@ impl Change {
 
 impl App {
     /// Like [`App::rule`], but wakes the engine only if a deployment is involved.
-    async fn rule_in<P, T>(
+    async fn run_environment_rule<P, T>(
         &self,
-        who: &Authorized<P>,
-        once: Option<OnceKey>,
-        work: impl FnOnce(&Change, &mut Tx<'_>, &Standing) -> Result<Ruled<T>, AppError> + Send + 'static,
-    ) -> Result<Outcome<T>, AppError>
+        who: &AuthorizedCaller<P>,
+        once: Option<IdempotencyKey>,
+        work: impl FnOnce(&EnvironmentChange, &mut Tx<'_>, &CurrentAccess) -> Result<RuleOutcome<T>, AppError> + Send + 'static,
+    ) -> Result<IdempotentResponse<T>, AppError>
     where
         P: ActionPermit,
-        T: Replay + Send + 'static,
+        T: ReplayableBody + Send + 'static,
     {
-        let change = Change::default();
+        let change = EnvironmentChange::default();
         let within = change.clone();
-        let done = self.rule(who, once, move |tx, standing| work(&within, tx, standing)).await;
+        let done = self.run_rule(who, once, move |tx, standing| work(&within, tx, standing)).await;
         // After a store error the transaction may have been committed.
         let may_stand = matches!(&done, Err(AppError::Store(_)));
         if may_stand || change.has_deployment.load(Ordering::Relaxed) {

@@ -5,39 +5,39 @@ use berth_core::access::{Action, permit};
 use berth_core::environment::eta::SESSIONS_MAX;
 use berth_core::environment::{SessionEndReason, Lock, Session, Ticket, TicketCause, TicketState, queue};
 use berth_core::id::TicketId;
-use berth_store::Read;
+use berth_store::StoreRead;
 use berth_store::tables::{environment, session, ticket};
 
-use super::view::tagged;
-use super::{Place, holder, shown};
-use crate::app::{Answer, App, Outcome, Ruled};
-use crate::auth::authorize::Authorized;
+use super::view::with_environment_tag;
+use super::{EnvironmentPath, holder, shown};
+use crate::app::{ApiResponse, App, IdempotentResponse, RuleOutcome};
+use crate::auth::authorize::AuthorizedCaller;
 use crate::error::AppError;
 
 impl App {
     pub async fn view_queue(
         &self,
-        who: &Authorized<permit::EnvironmentsRead>,
-        place: Place,
-    ) -> Result<Vec<wire::Ticket>, AppError> {
+        who: &AuthorizedCaller<permit::EnvironmentsRead>,
+        place: EnvironmentPath,
+    ) -> Result<Vec<wire::WireTicket>, AppError> {
         self.read(who, move |db| {
             let lock = place.find(db)?;
-            let lengths = lengths(db, &lock)?;
-            Ok(lock.tickets.iter().map(|ticket| shown::ticket(ticket, &lock, &lengths, db.now())).collect())
+            let lengths = session_lengths(db, &lock)?;
+            Ok(lock.tickets.iter().map(|ticket| shown::ticket_to_wire(ticket, &lock, &lengths, db.now())).collect())
         })
         .await
     }
 
     pub async fn view_ticket(
         &self,
-        who: &Authorized<permit::EnvironmentsRead>,
-        place: Place,
+        who: &AuthorizedCaller<permit::EnvironmentsRead>,
+        place: EnvironmentPath,
         id: String,
-    ) -> Result<Answer<wire::Ticket>, AppError> {
+    ) -> Result<ApiResponse<wire::WireTicket>, AppError> {
         self.read(who, move |db| {
             let lock = place.find_any(db)?;
             let (lock, found) = find(db, lock, &id)?;
-            answer(db, &found, &lock)
+            build_response(db, &found, &lock)
         })
         .await
     }
@@ -46,43 +46,43 @@ impl App {
     /// cancels its whole group.
     pub async fn leave_queue(
         &self,
-        who: &Authorized<permit::EnvironmentsClaim>,
-        place: Place,
+        who: &AuthorizedCaller<permit::EnvironmentsClaim>,
+        place: EnvironmentPath,
         id: String,
-    ) -> Result<Outcome<wire::Ticket>, AppError> {
+    ) -> Result<IdempotentResponse<wire::WireTicket>, AppError> {
         let (org, by) = (who.org(), holder(who.principal()));
-        self.rule_in(who, None, move |change, tx, standing| {
+        self.run_environment_rule(who, None, move |change, tx, standing| {
             let lock = place.find_any(tx)?;
             let (lock, found) = find(tx, lock, &id)?;
             let may_force = standing.role.may(Action::EnvironmentsForceClaim);
             let (after, left) = change
                 .decide(tx, &lock, |lock, moment| queue::leave_queue(lock, &found, &by, may_force, moment))?;
             match left {
-                Ok(left) => answer(tx, &left, &after).map(Ruled::Yes),
-                Err(refusal) => Ok(Ruled::No(shown::refused(refusal, org, &after, tx.now()))),
+                Ok(left) => build_response(tx, &left, &after).map(RuleOutcome::Yes),
+                Err(refusal) => Ok(RuleOutcome::No(shown::refusal_error(refusal, org, &after, tx.now()))),
             }
         })
         .await
     }
 }
 
-fn answer(db: &mut impl Read, ticket: &Ticket, lock: &Lock) -> Result<Answer<wire::Ticket>, AppError> {
-    let body = shown::ticket(ticket, lock, &lengths(db, lock)?, db.now());
-    Ok(tagged_as(Answer::ok(body), ticket, lock))
+fn build_response(db: &mut impl StoreRead, ticket: &Ticket, lock: &Lock) -> Result<ApiResponse<wire::WireTicket>, AppError> {
+    let body = shown::ticket_to_wire(ticket, lock, &session_lengths(db, lock)?, db.now());
+    Ok(with_ticket_tag(ApiResponse::ok(body), ticket, lock))
 }
 
 /// Sets the `ETag` of a ticket. The response may show another ticket of the group, in another queue, so the tag
 /// contains the ticket id to keep them distinct.
-pub(super) fn tagged_as<T>(answer: Answer<T>, ticket: &Ticket, lock: &Lock) -> Answer<T> {
-    let answer = tagged(answer, lock);
+pub(super) fn with_ticket_tag<T>(answer: ApiResponse<T>, ticket: &Ticket, lock: &Lock) -> ApiResponse<T> {
+    let answer = with_environment_tag(answer, lock);
     match ticket.group {
-        Some(_) => answer.varying_by(format!("{}.{}", lock.environment.version, ticket.id)),
+        Some(_) => answer.with_variant(format!("{}.{}", lock.environment.version, ticket.id)),
         None => answer,
     }
 }
 
 /// Durations of recent sessions in seconds, for estimates. Not loaded if no ticket is waiting.
-pub(super) fn lengths(db: &mut impl Read, lock: &Lock) -> Result<Vec<i64>, AppError> {
+pub(super) fn session_lengths(db: &mut impl StoreRead, lock: &Lock) -> Result<Vec<i64>, AppError> {
     if lock.tickets.is_empty() {
         return Ok(Vec::new());
     }
@@ -97,7 +97,7 @@ pub(super) fn lengths(db: &mut impl Read, lock: &Lock) -> Result<Vec<i64>, AppEr
 
 /// Finds a ticket of an environment. If another ticket of its group was granted, returns that one with its environment,
 /// so that polling any ticket of a claim-any shows what was claimed.
-fn find(db: &mut impl Read, lock: Lock, id: &str) -> Result<(Lock, Ticket), AppError> {
+fn find(db: &mut impl StoreRead, lock: Lock, id: &str) -> Result<(Lock, Ticket), AppError> {
     let missing = || AppError::not_found("ticket");
     let id: TicketId = id.parse().map_err(|_| missing())?;
     let found = ticket::by_id(db, id)?.filter(|found| found.environment == lock.environment.id);
@@ -106,7 +106,7 @@ fn find(db: &mut impl Read, lock: Lock, id: &str) -> Result<(Lock, Ticket), AppE
         matches!(found.status, TicketState::Cancelled { cause: TicketCause::GrantedElsewhere, .. });
     let Some(group) = found.group.filter(|_| is_elsewhere) else { return Ok((lock, found)) };
     let is_granted = |ticket: &Ticket| matches!(ticket.status, TicketState::Granted { .. });
-    let Some(granted) = ticket::of_group(db, group)?.into_iter().find(is_granted) else {
+    let Some(granted) = ticket::list_of_group(db, group)?.into_iter().find(is_granted) else {
         return Ok((lock, found));
     };
     let lock = environment::by_id(db, granted.environment)?;

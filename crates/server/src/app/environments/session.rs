@@ -1,6 +1,6 @@
 //! Operations on a session: view, deploy, extend, release, hand over.
 
-use berth_api::deployment::Deployment as WireDeployment;
+use berth_api::deployment::WireDeployment as WireDeployment;
 use berth_api::session as wire;
 use berth_core::access::{Action, permit};
 use berth_core::environment::deploy::{self, DeployCommand, ConflictMode};
@@ -10,20 +10,20 @@ use berth_core::environment::{LockHolder, Lock, NamedSession, Session, extend, h
 use berth_core::event::ActorType;
 use berth_core::id::{SessionId, UserId};
 use berth_core::name::{CommitId, Email, Reason};
-use berth_store::idempotency::OnceKey;
+use berth_store::idempotency::IdempotencyKey;
 use berth_store::tables::{deployment, member, session, user};
-use berth_store::{Read, Tx};
+use berth_store::{StoreRead, Tx};
 
-use super::view::tagged;
-use super::{Place, holder, location, shown};
-use crate::app::{Answer, App, Outcome, Ruled, deployments};
-use crate::auth::authorize::Authorized;
+use super::view::with_environment_tag;
+use super::{EnvironmentPath, holder, location, shown};
+use crate::app::{ApiResponse, App, IdempotentResponse, RuleOutcome, deployments};
+use crate::auth::authorize::AuthorizedCaller;
 use crate::error::AppError;
 
 /// Limit for the deployments included in a session.
 const SESSION_DEPLOYMENTS_MAX: i64 = 100;
 
-pub struct DeployAsked {
+pub struct DeployRequest {
     pub commit: CommitId,
     pub context: Option<Reason>,
     pub on_conflict: ConflictMode,
@@ -33,32 +33,32 @@ pub struct DeployAsked {
 impl App {
     pub async fn view_session(
         &self,
-        who: &Authorized<permit::EnvironmentsRead>,
-        place: Place,
+        who: &AuthorizedCaller<permit::EnvironmentsRead>,
+        place: EnvironmentPath,
         id: String,
-    ) -> Result<Answer<wire::Session>, AppError> {
+    ) -> Result<ApiResponse<wire::WireSession>, AppError> {
         let org = who.org();
         self.read(who, move |db| {
             let lock = place.find_any(db)?;
             let found = find(db, &lock, &id)?;
-            let deployments = history(db, &found, &lock)?;
-            Ok(answer(shown::session(&found, org, &lock, deployments), &found, &lock))
+            let deployments = list_deployments(db, &found, &lock)?;
+            Ok(build_response(shown::session_to_wire(&found, org, &lock, deployments), &found, &lock))
         })
         .await
     }
 
     pub async fn deploy(
         &self,
-        who: &Authorized<permit::EnvironmentsClaim>,
-        place: Place,
+        who: &AuthorizedCaller<permit::EnvironmentsClaim>,
+        place: EnvironmentPath,
         id: String,
-        asked: DeployAsked,
+        asked: DeployRequest,
         expected: Option<Fence>,
-        once: Option<OnceKey>,
-    ) -> Result<Outcome<WireDeployment>, AppError> {
+        once: Option<IdempotencyKey>,
+    ) -> Result<IdempotentResponse<WireDeployment>, AppError> {
         let (org, by) = (who.org(), holder(who.principal()));
-        let doubt = self.ambiguity(org, &place.pipeline, Some(&asked.commit), "/commitId").await?;
-        self.rule_in(who, once, move |change, tx, standing| {
+        let doubt = self.check_commit_ambiguity(org, &place.pipeline, Some(&asked.commit), "/commitId").await?;
+        self.run_environment_rule(who, once, move |change, tx, standing| {
             if asked.override_drain.is_some() && !standing.role.may(Action::DrainOverride) {
                 return Err(AppError::forbidden(Action::DrainOverride));
             }
@@ -66,16 +66,16 @@ impl App {
             let found = find(tx, &lock, &id)?;
             doubt.map_or(Ok(()), Err)?;
             let named = NamedSession { session: &found, expected };
-            let DeployAsked { commit, context, on_conflict, override_drain } = asked;
+            let DeployRequest { commit, context, on_conflict, override_drain } = asked;
             let cmd = DeployCommand { by, commit, context, on_conflict, override_drain };
             let (after, deployed) =
                 change.decide(tx, &lock, |lock, moment| deploy::deploy(lock, &named, &cmd, moment))?;
             Ok(match deployed {
                 Ok(deployment) => {
                     let location = Some(deployments::location(org, deployment.id));
-                    Ruled::Yes(Answer { status: 202, location, ..deployments::answer(&deployment, &after) })
+                    RuleOutcome::Yes(ApiResponse { status: 202, location, ..deployments::build_response(&deployment, &after) })
                 }
-                Err(refusal) => Ruled::No(shown::refused(refusal, org, &after, tx.now())),
+                Err(refusal) => RuleOutcome::No(shown::refusal_error(refusal, org, &after, tx.now())),
             })
         })
         .await
@@ -83,23 +83,23 @@ impl App {
 
     pub async fn extend_session(
         &self,
-        who: &Authorized<permit::EnvironmentsClaim>,
-        place: Place,
+        who: &AuthorizedCaller<permit::EnvironmentsClaim>,
+        place: EnvironmentPath,
         id: String,
         ttl_seconds: Option<i64>,
         expected: Option<Fence>,
-        once: Option<OnceKey>,
-    ) -> Result<Outcome<wire::Session>, AppError> {
+        once: Option<IdempotencyKey>,
+    ) -> Result<IdempotentResponse<wire::WireSession>, AppError> {
         let (org, by) = (who.org(), holder(who.principal()));
-        self.rule_in(who, once, move |change, tx, _| {
+        self.run_environment_rule(who, once, move |change, tx, _| {
             let lock = place.find_any(tx)?;
             let found = find(tx, &lock, &id)?;
             let named = NamedSession { session: &found, expected };
             let (after, extended) = change
                 .decide(tx, &lock, |lock, moment| extend::extend(lock, &named, &by, ttl_seconds, moment))?;
             match extended {
-                Ok(session) => Ok(Ruled::Yes(full(tx, &session, &after)?)),
-                Err(refusal) => Ok(Ruled::No(shown::refused(refusal, org, &after, tx.now()))),
+                Ok(session) => Ok(RuleOutcome::Yes(full_response(tx, &session, &after)?)),
+                Err(refusal) => Ok(RuleOutcome::No(shown::refusal_error(refusal, org, &after, tx.now()))),
             }
         })
         .await
@@ -107,13 +107,13 @@ impl App {
 
     pub async fn release_session(
         &self,
-        who: &Authorized<permit::EnvironmentsClaim>,
-        place: Place,
+        who: &AuthorizedCaller<permit::EnvironmentsClaim>,
+        place: EnvironmentPath,
         id: String,
         expected: Option<Fence>,
-    ) -> Result<Outcome<wire::Session>, AppError> {
+    ) -> Result<IdempotentResponse<wire::WireSession>, AppError> {
         let (org, by) = (who.org(), holder(who.principal()));
-        self.rule_in(who, None, move |change, tx, standing| {
+        self.run_environment_rule(who, None, move |change, tx, standing| {
             let lock = place.find_any(tx)?;
             let found = find(tx, &lock, &id)?;
             let named = NamedSession { session: &found, expected };
@@ -122,11 +122,11 @@ impl App {
                 change.decide(tx, &lock, |lock, moment| release::release(lock, &named, &cmd, moment))?;
             match released {
                 Ok(done) => {
-                    let mut answer = full(tx, &done.session, &after)?;
+                    let mut answer = full_response(tx, &done.session, &after)?;
                     answer.body.released = Some(done.released);
-                    Ok(Ruled::Yes(answer))
+                    Ok(RuleOutcome::Yes(answer))
                 }
-                Err(refusal) => Ok(Ruled::No(shown::refused(refusal, org, &after, tx.now()))),
+                Err(refusal) => Ok(RuleOutcome::No(shown::refusal_error(refusal, org, &after, tx.now()))),
             }
         })
         .await
@@ -135,28 +135,28 @@ impl App {
     /// Hands the session over. `to` is the id or e-mail address of a member who may claim.
     pub async fn hand_over_session(
         &self,
-        who: &Authorized<permit::EnvironmentsClaim>,
-        place: Place,
+        who: &AuthorizedCaller<permit::EnvironmentsClaim>,
+        place: EnvironmentPath,
         id: String,
         to: String,
         expected: Option<Fence>,
-        once: Option<OnceKey>,
-    ) -> Result<Outcome<wire::Session>, AppError> {
+        once: Option<IdempotencyKey>,
+    ) -> Result<IdempotentResponse<wire::WireSession>, AppError> {
         let (org, by) = (who.org(), holder(who.principal()));
-        self.rule_in(who, once, move |change, tx, _| {
+        self.run_environment_rule(who, once, move |change, tx, _| {
             let lock = place.find_any(tx)?;
             let found = find(tx, &lock, &id)?;
-            let to = receiver(tx, &to)?;
+            let to = find_receiver(tx, &to)?;
             let named = NamedSession { session: &found, expected };
             let (after, opened) = change
                 .decide(tx, &lock, |lock, moment| hand_over::hand_over(lock, &named, &by, &to, moment))?;
             match opened {
                 Ok(session) => {
-                    let mut answer = full(tx, &session, &after)?;
+                    let mut answer = full_response(tx, &session, &after)?;
                     answer.location = Some(format!("{}/sessions/{}", location(org, &after), session.id));
-                    Ok(Ruled::Yes(answer))
+                    Ok(RuleOutcome::Yes(answer))
                 }
-                Err(refusal) => Ok(Ruled::No(shown::refused(refusal, org, &after, tx.now()))),
+                Err(refusal) => Ok(RuleOutcome::No(shown::refusal_error(refusal, org, &after, tx.now()))),
             }
         })
         .await
@@ -164,7 +164,7 @@ impl App {
 }
 
 /// Finds a session of this environment; ids of sessions of other environments are a 404.
-fn find(db: &mut impl Read, lock: &Lock, id: &str) -> Result<Session, AppError> {
+fn find(db: &mut impl StoreRead, lock: &Lock, id: &str) -> Result<Session, AppError> {
     let missing = || AppError::not_found("session");
     let id: SessionId = id.parse().map_err(|_| missing())?;
     if let Some(active) = lock.session.as_ref().filter(|active| active.id == id) {
@@ -173,32 +173,32 @@ fn find(db: &mut impl Read, lock: &Lock, id: &str) -> Result<Session, AppError> 
     session::by_id(db, id)?.filter(|found| found.environment == lock.environment.id).ok_or_else(missing)
 }
 
-fn history(db: &mut impl Read, session: &Session, lock: &Lock) -> Result<Vec<WireDeployment>, AppError> {
+fn list_deployments(db: &mut impl StoreRead, session: &Session, lock: &Lock) -> Result<Vec<WireDeployment>, AppError> {
     if session.deployments == 0 {
         return Ok(Vec::new());
     }
     let found = deployment::list_of_session(db, session.id, SESSION_DEPLOYMENTS_MAX)?;
-    Ok(found.iter().map(|deployment| deployments::shown(deployment, Some(lock))).collect())
+    Ok(found.iter().map(|deployment| deployments::to_summary(deployment, Some(lock))).collect())
 }
 
-fn full(tx: &mut Tx<'_>, session: &Session, lock: &Lock) -> Result<Answer<wire::Session>, AppError> {
-    let deployments = history(tx, session, lock)?;
-    Ok(answer(shown::session(session, tx.org()?, lock, deployments), session, lock))
+fn full_response(tx: &mut Tx<'_>, session: &Session, lock: &Lock) -> Result<ApiResponse<wire::WireSession>, AppError> {
+    let deployments = list_deployments(tx, session, lock)?;
+    Ok(build_response(shown::session_to_wire(session, tx.org()?, lock, deployments), session, lock))
 }
 
 /// The `ETag` of a session starts with the fence of the session itself, which holders send in `If-Match`.
-fn answer(body: wire::Session, session: &Session, lock: &Lock) -> Answer<wire::Session> {
-    Answer { version: Some(session.fence.number()), ..tagged(Answer::ok(body), lock) }
+fn build_response(body: wire::WireSession, session: &Session, lock: &Lock) -> ApiResponse<wire::WireSession> {
+    ApiResponse { version: Some(session.fence.number()), ..with_environment_tag(ApiResponse::ok(body), lock) }
 }
 
-fn receiver(tx: &mut Tx<'_>, to: &str) -> Result<LockHolder, AppError> {
+fn find_receiver(tx: &mut Tx<'_>, to: &str) -> Result<LockHolder, AppError> {
     let refused = |text: &str| AppError::invalid_member("/to", text);
     let id = match (to.parse::<UserId>(), Email::parse(to)) {
         (Ok(id), _) => Some(id),
         (_, Ok(email)) => user::by_email(tx, &email)?.map(|user| user.id),
         _ => return Err(refused("must be the id or the e-mail address of a member")),
     };
-    let member = id.map(|id| member::one(tx, id)).transpose()?.flatten();
+    let member = id.map(|id| member::find_view(tx, id)).transpose()?.flatten();
     let member = member.ok_or_else(|| refused("is not a member of this organization"))?;
     if !member.role.may(Action::EnvironmentsClaim) {
         return Err(refused("may not claim environments; they need the role deployer or higher"));

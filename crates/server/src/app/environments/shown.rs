@@ -1,8 +1,8 @@
 //! Conversion of environments, sessions and tickets into API responses.
 
-use berth_api::deployment::Deployment as WireDeployment;
+use berth_api::deployment::WireDeployment as WireDeployment;
 use berth_api::environment as wire;
-use berth_api::problem::{Code, Problem};
+use berth_api::problem::{Code, ProblemDetails};
 use berth_api::session as wire_session;
 use berth_core::decision::CommandRefusal;
 use berth_core::environment::{
@@ -16,18 +16,18 @@ use berth_core::time::Timestamp;
 
 use super::location;
 use crate::error::AppError;
-use crate::wire::actor;
+use crate::wire::actor_to_wire;
 
-pub(super) fn environment(lock: &Lock) -> wire::Environment {
+pub(super) fn environment_to_wire(lock: &Lock) -> wire::WireEnvironment {
     let environment = &lock.environment;
-    wire::Environment {
+    wire::WireEnvironment {
         id: environment.id.to_string(),
         env_name: environment.name.to_string(),
         name: environment.name.to_string(),
         pipeline_id: environment.pipeline.to_string(),
-        configuration: configuration(&environment.configuration),
-        lock_status: lock_status(lock),
-        lock: held(lock),
+        configuration: configuration_to_wire(&environment.configuration),
+        lock_status: lock_status_to_wire(lock),
+        lock: lock_to_wire(lock),
         state: match lock.state() {
             EnvironmentStatus::Clean => wire::EnvironmentState::Clean,
             EnvironmentStatus::Dirty => wire::EnvironmentState::Dirty,
@@ -41,7 +41,7 @@ pub(super) fn environment(lock: &Lock) -> wire::Environment {
     }
 }
 
-fn configuration(it: &Configuration) -> wire::Configuration {
+fn configuration_to_wire(it: &Configuration) -> wire::EnvironmentConfiguration {
     let trigger = |trigger: &ClaimTrigger| match trigger {
         ClaimTrigger::PullRequest { target_branches } => {
             wire::Trigger { on: "pull_request".into(), target_branches: Some(target_branches.clone()) }
@@ -63,7 +63,7 @@ fn configuration(it: &Configuration) -> wire::Configuration {
         wire::Trigger { on: "api".into(), target_branches: None },
         wire::ReleaseRule { on: "api".into(), after_idle_seconds: None },
     );
-    wire::Configuration {
+    wire::EnvironmentConfiguration {
         triggers: std::iter::once(by_api).chain(it.triggers.iter().map(trigger)).collect(),
         release: std::iter::once(ends_by_api).chain(it.release.iter().map(rule)).collect(),
         on_release: match it.on_release {
@@ -77,16 +77,16 @@ fn configuration(it: &Configuration) -> wire::Configuration {
     }
 }
 
-fn lock_status(lock: &Lock) -> wire::LockStatus {
+fn lock_status_to_wire(lock: &Lock) -> wire::LockStatus {
     if lock.session.is_some() { wire::LockStatus::Locked } else { wire::LockStatus::Unlocked }
 }
 
-fn held(lock: &Lock) -> Option<wire::Lock> {
+fn lock_to_wire(lock: &Lock) -> Option<wire::WireLock> {
     let session = lock.session.as_ref()?;
-    Some(wire::Lock {
+    Some(wire::WireLock {
         status: wire::LockStatus::Locked,
         session_id: session.id.to_string(),
-        holder: holder(&session.holder),
+        holder: holder_to_wire(&session.holder),
         commit_id: session.commit.as_ref().map(ToString::to_string),
         context: session.context.as_ref().map(ToString::to_string),
         claimed_at: session.claimed_at.to_string(),
@@ -95,7 +95,7 @@ fn held(lock: &Lock) -> Option<wire::Lock> {
     })
 }
 
-pub(in crate::app) fn holder(it: &LockHolder) -> wire::Holder {
+pub(in crate::app) fn holder_to_wire(it: &LockHolder) -> wire::Holder {
     wire::Holder {
         kind: match it.kind {
             ActorType::Service => wire::HolderKind::Service,
@@ -106,7 +106,7 @@ pub(in crate::app) fn holder(it: &LockHolder) -> wire::Holder {
     }
 }
 
-pub(super) fn status(it: SessionState) -> wire_session::SessionStatus {
+pub(super) fn session_status_to_wire(it: SessionState) -> wire_session::SessionStatus {
     match it {
         SessionState::Active => wire_session::SessionStatus::Active,
         SessionState::Released => wire_session::SessionStatus::Released,
@@ -115,7 +115,7 @@ pub(super) fn status(it: SessionState) -> wire_session::SessionStatus {
     }
 }
 
-pub(super) fn end_reason(it: SessionEndReason) -> wire_session::EndReason {
+pub(super) fn end_reason_to_wire(it: SessionEndReason) -> wire_session::EndReason {
     match it {
         SessionEndReason::Released => wire_session::EndReason::Released,
         SessionEndReason::HandedOver => wire_session::EndReason::HandedOver,
@@ -128,29 +128,29 @@ pub(super) fn end_reason(it: SessionEndReason) -> wire_session::EndReason {
 }
 
 /// `lock` is the current one of the environment; `deployments` are those of the session, newest first.
-pub(super) fn session(
+pub(super) fn session_to_wire(
     it: &Session,
     org: OrgId,
     lock: &Lock,
     deployments: Vec<WireDeployment>,
-) -> wire_session::Session {
+) -> wire_session::WireSession {
     let is_active = lock.session.as_ref().is_some_and(|active| active.id == it.id);
     let override_end = it.end.as_ref().filter(|end| end.reason == SessionEndReason::Overridden);
     // An ended session keeps the expiry it had.
     let expires_at = if is_active { ends_at(lock).map(|(at, _)| at) } else { it.expires_at };
     let takeover = lock.pending_takeover().filter(|_| is_active);
-    wire_session::Session {
+    wire_session::WireSession {
         session_id: it.id.to_string(),
         id: it.id.to_string(),
         env_name: lock.environment.name.to_string(),
         environment_id: lock.environment.id.to_string(),
         pipeline_id: lock.environment.pipeline.to_string(),
-        status: status(it.status()),
+        status: session_status_to_wire(it.status()),
         overridden: override_end.is_some(),
-        overridden_by: override_end.map(|end| actor(&end.by)),
+        overridden_by: override_end.map(|end| actor_to_wire(&end.by)),
         overridden_at: override_end.map(|end| end.at.to_string()),
         override_reason: override_end.and_then(|end| end.why.as_ref()).map(ToString::to_string),
-        holder: holder(&it.holder),
+        holder: holder_to_wire(&it.holder),
         commit_id: it.commit.as_ref().map(ToString::to_string),
         context: it.context.as_ref().map(ToString::to_string),
         fence: it.fence.number(),
@@ -158,17 +158,17 @@ pub(super) fn session(
         extended_at: it.extended_at.map(|at| at.to_string()),
         expires_at: expires_at.map(|at| at.to_string()),
         ended_at: it.end.as_ref().map(|end| end.at.to_string()),
-        end_reason: it.end.as_ref().map(|end| end_reason(end.reason)),
-        ended_by: it.end.as_ref().map(|end| actor(&end.by)),
+        end_reason: it.end.as_ref().map(|end| end_reason_to_wire(end.reason)),
+        ended_by: it.end.as_ref().map(|end| actor_to_wire(&end.by)),
         takeover: takeover.map(|(ticket, takeover)| wire_session::Takeover {
-            by: holder(&ticket.holder),
+            by: holder_to_wire(&ticket.holder),
             at: takeover.at.map(|at| at.to_string()),
             reason: takeover.why.as_ref().map(ToString::to_string),
         }),
-        drain: it.drain.as_ref().map(|it| drain(it, lock)),
+        drain: it.drain.as_ref().map(|it| drain_to_wire(it, lock)),
         lock_status: if is_active { wire::LockStatus::Locked } else { wire::LockStatus::Unlocked },
         holds_lock: is_active,
-        environment: wire_session::SessionEnvironment { lock_status: lock_status(lock), lock: held(lock) },
+        environment: wire_session::SessionEnvironment { lock_status: lock_status_to_wire(lock), lock: lock_to_wire(lock) },
         deployment_count: it.deployments,
         deployments_url: format!("/api/v1/organizations/{org}/deployments?session={}", it.id),
         deployment_history: deployments.clone(),
@@ -179,7 +179,7 @@ pub(super) fn session(
 }
 
 /// Lists the deployments of the drain that have not stopped yet.
-fn drain(it: &SessionDrain, lock: &Lock) -> wire_session::Drain {
+fn drain_to_wire(it: &SessionDrain, lock: &Lock) -> wire_session::Drain {
     let runs = |id: &&berth_core::id::DeploymentId| lock.leftover_deployments().any(|deployment| deployment.id == **id);
     wire_session::Drain {
         pending: it.pending.iter().filter(runs).map(ToString::to_string).collect(),
@@ -189,7 +189,7 @@ fn drain(it: &SessionDrain, lock: &Lock) -> wire_session::Drain {
 }
 
 /// `lengths`: durations of ended sessions in seconds, for the estimate.
-pub(super) fn ticket(it: &Ticket, lock: &Lock, lengths: &[i64], now: Timestamp) -> wire_session::Ticket {
+pub(super) fn ticket_to_wire(it: &Ticket, lock: &Lock, lengths: &[i64], now: Timestamp) -> wire_session::WireTicket {
     let (status, ended_at, cause, session, deployment) = match &it.status {
         TicketState::Waiting => (wire_session::TicketStatus::Waiting, None, None, None, None),
         TicketState::Granted { at, session, deployment } => {
@@ -203,7 +203,7 @@ pub(super) fn ticket(it: &Ticket, lock: &Lock, lengths: &[i64], now: Timestamp) 
     let position = lock.position(it.id);
     let takeover_at = it.takeover.as_ref().and_then(|takeover| takeover.at);
     let eta = eta::estimate_wait(lock, it.id, lengths, now);
-    wire_session::Ticket {
+    wire_session::WireTicket {
         ticket_id: it.id.to_string(),
         id: it.id.to_string(),
         env_name: lock.environment.name.to_string(),
@@ -216,7 +216,7 @@ pub(super) fn ticket(it: &Ticket, lock: &Lock, lengths: &[i64], now: Timestamp) 
             eta::EstimateBasis::Unknown => wire_session::EtaBasis::Unknown,
         }),
         group_id: it.group.map(|id| id.to_string()),
-        holder: holder(&it.holder),
+        holder: holder_to_wire(&it.holder),
         commit_id: it.terms.commit.as_ref().map(ToString::to_string),
         context: it.terms.context.as_ref().map(ToString::to_string),
         created_at: it.created_at.to_string(),
@@ -230,24 +230,24 @@ pub(super) fn ticket(it: &Ticket, lock: &Lock, lengths: &[i64], now: Timestamp) 
 }
 
 /// Adds details to a refusal: the holder, since when and until when, the reason, and links to the next actions.
-pub(in crate::app) fn refused(refusal: CommandRefusal, org: OrgId, lock: &Lock, now: Timestamp) -> AppError {
+pub(in crate::app) fn refusal_error(refusal: CommandRefusal, org: OrgId, lock: &Lock, now: Timestamp) -> AppError {
     match refusal {
         CommandRefusal::EnvironmentLocked(locked) => environment_locked(&locked, org, lock, now).into(),
         CommandRefusal::SessionNotActive(not_active) => session_not_active(&not_active).into(),
         CommandRefusal::NotSessionHolder(by) => {
             let text = format!("the session is held by {}; only they may do this", by.name);
-            Problem::new(Code::NotSessionHolder, text).with("holder", json(&holder(&by))).into()
+            ProblemDetails::new(Code::NotSessionHolder, text).with_member("holder", to_json_value(&holder_to_wire(&by))).into()
         }
         CommandRefusal::FenceMoved { current } => {
             let text = refusal.to_string();
             let current = current.map(berth_core::environment::fence::Fence::number);
-            Problem::new(Code::PreconditionFailed, text).with("currentFence", current).into()
+            ProblemDetails::new(Code::PreconditionFailed, text).with_member("currentFence", current).into()
         }
         other => other.into(),
     }
 }
 
-fn environment_locked(locked: &LockConflict, org: OrgId, lock: &Lock, now: Timestamp) -> Problem {
+fn environment_locked(locked: &LockConflict, org: OrgId, lock: &Lock, now: Timestamp) -> ProblemDetails {
     let session = &locked.session;
     let name = &lock.environment.name;
     let until = ends_at(lock).map(|(at, _)| at);
@@ -266,27 +266,27 @@ fn environment_locked(locked: &LockConflict, org: OrgId, lock: &Lock, now: Times
         )
     };
     let base = location(org, lock);
-    let problem = Problem::new(Code::EnvironmentLocked, text)
-        .with("holder", json(&holder(&session.holder)))
-        .with("since", session.claimed_at.to_string())
-        .with("context", session.context.as_ref().map(ToString::to_string))
-        .with("commitId", session.commit.as_ref().map(ToString::to_string))
-        .with("expiresAt", until.map(|at| at.to_string()))
-        .with("sessionId", session.id.to_string())
-        .with("fence", session.fence.number())
-        .with("queueLength", locked.queue_length)
-        .with("self", locked.is_self)
-        .with(
+    let problem = ProblemDetails::new(Code::EnvironmentLocked, text)
+        .with_member("holder", to_json_value(&holder_to_wire(&session.holder)))
+        .with_member("since", session.claimed_at.to_string())
+        .with_member("context", session.context.as_ref().map(ToString::to_string))
+        .with_member("commitId", session.commit.as_ref().map(ToString::to_string))
+        .with_member("expiresAt", until.map(|at| at.to_string()))
+        .with_member("sessionId", session.id.to_string())
+        .with_member("fence", session.fence.number())
+        .with_member("queueLength", locked.queue_length)
+        .with_member("self", locked.is_self)
+        .with_member(
             "links",
             serde_json::json!({ "queue": format!("{base}/queue"), "forceClaim": format!("{base}/force-claim") }),
         );
     match until {
-        Some(at) => problem.with("retryAfterSeconds", at.seconds_since(now).max(1)),
+        Some(at) => problem.with_member("retryAfterSeconds", at.seconds_since(now).max(1)),
         None => problem,
     }
 }
 
-pub(in crate::app) fn session_not_active(it: &InactiveSession) -> Problem {
+pub(in crate::app) fn session_not_active(it: &InactiveSession) -> ProblemDetails {
     let session = &it.session;
     let end = session.end.as_ref();
     let by = end.filter(|end| end.reason == SessionEndReason::Overridden);
@@ -298,14 +298,14 @@ pub(in crate::app) fn session_not_active(it: &InactiveSession) -> Problem {
         (None, Some(end)) => format!("the session ended at {}: {}", end.at, end.reason.as_str()),
         (None, None) => "the session is not active".to_owned(),
     };
-    Problem::new(Code::SessionNotActive, text)
-        .with("sessionStatus", session.status().as_str())
-        .with("overriddenBy", by.map(|end| json(&actor(&end.by))))
-        .with("overriddenAt", by.map(|end| end.at.to_string()))
-        .with("overrideReason", by.and_then(|end| end.why.as_ref()).map(ToString::to_string))
-        .with("currentFence", it.current_fence.number())
+    ProblemDetails::new(Code::SessionNotActive, text)
+        .with_member("sessionStatus", session.status().as_str())
+        .with_member("overriddenBy", by.map(|end| to_json_value(&actor_to_wire(&end.by))))
+        .with_member("overriddenAt", by.map(|end| end.at.to_string()))
+        .with_member("overrideReason", by.and_then(|end| end.why.as_ref()).map(ToString::to_string))
+        .with_member("currentFence", it.current_fence.number())
 }
 
-fn json(value: &impl serde::Serialize) -> serde_json::Value {
+fn to_json_value(value: &impl serde::Serialize) -> serde_json::Value {
     serde_json::to_value(value).unwrap_or_default()
 }

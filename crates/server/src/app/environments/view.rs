@@ -6,34 +6,34 @@ use berth_core::environment::Lock;
 use berth_core::id::EnvironmentId;
 use berth_store::tables::{environment, pipeline};
 
-use super::{Place, shown};
-use crate::app::{Answer, App};
-use crate::auth::authorize::Authorized;
+use super::{EnvironmentPath, shown};
+use crate::app::{ApiResponse, App};
+use crate::auth::authorize::AuthorizedCaller;
 use crate::error::AppError;
 
 impl App {
     pub async fn list_environments(
         &self,
-        who: &Authorized<permit::EnvironmentsRead>,
+        who: &AuthorizedCaller<permit::EnvironmentsRead>,
         key: String,
-    ) -> Result<Vec<wire::Environment>, AppError> {
+    ) -> Result<Vec<wire::WireEnvironment>, AppError> {
         self.read(who, move |db| {
             let found = pipeline::find(db, &key)?.ok_or_else(|| AppError::not_found("pipeline"))?;
-            let locks = environment::of_pipeline(db, found.id)?;
+            let locks = environment::list_of_pipeline(db, found.id)?;
             let there = locks.iter().filter(|lock| lock.environment.is_declared || lock.session.is_some());
-            Ok(there.map(shown::environment).collect())
+            Ok(there.map(shown::environment_to_wire).collect())
         })
         .await
     }
 
     pub async fn view_environment(
         &self,
-        who: &Authorized<permit::EnvironmentsRead>,
-        place: Place,
-    ) -> Result<Answer<wire::Environment>, AppError> {
+        who: &AuthorizedCaller<permit::EnvironmentsRead>,
+        place: EnvironmentPath,
+    ) -> Result<ApiResponse<wire::WireEnvironment>, AppError> {
         self.read(who, move |db| {
             let lock = place.find(db)?;
-            Ok(tagged(Answer::ok(shown::environment(&lock)), &lock))
+            Ok(with_environment_tag(ApiResponse::ok(shown::environment_to_wire(&lock)), &lock))
         })
         .await
     }
@@ -41,19 +41,19 @@ impl App {
     /// The id of an environment, for clients that subscribe to its events.
     pub async fn environment_id(
         &self,
-        who: &Authorized<permit::EnvironmentsRead>,
-        place: Place,
+        who: &AuthorizedCaller<permit::EnvironmentsRead>,
+        place: EnvironmentPath,
     ) -> Result<EnvironmentId, AppError> {
         self.read(who, move |db| Ok(place.find(db)?.environment.id)).await
     }
 }
 
 /// Sets the `ETag` of a response that shows an environment: the current fence, then the version of the environment.
-pub(super) fn tagged<T>(answer: Answer<T>, lock: &Lock) -> Answer<T> {
+pub(super) fn with_environment_tag<T>(answer: ApiResponse<T>, lock: &Lock) -> ApiResponse<T> {
     let fence = lock.session.as_ref().map_or(lock.environment.fence, |session| session.fence);
     let version = lock.environment.version;
     // Stopping the pipeline changes what blocks its deployments without changing the environment.
     let is_held_up = lock.is_paused && !lock.deployments.is_empty();
     let variant = if is_held_up { format!("{version}.stopped") } else { version.to_string() };
-    answer.at_version(fence.number()).varying_by(variant)
+    answer.with_version(fence.number()).with_variant(variant)
 }

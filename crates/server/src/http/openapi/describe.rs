@@ -2,20 +2,20 @@
 
 use serde_json::{Value, json};
 
-use crate::http::router::{Access, RouteInfo};
+use crate::http::router::{RouteAccess, RouteInfo};
 
 pub(super) fn complete(operation: &mut Value, route: &RouteInfo) {
     let id = operation["operationId"].as_str().map(operation_id);
     let (summary, rest) = split(&text(&operation["summary"]));
     let more = text(&operation["description"]);
-    let sentences = [rest, more, access(route.access)];
+    let sentences = [rest, more, describe_access(route.access)];
     let sentences: Vec<_> = sentences.into_iter().filter(|text| !text.is_empty()).collect();
     operation["operationId"] = json!(id);
     operation["summary"] = json!(summary);
     operation["description"] = json!(sentences.join(" "));
     operation["security"] = match route.access {
-        Access::Open => json!([]),
-        Access::Caller | Access::Runner | Access::NewRunner | Access::Permission(_) => json!([{"token": []}]),
+        RouteAccess::Open => json!([]),
+        RouteAccess::Caller | RouteAccess::Runner | RouteAccess::NewRunner | RouteAccess::Permission(_) => json!([{"token": []}]),
     };
 }
 
@@ -27,25 +27,25 @@ fn operation_id(handler: &str) -> String {
     };
     let mut words = name.split('_');
     let first = words.next().unwrap_or_default().to_owned();
-    words.fold(first, |id, word| id + &capitalised(word))
+    words.fold(first, |id, word| id + &capitalize(word))
 }
 
 /// Splits at the end of the first sentence, or at a colon or semicolon in it.
 fn split(text: &str) -> (String, String) {
     let ends = [". ", ": ", "; "].iter().filter_map(|mark| text.find(mark));
     match ends.min() {
-        Some(end) => (text[..end].to_owned(), capitalised(&text[end + 2..])),
+        Some(end) => (text[..end].to_owned(), capitalize(&text[end + 2..])),
         None => (text.trim_end_matches('.').to_owned(), String::new()),
     }
 }
 
-fn access(access: Access) -> String {
+fn describe_access(access: RouteAccess) -> String {
     match access {
-        Access::Open => "No authentication required.".to_owned(),
-        Access::Caller => "Requires a valid API token or login.".to_owned(),
-        Access::Runner => "Requires the credential of a runner.".to_owned(),
-        Access::NewRunner => "Requires the registration token of a runner.".to_owned(),
-        Access::Permission(action) => format!("Requires the `{action}` permission."),
+        RouteAccess::Open => "No authentication required.".to_owned(),
+        RouteAccess::Caller => "Requires a valid API token or login.".to_owned(),
+        RouteAccess::Runner => "Requires the credential of a runner.".to_owned(),
+        RouteAccess::NewRunner => "Requires the registration token of a runner.".to_owned(),
+        RouteAccess::Permission(action) => format!("Requires the `{action}` permission."),
     }
 }
 
@@ -53,7 +53,7 @@ fn text(value: &Value) -> String {
     value.as_str().unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-fn capitalised(word: &str) -> String {
+fn capitalize(word: &str) -> String {
     let mut letters = word.chars();
     letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
 }

@@ -5,7 +5,7 @@ use berth_api::log::LogStreamName;
 use serde_json::{Map, Value, json};
 use utoipa::openapi::OpenApi;
 
-use super::{Documents, RUNNER_PATHS, describe, examples, headers, parameters, problems, schemas};
+use super::{OpenApiDocuments, RUNNER_PATHS, describe, examples, headers, parameters, problems, schemas};
 use crate::http::router::RouteInfo;
 
 const TAGS: &[(&str, &str)] = &[
@@ -30,7 +30,7 @@ const TAGS: &[(&str, &str)] = &[
 ];
 
 /// Completes the generated document with what operations have in common.
-pub(super) fn finish(document: &OpenApi, table: &[RouteInfo]) -> Documents {
+pub(super) fn finish(document: &OpenApi, table: &[RouteInfo]) -> OpenApiDocuments {
     let mut document = serde_json::to_value(document).unwrap_or_default();
     problems::add_schema(&mut document);
     // Used in parameters only, where utoipa does not collect schemas.
@@ -53,7 +53,7 @@ pub(super) fn finish(document: &OpenApi, table: &[RouteInfo]) -> Documents {
     schemas::list_enums(&mut document);
     examples::add(&mut document);
     let of_runners = |path: &str| path.starts_with(RUNNER_PATHS);
-    Documents {
+    OpenApiDocuments {
         api: part(
             &document,
             &json!({"title": "Berth", "description": "Continuous delivery with pipelines, deployments and shared environments. Authenticate with an API token as bearer token."}),

@@ -37,12 +37,12 @@ pub(super) fn add(document: &mut Value) {
     for (_, item) in members(&mut document["paths"]) {
         for (_, operation) in members(item) {
             let body = operation.pointer_mut("/requestBody/content/application~1json");
-            body.into_iter().for_each(|body| fill(body, &schemas, Direction::Request));
+            body.into_iter().for_each(|body| fill(body, &schemas, BodyDirection::Request));
             let responses =
                 members(&mut operation["responses"]).filter(|(status, _)| status.starts_with('2'));
             for (_, response) in responses {
                 let content = response.pointer_mut("/content/application~1json");
-                content.into_iter().for_each(|content| fill(content, &schemas, Direction::Response));
+                content.into_iter().for_each(|content| fill(content, &schemas, BodyDirection::Response));
             }
         }
     }
@@ -51,24 +51,24 @@ pub(super) fn add(document: &mut Value) {
 /// Which members an example has: in requests the required ones and those with an example of their own, in responses the
 /// required ones.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Direction {
+enum BodyDirection {
     Request,
     Response,
 }
 
-fn fill(content: &mut Value, schemas: &Value, direction: Direction) {
+fn fill(content: &mut Value, schemas: &Value, direction: BodyDirection) {
     if content["schema"].is_object() {
-        let maker = Maker { schemas, direction };
+        let maker = ExampleBuilder { schemas, direction };
         content["example"] = maker.example("", "", &content["schema"], DEPTH_MAX);
     }
 }
 
-struct Maker<'a> {
+struct ExampleBuilder<'a> {
     schemas: &'a Value,
-    direction: Direction,
+    direction: BodyDirection,
 }
 
-impl Maker<'_> {
+impl ExampleBuilder<'_> {
     /// Returns an example for the member `name` of the schema `owner`.
     fn example(&self, owner: &str, name: &str, schema: &Value, depth: usize) -> Value {
         let Some(depth) = depth.checked_sub(1) else { return Value::Null };
@@ -112,7 +112,7 @@ impl Maker<'_> {
     fn object(&self, owner: &str, schema: &Value, depth: usize) -> Map<String, Value> {
         let required = schema["required"].as_array();
         let is_required = |name: &str| required.is_some_and(|all| all.iter().any(|it| it == name));
-        let is_request = self.direction == Direction::Request;
+        let is_request = self.direction == BodyDirection::Request;
         let members = schema["properties"].as_object().into_iter().flatten();
         let examples = members.filter_map(|(name, member)| {
             let fitting = self.in_context(owner, name, depth);

@@ -25,29 +25,29 @@ use crate::app::App;
 const RUNNER_PATHS: &str = "/api/v1/runner/";
 
 #[derive(Debug, Default)]
-pub struct Documents {
+pub struct OpenApiDocuments {
     pub api: Value,
     pub runner: Value,
 }
 
 /// Builds the documents on first request, so that they do not delay the start of the server.
 #[derive(Clone, Default)]
-pub(super) struct Served(Arc<Parts>);
+pub(super) struct LazyDocuments(Arc<DocumentParts>);
 
 #[derive(Default)]
-struct Parts {
+struct DocumentParts {
     /// The generated document and the route table.
     known: OnceLock<(OpenApi, Vec<RouteInfo>)>,
     texts: OnceLock<[String; 2]>,
 }
 
-impl Served {
+impl LazyDocuments {
     /// Called once all routes are registered, because the documents also describe the routes that serve them.
     pub(super) fn set(&self, document: OpenApi, table: Vec<RouteInfo>) {
         self.0.known.get_or_init(|| (document, table));
     }
 
-    fn documents(&self) -> Documents {
+    fn documents(&self) -> OpenApiDocuments {
         self.0.known.get().map(|(document, table)| document::finish(document, table)).unwrap_or_default()
     }
 
@@ -63,7 +63,7 @@ impl Served {
 /// Get the OpenAPI document of this API. The runner protocol has its own.
 #[utoipa::path(get, operation_id = "getOpenapi", path = "/api/v1/openapi.json", tag = "server",
     responses((status = 200, description = "The OpenAPI document", body = Object)))]
-pub(super) async fn openapi_json(Extension(served): Extension<Served>) -> Response {
+pub(super) async fn openapi_json(Extension(served): Extension<LazyDocuments>) -> Response {
     served.respond(0)
 }
 
@@ -71,12 +71,12 @@ pub(super) async fn openapi_json(Extension(served): Extension<Served>) -> Respon
 /// server's version.
 #[utoipa::path(get, operation_id = "getOpenapiRunner", path = "/api/v1/openapi-runner.json", tag = "server",
     responses((status = 200, description = "The OpenAPI document of the runner protocol", body = Object)))]
-pub(super) async fn openapi_runner_json(Extension(served): Extension<Served>) -> Response {
+pub(super) async fn openapi_runner_json(Extension(served): Extension<LazyDocuments>) -> Response {
     served.respond(1)
 }
 
 /// Returns the documents, for the copies in the repository.
-pub fn documents(app: &Arc<App>) -> Documents {
+pub fn documents(app: &Arc<App>) -> OpenApiDocuments {
     super::router::build(app).2.documents()
 }
 

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::headers::is_tagged;
 use super::schemas::{is_list, remove_null};
-use crate::http::router::{Access, RouteInfo};
+use crate::http::router::{RouteAccess, RouteInfo};
 use crate::limits::{IDEMPOTENCY_KEY_BYTES_MAX, OFFSET_MAX};
 
 /// 128 bits in Crockford base 32.
@@ -21,7 +21,7 @@ const REGISTRY: &str = "[a-z0-9][a-z0-9-]{0,62}";
 const SECRET: &str = "[A-Za-z_][A-Za-z0-9_]{0,127}";
 
 /// The form of a path parameter.
-enum Part {
+enum PathPart {
     Id(&'static str),
     /// Prefix of the id, pattern of the alternative name, example.
     IdOr(&'static str, &'static str, &'static str),
@@ -30,9 +30,9 @@ enum Part {
     ProblemCode,
 }
 
-use Part::{Id, IdOr, Name, Number, ProblemCode};
+use PathPart::{Id, IdOr, Name, Number, ProblemCode};
 
-const PARTS: &[(&str, &str, Part)] = &[
+const PARTS: &[(&str, &str, PathPart)] = &[
     ("orgId", "Id or slug of the organization", IdOr(OrgId::PREFIX, SLUG, "acme")),
     ("pipelineId", "Id or slug of the pipeline", IdOr(PipelineId::PREFIX, SLUG, "shop")),
     ("repositoryId", "Id of the repository", Id(RepositoryId::PREFIX)),
@@ -122,7 +122,7 @@ pub(super) fn complete(operation: &mut Value, route: &RouteInfo) {
         all.push(header("If-Match", text, &schema));
     }
     // Runners use nonces instead.
-    let is_for_people = matches!(route.access, Access::Caller | Access::Permission(_));
+    let is_for_people = matches!(route.access, RouteAccess::Caller | RouteAccess::Permission(_));
     if route.method == "POST" && is_for_people && !UNKEYED.contains(&&*id) {
         let text = "Unique key of the request. For 7 days, requests with the same key and body are executed once and get the same response.";
         let pattern = format!("^[ -~]{{1,{IDEMPOTENCY_KEY_BYTES_MAX}}}$");

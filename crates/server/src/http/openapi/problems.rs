@@ -1,12 +1,12 @@
 //! Error responses: one `Problem` schema with the members of all codes, and one response per status.
 
-use berth_api::problem::{Code, Problem};
+use berth_api::problem::{Code, ProblemDetails};
 use serde_json::{Map, Value, json};
 
 use super::document::members;
 use super::headers::{header, request_id};
 use super::schemas;
-use crate::http::router::{Access, RouteInfo};
+use crate::http::router::{RouteAccess, RouteInfo};
 
 /// Status, response name, and the code and detail of the example.
 const RESPONSES: &[(u16, &str, Code, &str)] = &[
@@ -45,7 +45,7 @@ const LINK_ROUTES: &[&str] = &[
 
 /// Merges all members into a single schema, because client generators create a type per schema.
 pub(super) fn add_schema(document: &mut Value) {
-    schemas::add::<Problem>(document);
+    schemas::add::<ProblemDetails>(document);
     let all = &mut document["components"]["schemas"];
     let mut problem = all["Problem"]["allOf"][1].take();
     for (name, member) in members(&mut all["ProblemMembers"]["properties"]) {
@@ -58,7 +58,7 @@ pub(super) fn add_schema(document: &mut Value) {
 /// Adds the error responses of an operation.
 pub(super) fn complete(operation: &mut Value, route: &RouteInfo) {
     let mut statuses = vec![400, 408, 500, 503];
-    if route.access != Access::Open {
+    if route.access != RouteAccess::Open {
         statuses.extend([401, 403]);
     }
     if route.path.starts_with("/api/") {
@@ -140,23 +140,23 @@ fn response(status: u16, code: Code, detail: &str) -> Value {
 fn example(code: Code, detail: &str) -> Value {
     let holder = json!({"type": "user", "id": "usr_01k9x8s6q0e3v8n5j2m4t7w9yb", "name": "Ada"});
     let environment = "/api/v1/organizations/acme/pipelines/shop/ephemeral-environments/qa-1";
-    let mut problem = Problem::new(code, detail);
+    let mut problem = ProblemDetails::new(code, detail);
     problem.instance = format!("{environment}/sessions");
     problem.request_id = "req_0aZ4kT9wQ1xB7mN3cV5dL8".to_owned();
     let problem = match code {
-        Code::Forbidden => problem.with("requiredPermission", "environments:claim"),
-        Code::RateLimited => problem.with("retryAfterSeconds", 2),
+        Code::Forbidden => problem.with_member("requiredPermission", "environments:claim"),
+        Code::RateLimited => problem.with_member("retryAfterSeconds", 2),
         Code::EnvironmentLocked => problem
-            .with("holder", holder)
-            .with("since", "2026-11-15T09:30:00.000Z")
-            .with("context", "checkout tests")
-            .with("commitId", "9fceb02")
-            .with("expiresAt", Value::Null)
-            .with("sessionId", "ses_01k9x8s6q0e3v8n5j2m4t7w9yb")
-            .with("fence", 7)
-            .with("queueLength", 0)
-            .with("self", false)
-            .with("links", json!({"queue": format!("{environment}/queue"), "forceClaim": format!("{environment}/force-claim")})),
+            .with_member("holder", holder)
+            .with_member("since", "2026-11-15T09:30:00.000Z")
+            .with_member("context", "checkout tests")
+            .with_member("commitId", "9fceb02")
+            .with_member("expiresAt", Value::Null)
+            .with_member("sessionId", "ses_01k9x8s6q0e3v8n5j2m4t7w9yb")
+            .with_member("fence", 7)
+            .with_member("queueLength", 0)
+            .with_member("self", false)
+            .with_member("links", json!({"queue": format!("{environment}/queue"), "forceClaim": format!("{environment}/force-claim")})),
         _ => problem,
     };
     serde_json::to_value(problem).unwrap_or_default()

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::extract::{Path, State};
 use berth_api::Data;
 use berth_api::analysis::{
-    Analysis, AnalysisAsked, AnalysisNew, AnalysisPreview, AnalysisProvider, AnalysisSettings,
+    WireAnalysis, AnalysisOrPreview, AnalysisNew, AnalysisPreview, AnalysisProvider, AnalysisSettings,
     AnalysisSettingsPut,
 };
 use berth_api::page::List;
@@ -14,51 +14,51 @@ use berth_core::analysis::{ModelLimits, AnalysisModel, ModelProvider};
 use berth_core::id::AnalysisId;
 use berth_core::pipeline::grammar::SecretName;
 
-use crate::app::{Answer, App, NewSettings, Outcome};
+use crate::app::{ApiResponse, App, NewAnalysisSettings, IdempotentResponse};
 use crate::error::AppError;
-use crate::http::body::{Posted, Sent};
-use crate::http::check::Check;
-use crate::http::guard::Allowed;
-use crate::http::query::{IfMatch, Listed, Paging};
+use crate::http::body::{PostBody, JsonBody};
+use crate::http::check::InputChecker;
+use crate::http::guard::RequirePermit;
+use crate::http::query::{IfMatch, ListResponse, PageQuery};
 
 /// Analyse a failed step. If an analysis of it exists, returns that one.
 #[utoipa::path(post, path = "/api/v1/organizations/{orgId}/deployments/{deploymentId}/analyses", tag = "analyses",
     request_body = Option<AnalysisNew>,
-    responses((status = 202, body = Data<Analysis>), (status = 200, body = Data<AnalysisPreview>)))]
+    responses((status = 202, body = Data<WireAnalysis>), (status = 200, body = Data<AnalysisPreview>)))]
 pub(crate) async fn request_analysis(
     State(app): State<Arc<App>>,
-    Allowed(who): Allowed<permit::AnalysisRun>,
+    RequirePermit(who): RequirePermit<permit::AnalysisRun>,
     Path((_, deployment)): Path<(String, String)>,
-    posted: Posted<AnalysisNew>,
-) -> Result<Outcome<AnalysisAsked>, AppError> {
+    posted: PostBody<AnalysisNew>,
+) -> Result<IdempotentResponse<AnalysisOrPreview>, AppError> {
     let AnalysisNew { step_id, preview } = posted.body;
     if preview.unwrap_or(false) {
-        return app.preview_analysis(&who, deployment, step_id).await.map(Outcome::Fresh);
+        return app.preview_analysis(&who, deployment, step_id).await.map(IdempotentResponse::Fresh);
     }
-    app.request_analysis(&who, deployment, step_id, posted.once).await
+    app.request_analysis(&who, deployment, step_id, posted.idempotency_key).await
 }
 
 /// List the analyses of a deployment, newest first.
 #[utoipa::path(get, path = "/api/v1/organizations/{orgId}/deployments/{deploymentId}/analyses", tag = "analyses",
-    responses((status = 200, body = List<Analysis>)))]
+    responses((status = 200, body = List<WireAnalysis>)))]
 pub(crate) async fn list_analyses(
     State(app): State<Arc<App>>,
-    Allowed(who): Allowed<permit::AnalysisRead>,
+    RequirePermit(who): RequirePermit<permit::AnalysisRead>,
     Path((_, deployment)): Path<(String, String)>,
-    paging: Paging,
-) -> Result<Listed<Analysis>, AppError> {
+    paging: PageQuery,
+) -> Result<ListResponse<WireAnalysis>, AppError> {
     let page = app.list_analyses(&who, deployment, paging.start::<AnalysisId>()?, paging.limit).await?;
     Ok(paging.list(page))
 }
 
 /// Get an analysis.
 #[utoipa::path(get, path = "/api/v1/organizations/{orgId}/analyses/{analysisId}", tag = "analyses",
-    responses((status = 200, body = Data<Analysis>)))]
+    responses((status = 200, body = Data<WireAnalysis>)))]
 pub(crate) async fn view_analysis(
     State(app): State<Arc<App>>,
-    Allowed(who): Allowed<permit::AnalysisRead>,
+    RequirePermit(who): RequirePermit<permit::AnalysisRead>,
     Path((_, id)): Path<(String, String)>,
-) -> Result<Answer<Analysis>, AppError> {
+) -> Result<ApiResponse<WireAnalysis>, AppError> {
     app.view_analysis(&who, id).await
 }
 
@@ -67,8 +67,8 @@ pub(crate) async fn view_analysis(
     responses((status = 200, body = Data<AnalysisSettings>)))]
 pub(crate) async fn view_analysis_settings(
     State(app): State<Arc<App>>,
-    Allowed(who): Allowed<permit::AnalysisRead>,
-) -> Result<Answer<AnalysisSettings>, AppError> {
+    RequirePermit(who): RequirePermit<permit::AnalysisRead>,
+) -> Result<ApiResponse<AnalysisSettings>, AppError> {
     app.view_analysis_settings(&who).await
 }
 
@@ -77,11 +77,11 @@ pub(crate) async fn view_analysis_settings(
     request_body = AnalysisSettingsPut, responses((status = 200, body = Data<AnalysisSettings>)))]
 pub(crate) async fn put_analysis_settings(
     State(app): State<Arc<App>>,
-    Allowed(who): Allowed<permit::AnalysisSettings>,
+    RequirePermit(who): RequirePermit<permit::AnalysisSettings>,
     IfMatch(expected): IfMatch,
-    Sent(body): Sent<AnalysisSettingsPut>,
-) -> Result<Outcome<AnalysisSettings>, AppError> {
-    let mut check = Check::default();
+    JsonBody(body): JsonBody<AnalysisSettingsPut>,
+) -> Result<IdempotentResponse<AnalysisSettings>, AppError> {
+    let mut check = InputChecker::default();
     let secret = check.optional("/apiKeySecret", body.api_key_secret.as_deref(), SecretName::parse);
     let provider = match body.provider {
         AnalysisProvider::None => None,
@@ -93,7 +93,7 @@ pub(crate) async fn put_analysis_settings(
     let is_named = body.model.is_some();
     let name = check.optional("/model", body.model.as_deref(), model_name);
     if provider.is_some() && !is_named {
-        check.required::<(), _>("/model", Err(NO_MODEL));
+        check.require::<(), _>("/model", Err(NO_MODEL));
     }
     let model =
         provider.zip(name).map(|(provider, name)| AnalysisModel { provider, base_url, name, api_key: secret });
@@ -102,7 +102,7 @@ pub(crate) async fn put_analysis_settings(
         let number = sent.unwrap_or(usual);
         let fits = (least..=most).contains(&number).then_some(number);
         check
-            .required(pointer, fits.ok_or_else(|| format!("must be from {least} to {most}")))
+            .require(pointer, fits.ok_or_else(|| format!("must be from {least} to {most}")))
             .unwrap_or(usual)
     };
     let limits = ModelLimits {
@@ -120,8 +120,8 @@ pub(crate) async fn put_analysis_settings(
         ),
         timeout_s: limit("/timeoutSeconds", body.timeout_seconds, usual.timeout_s, ModelLimits::TIMEOUT_S),
     };
-    check.done(Some(()))?;
-    let new = NewSettings { model, limits, permits_definition: body.permit_definition.unwrap_or(false) };
+    check.finish(Some(()))?;
+    let new = NewAnalysisSettings { model, limits, permits_definition: body.permit_definition.unwrap_or(false) };
     app.change_analysis_settings(&who, new, expected).await
 }
 

@@ -7,7 +7,7 @@ use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
 use berth_api::Data;
 use berth_api::auth::{
-    Login, Me, PasswordChange, PasswordConfirmation, PasswordReset, PasswordResetDone, SignedOut,
+    LoginRequest, CurrentUser, PasswordChange, PasswordConfirmation, PasswordReset, PasswordResetDone, SignedOut,
 };
 use berth_api::problem::Code;
 use berth_core::name::Email;
@@ -15,25 +15,25 @@ use berth_engine::credential::RedactedString;
 use berth_store::tables::sign_in::SIGN_IN_AGE_S_MAX;
 use http::header::{HeaderMap, HeaderValue, ORIGIN, SET_COOKIE};
 
-use crate::app::{Answer, App, LoginAttempt, Outcome, SignedIn};
+use crate::app::{ApiResponse, App, LoginAttempt, IdempotentResponse, SignedIn};
 use crate::error::AppError;
-use crate::http::body::{Posted, Sent};
-use crate::http::edge::Origin;
-use crate::http::guard::{self, Caller};
+use crate::http::body::{PostBody, JsonBody};
+use crate::http::edge::RequestOrigin;
+use crate::http::guard::{self, RequireCaller};
 
 /// Lifetime of the cookie that identifies a browser in which an account has logged in.
 const KNOWN_BROWSER_S: i64 = 365 * 24 * 60 * 60;
 
 /// Log in. Returns the current user and sets a session cookie. Send `csrfToken` as `X-Berth-CSRF` with every request
 /// that changes something.
-#[utoipa::path(post, path = "/api/v1/auth/login", tag = "sign-in", request_body = Login,
-    responses((status = 200, body = Data<Me>)))]
+#[utoipa::path(post, path = "/api/v1/auth/login", tag = "sign-in", request_body = LoginRequest,
+    responses((status = 200, body = Data<CurrentUser>)))]
 pub(crate) async fn log_in(State(app): State<Arc<App>>, request: Request) -> Result<Response, AppError> {
     let cookie = cookie_name(&app, request.headers())?;
     guard::check_same_origin(&app, request.headers())?;
-    let Origin { request_id, address } = guard::origin(request.extensions())?.clone();
+    let RequestOrigin { request_id, address } = guard::request_origin(request.extensions())?.clone();
     let known_browser = guard::cookie(request.headers(), &browser_cookie(cookie)).map(str::to_owned);
-    let Sent(Login { email, password }) = Sent::from_request(request, &app).await?;
+    let JsonBody(LoginRequest { email, password }) = JsonBody::from_request(request, &app).await?;
     let password = RedactedString::new(password);
     let email =
         Email::parse(&email).map_err(|error| AppError::invalid_member("/email", error.to_string()))?;
@@ -45,11 +45,11 @@ pub(crate) async fn log_in(State(app): State<Arc<App>>, request: Request) -> Res
 #[utoipa::path(post, path = "/api/v1/auth/logout", tag = "sign-in", responses((status = 200, body = Data<SignedOut>)))]
 pub(crate) async fn log_out(
     State(app): State<Arc<App>>,
-    Caller(who): Caller,
-    _: Posted<Nothing>,
+    RequireCaller(who): RequireCaller,
+    _: PostBody<EmptyBody>,
 ) -> Result<Response, AppError> {
     app.log_out(&who).await?;
-    let mut response = Answer::ok(SignedOut { signed_out: true }).into_response();
+    let mut response = ApiResponse::ok(SignedOut { signed_out: true }).into_response();
     if let Some(cookie) = app.config.cookie_name() {
         set_cookie(&mut response, cookie, "", 0);
     }
@@ -57,34 +57,34 @@ pub(crate) async fn log_out(
 }
 
 /// Get the current user and their organizations.
-#[utoipa::path(get, operation_id = "getMe", path = "/api/v1/me", tag = "sign-in", responses((status = 200, body = Data<Me>)))]
-pub(crate) async fn me(State(app): State<Arc<App>>, Caller(who): Caller) -> Result<Answer<Me>, AppError> {
-    app.me(&who).await.map(Answer::ok)
+#[utoipa::path(get, operation_id = "getMe", path = "/api/v1/me", tag = "sign-in", responses((status = 200, body = Data<CurrentUser>)))]
+pub(crate) async fn me(State(app): State<Arc<App>>, RequireCaller(who): RequireCaller) -> Result<ApiResponse<CurrentUser>, AppError> {
+    app.me(&who).await.map(ApiResponse::ok)
 }
 
 /// Change your password. Logs out your other browsers and, on request, revokes your API tokens.
 #[utoipa::path(post, path = "/api/v1/me/password", tag = "sign-in", request_body = PasswordChange,
-    responses((status = 200, body = Data<Me>)))]
+    responses((status = 200, body = Data<CurrentUser>)))]
 pub(crate) async fn change_password(
     State(app): State<Arc<App>>,
-    Caller(who): Caller,
-    posted: Posted<PasswordChange>,
-) -> Result<Outcome<Me>, AppError> {
+    RequireCaller(who): RequireCaller,
+    posted: PostBody<PasswordChange>,
+) -> Result<IdempotentResponse<CurrentUser>, AppError> {
     let body = posted.body;
     let (current, new) = (RedactedString::new(body.current_password), RedactedString::new(body.new_password));
-    app.change_password(&who, current, new, body.revoke_tokens, posted.once).await
+    app.change_password(&who, current, new, body.revoke_tokens, posted.idempotency_key).await
 }
 
 /// Confirm your password in this browser. Creating tokens and changing roles or secrets requires a confirmation less
 /// than an hour old.
 #[utoipa::path(post, path = "/api/v1/auth/confirm", tag = "sign-in", request_body = PasswordConfirmation,
-    responses((status = 200, body = Data<Me>)))]
+    responses((status = 200, body = Data<CurrentUser>)))]
 pub(crate) async fn confirm_password(
     State(app): State<Arc<App>>,
-    Caller(who): Caller,
-    Sent(body): Sent<PasswordConfirmation>,
-) -> Result<Answer<Me>, AppError> {
-    app.confirm_password(&who, RedactedString::new(body.password)).await.map(Answer::ok)
+    RequireCaller(who): RequireCaller,
+    JsonBody(body): JsonBody<PasswordConfirmation>,
+) -> Result<ApiResponse<CurrentUser>, AppError> {
+    app.confirm_password(&who, RedactedString::new(body.password)).await.map(ApiResponse::ok)
 }
 
 /// Set a new password with the token from a reset link. Logs the account out everywhere.
@@ -93,18 +93,18 @@ pub(crate) async fn confirm_password(
 pub(crate) async fn reset_password(
     State(app): State<Arc<App>>,
     request: Request,
-) -> Result<Answer<PasswordResetDone>, AppError> {
+) -> Result<ApiResponse<PasswordResetDone>, AppError> {
     guard::check_stranger(&app, &request)?;
-    let Origin { request_id, .. } = guard::origin(request.extensions())?.clone();
-    let Sent(body) = Sent::<PasswordReset>::from_request(request, &app).await?;
+    let RequestOrigin { request_id, .. } = guard::request_origin(request.extensions())?.clone();
+    let JsonBody(body) = JsonBody::<PasswordReset>::from_request(request, &app).await?;
     let (link, new) = (RedactedString::new(body.token), RedactedString::new(body.new_password));
-    app.reset_password(&link, new, body.revoke_tokens, request_id).await.map(Answer::ok)
+    app.reset_password(&link, new, body.revoke_tokens, request_id).await.map(ApiResponse::ok)
 }
 
 /// An empty body; members are rejected.
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Nothing {}
+pub(crate) struct EmptyBody {}
 
 /// The name of the session cookie. Fails where a cookie would not be safe.
 pub(super) fn cookie_name(app: &App, headers: &HeaderMap) -> Result<&'static str, AppError> {
@@ -125,7 +125,7 @@ pub(super) fn cookie_name(app: &App, headers: &HeaderMap) -> Result<&'static str
 }
 
 pub(super) fn respond_signed_in(signed_in: SignedIn, cookie: &str) -> Response {
-    let mut response = Answer::ok(signed_in.me).into_response();
+    let mut response = ApiResponse::ok(signed_in.me).into_response();
     set_cookie(&mut response, cookie, signed_in.secret.reveal(), SIGN_IN_AGE_S_MAX);
     set_cookie(&mut response, &browser_cookie(cookie), &signed_in.known_browser, KNOWN_BROWSER_S);
     response

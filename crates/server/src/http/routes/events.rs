@@ -7,23 +7,23 @@ use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
 use berth_api::Data;
-use berth_api::event::{ChainHead, Event, EventKind, EventsVerify, Verification};
+use berth_api::event::{ChainHead, WireEvent, EventKind, EventsVerify, ChainVerification};
 use berth_api::page::List;
 use berth_core::access::permit;
 use berth_core::id::EventId;
 use berth_core::time::Timestamp;
 use berth_core::webhook::{is_event_kind, all_event_kinds};
 use berth_core::wording::nearest;
-use berth_store::audit::Head;
+use berth_store::audit::AuditHead;
 use futures_util::StreamExt as _;
 use http::header::{self, HeaderMap};
 
-use crate::app::{Answer, App, EventFilter};
-use crate::auth::authorize::{Authorized, Via};
+use crate::app::{ApiResponse, App, EventFilter};
+use crate::auth::authorize::{AuthorizedCaller, AuthMethod};
 use crate::error::AppError;
-use crate::http::body::Posted;
-use crate::http::guard::{Allowed, check_same_origin};
-use crate::http::query::{Paging, Params};
+use crate::http::body::PostBody;
+use crate::http::guard::{RequirePermit, check_same_origin};
+use crate::http::query::{PageQuery, QueryParams};
 
 pub(super) const EVENT_STREAM: &str = "text/event-stream";
 
@@ -40,40 +40,40 @@ pub(super) const EVENT_STREAM: &str = "text/event-stream";
            ("Last-Event-ID" = Option<i64>, Header, description = "Stream events after this sequence number"),
            ("lastEventId" = Option<i64>, Query, description = "Same as the `Last-Event-ID` header, for clients that cannot set it")),
     responses((status = 200, description = "A page of events, or an endless event stream", content(
-        (List<Event> = "application/json"), (String = "text/event-stream")))))]
+        (List<WireEvent> = "application/json"), (String = "text/event-stream")))))]
 pub(crate) async fn list_events(
     State(app): State<Arc<App>>,
-    Allowed(who): Allowed<permit::EventsRead>,
+    RequirePermit(who): RequirePermit<permit::EventsRead>,
     headers: HeaderMap,
-    paging: Paging,
+    paging: PageQuery,
 ) -> Result<Response, AppError> {
     let params = &paging.params;
     let filter = EventFilter {
-        kind: kind(params)?,
+        kind: parse_kind(params)?,
         actor: params.text("actor")?,
         pipeline: params.text("pipeline")?,
         deployment: params.text("deployment")?,
         environment: params.text("environment")?,
-        since: time(params, "from")?,
-        until: time(params, "to")?,
+        since: parse_time(params, "from")?,
+        until: parse_time(params, "to")?,
     };
     let last = last_event_id(&headers, params)?;
     if wants_stream(&headers) {
         return follow(&app, who, filter, last, &headers).await;
     }
-    let with_total = params.parsed::<bool>("total")?.unwrap_or(false);
+    let with_total = params.parse::<bool>("total")?.unwrap_or(false);
     let page = app.list_events(&who, filter, paging.start::<i64>()?, paging.limit, with_total).await?;
     Ok(paging.list(page).into_response())
 }
 
 pub(super) async fn follow(
     app: &Arc<App>,
-    who: Authorized<permit::EventsRead>,
+    who: AuthorizedCaller<permit::EventsRead>,
     filter: EventFilter,
     last: Option<i64>,
     headers: &HeaderMap,
 ) -> Result<Response, AppError> {
-    if matches!(who.principal().via, Via::SignIn { .. }) {
+    if matches!(who.principal().via, AuthMethod::SignIn { .. }) {
         check_same_origin(app, headers)?;
     }
     let stream = app.follow_events(who, filter, last).await?;
@@ -90,7 +90,7 @@ pub(super) fn wants_stream(headers: &HeaderMap) -> bool {
 
 /// The `Last-Event-ID` header takes precedence over the parameter: a browser that reconnects sends both, and the header
 /// is newer.
-pub(super) fn last_event_id(headers: &HeaderMap, params: &Params) -> Result<Option<i64>, AppError> {
+pub(super) fn last_event_id(headers: &HeaderMap, params: &QueryParams) -> Result<Option<i64>, AppError> {
     let mut sent = headers.get_all("last-event-id").iter();
     let text = match (sent.next(), sent.next()) {
         (None, _) => params.get("lastEventId")?,
@@ -111,7 +111,7 @@ pub(super) fn last_event_id(headers: &HeaderMap, params: &Params) -> Result<Opti
         content_type = "application/x-ndjson")))]
 pub(crate) async fn export_events(
     State(app): State<Arc<App>>,
-    Allowed(who): Allowed<permit::EventsRead>,
+    RequirePermit(who): RequirePermit<permit::EventsRead>,
 ) -> Result<Response, AppError> {
     let name = format!("attachment; filename=\"{}-events.jsonl\"", who.org_slug());
     let stream = app.export_events(who).await?;
@@ -122,31 +122,31 @@ pub(crate) async fn export_events(
 
 /// Verify the audit log. Detects edited, removed, inserted and swapped events and reports the first one.
 #[utoipa::path(post, path = "/api/v1/organizations/{orgId}/events/verify", tag = "events",
-    request_body = Option<EventsVerify>, responses((status = 200, body = Data<Verification>)))]
+    request_body = Option<EventsVerify>, responses((status = 200, body = Data<ChainVerification>)))]
 pub(crate) async fn verify_events(
     State(app): State<Arc<App>>,
-    Allowed(who): Allowed<permit::EventsRead>,
-    posted: Posted<EventsVerify>,
-) -> Result<Answer<Verification>, AppError> {
-    let kept = posted.body.head.map(|ChainHead { sequence, hash }| Head::parse(sequence, &hash)).transpose();
+    RequirePermit(who): RequirePermit<permit::EventsRead>,
+    posted: PostBody<EventsVerify>,
+) -> Result<ApiResponse<ChainVerification>, AppError> {
+    let kept = posted.body.head.map(|ChainHead { sequence, hash }| AuditHead::parse(sequence, &hash)).transpose();
     let wanted = "must have a sequence from 0, and a hash of sha256: and 64 hex digits";
     app.verify_events(&who, kept.map_err(|_| AppError::invalid_member("/head", wanted))?).await
 }
 
 /// Get an event.
 #[utoipa::path(get, path = "/api/v1/organizations/{orgId}/events/{eventId}", tag = "events",
-    responses((status = 200, body = Data<Event>)))]
+    responses((status = 200, body = Data<WireEvent>)))]
 pub(crate) async fn view_event(
     State(app): State<Arc<App>>,
-    Allowed(who): Allowed<permit::EventsRead>,
+    RequirePermit(who): RequirePermit<permit::EventsRead>,
     Path((_, id)): Path<(String, String)>,
-) -> Result<Answer<Event>, AppError> {
+) -> Result<ApiResponse<WireEvent>, AppError> {
     let id: EventId = id.parse().map_err(|_| AppError::not_found("event"))?;
     app.view_event(&who, id).await
 }
 
 /// A known event kind.
-fn kind(params: &Params) -> Result<Option<String>, AppError> {
+fn parse_kind(params: &QueryParams) -> Result<Option<String>, AppError> {
     let kind = params.text("kind")?;
     let Some(unknown) = kind.as_deref().filter(|kind| !is_event_kind(kind)) else { return Ok(kind) };
     let near = nearest(unknown, &all_event_kinds().collect::<Vec<_>>());
@@ -154,7 +154,7 @@ fn kind(params: &Params) -> Result<Option<String>, AppError> {
     Err(AppError::invalid_parameter("kind", format!("must be a kind of event{hint}")))
 }
 
-pub(super) fn time(params: &Params, name: &str) -> Result<Option<Timestamp>, AppError> {
+pub(super) fn parse_time(params: &QueryParams, name: &str) -> Result<Option<Timestamp>, AppError> {
     let Some(text) = params.text(name)? else { return Ok(None) };
     Timestamp::parse(&text).map(Some).map_err(|error| AppError::invalid_parameter(name, error.to_string()))
 }

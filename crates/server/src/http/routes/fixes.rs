@@ -7,20 +7,20 @@ use berth_api::Data;
 use berth_api::fix::FixPullRequest;
 use berth_core::access::permit;
 
-use crate::app::{Answer, App, Outcome};
+use crate::app::{ApiResponse, App, IdempotentResponse};
 use crate::error::AppError;
-use crate::http::body::Posted;
-use crate::http::guard::Allowed;
-use crate::http::routes::auth::Nothing;
+use crate::http::body::PostBody;
+use crate::http::guard::RequirePermit;
+use crate::http::routes::auth::EmptyBody;
 
 /// Get the pull request for a suggested fix. If another analysis of the same failure has one, returns that.
 #[utoipa::path(get, path = "/api/v1/organizations/{orgId}/analyses/{analysisId}/pull-request", tag = "analyses",
     responses((status = 200, body = Data<FixPullRequest>)))]
 pub(crate) async fn view_fix_pull_request(
     State(app): State<Arc<App>>,
-    Allowed(who): Allowed<permit::AnalysisRead>,
+    RequirePermit(who): RequirePermit<permit::AnalysisRead>,
     Path((_, key)): Path<(String, String)>,
-) -> Result<Answer<FixPullRequest>, AppError> {
+) -> Result<ApiResponse<FixPullRequest>, AppError> {
     app.view_fix_pull_request(&who, key).await
 }
 
@@ -31,9 +31,9 @@ pub(crate) async fn view_fix_pull_request(
     responses((status = 200, body = Data<FixPullRequest>), (status = 202, body = Data<FixPullRequest>)))]
 pub(crate) async fn create_fix_pull_request(
     State(app): State<Arc<App>>,
-    Allowed(who): Allowed<permit::AnalysisRun>,
+    RequirePermit(who): RequirePermit<permit::AnalysisRun>,
     Path((_, key)): Path<(String, String)>,
-    posted: Posted<Nothing>,
-) -> Result<Outcome<FixPullRequest>, AppError> {
-    app.create_fix_pull_request(&who, key, posted.once).await
+    posted: PostBody<EmptyBody>,
+) -> Result<IdempotentResponse<FixPullRequest>, AppError> {
+    app.create_fix_pull_request(&who, key, posted.idempotency_key).await
 }

@@ -10,7 +10,7 @@ use berth_store::tables::organization;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::app::{Answer, App};
+use crate::app::{ApiResponse, App};
 use crate::error::AppError;
 
 /// Timeout for the database check.
@@ -38,18 +38,18 @@ const HEALTHY: Health = Health { status: "ok", version: env!("CARGO_PKG_VERSION"
 
 /// Check that the process is alive.
 #[utoipa::path(get, operation_id = "getHealth", path = "/healthz", tag = "server", responses((status = 200, body = Data<Health>)))]
-pub(crate) async fn healthz() -> Answer<Health> {
-    Answer::ok(HEALTHY)
+pub(crate) async fn healthz() -> ApiResponse<Health> {
+    ApiResponse::ok(HEALTHY)
 }
 
 /// Check that the server can serve requests. Its database must be readable and writable, and it must not be shutting
 /// down.
 #[utoipa::path(get, operation_id = "getReadiness", path = "/readyz", tag = "server", responses((status = 200, body = Data<Readiness>)))]
-pub(crate) async fn readyz(State(app): State<Arc<App>>) -> Result<Answer<Readiness>, AppError> {
+pub(crate) async fn readyz(State(app): State<Arc<App>>) -> Result<ApiResponse<Readiness>, AppError> {
     if app.services.shutdown.is_cancelled() {
         return Err(AppError::busy("the server is stopping"));
     }
-    if app.store().broken().borrow().is_some() {
+    if app.store().watch_failure().borrow().is_some() {
         return Err(AppError::busy("the database has failed; the server must be restarted"));
     }
     let nobody = berth_core::name::Slug::parse("readyz").map_err(|error| AppError::bug(error.to_string()))?;
@@ -59,7 +59,7 @@ pub(crate) async fn readyz(State(app): State<Arc<App>>) -> Result<Answer<Readine
     let both = tokio::time::timeout(READY_MAX, async { tokio::try_join!(read, write) }).await;
     both.map_err(|_| AppError::busy("the database does not respond"))??;
     let config = app.config();
-    Ok(Answer::ok(Readiness {
+    Ok(ApiResponse::ok(Readiness {
         health: HEALTHY,
         runs_steps: config.runner_labels.is_some(),
         isolation: config.isolation,

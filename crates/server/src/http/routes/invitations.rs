@@ -5,11 +5,11 @@ use std::sync::Arc;
 use axum::extract::{FromRequest, Path, Request, State};
 use axum::response::Response;
 use berth_api::Data;
-use berth_api::auth::Me;
+use berth_api::auth::CurrentUser;
 use berth_api::invitation::{
-    Invitation, InvitationCreated, InvitationNew, InvitationOffer, InvitationToken, SignUp as SignUpBody,
+    WireInvitation, InvitationCreated, InvitationNew, InvitationOffer, InvitationToken, SignUp as SignUpBody,
 };
-use berth_api::organization::Organization;
+use berth_api::organization::WireOrganization;
 use berth_api::page::List;
 use berth_core::access::{Role, permit};
 use berth_core::id::InvitationId;
@@ -20,22 +20,22 @@ use http::header::HOST;
 use http::uri::Authority;
 
 use super::auth::{cookie_name, respond_signed_in};
-use crate::app::{Answer, App, NewInvitation, Outcome, SignUp};
+use crate::app::{ApiResponse, App, NewInvitation, IdempotentResponse, SignUpRequest};
 use crate::error::AppError;
-use crate::http::body::{Posted, Sent};
-use crate::http::check::Check;
-use crate::http::edge::Origin;
-use crate::http::guard::{self, Allowed, Caller};
-use crate::http::query::{Listed, Paging};
+use crate::http::body::{PostBody, JsonBody};
+use crate::http::check::InputChecker;
+use crate::http::edge::RequestOrigin;
+use crate::http::guard::{self, RequirePermit, RequireCaller};
+use crate::http::query::{ListResponse, PageQuery};
 
 /// List open invitations.
 #[utoipa::path(get, path = "/api/v1/organizations/{orgId}/invitations", tag = "members",
-    responses((status = 200, body = List<Invitation>)))]
+    responses((status = 200, body = List<WireInvitation>)))]
 pub(crate) async fn list_invitations(
     State(app): State<Arc<App>>,
-    Allowed(who): Allowed<permit::MembersWrite>,
-    paging: Paging,
-) -> Result<Listed<Invitation>, AppError> {
+    RequirePermit(who): RequirePermit<permit::MembersWrite>,
+    paging: PageQuery,
+) -> Result<ListResponse<WireInvitation>, AppError> {
     let page = app.list_invitations(&who, paging.start::<InvitationId>()?, paging.limit).await?;
     Ok(paging.list(page))
 }
@@ -46,39 +46,39 @@ pub(crate) async fn list_invitations(
     request_body = InvitationNew, responses((status = 201, body = Data<InvitationCreated>)))]
 pub(crate) async fn create_invitation(
     State(app): State<Arc<App>>,
-    Allowed(who): Allowed<permit::MembersWrite>,
+    RequirePermit(who): RequirePermit<permit::MembersWrite>,
     headers: HeaderMap,
-    posted: Posted<InvitationNew>,
-) -> Result<Outcome<InvitationCreated>, AppError> {
+    posted: PostBody<InvitationNew>,
+) -> Result<IdempotentResponse<InvitationCreated>, AppError> {
     let body = posted.body;
-    let mut check = Check::default();
-    let email = check.required("/email", Email::parse(&body.email));
-    let role = check.required("/role", body.role.parse::<Role>());
+    let mut check = InputChecker::default();
+    let email = check.require("/email", Email::parse(&body.email));
+    let role = check.require("/role", body.role.parse::<Role>());
     let name = check.optional("/name", body.name.as_deref(), DisplayName::parse);
-    let (email, role) = check.done(email.zip(role))?;
+    let (email, role) = check.finish(email.zip(role))?;
     let new = NewInvitation { email, name, role, base_url: base_url(&app, &headers) };
-    app.invite(&who, new, posted.once).await
+    app.invite(&who, new, posted.idempotency_key).await
 }
 
 /// Get an open invitation, without its link.
 #[utoipa::path(get, path = "/api/v1/organizations/{orgId}/invitations/{invitationId}", tag = "members",
-    responses((status = 200, body = Data<Invitation>)))]
+    responses((status = 200, body = Data<WireInvitation>)))]
 pub(crate) async fn view_invitation(
     State(app): State<Arc<App>>,
-    Allowed(who): Allowed<permit::MembersWrite>,
+    RequirePermit(who): RequirePermit<permit::MembersWrite>,
     Path((_, id)): Path<(String, String)>,
-) -> Result<Answer<Invitation>, AppError> {
+) -> Result<ApiResponse<WireInvitation>, AppError> {
     app.view_invitation(&who, invitation_id(&id)?).await
 }
 
 /// Revoke an invitation. Its link stops working immediately.
 #[utoipa::path(delete, path = "/api/v1/organizations/{orgId}/invitations/{invitationId}", tag = "members",
-    responses((status = 200, body = Data<Invitation>)))]
+    responses((status = 200, body = Data<WireInvitation>)))]
 pub(crate) async fn revoke_invitation(
     State(app): State<Arc<App>>,
-    Allowed(who): Allowed<permit::MembersWrite>,
+    RequirePermit(who): RequirePermit<permit::MembersWrite>,
     Path((_, id)): Path<(String, String)>,
-) -> Result<Outcome<Invitation>, AppError> {
+) -> Result<IdempotentResponse<WireInvitation>, AppError> {
     app.revoke_invitation(&who, invitation_id(&id)?).await
 }
 
@@ -88,37 +88,37 @@ pub(crate) async fn revoke_invitation(
 pub(crate) async fn view_offer(
     State(app): State<Arc<App>>,
     request: Request,
-) -> Result<Answer<InvitationOffer>, AppError> {
+) -> Result<ApiResponse<InvitationOffer>, AppError> {
     guard::check_stranger(&app, &request)?;
-    let Sent(InvitationToken { token }) = Sent::from_request(request, &app).await?;
-    app.view_offer(&RedactedString::new(token)).await.map(Answer::ok)
+    let JsonBody(InvitationToken { token }) = JsonBody::from_request(request, &app).await?;
+    app.view_offer(&RedactedString::new(token)).await.map(ApiResponse::ok)
 }
 
 /// Accept an invitation and create an account. Returns the current user and sets a session cookie, like logging in.
 #[utoipa::path(post, path = "/api/v1/auth/sign-up", tag = "sign-in", request_body = SignUpBody,
-    responses((status = 200, body = Data<Me>)))]
+    responses((status = 200, body = Data<CurrentUser>)))]
 pub(crate) async fn sign_up(State(app): State<Arc<App>>, request: Request) -> Result<Response, AppError> {
     let cookie = cookie_name(&app, request.headers())?;
     guard::check_stranger(&app, &request)?;
     guard::check_same_origin(&app, request.headers())?;
-    let Origin { request_id, .. } = guard::origin(request.extensions())?.clone();
-    let Sent(body) = Sent::<SignUpBody>::from_request(request, &app).await?;
-    let mut check = Check::default();
+    let RequestOrigin { request_id, .. } = guard::request_origin(request.extensions())?.clone();
+    let JsonBody(body) = JsonBody::<SignUpBody>::from_request(request, &app).await?;
+    let mut check = InputChecker::default();
     let name = check.optional("/name", body.name.as_deref(), DisplayName::parse);
-    let name = check.done(Some(name))?;
+    let name = check.finish(Some(name))?;
     let (link, password) = (RedactedString::new(body.token), RedactedString::new(body.password));
-    let signed_in = app.sign_up(SignUp { link, name, password, request_id }).await?;
+    let signed_in = app.sign_up(SignUpRequest { link, name, password, request_id }).await?;
     Ok(respond_signed_in(signed_in, cookie))
 }
 
 /// Accept an invitation with the account you are logged in to. Its e-mail address must be the invited one.
 #[utoipa::path(post, path = "/api/v1/me/organizations", tag = "sign-in", request_body = InvitationToken,
-    responses((status = 201, body = Data<Organization>)))]
+    responses((status = 201, body = Data<WireOrganization>)))]
 pub(crate) async fn join_organization(
     State(app): State<Arc<App>>,
-    Caller(who): Caller,
-    Sent(body): Sent<InvitationToken>,
-) -> Result<Answer<Organization>, AppError> {
+    RequireCaller(who): RequireCaller,
+    JsonBody(body): JsonBody<InvitationToken>,
+) -> Result<ApiResponse<WireOrganization>, AppError> {
     app.join_organization(&who, &RedactedString::new(body.token)).await
 }
 

@@ -7,18 +7,18 @@ use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
 use berth_api::Data;
-use berth_api::log::{Log, LogStreamName};
+use berth_api::log::{LogSection, LogStreamName};
 use berth_core::access::permit;
 use berth_engine::logs::{LOG_LINES_MAX, LOG_MATCHES_MAX, LogStream, LogQuery};
 use futures_util::StreamExt as _;
 use http::header::{self, HeaderMap};
 
 use super::events::{EVENT_STREAM, wants_stream};
-use crate::app::{App, LogAsked, LogPart, SearchFrom};
-use crate::auth::authorize::Via;
+use crate::app::{App, LogSelector, LogPart, SearchFrom};
+use crate::auth::authorize::AuthMethod;
 use crate::error::AppError;
-use crate::http::guard::{Allowed, check_same_origin};
-use crate::http::query::Params;
+use crate::http::guard::{RequirePermit, check_same_origin};
+use crate::http::query::QueryParams;
 use crate::limits::OFFSET_MAX;
 
 /// Default limit for the matches of a search.
@@ -42,27 +42,27 @@ const RAW_POLICY: &str = "sandbox; default-src 'none'";
            ("offset" = Option<i64>, Query, minimum = 0, description = "With `q`, `raw` or a stream: start at this byte offset"),
            ("Last-Event-ID" = Option<i64>, Header, description = "Stream from this byte offset")),
     responses((status = 200, description = "Part of the log, its raw bytes, or an event stream until the log is complete", content(
-        (Data<Log> = "application/json"), (String = "text/plain"), (String = "text/event-stream")))))]
+        (Data<LogSection> = "application/json"), (String = "text/plain"), (String = "text/event-stream")))))]
 pub(crate) async fn view_log(
     State(app): State<Arc<App>>,
-    Allowed(who): Allowed<permit::DeploymentsRead>,
+    RequirePermit(who): RequirePermit<permit::DeploymentsRead>,
     Path((_, deployment, step)): Path<(String, String, String)>,
     headers: HeaderMap,
-    params: Params,
+    params: QueryParams,
 ) -> Result<Response, AppError> {
     let attempt =
-        params.whole("attempt", 1, i64::from(u32::MAX))?.and_then(|number| u32::try_from(number).ok());
+        params.integer("attempt", 1, i64::from(u32::MAX))?.and_then(|number| u32::try_from(number).ok());
     let stream = match params.text("stream")?.as_deref() {
         None | Some("step") => LogStream::Step,
         Some("after_fence") => LogStream::AfterFence,
         Some(_) => return Err(AppError::invalid_parameter("stream", "must be step or after_fence")),
     };
-    let asked = LogAsked { deployment, step, stage: params.text("stage")?, attempt, stream };
-    let raw = params.parsed::<bool>("raw")?.unwrap_or(false);
-    let (offset, last) = (number(&params, "offset", 0, OFFSET_MAX)?, last_byte(&headers)?);
-    let part = part(&params, offset)?;
+    let asked = LogSelector { deployment, step, stage: params.text("stage")?, attempt, stream };
+    let raw = params.parse::<bool>("raw")?.unwrap_or(false);
+    let (offset, last) = (parse_number(&params, "offset", 0, OFFSET_MAX)?, last_byte(&headers)?);
+    let part = parse_part(&params, offset)?;
     if wants_stream(&headers) {
-        if matches!(who.principal().via, Via::SignIn { .. }) {
+        if matches!(who.principal().via, AuthMethod::SignIn { .. }) {
             check_same_origin(&app, &headers)?;
         }
         // A browser that reconnects sends both; the `Last-Event-ID` is newer than the offset it started from.
@@ -87,11 +87,11 @@ pub(crate) async fn view_log(
 
 /// The requested part of the log. Reads all parameters, even those without effect, so that invalid ones are always
 /// reported.
-fn part(params: &Params, offset: Option<u64>) -> Result<LogPart, AppError> {
-    let line = |name| number(params, name, 1, OFFSET_MAX);
+fn parse_part(params: &QueryParams, offset: Option<u64>) -> Result<LogPart, AppError> {
+    let line = |name| parse_number(params, name, 1, OFFSET_MAX);
     let (from, to, tail) =
-        (line("fromLine")?, line("toLine")?, number(params, "tail", 1, LOG_LINES_MAX as i64)?);
-    let limit = params.whole("limit", 1, LOG_MATCHES_MAX as i64)?.unwrap_or(MATCHES_DEFAULT);
+        (line("fromLine")?, line("toLine")?, parse_number(params, "tail", 1, LOG_LINES_MAX as i64)?);
+    let limit = params.integer("limit", 1, LOG_MATCHES_MAX as i64)?.unwrap_or(MATCHES_DEFAULT);
     let text = params.text("q")?;
     if tail.is_some() && (from.is_some() || to.is_some() || text.is_some()) {
         return Err(AppError::invalid_parameter("tail", "cannot be combined with fromLine, toLine or q"));
@@ -112,8 +112,8 @@ fn part(params: &Params, offset: Option<u64>) -> Result<LogPart, AppError> {
     })
 }
 
-fn number(params: &Params, name: &str, least: i64, most: i64) -> Result<Option<u64>, AppError> {
-    Ok(params.whole(name, least, most)?.and_then(|number| u64::try_from(number).ok()))
+fn parse_number(params: &QueryParams, name: &str, least: i64, most: i64) -> Result<Option<u64>, AppError> {
+    Ok(params.integer(name, least, most)?.and_then(|number| u64::try_from(number).ok()))
 }
 
 /// The offset from `Last-Event-ID`: the end of the last text sent.

@@ -16,13 +16,13 @@ use berth_core::pipeline::grammar::SecretName;
 use berth_core::registry::RegistryName;
 use berth_core::repository::RemoteUrl;
 
-use crate::app::{Answer, App, BuildLogPart, NewRegistry, Outcome, RegistryChange};
+use crate::app::{ApiResponse, App, BuildLogPart, NewRegistry, IdempotentResponse, RegistryChange};
 use crate::error::AppError;
-use crate::http::body::{Posted, Sent};
-use crate::http::check::Check;
-use crate::http::guard::Allowed;
-use crate::http::query::{IfMatch, Listed, Paging, Params};
-use crate::http::routes::auth::Nothing;
+use crate::http::body::{PostBody, JsonBody};
+use crate::http::check::InputChecker;
+use crate::http::guard::RequirePermit;
+use crate::http::query::{IfMatch, ListResponse, PageQuery, QueryParams};
+use crate::http::routes::auth::EmptyBody;
 use crate::limits::{BUILD_LOG_LINES_MAX, OFFSET_MAX};
 
 /// List step registries, oldest first.
@@ -30,9 +30,9 @@ use crate::limits::{BUILD_LOG_LINES_MAX, OFFSET_MAX};
     responses((status = 200, body = List<StepRegistry>)))]
 pub(crate) async fn list_registries(
     State(app): State<Arc<App>>,
-    Allowed(who): Allowed<permit::RegistriesRead>,
-    paging: Paging,
-) -> Result<Listed<StepRegistry>, AppError> {
+    RequirePermit(who): RequirePermit<permit::RegistriesRead>,
+    paging: PageQuery,
+) -> Result<ListResponse<StepRegistry>, AppError> {
     let page = app.list_registries(&who, paging.start::<RegistryId>()?, paging.limit).await?;
     Ok(paging.list(page))
 }
@@ -42,17 +42,17 @@ pub(crate) async fn list_registries(
     request_body = StepRegistryNew, responses((status = 201, body = Data<StepRegistry>)))]
 pub(crate) async fn create_registry(
     State(app): State<Arc<App>>,
-    Allowed(who): Allowed<permit::RegistriesWrite>,
-    posted: Posted<StepRegistryNew>,
-) -> Result<Outcome<StepRegistry>, AppError> {
+    RequirePermit(who): RequirePermit<permit::RegistriesWrite>,
+    posted: PostBody<StepRegistryNew>,
+) -> Result<IdempotentResponse<StepRegistry>, AppError> {
     let body = posted.body;
-    let mut check = Check::default();
-    let name = check.required("/name", RegistryName::parse(&body.name));
-    let url = check.required("/url", RemoteUrl::parse(&body.url));
+    let mut check = InputChecker::default();
+    let name = check.require("/name", RegistryName::parse(&body.name));
+    let url = check.require("/url", RemoteUrl::parse(&body.url));
     let reference = check.optional("/ref", body.r#ref.as_deref(), CommitId::parse);
     let credential = check.optional("/credential", body.credential.as_deref(), SecretName::parse);
-    let (name, url) = check.done(name.zip(url))?;
-    app.create_registry(&who, NewRegistry { name, url, reference, credential }, posted.once).await
+    let (name, url) = check.finish(name.zip(url))?;
+    app.create_registry(&who, NewRegistry { name, url, reference, credential }, posted.idempotency_key).await
 }
 
 /// Get a step registry. Shows its last build, errors, and the pipelines that use it.
@@ -60,9 +60,9 @@ pub(crate) async fn create_registry(
     responses((status = 200, body = Data<StepRegistry>)))]
 pub(crate) async fn view_registry(
     State(app): State<Arc<App>>,
-    Allowed(who): Allowed<permit::RegistriesRead>,
+    RequirePermit(who): RequirePermit<permit::RegistriesRead>,
     Path((_, key)): Path<(String, String)>,
-) -> Result<Answer<StepRegistry>, AppError> {
+) -> Result<ApiResponse<StepRegistry>, AppError> {
     app.view_registry(&who, key).await
 }
 
@@ -71,16 +71,16 @@ pub(crate) async fn view_registry(
     request_body = Option<StepRegistryPatch>, responses((status = 200, body = Data<StepRegistry>)))]
 pub(crate) async fn update_registry(
     State(app): State<Arc<App>>,
-    Allowed(who): Allowed<permit::RegistriesWrite>,
+    RequirePermit(who): RequirePermit<permit::RegistriesWrite>,
     Path((_, key)): Path<(String, String)>,
     IfMatch(expected): IfMatch,
-    Sent(body): Sent<StepRegistryPatch>,
-) -> Result<Outcome<StepRegistry>, AppError> {
-    let mut check = Check::default();
+    JsonBody(body): JsonBody<StepRegistryPatch>,
+) -> Result<IdempotentResponse<StepRegistry>, AppError> {
+    let mut check = InputChecker::default();
     let given = |sent: &Option<String>| sent.clone().filter(|text| !text.is_empty());
     let reference = check.optional("/ref", given(&body.r#ref).as_deref(), CommitId::parse);
     let credential = check.optional("/credential", given(&body.credential).as_deref(), SecretName::parse);
-    check.done(Some(()))?;
+    check.finish(Some(()))?;
     let change = RegistryChange {
         reference: body.r#ref.map(|_| reference),
         credential: body.credential.map(|_| credential),
@@ -95,12 +95,12 @@ pub(crate) async fn update_registry(
     responses((status = 200, body = Data<StepRegistry>)))]
 pub(crate) async fn delete_registry(
     State(app): State<Arc<App>>,
-    Allowed(who): Allowed<permit::RegistriesWrite>,
+    RequirePermit(who): RequirePermit<permit::RegistriesWrite>,
     Path((_, key)): Path<(String, String)>,
     IfMatch(expected): IfMatch,
-    params: Params,
-) -> Result<Outcome<StepRegistry>, AppError> {
-    let force = params.parsed::<bool>("force")?.unwrap_or(false);
+    params: QueryParams,
+) -> Result<IdempotentResponse<StepRegistry>, AppError> {
+    let force = params.parse::<bool>("force")?.unwrap_or(false);
     app.delete_registry(&who, key, force, expected).await
 }
 
@@ -109,11 +109,11 @@ pub(crate) async fn delete_registry(
     responses((status = 202, body = Data<StepRegistry>)))]
 pub(crate) async fn sync_registry(
     State(app): State<Arc<App>>,
-    Allowed(who): Allowed<permit::RegistriesWrite>,
+    RequirePermit(who): RequirePermit<permit::RegistriesWrite>,
     Path((_, key)): Path<(String, String)>,
-    posted: Posted<Nothing>,
-) -> Result<Outcome<StepRegistry>, AppError> {
-    app.sync_registry(&who, key, posted.once).await
+    posted: PostBody<EmptyBody>,
+) -> Result<IdempotentResponse<StepRegistry>, AppError> {
+    app.sync_registry(&who, key, posted.idempotency_key).await
 }
 
 /// List the steps of a registry. Returns the steps of its last good version with their schemas, documentation and
@@ -122,10 +122,10 @@ pub(crate) async fn sync_registry(
     responses((status = 200, body = List<StepRegistryStep>)))]
 pub(crate) async fn list_registry_steps(
     State(app): State<Arc<App>>,
-    Allowed(who): Allowed<permit::RegistriesRead>,
+    RequirePermit(who): RequirePermit<permit::RegistriesRead>,
     Path((_, key)): Path<(String, String)>,
-    paging: Paging,
-) -> Result<Listed<StepRegistryStep>, AppError> {
+    paging: PageQuery,
+) -> Result<ListResponse<StepRegistryStep>, AppError> {
     let page = app.list_registry_steps(&who, key, paging.start::<String>()?, paging.limit).await?;
     Ok(paging.list(page))
 }
@@ -135,10 +135,10 @@ pub(crate) async fn list_registry_steps(
     responses((status = 200, body = List<StepRegistryBuild>)))]
 pub(crate) async fn list_registry_builds(
     State(app): State<Arc<App>>,
-    Allowed(who): Allowed<permit::RegistriesRead>,
+    RequirePermit(who): RequirePermit<permit::RegistriesRead>,
     Path((_, key)): Path<(String, String)>,
-    paging: Paging,
-) -> Result<Listed<StepRegistryBuild>, AppError> {
+    paging: PageQuery,
+) -> Result<ListResponse<StepRegistryBuild>, AppError> {
     let page = app.list_registry_builds(&who, key, paging.start::<i64>()?, paging.limit).await?;
     Ok(paging.list(page))
 }
@@ -152,12 +152,12 @@ pub(crate) async fn list_registry_builds(
     responses((status = 200, body = Data<StepRegistryBuildLog>)))]
 pub(crate) async fn view_registry_build_log(
     State(app): State<Arc<App>>,
-    Allowed(who): Allowed<permit::RegistriesRead>,
+    RequirePermit(who): RequirePermit<permit::RegistriesRead>,
     Path((_, key, number)): Path<(String, String, String)>,
-    params: Params,
-) -> Result<Answer<StepRegistryBuildLog>, AppError> {
+    params: QueryParams,
+) -> Result<ApiResponse<StepRegistryBuildLog>, AppError> {
     let line = |name, most| {
-        let number = params.whole(name, 1, most)?;
+        let number = params.integer(name, 1, most)?;
         Ok::<_, AppError>(number.and_then(|number| u64::try_from(number).ok()))
     };
     let (from, to) = (line("fromLine", OFFSET_MAX)?, line("toLine", OFFSET_MAX)?);

@@ -10,18 +10,18 @@ use axum::response::{IntoResponse, Response};
 use berth_api::Data;
 use berth_api::problem::Code;
 use berth_api::remote::{
-    AcquireAsked, Acquired, ArtifactKept, Farewell, Goodbye, HeartbeatHeard, HeartbeatSent, Hello, LogTaken,
-    Register, Registered, Welcome,
+    AcquireRequest, AcquiredWork, ArtifactReceipt, GoodbyeReceipt, RunnerGoodbye, HeartbeatResult, HeartbeatRequest, RunnerHello, LogReceipt,
+    RegistrationRequest, RegisteredRunner, RunnerWelcome,
 };
-use berth_api::runner::{Report, Reported};
+use berth_api::runner::{StepReport, ReportReceipt};
 use berth_engine::artifacts::ArtifactStore;
 use http::header;
 
-use crate::app::{Answer, App};
+use crate::app::{ApiResponse, App};
 use crate::error::AppError;
-use crate::http::body::{Spoken, next_frame, raw};
+use crate::http::body::{RunnerBody, next_frame, read_raw};
 use crate::http::guard::RunnerRequest;
-use crate::http::query::Params;
+use crate::http::query::QueryParams;
 use crate::limits::LOG_CHUNK_BYTES_MAX;
 use crate::limits::{ARTIFACT_UPLOAD_BYTES_MAX, OFFSET_MAX};
 use berth_engine::RunnerCaller;
@@ -34,72 +34,72 @@ const ARCHIVE: &str = "application/zstd";
 
 /// Register a runner. Exchanges its registration token for a credential.
 #[utoipa::path(post, path = "/api/v1/runner/register", tag = "runner protocol",
-    request_body = Register, responses((status = 200, body = Data<Registered>)))]
+    request_body = RegistrationRequest, responses((status = 200, body = Data<RegisteredRunner>)))]
 pub(crate) async fn register_runner(
     State(app): State<Arc<App>>,
     Extension(who): Extension<RunnerCaller>,
-    Spoken(said): Spoken<Register>,
-) -> Result<Answer<Registered>, AppError> {
+    RunnerBody(said): RunnerBody<RegistrationRequest>,
+) -> Result<ApiResponse<RegisteredRunner>, AppError> {
     app.register_runner(who, said).await
 }
 
 /// Start a runner process. First request of every process; ends the leases of the previous one.
 #[utoipa::path(post, path = "/api/v1/runner/hello", tag = "runner protocol",
-    request_body = Hello, responses((status = 200, body = Data<Welcome>)))]
+    request_body = RunnerHello, responses((status = 200, body = Data<RunnerWelcome>)))]
 pub(crate) async fn runner_hello(
     State(app): State<Arc<App>>,
     RunnerRequest(far): RunnerRequest,
-    Spoken(said): Spoken<Hello>,
-) -> Result<Answer<Welcome>, AppError> {
-    app.runner_hello(&far, said).await.map(Answer::ok)
+    RunnerBody(said): RunnerBody<RunnerHello>,
+) -> Result<ApiResponse<RunnerWelcome>, AppError> {
+    app.runner_hello(&far, said).await.map(ApiResponse::ok)
 }
 
 /// Acquire work, waiting until there is some. Repeating the same nonces returns the same work.
 #[utoipa::path(post, path = "/api/v1/runner/acquire", tag = "runner protocol",
-    request_body = AcquireAsked, responses((status = 200, body = Data<Acquired>)))]
+    request_body = AcquireRequest, responses((status = 200, body = Data<AcquiredWork>)))]
 pub(crate) async fn runner_acquire(
     RunnerRequest(far): RunnerRequest,
-    Spoken(asked): Spoken<AcquireAsked>,
-) -> Result<Answer<Acquired>, AppError> {
-    Ok(Answer::ok(Acquired { assignments: far.acquire(asked).await? }))
+    RunnerBody(asked): RunnerBody<AcquireRequest>,
+) -> Result<ApiResponse<AcquiredWork>, AppError> {
+    Ok(ApiResponse::ok(AcquiredWork { assignments: far.acquire(asked).await? }))
 }
 
 /// Send a heartbeat. Responds immediately if a step has to stop.
 #[utoipa::path(post, path = "/api/v1/runner/heartbeat", tag = "runner protocol",
-    request_body = HeartbeatSent, responses((status = 200, body = Data<HeartbeatHeard>)))]
+    request_body = HeartbeatRequest, responses((status = 200, body = Data<HeartbeatResult>)))]
 pub(crate) async fn runner_heartbeat(
     RunnerRequest(far): RunnerRequest,
-    Spoken(sent): Spoken<HeartbeatSent>,
-) -> Result<Answer<HeartbeatHeard>, AppError> {
-    Ok(Answer::ok(HeartbeatHeard { told: far.heartbeat(sent).await? }))
+    RunnerBody(sent): RunnerBody<HeartbeatRequest>,
+) -> Result<ApiResponse<HeartbeatResult>, AppError> {
+    Ok(ApiResponse::ok(HeartbeatResult { told: far.heartbeat(sent).await? }))
 }
 
 /// Append to a log. The body is written at `offset`; bytes that are already stored are not written again.
 #[utoipa::path(post, path = "/api/v1/runner/log", tag = "runner protocol",
     params(("attempt" = String, Query, description = "Nonce of the attempt"),
         ("offset" = i64, Query, minimum = 0, description = "Offset in the log of the first byte of the body")),
-    responses((status = 200, body = Data<LogTaken>)))]
+    responses((status = 200, body = Data<LogReceipt>)))]
 pub(crate) async fn runner_log(
     RunnerRequest(far): RunnerRequest,
-    params: Params,
+    params: QueryParams,
     body: Body,
-) -> Result<Answer<LogTaken>, AppError> {
-    let nonce = required(&params, "attempt")?;
-    let offset = params.whole("offset", 0, OFFSET_MAX)?;
+) -> Result<ApiResponse<LogReceipt>, AppError> {
+    let nonce = require_param(&params, "attempt")?;
+    let offset = params.integer("offset", 0, OFFSET_MAX)?;
     let offset = offset.ok_or_else(|| AppError::invalid_parameter("offset", "is missing"))?;
-    let bytes = raw(body, LOG_CHUNK_BYTES_MAX).await?;
+    let bytes = read_raw(body, LOG_CHUNK_BYTES_MAX).await?;
     let order = far.append_log(nonce, offset.unsigned_abs(), bytes).await?;
-    Ok(Answer::ok(LogTaken { order }))
+    Ok(ApiResponse::ok(LogReceipt { order }))
 }
 
 /// Report how an attempt ended. The response may contain the next step of the same deployment.
 #[utoipa::path(post, path = "/api/v1/runner/report", tag = "runner protocol",
-    request_body = Report, responses((status = 200, body = Data<Reported>)))]
+    request_body = StepReport, responses((status = 200, body = Data<ReportReceipt>)))]
 pub(crate) async fn runner_report(
     RunnerRequest(far): RunnerRequest,
-    Spoken(report): Spoken<Report>,
-) -> Result<Answer<Reported>, AppError> {
-    Ok(Answer::ok(far.report(report).await?))
+    RunnerBody(report): RunnerBody<StepReport>,
+) -> Result<ApiResponse<ReportReceipt>, AppError> {
+    Ok(ApiResponse::ok(far.report(report).await?))
 }
 
 /// Download the pinned commit of an attempt as a tar archive compressed with zstd.
@@ -108,9 +108,9 @@ pub(crate) async fn runner_report(
     responses((status = 200, description = "The archive", content_type = "application/zstd")))]
 pub(crate) async fn runner_source(
     RunnerRequest(far): RunnerRequest,
-    params: Params,
+    params: QueryParams,
 ) -> Result<Response, AppError> {
-    sent(far.source(&required(&params, "attempt")?).await?)
+    file_response(far.source(&require_param(&params, "attempt")?).await?)
 }
 
 /// Download an artifact of an earlier step as a tar archive compressed with zstd.
@@ -120,26 +120,26 @@ pub(crate) async fn runner_source(
     responses((status = 200, description = "The archive", content_type = "application/zstd")))]
 pub(crate) async fn runner_artifact(
     RunnerRequest(far): RunnerRequest,
-    params: Params,
+    params: QueryParams,
 ) -> Result<Response, AppError> {
-    let name = required(&params, "name")?;
-    sent(far.artifact(&required(&params, "attempt")?, name).await?)
+    let name = require_param(&params, "name")?;
+    file_response(far.artifact(&require_param(&params, "attempt")?, name).await?)
 }
 
 /// Upload an artifact. The body is a tar archive compressed with zstd; paths are relative to the workspace.
 #[utoipa::path(post, path = "/api/v1/runner/artifact", tag = "runner protocol",
     params(("attempt" = String, Query, description = "Nonce of the attempt"),
         ("name" = String, Query, description = "Name of the artifact")),
-    responses((status = 200, body = Data<ArtifactKept>)))]
+    responses((status = 200, body = Data<ArtifactReceipt>)))]
 pub(crate) async fn runner_keep_artifact(
     RunnerRequest(far): RunnerRequest,
-    params: Params,
+    params: QueryParams,
     body: Body,
-) -> Result<Answer<ArtifactKept>, AppError> {
-    let (nonce, name) = (required(&params, "attempt")?, required(&params, "name")?);
+) -> Result<ApiResponse<ArtifactReceipt>, AppError> {
+    let (nonce, name) = (require_param(&params, "attempt")?, require_param(&params, "name")?);
     far.check_attempt(&nonce).await?;
-    let packed = received(&far.services.artifacts, body).await?;
-    Ok(Answer::ok(ArtifactKept { digest: far.keep_artifact(&nonce, name, packed).await? }))
+    let packed = save_body(&far.services.artifacts, body).await?;
+    Ok(ApiResponse::ok(ArtifactReceipt { digest: far.keep_artifact(&nonce, name, packed).await? }))
 }
 
 /// Download a built step registry that the deployment uses, as a tar archive compressed with zstd.
@@ -149,29 +149,29 @@ pub(crate) async fn runner_keep_artifact(
     responses((status = 200, description = "The archive", content_type = "application/zstd")))]
 pub(crate) async fn runner_registry(
     RunnerRequest(far): RunnerRequest,
-    params: Params,
+    params: QueryParams,
 ) -> Result<Response, AppError> {
-    let digest = required(&params, "digest")?;
-    sent(far.registry(&required(&params, "attempt")?, digest).await?)
+    let digest = require_param(&params, "digest")?;
+    file_response(far.registry(&require_param(&params, "attempt")?, digest).await?)
 }
 
 /// End a runner process. Sent on a clean shutdown, when none of its steps run any more.
 #[utoipa::path(post, path = "/api/v1/runner/goodbye", tag = "runner protocol",
-    request_body = Goodbye, responses((status = 200, body = Data<Farewell>)))]
+    request_body = RunnerGoodbye, responses((status = 200, body = Data<GoodbyeReceipt>)))]
 pub(crate) async fn runner_goodbye(
     RunnerRequest(far): RunnerRequest,
-    Spoken(said): Spoken<Goodbye>,
-) -> Result<Answer<Farewell>, AppError> {
+    RunnerBody(said): RunnerBody<RunnerGoodbye>,
+) -> Result<ApiResponse<GoodbyeReceipt>, AppError> {
     far.goodbye(said.boot).await?;
-    Ok(Answer::ok(Farewell {}))
+    Ok(ApiResponse::ok(GoodbyeReceipt {}))
 }
 
-fn required(params: &Params, name: &str) -> Result<String, AppError> {
+fn require_param(params: &QueryParams, name: &str) -> Result<String, AppError> {
     params.text(name)?.ok_or_else(|| AppError::invalid_parameter(name, "is missing"))
 }
 
 /// Streams a file in chunks.
-fn sent(mut file: File) -> Result<Response, AppError> {
+fn file_response(mut file: File) -> Result<Response, AppError> {
     use std::io::{Read as _, Seek as _};
     let failed = |error: std::io::Error| AppError::bug(format!("an archive cannot be read: {error}"));
     let length = file.metadata().map_err(failed)?.len();
@@ -193,7 +193,7 @@ fn sent(mut file: File) -> Result<Response, AppError> {
 }
 
 /// Writes a request body to an unnamed temporary file.
-async fn received(artifacts: &ArtifactStore, mut body: Body) -> Result<File, AppError> {
+async fn save_body(artifacts: &ArtifactStore, mut body: Body) -> Result<File, AppError> {
     use std::io::Seek as _;
     let failed = |error: String| AppError::bug(format!("an artifact cannot be received: {error}"));
     let mut file = artifacts.upload_file().map_err(|error| failed(error.to_string()))?;

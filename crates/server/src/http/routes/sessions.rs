@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use axum::extract::{Path, State};
 use berth_api::Data;
-use berth_api::deployment::Deployment;
+use berth_api::deployment::WireDeployment;
 use berth_api::session::{
-    AnySessionNew, Claimed, DeployNew, Extend, ForceClaim, ForceMode, HandOver, OnConflict, Session,
-    SessionNew, SessionStatus, Ticket,
+    AnySessionNew, ClaimResult, DeployNew, ExtendRequest, ForceClaim, ForceMode, HandOver, OnConflict, WireSession,
+    SessionNew, SessionStatus, WireTicket,
 };
 use berth_core::access::{ActionPermit, permit};
 use berth_core::environment::ClaimTerms;
@@ -21,16 +21,16 @@ use berth_core::name::{CommitId, Reason};
 use http::header::{self, HeaderMap};
 
 use super::deployments::is_final;
-use crate::app::{Answer, App, ClaimAsked, DeployAsked, ForceAsked, Outcome, Place, Waiting};
-use crate::auth::authorize::Authorized;
+use crate::app::{ApiResponse, App, ClaimRequest, DeployRequest, ForceClaimRequest, IdempotentResponse, EnvironmentPath, LongPoll};
+use crate::auth::authorize::AuthorizedCaller;
 use crate::error::AppError;
-use crate::http::body::Posted;
-use crate::http::check::Check;
-use crate::http::guard::Allowed;
-use crate::http::query::{IfMatch, Params};
+use crate::http::body::PostBody;
+use crate::http::check::InputChecker;
+use crate::http::guard::RequirePermit;
+use crate::http::query::{IfMatch, QueryParams};
 
 /// Path parameters: organization, pipeline, environment, and a record in it.
-pub(super) type In = (String, String, String, String);
+pub(super) type EnvironmentItemPath = (String, String, String, String);
 
 /// Claim an environment. If it is held, responds with 409 and names the holder; with `queue`, responds
 /// with 202 and a ticket.
@@ -38,24 +38,24 @@ pub(super) type In = (String, String, String, String);
     path = "/api/v1/organizations/{orgId}/pipelines/{pipelineId}/ephemeral-environments/{envName}/sessions",
     tag = "environments", request_body = Option<SessionNew>,
     params(("wait" = Option<i64>, Query, minimum = 0, maximum = 50, description = "Seconds to wait for the deployment to finish, at most 50")),
-    responses((status = 201, body = Data<Session>), (status = 202, body = Data<Ticket>)))]
+    responses((status = 201, body = Data<WireSession>), (status = 202, body = Data<WireTicket>)))]
 pub(crate) async fn claim_session(
     State(app): State<Arc<App>>,
-    Allowed(who): Allowed<permit::EnvironmentsClaim>,
+    RequirePermit(who): RequirePermit<permit::EnvironmentsClaim>,
     Path((_, pipeline, env_name)): Path<(String, String, String)>,
-    params: Params,
-    posted: Posted<SessionNew>,
-) -> Result<Outcome<Claimed>, AppError> {
+    params: QueryParams,
+    posted: PostBody<SessionNew>,
+) -> Result<IdempotentResponse<ClaimResult>, AppError> {
     let (wait, body) = (params.wait()?, posted.body);
-    let mut check = Check::default();
+    let mut check = InputChecker::default();
     let wish =
-        wish(&mut check, body.commit_id.as_deref(), body.context.as_deref(), body.ttl_seconds, body.deploy);
-    let wait_seconds = line(&mut check, body.queue, body.wait_seconds);
-    let asked = check.done(Some(ClaimAsked { wish, wait_seconds }))?;
-    let place = Place { pipeline, env_name };
-    let waiting = app.wait(&who, wait)?;
-    let claimed = app.claim_session(&who, place, asked, posted.once).await?;
-    Ok(deployed(&app, &who, waiting, claimed).await)
+        parse_wish(&mut check, body.commit_id.as_deref(), body.context.as_deref(), body.ttl_seconds, body.deploy);
+    let wait_seconds = parse_queue_wait(&mut check, body.queue, body.wait_seconds);
+    let asked = check.finish(Some(ClaimRequest { wish, wait_seconds }))?;
+    let place = EnvironmentPath { pipeline, env_name };
+    let waiting = app.begin_long_poll(&who, wait)?;
+    let claimed = app.claim_session(&who, place, asked, posted.idempotency_key).await?;
+    Ok(wait_for_deployment(&app, &who, waiting, claimed).await)
 }
 
 /// Claim any free environment with a label. If all are held and `queue` is true, joins all their queues. The first that
@@ -63,23 +63,23 @@ pub(crate) async fn claim_session(
 #[utoipa::path(post, operation_id = "claimAnySession", path = "/api/v1/organizations/{orgId}/pipelines/{pipelineId}/claim-any", tag = "environments",
     request_body = AnySessionNew,
     params(("wait" = Option<i64>, Query, minimum = 0, maximum = 50, description = "Seconds to wait for the deployment to finish, at most 50")),
-    responses((status = 201, body = Data<Session>), (status = 202, body = Data<Ticket>)))]
+    responses((status = 201, body = Data<WireSession>), (status = 202, body = Data<WireTicket>)))]
 pub(crate) async fn claim_any(
     State(app): State<Arc<App>>,
-    Allowed(who): Allowed<permit::EnvironmentsClaim>,
+    RequirePermit(who): RequirePermit<permit::EnvironmentsClaim>,
     Path((_, pipeline)): Path<(String, String)>,
-    params: Params,
-    posted: Posted<AnySessionNew>,
-) -> Result<Outcome<Claimed>, AppError> {
+    params: QueryParams,
+    posted: PostBody<AnySessionNew>,
+) -> Result<IdempotentResponse<ClaimResult>, AppError> {
     let (wait, body) = (params.wait()?, posted.body);
-    let mut check = Check::default();
+    let mut check = InputChecker::default();
     let wish =
-        wish(&mut check, body.commit_id.as_deref(), body.context.as_deref(), body.ttl_seconds, body.deploy);
-    let wait_seconds = line(&mut check, body.queue, body.wait_seconds);
-    let asked = check.done(Some(ClaimAsked { wish, wait_seconds }))?;
-    let waiting = app.wait(&who, wait)?;
-    let claimed = app.claim_any(&who, pipeline, body.label, asked, posted.once).await?;
-    Ok(deployed(&app, &who, waiting, claimed).await)
+        parse_wish(&mut check, body.commit_id.as_deref(), body.context.as_deref(), body.ttl_seconds, body.deploy);
+    let wait_seconds = parse_queue_wait(&mut check, body.queue, body.wait_seconds);
+    let asked = check.finish(Some(ClaimRequest { wish, wait_seconds }))?;
+    let waiting = app.begin_long_poll(&who, wait)?;
+    let claimed = app.claim_any(&who, pipeline, body.label, asked, posted.idempotency_key).await?;
+    Ok(wait_for_deployment(&app, &who, waiting, claimed).await)
 }
 
 /// Take over an environment. Ends the active session and claims the environment. Send the environment's ETag in
@@ -88,34 +88,34 @@ pub(crate) async fn claim_any(
     path = "/api/v1/organizations/{orgId}/pipelines/{pipelineId}/ephemeral-environments/{envName}/force-claim",
     tag = "environments", request_body = Option<ForceClaim>,
     params(("wait" = Option<i64>, Query, minimum = 0, maximum = 50, description = "Seconds to wait for the deployment to finish, at most 50")),
-    responses((status = 201, body = Data<Session>), (status = 202, body = Data<Ticket>)))]
+    responses((status = 201, body = Data<WireSession>), (status = 202, body = Data<WireTicket>)))]
 pub(crate) async fn force_claim(
     State(app): State<Arc<App>>,
-    Allowed(who): Allowed<permit::EnvironmentsForceClaim>,
+    RequirePermit(who): RequirePermit<permit::EnvironmentsForceClaim>,
     Path((_, pipeline, env_name)): Path<(String, String, String)>,
     IfMatch(expected): IfMatch,
-    params: Params,
-    posted: Posted<ForceClaim>,
-) -> Result<Outcome<Claimed>, AppError> {
+    params: QueryParams,
+    posted: PostBody<ForceClaim>,
+) -> Result<IdempotentResponse<ClaimResult>, AppError> {
     let (wait, body) = (params.wait()?, posted.body);
-    let mut check = Check::default();
+    let mut check = InputChecker::default();
     let wish =
-        wish(&mut check, body.commit_id.as_deref(), body.context.as_deref(), body.ttl_seconds, body.deploy);
+        parse_wish(&mut check, body.commit_id.as_deref(), body.context.as_deref(), body.ttl_seconds, body.deploy);
     let why = check.optional("/reason", body.reason.as_deref(), Reason::parse);
-    let grace = ranged(&mut check, "/graceSeconds", body.grace_seconds, GRACE_S_MIN, GRACE_S_MAX);
+    let grace = check_range(&mut check, "/graceSeconds", body.grace_seconds, GRACE_S_MIN, GRACE_S_MAX);
     let mode = match body.mode {
         Some(ForceMode::Grace) => TakeoverMode::Grace { seconds: grace.unwrap_or(GRACE_S_DEFAULT) },
         Some(ForceMode::AfterCurrentDeployment) => TakeoverMode::AfterCurrentDeployment,
         None | Some(ForceMode::Now) => TakeoverMode::Now,
     };
     if grace.is_some() && body.mode != Some(ForceMode::Grace) {
-        check.required::<(), _>("/graceSeconds", Err("requires \"mode\": \"grace\""));
+        check.require::<(), _>("/graceSeconds", Err("requires \"mode\": \"grace\""));
     }
     let expected = expected.map(Fence::from_number);
-    let asked = check.done(Some(ForceAsked { wish, why, mode, expected }))?;
-    let waiting = app.wait(&who, wait)?;
-    let claimed = app.force_claim(&who, Place { pipeline, env_name }, asked, posted.once).await?;
-    Ok(deployed(&app, &who, waiting, claimed).await)
+    let asked = check.finish(Some(ForceClaimRequest { wish, why, mode, expected }))?;
+    let waiting = app.begin_long_poll(&who, wait)?;
+    let claimed = app.force_claim(&who, EnvironmentPath { pipeline, env_name }, asked, posted.idempotency_key).await?;
+    Ok(wait_for_deployment(&app, &who, waiting, claimed).await)
 }
 
 /// Get a session. Returns its lock status, its deployments, and whether it was overridden.
@@ -123,16 +123,16 @@ pub(crate) async fn force_claim(
     path = "/api/v1/organizations/{orgId}/pipelines/{pipelineId}/ephemeral-environments/{envName}/sessions/{sessionId}",
     tag = "environments",
     params(("wait" = Option<i64>, Query, minimum = 0, maximum = 50, description = "Seconds to wait for a change, at most 50")),
-    responses((status = 200, body = Data<Session>)))]
+    responses((status = 200, body = Data<WireSession>)))]
 pub(crate) async fn view_session(
     State(app): State<Arc<App>>,
-    Allowed(who): Allowed<permit::EnvironmentsRead>,
-    Path((_, pipeline, env_name, id)): Path<In>,
+    RequirePermit(who): RequirePermit<permit::EnvironmentsRead>,
+    Path((_, pipeline, env_name, id)): Path<EnvironmentItemPath>,
     headers: HeaderMap,
-    params: Params,
-) -> Result<Answer<Session>, AppError> {
-    let place = Place { pipeline, env_name };
-    let mut waiting = app.wait(&who, params.wait()?)?;
+    params: QueryParams,
+) -> Result<ApiResponse<WireSession>, AppError> {
+    let place = EnvironmentPath { pipeline, env_name };
+    let mut waiting = app.begin_long_poll(&who, params.wait()?)?;
     // A long poll that starts while the session drains ends when the drain completes.
     let mut was_draining = false;
     loop {
@@ -140,7 +140,7 @@ pub(crate) async fn view_session(
         let drains = seen.body.drain.as_ref().is_some_and(|drain| drain.completed_at.is_none());
         let is_over = seen.body.status != SessionStatus::Active || (was_draining && !drains);
         was_draining |= drains;
-        if !waiting.look_again(is_news(&headers, &seen, is_over)).await {
+        if !waiting.wait_for_change(has_news(&headers, &seen, is_over)).await {
             return Ok(seen);
         }
     }
@@ -151,92 +151,92 @@ pub(crate) async fn view_session(
     path = "/api/v1/organizations/{orgId}/pipelines/{pipelineId}/ephemeral-environments/{envName}/sessions/{sessionId}/deploy",
     tag = "environments", request_body = DeployNew,
     params(("wait" = Option<i64>, Query, minimum = 0, maximum = 50, description = "Seconds to wait for the deployment to finish, at most 50")),
-    responses((status = 202, body = Data<Deployment>)))]
+    responses((status = 202, body = Data<WireDeployment>)))]
 pub(crate) async fn deploy_commit(
     State(app): State<Arc<App>>,
-    Allowed(who): Allowed<permit::EnvironmentsClaim>,
-    Path((_, pipeline, env_name, id)): Path<In>,
+    RequirePermit(who): RequirePermit<permit::EnvironmentsClaim>,
+    Path((_, pipeline, env_name, id)): Path<EnvironmentItemPath>,
     IfMatch(expected): IfMatch,
-    params: Params,
-    posted: Posted<DeployNew>,
-) -> Result<Outcome<Deployment>, AppError> {
+    params: QueryParams,
+    posted: PostBody<DeployNew>,
+) -> Result<IdempotentResponse<WireDeployment>, AppError> {
     let (wait, body) = (params.wait()?, posted.body);
-    let mut check = Check::default();
-    let commit = check.required("/commitId", CommitId::parse(&body.commit_id));
+    let mut check = InputChecker::default();
+    let commit = check.require("/commitId", CommitId::parse(&body.commit_id));
     let context = check.optional("/context", body.context.as_deref(), Reason::parse);
     let overrides = body.override_drain.as_ref().map(|given| given.reason.as_str());
-    let override_drain = overrides.and_then(|text| check.required("/overrideDrain/reason", said(text)));
+    let override_drain = overrides.and_then(|text| check.require("/overrideDrain/reason", parse_required_reason(text)));
     let on_conflict = match body.on_conflict {
         None | Some(OnConflict::Queue) => deploy::ConflictMode::Queue,
         Some(OnConflict::Supersede) => deploy::ConflictMode::Supersede,
         Some(OnConflict::Reject) => deploy::ConflictMode::Reject,
     };
-    let commit = check.done(commit)?;
-    let asked = DeployAsked { commit, context, on_conflict, override_drain };
-    let place = Place { pipeline, env_name };
+    let commit = check.finish(commit)?;
+    let asked = DeployRequest { commit, context, on_conflict, override_drain };
+    let place = EnvironmentPath { pipeline, env_name };
     let expected = expected.map(Fence::from_number);
-    let mut waiting = app.wait(&who, wait)?;
-    let outcome = app.deploy(&who, place, id, asked, expected, posted.once).await?;
-    let Outcome::Fresh(mut answer) = outcome else { return Ok(outcome) };
-    let Ok(may_read) = who.also() else { return Ok(Outcome::Fresh(answer)) };
-    while waiting.look_again(is_final(answer.body.status)).await {
+    let mut waiting = app.begin_long_poll(&who, wait)?;
+    let outcome = app.deploy(&who, place, id, asked, expected, posted.idempotency_key).await?;
+    let IdempotentResponse::Fresh(mut answer) = outcome else { return Ok(outcome) };
+    let Ok(may_read) = who.authorize_also() else { return Ok(IdempotentResponse::Fresh(answer)) };
+    while waiting.wait_for_change(is_final(answer.body.status)).await {
         let Ok(seen) = app.view_deployment(&may_read, answer.body.id.clone()).await else { break };
-        answer = Answer { status: answer.status, location: answer.location, ..seen };
+        answer = ApiResponse { status: answer.status, location: answer.location, ..seen };
     }
-    Ok(Outcome::Fresh(answer))
+    Ok(IdempotentResponse::Fresh(answer))
 }
 
 /// Extend a session. Postpones its expiry.
 #[utoipa::path(post,
     path = "/api/v1/organizations/{orgId}/pipelines/{pipelineId}/ephemeral-environments/{envName}/sessions/{sessionId}/extend",
-    tag = "environments", request_body = Option<Extend>, responses((status = 200, body = Data<Session>)))]
+    tag = "environments", request_body = Option<ExtendRequest>, responses((status = 200, body = Data<WireSession>)))]
 pub(crate) async fn extend_session(
     State(app): State<Arc<App>>,
-    Allowed(who): Allowed<permit::EnvironmentsClaim>,
-    Path((_, pipeline, env_name, id)): Path<In>,
+    RequirePermit(who): RequirePermit<permit::EnvironmentsClaim>,
+    Path((_, pipeline, env_name, id)): Path<EnvironmentItemPath>,
     IfMatch(expected): IfMatch,
-    posted: Posted<Extend>,
-) -> Result<Outcome<Session>, AppError> {
-    let mut check = Check::default();
-    let ttl = ranged(&mut check, "/ttlSeconds", posted.body.ttl_seconds, TTL_S_MIN, TTL_S_MAX);
-    let ttl = check.done(Some(ttl))?;
+    posted: PostBody<ExtendRequest>,
+) -> Result<IdempotentResponse<WireSession>, AppError> {
+    let mut check = InputChecker::default();
+    let ttl = check_range(&mut check, "/ttlSeconds", posted.body.ttl_seconds, TTL_S_MIN, TTL_S_MAX);
+    let ttl = check.finish(Some(ttl))?;
     let expected = expected.map(Fence::from_number);
-    app.extend_session(&who, Place { pipeline, env_name }, id, ttl, expected, posted.once).await
+    app.extend_session(&who, EnvironmentPath { pipeline, env_name }, id, ttl, expected, posted.idempotency_key).await
 }
 
 /// Hand over an environment to another member. Returns their new session.
 #[utoipa::path(post,
     path = "/api/v1/organizations/{orgId}/pipelines/{pipelineId}/ephemeral-environments/{envName}/sessions/{sessionId}/hand-over",
-    tag = "environments", request_body = HandOver, responses((status = 200, body = Data<Session>)))]
+    tag = "environments", request_body = HandOver, responses((status = 200, body = Data<WireSession>)))]
 pub(crate) async fn hand_over_session(
     State(app): State<Arc<App>>,
-    Allowed(who): Allowed<permit::EnvironmentsClaim>,
-    Path((_, pipeline, env_name, id)): Path<In>,
+    RequirePermit(who): RequirePermit<permit::EnvironmentsClaim>,
+    Path((_, pipeline, env_name, id)): Path<EnvironmentItemPath>,
     IfMatch(expected): IfMatch,
-    posted: Posted<HandOver>,
-) -> Result<Outcome<Session>, AppError> {
+    posted: PostBody<HandOver>,
+) -> Result<IdempotentResponse<WireSession>, AppError> {
     let expected = expected.map(Fence::from_number);
-    let place = Place { pipeline, env_name };
-    app.hand_over_session(&who, place, id, posted.body.to, expected, posted.once).await
+    let place = EnvironmentPath { pipeline, env_name };
+    app.hand_over_session(&who, place, id, posted.body.to, expected, posted.idempotency_key).await
 }
 
 /// Release a session. Releasing a session that has ended has no effect and returns how it ended.
 #[utoipa::path(delete,
     path = "/api/v1/organizations/{orgId}/pipelines/{pipelineId}/ephemeral-environments/{envName}/sessions/{sessionId}",
-    tag = "environments", responses((status = 200, body = Data<Session>)))]
+    tag = "environments", responses((status = 200, body = Data<WireSession>)))]
 pub(crate) async fn release_session(
     State(app): State<Arc<App>>,
-    Allowed(who): Allowed<permit::EnvironmentsClaim>,
-    Path((_, pipeline, env_name, id)): Path<In>,
+    RequirePermit(who): RequirePermit<permit::EnvironmentsClaim>,
+    Path((_, pipeline, env_name, id)): Path<EnvironmentItemPath>,
     IfMatch(expected): IfMatch,
-) -> Result<Outcome<Session>, AppError> {
+) -> Result<IdempotentResponse<WireSession>, AppError> {
     let expected = expected.map(Fence::from_number);
-    app.release_session(&who, Place { pipeline, env_name }, id, expected).await
+    app.release_session(&who, EnvironmentPath { pipeline, env_name }, id, expected).await
 }
 
 /// Whether a long poll can return: the `ETag` differs from `If-None-Match`, or without that header, no further change
 /// is expected.
-pub(super) fn is_news<T>(headers: &HeaderMap, seen: &Answer<T>, is_over: bool) -> bool {
+pub(super) fn has_news<T>(headers: &HeaderMap, seen: &ApiResponse<T>, is_over: bool) -> bool {
     match headers.get(header::IF_NONE_MATCH).and_then(|value| value.to_str().ok()) {
         Some(known) => seen.etag().is_none_or(|tag| !known.contains(&tag)),
         None => is_over,
@@ -245,34 +245,34 @@ pub(super) fn is_news<T>(headers: &HeaderMap, seen: &Answer<T>, is_over: bool) -
 
 /// With `wait`, delays the response to a claim until its deployment has ended. The claim has already succeeded, so
 /// errors while waiting do not fail the request.
-async fn deployed<P: ActionPermit>(
+async fn wait_for_deployment<P: ActionPermit>(
     app: &App,
-    who: &Authorized<P>,
-    mut waiting: Waiting,
-    claimed: Outcome<Claimed>,
-) -> Outcome<Claimed> {
-    let Outcome::Fresh(mut answer) = claimed else { return claimed };
-    let Claimed::Session(session) = &answer.body else { return Outcome::Fresh(answer) };
-    let (Some(deployment), Ok(may_read)) = (session.deployment_id.clone(), who.also()) else {
-        return Outcome::Fresh(answer);
+    who: &AuthorizedCaller<P>,
+    mut waiting: LongPoll,
+    claimed: IdempotentResponse<ClaimResult>,
+) -> IdempotentResponse<ClaimResult> {
+    let IdempotentResponse::Fresh(mut answer) = claimed else { return claimed };
+    let ClaimResult::Session(session) = &answer.body else { return IdempotentResponse::Fresh(answer) };
+    let (Some(deployment), Ok(may_read)) = (session.deployment_id.clone(), who.authorize_also()) else {
+        return IdempotentResponse::Fresh(answer);
     };
-    let place = Place { pipeline: session.pipeline_id.clone(), env_name: session.env_name.clone() };
+    let place = EnvironmentPath { pipeline: session.pipeline_id.clone(), env_name: session.env_name.clone() };
     let id = session.session_id.clone();
     let mut is_over = false;
-    while waiting.look_again(is_over).await {
+    while waiting.wait_for_change(is_over).await {
         let Ok(mut seen) = app.view_session(&may_read, place.clone(), id.clone()).await else { break };
         is_over = seen.body.deployments.iter().any(|it| it.id == deployment && is_final(it.status));
         seen.body.deployment_id = Some(deployment.clone());
-        let body = Claimed::Session(Box::new(seen.body));
-        let Answer { status, location, .. } = answer;
+        let body = ClaimResult::Session(Box::new(seen.body));
+        let ApiResponse { status, location, .. } = answer;
         answer =
-            Answer { status, location, version: seen.version, variant: seen.variant, ..Answer::ok(body) };
+            ApiResponse { status, location, version: seen.version, variant: seen.variant, ..ApiResponse::ok(body) };
     }
-    Outcome::Fresh(answer)
+    IdempotentResponse::Fresh(answer)
 }
 
-fn wish(
-    check: &mut Check,
+fn parse_wish(
+    check: &mut InputChecker,
     commit: Option<&str>,
     context: Option<&str>,
     ttl_seconds: Option<i64>,
@@ -281,30 +281,30 @@ fn wish(
     ClaimTerms {
         commit: check.optional("/commitId", commit, CommitId::parse),
         context: check.optional("/context", context, Reason::parse),
-        ttl_seconds: ranged(check, "/ttlSeconds", ttl_seconds, TTL_S_MIN, TTL_S_MAX),
+        ttl_seconds: check_range(check, "/ttlSeconds", ttl_seconds, TTL_S_MIN, TTL_S_MAX),
         deploy: deploy.unwrap_or(true),
     }
 }
 
 /// How long to wait in the queue. `None`: do not wait.
-fn line(check: &mut Check, queue: Option<bool>, wait_seconds: Option<i64>) -> Option<i64> {
-    let seconds = ranged(check, "/waitSeconds", wait_seconds, WAIT_S_MIN, WAIT_S_MAX);
+fn parse_queue_wait(check: &mut InputChecker, queue: Option<bool>, wait_seconds: Option<i64>) -> Option<i64> {
+    let seconds = check_range(check, "/waitSeconds", wait_seconds, WAIT_S_MIN, WAIT_S_MAX);
     let waits = queue.unwrap_or(false);
     if seconds.is_some() && !waits {
-        check.required::<(), _>("/waitSeconds", Err("requires \"queue\": true"));
+        check.require::<(), _>("/waitSeconds", Err("requires \"queue\": true"));
     }
     waits.then(|| seconds.unwrap_or(WAIT_S_DEFAULT))
 }
 
-fn ranged(check: &mut Check, pointer: &str, given: Option<i64>, least: i64, most: i64) -> Option<i64> {
+fn check_range(check: &mut InputChecker, pointer: &str, given: Option<i64>, least: i64, most: i64) -> Option<i64> {
     let value = given?;
     let is_in_range = (least..=most).contains(&value);
     let wanted = || format!("must be a whole number from {least} to {most}");
-    check.required(pointer, is_in_range.then_some(value).ok_or_else(wanted))
+    check.require(pointer, is_in_range.then_some(value).ok_or_else(wanted))
 }
 
 /// A non-empty reason.
-pub(super) fn said(text: &str) -> Result<Reason, String> {
+pub(super) fn parse_required_reason(text: &str) -> Result<Reason, String> {
     let reason = Reason::parse(text).map_err(|error| error.to_string())?;
     if reason.as_str().is_empty() { Err("must not be empty".into()) } else { Ok(reason) }
 }

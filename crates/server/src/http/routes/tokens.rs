@@ -10,12 +10,12 @@ use berth_core::access::permit;
 use berth_core::id::{TokenId, UserId};
 use berth_core::name::DisplayName;
 
-use crate::app::{Answer, App, NewToken, Outcome};
+use crate::app::{ApiResponse, App, NewToken, IdempotentResponse};
 use crate::error::AppError;
-use crate::http::body::Posted;
-use crate::http::check::Check;
-use crate::http::guard::Allowed;
-use crate::http::query::{IfMatch, Listed, Paging};
+use crate::http::body::PostBody;
+use crate::http::check::InputChecker;
+use crate::http::guard::RequirePermit;
+use crate::http::query::{IfMatch, ListResponse, PageQuery};
 use crate::limits::{TOKEN_DAYS, TOKEN_DAYS_MAX};
 
 /// List your API tokens. Lists all tokens of the organization if you have `tokens:manage`.
@@ -23,9 +23,9 @@ use crate::limits::{TOKEN_DAYS, TOKEN_DAYS_MAX};
     responses((status = 200, body = List<ApiToken>)))]
 pub(crate) async fn list_api_tokens(
     State(app): State<Arc<App>>,
-    Allowed(who): Allowed<permit::TokensOwn>,
-    paging: Paging,
-) -> Result<Listed<ApiToken>, AppError> {
+    RequirePermit(who): RequirePermit<permit::TokensOwn>,
+    paging: PageQuery,
+) -> Result<ListResponse<ApiToken>, AppError> {
     let page = app.list_tokens(&who, paging.start::<TokenId>()?, paging.limit).await?;
     Ok(paging.list(page))
 }
@@ -35,22 +35,22 @@ pub(crate) async fn list_api_tokens(
     request_body = ApiTokenNew, responses((status = 201, body = Data<ApiTokenCreated>)))]
 pub(crate) async fn create_api_token(
     State(app): State<Arc<App>>,
-    Allowed(who): Allowed<permit::TokensOwn>,
-    posted: Posted<ApiTokenNew>,
-) -> Result<Outcome<ApiTokenCreated>, AppError> {
+    RequirePermit(who): RequirePermit<permit::TokensOwn>,
+    posted: PostBody<ApiTokenNew>,
+) -> Result<IdempotentResponse<ApiTokenCreated>, AppError> {
     let body = posted.body;
-    let mut check = Check::default();
-    let name = check.required("/name", DisplayName::parse(&body.name));
+    let mut check = InputChecker::default();
+    let name = check.require("/name", DisplayName::parse(&body.name));
     let owner = check.optional("/ownerId", body.owner_id.as_deref(), str::parse::<UserId>);
     if body.expires_in_days.is_some_and(|days| !(0..=TOKEN_DAYS_MAX).contains(&days)) {
         let range = format!(
             "must be a whole number from 1 to {TOKEN_DAYS_MAX}, or 0 for a token that does not expire"
         );
-        check.required("/expiresInDays", Err::<(), _>(range));
+        check.require("/expiresInDays", Err::<(), _>(range));
     }
-    let name = check.done(name)?;
+    let name = check.finish(name)?;
     let new = NewToken { name, expires_in_days: body.expires_in_days.unwrap_or(TOKEN_DAYS), owner };
-    app.create_token(&who, new, posted.once).await
+    app.create_token(&who, new, posted.idempotency_key).await
 }
 
 /// Get an API token, without its value.
@@ -58,9 +58,9 @@ pub(crate) async fn create_api_token(
     responses((status = 200, body = Data<ApiToken>)))]
 pub(crate) async fn view_api_token(
     State(app): State<Arc<App>>,
-    Allowed(who): Allowed<permit::TokensOwn>,
+    RequirePermit(who): RequirePermit<permit::TokensOwn>,
     Path((_, token)): Path<(String, String)>,
-) -> Result<Answer<ApiToken>, AppError> {
+) -> Result<ApiResponse<ApiToken>, AppError> {
     app.view_token(&who, token_id(&token)?).await
 }
 
@@ -69,10 +69,10 @@ pub(crate) async fn view_api_token(
     responses((status = 200, body = Data<ApiToken>)))]
 pub(crate) async fn revoke_api_token(
     State(app): State<Arc<App>>,
-    Allowed(who): Allowed<permit::TokensOwn>,
+    RequirePermit(who): RequirePermit<permit::TokensOwn>,
     Path((_, token)): Path<(String, String)>,
     IfMatch(expected): IfMatch,
-) -> Result<Outcome<ApiToken>, AppError> {
+) -> Result<IdempotentResponse<ApiToken>, AppError> {
     app.revoke_token(&who, token_id(&token)?, expected).await
 }
 

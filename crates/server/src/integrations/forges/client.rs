@@ -4,7 +4,7 @@ use berth_engine::credential::RedactedString;
 use berth_engine::egress::{EgressResponse, EgressRequest, EgressClient};
 use serde_json::Value;
 
-use super::{Branches, Fate, Forge, NewPullRequest, Place, PullRequest};
+use super::{BranchPair, ForgePullRequestState, Forge, PullRequestDraft, ForgeRepository, PullRequest};
 
 /// A pull request response has some tens of kilobytes.
 const ANSWER_BYTES_MAX: u64 = 1024 * 1024;
@@ -29,53 +29,53 @@ pub enum ForgeError {
 }
 
 /// One repository on its forge. Calls block.
-pub struct Client {
+pub struct ForgeClient {
     pub egress: EgressClient,
     pub forge: &'static dyn Forge,
-    pub at: Place,
+    pub at: ForgeRepository,
     pub token: RedactedString,
 }
 
-impl Client {
+impl ForgeClient {
     /// The open pull request of a branch.
-    pub fn find(&self, branches: Branches<'_>) -> Result<Option<PullRequest>, ForgeError> {
-        let answered = self.ask(self.forge.find_url(&self.at, branches), None)?;
+    pub fn find(&self, branches: BranchPair<'_>) -> Result<Option<PullRequest>, ForgeError> {
+        let answered = self.send(self.forge.find_url(&self.at, branches), None)?;
         if answered.status == 404 {
             // Some forges answer 404 for a missing pull request. If the repository is missing, opening one fails.
             return Ok(None);
         }
-        let value = self.read(&answered)?;
-        Ok(self.forge.found(&value))
+        let value = self.parse_response(&answered)?;
+        Ok(self.forge.parse_found(&value))
     }
 
-    pub fn open(&self, new: NewPullRequest<'_>) -> Result<PullRequest, ForgeError> {
+    pub fn open(&self, new: PullRequestDraft<'_>) -> Result<PullRequest, ForgeError> {
         let body = self.forge.open_body(new).to_string();
-        let answered = self.ask(self.forge.open_url(&self.at), Some(body))?;
+        let answered = self.send(self.forge.open_url(&self.at), Some(body))?;
         // The pull request may exist already, for example after a lost response.
         if matches!(answered.status, 409 | 422)
             && let Some(found) = self.find(new.branches)?
         {
             return Ok(found);
         }
-        let value = self.read(&answered)?;
-        self.forge.opened(&value).ok_or(ForgeError::Odd)
+        let value = self.parse_response(&answered)?;
+        self.forge.parse_opened(&value).ok_or(ForgeError::Odd)
     }
 
     /// The state of a pull request.
-    pub fn get(&self, number: i64) -> Result<Fate, ForgeError> {
-        let answered = self.ask(self.forge.get_url(&self.at, number), None)?;
-        let value = self.read(&answered)?;
-        self.forge.fate(&value).ok_or(ForgeError::Odd)
+    pub fn get(&self, number: i64) -> Result<ForgePullRequestState, ForgeError> {
+        let answered = self.send(self.forge.get_url(&self.at, number), None)?;
+        let value = self.parse_response(&answered)?;
+        self.forge.parse_state(&value).ok_or(ForgeError::Odd)
     }
 
-    fn ask(&self, url: String, body: Option<String>) -> Result<EgressResponse, ForgeError> {
+    fn send(&self, url: String, body: Option<String>) -> Result<EgressResponse, ForgeError> {
         let mut headers = self.forge.headers(self.token.reveal());
         headers.extend(body.is_some().then(|| ("content-type", "application/json".to_owned())));
         let ask = EgressRequest { url, headers, body, answer_bytes_max: ANSWER_BYTES_MAX };
         self.egress.send(&ask).map_err(|failed| ForgeError::Unreachable(failed.why))
     }
 
-    fn read(&self, answered: &EgressResponse) -> Result<Value, ForgeError> {
+    fn parse_response(&self, answered: &EgressResponse) -> Result<Value, ForgeError> {
         let value = serde_json::from_slice::<Value>(&answered.body);
         match answered.status {
             200..300 => value.map_err(|_| ForgeError::Odd),
@@ -84,12 +84,12 @@ impl Client {
             403 => Err(ForgeError::NotAllowed),
             404 => Err(ForgeError::NotFound),
             429 => Err(ForgeError::Busy),
-            status => Err(ForgeError::Refused { status, said: self.said(value.ok().as_ref()) }),
+            status => Err(ForgeError::Refused { status, said: self.error_message(value.ok().as_ref()) }),
         }
     }
 
     /// The forge's own message: untrusted, truncated, and without the token.
-    fn said(&self, value: Option<&Value>) -> String {
+    fn error_message(&self, value: Option<&Value>) -> String {
         let detail = |value: &Value| {
             let first = value.get("errors")?.as_array()?.first()?;
             first.get("message").unwrap_or(first).as_str().map(str::to_owned)

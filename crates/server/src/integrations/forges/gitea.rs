@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::place::encoded;
-use super::{Branches, Fate, Forge, NewPullRequest, Place, PullRequest, fate, pull_request};
+use super::place::percent_encode;
+use super::{BranchPair, ForgePullRequestState, Forge, PullRequestDraft, ForgeRepository, PullRequest, parse_github_state, parse_pull_request};
 
 pub struct Gitea;
 
@@ -27,29 +27,29 @@ impl Forge for Gitea {
     }
 
     /// Returns 404 if there is no pull request between these branches.
-    fn find_url(&self, at: &Place, branches: Branches<'_>) -> String {
-        format!("{}/{}/{}", self.open_url(at), encoded(branches.base), encoded(branches.head))
+    fn find_url(&self, at: &ForgeRepository, branches: BranchPair<'_>) -> String {
+        format!("{}/{}/{}", self.open_url(at), percent_encode(branches.base), percent_encode(branches.head))
     }
 
-    fn found(&self, answer: &Value) -> Option<PullRequest> {
+    fn parse_found(&self, answer: &Value) -> Option<PullRequest> {
         let is_open = answer.get("state").and_then(Value::as_str) == Some("open");
-        is_open.then(|| self.opened(answer)).flatten()
+        is_open.then(|| self.parse_opened(answer)).flatten()
     }
 
-    fn open_url(&self, at: &Place) -> String {
-        format!("{}/repos/{}/{}/pulls", at.api, encoded(at.owner()), encoded(at.name()))
+    fn open_url(&self, at: &ForgeRepository) -> String {
+        format!("{}/repos/{}/{}/pulls", at.api, percent_encode(at.owner()), percent_encode(at.name()))
     }
 
-    fn open_body(&self, new: NewPullRequest<'_>) -> Value {
-        let Branches { head, base } = new.branches;
+    fn open_body(&self, new: PullRequestDraft<'_>) -> Value {
+        let BranchPair { head, base } = new.branches;
         json!({"title": new.title, "body": new.body, "head": head, "base": base})
     }
 
-    fn opened(&self, answer: &Value) -> Option<PullRequest> {
-        pull_request(answer, "number", "html_url")
+    fn parse_opened(&self, answer: &Value) -> Option<PullRequest> {
+        parse_pull_request(answer, "number", "html_url")
     }
 
-    fn fate(&self, answer: &Value) -> Option<Fate> {
-        fate(answer)
+    fn parse_state(&self, answer: &Value) -> Option<ForgePullRequestState> {
+        parse_github_state(answer)
     }
 }

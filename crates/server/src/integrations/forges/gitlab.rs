@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::place::encoded;
-use super::{Branches, Fate, Forge, NewPullRequest, Place, PullRequest, pull_request, time};
+use super::place::percent_encode;
+use super::{BranchPair, ForgePullRequestState, Forge, PullRequestDraft, ForgeRepository, PullRequest, parse_pull_request, parse_time};
 
 pub struct GitLab;
 
@@ -24,20 +24,20 @@ impl Forge for GitLab {
         vec![("accept", "application/json".to_owned()), ("authorization", format!("Bearer {token}"))]
     }
 
-    fn find_url(&self, at: &Place, branches: Branches<'_>) -> String {
-        format!("{}?state=opened&source_branch={}&per_page=1", self.open_url(at), encoded(branches.head))
+    fn find_url(&self, at: &ForgeRepository, branches: BranchPair<'_>) -> String {
+        format!("{}?state=opened&source_branch={}&per_page=1", self.open_url(at), percent_encode(branches.head))
     }
 
-    fn found(&self, answer: &Value) -> Option<PullRequest> {
-        self.opened(answer.as_array()?.first()?)
+    fn parse_found(&self, answer: &Value) -> Option<PullRequest> {
+        self.parse_opened(answer.as_array()?.first()?)
     }
 
-    fn open_url(&self, at: &Place) -> String {
-        format!("{}/projects/{}/merge_requests", at.api, encoded(&at.path))
+    fn open_url(&self, at: &ForgeRepository) -> String {
+        format!("{}/projects/{}/merge_requests", at.api, percent_encode(&at.path))
     }
 
-    fn open_body(&self, new: NewPullRequest<'_>) -> Value {
-        let Branches { head, base } = new.branches;
+    fn open_body(&self, new: PullRequestDraft<'_>) -> Value {
+        let BranchPair { head, base } = new.branches;
         json!({
             "title": new.title,
             "description": new.body,
@@ -47,16 +47,16 @@ impl Forge for GitLab {
         })
     }
 
-    fn opened(&self, answer: &Value) -> Option<PullRequest> {
-        pull_request(answer, "iid", "web_url")
+    fn parse_opened(&self, answer: &Value) -> Option<PullRequest> {
+        parse_pull_request(answer, "iid", "web_url")
     }
 
     /// `locked` means that the merge is in progress.
-    fn fate(&self, answer: &Value) -> Option<Fate> {
+    fn parse_state(&self, answer: &Value) -> Option<ForgePullRequestState> {
         match answer.get("state")?.as_str()? {
-            "opened" | "locked" => Some(Fate::Open),
-            "merged" => Some(Fate::Merged(time(answer, "merged_at"))),
-            "closed" => Some(Fate::Closed(time(answer, "closed_at"))),
+            "opened" | "locked" => Some(ForgePullRequestState::Open),
+            "merged" => Some(ForgePullRequestState::Merged(parse_time(answer, "merged_at"))),
+            "closed" => Some(ForgePullRequestState::Closed(parse_time(answer, "closed_at"))),
             _ => None,
         }
     }

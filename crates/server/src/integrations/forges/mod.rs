@@ -13,12 +13,12 @@ mod text;
 use berth_core::time::Timestamp;
 use serde_json::Value;
 
-pub use client::{Client, ForgeError};
+pub use client::{ForgeClient, ForgeError};
 pub use gitea::Gitea;
 pub use github::GitHub;
 pub use gitlab::GitLab;
-pub use place::{ForgeAt, InvalidForge, Place};
-pub use text::{About, LINES_QUOTED_MAX, Quoted, body, commit_message, inert, title};
+pub use place::{ForgeHost, InvalidForge, ForgeRepository};
+pub use text::{PullRequestContext, LINES_QUOTED_MAX, QuotedLine, render_body, render_commit_message, inert, render_title};
 
 /// All supported forges.
 pub const FORGES: &[&dyn Forge] = &[&GitHub, &GitLab, &Gitea];
@@ -34,15 +34,15 @@ pub struct PullRequest {
 
 /// Head and base branch.
 #[derive(Debug, Clone, Copy)]
-pub struct Branches<'a> {
+pub struct BranchPair<'a> {
     pub head: &'a str,
     pub base: &'a str,
 }
 
 /// A pull request to open.
 #[derive(Debug, Clone, Copy)]
-pub struct NewPullRequest<'a> {
-    pub branches: Branches<'a>,
+pub struct PullRequestDraft<'a> {
+    pub branches: BranchPair<'a>,
     pub title: &'a str,
     pub body: &'a str,
 }
@@ -61,56 +61,56 @@ pub trait Forge: Send + Sync {
     fn headers(&self, token: &str) -> Vec<(&'static str, String)>;
 
     /// The URL to query for the open pull request of a branch.
-    fn find_url(&self, at: &Place, branches: Branches<'_>) -> String;
+    fn find_url(&self, at: &ForgeRepository, branches: BranchPair<'_>) -> String;
 
     /// The open pull request in the response.
-    fn found(&self, answer: &Value) -> Option<PullRequest>;
+    fn parse_found(&self, answer: &Value) -> Option<PullRequest>;
 
-    fn open_url(&self, at: &Place) -> String;
+    fn open_url(&self, at: &ForgeRepository) -> String;
 
-    fn open_body(&self, new: NewPullRequest<'_>) -> Value;
+    fn open_body(&self, new: PullRequestDraft<'_>) -> Value;
 
     /// The opened pull request in the response.
-    fn opened(&self, answer: &Value) -> Option<PullRequest>;
+    fn parse_opened(&self, answer: &Value) -> Option<PullRequest>;
 
     /// The API URL of one pull request.
-    fn get_url(&self, at: &Place, number: i64) -> String {
+    fn get_url(&self, at: &ForgeRepository, number: i64) -> String {
         format!("{}/{number}", self.open_url(at))
     }
 
     /// The state of a pull request; `None` if the response does not contain it.
-    fn fate(&self, answer: &Value) -> Option<Fate>;
+    fn parse_state(&self, answer: &Value) -> Option<ForgePullRequestState>;
 }
 
 /// The state of a pull request, with the time from the forge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fate {
+pub enum ForgePullRequestState {
     Open,
     Merged(Option<Timestamp>),
     Closed(Option<Timestamp>),
 }
 
 /// In the format of GitHub and Gitea.
-fn fate(answer: &Value) -> Option<Fate> {
+fn parse_github_state(answer: &Value) -> Option<ForgePullRequestState> {
     match answer.get("state")?.as_str()? {
-        "open" => Some(Fate::Open),
+        "open" => Some(ForgePullRequestState::Open),
         "closed" => {
             let is_merged = answer.get("merged").and_then(Value::as_bool).unwrap_or(false);
-            let merged_at = time(answer, "merged_at");
+            let merged_at = parse_time(answer, "merged_at");
             let is_merged = is_merged || merged_at.is_some();
-            Some(if is_merged { Fate::Merged(merged_at) } else { Fate::Closed(time(answer, "closed_at")) })
+            Some(if is_merged { ForgePullRequestState::Merged(merged_at) } else { ForgePullRequestState::Closed(parse_time(answer, "closed_at")) })
         }
         _ => None,
     }
 }
 
-fn time(answer: &Value, name: &str) -> Option<Timestamp> {
+fn parse_time(answer: &Value, name: &str) -> Option<Timestamp> {
     Timestamp::parse(answer.get(name)?.as_str()?).ok()
 }
 
 /// Number and web page from these members of the response.
-fn pull_request(answer: &Value, number: &str, url: &str) -> Option<PullRequest> {
+fn parse_pull_request(answer: &Value, number: &str, url: &str) -> Option<PullRequest> {
     let number = answer.get(number)?.as_i64().filter(|number| *number > 0)?;
-    let url = place::link(answer.get(url)?.as_str()?)?;
+    let url = place::check_link(answer.get(url)?.as_str()?)?;
     Some(PullRequest { number, url })
 }

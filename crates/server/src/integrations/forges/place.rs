@@ -13,7 +13,7 @@ const LINK_BYTES_MAX: usize = 2_048;
 /// A configured host: `git.acme.test=gitea`, or with the URL of its API,
 /// `git.acme.test=github=https://git.acme.test/api/v3`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ForgeAt {
+pub struct ForgeHost {
     pub host: String,
     pub forge: String,
     pub api: Option<String>,
@@ -25,13 +25,13 @@ pub struct ForgeAt {
 )]
 pub struct InvalidForge;
 
-impl FromStr for ForgeAt {
+impl FromStr for ForgeHost {
     type Err = InvalidForge;
     fn from_str(text: &str) -> Result<Self, InvalidForge> {
         let mut parts = text.splitn(3, '=');
         let host = parts.next().filter(|host| !host.is_empty() && !host.contains('/')).ok_or(InvalidForge)?;
-        let forge = parts.next().filter(|name| by_name(name).is_some()).ok_or(InvalidForge)?;
-        let api = parts.next().map(|api| link(api).ok_or(InvalidForge)).transpose()?;
+        let forge = parts.next().filter(|name| find_forge(name).is_some()).ok_or(InvalidForge)?;
+        let api = parts.next().map(|api| check_link(api).ok_or(InvalidForge)).transpose()?;
         let api = api.map(|api| api.trim_end_matches('/').to_owned());
         Ok(Self { host: host.to_ascii_lowercase(), forge: forge.to_owned(), api })
     }
@@ -39,20 +39,20 @@ impl FromStr for ForgeAt {
 
 /// A repository on its forge.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct ForgeRepository {
     /// Without a trailing slash.
     pub api: String,
     /// `acme/shop`, or `acme/web/shop` with nested groups.
     pub path: String,
 }
 
-impl Place {
+impl ForgeRepository {
     /// The forge of a repository and its location there; `None` for an unknown host.
-    pub fn of(url: &RemoteUrl, known: &[ForgeAt]) -> Option<(&'static dyn Forge, Self)> {
+    pub fn locate(url: &RemoteUrl, known: &[ForgeHost]) -> Option<(&'static dyn Forge, Self)> {
         let host = url.host()?.to_ascii_lowercase();
         let said = known.iter().find(|at| at.host == host);
         let forge = match said {
-            Some(at) => by_name(&at.forge)?,
+            Some(at) => find_forge(&at.forge)?,
             None => *FORGES.iter().find(|forge| forge.is_at(&host))?,
         };
         let origin = match (url.transport(), url.origin()) {
@@ -60,7 +60,7 @@ impl Place {
             _ => format!("https://{host}"),
         };
         let api = said.and_then(|at| at.api.clone()).unwrap_or_else(|| forge.api(&origin));
-        let path = path(url)?;
+        let path = repository_path(url)?;
         Some((forge, Self { api, path: path.to_owned() }))
     }
 
@@ -74,12 +74,12 @@ impl Place {
     }
 }
 
-fn by_name(name: &str) -> Option<&'static dyn Forge> {
+fn find_forge(name: &str) -> Option<&'static dyn Forge> {
     FORGES.iter().copied().find(|forge| forge.name() == name)
 }
 
 /// The path after the host, without `.git`; at least an owner and a name.
-fn path(url: &RemoteUrl) -> Option<&str> {
+fn repository_path(url: &RemoteUrl) -> Option<&str> {
     let text = url.as_str();
     let path = match text.split_once("://") {
         Some((_, rest)) => rest.split_once('/')?.1,
@@ -92,12 +92,12 @@ fn path(url: &RemoteUrl) -> Option<&str> {
 }
 
 /// Percent-encodes one path segment or query value.
-pub(super) fn encoded(text: &str) -> String {
+pub(super) fn percent_encode(text: &str) -> String {
     byte_serialize(text.as_bytes()).collect()
 }
 
 /// A URL that is safe to show as a link.
-pub(super) fn link(text: &str) -> Option<String> {
+pub(super) fn check_link(text: &str) -> Option<String> {
     let url = Url::parse(text).ok().filter(|_| text.len() <= LINK_BYTES_MAX)?;
     let is_plain = url.username().is_empty() && url.password().is_none() && url.host().is_some();
     (["https", "http"].contains(&url.scheme()) && is_plain).then(|| url.to_string())
@@ -109,7 +109,7 @@ mod tests {
 
     fn place(url: &str, known: &[&str]) -> Option<String> {
         let known: Vec<_> = known.iter().map(|text| text.parse().unwrap()).collect();
-        let (forge, at) = Place::of(&RemoteUrl::parse(url).unwrap(), &known)?;
+        let (forge, at) = ForgeRepository::locate(&RemoteUrl::parse(url).unwrap(), &known)?;
         Some(format!("{} {} {} {} {}", forge.name(), at.api, at.path, at.owner(), at.name()))
     }
 
@@ -164,15 +164,15 @@ mod tests {
             "a=gitea=ftp://a",
             "a=gitea=https://u:p@a/",
         ] {
-            assert_eq!(wrong.parse::<ForgeAt>(), Err(InvalidForge), "{wrong}");
+            assert_eq!(wrong.parse::<ForgeHost>(), Err(InvalidForge), "{wrong}");
         }
     }
 
     #[test]
     fn only_addresses_of_the_web_are_links() {
         for wrong in ["javascript:alert(1)", "data:text/html,x", "https://u:p@a/", "//a/b", ""] {
-            assert_eq!(link(wrong), None, "{wrong}");
+            assert_eq!(check_link(wrong), None, "{wrong}");
         }
-        assert_eq!(link("https://a.test/b#c").as_deref(), Some("https://a.test/b#c"));
+        assert_eq!(check_link("https://a.test/b#c").as_deref(), Some("https://a.test/b#c"));
     }
 }

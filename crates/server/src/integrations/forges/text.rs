@@ -19,20 +19,20 @@ const FENCE_CHARS_MIN: usize = 3;
 
 /// A line of the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Quoted {
+pub struct QuotedLine {
     pub line: u64,
     pub text: String,
 }
 
 /// The content of a pull request.
 #[derive(Debug, Clone, Copy)]
-pub struct About<'a> {
+pub struct PullRequestContext<'a> {
     /// The change in one line.
     pub summary: &'a str,
     pub root_cause: &'a str,
     /// `rules`, or the name of the model.
     pub analyser: &'a str,
-    pub evidence: &'a [Quoted],
+    pub evidence: &'a [QuotedLine],
     pub pipeline: &'a str,
     pub step: &'a str,
     pub stage: &'a str,
@@ -46,10 +46,10 @@ pub struct About<'a> {
 }
 
 /// A single line.
-pub fn title(about: &About<'_>) -> String {
-    let summary = cut(&inert(about.summary), TITLE_CHARS_MAX);
+pub fn render_title(about: &PullRequestContext<'_>) -> String {
+    let summary = truncate(&inert(about.summary), TITLE_CHARS_MAX);
     if summary.is_empty() {
-        return cut(
+        return truncate(
             &format!("Fix the step {} of {}", inert(about.step), inert(about.pipeline)),
             TITLE_CHARS_MAX,
         );
@@ -58,18 +58,18 @@ pub fn title(about: &About<'_>) -> String {
 }
 
 /// Deterministic for an analysis: does not contain the requester.
-pub fn commit_message(about: &About<'_>) -> String {
+pub fn render_commit_message(about: &PullRequestContext<'_>) -> String {
     let (step, pipeline) = (inert(about.step), inert(about.pipeline));
     format!(
         "{}\n\nSuggested by Berth for the step {step} of {pipeline}, which failed.\nDeployment {}, analysis {}.\n",
-        title(about),
+        render_title(about),
         inert(about.deployment),
         inert(about.analysis),
     )
 }
 
 /// In Markdown.
-pub fn body(about: &About<'_>) -> String {
+pub fn render_body(about: &PullRequestContext<'_>) -> String {
     let analyser = if about.analyser == "rules" {
         "built-in rules".to_owned()
     } else {
@@ -79,11 +79,11 @@ pub fn body(about: &About<'_>) -> String {
         "Berth suggests this change because a deployment failed. **It has not been tested: review it before you merge it.**\n\n\
          What went wrong, found by {analyser}:\n\n"
     );
-    out.push_str(&fenced(&wrapped(about.root_cause)));
+    out.push_str(&fence_code(&wrap_text(about.root_cause)));
     if !about.evidence.is_empty() {
         out.push_str("\nLog lines that show it:\n\n");
-        let lines: Vec<_> = about.evidence.iter().take(LINES_QUOTED_MAX).map(quoted).collect();
-        out.push_str(&fenced(&lines.join("\n")));
+        let lines: Vec<_> = about.evidence.iter().take(LINES_QUOTED_MAX).map(format_quoted_line).collect();
+        out.push_str(&fence_code(&lines.join("\n")));
     }
     let linked = |name: &str, url: Option<&str>| match url {
         Some(url) => format!("[{name}](<{url}>)"),
@@ -97,7 +97,7 @@ pub fn body(about: &About<'_>) -> String {
         inert(about.step),
         linked(&format!("deployment {}", inert(about.deployment)), about.deployment_url),
         linked(&format!("analysis {}", inert(about.analysis)), about.analysis_url),
-        cut(&inert(about.asked_by), NAME_CHARS_MAX),
+        truncate(&inert(about.asked_by), NAME_CHARS_MAX),
     );
     out
 }
@@ -122,22 +122,22 @@ pub fn inert(text: &str) -> String {
     joined.trim_start_matches(['/', '-', '+', '=', ' ']).to_owned()
 }
 
-fn quoted(line: &Quoted) -> String {
-    format!("{:>6} | {}", line.line, cut(&clean(&line.text), LINE_CHARS_MAX))
+fn format_quoted_line(line: &QuotedLine) -> String {
+    format!("{:>6} | {}", line.line, truncate(&clean(&line.text), LINE_CHARS_MAX))
 }
 
 /// A code block whose fence is longer than any in the text.
-fn fenced(text: &str) -> String {
+fn fence_code(text: &str) -> String {
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
     let fence = "`".repeat(FENCE_CHARS_MIN.max(longest + 1));
     format!("{fence}text\n{text}\n{fence}\n")
 }
 
-fn wrapped(text: &str) -> String {
+fn wrap_text(text: &str) -> String {
     let cleaned: String = text.lines().map(clean).collect::<Vec<_>>().join(" ");
     let mut out = String::new();
     let mut column = 0;
-    for word in cut(&cleaned, WORDS_CHARS_MAX).split_whitespace() {
+    for word in truncate(&cleaned, WORDS_CHARS_MAX).split_whitespace() {
         let length = word.chars().count();
         if column > 0 && column + 1 + length > COLUMNS {
             out.push('\n');
@@ -156,7 +156,7 @@ fn wrapped(text: &str) -> String {
     out
 }
 
-fn cut(text: &str, chars_max: usize) -> String {
+fn truncate(text: &str, chars_max: usize) -> String {
     if text.chars().count() <= chars_max {
         return text.to_owned();
     }

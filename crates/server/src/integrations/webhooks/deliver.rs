@@ -4,10 +4,10 @@ use berth_core::event::{EventKind, NewEvent, EventSubject};
 use berth_core::id::{OrgId, WebhookId};
 use berth_core::webhook::{Delivery, DeliveryState, FAILURES_BROKEN, DeliveryResult, Webhook, record_attempt};
 use berth_store::tables::{delivery, webhook};
-use berth_store::{Context, Tx};
+use berth_store::{TxContext, Tx};
 
-use super::Notify;
-use super::{Letter, Place};
+use super::WebhookNotifier;
+use super::{WebhookRequest, SendSlot};
 use crate::error::AppError;
 
 /// Webhooks read per turn; more than can be sent to at once.
@@ -15,18 +15,18 @@ const DUE_BATCH_MAX: i64 = 10_000;
 
 /// Starts sending due deliveries, as far as slots are free. At most one attempt per webhook is in flight, so a slow
 /// receiver does not delay others.
-pub(super) async fn deliver(notify: &Notify) -> Result<(), AppError> {
-    let due = notify.services.store.read(None, |db| Ok::<_, AppError>(delivery::due(db, DUE_BATCH_MAX)?));
+pub(super) async fn deliver(notify: &WebhookNotifier) -> Result<(), AppError> {
+    let due = notify.services.store.read(None, |db| Ok::<_, AppError>(delivery::list_due_webhooks(db, DUE_BATCH_MAX)?));
     for (org, webhook) in due.await? {
         if let Some(place) = notify.slots.take(org, webhook) {
-            tokio::spawn(begin(notify.clone(), org, webhook, place));
+            tokio::spawn(deliver_in_slot(notify.clone(), org, webhook, place));
         }
     }
     Ok(())
 }
 
-async fn begin(notify: Notify, org: OrgId, webhook: WebhookId, place: Place) {
-    let tried = notify.services.shutdown.run_until_cancelled(one(&notify, org, webhook)).await;
+async fn deliver_in_slot(notify: WebhookNotifier, org: OrgId, webhook: WebhookId, place: SendSlot) {
+    let tried = notify.services.shutdown.run_until_cancelled(send_next(&notify, org, webhook)).await;
     if let Some(Err(error)) = tried {
         tracing::error!(?error, %webhook, "delivery attempt failed; retrying");
         // The delivery is still due; pause to avoid a busy loop.
@@ -36,35 +36,35 @@ async fn begin(notify: Notify, org: OrgId, webhook: WebhookId, place: Place) {
 }
 
 /// Attempts the webhook's most overdue delivery.
-async fn one(notify: &Notify, org: OrgId, id: WebhookId) -> Result<(), AppError> {
+async fn send_next(notify: &WebhookNotifier, org: OrgId, id: WebhookId) -> Result<(), AppError> {
     let vault = notify.services.vault.clone();
     let due = notify.services.store.read(Some(org), move |db| {
-        let Some(next) = delivery::next(db, id)? else { return Ok(None) };
-        let found = (webhook::by_id(db, id)?, delivery::by_id(db, next)?, delivery::payload(db, next)?);
+        let Some(next) = delivery::find_next_due(db, id)? else { return Ok(None) };
+        let found = (webhook::by_id(db, id)?, delivery::by_id(db, next)?, delivery::load_payload(db, next)?);
         let (Some(webhook), Some(found), Some(body)) = found else { return Ok(None) };
         if !webhook.state.is_active() {
             return Ok(None);
         }
         let mut secrets = Vec::new();
-        for secret in webhook::secrets(db, id)? {
+        for secret in webhook::list_secrets(db, id)? {
             secrets.push(vault.open_signing(db, org, id, &secret)?);
         }
         let seconds = db.now().as_micros() / 1_000_000;
-        Ok::<_, AppError>(Some((found, Letter { id: next, url: webhook.url, body, secrets, seconds })))
+        Ok::<_, AppError>(Some((found, WebhookRequest { id: next, url: webhook.url, body, secrets, seconds })))
     });
     let Some((found, letter)) = due.await? else { return Ok(()) };
     let url = letter.url.clone();
-    let tried = letter.send(&notify.services.egress).await?.tried();
+    let tried = letter.send(&notify.services.egress).await?.to_attempt();
     notify
         .services
         .store
-        .transact(Context::system(Some(org)), move |tx| write_down(tx, &found, &url, &tried))
+        .transact(TxContext::system(Some(org)), move |tx| record_attempt(tx, &found, &url, &tried))
         .await
 }
 
 /// Records the outcome of an attempt that was sent to `url`. Does nothing if the delivery was changed since it was
 /// read.
-fn write_down(tx: &mut Tx<'_>, sent: &Delivery, url: &str, tried: &DeliveryResult) -> Result<(), AppError> {
+fn record_attempt(tx: &mut Tx<'_>, sent: &Delivery, url: &str, tried: &DeliveryResult) -> Result<(), AppError> {
     let (webhook, found) = (webhook::by_id(tx, sent.webhook)?, delivery::by_id(tx, sent.id)?);
     let (Some(webhook), Some(found)) = (webhook, found) else { return Ok(()) };
     if found.status != DeliveryState::Pending || found.attempts != sent.attempts {
@@ -81,21 +81,21 @@ fn write_down(tx: &mut Tx<'_>, sent: &Delivery, url: &str, tried: &DeliveryResul
     if !delivery::put(tx, &next, found.attempts)? {
         return Ok(());
     }
-    delivery::log(tx, next.id, next.attempts, tried)?;
+    delivery::log_attempt(tx, next.id, next.attempts, tried)?;
     if is_elsewhere {
         return Ok(());
     }
-    let failures = webhook::cursor(tx, webhook.id)?.map_or(0, |cursor| cursor.failures);
+    let failures = webhook::load_cursor(tx, webhook.id)?.map_or(0, |cursor| cursor.failures);
     if tried.is_success() {
         if failures >= FAILURES_BROKEN {
-            delivery::hasten(tx, webhook.id)?;
+            delivery::make_pending_due(tx, webhook.id)?;
         }
         if failures > 0 {
-            webhook::count_failures(tx, webhook.id, 0)?;
+            webhook::put_failures(tx, webhook.id, 0)?;
         }
         return Ok(());
     }
-    webhook::count_failures(tx, webhook.id, failures + 1)?;
+    webhook::put_failures(tx, webhook.id, failures + 1)?;
     if tried.is_gone() && webhook.state.is_active() {
         deactivate(tx, &webhook)?;
     }
@@ -105,7 +105,7 @@ fn write_down(tx: &mut Tx<'_>, sent: &Delivery, url: &str, tried: &DeliveryResul
 /// Deactivates a webhook whose receiver answered 410, and records it in the audit log.
 fn deactivate(tx: &mut Tx<'_>, found: &Webhook) -> Result<(), AppError> {
     webhook::put(tx, &found.deactivate_gone(tx.now()))?;
-    delivery::give_up(tx, found.id)?;
+    delivery::fail_pending(tx, found.id)?;
     let subject = EventSubject::new("webhook", found.id, Some(found.name.as_str()));
     let event = NewEvent::new(EventKind::WebhookDeactivated, subject)
         .with("reason", "the receiver responded with 410 Gone");

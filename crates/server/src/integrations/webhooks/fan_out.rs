@@ -7,12 +7,12 @@ use berth_core::event::Event;
 use berth_core::id::{DeliveryId, OrgId, PipelineId, WebhookId};
 use berth_core::pipeline::state::Pipeline;
 use berth_core::webhook::Webhook;
-use berth_store::tables::webhook::{self, Behind};
+use berth_store::tables::webhook::{self, LaggingWebhook};
 use berth_store::tables::{delivery, event, organization, pipeline};
-use berth_store::{Context, Reader, Tx};
+use berth_store::{TxContext, ReadTx, Tx};
 
-use super::Notify;
-use super::message::{Sender, body};
+use super::WebhookNotifier;
+use super::message::{PayloadContext, event_payload};
 use crate::error::AppError;
 use crate::limits::{DELIVERIES_PENDING_MAX, WEBHOOKS_PER_ORGANIZATION_MAX};
 
@@ -26,9 +26,9 @@ const ROUNDS_MAX: usize = 50;
 const UNWRITTEN_MAX: i64 = 1_000;
 
 /// Creates deliveries for all events since the last turn.
-pub(super) async fn fan_out(notify: &Notify) -> Result<(), AppError> {
+pub(super) async fn fan_out(notify: &WebhookNotifier) -> Result<(), AppError> {
     for _ in 0..ROUNDS_MAX {
-        let has_moved = look(notify).await?;
+        let has_moved = fan_out_round(notify).await?;
         if !has_moved || notify.services.shutdown.is_cancelled() {
             break;
         }
@@ -37,17 +37,17 @@ pub(super) async fn fan_out(notify: &Notify) -> Result<(), AppError> {
 }
 
 /// One pass over all webhooks that are behind. Returns whether any made progress.
-async fn look(notify: &Notify) -> Result<bool, AppError> {
+async fn fan_out_round(notify: &WebhookNotifier) -> Result<bool, AppError> {
     let (mut has_moved, mut after) = (false, None);
     loop {
         let found = notify.services.store.read(None, move |db| {
-            let page = webhook::behind(db, after, BEHIND_PAGE)?;
+            let page = webhook::list_lagging(db, after, BEHIND_PAGE)?;
             let is_last = (page.len() as i64) < BEHIND_PAGE;
             Ok::<_, AppError>((page, is_last))
         });
         let (page, is_last) = found.await?;
         after = page.last().copied();
-        let mut by_org: HashMap<OrgId, Vec<Behind>> = HashMap::new();
+        let mut by_org: HashMap<OrgId, Vec<LaggingWebhook>> = HashMap::new();
         for found in page {
             let sequence = found.sequence.max(notify.slots.position(found.webhook));
             if sequence < found.head {
@@ -55,7 +55,7 @@ async fn look(notify: &Notify) -> Result<bool, AppError> {
             }
         }
         for (org, behind) in by_org {
-            has_moved |= read_on(notify, org, behind).await?;
+            has_moved |= read_batch(notify, org, behind).await?;
         }
         if is_last || notify.services.shutdown.is_cancelled() {
             return Ok(has_moved);
@@ -64,7 +64,7 @@ async fn look(notify: &Notify) -> Result<bool, AppError> {
 }
 
 /// The effect of one batch of events on one webhook.
-struct Step {
+struct FanOutStep {
     webhook: WebhookId,
     /// The webhook's version when it was read.
     version: i64,
@@ -72,91 +72,91 @@ struct Step {
     from: i64,
     to: i64,
     dropped: i64,
-    letters: Vec<(Event, String)>,
+    deliveries: Vec<(Event, String)>,
 }
 
-impl Step {
+impl FanOutStep {
     fn is_written(&self) -> bool {
-        !self.letters.is_empty() || self.dropped > 0 || self.to - self.from >= UNWRITTEN_MAX
+        !self.deliveries.is_empty() || self.dropped > 0 || self.to - self.from >= UNWRITTEN_MAX
     }
 }
 
 /// Processes one batch of an organization's events. Returns whether any webhook made progress.
-async fn read_on(notify: &Notify, org: OrgId, behind: Vec<Behind>) -> Result<bool, AppError> {
+async fn read_batch(notify: &WebhookNotifier, org: OrgId, behind: Vec<LaggingWebhook>) -> Result<bool, AppError> {
     let positions: Vec<i64> =
         behind.iter().map(|it| it.sequence.max(notify.slots.position(it.webhook))).collect();
     let (public_url, behind_max) = (notify.public_url.clone(), notify.behind_max);
     let steps = notify.services.store.read(Some(org), move |db| {
         let positions: Vec<_> = behind.into_iter().zip(positions).collect();
-        steps(db, org, &positions, public_url.as_deref(), behind_max)
+        plan_steps(db, org, &positions, public_url.as_deref(), behind_max)
     });
     let steps = steps.await?;
     let has_moved = !steps.is_empty();
-    let (written, read): (Vec<Step>, Vec<Step>) = steps.into_iter().partition(Step::is_written);
+    let (written, read): (Vec<FanOutStep>, Vec<FanOutStep>) = steps.into_iter().partition(FanOutStep::is_written);
     for step in read {
-        notify.slots.remember(step.webhook, step.to);
+        notify.slots.cache_position(step.webhook, step.to);
     }
     if written.is_empty() {
         return Ok(has_moved);
     }
-    let moved = notify.services.store.transact(Context::system(Some(org)), move |tx| {
+    let moved = notify.services.store.transact(TxContext::system(Some(org)), move |tx| {
         let mut moved = Vec::new();
         for step in written {
             let at = (step.webhook, step.to);
-            if write(tx, step)? {
+            if write_step(tx, step)? {
                 moved.push(at);
             }
         }
         Ok::<_, AppError>(moved)
     });
     for (webhook, to) in moved.await? {
-        notify.slots.remember(webhook, to);
+        notify.slots.cache_position(webhook, to);
     }
     Ok(has_moved)
 }
 
 /// Stores the deliveries and the new cursor. Does nothing and returns false if the webhook was changed, deactivated or
 /// deleted since it was read, or if its cursor was moved by another server.
-fn write(tx: &mut Tx<'_>, step: Step) -> Result<bool, AppError> {
+fn write_step(tx: &mut Tx<'_>, step: FanOutStep) -> Result<bool, AppError> {
     let found = webhook::by_id(tx, step.webhook)?;
     let is_same = found.is_some_and(|found| found.version == step.version && found.state.is_active());
     if !is_same || !webhook::move_cursor(tx, step.webhook, step.from, step.to, step.dropped)? {
         return Ok(false);
     }
-    for (event, payload) in step.letters {
+    for (event, payload) in step.deliveries {
         let id = DeliveryId::from_parts(tx.now(), tx.entropy()?);
-        let made = delivery::fresh(id, step.webhook, &event, tx.now());
+        let made = delivery::new_delivery(id, step.webhook, &event, tx.now());
         delivery::insert(tx, &made, &payload)?;
     }
     Ok(true)
 }
 
-fn steps(
-    db: &mut Reader<'_>,
+fn plan_steps(
+    db: &mut ReadTx<'_>,
     org: OrgId,
-    positions: &[(Behind, i64)],
+    positions: &[(LaggingWebhook, i64)],
     public_url: Option<&str>,
     behind_max: i64,
-) -> Result<Vec<Step>, AppError> {
+) -> Result<Vec<FanOutStep>, AppError> {
     let Some(organization) = organization::by_id(db, org)? else { return Ok(Vec::new()) };
-    let sender = Sender { org: &organization, public_url };
+    let sender = PayloadContext { org: &organization, public_url };
     let known: HashMap<WebhookId, Webhook> =
-        webhook::all(db, WEBHOOKS_PER_ORGANIZATION_MAX)?.into_iter().map(|it| (it.id, it)).collect();
+        webhook::list(db, WEBHOOKS_PER_ORGANIZATION_MAX)?.into_iter().map(|it| (it.id, it)).collect();
     let mut free = Vec::new();
     let mut steps = Vec::new();
     for (behind, position) in positions {
         let Some(webhook) = known.get(&behind.webhook) else { continue };
-        let room = DELIVERIES_PENDING_MAX - delivery::pending(db, webhook.id)?;
+        let room = DELIVERIES_PENDING_MAX - delivery::count_pending(db, webhook.id)?;
         // Drop events beyond the maximum lag, but only while there is no room for new deliveries.
         let oldest = behind.head - behind_max;
         if room <= 0 && *position < oldest {
-            steps.push(Step {
+            steps.push(FanOutStep {
                 webhook: webhook.id,
                 version: webhook.version,
                 from: behind.sequence,
                 to: oldest,
                 dropped: oldest - position,
-                letters: Vec::new(),
+                deliveries: Vec::new(),
             });
         }
         if room > 0 {
@@ -164,25 +164,25 @@ fn steps(
         }
     }
     let Some(first) = free.iter().map(|(_, _, position, _)| *position).min() else { return Ok(steps) };
-    let happened = event::after(db, first, i64::MAX, EVENTS_BATCH_MAX)?;
-    let mut pipelines = Pipelines::default();
+    let happened = event::list_after(db, first, i64::MAX, EVENTS_BATCH_MAX)?;
+    let mut pipelines = PipelineCache::default();
     for (webhook, behind, position, room) in free {
-        let mut step = Step {
+        let mut step = FanOutStep {
             webhook: webhook.id,
             version: webhook.version,
             from: behind.sequence,
             to: position,
             dropped: 0,
-            letters: Vec::new(),
+            deliveries: Vec::new(),
         };
         for event in happened.iter().filter(|event| event.sequence > position) {
-            let about = pipelines.of(db, event)?;
+            let about = pipelines.load_for_event(db, event)?;
             if webhook.kinds.contains(&event.kind) || is_named(about, webhook, event) {
-                if step.letters.len() >= room {
+                if step.deliveries.len() >= room {
                     break;
                 }
                 let slug = about.map(|pipeline| pipeline.slug.as_str());
-                step.letters.push((event.clone(), body(&sender, webhook, event, slug)));
+                step.deliveries.push((event.clone(), event_payload(&sender, webhook, event, slug)));
             }
             step.to = event.sequence;
         }
@@ -202,10 +202,10 @@ fn is_named(pipeline: Option<&Pipeline>, webhook: &Webhook, event: &Event) -> bo
 
 /// The pipelines of a batch of events, loaded on first use.
 #[derive(Default)]
-struct Pipelines(HashMap<PipelineId, Option<Pipeline>>);
+struct PipelineCache(HashMap<PipelineId, Option<Pipeline>>);
 
-impl Pipelines {
-    fn of(&mut self, db: &mut Reader<'_>, event: &Event) -> Result<Option<&Pipeline>, AppError> {
+impl PipelineCache {
+    fn load_for_event(&mut self, db: &mut ReadTx<'_>, event: &Event) -> Result<Option<&Pipeline>, AppError> {
         let subject = event.subjects.iter().find(|subject| subject.kind == "pipeline");
         let Some(id) = subject.and_then(|subject| subject.id.parse().ok()) else { return Ok(None) };
         let found = match self.0.entry(id) {
@@ -227,7 +227,7 @@ mod tests {
     use super::*;
 
     /// A webhook that subscribes to everything, and the step for one new event.
-    fn looked(tx: &mut Tx<'_>) -> Result<(Webhook, Step), AppError> {
+    fn read_step(tx: &mut Tx<'_>) -> Result<(Webhook, FanOutStep), AppError> {
         let now = tx.now();
         let made = Webhook {
             id: WebhookId::from_parts(now, tx.entropy()?),
@@ -241,12 +241,12 @@ mod tests {
             updated_at: now,
         };
         webhook::put(tx, &made)?;
-        webhook::begin(tx, made.id)?;
-        let from = event::last(tx)?.unwrap();
+        webhook::move_cursor_to_end(tx, made.id)?;
+        let from = event::last_sequence(tx)?.unwrap();
         tx.record(NewEvent::new(EventKind::WebhookCreated, EventSubject::new("webhook", made.id, None)))?;
-        let event = event::after(tx, from, i64::MAX, 1)?.remove(0);
+        let event = event::list_after(tx, from, i64::MAX, 1)?.remove(0);
         let (to, letters) = (event.sequence, vec![(event, "{}".to_owned())]);
-        let step = Step { webhook: made.id, version: 1, from, to, dropped: 0, letters };
+        let step = FanOutStep { webhook: made.id, version: 1, from, to, dropped: 0, deliveries: letters };
         Ok((made, step))
     }
 
@@ -271,13 +271,13 @@ mod tests {
                 |tx, found, off| {
                     webhook::put(tx, &off)?;
                     webhook::put(tx, &Webhook { version: 3, ..found.clone() })?;
-                    Ok(webhook::begin(tx, found.id)?)
+                    Ok(webhook::move_cursor_to_end(tx, found.id)?)
                 },
                 false,
             ),
         ];
         for (name, change, is_wanted) in changes {
-            let done = store.transact_blocking(Context::system(None), move |tx| {
+            let done = store.transact_blocking(TxContext::system(None), move |tx| {
                 let id = OrgId::from_parts(tx.now(), tx.entropy()?);
                 let (slug, now) = (Slug::parse(name).unwrap(), tx.now());
                 let org = Organization {
@@ -289,11 +289,11 @@ mod tests {
                     default_network: berth_core::step::NetworkAccess::Host,
                 };
                 organization::put(tx, &org)?;
-                tx.within(id, |tx| {
+                tx.within_org(id, |tx| {
                     tx.record(NewEvent::new(EventKind::OrganizationCreated, EventSubject::new("org", id, None)))?;
-                    let (found, step) = looked(tx)?;
+                    let (found, step) = read_step(tx)?;
                     change(tx, &found, inactive(&found))?;
-                    Ok::<_, AppError>((write(tx, step)?, delivery::pending(tx, found.id)?))
+                    Ok::<_, AppError>((write_step(tx, step)?, delivery::count_pending(tx, found.id)?))
                 })
             });
             assert_eq!(done.unwrap(), (is_wanted, i64::from(is_wanted)), "{name}");

@@ -12,17 +12,17 @@ use crate::wire;
 const PING: &str = "ping";
 
 /// The organization that owns the webhook, and the server's public URL.
-pub(super) struct Sender<'a> {
+pub(super) struct PayloadContext<'a> {
     pub(super) org: &'a Organization,
     pub(super) public_url: Option<&'a str>,
 }
 
 /// The payload for an event; `pipeline` is the slug of the event's pipeline.
-pub(super) fn body(sender: &Sender<'_>, webhook: &Webhook, event: &Event, pipeline: Option<&str>) -> String {
+pub(super) fn event_payload(sender: &PayloadContext<'_>, webhook: &Webhook, event: &Event, pipeline: Option<&str>) -> String {
     let body = match webhook.format {
-        PayloadFormat::Slack => slack(&summarize(event, pipeline)),
+        PayloadFormat::Slack => slack_payload(&summarize(event, pipeline)),
         PayloadFormat::Standard => {
-            let mut data = serde_json::to_value(wire::event(event, pipeline)).unwrap_or_default();
+            let mut data = serde_json::to_value(wire::event_to_wire(event, pipeline)).unwrap_or_default();
             data["organization"] = organization(sender.org);
             data["links"] = links(sender, event);
             json!({"type": event.kind, "timestamp": event.occurred_at.to_string(), "data": data})
@@ -32,10 +32,10 @@ pub(super) fn body(sender: &Sender<'_>, webhook: &Webhook, event: &Event, pipeli
 }
 
 /// The payload of a test message.
-pub(crate) fn ping(org: &Organization, webhook: &Webhook, now: Timestamp) -> String {
+pub(crate) fn ping_payload(org: &Organization, webhook: &Webhook, now: Timestamp) -> String {
     let body = match webhook.format {
         PayloadFormat::Slack => {
-            slack(&format!("Test message from Berth: webhook {} of {} works", webhook.name, org.slug))
+            slack_payload(&format!("Test message from Berth: webhook {} of {} works", webhook.name, org.slug))
         }
         PayloadFormat::Standard => {
             let webhook = json!({"id": webhook.id.to_string(), "name": webhook.name.as_str()});
@@ -51,7 +51,7 @@ fn organization(org: &Organization) -> Value {
 }
 
 /// API links for the event. Relative paths if the server has no public URL.
-fn links(sender: &Sender<'_>, event: &Event) -> Value {
+fn links(sender: &PayloadContext<'_>, event: &Event) -> Value {
     let base = format!("{}/api/v1/organizations/{}", sender.public_url.unwrap_or_default(), sender.org.id);
     let mut links = json!({"event": format!("{base}/events/{}", event.id)});
     for (kind, list) in [("deployment", "deployments"), ("pipeline", "pipelines")] {
@@ -63,7 +63,7 @@ fn links(sender: &Sender<'_>, event: &Event) -> Value {
 }
 
 /// Escapes the three characters that are special in Slack messages.
-fn slack(line: &str) -> Value {
+fn slack_payload(line: &str) -> Value {
     let escaped = line.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
     json!({"text": escaped})
 }
@@ -74,6 +74,6 @@ mod tests {
 
     #[test]
     fn what_slack_would_read_as_a_command_is_text() {
-        assert_eq!(slack("<!channel> & <@U1|x>")["text"], "&lt;!channel&gt; &amp; &lt;@U1|x&gt;");
+        assert_eq!(slack_payload("<!channel> & <@U1|x>")["text"], "&lt;!channel&gt; &amp; &lt;@U1|x&gt;");
     }
 }

@@ -10,8 +10,8 @@ mod message;
 mod send;
 mod sign;
 
-pub(crate) use message::ping;
-pub(crate) use send::Letter;
+pub(crate) use message::ping_payload;
+pub(crate) use send::WebhookRequest;
 pub(crate) use sign::new_secret;
 
 use std::collections::HashSet;
@@ -26,7 +26,7 @@ use quick_cache::sync::Cache;
 use tokio::sync::Notify as Bell;
 
 use crate::error::AppError;
-use crate::worker::{Job, Turn};
+use crate::worker::{BackgroundJob, TurnResult};
 use berth_engine::Services;
 
 /// Polling interval of a job that is not woken.
@@ -36,7 +36,7 @@ const POSITIONS_MAX: usize = 100_000;
 
 /// The background job that sends webhooks.
 #[derive(Clone)]
-pub(crate) struct Notify {
+pub(crate) struct WebhookNotifier {
     services: Arc<Services>,
     /// For links in payloads.
     public_url: Option<String>,
@@ -45,14 +45,14 @@ pub(crate) struct Notify {
     slots: SendSlots,
 }
 
-impl Notify {
+impl WebhookNotifier {
     pub(crate) fn new(services: Arc<Services>, public_url: Option<String>, behind_max: i64) -> Self {
         Self { services, public_url, behind_max, slots: SendSlots::default() }
     }
 
     /// Wakes the job.
-    pub(crate) fn nudge(&self) {
-        self.slots.bell.notify_one();
+    pub(crate) fn wake(&self) {
+        self.slots.wakeup.notify_one();
     }
 
     /// Sequence number of the last event read for this webhook, according to the cache; 0 if not cached.
@@ -69,7 +69,7 @@ impl Notify {
 /// In-flight webhook requests, and the read position of each webhook.
 #[derive(Clone)]
 struct SendSlots {
-    bell: Arc<Bell>,
+    wakeup: Arc<Bell>,
     /// Last event read for each webhook. Avoids storing the cursor for every event that the webhook does not subscribe
     /// to.
     positions: Arc<Cache<WebhookId, i64>>,
@@ -83,7 +83,7 @@ impl Default for SendSlots {
     fn default() -> Self {
         let [sends, pings] = [SENDS_AT_ONCE, PINGS_AT_ONCE].map(|it| Arc::new(AdmissionControl::without_queue(it)));
         let positions = Arc::new(Cache::new(POSITIONS_MAX));
-        Self { bell: Arc::default(), positions, sending: Arc::default(), sends, pings }
+        Self { wakeup: Arc::default(), positions, sending: Arc::default(), sends, pings }
     }
 }
 
@@ -92,16 +92,16 @@ impl SendSlots {
         self.positions.get(&webhook).unwrap_or(0)
     }
 
-    fn remember(&self, webhook: WebhookId, sequence: i64) {
+    fn cache_position(&self, webhook: WebhookId, sequence: i64) {
         self.positions.insert(webhook, sequence);
     }
 
     /// Acquires a slot to send. `None` if this webhook has an attempt in flight, or a limit is reached.
-    fn take(&self, org: OrgId, webhook: WebhookId) -> Option<Place> {
+    fn take(&self, org: OrgId, webhook: WebhookId) -> Option<SendSlot> {
         let pass = self.sends.try_enter(org)?;
         let is_new = self.sending.lock().insert(webhook);
-        let (bell, sending) = (self.bell.clone(), self.sending.clone());
-        is_new.then(|| Place { webhook, bell, sending, pass: Some(pass) })
+        let (bell, sending) = (self.wakeup.clone(), self.sending.clone());
+        is_new.then(|| SendSlot { webhook, wakeup: bell, sending, pass: Some(pass) })
     }
 
     fn take_ping(&self, org: OrgId) -> Option<AdmissionPermit> {
@@ -110,33 +110,33 @@ impl SendSlots {
 }
 
 /// An attempt in flight; dropping it frees the slot and wakes the job.
-struct Place {
+struct SendSlot {
     webhook: WebhookId,
-    bell: Arc<Bell>,
+    wakeup: Arc<Bell>,
     sending: Arc<Mutex<HashSet<WebhookId>>>,
     pass: Option<AdmissionPermit>,
 }
 
-impl Drop for Place {
+impl Drop for SendSlot {
     fn drop(&mut self) {
         self.sending.lock().remove(&self.webhook);
         drop(self.pass.take());
-        self.bell.notify_one();
+        self.wakeup.notify_one();
     }
 }
 
-impl Job for Notify {
+impl BackgroundJob for WebhookNotifier {
     const NAME: &'static str = "webhooks";
 
-    async fn turn(&self) -> Result<Turn, AppError> {
+    async fn turn(&self) -> Result<TurnResult, AppError> {
         let read = fan_out::fan_out(self).await;
         deliver::deliver(self).await?;
-        read.map(|()| Turn::Idle)
+        read.map(|()| TurnResult::Idle)
     }
 
     async fn wait(&self) {
         // A timeout means that it is time to poll.
-        let _ = tokio::time::timeout(LOOK_EVERY, self.slots.bell.notified()).await;
+        let _ = tokio::time::timeout(LOOK_EVERY, self.slots.wakeup.notified()).await;
     }
 }
 

@@ -10,7 +10,7 @@ use crate::error::AppError;
 use crate::limits::ANSWER_EXCERPT_CHARS_MAX;
 
 /// A webhook request to send.
-pub(crate) struct Letter {
+pub(crate) struct WebhookRequest {
     pub(crate) id: DeliveryId,
     pub(crate) url: String,
     pub(crate) body: String,
@@ -20,21 +20,21 @@ pub(crate) struct Letter {
     pub(crate) seconds: i64,
 }
 
-impl Letter {
+impl WebhookRequest {
     /// Sends the request on a thread of its own: a blocking task of the runtime would delay shutdown if the receiver
     /// hangs.
-    pub(crate) async fn send(self, egress: &EgressClient) -> Result<Sent, AppError> {
+    pub(crate) async fn send(self, egress: &EgressClient) -> Result<WebhookSendResult, AppError> {
         let (tell, answer) = oneshot::channel();
         let egress = egress.clone();
         let started = std::thread::Builder::new().name("webhook".into()).spawn(move || {
             // Fails only if the server is stopping and the receiving task is gone.
-            let _ = tell.send(egress.post(&self.post()));
+            let _ = tell.send(egress.post(&self.build_request()));
         });
         started.map_err(|error| AppError::bug(format!("cannot start a thread: {error}")))?;
-        answer.await.map(Sent).map_err(|_| AppError::bug("sending to a webhook broke"))
+        answer.await.map(WebhookSendResult).map_err(|_| AppError::bug("sending to a webhook broke"))
     }
 
-    fn post(&self) -> PostRequest {
+    fn build_request(&self) -> PostRequest {
         let id = self.id.to_string();
         let signature = super::sign::signatures(&self.secrets, &id, self.seconds, &self.body);
         PostRequest {
@@ -51,10 +51,10 @@ impl Letter {
 }
 
 /// The outcome of an attempt.
-pub(crate) struct Sent(Result<EgressResponse, EgressFailure>);
+pub(crate) struct WebhookSendResult(Result<EgressResponse, EgressFailure>);
 
-impl Sent {
-    pub(crate) fn tried(&self) -> DeliveryResult {
+impl WebhookSendResult {
+    pub(crate) fn to_attempt(&self) -> DeliveryResult {
         let millis = |took: std::time::Duration| i64::try_from(took.as_millis()).unwrap_or(i64::MAX);
         match &self.0 {
             Err(failed) => DeliveryResult {
@@ -65,7 +65,7 @@ impl Sent {
             },
             Ok(answered) => DeliveryResult {
                 status: Some(answered.status),
-                error: complaint(answered.status),
+                error: describe_status(answered.status),
                 duration_ms: millis(answered.took),
                 retry_after_s: answered.retry_after_s,
             },
@@ -78,7 +78,7 @@ impl Sent {
     }
 }
 
-fn complaint(status: u16) -> Option<String> {
+fn describe_status(status: u16) -> Option<String> {
     match status {
         200..300 => None,
         300..400 => Some(format!(

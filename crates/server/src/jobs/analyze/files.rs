@@ -20,7 +20,7 @@ impl CommitFiles {
     }
 
     /// The same files with a fresh lookup limit.
-    pub(super) fn afresh(&self) -> Self {
+    pub(super) fn with_fresh_limit(&self) -> Self {
         Self::new(self.mirror.clone(), self.commit.clone())
     }
 

@@ -9,19 +9,19 @@ use berth_core::id::OrgId;
 use berth_core::pipeline::model::StepType;
 use berth_engine::git::CommitHash;
 use berth_engine::logs::{LogError, LogKey, LogStore, LogStream};
-use berth_store::Read;
+use berth_store::StoreRead;
 use berth_store::tables::{analysis, analysis_settings, attempt, plan, run};
 
 use super::files::CommitFiles;
-use super::model::{self, Facts, Preview};
-use super::result::Found;
+use super::model::{self, PromptFacts, PromptPreview};
+use super::result::StoredFindings;
 use crate::error::AppError;
 use berth_engine::Services;
 
 const RULES: &str = "rules";
 
 /// Facts about a failure from the store.
-struct Known {
+struct FailureFacts {
     step_type: String,
     /// The script of the step, from the definition.
     run: Option<String>,
@@ -32,31 +32,31 @@ struct Known {
 }
 
 /// The last lines of a log, and the line number of the first one.
-struct Tail {
+struct LogTail {
     lines: Vec<String>,
     first_line: usize,
 }
 
-pub(super) async fn look(services: &Services, org: OrgId, it: &Analysis) -> Result<AnalysisOutput, AppError> {
-    let Looked { ruled, facts, settings } = looked(services, org, it).await?;
+pub(super) async fn analyze_failure(services: &Services, org: OrgId, it: &Analysis) -> Result<AnalysisOutput, AppError> {
+    let RulesResult { ruled, facts, settings } = run_rules(services, org, it).await?;
     let Some(model) = &settings.model else {
-        let same = same(services, org, it, &ruled.fingerprint, RULES).await?;
+        let same = find_same_failure(services, org, it, &ruled.fingerprint, RULES).await?;
         return Ok(AnalysisOutput { reused_from: same.map(|found| found.id), ..ruled });
     };
     let analyser = model.analyser();
-    if let Some(earlier) = same(services, org, it, &ruled.fingerprint, &analyser).await?
+    if let Some(earlier) = find_same_failure(services, org, it, &ruled.fingerprint, &analyser).await?
         && let Some(said) = earlier.output()
     {
-        let result = Found::read(&said.result).seen_again(&facts.lines, facts.first_line).kept();
+        let result = StoredFindings::read(&said.result).relocate(&facts.lines, facts.first_line).to_value();
         let diff = said.fix.as_ref().map(|fix| fix.diff.clone());
         let (fix, note) = model_fix(services, org, it, &settings, &ruled, diff).await?;
         return Ok(AnalysisOutput { analyser, result, fix, note, reused_from: Some(earlier.id), ..ruled });
     }
-    match model::ask(services, org, it, (model, settings.limits), &facts).await? {
+    match model::ask_model(services, org, it, (model, settings.limits), &facts).await? {
         Ok(said) => {
             let (fix, note) = model_fix(services, org, it, &settings, &ruled, said.diff).await?;
             let usage = Some(said.usage);
-            Ok(AnalysisOutput { analyser, result: said.found.kept(), fix, note, usage, ..ruled })
+            Ok(AnalysisOutput { analyser, result: said.found.to_value(), fix, note, usage, ..ruled })
         }
         Err(why) => {
             let note = format!("{analyser} could not be used: {why}. The built-in rules were used instead.");
@@ -70,44 +70,44 @@ pub(crate) async fn preview(
     services: &Services,
     org: OrgId,
     it: &Analysis,
-) -> Result<Option<Preview>, AppError> {
-    let Looked { facts, settings, .. } = looked(services, org, it).await?;
+) -> Result<Option<PromptPreview>, AppError> {
+    let RulesResult { facts, settings, .. } = run_rules(services, org, it).await?;
     Ok(settings.model.as_ref().map(|model| model::preview(model, settings.limits, &facts)))
 }
 
 /// The result of the rules, and the facts for a model.
-struct Looked {
+struct RulesResult {
     ruled: AnalysisOutput,
-    facts: Facts,
+    facts: PromptFacts,
     settings: AnalyzerSettings,
 }
 
-async fn looked(services: &Services, org: OrgId, it: &Analysis) -> Result<Looked, AppError> {
-    let (known, log, good) = gathered(services, org, it).await?;
-    let (mut facts, settings) = (facts(&known, &log), known.settings.clone());
-    let (files, wants_files) = (files(services, org, it), settings.model.is_some());
+async fn run_rules(services: &Services, org: OrgId, it: &Analysis) -> Result<RulesResult, AppError> {
+    let (known, log, good) = gather_facts(services, org, it).await?;
+    let (mut facts, settings) = (prompt_facts(&known, &log), known.settings.clone());
+    let (files, wants_files) = (commit_files(services, org, it), settings.model.is_some());
     // Reading the commit runs git.
     let (ruled, read) = services
         .git
         .run(org, move || {
-            let input = input(&known, &log, good.as_ref());
+            let input = rules_input(&known, &log, good.as_ref());
             let analysis = berth_analysis::analyse(&input);
             let read = files.as_ref().filter(|_| wants_files);
-            let read = read.map(|files| fix::relevant_files(&input, &analysis, &files.afresh()));
-            (by_rules(&known, &input, &analysis, files.as_ref()), read.unwrap_or_default())
+            let read = read.map(|files| fix::relevant_files(&input, &analysis, &files.with_fresh_limit()));
+            (rules_answer(&known, &input, &analysis, files.as_ref()), read.unwrap_or_default())
         })
         .await?;
-    facts.files = masked(services, org, read).await?;
-    Ok(Looked { ruled, facts, settings })
+    facts.files = mask_files(services, org, read).await?;
+    Ok(RulesResult { ruled, facts, settings })
 }
 
-fn files(services: &Services, org: OrgId, it: &Analysis) -> Option<CommitFiles> {
+fn commit_files(services: &Services, org: OrgId, it: &Analysis) -> Option<CommitFiles> {
     let commit = it.commit.as_deref().and_then(CommitHash::parse)?;
     Some(CommitFiles::new(services.git.mirror(org, it.repository?), commit))
 }
 
 /// Masks files of the commit; logs are masked when they are written.
-async fn masked(
+async fn mask_files(
     services: &Services,
     org: OrgId,
     files: Vec<(String, String)>,
@@ -138,7 +138,7 @@ async fn model_fix(
     let (None, Some(text)) = (&ruled.fix, diff) else { return Ok((ruled.fix.clone(), None)) };
     let left_out =
         |why: &str| Ok((None, Some(format!("A diff suggested by the model was discarded: {why}."))));
-    let Some(files) = files(services, org, it) else {
+    let Some(files) = commit_files(services, org, it) else {
         return left_out("the pipeline has no repository");
     };
     let (vault, sought) = (services.vault.clone(), text.clone());
@@ -168,13 +168,13 @@ async fn model_fix(
     }
 }
 
-async fn gathered(
+async fn gather_facts(
     services: &Services,
     org: OrgId,
     it: &Analysis,
-) -> Result<(Known, Tail, Option<Tail>), AppError> {
+) -> Result<(FailureFacts, LogTail, Option<LogTail>), AppError> {
     let asked = it.clone();
-    let known = services.store.read(Some(org), move |db| known(db, org, &asked)).await?;
+    let known = services.store.read(Some(org), move |db| load_facts(db, org, &asked)).await?;
     let own = LogKey {
         org,
         deployment: it.deployment,
@@ -184,8 +184,8 @@ async fn gathered(
     };
     let (logs, last_good) = (services.logs.clone(), known.last_good);
     let read = tokio::task::spawn_blocking(move || {
-        let good = last_good.map(|key| tail(&logs, &key)).transpose()?;
-        Ok::<_, LogError>((tail(&logs, &own)?, good))
+        let good = last_good.map(|key| read_tail(&logs, &key)).transpose()?;
+        Ok::<_, LogError>((read_tail(&logs, &own)?, good))
     });
     let read = read.await.map_err(|_| AppError::bug("reading a log for an analysis broke"))?;
     let (log, good) = read.map_err(|error| AppError::bug(error.to_string()))?;
@@ -193,7 +193,7 @@ async fn gathered(
 }
 
 /// An earlier result of this analyser for the same failure.
-async fn same(
+async fn find_same_failure(
     services: &Services,
     org: OrgId,
     it: &Analysis,
@@ -203,12 +203,12 @@ async fn same(
     let (pipeline, print, analyser) = (it.pipeline, fingerprint.to_owned(), analyser.to_owned());
     let found = services
         .store
-        .read(Some(org), move |db| Ok::<_, AppError>(analysis::same(db, &print, pipeline, &analyser)?));
+        .read(Some(org), move |db| Ok::<_, AppError>(analysis::find_same_failure(db, &print, pipeline, &analyser)?));
     Ok(found.await?.filter(|found| found.id != it.id))
 }
 
-fn facts(known: &Known, log: &Tail) -> Facts {
-    Facts {
+fn prompt_facts(known: &FailureFacts, log: &LogTail) -> PromptFacts {
+    PromptFacts {
         step_type: known.step_type.clone(),
         script: known.run.clone(),
         cause: known.failure.cause.as_str(),
@@ -220,7 +220,7 @@ fn facts(known: &Known, log: &Tail) -> Facts {
     }
 }
 
-fn known(db: &mut impl Read, org: OrgId, it: &Analysis) -> Result<Known, AppError> {
+fn load_facts(db: &mut impl StoreRead, org: OrgId, it: &Analysis) -> Result<FailureFacts, AppError> {
     let missing = || AppError::bug("an analysis of a step that is not there");
     let found = run::by_id(db, it.deployment)?.ok_or_else(missing)?;
     let plan = plan::by_id(db, it.deployment)?.ok_or_else(missing)?;
@@ -238,7 +238,7 @@ fn known(db: &mut impl Read, org: OrgId, it: &Analysis) -> Result<Known, AppErro
             (step.failure.clone().unwrap_or_else(unknown), None)
         }
     };
-    let last_good = analysis::last_good(db, it.pipeline, &it.stage, &it.step_name, it.deployment)?;
+    let last_good = analysis::find_last_success(db, it.pipeline, &it.stage, &it.step_name, it.deployment)?;
     let last_good = last_good.map(|good| LogKey {
         org,
         deployment: good.deployment,
@@ -252,17 +252,17 @@ fn known(db: &mut impl Read, org: OrgId, it: &Analysis) -> Result<Known, AppErro
     };
     let script = planned.params.get("run").and_then(serde_json::Value::as_str);
     let settings = analysis_settings::load(db)?;
-    Ok(Known { step_type, run: script.map(str::to_owned), failure, exit_code, last_good, settings })
+    Ok(FailureFacts { step_type, run: script.map(str::to_owned), failure, exit_code, last_good, settings })
 }
 
-fn tail(logs: &LogStore, key: &LogKey) -> Result<Tail, LogError> {
-    let Some(mut log) = logs.open(key)? else { return Ok(Tail { lines: Vec::new(), first_line: 1 }) };
+fn read_tail(logs: &LogStore, key: &LogKey) -> Result<LogTail, LogError> {
+    let Some(mut log) = logs.open(key)? else { return Ok(LogTail { lines: Vec::new(), first_line: 1 }) };
     let lines = log.tail(LINES_MAX as u64)?.lines;
     let first_line = lines.first().map_or(1, |line| usize::try_from(line.number).unwrap_or(usize::MAX));
-    Ok(Tail { lines: lines.into_iter().map(|line| line.text).collect(), first_line })
+    Ok(LogTail { lines: lines.into_iter().map(|line| line.text).collect(), first_line })
 }
 
-fn input<'a>(known: &'a Known, log: &'a Tail, good: Option<&'a Tail>) -> AnalysisInput<'a> {
+fn rules_input<'a>(known: &'a FailureFacts, log: &'a LogTail, good: Option<&'a LogTail>) -> AnalysisInput<'a> {
     AnalysisInput {
         step_type: &known.step_type,
         run: known.run.as_deref(),
@@ -273,8 +273,8 @@ fn input<'a>(known: &'a Known, log: &'a Tail, good: Option<&'a Tail>) -> Analysi
     }
 }
 
-fn by_rules(
-    known: &Known,
+fn rules_answer(
+    known: &FailureFacts,
     input: &AnalysisInput<'_>,
     analysis: &berth_analysis::AnalysisResult,
     files: Option<&CommitFiles>,
@@ -289,7 +289,7 @@ fn by_rules(
     AnalysisOutput {
         analyser: RULES.to_owned(),
         fingerprint: fingerprint(input, analysis).to_string(),
-        result: Found::of(analysis, input.lines, input.first_line).kept(),
+        result: StoredFindings::from_rules(analysis, input.lines, input.first_line).to_value(),
         fix: suggested.map(|fix| SuggestedFix { summary: fix.summary, diff: fix.diff }),
         note: None,
         reused_from: None,

@@ -8,46 +8,46 @@ mod model;
 mod result;
 
 pub(crate) use look::preview;
-pub(crate) use result::{Found, Lines};
+pub(crate) use result::{StoredFindings, EvidenceLines};
 
 use std::sync::Arc;
 
 use berth_engine::admission::AdmissionControl;
 use berth_engine::limits::ANALYSES_AT_ONCE;
-use berth_store::Context;
-use berth_store::pagination::Batch;
+use berth_store::TxContext;
+use berth_store::pagination::FairBatch;
 use berth_store::tables::analysis;
 use tokio::sync::Notify;
 
 use crate::error::AppError;
-use crate::worker::{Job, Turn, woken};
+use crate::worker::{BackgroundJob, TurnResult, wait_for_wakeup};
 use berth_engine::Services;
 
 /// Candidates per query: one per organization, for more organizations than run at once.
-const QUEUED: Batch = Batch { total: 64, share: 1 };
+const QUEUED: FairBatch = FairBatch { total: 64, share: 1 };
 /// Interrupted analyses that are queued again at start.
 const INTERRUPTED_MAX: i64 = 1_000;
 
 /// Analyzes failed steps.
-pub(crate) struct Analyses {
+pub(crate) struct AnalysisJob {
     services: Arc<Services>,
     /// One at a time per organization, so that many failures of one do not delay the rest.
     under_way: AdmissionControl,
-    asked: Notify,
+    wakeup: Notify,
 }
 
-impl Analyses {
+impl AnalysisJob {
     pub(crate) fn new(services: Arc<Services>) -> Self {
-        Self { services, under_way: AdmissionControl::without_queue(ANALYSES_AT_ONCE), asked: Notify::new() }
+        Self { services, under_way: AdmissionControl::without_queue(ANALYSES_AT_ONCE), wakeup: Notify::new() }
     }
 
     /// Wakes the job: an analysis was requested.
-    pub(crate) fn nudge(&self) {
-        self.asked.notify_one();
+    pub(crate) fn wake(&self) {
+        self.wakeup.notify_one();
     }
 }
 
-impl Job for Analyses {
+impl BackgroundJob for AnalysisJob {
     const NAME: &'static str = "analyze failures";
     const LANES: usize = ANALYSES_AT_ONCE.total;
 
@@ -55,47 +55,47 @@ impl Job for Analyses {
         resume(self).await
     }
 
-    async fn turn(&self) -> Result<Turn, AppError> {
-        Ok(if next(self).await? { Turn::Again } else { Turn::Idle })
+    async fn turn(&self) -> Result<TurnResult, AppError> {
+        Ok(if run_next(self).await? { TurnResult::Again } else { TurnResult::Idle })
     }
 
     async fn wait(&self) {
-        woken(&self.asked).await;
+        wait_for_wakeup(&self.wakeup).await;
     }
 }
 
 /// Queues interrupted analyses again.
-async fn resume(analyses: &Analyses) -> Result<(), AppError> {
+async fn resume(analyses: &AnalysisJob) -> Result<(), AppError> {
     let found = analyses
         .services
         .store
-        .read(None, |db| Ok::<_, AppError>(analysis::running(db, INTERRUPTED_MAX)?))
+        .read(None, |db| Ok::<_, AppError>(analysis::list_running(db, INTERRUPTED_MAX)?))
         .await?;
     for (org, id) in found.into_iter().filter(|(org, _)| !analyses.under_way.has_operation(org)) {
         let done = analyses
             .services
             .store
-            .transact(Context::system(Some(org)), move |tx| Ok::<_, AppError>(analysis::requeue(tx, id)?));
+            .transact(TxContext::system(Some(org)), move |tx| Ok::<_, AppError>(analysis::requeue(tx, id)?));
         done.await?;
     }
     Ok(())
 }
 
 /// Runs the oldest queued analysis of an organization that has none running. `false` if there is none.
-async fn next(analyses: &Analyses) -> Result<bool, AppError> {
+async fn run_next(analyses: &AnalysisJob) -> Result<bool, AppError> {
     let queued =
-        analyses.services.store.read(None, |db| Ok::<_, AppError>(analysis::queued(db, QUEUED)?)).await?;
+        analyses.services.store.read(None, |db| Ok::<_, AppError>(analysis::list_queued(db, QUEUED)?)).await?;
     let mut queued = queued.into_iter();
     let free = queued.find_map(|(org, id)| Some((analyses.under_way.try_enter(org)?, org, id)));
     let Some((_pass, org, id)) = free else { return Ok(false) };
-    let begun = analyses.services.store.transact(Context::system(Some(org)), move |tx| {
+    let begun = analyses.services.store.transact(TxContext::system(Some(org)), move |tx| {
         let now = tx.now();
         let decision = analysis::by_id(tx, id)?.and_then(|found| found.begin(now));
         Ok::<_, AppError>(decision.map(|decision| tx.commit(decision)).transpose()?)
     });
     let Some(begun) = begun.await? else { return Ok(true) };
-    let looked = look::look(&analyses.services, org, &begun).await;
-    let done = analyses.services.store.transact(Context::system(Some(org)), move |tx| {
+    let looked = look::analyze_failure(&analyses.services, org, &begun).await;
+    let done = analyses.services.store.transact(TxContext::system(Some(org)), move |tx| {
         let Some(found) = analysis::by_id(tx, id)? else { return Ok(()) };
         let decision = match looked {
             Ok(answer) => found.succeed(answer, tx.now())?,

@@ -10,29 +10,29 @@ const EVIDENCE_CHARS_MAX: usize = 4_000;
 /// Without a root cause the evidence was insufficient.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(crate) struct Found {
+pub(crate) struct StoredFindings {
     pub(crate) root_cause: Option<String>,
     pub(crate) category: Option<String>,
     pub(crate) confidence: Option<String>,
-    pub(crate) evidence: Vec<Evidence>,
+    pub(crate) evidence: Vec<LogEvidence>,
     pub(crate) advice: Option<String>,
     pub(crate) rule: Option<String>,
-    pub(crate) new_lines: Vec<Lines>,
+    pub(crate) new_lines: Vec<EvidenceLines>,
 }
 
 /// Line numbers from 1, inclusive.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Lines {
+pub(crate) struct EvidenceLines {
     pub(crate) first_line: usize,
     pub(crate) last_line: usize,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Evidence {
+pub(crate) struct LogEvidence {
     #[serde(flatten)]
-    pub(crate) lines: Lines,
+    pub(crate) lines: EvidenceLines,
     pub(crate) text: String,
     /// Whether the log contains these lines. Always true for rules; a model may be wrong.
     #[serde(default = "yes")]
@@ -43,35 +43,35 @@ const fn yes() -> bool {
     true
 }
 
-impl Found {
+impl StoredFindings {
     /// Parses a stored result. An unreadable one becomes an empty result.
     pub(crate) fn read(kept: &Value) -> Self {
         Self::deserialize(kept).unwrap_or_default()
     }
 
     /// The stored form.
-    pub(super) fn kept(&self) -> Value {
+    pub(super) fn to_value(&self) -> Value {
         serde_json::to_value(self).unwrap_or_default()
     }
 
     /// Adapts the result of an earlier log of the same failure by finding its evidence in this one.
-    pub(super) fn seen_again(mut self, lines: &[String], first_line: usize) -> Self {
+    pub(super) fn relocate(mut self, lines: &[String], first_line: usize) -> Self {
         let kinds: Vec<String> = lines.iter().map(|line| template(&clean(line))).collect();
-        let found = |evidence: &Evidence| {
+        let found = |evidence: &LogEvidence| {
             let kind = template(evidence.text.lines().next()?);
             let at = kinds.iter().rposition(|other| *other == kind)?;
-            Some(self::evidence(LineRange::one(at + first_line), lines, first_line))
+            Some(self::quote_evidence(LineRange::one(at + first_line), lines, first_line))
         };
         self.evidence = self.evidence.iter().filter_map(found).collect();
         self
     }
 
     /// The result of the rules; `first_line` is the number of the first of `lines`.
-    pub(super) fn of(analysis: &AnalysisResult, lines: &[String], first_line: usize) -> Self {
+    pub(super) fn from_rules(analysis: &AnalysisResult, lines: &[String], first_line: usize) -> Self {
         let shown = |ranges: &[LineRange]| {
-            ranges.iter().map(|range| evidence(*range, lines, first_line)).collect::<Vec<_>>()
+            ranges.iter().map(|range| quote_evidence(*range, lines, first_line)).collect::<Vec<_>>()
         };
-        let places = |ranges: &[LineRange]| ranges.iter().copied().map(Lines::from).collect();
+        let places = |ranges: &[LineRange]| ranges.iter().copied().map(EvidenceLines::from).collect();
         match analysis {
             AnalysisResult::Found(found) => Self {
                 root_cause: Some(found.root_cause.clone()),
@@ -91,24 +91,24 @@ impl Found {
     }
 }
 
-impl From<LineRange> for Lines {
+impl From<LineRange> for EvidenceLines {
     fn from(range: LineRange) -> Self {
         Self { first_line: range.first, last_line: range.last }
     }
 }
 
-fn evidence(range: LineRange, lines: &[String], first_line: usize) -> Evidence {
+fn quote_evidence(range: LineRange, lines: &[String], first_line: usize) -> LogEvidence {
     let from = range.first.saturating_sub(first_line).min(lines.len());
     let to = (range.last + 1).saturating_sub(first_line).clamp(from, lines.len());
     let text: Vec<String> = lines[from..to].iter().map(|line| clean(line)).collect();
     let text = text.join("\n").chars().take(EVIDENCE_CHARS_MAX).collect();
-    Evidence { lines: range.into(), text, supported: true }
+    LogEvidence { lines: range.into(), text, supported: true }
 }
 
 /// Evidence from line numbers given by a model; empty if the lines do not exist.
-pub(super) fn supported(range: LineRange, exists: bool, lines: &[String], first_line: usize) -> Evidence {
+pub(super) fn model_evidence(range: LineRange, exists: bool, lines: &[String], first_line: usize) -> LogEvidence {
     if exists {
-        return evidence(range, lines, first_line);
+        return quote_evidence(range, lines, first_line);
     }
-    Evidence { lines: range.into(), text: String::new(), supported: false }
+    LogEvidence { lines: range.into(), text: String::new(), supported: false }
 }

@@ -13,38 +13,38 @@ use berth_core::repository::Repository;
 use berth_engine::git::{GitError, ResolvedCommit, GitMirror, CommitHash};
 use berth_engine::limits::FIXES_AT_ONCE;
 use berth_store::tables::{analysis, fix_pull_request, pipeline, repository};
-use berth_store::{Context, Read};
+use berth_store::{TxContext, StoreRead};
 use tokio::sync::Mutex;
 
-use super::Fixes;
+use super::FixPullRequestJob;
 use crate::error::AppError;
-use crate::integrations::forges::{Fate, ForgeError};
+use crate::integrations::forges::{ForgePullRequestState, ForgeError};
 use crate::limits::FIX_ENDS_EVERY;
-use crate::worker::{Job, Turn};
+use crate::worker::{BackgroundJob, TurnResult};
 
 /// Pull requests per round; the next round continues after them.
 const ROUND_MAX: i64 = 100;
 
 /// Records how fix pull requests ended.
 pub(crate) struct FixEnds {
-    fixes: Arc<Fixes>,
+    fixes: Arc<FixPullRequestJob>,
     /// Cursor: the last pull request of the latest round.
     after: Mutex<Option<AnalysisId>>,
 }
 
 impl FixEnds {
-    pub(crate) fn new(fixes: Arc<Fixes>) -> Self {
+    pub(crate) fn new(fixes: Arc<FixPullRequestJob>) -> Self {
         Self { fixes, after: Mutex::default() }
     }
 }
 
-impl Job for FixEnds {
+impl BackgroundJob for FixEnds {
     const NAME: &'static str = "ends of fix pull requests";
 
-    async fn turn(&self) -> Result<Turn, AppError> {
+    async fn turn(&self) -> Result<TurnResult, AppError> {
         let mut after = self.after.lock().await;
-        *after = round(&self.fixes, after.take()).await?;
-        Ok(Turn::Idle)
+        *after = poll_round(&self.fixes, after.take()).await?;
+        Ok(TurnResult::Idle)
     }
 
     async fn wait(&self) {
@@ -53,16 +53,16 @@ impl Job for FixEnds {
 }
 
 /// Returns the cursor of the next round; `None` starts over.
-async fn round(fixes: &Fixes, after: Option<AnalysisId>) -> Result<Option<AnalysisId>, AppError> {
+async fn poll_round(fixes: &FixPullRequestJob, after: Option<AnalysisId>) -> Result<Option<AnalysisId>, AppError> {
     let found = fixes
         .services
         .store
-        .read(None, move |db| Ok::<_, AppError>(fix_pull_request::open_after(db, after, ROUND_MAX)?))
+        .read(None, move |db| Ok::<_, AppError>(fix_pull_request::list_open_after(db, after, ROUND_MAX)?))
         .await?;
     let is_full = i64::try_from(found.len()).is_ok_and(|count| count == ROUND_MAX);
     let last = found.last().map(|(_, id)| *id).filter(|_| is_full);
     for some in found.chunks(FIXES_AT_ONCE.total) {
-        let looks = futures_util::future::join_all(some.iter().map(|(org, id)| notice(fixes, *org, *id)));
+        let looks = futures_util::future::join_all(some.iter().map(|(org, id)| check_pull_request(fixes, *org, *id)));
         let Some(looked) = fixes.services.shutdown.run_until_cancelled(looks).await else { break };
         for error in looked.into_iter().filter_map(Result::err) {
             tracing::warn!(?error, "cannot check the state of fix pull requests");
@@ -72,23 +72,23 @@ async fn round(fixes: &Fixes, after: Option<AnalysisId>) -> Result<Option<Analys
 }
 
 /// Checks one pull request and records its end. An unreachable forge is asked again in the next round.
-pub(crate) async fn notice(fixes: &Fixes, org: OrgId, id: AnalysisId) -> Result<(), AppError> {
-    let Some(known) = fixes.services.store.read(Some(org), move |db| know(db, id)).await? else {
+pub(crate) async fn check_pull_request(fixes: &FixPullRequestJob, org: OrgId, id: AnalysisId) -> Result<(), AppError> {
+    let Some(known) = fixes.services.store.read(Some(org), move |db| load_open_fix(db, id)).await? else {
         return Ok(());
     };
     let version = known.it.version;
-    let (end, at) = match fate(fixes, org, known).await? {
-        Ok(Fate::Open) => return Ok(()),
-        Ok(Fate::Merged(at)) => (PullRequestEnd::Merged, at),
-        Ok(Fate::Closed(at)) => (PullRequestEnd::Closed, at),
+    let (end, at) = match fetch_state(fixes, org, known).await? {
+        Ok(ForgePullRequestState::Open) => return Ok(()),
+        Ok(ForgePullRequestState::Merged(at)) => (PullRequestEnd::Merged, at),
+        Ok(ForgePullRequestState::Closed(at)) => (PullRequestEnd::Closed, at),
         Err(why) => {
             tracing::info!(%why, analysis = %id, "state of fix pull request unavailable");
             return Ok(());
         }
     };
-    let written = fixes.services.store.transact(Context::system(Some(org)), move |tx| {
+    let written = fixes.services.store.transact(TxContext::system(Some(org)), move |tx| {
         let now = tx.now();
-        let current = fix_pull_request::of_analysis(tx, id)?.filter(|it| it.version == version);
+        let current = fix_pull_request::find_of_analysis(tx, id)?.filter(|it| it.version == version);
         if let Some(decision) = current.and_then(|it| pull::mark_ended(&it, end, at, now)) {
             tx.commit(decision)?;
         }
@@ -97,31 +97,31 @@ pub(crate) async fn notice(fixes: &Fixes, org: OrgId, id: AnalysisId) -> Result<
     written.await
 }
 
-struct Known {
+struct OpenFix {
     it: AnalysisPullRequest,
     repository: Repository,
     base: Option<String>,
 }
 
-fn know(db: &mut impl Read, id: AnalysisId) -> Result<Option<Known>, AppError> {
+fn load_open_fix(db: &mut impl StoreRead, id: AnalysisId) -> Result<Option<OpenFix>, AppError> {
     let is_there =
         |it: &AnalysisPullRequest| matches!(it.state, PullRequestState::Open | PullRequestState::Pushed);
-    let Some(it) = fix_pull_request::of_analysis(db, id)?.filter(is_there) else { return Ok(None) };
+    let Some(it) = fix_pull_request::find_of_analysis(db, id)?.filter(is_there) else { return Ok(None) };
     let Some(repository) = repository::by_id(db, it.repository)? else { return Ok(None) };
     let of = analysis::by_id(db, id)?.map(|found| pipeline::by_id(db, found.pipeline)).transpose()?.flatten();
-    let base = of.and_then(|of| super::base(&of, &repository));
-    Ok(Some(Known { it, repository, base }))
+    let base = of.and_then(|of| super::base_branch(&of, &repository));
+    Ok(Some(OpenFix { it, repository, base }))
 }
 
 /// `Err` says why the state is unknown.
-async fn fate(fixes: &Fixes, org: OrgId, known: Known) -> Result<Result<Fate, String>, AppError> {
+async fn fetch_state(fixes: &FixPullRequestJob, org: OrgId, known: OpenFix) -> Result<Result<ForgePullRequestState, String>, AppError> {
     let credential = match fixes.services.git_credential(org, known.repository.credential.clone()).await? {
         Ok(credential) => credential,
         Err(why) => return Ok(Err(why)),
     };
-    let client = super::client(fixes, &known.repository, credential.as_ref());
+    let client = super::forge_client(fixes, &known.repository, credential.as_ref());
     if let (Some(number), Some(client)) = (known.it.number, client) {
-        match super::asking(move || client.get(number)).await? {
+        match super::run_on_thread(move || client.get(number)).await? {
             // Some forges allow deleting a pull request. Then its branch decides.
             Err(ForgeError::NotFound) => {}
             said => return Ok(said.map_err(|error| error.to_string())),
@@ -130,16 +130,16 @@ async fn fate(fixes: &Fixes, org: OrgId, known: Known) -> Result<Result<Fate, St
     let (mirror, access) = (fixes.services.git.mirror(org, known.repository.id), fixes.config.git_access());
     let seen = fixes.services.git.run(org, move || {
         let heads = mirror.sync(&known.repository.url, credential.as_ref(), &access)?;
-        by_branches(&mirror, &known, &heads.branches)
+        state_from_branches(&mirror, &known, &heads.branches)
     });
     Ok(seen.await?.map_err(|error| error.to_string()))
 }
 
-fn by_branches(
+fn state_from_branches(
     mirror: &GitMirror,
-    known: &Known,
+    known: &OpenFix,
     branches: &std::collections::BTreeMap<String, CommitHash>,
-) -> Result<Fate, GitError> {
+) -> Result<ForgePullRequestState, GitError> {
     // A recreated mirror lacks commits that are on no branch.
     let commit = known.it.commit.as_deref().and_then(|text| CommitId::parse(text).ok());
     let commit = commit.map(|commit| mirror.resolve(&commit)).transpose()?;
@@ -147,8 +147,8 @@ fn by_branches(
     if let (Some(ResolvedCommit::Commit(commit)), Some(base)) = (commit, base)
         && mirror.is_ancestor(&commit, base)?
     {
-        return Ok(Fate::Merged(None));
+        return Ok(ForgePullRequestState::Merged(None));
     }
     let is_there = branches.contains_key(&known.it.branch);
-    Ok(if is_there { Fate::Open } else { Fate::Closed(None) })
+    Ok(if is_there { ForgePullRequestState::Open } else { ForgePullRequestState::Closed(None) })
 }

@@ -5,12 +5,12 @@ use berth_core::id::OrgId;
 use berth_engine::logs::{LogKey, LogStream};
 use serde_json::Value;
 
-use super::Fixes;
+use super::FixPullRequestJob;
 use crate::error::AppError;
-use crate::integrations::forges::{LINES_QUOTED_MAX, Quoted};
+use crate::integrations::forges::{LINES_QUOTED_MAX, QuotedLine};
 
 /// From the masked log; missing lines are omitted.
-pub(super) async fn quoted(fixes: &Fixes, org: OrgId, analysis: &Analysis) -> Result<Vec<Quoted>, AppError> {
+pub(super) async fn load_quoted_lines(fixes: &FixPullRequestJob, org: OrgId, analysis: &Analysis) -> Result<Vec<QuotedLine>, AppError> {
     let result = analysis.output().map(|answer| answer.result.clone()).unwrap_or_default();
     let ranges = ranges(&result);
     let key = LogKey {
@@ -22,7 +22,7 @@ pub(super) async fn quoted(fixes: &Fixes, org: OrgId, analysis: &Analysis) -> Re
     };
     let logs = fixes.services.logs.clone();
     let read = fixes.services.log_reads.run(org, move || {
-        let mut quoted: Vec<Quoted> = Vec::new();
+        let mut quoted: Vec<QuotedLine> = Vec::new();
         let Some(mut log) = logs.open(&key)? else { return Ok(quoted) };
         for (first, last) in ranges {
             let room = (LINES_QUOTED_MAX - quoted.len()) as u64;
@@ -31,7 +31,7 @@ pub(super) async fn quoted(fixes: &Fixes, org: OrgId, analysis: &Analysis) -> Re
             }
             let last = last.min(first.saturating_add(room - 1));
             let found = log.lines(first, last)?.lines.into_iter();
-            quoted.extend(found.map(|line| Quoted { line: line.number, text: line.text }));
+            quoted.extend(found.map(|line| QuotedLine { line: line.number, text: line.text }));
         }
         quoted.sort_by_key(|line| line.line);
         quoted.dedup_by_key(|line| line.line);

@@ -11,15 +11,15 @@ use berth_engine::git::{
     RepositoryAccess, CommitFiles, GitCredential, FileChange, GitError, GitMirror, NewCommit, NewFile, PushResult, GitRemote, CommitHash,
 };
 use berth_store::tables::{analysis, analysis_settings, fix_pull_request, pipeline, repository, user};
-use berth_store::{Context, Read};
+use berth_store::{TxContext, StoreRead};
 
-use super::Fixes;
+use super::FixPullRequestJob;
 use crate::error::AppError;
-use crate::integrations::forges::{self, About, Branches, Client, ForgeError, NewPullRequest, PullRequest};
+use crate::integrations::forges::{self, PullRequestContext, BranchPair, ForgeClient, ForgeError, PullRequestDraft, PullRequest};
 use crate::limits::PIPELINES_PER_REPOSITORY_MAX;
 
 /// Everything that is loaded before the first external request.
-struct Fix {
+struct FixContext {
     asked: AnalysisPullRequest,
     analysis: Analysis,
     fix: SuggestedFix,
@@ -35,36 +35,36 @@ struct Fix {
 }
 
 /// Why no pull request was created; shown to users.
-struct Unmade(String);
+struct FixFailure(String);
 
 /// Returns `false` if the server stops; the next start continues.
-pub(super) async fn make(fixes: &Fixes, org: OrgId, id: AnalysisId) -> Result<bool, AppError> {
-    let known = fixes.services.store.read(Some(org), move |db| know(db, id)).await?;
+pub(super) async fn create_pull_request(fixes: &FixPullRequestJob, org: OrgId, id: AnalysisId) -> Result<bool, AppError> {
+    let known = fixes.services.store.read(Some(org), move |db| load_request(db, id)).await?;
     let (asked, made) = match known {
         None => return Ok(true),
         Some((asked, Err(unmade))) => (asked, Err(unmade)),
         Some((asked, Ok(fix))) => match propose(fixes, org, &fix).await {
-            Ok(Made::Stopping) => return Ok(false),
-            Ok(Made::Yes(pushed, opened)) => (asked, Ok((pushed, opened))),
-            Ok(Made::No(unmade)) => (asked, Err(unmade)),
+            Ok(FixResult::Stopping) => return Ok(false),
+            Ok(FixResult::Yes(pushed, opened)) => (asked, Ok((pushed, opened))),
+            Ok(FixResult::No(unmade)) => (asked, Err(unmade)),
             // An automatic retry would block the pull requests behind it.
             Err(error) => {
                 tracing::error!(?error, analysis = %id, "cannot open fix pull request");
-                (asked, Err(Unmade("it could not be created; the server log says why".to_owned())))
+                (asked, Err(FixFailure("it could not be created; the server log says why".to_owned())))
             }
         },
     };
-    let ended = fixes.services.store.transact(Context::system(Some(org)), move |tx| {
+    let ended = fixes.services.store.transact(TxContext::system(Some(org)), move |tx| {
         let now = tx.now();
         // Only if it has not changed since it was loaded.
-        let current = fix_pull_request::of_analysis(tx, id)?;
+        let current = fix_pull_request::find_of_analysis(tx, id)?;
         if current.as_ref().is_some_and(|current| current.version == asked.version) {
             let decision: RuleDecision<AnalysisPullRequest> = match made {
                 Ok((pushed, opened)) => {
                     let (number, url) = opened.map_or((None, None), |it| (Some(it.number), Some(it.url)));
                     pull::mark_opened(&asked, pushed.commit.to_string(), number, url, now)
                 }
-                Err(Unmade(why)) => pull::mark_failed(&asked, why, now),
+                Err(FixFailure(why)) => pull::mark_failed(&asked, why, now),
             };
             tx.commit(decision)?;
         }
@@ -73,19 +73,19 @@ pub(super) async fn make(fixes: &Fixes, org: OrgId, id: AnalysisId) -> Result<bo
     ended.await.map(|()| true)
 }
 
-type Known = Option<(AnalysisPullRequest, Result<Fix, Unmade>)>;
+type LoadedFix = Option<(AnalysisPullRequest, Result<FixContext, FixFailure>)>;
 
-fn know(db: &mut impl Read, id: AnalysisId) -> Result<Known, AppError> {
-    let Some(asked) = fix_pull_request::of_analysis(db, id)? else { return Ok(None) };
+fn load_request(db: &mut impl StoreRead, id: AnalysisId) -> Result<LoadedFix, AppError> {
+    let Some(asked) = fix_pull_request::find_of_analysis(db, id)? else { return Ok(None) };
     if asked.state != PullRequestState::Opening {
         return Ok(None);
     }
-    let fix = know_fix(db, &asked)?;
+    let fix = load_fix(db, &asked)?;
     Ok(Some((asked, fix)))
 }
 
-fn know_fix(db: &mut impl Read, asked: &AnalysisPullRequest) -> Result<Result<Fix, Unmade>, AppError> {
-    let unmade = |why: &str| Ok(Err(Unmade(why.to_owned())));
+fn load_fix(db: &mut impl StoreRead, asked: &AnalysisPullRequest) -> Result<Result<FixContext, FixFailure>, AppError> {
+    let unmade = |why: &str| Ok(Err(FixFailure(why.to_owned())));
     let Some(found) = analysis::by_id(db, asked.analysis)? else { return unmade("the analysis was deleted") };
     let Some(repository) = repository::by_id(db, asked.repository)? else {
         return unmade("the repository was deleted");
@@ -96,18 +96,18 @@ fn know_fix(db: &mut impl Read, asked: &AnalysisPullRequest) -> Result<Result<Fi
         return unmade("the analysis has no fix for a commit of the repository");
     };
     let Some(of) = pipeline::by_id(db, found.pipeline)? else { return unmade("the pipeline was deleted") };
-    let Some(base) = super::base(&of, &repository) else {
+    let Some(base) = super::base_branch(&of, &repository) else {
         return unmade("the repository has no default branch");
     };
     let limit = i64::try_from(PIPELINES_PER_REPOSITORY_MAX).unwrap_or(i64::MAX);
-    let others = pipeline::of_repository(db, repository.id, limit)?;
+    let others = pipeline::list_of_repository(db, repository.id, limit)?;
     let tracked = others.into_iter().filter_map(|it| it.outline.tracks);
     let kept = tracked.chain([base.clone()]).chain(repository.seen.default_branch.clone()).collect();
     let author_email = author_email(db, &asked.asked_by)?;
     let permit = DiffPermit { definitions: analysis_settings::load(db)?.permits_definition };
     let pipeline = of.slug;
     let asked = asked.clone();
-    Ok(Ok(Fix {
+    Ok(Ok(FixContext {
         asked,
         analysis: found,
         fix,
@@ -122,19 +122,19 @@ fn know_fix(db: &mut impl Read, asked: &AnalysisPullRequest) -> Result<Result<Fi
 }
 
 /// The requester counts as the author for rules that exclude authors from approving.
-fn author_email(db: &mut impl Read, actor: &Actor) -> Result<String, AppError> {
+fn author_email(db: &mut impl StoreRead, actor: &Actor) -> Result<String, AppError> {
     let found = actor.id.map(|id| user::by_id(db, id)).transpose()?.flatten();
     Ok(found.map_or_else(|| "nobody@noreply.invalid".to_owned(), |user| user.email.to_string()))
 }
 
-enum Made {
+enum FixResult {
     Yes(PushResult, Option<PullRequest>),
-    No(Unmade),
+    No(FixFailure),
     Stopping,
 }
 
-async fn propose(fixes: &Fixes, org: OrgId, fix: &Fix) -> Result<Made, AppError> {
-    let no = |why: String| Ok(Made::No(Unmade(why)));
+async fn propose(fixes: &FixPullRequestJob, org: OrgId, fix: &FixContext) -> Result<FixResult, AppError> {
+    let no = |why: String| Ok(FixResult::No(FixFailure(why)));
     let credential = match fixes.services.git_credential(org, fix.repository.credential.clone()).await? {
         Ok(credential) => credential,
         Err(why) => return no(why),
@@ -142,8 +142,8 @@ async fn propose(fixes: &Fixes, org: OrgId, fix: &Fix) -> Result<Made, AppError>
     if credential.is_none() && fix.repository.url.transport() != GitTransport::Local {
         return no("the repository has no credential; set one with push access".to_owned());
     }
-    let texts = texts(fixes, org, fix).await?;
-    let (vault, all) = (fixes.services.vault.clone(), texts.all(&fix.fix.diff));
+    let texts = build_texts(fixes, org, fix).await?;
+    let (vault, all) = (fixes.services.vault.clone(), texts.joined_text(&fix.fix.diff));
     let found =
         fixes.services.store.read(Some(org), move |db| Ok::<_, AppError>(vault.contains_secret(db, org, &all)?));
     if found.await? {
@@ -151,34 +151,34 @@ async fn propose(fixes: &Fixes, org: OrgId, fix: &Fix) -> Result<Made, AppError>
     }
     let pushed = match push(fixes, org, fix, credential.clone(), texts.message.clone()).await? {
         Ok(pushed) => pushed,
-        Err(GitError::Stopping) => return Ok(Made::Stopping),
+        Err(GitError::Stopping) => return Ok(FixResult::Stopping),
         Err(error) => return no(error.to_string()),
     };
-    let Some(client) = super::client(fixes, &fix.repository, credential.as_ref()) else {
-        return Ok(Made::Yes(pushed, None));
+    let Some(client) = super::forge_client(fixes, &fix.repository, credential.as_ref()) else {
+        return Ok(FixResult::Yes(pushed, None));
     };
     match open(client, fix, texts).await? {
-        Ok(opened) => Ok(Made::Yes(pushed, Some(opened))),
+        Ok(opened) => Ok(FixResult::Yes(pushed, Some(opened))),
         Err(error) => no(format!("the branch {} was pushed, but {error}", fix.asked.branch)),
     }
 }
 
 /// Title, body and commit message.
-struct Texts {
+struct PullRequestTexts {
     title: String,
     body: String,
     message: String,
 }
 
-impl Texts {
+impl PullRequestTexts {
     /// All text that leaves the server.
-    fn all(&self, diff: &str) -> String {
+    fn joined_text(&self, diff: &str) -> String {
         [diff, &self.title, &self.body, &self.message].join("\n")
     }
 }
 
-async fn texts(fixes: &Fixes, org: OrgId, fix: &Fix) -> Result<Texts, AppError> {
-    let evidence = super::evidence::quoted(fixes, org, &fix.analysis).await?;
+async fn build_texts(fixes: &FixPullRequestJob, org: OrgId, fix: &FixContext) -> Result<PullRequestTexts, AppError> {
+    let evidence = super::evidence::load_quoted_lines(fixes, org, &fix.analysis).await?;
     let (deployment, id) = (fix.analysis.deployment.to_string(), fix.analysis.id.to_string());
     let link = |rest: String| {
         let base = fixes.config.public_url.as_deref()?;
@@ -188,7 +188,7 @@ async fn texts(fixes: &Fixes, org: OrgId, fix: &Fix) -> Result<Texts, AppError> 
     let analysis_url = link(format!("analyses/{id}"));
     let answer = fix.analysis.output();
     let root_cause = answer.and_then(|answer| answer.result.get("rootCause")?.as_str());
-    let about = About {
+    let about = PullRequestContext {
         summary: &fix.fix.summary,
         root_cause: root_cause.unwrap_or("The analysis found no root cause."),
         analyser: answer.map_or("rules", |answer| answer.analyser.as_str()),
@@ -202,22 +202,22 @@ async fn texts(fixes: &Fixes, org: OrgId, fix: &Fix) -> Result<Texts, AppError> 
         analysis_url: analysis_url.as_deref(),
         asked_by: &fix.asked.asked_by.name,
     };
-    Ok(Texts {
-        title: forges::title(&about),
-        body: forges::body(&about),
-        message: forges::commit_message(&about),
+    Ok(PullRequestTexts {
+        title: forges::render_title(&about),
+        body: forges::render_body(&about),
+        message: forges::render_commit_message(&about),
     })
 }
 
 async fn push(
-    fixes: &Fixes,
+    fixes: &FixPullRequestJob,
     org: OrgId,
-    fix: &Fix,
+    fix: &FixContext,
     credential: Option<GitCredential>,
     message: String,
 ) -> Result<Result<PushResult, GitError>, AppError> {
     let mirror = fixes.services.git.mirror(org, fix.repository.id);
-    let job = Job {
+    let job = PushJob {
         access: fixes.config.git_access(),
         url: fix.repository.url.clone(),
         credential,
@@ -234,7 +234,7 @@ async fn push(
 }
 
 /// The git work, run on a blocking thread.
-struct Job {
+struct PushJob {
     access: RepositoryAccess,
     url: berth_core::repository::RemoteUrl,
     credential: Option<GitCredential>,
@@ -248,7 +248,7 @@ struct Job {
     kept: Vec<String>,
 }
 
-impl Job {
+impl PushJob {
     fn run(&self, mirror: &GitMirror) -> Result<PushResult, GitError> {
         let changes = self.changes(mirror)?;
         let made = mirror.commit(NewCommit {
@@ -275,11 +275,11 @@ impl Job {
     }
 }
 
-async fn open(client: Client, fix: &Fix, texts: Texts) -> Result<Result<PullRequest, ForgeError>, AppError> {
+async fn open(client: ForgeClient, fix: &FixContext, texts: PullRequestTexts) -> Result<Result<PullRequest, ForgeError>, AppError> {
     let (head, base) = (fix.asked.branch.clone(), fix.base.clone());
-    super::asking(move || {
-        let branches = Branches { head: &head, base: &base };
-        let new = NewPullRequest { branches, title: &texts.title, body: &texts.body };
+    super::run_on_thread(move || {
+        let branches = BranchPair { head: &head, base: &base };
+        let new = PullRequestDraft { branches, title: &texts.title, body: &texts.body };
         match client.find(branches) {
             Ok(Some(found)) => Ok(found),
             Ok(None) => client.open(new),

@@ -8,7 +8,7 @@ mod ends;
 mod evidence;
 mod make;
 
-pub(crate) use ends::{FixEnds, notice};
+pub(crate) use ends::{FixEnds, check_pull_request};
 
 use std::sync::Arc;
 
@@ -17,76 +17,76 @@ use berth_core::repository::Repository;
 use berth_engine::admission::AdmissionControl;
 use berth_engine::git::GitCredential;
 use berth_engine::limits::FIXES_AT_ONCE;
-use berth_store::pagination::Batch;
+use berth_store::pagination::FairBatch;
 use berth_store::tables::fix_pull_request;
 use tokio::sync::{Notify, oneshot};
 
-use crate::config::Config;
+use crate::config::AppConfig;
 use crate::error::AppError;
-use crate::integrations::forges::{Client, Place};
-use crate::worker::{Job, Turn, woken};
+use crate::integrations::forges::{ForgeClient, ForgeRepository};
+use crate::worker::{BackgroundJob, TurnResult, wait_for_wakeup};
 use berth_engine::Services;
 
 /// Candidates per query: one per organization, for more organizations than run at once.
-const OPENING: Batch = Batch { total: 64, share: 1 };
+const OPENING: FairBatch = FairBatch { total: 64, share: 1 };
 
 /// Creates fix pull requests.
-pub(crate) struct Fixes {
+pub(crate) struct FixPullRequestJob {
     services: Arc<Services>,
-    config: Arc<Config>,
+    config: Arc<AppConfig>,
     /// One at a time per organization, so that a hanging forge does not delay the rest.
     under_way: AdmissionControl,
-    asked: Notify,
+    wakeup: Notify,
 }
 
-impl Fixes {
-    pub(crate) fn new(services: Arc<Services>, config: Arc<Config>) -> Self {
-        Self { services, config, under_way: AdmissionControl::without_queue(FIXES_AT_ONCE), asked: Notify::new() }
+impl FixPullRequestJob {
+    pub(crate) fn new(services: Arc<Services>, config: Arc<AppConfig>) -> Self {
+        Self { services, config, under_way: AdmissionControl::without_queue(FIXES_AT_ONCE), wakeup: Notify::new() }
     }
 
     /// Wakes the job: a pull request was requested.
-    pub(crate) fn nudge(&self) {
-        self.asked.notify_one();
+    pub(crate) fn wake(&self) {
+        self.wakeup.notify_one();
     }
 }
 
-impl Job for Fixes {
+impl BackgroundJob for FixPullRequestJob {
     const NAME: &'static str = "fix pull requests";
     const LANES: usize = FIXES_AT_ONCE.total;
 
-    async fn turn(&self) -> Result<Turn, AppError> {
-        Ok(if next(self).await? { Turn::Again } else { Turn::Idle })
+    async fn turn(&self) -> Result<TurnResult, AppError> {
+        Ok(if run_next(self).await? { TurnResult::Again } else { TurnResult::Idle })
     }
 
     async fn wait(&self) {
-        woken(&self.asked).await;
+        wait_for_wakeup(&self.wakeup).await;
     }
 }
 
 /// Creates the oldest requested pull request of an organization that has none in progress. `false` if there is none.
-async fn next(fixes: &Fixes) -> Result<bool, AppError> {
+async fn run_next(fixes: &FixPullRequestJob) -> Result<bool, AppError> {
     let waiting =
-        fixes.services.store.read(None, |db| Ok::<_, AppError>(fix_pull_request::opening(db, OPENING)?));
+        fixes.services.store.read(None, |db| Ok::<_, AppError>(fix_pull_request::list_opening(db, OPENING)?));
     let mut waiting = waiting.await?.into_iter();
     let free = waiting.find_map(|(org, id)| Some((fixes.under_way.try_enter(org)?, org, id)));
     let Some((_pass, org, id)) = free else { return Ok(false) };
-    make::make(fixes, org, id).await
+    make::create_pull_request(fixes, org, id).await
 }
 
 /// The base branch of a fix.
-fn base(pipeline: &Pipeline, repository: &Repository) -> Option<String> {
+fn base_branch(pipeline: &Pipeline, repository: &Repository) -> Option<String> {
     pipeline.outline.tracks.clone().or_else(|| repository.seen.default_branch.clone())
 }
 
 /// The forge client of a repository; `None` for plain git, or without a token for the API.
-fn client(fixes: &Fixes, repository: &Repository, credential: Option<&GitCredential>) -> Option<Client> {
-    let (forge, at) = Place::of(&repository.url, &fixes.config.forges)?;
+fn forge_client(fixes: &FixPullRequestJob, repository: &Repository, credential: Option<&GitCredential>) -> Option<ForgeClient> {
+    let (forge, at) = ForgeRepository::locate(&repository.url, &fixes.config.forges)?;
     let token = credential.and_then(GitCredential::token)?;
-    Some(Client { egress: fixes.services.egress.clone(), forge, at, token })
+    Some(ForgeClient { egress: fixes.services.egress.clone(), forge, at, token })
 }
 
 /// Runs on its own thread, so that a hanging forge does not block shutdown.
-async fn asking<T: Send + 'static>(ask: impl FnOnce() -> T + Send + 'static) -> Result<T, AppError> {
+async fn run_on_thread<T: Send + 'static>(ask: impl FnOnce() -> T + Send + 'static) -> Result<T, AppError> {
     let (tell, answer) = oneshot::channel();
     let started = std::thread::Builder::new().name("forge".into()).spawn(move || {
         // The receiver is gone while the server stops.

@@ -12,13 +12,13 @@ use berth_engine::artifacts::{ArtifactError, ArtifactStore, StoredArtifact};
 use berth_engine::events::registry_event;
 use berth_engine::git::{GitError, GitMirror, CommitHash};
 use berth_store::tables::{registry, registry_build};
-use berth_store::{Context, StoreError, Tx};
+use berth_store::{TxContext, StoreError, Tx};
 use tokio_util::sync::CancellationToken;
 
-use super::Registries;
-use super::builder::{BuildAsked, BuildFailed, Builder, Built};
+use super::RegistryJob;
+use super::builder::{BuildRequest, BuildError, RegistryBuilder, BuildOutput};
 use super::log::BuildLog;
-use super::look::{due_at, still};
+use super::look::{due_at, reload_unchanged};
 use crate::error::AppError;
 use crate::limits::BUILDS_KEPT_MAX;
 
@@ -26,20 +26,20 @@ use crate::limits::BUILDS_KEPT_MAX;
 const ERROR_CHARS_MAX: usize = 2_000;
 
 /// The commit of a ref, and the names by which definitions may refer to it.
-pub(super) struct Commit {
+pub(super) struct RegistryCommit {
     pub(super) sha: CommitHash,
     pub(super) branch: Option<String>,
     pub(super) tags: Vec<String>,
 }
 
-impl Commit {
+impl RegistryCommit {
     /// Stores the names; the version must exist.
-    pub(super) fn note(&self, tx: &mut Tx<'_>, registry: RegistryId) -> Result<(), StoreError> {
+    pub(super) fn put_refs(&self, tx: &mut Tx<'_>, registry: RegistryId) -> Result<(), StoreError> {
         for tag in &self.tags {
-            registry_build::note_tag(tx, registry, tag, self.sha.as_str())?;
+            registry_build::put_tag(tx, registry, tag, self.sha.as_str())?;
         }
         match &self.branch {
-            Some(branch) => registry_build::note_branch(tx, registry, branch, self.sha.as_str()),
+            Some(branch) => registry_build::put_branch(tx, registry, branch, self.sha.as_str()),
             None => Ok(()),
         }
     }
@@ -47,15 +47,15 @@ impl Commit {
 
 /// Returns `false` if the server stops; the next start repeats the build.
 pub(super) async fn build(
-    registries: &Registries,
+    registries: &RegistryJob,
     org: OrgId,
     before: Registry,
-    commit: Commit,
-    builder: Arc<dyn Builder>,
+    commit: RegistryCommit,
+    builder: Arc<dyn RegistryBuilder>,
 ) -> Result<bool, AppError> {
     let Some(begun) = begin(registries, org, &before, &commit).await? else { return Ok(true) };
     tracing::info!(registry = %before.name, commit = %commit.sha, number = begun.number, "registry build started");
-    let work = Work {
+    let work = BuildTask {
         mirror: registries.services.git.registry_mirror(org, before.id),
         artifacts: registries.services.artifacts.with_size_limit(registries.config.registry_bytes_max),
         time_max: registries.config.registry_build_max,
@@ -68,32 +68,32 @@ pub(super) async fn build(
     };
     let alone = registries.services.check_isolation().await?;
     let done = tokio::task::spawn_blocking(move || {
-        alone.map_err(BuildFailed::Machine)?;
-        work.done(builder.as_ref())
+        alone.map_err(BuildError::Machine)?;
+        work.run_build(builder.as_ref())
     })
     .await;
-    let done = done.unwrap_or_else(|_| Err(BuildFailed::Failed("internal error during the build".into())));
-    if matches!(done, Err(BuildFailed::Stopped)) {
+    let done = done.unwrap_or_else(|_| Err(BuildError::Failed("internal error during the build".into())));
+    if matches!(done, Err(BuildError::Stopped)) {
         return Ok(false);
     }
-    forget_surplus(registries, org, before.id, begun.number);
+    delete_old_log(registries, org, before.id, begun.number);
     end(registries, org, before, commit, begun, done).await?;
     Ok(true)
 }
 
 /// Marks the registry as building.
 async fn begin(
-    registries: &Registries,
+    registries: &RegistryJob,
     org: OrgId,
     before: &Registry,
-    commit: &Commit,
+    commit: &RegistryCommit,
 ) -> Result<Option<RegistryBuild>, AppError> {
     let (before, sha) = (before.clone(), commit.sha.to_string());
     registries
         .services
         .store
-        .transact(Context::system(Some(org)), move |tx| {
-            let Some(now) = still(tx, &before)? else { return Ok(None) };
+        .transact(TxContext::system(Some(org)), move |tx| {
+            let Some(now) = reload_unchanged(tx, &before)? else { return Ok(None) };
             let build = RegistryBuild {
                 registry: now.id,
                 number: registry_build::next_number(tx, now.id)?,
@@ -104,28 +104,28 @@ async fn begin(
                 error: None,
             };
             registry_build::put(tx, &build)?;
-            registry_build::forget(tx, now.id, build.number - BUILDS_KEPT_MAX)?;
+            registry_build::delete_through(tx, now.id, build.number - BUILDS_KEPT_MAX)?;
             let seen = RegistrySyncState {
                 status: RegistryStatus::Building,
                 commit: Some(sha),
                 synced_at: Some(tx.now()),
                 ..now.seen
             };
-            registry::saw(tx, now.id, &seen)?;
+            registry::put_poll_result(tx, now.id, &seen)?;
             Ok(Some(build))
         })
         .await
 }
 
 /// Deletes the log of the build that has just left the list; earlier ones are already deleted.
-fn forget_surplus(registries: &Registries, org: OrgId, registry: RegistryId, number: i64) {
+fn delete_old_log(registries: &RegistryJob, org: OrgId, registry: RegistryId, number: i64) {
     if number > BUILDS_KEPT_MAX {
         registries.log(org, registry, number - BUILDS_KEPT_MAX).remove();
     }
 }
 
 /// The work of the build thread.
-struct Work {
+struct BuildTask {
     mirror: GitMirror,
     artifacts: ArtifactStore,
     time_max: Duration,
@@ -137,10 +137,10 @@ struct Work {
     shutdown: CancellationToken,
 }
 
-impl Work {
-    fn done(&self, builder: &dyn Builder) -> Result<(Built, String), BuildFailed> {
+impl BuildTask {
+    fn run_build(&self, builder: &dyn RegistryBuilder) -> Result<(BuildOutput, String), BuildError> {
         let machine = |error: std::io::Error| {
-            BuildFailed::Machine(format!("the server cannot create a build directory: {error}"))
+            BuildError::Machine(format!("the server cannot create a build directory: {error}"))
         };
         let mut log = self.log.create().map_err(machine)?;
         std::fs::create_dir_all(&self.dir).map_err(machine)?;
@@ -148,34 +148,34 @@ impl Work {
         let place = place.keep();
         let (source, scratch) = (place.join("source"), place.join("scratch"));
         std::fs::create_dir(&source).and_then(|()| std::fs::create_dir(&scratch)).map_err(machine)?;
-        log.say(&format!("[berth] building commit {}", self.commit));
-        let done = self.within(&source, &scratch, builder, &mut |bytes| log.append(bytes));
+        log.write_line(&format!("[berth] building commit {}", self.commit));
+        let done = self.run_in_checkout(&source, &scratch, builder, &mut |bytes| log.append(bytes));
         match &done {
             Ok((built, digest)) => {
                 let keys: Vec<&str> = built.steps.iter().map(|step| step.key.as_str()).collect();
-                log.say(&format!("[berth] steps: {}; stored as {digest}", keys.join(", ")));
+                log.write_line(&format!("[berth] steps: {}; stored as {digest}", keys.join(", ")));
             }
-            Err(BuildFailed::Failed(error) | BuildFailed::Machine(error)) => {
-                log.say(&format!("[berth] failed: {error}"));
+            Err(BuildError::Failed(error) | BuildError::Machine(error)) => {
+                log.write_line(&format!("[berth] failed: {error}"));
             }
-            Err(BuildFailed::Stopped) => log.say("[berth] the server stopped; it will be built again"),
+            Err(BuildError::Stopped) => log.write_line("[berth] the server stopped; it will be built again"),
         }
         builder.clear(&place);
         done
     }
 
-    fn within(
+    fn run_in_checkout(
         &self,
         source: &Path,
         scratch: &Path,
-        builder: &dyn Builder,
+        builder: &dyn RegistryBuilder,
         log: &mut dyn FnMut(&[u8]),
-    ) -> Result<(Built, String), BuildFailed> {
+    ) -> Result<(BuildOutput, String), BuildError> {
         self.mirror.checkout(&self.commit, source).map_err(|error| match error {
-            GitError::Stopping => BuildFailed::Stopped,
-            other => BuildFailed::Failed(other.to_string()),
+            GitError::Stopping => BuildError::Stopped,
+            other => BuildError::Failed(other.to_string()),
         })?;
-        let asked = BuildAsked {
+        let asked = BuildRequest {
             source,
             scratch,
             timeout: self.time_max,
@@ -184,36 +184,36 @@ impl Work {
         };
         let built = builder.build(&asked, log)?;
         let kept =
-            self.artifacts.store_path(self.org, source, "").map_err(|error| refused(error, self.bytes_max))?;
+            self.artifacts.store_path(self.org, source, "").map_err(|error| artifact_error(error, self.bytes_max))?;
         let StoredArtifact { digest, .. } = kept;
         Ok((built, digest))
     }
 }
 
-fn refused(error: ArtifactError, bytes_max: u64) -> BuildFailed {
+fn artifact_error(error: ArtifactError, bytes_max: u64) -> BuildError {
     match error {
-        ArtifactError::TooLarge { path } => BuildFailed::Failed(format!(
+        ArtifactError::TooLarge { path } => BuildError::Failed(format!(
             "the build output is larger than {bytes_max} bytes, with {path}; remove what its steps do not need"
         )),
         ArtifactError::Full | ArtifactError::Io(_) => {
-            BuildFailed::Machine(format!("the build output cannot be stored: {error}"))
+            BuildError::Machine(format!("the build output cannot be stored: {error}"))
         }
-        other => BuildFailed::Failed(format!("the build output cannot be stored: {other}")),
+        other => BuildError::Failed(format!("the build output cannot be stored: {other}")),
     }
 }
 
 /// Records a version or the error. The last good version stays current.
 async fn end(
-    registries: &Registries,
+    registries: &RegistryJob,
     org: OrgId,
     before: Registry,
-    commit: Commit,
+    commit: RegistryCommit,
     begun: RegistryBuild,
-    done: Result<(Built, String), BuildFailed>,
+    done: Result<(BuildOutput, String), BuildError>,
 ) -> Result<(), AppError> {
     registries.services.store
-        .transact(Context::system(Some(org)), move |tx| {
-            let failure = done.as_ref().err().map(Failure::of);
+        .transact(TxContext::system(Some(org)), move |tx| {
+            let failure = done.as_ref().err().map(BuildFailure::from_error);
             let error = failure.as_ref().map(|failure| failure.why.clone());
             let status = if error.is_some() { BuildStatus::Failed } else { BuildStatus::Succeeded };
             let build = RegistryBuild { status, finished_at: Some(tx.now()), error: error.clone(), ..begun };
@@ -231,41 +231,41 @@ async fn end(
                     built_at: tx.now(),
                 };
                 registry_build::put_version(tx, &version)?;
-                commit.note(tx, now.id)?;
+                commit.put_refs(tx, now.id)?;
             }
             let kind = if error.is_some() { EventKind::RegistryBuildFailed } else { EventKind::RegistryBuilt };
             let event = registry_event(kind, &now).with("commit", commit.sha.as_str());
             tx.record(event.with("build", build.number).with_some("error", error))?;
-            let seen = seen_after(&before, &now, &commit, failure, tx.now());
-            registry::saw(tx, now.id, &seen)?;
+            let seen = poll_result_after(&before, &now, &commit, failure, tx.now());
+            registry::put_poll_result(tx, now.id, &seen)?;
             tracing::info!(registry = %now.name, commit = short_hash(commit.sha.as_str()), %status, "registry build finished");
             Ok(())
         })
         .await
 }
 
-struct Failure {
+struct BuildFailure {
     why: String,
     /// A retry would fail in the same way.
     is_final: bool,
 }
 
-impl Failure {
-    fn of(failed: &BuildFailed) -> Self {
+impl BuildFailure {
+    fn from_error(failed: &BuildError) -> Self {
         let (why, is_final) = match failed {
-            BuildFailed::Failed(why) => (why.as_str(), true),
-            BuildFailed::Machine(why) => (why.as_str(), false),
-            BuildFailed::Stopped => ("the server stopped", false),
+            BuildError::Failed(why) => (why.as_str(), true),
+            BuildError::Machine(why) => (why.as_str(), false),
+            BuildError::Stopped => ("the server stopped", false),
         };
         Self { why: why.chars().take(ERROR_CHARS_MAX).collect(), is_final }
     }
 }
 
-fn seen_after(
+fn poll_result_after(
     before: &Registry,
     now: &Registry,
-    commit: &Commit,
-    failure: Option<Failure>,
+    commit: &RegistryCommit,
+    failure: Option<BuildFailure>,
     time: Timestamp,
 ) -> RegistrySyncState {
     // The ref was changed during the build: the version is valid but not current.
@@ -273,7 +273,7 @@ fn seen_after(
         return RegistrySyncState { status: RegistryStatus::Pending, ..now.seen.clone() };
     }
     let sha = Some(commit.sha.to_string());
-    let Some(Failure { why, is_final }) = failure else {
+    let Some(BuildFailure { why, is_final }) = failure else {
         return RegistrySyncState {
             status: RegistryStatus::Ready,
             current: sha.clone(),

@@ -6,15 +6,15 @@ use std::time::Duration;
 use berth_core::registry::{InputMode, StepMetadata};
 
 /// Calls block; each runs on its own thread.
-pub trait Builder: Send + Sync {
+pub trait RegistryBuilder: Send + Sync {
     /// Builds the checkout in place and queries its step metadata.
-    fn build(&self, asked: &BuildAsked<'_>, log: &mut dyn FnMut(&[u8])) -> Result<Built, BuildFailed>;
+    fn build(&self, asked: &BuildRequest<'_>, log: &mut dyn FnMut(&[u8])) -> Result<BuildOutput, BuildError>;
 
     /// Removes the files of a build, including deep and unusual directories.
     fn clear(&self, dir: &Path);
 }
 
-pub struct BuildAsked<'a> {
+pub struct BuildRequest<'a> {
     /// The checkout.
     pub source: &'a Path,
     /// An empty directory for temporary files.
@@ -27,7 +27,7 @@ pub struct BuildAsked<'a> {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub struct Built {
+pub struct BuildOutput {
     /// A shell command, run in the directory of the build.
     pub start: String,
     pub input: InputMode,
@@ -35,7 +35,7 @@ pub struct Built {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum BuildFailed {
+pub enum BuildError {
     /// Error in the registry; shown to users.
     Failed(String),
     /// Error of the machine; the same build may succeed later.

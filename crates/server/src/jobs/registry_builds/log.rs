@@ -12,23 +12,23 @@ pub(crate) struct BuildLog {
 }
 
 /// A log being written.
-pub(super) struct Writing {
+pub(super) struct BuildLogWriter {
     file: File,
     left: u64,
     is_cut: bool,
 }
 
 impl BuildLog {
-    pub(super) fn at(path: PathBuf) -> Self {
+    pub(super) fn at_path(path: PathBuf) -> Self {
         Self { path }
     }
 
-    pub(super) fn create(&self) -> io::Result<Writing> {
+    pub(super) fn create(&self) -> io::Result<BuildLogWriter> {
         if let Some(dir) = self.path.parent() {
             std::fs::create_dir_all(dir)?;
         }
         let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&self.path)?;
-        Ok(Writing { file, left: BUILD_LOG_BYTES_MAX, is_cut: false })
+        Ok(BuildLogWriter { file, left: BUILD_LOG_BYTES_MAX, is_cut: false })
     }
 
     /// The log so far; empty if there is none.
@@ -51,7 +51,7 @@ impl BuildLog {
     }
 }
 
-impl Writing {
+impl BuildLogWriter {
     /// Truncates at the limit with a notice. A full disk loses the log, not the build.
     pub(super) fn append(&mut self, bytes: &[u8]) {
         let fits = usize::try_from(self.left).unwrap_or(usize::MAX).min(bytes.len());
@@ -64,7 +64,7 @@ impl Writing {
     }
 
     /// Appends a line of the server, even beyond the limit.
-    pub(super) fn say(&mut self, line: &str) {
+    pub(super) fn write_line(&mut self, line: &str) {
         self.write(format!("{line}\n").as_bytes());
     }
 

@@ -9,19 +9,19 @@ use berth_core::time::Timestamp;
 use berth_engine::events::registry_event;
 use berth_engine::git::{GitError, BranchHeads, ResolvedCommit, GitMirror, CommitHash, ambiguous_message};
 use berth_store::tables::{registry, registry_build};
-use berth_store::{Context, StoreError, Tx};
+use berth_store::{TxContext, StoreError, Tx};
 
-use super::Registries;
-use super::build::{self, Commit};
-use super::builder::Builder;
+use super::RegistryJob;
+use super::build::{self, RegistryCommit};
+use super::builder::RegistryBuilder;
 use crate::error::AppError;
 
 /// Returns `false` if the server stops.
-pub(super) async fn look(
-    registries: &Registries,
+pub(super) async fn poll_registry(
+    registries: &RegistryJob,
     org: OrgId,
     before: Registry,
-    builder: Arc<dyn Builder>,
+    builder: Arc<dyn RegistryBuilder>,
 ) -> Result<bool, AppError> {
     let began = registries.services.store.read(None, |db| Ok::<_, AppError>(db.now())).await?;
     let commit = match fetch(registries, org, &before).await? {
@@ -37,14 +37,14 @@ pub(super) async fn look(
     let known = registries
         .services
         .store
-        .read(Some(org), move |db| Ok::<_, AppError>(registry_build::version(db, id, &sha)?.is_some()))
+        .read(Some(org), move |db| Ok::<_, AppError>(registry_build::find_version(db, id, &sha)?.is_some()))
         .await?;
     if known {
-        settle(registries, org, before, commit, began).await?;
+        record_built(registries, org, before, commit, began).await?;
         return Ok(true);
     }
     if before.seen.failed_commit.as_deref() == Some(commit.sha.as_str()) {
-        saw_again(registries, org, before, began).await?;
+        record_unchanged(registries, org, before, began).await?;
         return Ok(true);
     }
     build::build(registries, org, before, commit, builder).await
@@ -52,10 +52,10 @@ pub(super) async fn look(
 
 /// Fetches the registry and resolves the commit and its names.
 async fn fetch(
-    registries: &Registries,
+    registries: &RegistryJob,
     org: OrgId,
     of: &Registry,
-) -> Result<Result<Commit, GitError>, AppError> {
+) -> Result<Result<RegistryCommit, GitError>, AppError> {
     let credential = match registries.services.git_credential(org, of.credential.clone()).await? {
         Ok(credential) => credential,
         Err(why) => return Ok(Err(GitError::Refused(why))),
@@ -65,7 +65,7 @@ async fn fetch(
     let fetched = registries.services.git.run(org, move || {
         let heads = mirror.sync(&url, credential.as_ref(), &access)?;
         let sha = match &reference {
-            None => heads.head().cloned().ok_or_else(|| no_default(&heads))?,
+            None => heads.head().cloned().ok_or_else(|| no_default_branch_error(&heads))?,
             Some(meant) => match mirror.resolve(meant)? {
                 ResolvedCommit::Commit(sha) => sha,
                 ResolvedCommit::Several(commits) => return Err(GitError::Refused(ambiguous_message(meant, &commits))),
@@ -75,12 +75,12 @@ async fn fetch(
                 }
             },
         };
-        named(&mirror, &heads, reference.map(|it| it.to_string()), sha)
+        resolve_names(&mirror, &heads, reference.map(|it| it.to_string()), sha)
     });
     Ok(fetched.await?)
 }
 
-fn no_default(heads: &BranchHeads) -> GitError {
+fn no_default_branch_error(heads: &BranchHeads) -> GitError {
     GitError::Refused(if heads.branches.is_empty() {
         "the repository is empty".into()
     } else {
@@ -88,26 +88,26 @@ fn no_default(heads: &BranchHeads) -> GitError {
     })
 }
 
-fn named(mirror: &GitMirror, heads: &BranchHeads, reference: Option<String>, sha: CommitHash) -> Result<Commit, GitError> {
+fn resolve_names(mirror: &GitMirror, heads: &BranchHeads, reference: Option<String>, sha: CommitHash) -> Result<RegistryCommit, GitError> {
     let branch = reference.or_else(|| heads.default_branch.clone());
     let branch = branch.filter(|name| heads.branches.get(name) == Some(&sha));
-    Ok(Commit { tags: mirror.tags_at(&sha)?, branch, sha })
+    Ok(RegistryCommit { tags: mirror.tags_at(&sha)?, branch, sha })
 }
 
 /// Records that the commit of the ref is already built.
-async fn settle(
-    registries: &Registries,
+async fn record_built(
+    registries: &RegistryJob,
     org: OrgId,
     before: Registry,
-    commit: Commit,
+    commit: RegistryCommit,
     began: Timestamp,
 ) -> Result<(), AppError> {
     registries
         .services
         .store
-        .transact(Context::system(Some(org)), move |tx| {
-            let Some(now) = still(tx, &before)? else { return Ok(()) };
-            commit.note(tx, now.id)?;
+        .transact(TxContext::system(Some(org)), move |tx| {
+            let Some(now) = reload_unchanged(tx, &before)? else { return Ok(()) };
+            commit.put_refs(tx, now.id)?;
             let sha = Some(commit.sha.to_string());
             let is_news = now.seen.current != sha || now.seen.status != RegistryStatus::Ready;
             let seen = RegistrySyncState {
@@ -120,7 +120,7 @@ async fn settle(
                 failures: 0,
                 due_at: due_at(&before, &now, 0, tx.now()),
             };
-            registry::saw(tx, now.id, &seen)?;
+            registry::put_poll_result(tx, now.id, &seen)?;
             if is_news {
                 tx.record(registry_event(EventKind::RegistrySynced, &now).with_some("commit", sha))?;
             }
@@ -130,8 +130,8 @@ async fn settle(
 }
 
 /// Records that the build of this commit failed before and was not requested again.
-async fn saw_again(
-    registries: &Registries,
+async fn record_unchanged(
+    registries: &RegistryJob,
     org: OrgId,
     before: Registry,
     began: Timestamp,
@@ -139,21 +139,21 @@ async fn saw_again(
     registries
         .services
         .store
-        .transact(Context::system(Some(org)), move |tx| {
-            let Some(now) = still(tx, &before)? else { return Ok(()) };
+        .transact(TxContext::system(Some(org)), move |tx| {
+            let Some(now) = reload_unchanged(tx, &before)? else { return Ok(()) };
             let due_at = due_at(&before, &now, 0, tx.now());
             let seen = RegistrySyncState { synced_at: Some(began), failures: 0, due_at, ..now.seen };
-            Ok(registry::saw(tx, now.id, &seen)?)
+            Ok(registry::put_poll_result(tx, now.id, &seen)?)
         })
         .await
 }
 
-async fn fail(registries: &Registries, org: OrgId, before: Registry, error: String) -> Result<(), AppError> {
+async fn fail(registries: &RegistryJob, org: OrgId, before: Registry, error: String) -> Result<(), AppError> {
     registries
         .services
         .store
-        .transact(Context::system(Some(org)), move |tx| {
-            let Some(now) = still(tx, &before)? else { return Ok(()) };
+        .transact(TxContext::system(Some(org)), move |tx| {
+            let Some(now) = reload_unchanged(tx, &before)? else { return Ok(()) };
             let failures = now.seen.failures + 1;
             let due_at = due_at(&before, &now, failures, tx.now());
             let seen = RegistrySyncState {
@@ -163,7 +163,7 @@ async fn fail(registries: &Registries, org: OrgId, before: Registry, error: Stri
                 due_at,
                 ..now.seen.clone()
             };
-            registry::saw(tx, now.id, &seen)?;
+            registry::put_poll_result(tx, now.id, &seen)?;
             if now.seen.failures == 0 {
                 tx.record(registry_event(EventKind::RegistrySynced, &now).with("error", error))?;
             }
@@ -173,7 +173,7 @@ async fn fail(registries: &Registries, org: OrgId, before: Registry, error: Stri
 }
 
 /// The registry, unless it was deleted or its ref changed since `before`.
-pub(super) fn still(tx: &mut Tx<'_>, before: &Registry) -> Result<Option<Registry>, StoreError> {
+pub(super) fn reload_unchanged(tx: &mut Tx<'_>, before: &Registry) -> Result<Option<Registry>, StoreError> {
     Ok(registry::by_id(tx, before.id)?.filter(|now| now.reference == before.reference))
 }
 

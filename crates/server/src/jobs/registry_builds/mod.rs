@@ -7,7 +7,7 @@ mod builder;
 mod log;
 mod look;
 
-pub use builder::{BuildAsked, BuildFailed, Builder, Built};
+pub use builder::{BuildRequest, BuildError, RegistryBuilder, BuildOutput};
 pub(crate) use log::BuildLog;
 
 use std::path::PathBuf;
@@ -17,60 +17,60 @@ use berth_core::id::{OrgId, RegistryId};
 use berth_core::registry::{BuildStatus, RegistryStatus, RegistrySyncState};
 use berth_engine::admission::AdmissionControl;
 use berth_engine::limits::REGISTRY_BUILDS_AT_ONCE;
-use berth_store::Context;
-use berth_store::pagination::Batch;
+use berth_store::TxContext;
+use berth_store::pagination::FairBatch;
 use berth_store::tables::{registry, registry_build};
 use tokio::sync::Notify;
 
-use crate::config::{Config, registries_dir};
+use crate::config::{AppConfig, registries_dir};
 use crate::error::AppError;
-use crate::worker::{Job, Turn, woken};
+use crate::worker::{BackgroundJob, TurnResult, wait_for_wakeup};
 use berth_engine::Services;
 
 /// Candidates per query: one per organization, for more organizations than build at once.
-const DUE: Batch = Batch { total: 64, share: 1 };
+const DUE: FairBatch = FairBatch { total: 64, share: 1 };
 /// Interrupted builds that are resumed at start.
 const INTERRUPTED_MAX: i64 = 1_000;
 
 /// Polls registries and builds their commits.
-pub(crate) struct Registries {
+pub(crate) struct RegistryJob {
     services: Arc<Services>,
-    config: Arc<Config>,
+    config: Arc<AppConfig>,
     dir: PathBuf,
     /// Work directory of builds.
     work: PathBuf,
     /// Without a builder registries wait.
-    builder: OnceLock<Arc<dyn Builder>>,
+    builder: OnceLock<Arc<dyn RegistryBuilder>>,
     /// One at a time per organization, so that a slow registry does not delay other organizations.
     under_way: AdmissionControl,
-    asked: Notify,
+    wakeup: Notify,
 }
 
-impl Registries {
-    pub(crate) fn new(services: Arc<Services>, config: Arc<Config>) -> Self {
+impl RegistryJob {
+    pub(crate) fn new(services: Arc<Services>, config: Arc<AppConfig>) -> Self {
         Self {
             dir: registries_dir(&config.data_dir),
             work: config.build_dir().join("attempts"),
             builder: OnceLock::new(),
             under_way: AdmissionControl::without_queue(REGISTRY_BUILDS_AT_ONCE),
-            asked: Notify::default(),
+            wakeup: Notify::default(),
             services,
             config,
         }
     }
 
     /// Sets the build backend. Later calls have no effect.
-    pub(crate) fn build_with(&self, builder: Arc<dyn Builder>) {
+    pub(crate) fn build_with(&self, builder: Arc<dyn RegistryBuilder>) {
         let _ = self.builder.set(builder);
     }
 
     /// Wakes the job: a sync was requested.
-    pub(crate) fn nudge(&self) {
-        self.asked.notify_one();
+    pub(crate) fn wake(&self) {
+        self.wakeup.notify_one();
     }
 
     pub(crate) fn log(&self, org: OrgId, registry: RegistryId, number: i64) -> BuildLog {
-        BuildLog::at(self.logs(org, registry).join(format!("{number}.log")))
+        BuildLog::at_path(self.logs(org, registry).join(format!("{number}.log")))
     }
 
     fn logs(&self, org: OrgId, registry: RegistryId) -> PathBuf {
@@ -83,7 +83,7 @@ impl Registries {
     }
 
     /// Deletes the build logs of a deleted registry.
-    pub(crate) async fn forget(&self, org: OrgId, registry: RegistryId) {
+    pub(crate) async fn delete_logs(&self, org: OrgId, registry: RegistryId) {
         let logs = self.logs(org, registry);
         let removed = tokio::task::spawn_blocking(move || std::fs::remove_dir_all(logs)).await;
         if let Ok(Err(error)) = removed
@@ -94,7 +94,7 @@ impl Registries {
     }
 }
 
-impl Job for Registries {
+impl BackgroundJob for RegistryJob {
     const NAME: &'static str = "build registries";
     const LANES: usize = REGISTRY_BUILDS_AT_ONCE.total;
 
@@ -102,33 +102,33 @@ impl Job for Registries {
         resume(self).await
     }
 
-    async fn turn(&self) -> Result<Turn, AppError> {
-        Ok(if next(self).await? { Turn::Again } else { Turn::Idle })
+    async fn turn(&self) -> Result<TurnResult, AppError> {
+        Ok(if run_next(self).await? { TurnResult::Again } else { TurnResult::Idle })
     }
 
     async fn wait(&self) {
-        woken(&self.asked).await;
+        wait_for_wakeup(&self.wakeup).await;
     }
 }
 
 /// Marks interrupted builds, and schedules their registries again.
-async fn resume(registries: &Registries) -> Result<(), AppError> {
+async fn resume(registries: &RegistryJob) -> Result<(), AppError> {
     let found = registries
         .services
         .store
-        .read(None, |db| Ok::<_, AppError>(registry::interrupted(db, INTERRUPTED_MAX)?))
+        .read(None, |db| Ok::<_, AppError>(registry::list_interrupted(db, INTERRUPTED_MAX)?))
         .await?;
     for (org, id) in found.into_iter().filter(|(org, _)| !registries.under_way.has_operation(org)) {
-        let done = registries.services.store.transact(Context::system(Some(org)), move |tx| {
+        let done = registries.services.store.transact(TxContext::system(Some(org)), move |tx| {
             let now = tx.now();
-            for mut build in registry_build::under_way(tx, id, INTERRUPTED_MAX)? {
+            for mut build in registry_build::list_unfinished(tx, id, INTERRUPTED_MAX)? {
                 (build.status, build.finished_at) = (BuildStatus::Interrupted, Some(now));
                 build.error = Some("the server stopped during the build; it will be built again".into());
                 registry_build::put(tx, &build)?;
             }
             let Some(found) = registry::by_id(tx, id)? else { return Ok(()) };
             let seen = RegistrySyncState { status: RegistryStatus::Pending, due_at: Some(now), ..found.seen };
-            Ok::<_, AppError>(registry::saw(tx, id, &seen)?)
+            Ok::<_, AppError>(registry::put_poll_result(tx, id, &seen)?)
         });
         done.await?;
     }
@@ -137,11 +137,11 @@ async fn resume(registries: &Registries) -> Result<(), AppError> {
 
 /// Polls the registry that has been due the longest, of an organization that has none in progress. `false` if there is
 /// none.
-async fn next(registries: &Registries) -> Result<bool, AppError> {
+async fn run_next(registries: &RegistryJob) -> Result<bool, AppError> {
     let Some(builder) = registries.builder.get().cloned() else { return Ok(false) };
     let due = registries.services.store.read(None, |db| {
         let now = db.now();
-        Ok::<_, AppError>(registry::due(db, now, DUE)?)
+        Ok::<_, AppError>(registry::list_due(db, now, DUE)?)
     });
     let mut due = due.await?.into_iter();
     let free = due.find_map(|(org, id)| Some((registries.under_way.try_enter(org)?, org, id)));
@@ -152,7 +152,7 @@ async fn next(registries: &Registries) -> Result<bool, AppError> {
         .read(Some(org), move |db| Ok::<_, AppError>(registry::by_id(db, id)?))
         .await?;
     match found {
-        Some(found) => look::look(registries, org, found, builder).await,
+        Some(found) => look::poll_registry(registries, org, found, builder).await,
         None => Ok(true),
     }
 }

@@ -10,12 +10,12 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use berth_core::id::OrgId;
 use berth_core::time::Timestamp;
-use berth_store::Context;
+use berth_store::TxContext;
 use berth_store::tables::{organization, registry_build, retention};
 
 use crate::error::AppError;
-use crate::jobs::Jobs;
-use crate::worker::{Job, Turn};
+use crate::jobs::BackgroundJobs;
+use crate::worker::{BackgroundJob, TurnResult};
 
 const LOOK_EVERY: Duration = Duration::from_secs(60 * 60);
 /// Deployments per batch.
@@ -29,17 +29,17 @@ const GOOD_KEPT: i64 = 10;
 /// A backup in progress may still reference them.
 const GIVEN_UP_S: i64 = 24 * 60 * 60;
 
-pub(in crate::jobs) struct ArtifactRetention(pub(in crate::jobs) Arc<Jobs>);
+pub(in crate::jobs) struct ArtifactRetention(pub(in crate::jobs) Arc<BackgroundJobs>);
 
-impl Job for ArtifactRetention {
+impl BackgroundJob for ArtifactRetention {
     const NAME: &'static str = "artifact retention";
 
-    async fn turn(&self) -> Result<Turn, AppError> {
+    async fn turn(&self) -> Result<TurnResult, AppError> {
         let removed = remove_old_artifacts(&self.0).await?;
         if removed > 0 {
             tracing::info!(removed, "removed old artifacts");
         }
-        Ok(Turn::Idle)
+        Ok(TurnResult::Idle)
     }
 
     async fn wait(&self) {
@@ -48,10 +48,10 @@ impl Job for ArtifactRetention {
 }
 
 /// Runs both steps; returns the number of deleted files.
-async fn remove_old_artifacts(jobs: &Jobs) -> Result<usize, AppError> {
+async fn remove_old_artifacts(jobs: &BackgroundJobs) -> Result<usize, AppError> {
     let Some(kept) = jobs.config.artifacts_kept else { return Ok(0) };
     let seconds = i64::try_from(kept.as_secs()).unwrap_or(i64::MAX);
-    while !jobs.services.shutdown.is_cancelled() && give_up(jobs, seconds).await? > 0 {
+    while !jobs.services.shutdown.is_cancelled() && mark_batch_removed(jobs, seconds).await? > 0 {
         jobs.services.shutdown.run_until_cancelled(tokio::time::sleep(BATCH_PAUSE)).await;
     }
     let (mut after, mut removed) = (None, 0);
@@ -59,27 +59,27 @@ async fn remove_old_artifacts(jobs: &Jobs) -> Result<usize, AppError> {
         let read = jobs
             .services
             .store
-            .read(None, move |db| Ok::<_, AppError>(organization::organizations(db, after)?));
+            .read(None, move |db| Ok::<_, AppError>(organization::list_ids(db, after)?));
         let page = read.await?;
         let Some((last, _)) = page.last() else { return Ok(removed) };
         after = Some(*last);
         for (org, _) in page {
-            removed += clear(jobs, org, seconds).await?;
+            removed += delete_unreferenced(jobs, org, seconds).await?;
         }
     }
 }
 
 /// Runs one batch; returns the number of deployments.
-async fn give_up(jobs: &Jobs, seconds: i64) -> Result<usize, AppError> {
+async fn mark_batch_removed(jobs: &BackgroundJobs, seconds: i64) -> Result<usize, AppError> {
     let looked = jobs.services.store.read(None, move |db| {
         let before = db.now().plus_seconds(-seconds);
-        Ok::<_, AppError>((before, retention::old_artifacts(db, before, GOOD_KEPT, BATCH_MAX)?))
+        Ok::<_, AppError>((before, retention::list_old_artifacts(db, before, GOOD_KEPT, BATCH_MAX)?))
     });
     let (before, found) = looked.await?;
     let mut done = 0;
     for (org, deployment) in found {
-        let given = jobs.services.store.transact(Context::system(Some(org)), move |tx| {
-            Ok::<_, AppError>(retention::give_up_artifacts(tx, deployment, before)?)
+        let given = jobs.services.store.transact(TxContext::system(Some(org)), move |tx| {
+            Ok::<_, AppError>(retention::mark_artifacts_removed(tx, deployment, before)?)
         });
         done += usize::from(given.await?);
     }
@@ -87,18 +87,18 @@ async fn give_up(jobs: &Jobs, seconds: i64) -> Result<usize, AppError> {
 }
 
 /// Deletes old unreferenced files of one organization.
-async fn clear(jobs: &Jobs, org: OrgId, seconds: i64) -> Result<usize, AppError> {
+async fn delete_unreferenced(jobs: &BackgroundJobs, org: OrgId, seconds: i64) -> Result<usize, AppError> {
     let (mut after, mut removed) = (None::<String>, 0);
     while !jobs.services.shutdown.is_cancelled() {
         let now = jobs.services.store.read(None, |db| Ok::<_, AppError>(db.now())).await?;
         let (limit, lately) = (as_time(now.plus_seconds(-seconds)), now.plus_seconds(-GIVEN_UP_S));
         let artifacts = jobs.services.artifacts.clone();
-        let old = blocking(move || artifacts.list_older(org, limit, after.as_deref(), FILES_MAX)).await?;
+        let old = run_blocking(move || artifacts.list_older(org, limit, after.as_deref(), FILES_MAX)).await?;
         let Some(last) = old.last().cloned() else { break };
         after = Some(last);
-        let unneeded = unneeded(jobs, org, old.into_iter().collect(), lately).await?;
+        let unneeded = find_unreferenced(jobs, org, old.into_iter().collect(), lately).await?;
         let artifacts = jobs.services.artifacts.clone();
-        removed += blocking(move || {
+        removed += run_blocking(move || {
             let mut removed = 0;
             for digest in unneeded {
                 removed += usize::from(artifacts.remove_older(org, &digest, limit)?);
@@ -111,8 +111,8 @@ async fn clear(jobs: &Jobs, org: OrgId, seconds: i64) -> Result<usize, AppError>
 }
 
 /// Files that neither a deployment nor a registry references.
-async fn unneeded(
-    jobs: &Jobs,
+async fn find_unreferenced(
+    jobs: &BackgroundJobs,
     org: OrgId,
     mut digests: BTreeSet<String>,
     lately: Timestamp,
@@ -123,7 +123,7 @@ async fn unneeded(
         let read = jobs
             .services
             .store
-            .read(Some(org), move |db| Ok::<_, AppError>(retention::spoken_of(db, from.as_ref(), lately)?));
+            .read(Some(org), move |db| Ok::<_, AppError>(retention::list_referenced_artifacts(db, from.as_ref(), lately)?));
         let page = read.await?;
         let Some(last) = page.last() else { break };
         after = Some(last.clone());
@@ -137,7 +137,7 @@ async fn unneeded(
         let read = jobs
             .services
             .store
-            .read(Some(org), move |db| Ok::<_, AppError>(registry_build::built(db, from.as_ref())?));
+            .read(Some(org), move |db| Ok::<_, AppError>(registry_build::list_artifacts(db, from.as_ref())?));
         let page = read.await?;
         let Some(last) = page.last() else { break };
         after = Some(last.clone());
@@ -152,7 +152,7 @@ fn as_time(at: Timestamp) -> SystemTime {
     UNIX_EPOCH + Duration::from_micros(u64::try_from(at.as_micros()).unwrap_or_default())
 }
 
-async fn blocking<T: Send + 'static>(
+async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, berth_engine::artifacts::ArtifactError> + Send + 'static,
 ) -> Result<T, AppError> {
     match tokio::task::spawn_blocking(work).await {

@@ -7,35 +7,35 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use berth_core::id::OrgId;
-use berth_store::Context;
-use berth_store::tables::event_retention::{self, Announced, REMOVED_PASS_MAX};
+use berth_store::TxContext;
+use berth_store::tables::event_retention::{self, AnnouncedRemoval, REMOVED_PASS_MAX};
 use berth_store::tables::organization;
 
 use crate::error::AppError;
-use crate::jobs::Jobs;
-use crate::worker::{Job, Turn};
+use crate::jobs::BackgroundJobs;
+use crate::worker::{BackgroundJob, TurnResult};
 
 const LOOK_EVERY: Duration = Duration::from_secs(60 * 60);
 const DAY_S: i64 = 24 * 60 * 60;
 /// Pause between batches, so that writers can proceed.
 const BATCH_PAUSE: Duration = Duration::from_millis(50);
 
-pub(in crate::jobs) struct EventRetention(pub(in crate::jobs) Arc<Jobs>);
+pub(in crate::jobs) struct EventRetention(pub(in crate::jobs) Arc<BackgroundJobs>);
 
-impl Job for EventRetention {
+impl BackgroundJob for EventRetention {
     const NAME: &'static str = "event retention";
 
-    async fn turn(&self) -> Result<Turn, AppError> {
+    async fn turn(&self) -> Result<TurnResult, AppError> {
         let removed = remove_old_events(&self.0).await?;
         if removed > 0 {
             tracing::info!(removed, "removed old events");
         }
         // There may be more than fit into a pass.
         if removed < REMOVED_PASS_MAX {
-            return Ok(Turn::Idle);
+            return Ok(TurnResult::Idle);
         }
         tokio::time::sleep(BATCH_PAUSE).await;
-        Ok(Turn::Again)
+        Ok(TurnResult::Again)
     }
 
     async fn wait(&self) {
@@ -44,7 +44,7 @@ impl Job for EventRetention {
 }
 
 /// One pass over all organizations; returns the number of removed events.
-async fn remove_old_events(jobs: &Jobs) -> Result<usize, AppError> {
+async fn remove_old_events(jobs: &BackgroundJobs) -> Result<usize, AppError> {
     let Some(kept) = jobs.config.events_kept else { return Ok(0) };
     let seconds = i64::try_from(kept.as_secs()).unwrap_or(i64::MAX);
     let (mut after, mut removed) = (None, 0);
@@ -52,13 +52,13 @@ async fn remove_old_events(jobs: &Jobs) -> Result<usize, AppError> {
         let read = jobs
             .services
             .store
-            .read(None, move |db| Ok::<_, AppError>(organization::organizations(db, after)?));
+            .read(None, move |db| Ok::<_, AppError>(organization::list_ids(db, after)?));
         let page = read.await?;
         let Some((last, _)) = page.last() else { return Ok(removed) };
         after = Some(*last);
         for (org, slug) in page {
             // A damaged audit log keeps its events; the other organizations continue.
-            match pass(jobs, org, seconds).await {
+            match remove_of_organization(jobs, org, seconds).await {
                 Ok(count) => removed += count,
                 Err(error) => tracing::warn!(?error, organization = slug, "cannot remove old events"),
             }
@@ -66,21 +66,21 @@ async fn remove_old_events(jobs: &Jobs) -> Result<usize, AppError> {
     }
 }
 
-async fn pass(jobs: &Jobs, org: OrgId, seconds: i64) -> Result<usize, AppError> {
+async fn remove_of_organization(jobs: &BackgroundJobs, org: OrgId, seconds: i64) -> Result<usize, AppError> {
     let due = jobs.services.store.read(Some(org), move |db| {
         let before = db.now().plus_seconds(-seconds);
-        Ok::<_, AppError>(event_retention::due(db, before, before.plus_seconds(-DAY_S))?)
+        Ok::<_, AppError>(event_retention::find_due(db, before, before.plus_seconds(-DAY_S))?)
     });
     let Some(through) = due.await? else { return Ok(0) };
     // The first batch commits together with the event about it, so that a failing pass appends none.
-    let begun = jobs.services.store.transact(Context::system(Some(org)), move |tx| {
-        let announced = event_retention::announce(tx, through, seconds / DAY_S)?;
-        Ok::<_, AppError>((announced, event_retention::remove(tx, announced)?))
+    let begun = jobs.services.store.transact(TxContext::system(Some(org)), move |tx| {
+        let announced = event_retention::announce_removal(tx, through, seconds / DAY_S)?;
+        Ok::<_, AppError>((announced, event_retention::remove_batch(tx, announced)?))
     });
     let (announced, mut removed) = begun.await?;
     while !jobs.services.shutdown.is_cancelled() {
         jobs.services.shutdown.run_until_cancelled(tokio::time::sleep(BATCH_PAUSE)).await;
-        match batch(jobs, org, announced).await? {
+        match remove_batch(jobs, org, announced).await? {
             0 => break,
             count => removed += count,
         }
@@ -88,9 +88,9 @@ async fn pass(jobs: &Jobs, org: OrgId, seconds: i64) -> Result<usize, AppError> 
     Ok(removed)
 }
 
-async fn batch(jobs: &Jobs, org: OrgId, announced: Announced) -> Result<usize, AppError> {
-    let removed = jobs.services.store.transact(Context::system(Some(org)), move |tx| {
-        Ok::<_, AppError>(event_retention::remove(tx, announced)?)
+async fn remove_batch(jobs: &BackgroundJobs, org: OrgId, announced: AnnouncedRemoval) -> Result<usize, AppError> {
+    let removed = jobs.services.store.transact(TxContext::system(Some(org)), move |tx| {
+        Ok::<_, AppError>(event_retention::remove_batch(tx, announced)?)
     });
     removed.await
 }

@@ -7,12 +7,12 @@ use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
 use berth_engine::logs::ReplaceReport;
-use berth_store::Context;
+use berth_store::TxContext;
 use berth_store::tables::retention;
 
 use crate::error::AppError;
-use crate::jobs::Jobs;
-use crate::worker::{Job, Turn};
+use crate::jobs::BackgroundJobs;
+use crate::worker::{BackgroundJob, TurnResult};
 
 const LOOK_EVERY: Duration = Duration::from_secs(60);
 /// Deployments per batch.
@@ -20,17 +20,17 @@ const BATCH_MAX: i64 = 50;
 /// Pause between batches, to limit disk load.
 const BATCH_PAUSE: Duration = Duration::from_millis(200);
 
-pub(in crate::jobs) struct LogRetention(pub(in crate::jobs) Arc<Jobs>);
+pub(in crate::jobs) struct LogRetention(pub(in crate::jobs) Arc<BackgroundJobs>);
 
-impl Job for LogRetention {
+impl BackgroundJob for LogRetention {
     const NAME: &'static str = "log retention";
 
-    async fn turn(&self) -> Result<Turn, AppError> {
+    async fn turn(&self) -> Result<TurnResult, AppError> {
         if remove_old_logs(&self.0).await? == 0 {
-            return Ok(Turn::Idle);
+            return Ok(TurnResult::Idle);
         }
         tokio::time::sleep(BATCH_PAUSE).await;
-        Ok(Turn::Again)
+        Ok(TurnResult::Again)
     }
 
     async fn wait(&self) {
@@ -39,18 +39,18 @@ impl Job for LogRetention {
 }
 
 /// Runs one batch; returns the number of deployments whose logs were removed.
-async fn remove_old_logs(jobs: &Jobs) -> Result<usize, AppError> {
+async fn remove_old_logs(jobs: &BackgroundJobs) -> Result<usize, AppError> {
     let Some(kept) = jobs.config.logs_kept else { return Ok(0) };
     let seconds = i64::try_from(kept.as_secs()).unwrap_or(i64::MAX);
     let looked = jobs.services.store.read(None, move |db| {
         let before = db.now().plus_seconds(-seconds);
-        Ok::<_, AppError>((before, retention::old_logs(db, before, BATCH_MAX)?))
+        Ok::<_, AppError>((before, retention::list_old_logs(db, before, BATCH_MAX)?))
     });
     let (before, found) = looked.await?;
     let limit = UNIX_EPOCH + Duration::from_micros(u64::try_from(before.as_micros()).unwrap_or_default());
     let mut done = 0;
     for (org, deployment) in found {
-        let (logs, text) = (jobs.services.logs.clone(), note(seconds));
+        let (logs, text) = (jobs.services.logs.clone(), removal_note(seconds));
         let replaced =
             tokio::task::spawn_blocking(move || logs.replace_older(org, deployment, text.as_bytes(), limit));
         match replaced.await {
@@ -66,15 +66,15 @@ async fn remove_old_logs(jobs: &Jobs) -> Result<usize, AppError> {
             Err(_) => return Err(AppError::bug("removing logs broke")),
         }
         // The row is updated last, so that an interrupted batch is repeated.
-        let noted = jobs.services.store.transact(Context::system(Some(org)), move |tx| {
-            Ok::<_, AppError>(retention::note_logs_removed(tx, deployment, before)?)
+        let noted = jobs.services.store.transact(TxContext::system(Some(org)), move |tx| {
+            Ok::<_, AppError>(retention::mark_logs_removed(tx, deployment, before)?)
         });
         done += usize::from(noted.await?);
     }
     Ok(done)
 }
 
-fn note(seconds: i64) -> String {
+fn removal_note(seconds: i64) -> String {
     let days = seconds / (24 * 60 * 60);
     format!("[berth] this log was removed: logs are kept for {days} days (retention.log_days)\n")
 }

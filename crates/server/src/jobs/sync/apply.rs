@@ -13,18 +13,18 @@ use berth_engine::declare_environments;
 use berth_engine::git::{ChangedPaths, BranchHeads, GitMirror, CommitHash};
 use berth_engine::stage_deployments::{self, StartRequest};
 use berth_store::tables::pipeline;
-use berth_store::{Context, Tx};
+use berth_store::{TxContext, Tx};
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 
-use super::Syncs;
-use super::find::{Definitions, Good, problem};
+use super::SyncJob;
+use super::find::{FoundDefinitions, ValidDefinition, sync_problem};
 use crate::error::AppError;
 use crate::limits::CHANGED_PATHS_MAX;
 
 /// Including retired ones.
 const PIPELINES_MAX: i64 = 2_000;
 
-pub(super) struct Applied {
+pub(super) struct ApplyResult {
     pub(super) problems: Vec<SyncProblem>,
     pub(super) has_changed: bool,
     /// Pipelines whose files have errors: they keep their last good definition, and no new deployments start.
@@ -32,13 +32,13 @@ pub(super) struct Applied {
 }
 
 /// Each pipeline has its own transaction, so that one failure does not affect the rest.
-pub(super) async fn definitions(
-    syncs: &Syncs,
+pub(super) async fn apply_definitions(
+    syncs: &SyncJob,
     org: OrgId,
     repository: RepositoryId,
-    found: Definitions,
-) -> Result<Applied, AppError> {
-    let Definitions { good, mut problems, slugs, is_cut } = found;
+    found: FoundDefinitions,
+) -> Result<ApplyResult, AppError> {
+    let FoundDefinitions { good, mut problems, slugs, is_cut } = found;
     let mut has_changed = false;
     let usable: HashSet<Slug> = good.iter().map(|it| it.slug.clone()).collect();
     for definition in good {
@@ -46,19 +46,19 @@ pub(super) async fn definitions(
         let done = syncs
             .services
             .store
-            .transact(Context::system(Some(org)), move |tx| define(tx, repository, definition));
+            .transact(TxContext::system(Some(org)), move |tx| define_pipeline(tx, repository, definition));
         match done.await {
             Ok(changed) => has_changed |= changed,
-            Err(AppError::Problem(why)) => problems.push(problem(&path, why.detail)),
+            Err(AppError::Problem(why)) => problems.push(sync_problem(&path, why.detail)),
             Err(error) => return Err(error),
         }
     }
     let named: HashSet<Slug> = slugs.into_iter().collect();
-    for gone in of_repository(syncs, org, repository).await? {
+    for gone in list_pipelines(syncs, org, repository).await? {
         if gone.retired_at.is_none() && !named.contains(&gone.slug) && !is_cut {
             has_changed = true;
             let id = gone.id;
-            let retire = syncs.services.store.transact(Context::system(Some(org)), move |tx| {
+            let retire = syncs.services.store.transact(TxContext::system(Some(org)), move |tx| {
                 let Some(found) = pipeline::by_id(tx, id)? else { return Ok(()) };
                 let now = tx.now();
                 tx.commit(origin::retire(&found, now))?;
@@ -68,23 +68,23 @@ pub(super) async fn definitions(
         }
     }
     let broken = named.difference(&usable).cloned().collect();
-    Ok(Applied { problems, has_changed, broken })
+    Ok(ApplyResult { problems, has_changed, broken })
 }
 
-async fn of_repository(
-    syncs: &Syncs,
+async fn list_pipelines(
+    syncs: &SyncJob,
     org: OrgId,
     repository: RepositoryId,
 ) -> Result<Vec<Pipeline>, AppError> {
     let found = syncs.services.store.read(Some(org), move |db| {
-        Ok::<_, AppError>(pipeline::of_repository(db, repository, PIPELINES_MAX)?)
+        Ok::<_, AppError>(pipeline::list_of_repository(db, repository, PIPELINES_MAX)?)
     });
     found.await
 }
 
 /// Creates, changes or revives one pipeline. Returns whether anything changed.
-fn define(tx: &mut Tx<'_>, repository: RepositoryId, found: Good) -> Result<bool, AppError> {
-    let Good { slug, path, source, defined } = found;
+fn define_pipeline(tx: &mut Tx<'_>, repository: RepositoryId, found: ValidDefinition) -> Result<bool, AppError> {
+    let ValidDefinition { slug, path, source, defined } = found;
     let (environments, now) = (defined.environments.clone(), tx.now());
     let held = pipeline::by_slug(tx, &slug)?;
     let is_ours = |it: &Pipeline| it.origin.as_ref().is_some_and(|origin| origin.repository == repository);
@@ -113,7 +113,7 @@ fn define(tx: &mut Tx<'_>, repository: RepositoryId, found: Good) -> Result<bool
 }
 
 /// A tracked branch with a new head.
-struct Move {
+struct HeadMove {
     pipeline: PipelineId,
     branch: String,
     from: Option<String>,
@@ -122,37 +122,37 @@ struct Move {
 }
 
 /// Starts deployments for new heads. Returns whether there were any.
-pub(super) async fn heads(
-    syncs: &Syncs,
+pub(super) async fn apply_heads(
+    syncs: &SyncJob,
     org: OrgId,
     repository: RepositoryId,
     mirror: &GitMirror,
     heads: &BranchHeads,
     broken: &HashSet<Slug>,
 ) -> Result<bool, AppError> {
-    let all = of_repository(syncs, org, repository).await?;
+    let all = list_pipelines(syncs, org, repository).await?;
     let runs = all.into_iter().filter(|it| it.retired_at.is_none() && !broken.contains(&it.slug));
-    let moved = runs.filter_map(|it| moved(it, heads));
-    let moved: Vec<Move> = moved.collect();
+    let moved = runs.filter_map(|it| find_head_move(it, heads));
+    let moved: Vec<HeadMove> = moved.collect();
     if moved.is_empty() {
         return Ok(false);
     }
     let reader = mirror.clone();
-    let judged = syncs.services.git.run(org, move || judge(&reader, moved)).await?;
+    let judged = syncs.services.git.run(org, move || match_paths(&reader, moved)).await?;
     for (moved, starts) in judged {
         let done =
-            syncs.services.store.transact(Context::system(Some(org)), move |tx| act(tx, moved, starts));
+            syncs.services.store.transact(TxContext::system(Some(org)), move |tx| apply_head_move(tx, moved, starts));
         done.await?;
     }
     syncs.services.wake_engine();
     Ok(true)
 }
 
-fn moved(pipeline: Pipeline, heads: &BranchHeads) -> Option<Move> {
+fn find_head_move(pipeline: Pipeline, heads: &BranchHeads) -> Option<HeadMove> {
     let branch = pipeline.outline.tracks.or_else(|| heads.default_branch.clone())?;
     let to = heads.branches.get(&branch)?.clone();
     let is_new = pipeline.head.as_deref() != Some(to.as_str());
-    is_new.then_some(Move {
+    is_new.then_some(HeadMove {
         pipeline: pipeline.id,
         branch,
         from: pipeline.head,
@@ -163,7 +163,7 @@ fn moved(pipeline: Pipeline, heads: &BranchHeads) -> Option<Move> {
 
 /// Decides which moves affect their pipeline. Pipelines of one repository usually move together, so each commit range
 /// is compared once.
-fn judge(mirror: &GitMirror, moved: Vec<Move>) -> Vec<(Move, bool)> {
+fn match_paths(mirror: &GitMirror, moved: Vec<HeadMove>) -> Vec<(HeadMove, bool)> {
     let mut between: HashMap<(String, CommitHash), ChangedPaths> = HashMap::new();
     let judged = moved.into_iter().map(|it| {
         let from = it.from.as_deref().and_then(CommitHash::parse).filter(|_| !it.paths.is_empty());
@@ -194,7 +194,7 @@ fn globs(patterns: &[String]) -> Option<GlobSet> {
 }
 
 /// Stores the head in the transaction that starts the deployment, so that both happen exactly once.
-fn act(tx: &mut Tx<'_>, moved: Move, starts: bool) -> Result<(), AppError> {
+fn apply_head_move(tx: &mut Tx<'_>, moved: HeadMove, starts: bool) -> Result<(), AppError> {
     let Some(found) = pipeline::by_id(tx, moved.pipeline)? else { return Ok(()) };
     pipeline::move_head(tx, found.id, moved.to.as_str())?;
     if starts && !found.outline.stages.is_empty() && found.retired_at.is_none() {
@@ -241,14 +241,14 @@ mod tests {
         mirror.sync(&url, None, &access).unwrap();
 
         let starts = |from: Option<&str>, to: &CommitHash, paths: &[&str]| {
-            let moved = Move {
+            let moved = HeadMove {
                 pipeline: PipelineId::from_parts(Timestamp::from_micros(1), [0; 10]),
                 branch: "main".into(),
                 from: from.map(str::to_owned),
                 to: to.clone(),
                 paths: paths.iter().map(ToString::to_string).collect(),
             };
-            judge(&mirror, vec![moved]).remove(0).1
+            match_paths(&mirror, vec![moved]).remove(0).1
         };
         let [first, second, third] = &commits;
         assert!(starts(Some(first.as_str()), second, &["shop/**"]));

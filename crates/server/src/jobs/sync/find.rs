@@ -1,6 +1,6 @@
 //! Reads and checks the definitions in a commit.
 
-use berth_api::problem::Problem;
+use berth_api::problem::ProblemDetails;
 use berth_core::name::Slug;
 use berth_core::pipeline::limits::PIPELINE_BYTES_MAX;
 use berth_core::pipeline::state::CheckedDefinition;
@@ -18,7 +18,7 @@ const FOLDERS_MAX: usize = 1_000;
 const DIAGNOSTICS_KEPT_MAX: usize = 20;
 
 /// A valid definition.
-pub(super) struct Good {
+pub(super) struct ValidDefinition {
     pub(super) slug: Slug,
     pub(super) path: String,
     pub(super) source: String,
@@ -26,8 +26,8 @@ pub(super) struct Good {
 }
 
 #[derive(Default)]
-pub(super) struct Definitions {
-    pub(super) good: Vec<Good>,
+pub(super) struct FoundDefinitions {
+    pub(super) good: Vec<ValidDefinition>,
     pub(super) problems: Vec<SyncProblem>,
     /// All definition directories, including those with errors, which must not retire a pipeline.
     pub(super) slugs: Vec<Slug>,
@@ -35,14 +35,14 @@ pub(super) struct Definitions {
     pub(super) is_cut: bool,
 }
 
-pub(super) fn definitions(mirror: &GitMirror, head: Option<&CommitHash>) -> Result<Definitions, GitError> {
-    let mut found = Definitions::default();
+pub(super) fn find_definitions(mirror: &GitMirror, head: Option<&CommitHash>) -> Result<FoundDefinitions, GitError> {
+    let mut found = FoundDefinitions::default();
     let Some(head) = head else { return Ok(found) };
     let entries = mirror.list(head, FOLDER)?.into_iter().filter(|entry| entry.kind == EntryKind::Directory);
     for (count, entry) in entries.enumerate() {
         if count == FOLDERS_MAX {
             let text = format!("only the first {FOLDERS_MAX} folders are read; the others are ignored");
-            found.problems.push(problem(FOLDER, text));
+            found.problems.push(sync_problem(FOLDER, text));
             found.is_cut = true;
             break;
         }
@@ -58,18 +58,18 @@ pub(super) fn definitions(mirror: &GitMirror, head: Option<&CommitHash>) -> Resu
             let text = format!(
                 "a repository has at most {PIPELINES_PER_REPOSITORY_MAX} pipelines; this one and the following are ignored"
             );
-            found.problems.push(problem(&path, text));
+            found.problems.push(sync_problem(&path, text));
             found.is_cut = true;
             break;
         }
         match Slug::parse(folder) {
             Err(error) => {
-                found.problems.push(problem(&path, format!("the folder name is the slug and {error}")));
+                found.problems.push(sync_problem(&path, format!("the folder name is the slug and {error}")));
             }
             Ok(slug) => {
                 found.slugs.push(slug.clone());
-                match checked(bytes) {
-                    Ok((source, defined)) => found.good.push(Good { slug, path, source, defined }),
+                match check_file(bytes) {
+                    Ok((source, defined)) => found.good.push(ValidDefinition { slug, path, source, defined }),
                     Err((message, diagnostics)) => {
                         found.problems.push(SyncProblem { path, message, diagnostics });
                     }
@@ -80,18 +80,18 @@ pub(super) fn definitions(mirror: &GitMirror, head: Option<&CommitHash>) -> Resu
     Ok(found)
 }
 
-pub(super) fn problem(path: &str, message: String) -> SyncProblem {
+pub(super) fn sync_problem(path: &str, message: String) -> SyncProblem {
     SyncProblem { path: path.to_owned(), message, diagnostics: Vec::new() }
 }
 
-fn checked(bytes: Result<Vec<u8>, String>) -> Result<(String, CheckedDefinition), (String, Vec<serde_json::Value>)> {
+fn check_file(bytes: Result<Vec<u8>, String>) -> Result<(String, CheckedDefinition), (String, Vec<serde_json::Value>)> {
     let bytes = bytes.map_err(|text| (text, Vec::new()))?;
     let source =
         String::from_utf8(bytes).map_err(|_| ("the file is not UTF-8 text".to_owned(), Vec::new()))?;
     match check_definition(&source) {
         Ok(defined) => Ok((source, defined)),
         Err(error) => {
-            let Problem { detail, more, .. } = AppError::from(error).into_problem();
+            let ProblemDetails { detail, more, .. } = AppError::from(error).into_problem();
             let all = more.get("diagnostics").and_then(serde_json::Value::as_array);
             let kept = all.into_iter().flatten().take(DIAGNOSTICS_KEPT_MAX).cloned().collect();
             Err((detail, kept))

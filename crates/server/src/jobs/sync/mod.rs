@@ -16,32 +16,32 @@ use berth_engine::admission::AdmissionControl;
 use berth_engine::events::repository_event;
 use berth_engine::git::{GitError, BranchHeads};
 use berth_engine::limits::SYNCS_AT_ONCE;
-use berth_store::Context;
+use berth_store::TxContext;
 use berth_store::tables::repository;
 
-use crate::config::Config;
+use crate::config::AppConfig;
 use crate::error::AppError;
-use crate::worker::{Job, Turn, woken};
+use crate::worker::{BackgroundJob, TurnResult, wait_for_wakeup};
 use berth_engine::Services;
 
 /// Candidates per query: one per organization, for more organizations than sync at once.
 const DUE_MAX: i64 = 64;
 
 /// Syncs repositories.
-pub(crate) struct Syncs {
+pub(crate) struct SyncJob {
     services: Arc<Services>,
-    config: Arc<Config>,
+    config: Arc<AppConfig>,
     /// One at a time per organization, so that hanging repositories do not delay other organizations.
     under_way: AdmissionControl,
 }
 
-impl Syncs {
-    pub(super) fn new(services: Arc<Services>, config: Arc<Config>) -> Self {
+impl SyncJob {
+    pub(super) fn new(services: Arc<Services>, config: Arc<AppConfig>) -> Self {
         Self { services, config, under_way: AdmissionControl::without_queue(SYNCS_AT_ONCE) }
     }
 }
 
-impl Job for Syncs {
+impl BackgroundJob for SyncJob {
     const NAME: &'static str = "sync repositories";
     const LANES: usize = SYNCS_AT_ONCE.total;
 
@@ -52,36 +52,36 @@ impl Job for Syncs {
         Ok(())
     }
 
-    async fn turn(&self) -> Result<Turn, AppError> {
-        next(self).await
+    async fn turn(&self) -> Result<TurnResult, AppError> {
+        run_next(self).await
     }
 
     async fn wait(&self) {
-        woken(&self.services.sync_wanted).await;
+        wait_for_wakeup(&self.services.sync_wanted).await;
     }
 }
 
 /// Syncs the repository that has been due the longest, of an organization that has none in progress. Idle if there is
 /// none.
-async fn next(syncs: &Syncs) -> Result<Turn, AppError> {
+async fn run_next(syncs: &SyncJob) -> Result<TurnResult, AppError> {
     let due = syncs.services.store.read(None, |db| {
         let now = db.now();
-        Ok::<_, AppError>(repository::due(db, now, DUE_MAX)?)
+        Ok::<_, AppError>(repository::list_due(db, now, DUE_MAX)?)
     });
     let mut due = due.await?.into_iter();
     let free = due.find_map(|(org, id)| Some((syncs.under_way.try_enter(org)?, org, id)));
-    let Some((_pass, org, id)) = free else { return Ok(Turn::Idle) };
+    let Some((_pass, org, id)) = free else { return Ok(TurnResult::Idle) };
     let found =
         syncs.services.store.read(Some(org), move |db| Ok::<_, AppError>(repository::by_id(db, id)?)).await?;
     if let Some(found) = found {
-        sync(syncs, org, found).await?;
+        sync_repository(syncs, org, found).await?;
         // A new head may have started a deployment, or provided the commit that one waits for.
         syncs.services.wake_engine();
     }
-    Ok(Turn::Again)
+    Ok(TurnResult::Again)
 }
 
-async fn sync(syncs: &Syncs, org: OrgId, before: Repository) -> Result<(), AppError> {
+async fn sync_repository(syncs: &SyncJob, org: OrgId, before: Repository) -> Result<(), AppError> {
     // Pushes after this time may be missing in the result.
     let began = syncs.services.store.read(None, |db| Ok::<_, AppError>(db.now())).await?;
     match fetch(syncs, org, &before).await? {
@@ -96,7 +96,7 @@ async fn sync(syncs: &Syncs, org: OrgId, before: Repository) -> Result<(), AppEr
             };
             let head = heads.head().map(ToString::to_string);
             let default_branch = heads.default_branch;
-            finish(syncs, org, before, Found { began, default_branch, head, problems, has_changed }).await
+            finish(syncs, org, before, SyncResult { began, default_branch, head, problems, has_changed }).await
         }
         // The next start repeats the sync.
         Err(GitError::Stopping) => Ok(()),
@@ -108,7 +108,7 @@ async fn sync(syncs: &Syncs, org: OrgId, before: Repository) -> Result<(), AppEr
 }
 
 async fn fetch(
-    syncs: &Syncs,
+    syncs: &SyncJob,
     org: OrgId,
     repository: &Repository,
 ) -> Result<Result<BranchHeads, GitError>, AppError> {
@@ -123,7 +123,7 @@ async fn fetch(
 
 /// Returns the problems found, and whether anything changed.
 async fn find_and_apply(
-    syncs: &Syncs,
+    syncs: &SyncJob,
     org: OrgId,
     repository: &Repository,
     heads: &BranchHeads,
@@ -138,19 +138,19 @@ async fn find_and_apply(
     if heads.head().is_none() && !heads.branches.is_empty() {
         // The default branch may be missing during a rename; nothing is retired because of it.
         let text = "the repository has no default branch; nothing was changed";
-        problems.push(find::problem(".", text.to_owned()));
+        problems.push(find::sync_problem(".", text.to_owned()));
     } else if !is_known {
         let (reader, head) = (mirror.clone(), heads.head().cloned());
-        let found = syncs.services.git.run(org, move || find::definitions(&reader, head.as_ref())).await?;
+        let found = syncs.services.git.run(org, move || find::find_definitions(&reader, head.as_ref())).await?;
         let found = found.map_err(|error| AppError::bug(format!("a mirror cannot be read: {error}")))?;
-        let applied = apply::definitions(syncs, org, repository.id, found).await?;
+        let applied = apply::apply_definitions(syncs, org, repository.id, found).await?;
         (problems, has_changed, broken) = (applied.problems, applied.has_changed, applied.broken);
     }
-    has_changed |= apply::heads(syncs, org, repository.id, &mirror, heads, &broken).await?;
+    has_changed |= apply::apply_heads(syncs, org, repository.id, &mirror, heads, &broken).await?;
     Ok((problems, has_changed))
 }
 
-struct Found {
+struct SyncResult {
     began: Timestamp,
     default_branch: Option<String>,
     head: Option<String>,
@@ -158,11 +158,11 @@ struct Found {
     has_changed: bool,
 }
 
-async fn finish(syncs: &Syncs, org: OrgId, before: Repository, found: Found) -> Result<(), AppError> {
+async fn finish(syncs: &SyncJob, org: OrgId, before: Repository, found: SyncResult) -> Result<(), AppError> {
     syncs
         .services
         .store
-        .transact(Context::system(Some(org)), move |tx| {
+        .transact(TxContext::system(Some(org)), move |tx| {
             let Some(now) = repository::by_id(tx, before.id)? else { return Ok(()) };
             // The URL changed during the sync: the result belongs to the old one.
             if now.url != before.url {
@@ -186,7 +186,7 @@ async fn finish(syncs: &Syncs, org: OrgId, before: Repository, found: Found) -> 
                 problems: found.problems,
                 due_at: due_at(&before, &now, 0, tx.now()),
             };
-            repository::saw(tx, now.id, &seen)?;
+            repository::put_sync_result(tx, now.id, &seen)?;
             if is_news {
                 tx.record(event)?;
             }
@@ -195,11 +195,11 @@ async fn finish(syncs: &Syncs, org: OrgId, before: Repository, found: Found) -> 
         .await
 }
 
-async fn fail(syncs: &Syncs, org: OrgId, before: Repository, error: String) -> Result<(), AppError> {
+async fn fail(syncs: &SyncJob, org: OrgId, before: Repository, error: String) -> Result<(), AppError> {
     syncs
         .services
         .store
-        .transact(Context::system(Some(org)), move |tx| {
+        .transact(TxContext::system(Some(org)), move |tx| {
             let Some(now) = repository::by_id(tx, before.id)? else { return Ok(()) };
             if now.url != before.url {
                 return Ok(());
@@ -207,7 +207,7 @@ async fn fail(syncs: &Syncs, org: OrgId, before: Repository, error: String) -> R
             let failures = now.seen.failures + 1;
             let due_at = due_at(&before, &now, failures, tx.now());
             let seen = RepositorySyncState { error: Some(error.clone()), failures, due_at, ..now.seen.clone() };
-            repository::saw(tx, now.id, &seen)?;
+            repository::put_sync_result(tx, now.id, &seen)?;
             if now.seen.error.is_none() {
                 tx.record(repository_event(EventKind::RepositorySynced, &now).with("error", error))?;
             }

@@ -7,8 +7,8 @@ mod watch;
 use std::collections::{BTreeMap, BTreeSet};
 
 use berth_server::auth::passwords;
-use berth_server::auth::tokens::{TokenKind, make};
-use berth_server::config::Config;
+use berth_server::auth::tokens::{TokenKind, generate_token};
+use berth_server::config::AppConfig;
 use serde_json::{Value, json};
 
 use self::forms::{Canaries, encoded};
@@ -44,7 +44,7 @@ const TOKENS: &str = "/api/v1/organizations/acme/api-tokens";
 async fn credentials_never_leak_into_responses_logs_events_panics_or_files() {
     let watch = Watch::begin();
     let egress_allow = vec!["127.0.0.1".parse().unwrap()];
-    let config = Config { rate_limit: false, egress_allow, ..Config::local(([127, 0, 0, 1], 8080).into()) };
+    let config = AppConfig { rate_limit: false, egress_allow, ..AppConfig::local(([127, 0, 0, 1], 8080).into()) };
     let world = World::with(config).await;
     let mut search = Search::begin(world).await;
     search.use_credentials().await;
@@ -140,12 +140,12 @@ impl Search {
         let (email, old) = (self.world.ada.email.clone(), self.world.ada.password.clone());
         let wrong = format!("wrong/ünd+\"long\" {}", passwords::generate().reveal());
         let new = format!("new/ünd+\"long\" {}", passwords::generate().reveal());
-        let unknown = make(TokenKind::Api);
+        let unknown = generate_token(TokenKind::Api);
         for (what, value) in [
             ("a wrong password", wrong.as_str()),
             ("a new password", &new),
             ("an unknown token", unknown.reveal()),
-            ("an unknown cookie", make(TokenKind::SignIn).reveal()),
+            ("an unknown cookie", generate_token(TokenKind::SignIn).reveal()),
         ] {
             self.canaries.plant(what, value);
         }

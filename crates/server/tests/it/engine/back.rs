@@ -4,7 +4,7 @@ use berth_core::decision::{RecordChange, RuleDecision, DomainRecord};
 use berth_core::deployment::stages::stage::{Stage, StageEnd};
 use berth_core::event::{EventKind, NewEvent, EventSubject};
 use berth_core::id::PipelineId;
-use berth_store::Context;
+use berth_store::TxContext;
 use expect_test::expect;
 use serde_json::{Value, json};
 
@@ -209,7 +209,7 @@ async fn failed_stage_ends_even_if_its_rollback_cannot_be_planned() {
     // Record a success of a deployment that never ran in the stage and has no plan for it.
     let pipeline: PipelineId = id(&harbour.see("/pipelines/shop").await).parse().unwrap();
     let deployment = elsewhere.parse().unwrap();
-    let context = Context::system(Some(org(&harbour.world).await));
+    let context = TxContext::system(Some(org(&harbour.world).await));
     let noted = harbour.world.app.store().transact(context, move |tx| {
         let end = StageEnd {
             pipeline,

@@ -1,7 +1,7 @@
 //! The server notices when a person merges or closes a fix, and then allows another one.
 
 use berth_core::time::Timestamp;
-use berth_server::config::Config;
+use berth_server::config::AppConfig;
 use berth_server::jobs::notice_fix_ends;
 use serde_json::{Value, json};
 
@@ -37,10 +37,10 @@ async fn fix_state_is_read_from_github() {
     let (root, _) = shared(&origin);
     let login: &'static str = Box::leak(format!("x-access-token:{TOKEN}").into_boxed_str());
     let url = format!("{}/admin/shop.git", serve(root.path().to_owned(), login));
-    let config = Config {
+    let config = AppConfig {
         forges: vec![format!("127.0.0.1=github={}", github.url).parse().unwrap()],
         egress_allow: vec!["127.0.0.1".parse().unwrap()],
-        ..Config::local(([127, 0, 0, 1], 8080).into())
+        ..AppConfig::local(([127, 0, 0, 1], 8080).into())
     };
     let harbour = Harbour::with_config(config).await;
     let secret = json!({"name": "GIT_TOKEN", "value": TOKEN});
@@ -116,10 +116,10 @@ async fn fix_state_is_kept_while_the_forge_fails_and_else_read_from_the_branch()
         line if line.starts_with("GET") => (404, "{}".into()),
         _ => (201, json!({"number": 5, "html_url": "https://git.acme.test/a/b/pulls/5"}).to_string()),
     });
-    let config = Config {
+    let config = AppConfig {
         forges: vec![format!("127.0.0.1=gitea={}", gitea.url).parse().unwrap()],
         egress_allow: vec!["127.0.0.1".parse().unwrap()],
-        ..Config::local(([127, 0, 0, 1], 8080).into())
+        ..AppConfig::local(([127, 0, 0, 1], 8080).into())
     };
     let harbour = Harbour::with_config(config).await;
     let secret = json!({"name": "GIT_TOKEN", "value": "hunter2-token"});

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
-use berth_server::config::Config;
+use berth_server::config::AppConfig;
 use serde_json::{Value, json};
 
 use super::{Harbour, PATIENCE, data};
@@ -53,7 +53,7 @@ pub(super) fn git(bare: &Path, args: &[&str]) -> String {
 }
 
 impl Harbour {
-    pub(super) async fn with_config(config: Config) -> Self {
+    pub(super) async fn with_config(config: AppConfig) -> Self {
         let world = World::with(config).await;
         let at_work = AtWork::begin(&world.app);
         Self { world, at_work, outside: tempfile::tempdir().unwrap() }
@@ -130,10 +130,10 @@ async fn fix_becomes_one_branch_with_one_commit_and_one_pull_request() {
     let (root, bare) = shared(&origin);
     let login: &'static str = Box::leak(format!("x-access-token:{TOKEN}").into_boxed_str());
     let url = format!("{}/admin/shop.git", serve(root.path().to_owned(), login));
-    let config = Config {
+    let config = AppConfig {
         forges: vec![format!("127.0.0.1=github={}", github.url).parse().unwrap()],
         egress_allow: vec!["127.0.0.1".parse().unwrap()],
-        ..Config::local(([127, 0, 0, 1], 8080).into())
+        ..AppConfig::local(([127, 0, 0, 1], 8080).into())
     };
     let harbour = Harbour::with_config(config).await;
     let secret = json!({"name": "GIT_TOKEN", "value": TOKEN});
@@ -246,10 +246,10 @@ async fn fix_after_a_forge_failure_reuses_the_pushed_branch() {
             false => (201, json!({"number": 5, "html_url": "https://git.acme.test/a/b/pulls/5"}).to_string()),
         }
     });
-    let config = Config {
+    let config = AppConfig {
         forges: vec![format!("127.0.0.1=gitea={}", gitea.url).parse().unwrap()],
         egress_allow: vec!["127.0.0.1".parse().unwrap()],
-        ..Config::local(([127, 0, 0, 1], 8080).into())
+        ..AppConfig::local(([127, 0, 0, 1], 8080).into())
     };
     let harbour = Harbour::with_config(config).await;
     let secret = json!({"name": "GIT_TOKEN", "value": "hunter2-token"});

@@ -1,6 +1,6 @@
 //! Analysis by a model: a mock of the providers (`@copilotkit/aimock`) responds well, badly, late or not at all.
 
-use berth_server::config::Config;
+use berth_server::config::AppConfig;
 use serde_json::{Value, json};
 
 use super::{AtWork, Harbour, World, data};
@@ -35,9 +35,9 @@ impl Mock {
 }
 
 async fn harbour() -> Harbour {
-    let config = Config {
+    let config = AppConfig {
         egress_allow: vec!["127.0.0.1".parse().unwrap()],
-        ..Config::local(([127, 0, 0, 1], 8080).into())
+        ..AppConfig::local(([127, 0, 0, 1], 8080).into())
     };
     let world = World::with(config).await;
     let at_work = AtWork::begin(&world.app);

@@ -8,7 +8,7 @@ use berth_core::event::ActorType;
 use berth_core::id::UserId;
 use berth_core::name::EnvName;
 use berth_store::tables::environment;
-use berth_store::{Context, StoreError};
+use berth_store::{TxContext, StoreError};
 use serde_json::{Value, json};
 
 use super::{DEFINITION, PIPELINE, Shop};
@@ -18,7 +18,7 @@ use crate::world::call;
 /// Records past sessions of Grace in qa-1, one of each length in seconds, starting a day ago.
 async fn held_before(shop: &Shop, lengths: &'static [i64]) {
     let (org, id) = (org(&shop.world).await, shop.me(&shop.grace).await.parse::<UserId>().unwrap());
-    let done = shop.world.app.store().transact(Context::system(Some(org)), move |tx| {
+    let done = shop.world.app.store().transact(TxContext::system(Some(org)), move |tx| {
         let mut now = tx.now().plus_seconds(-24 * 60 * 60);
         for length in lengths {
             let by = LockHolder { kind: ActorType::User, id, name: "grace".into() };

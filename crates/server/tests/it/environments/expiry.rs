@@ -6,7 +6,7 @@ use berth_core::event::ActorType;
 use berth_core::id::UserId;
 use berth_core::name::EnvName;
 use berth_store::tables::environment;
-use berth_store::{Context, StoreError};
+use berth_store::{TxContext, StoreError};
 use serde_json::{Value, json};
 
 use super::{Shop, at, data, text};
@@ -18,7 +18,7 @@ const HOUR_S: i64 = 60 * 60;
 /// A session of Grace that was claimed two hours ago with this TTL.
 async fn claimed_two_hours_ago(shop: &Shop, ttl_seconds: Option<i64>) -> Value {
     let (org, id) = (org(&shop.world).await, shop.me(&shop.grace).await.parse::<UserId>().unwrap());
-    let claimed = shop.world.app.store().transact(Context::system(Some(org)), move |tx| {
+    let claimed = shop.world.app.store().transact(TxContext::system(Some(org)), move |tx| {
         let lock = environment::find(tx, "shop", &EnvName::parse("qa-1").unwrap())?.unwrap();
         let moment = DecisionContext { now: tx.now().plus_seconds(-2 * HOUR_S), ..tx.moment()? };
         let by = LockHolder { kind: ActorType::User, id, name: "grace".into() };
@@ -89,7 +89,7 @@ async fn expired_session_is_granted_to_the_queue_before_a_new_claim() {
 /// Runs the sweep of qa-1 as of two minutes from now.
 async fn past_its_end(shop: &Shop) {
     let org = org(&shop.world).await;
-    let settled = shop.world.app.store().transact(Context::system(Some(org)), move |tx| {
+    let settled = shop.world.app.store().transact(TxContext::system(Some(org)), move |tx| {
         let lock = environment::find(tx, "shop", &EnvName::parse("qa-1").unwrap())?.unwrap();
         let moment = DecisionContext { now: tx.now().plus_seconds(120), ..tx.moment()? };
         let decision = berth_core::environment::settle(&lock, &moment);

@@ -3,7 +3,7 @@
 use berth_core::deployment::environment::grant::{GrantCommand, grant};
 use berth_core::id::DeploymentId;
 use berth_store::tables::{deployment, environment};
-use berth_store::{Context, StoreError};
+use berth_store::{TxContext, StoreError};
 use serde_json::{Value, json};
 
 use super::{Shop, at, data, text};
@@ -182,7 +182,7 @@ async fn force_claim_with_an_unknown_mode_is_refused() {
 /// Grants the deployment an attempt, like to a runner.
 async fn start(shop: &Shop, deployment: &str) {
     let (org, id) = (org(&shop.world).await, deployment.parse::<DeploymentId>().unwrap());
-    let granted = shop.world.app.store().transact(Context::system(Some(org)), move |tx| {
+    let granted = shop.world.app.store().transact(TxContext::system(Some(org)), move |tx| {
         let found = deployment::by_id(tx, id)?.unwrap().into_environment().unwrap();
         let lock = environment::by_id(tx, found.target.environment)?.unwrap();
         let cmd = GrantCommand { deployment: id, runner: "runner".into(), nonce: "nonce".into() };

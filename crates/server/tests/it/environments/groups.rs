@@ -8,7 +8,7 @@ use berth_core::event::ActorType;
 use berth_core::id::{OrgId, TicketGroupId};
 use berth_core::name::EnvName;
 use berth_store::tables::{environment, ticket};
-use berth_store::{Context, StoreError};
+use berth_store::{TxContext, StoreError};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree as _;
@@ -42,7 +42,7 @@ async fn waits_for_any(shop: &Shop, who: &Account) -> Reply {
 /// The stored tickets of a group.
 async fn tickets(world: &World, org: OrgId, group: &str) -> Vec<Ticket> {
     let group: TicketGroupId = group.parse().unwrap();
-    let read = world.app.store().read(Some(org), move |db| ticket::of_group(db, group));
+    let read = world.app.store().read(Some(org), move |db| ticket::list_of_group(db, group));
     read.await.unwrap()
 }
 
@@ -194,7 +194,7 @@ async fn claim_any_gets_one_of_two_environments_whose_sessions_are_overdue() {
     let shop = Shop::open().await;
     let org = org(&shop.world).await;
     let (ada, grace) = (holder(&shop, &shop.ada).await, holder(&shop, &shop.grace).await);
-    let joined = shop.world.app.store().transact(Context::system(Some(org)), move |tx| {
+    let joined = shop.world.app.store().transact(TxContext::system(Some(org)), move |tx| {
         let group = TicketGroupId::from_parts(tx.now(), tx.entropy()?);
         for name in POOL {
             let name = EnvName::parse(name).unwrap();
@@ -317,7 +317,7 @@ impl Simulation {
             Step::Leave(_) => {}
             Step::Settle(place, late) => {
                 let (name, late) = (EnvName::parse(POOL[*place]).unwrap(), *late);
-                let done = world.app.store().transact(Context::system(Some(self.org)), move |tx| {
+                let done = world.app.store().transact(TxContext::system(Some(self.org)), move |tx| {
                     let lock = environment::find(tx, "shop", &name)?.unwrap();
                     let moment = DecisionContext { now: tx.now().plus_seconds(late), ..tx.moment()? };
                     let decision = settle(&lock, &moment);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use berth_core::time::Timestamp;
-use berth_server::integrations::forges::{Fate, ForgeError, PullRequest};
+use berth_server::integrations::forges::{ForgePullRequestState, ForgeError, PullRequest};
 use serde_json::json;
 
 use super::{BRANCHES, Double, LIMIT, NEW, client};
@@ -78,16 +78,16 @@ fn pull_request_state_is_parsed_for_each_forge() {
     let github = "GET /repos/acme/shop/pulls/7";
     let gitlab = "GET /projects/acme%2Fshop/merge_requests/7";
     for (kind, line, said, fate) in [
-        ("github", github, json!({"state": "open", "merged_at": null}), Ok(Fate::Open)),
-        ("github", github, merged.clone(), Ok(Fate::Merged(at))),
-        ("github", github, closed.clone(), Ok(Fate::Closed(at))),
-        ("gitea", github, json!({"state": "open"}), Ok(Fate::Open)),
-        ("gitea", github, merged, Ok(Fate::Merged(at))),
-        ("gitea", github, closed, Ok(Fate::Closed(at))),
-        ("gitlab", gitlab, json!({"state": "opened"}), Ok(Fate::Open)),
-        ("gitlab", gitlab, json!({"state": "locked"}), Ok(Fate::Open)),
-        ("gitlab", gitlab, json!({"state": "merged", "merged_at": time}), Ok(Fate::Merged(at))),
-        ("gitlab", gitlab, json!({"state": "closed", "closed_at": "soon"}), Ok(Fate::Closed(None))),
+        ("github", github, json!({"state": "open", "merged_at": null}), Ok(ForgePullRequestState::Open)),
+        ("github", github, merged.clone(), Ok(ForgePullRequestState::Merged(at))),
+        ("github", github, closed.clone(), Ok(ForgePullRequestState::Closed(at))),
+        ("gitea", github, json!({"state": "open"}), Ok(ForgePullRequestState::Open)),
+        ("gitea", github, merged, Ok(ForgePullRequestState::Merged(at))),
+        ("gitea", github, closed, Ok(ForgePullRequestState::Closed(at))),
+        ("gitlab", gitlab, json!({"state": "opened"}), Ok(ForgePullRequestState::Open)),
+        ("gitlab", gitlab, json!({"state": "locked"}), Ok(ForgePullRequestState::Open)),
+        ("gitlab", gitlab, json!({"state": "merged", "merged_at": time}), Ok(ForgePullRequestState::Merged(at))),
+        ("gitlab", gitlab, json!({"state": "closed", "closed_at": "soon"}), Ok(ForgePullRequestState::Closed(None))),
         ("gitlab", gitlab, json!({"state": "gone"}), Err(ForgeError::Odd)),
         ("github", github, json!([]), Err(ForgeError::Odd)),
     ] {

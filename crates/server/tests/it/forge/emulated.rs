@@ -1,6 +1,6 @@
 //! An emulated GitHub, and a mock that checks requests against GitHub's OpenAPI description.
 
-use berth_server::integrations::forges::{Fate, ForgeError};
+use berth_server::integrations::forges::{ForgePullRequestState, ForgeError};
 use serde_json::{Value, json};
 
 use super::{BRANCHES, LIMIT, NEW, client};
@@ -36,7 +36,7 @@ pub(crate) fn told(url: &str, method: &str, path: &str, body: Option<&Value>) ->
     serde_json::from_slice(&ran.stdout).unwrap_or_else(|_| panic!("{ran:?}"))
 }
 
-fn at_admin(url: &str, token: &str) -> berth_server::integrations::forges::Client {
+fn at_admin(url: &str, token: &str) -> berth_server::integrations::forges::ForgeClient {
     let mut client = client("github", url, token, LIMIT);
     "admin/shop".clone_into(&mut client.at.path);
     client
@@ -63,11 +63,11 @@ fn github_pull_request_state_is_read() {
     let Some(github) = github() else { return };
     let client = at_admin(&github.url, TOKEN);
     let opened = client.open(NEW).unwrap();
-    assert_eq!(client.get(opened.number), Ok(Fate::Open));
+    assert_eq!(client.get(opened.number), Ok(ForgePullRequestState::Open));
     let path = format!("/repos/admin/shop/pulls/{}", opened.number);
     told(&github.url, "PATCH", &path, Some(&json!({"state": "closed"})));
     assert!(
-        matches!(client.get(opened.number), Ok(Fate::Closed(Some(_)))),
+        matches!(client.get(opened.number), Ok(ForgePullRequestState::Closed(Some(_)))),
         "{:?}",
         client.get(opened.number)
     );
@@ -76,10 +76,10 @@ fn github_pull_request_state_is_read() {
     let path = format!("/repos/admin/shop/pulls/{}/merge", another.number);
     let merged = told(&github.url, "PUT", &path, Some(&json!({})));
     assert_eq!(merged["merged"], true, "{merged}");
-    assert!(matches!(client.get(another.number), Ok(Fate::Merged(Some(_)))));
+    assert!(matches!(client.get(another.number), Ok(ForgePullRequestState::Merged(Some(_)))));
 }
 
-fn client_elsewhere(url: &str) -> berth_server::integrations::forges::Client {
+fn client_elsewhere(url: &str) -> berth_server::integrations::forges::ForgeClient {
     let mut client = at_admin(url, TOKEN);
     "admin/nothing".clone_into(&mut client.at.path);
     client

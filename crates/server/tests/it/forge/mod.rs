@@ -10,7 +10,7 @@ use std::time::Duration;
 use berth_core::repository::RemoteUrl;
 use berth_engine::credential::RedactedString;
 use berth_engine::egress::{EgressClient, EgressPolicy, system_lookup};
-use berth_server::integrations::forges::{Branches, Client, NewPullRequest, Place};
+use berth_server::integrations::forges::{BranchPair, ForgeClient, PullRequestDraft, ForgeRepository};
 
 pub(crate) use double::Double;
 pub(crate) use emulated::{TOKEN, asked, github, told};
@@ -18,16 +18,16 @@ pub(crate) use emulated::{TOKEN, asked, github, told};
 const LIMIT: Duration = Duration::from_secs(30);
 
 /// A client for the repository `acme/shop` on a forge of this kind.
-fn client(kind: &str, api: &str, token: &str, limit: Duration) -> Client {
+fn client(kind: &str, api: &str, token: &str, limit: Duration) -> ForgeClient {
     let url = RemoteUrl::parse("https://git.acme.test/acme/shop.git").unwrap();
     let known = [format!("git.acme.test={kind}={api}").parse().unwrap()];
-    let (forge, at) = Place::of(&url, &known).unwrap();
+    let (forge, at) = ForgeRepository::locate(&url, &known).unwrap();
     let policy = EgressPolicy { allowed: vec!["127.0.0.1".parse().unwrap()] };
     let egress = EgressClient::new(policy, system_lookup(), limit);
-    Client { egress, forge, at, token: RedactedString::new(token.into()) }
+    ForgeClient { egress, forge, at, token: RedactedString::new(token.into()) }
 }
 
-const BRANCHES: Branches<'_> = Branches { head: "berth/fix-0123456789ab", base: "main" };
+const BRANCHES: BranchPair<'_> = BranchPair { head: "berth/fix-0123456789ab", base: "main" };
 
-const NEW: NewPullRequest<'_> =
-    NewPullRequest { branches: BRANCHES, title: "Make deploy.sh executable", body: "Because.\n" };
+const NEW: PullRequestDraft<'_> =
+    PullRequestDraft { branches: BRANCHES, title: "Make deploy.sh executable", body: "Because.\n" };

@@ -62,12 +62,12 @@ async fn registry_build_failure_keeps_the_last_good_version() {
 
     // A scheduled sync does not rebuild a failed commit; a requested one does.
     let due = world.app.store().transact(
-        berth_store::Context::system(Some(super::super::history::org(&world).await)),
+        berth_store::TxContext::system(Some(super::super::history::org(&world).await)),
         |tx| {
             let name = berth_core::registry::RegistryName::parse("tools").unwrap();
             let found = berth_store::tables::registry::by_name(tx, &name)?.unwrap();
             let seen = berth_core::registry::RegistrySyncState { due_at: Some(tx.now()), ..found.seen };
-            berth_store::tables::registry::saw(tx, found.id, &seen)
+            berth_store::tables::registry::put_poll_result(tx, found.id, &seen)
         },
     );
     due.await.unwrap();

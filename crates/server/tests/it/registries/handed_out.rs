@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use berth_api::runner::{Acquire, Assignment, Link as _, LinkError};
+use berth_api::runner::{AcquireParams, AttemptAssignment, RunnerLink as _, LinkError};
 use berth_engine::EmbeddedLink;
 
 use super::super::world::World;
@@ -12,13 +12,13 @@ use super::*;
 const STEPS: &str = "  steps:\n    - {name: Deploy, type: tools/deploy}\n";
 
 /// Deploys the pipeline and acquires its step like a runner.
-async fn granted(yard: &Yard) -> (EmbeddedLink, Assignment) {
+async fn granted(yard: &Yard) -> (EmbeddedLink, AttemptAssignment) {
     yard.deploy("shop").await;
     jobs::tick(yard.app.jobs()).await.unwrap();
     let link = EmbeddedLink::new(yard.app.services().clone());
     let taken = tokio::task::spawn_blocking(move || {
         let boot = link.boot().to_owned();
-        let asked = Acquire { boot, nonces: vec!["nonce".into()], labels: vec!["linux".into()] };
+        let asked = AcquireParams { boot, nonces: vec!["nonce".into()], labels: vec!["linux".into()] };
         let work = link.acquire(&asked, Duration::ZERO).unwrap();
         (link, work)
     });

@@ -2,17 +2,17 @@
 
 use std::time::Duration;
 
-use berth_server::config::Config;
+use berth_server::config::AppConfig;
 use serde_json::json;
 
 use super::super::world::World;
 use super::*;
 
-fn limited() -> Config {
-    Config {
+fn limited() -> AppConfig {
+    AppConfig {
         registry_build_max: Duration::from_secs(3),
         registry_bytes_max: 4 * 1024 * 1024,
-        ..Config::local(([127, 0, 0, 1], 8080).into())
+        ..AppConfig::local(([127, 0, 0, 1], 8080).into())
     }
 }
 

@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use berth_engine::vault::{SecretVault, WhenMissing};
 use berth_server::app::App;
-use berth_server::config::Config;
-use berth_server::http::Edge;
-use berth_server::jobs::registry_builds::{BuildAsked, BuildFailed, Builder, Built};
+use berth_server::config::AppConfig;
+use berth_server::http::HttpService;
+use berth_server::jobs::registry_builds::{BuildRequest, BuildError, RegistryBuilder, BuildOutput};
 use berth_testkit::Scratch;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
@@ -19,37 +19,37 @@ use super::super::world::{Account, World, open_store};
 use super::*;
 
 /// Restarts the server on the same files, with this builder.
-async fn opened_again(world: World, builder: impl Builder + 'static) -> World {
+async fn opened_again(world: World, builder: impl RegistryBuilder + 'static) -> World {
     let World { edge, app, ada, hank, dir, postgres } = world;
     drop((edge, app));
     let (path, url) = (dir.path().to_owned(), postgres.as_ref().map(Scratch::url));
     let opened = tokio::task::spawn_blocking(move || {
         let store = open_store(&path, url.as_deref());
         let vault = SecretVault::open(&store, &path.join("root.key"), WhenMissing::Create).unwrap();
-        let config = Config::local(([127, 0, 0, 1], 8080).into());
+        let config = AppConfig::local(([127, 0, 0, 1], 8080).into());
         App::new(
             store,
             vault,
-            Config { own_dir: path.clone(), data_dir: path, ..config },
+            AppConfig { own_dir: path.clone(), data_dir: path, ..config },
             CancellationToken::new(),
         )
     });
-    let app = Arc::new(opened.await.unwrap().building_with(Arc::new(builder)));
-    World { edge: Edge::new(app.clone()), app, ada, hank, dir, postgres }
+    let app = Arc::new(opened.await.unwrap().with_builder(Arc::new(builder)));
+    World { edge: HttpService::new(app.clone()), app, ada, hank, dir, postgres }
 }
 
 /// Builds until the server stops.
 #[derive(Default)]
 struct Endless(AtomicUsize);
 
-impl Builder for Endless {
-    fn build(&self, asked: &BuildAsked<'_>, log: &mut dyn FnMut(&[u8])) -> Result<Built, BuildFailed> {
+impl RegistryBuilder for Endless {
+    fn build(&self, asked: &BuildRequest<'_>, log: &mut dyn FnMut(&[u8])) -> Result<BuildOutput, BuildError> {
         self.0.fetch_add(1, Ordering::SeqCst);
         log(b"half of it\n");
         while !(asked.is_stopping)() {
             std::thread::park_timeout(crate::world::POLL_EVERY);
         }
-        Err(BuildFailed::Stopped)
+        Err(BuildError::Stopped)
     }
 
     fn clear(&self, dir: &Path) {
@@ -96,8 +96,8 @@ async fn registry_build_interrupted_by_shutdown_is_repeated() {
 
 struct Shared(Arc<Endless>);
 
-impl Builder for Shared {
-    fn build(&self, asked: &BuildAsked<'_>, log: &mut dyn FnMut(&[u8])) -> Result<Built, BuildFailed> {
+impl RegistryBuilder for Shared {
+    fn build(&self, asked: &BuildRequest<'_>, log: &mut dyn FnMut(&[u8])) -> Result<BuildOutput, BuildError> {
         self.0.build(asked, log)
     }
 
@@ -109,10 +109,10 @@ impl Builder for Shared {
 /// Fails every build at once.
 struct Refusing;
 
-impl Builder for Refusing {
-    fn build(&self, _: &BuildAsked<'_>, log: &mut dyn FnMut(&[u8])) -> Result<Built, BuildFailed> {
+impl RegistryBuilder for Refusing {
+    fn build(&self, _: &BuildRequest<'_>, log: &mut dyn FnMut(&[u8])) -> Result<BuildOutput, BuildError> {
         log(b"no\n");
-        Err(BuildFailed::Failed("never".into()))
+        Err(BuildError::Failed("never".into()))
     }
 
     fn clear(&self, dir: &Path) {
@@ -149,8 +149,8 @@ struct Meanwhile {
     happens: std::sync::Mutex<Option<Box<dyn FnOnce() + Send>>>,
 }
 
-impl Builder for Meanwhile {
-    fn build(&self, asked: &BuildAsked<'_>, log: &mut dyn FnMut(&[u8])) -> Result<Built, BuildFailed> {
+impl RegistryBuilder for Meanwhile {
+    fn build(&self, asked: &BuildRequest<'_>, log: &mut dyn FnMut(&[u8])) -> Result<BuildOutput, BuildError> {
         if let Some(happens) = self.happens.lock().unwrap().take() {
             happens();
         }
@@ -177,8 +177,8 @@ async fn with_request(request: impl Fn(&Account) -> Call + Send + 'static) -> Wo
     let runtime = tokio::runtime::Handle::current();
     std::thread::spawn(move || {
         let Ok(done) = asked.recv() else { return };
-        let edge = Edge::new(app);
-        let reply = runtime.block_on(edge.answer(request(&ada).0, [127, 0, 0, 1].into()));
+        let edge = HttpService::new(app);
+        let reply = runtime.block_on(edge.handle_request(request(&ada).0, [127, 0, 0, 1].into()));
         assert!(reply.status().is_success(), "{}", reply.status());
         done.send(()).unwrap();
     });

@@ -99,7 +99,7 @@ pub(super) async fn offered(world: &World, text: &'static str) -> String {
     let offers = world
         .app
         .store()
-        .read(Some(org), move |db| berth_store::tables::registry::offers(db, std::iter::once(text)));
+        .read(Some(org), move |db| berth_store::tables::registry::resolve_types(db, std::iter::once(text)));
     match &offers.await.unwrap()[text] {
         Ok(offer) => format!("{} {}", offer.pinned.commit, offer.pinned.step_type),
         Err(why) => why.clone(),

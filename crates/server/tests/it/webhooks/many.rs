@@ -9,11 +9,11 @@ use berth_core::step::NetworkAccess;
 use berth_core::time::Timestamp;
 use berth_core::webhook::{PayloadFormat, EventKindFilter, WebhookState, Webhook};
 use berth_engine::limits::PINGS_AT_ONCE;
-use berth_server::config::Config;
+use berth_server::config::AppConfig;
 use berth_server::limits::WEBHOOKS_PER_ORGANIZATION_MAX;
 use berth_store::tables::organization::{self, Organization};
 use berth_store::tables::webhook;
-use berth_store::{Context, StoreError, Tx};
+use berth_store::{TxContext, StoreError, Tx};
 use serde_json::json;
 use tokio::sync::Notify;
 
@@ -28,7 +28,7 @@ fn indifferent(tx: &mut Tx<'_>, number: u8) -> Result<(), StoreError> {
     let name = DisplayName::from(slug.clone());
     let default_network = NetworkAccess::Host;
     organization::put(tx, &Organization { id, slug, name, version: 1, created_at: now, default_network })?;
-    tx.within(id, |tx| {
+    tx.within_org(id, |tx| {
         let event = || NewEvent::new(EventKind::OrganizationCreated, EventSubject::new("organization", id, None));
         tx.record(event())?;
         for index in 0..WEBHOOKS_PER_ORGANIZATION_MAX {
@@ -44,7 +44,7 @@ fn indifferent(tx: &mut Tx<'_>, number: u8) -> Result<(), StoreError> {
                 updated_at: now,
             };
             webhook::put(tx, &made)?;
-            webhook::begin(tx, made.id)?;
+            webhook::move_cursor_to_end(tx, made.id)?;
         }
         tx.record(event())
     })
@@ -56,7 +56,7 @@ async fn webhook_is_delivered_despite_a_thousand_unrelated_ones() {
     harbour.world.pipeline("shop").await;
     for number in 0..11 {
         let made =
-            harbour.world.app.store().transact(Context::system(None), move |tx| indifferent(tx, number));
+            harbour.world.app.store().transact(TxContext::system(None), move |tx| indifferent(tx, number));
         made.await.unwrap();
     }
     let receiver = Receiver::start(|_| Answer::Status(200)).await;
@@ -68,7 +68,7 @@ async fn webhook_is_delivered_despite_a_thousand_unrelated_ones() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn webhook_pings_are_shared_among_organizations() {
-    let harbour = Arc::new(Harbour::with(Config { webhook_max: PATIENCE, ..config() }).await);
+    let harbour = Arc::new(Harbour::with(AppConfig { webhook_max: PATIENCE, ..config() }).await);
     let may = Arc::new(Notify::new());
     let answers = may.clone();
     let slow = Receiver::start(move |_| Answer::Later(200, answers.clone())).await;

@@ -14,8 +14,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use axum::body::Body;
-use berth_server::config::Config;
-use berth_store::Context;
+use berth_server::config::AppConfig;
+use berth_store::TxContext;
 use berth_store::tables::delivery;
 use http::{HeaderMap, Response};
 use http_body_util::BodyExt as _;
@@ -167,7 +167,7 @@ impl Harbour {
         Self::with(config()).await
     }
 
-    async fn with(config: Config) -> Self {
+    async fn with(config: AppConfig) -> Self {
         let world = World::with(config).await;
         let (at_work, ada) = (AtWork::begin(&world.app), world.ada.clone());
         Self { world, at_work, ada }
@@ -223,17 +223,17 @@ impl Harbour {
     /// Makes pending retries due now.
     async fn hasten(&self, name: &str) {
         let id = self.see(&format!("/{name}")).await["id"].as_str().unwrap().parse().unwrap();
-        let context = Context::system(Some(history::org(&self.world).await));
-        self.world.app.store().transact(context, move |tx| delivery::hasten(tx, id)).await.unwrap();
+        let context = TxContext::system(Some(history::org(&self.world).await));
+        self.world.app.store().transact(context, move |tx| delivery::make_pending_due(tx, id)).await.unwrap();
     }
 }
 
-fn config() -> Config {
-    Config {
+fn config() -> AppConfig {
+    AppConfig {
         egress_allow: vec!["127.0.0.1".parse().unwrap()],
         webhook_max: RECEIVER_MAX,
         public_url: None,
-        ..Config::local(([127, 0, 0, 1], 8080).into())
+        ..AppConfig::local(([127, 0, 0, 1], 8080).into())
     }
 }
 

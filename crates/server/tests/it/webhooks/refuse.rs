@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use berth_core::event::{EventKind, NewEvent, EventSubject};
-use berth_server::config::Config;
+use berth_server::config::AppConfig;
 use berth_server::limits::DELIVERIES_PENDING_MAX;
-use berth_store::{Context, StoreError};
+use berth_store::{TxContext, StoreError};
 use serde_json::{Value, json};
 
 use super::{Answer, Harbour, Receiver, WEBHOOKS, patch};
@@ -71,7 +71,7 @@ async fn webhook_to_a_loopback_host_name_is_refused_at_delivery() {
 
 /// Records this many failed steps in one transaction.
 async fn fail_steps(harbour: &Harbour, count: i64) {
-    let context = Context::system(Some(crate::history::org(&harbour.world).await));
+    let context = TxContext::system(Some(crate::history::org(&harbour.world).await));
     let record = harbour.world.app.store().transact(context, move |tx| {
         for number in 0..count {
             tx.record(NewEvent::new(EventKind::StepFailed, EventSubject::new("step", number, None)))?;
@@ -115,7 +115,7 @@ async fn webhook_queue_is_bounded_and_catches_up() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn webhook_events_too_far_behind_are_dropped_and_counted() {
-    let harbour = Harbour::with(Config { webhook_behind_max: 20, ..super::config() }).await;
+    let harbour = Harbour::with(AppConfig { webhook_behind_max: 20, ..super::config() }).await;
     let receiver = Receiver::start(|_| Answer::Status(500)).await;
     harbour.webhook("ops", &receiver.url(), &["step_failed"]).await;
     fail_steps(&harbour, DELIVERIES_PENDING_MAX + 50).await;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use berth_server::config::Config;
+use berth_server::config::AppConfig;
 use serde_json::json;
 use tokio::sync::Notify;
 
@@ -10,7 +10,7 @@ use super::{Answer, Harbour, PATIENCE, Receiver, config, patch};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn webhook_url_change_during_a_410_keeps_it_active() {
-    let harbour = Harbour::with(Config { webhook_max: PATIENCE, ..config() }).await;
+    let harbour = Harbour::with(AppConfig { webhook_max: PATIENCE, ..config() }).await;
     harbour.world.pipeline("shop").await;
     let may = Arc::new(Notify::new());
     let answers = may.clone();

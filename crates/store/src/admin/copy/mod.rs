@@ -14,10 +14,10 @@ use rusqlite::{Connection, OpenFlags, params_from_iter};
 use crate::data_dir::DataDir;
 use crate::error::{OpenError, StoreError};
 use crate::incarnation::{self, MOVED};
-use crate::sql::value::Value;
+use crate::sql::value::SqlValue;
 use crate::sqlite;
-use pg::Postgres;
-use schema::{Table, tables};
+use pg::CopyClient;
+use schema::{CopyTable, list_tables};
 
 /// Rows written by one statement.
 const BATCH_ROWS: usize = 50;
@@ -26,40 +26,40 @@ const INSTANCE: &str = "instance";
 
 /// The direction of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Direction {
+pub enum CopyDirection {
     ToPostgres,
     ToSqlite,
 }
 
 /// The number of rows of a table, which is the same on both sides.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Copied {
+pub struct CopiedTable {
     pub table: String,
     pub rows: u64,
 }
 
 /// Copies between the database of a data directory and the one at `url`. No server may be running on either.
-pub fn copy(dir: &DataDir, url: &str, direction: Direction) -> Result<Vec<Copied>, OpenError> {
+pub fn copy_database(dir: &DataDir, url: &str, direction: CopyDirection) -> Result<Vec<CopiedTable>, OpenError> {
     sqlite::check_version()?;
     let path = dir.database();
-    if direction == Direction::ToPostgres {
-        incarnation::check(dir)?;
+    if direction == CopyDirection::ToPostgres {
+        incarnation::check_database(dir)?;
     }
-    sqlite::migrate(&path, sqlite::now(&sqlite::Ahead::default()))?;
-    let mut postgres = Postgres::open(url)?;
+    sqlite::migrate(&path, sqlite::now(&sqlite::ClockOffset::default()))?;
+    let mut postgres = CopyClient::open(url)?;
     let db = sqlite::connect(&path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
-    let tables = tables(&db).map_err(StoreError::from)?;
+    let tables = list_tables(&db).map_err(StoreError::from)?;
     let copied = match direction {
-        Direction::ToPostgres => to_postgres(&db, &mut postgres, &tables)?,
-        Direction::ToSqlite => to_sqlite(&mut postgres, dir, &db, &tables)?,
+        CopyDirection::ToPostgres => to_postgres(&db, &mut postgres, &tables)?,
+        CopyDirection::ToSqlite => to_sqlite(&mut postgres, dir, &db, &tables)?,
     };
-    if direction == Direction::ToPostgres {
+    if direction == CopyDirection::ToPostgres {
         mark_moved(&path)?;
     }
     Ok(copied)
 }
 
-fn to_postgres(db: &Connection, to: &mut Postgres, tables: &[Table]) -> Result<Vec<Copied>, OpenError> {
+fn to_postgres(db: &Connection, to: &mut CopyClient, tables: &[CopyTable]) -> Result<Vec<CopiedTable>, OpenError> {
     let mut writing = to.begin()?;
     refuse_filled(tables, |table| writing.count(table), "the PostgreSQL database")?;
     writing.execute(&format!("DELETE FROM {INSTANCE}"))?;
@@ -69,7 +69,7 @@ fn to_postgres(db: &Connection, to: &mut Postgres, tables: &[Table]) -> Result<V
         let mut rows = query.query([]).map_err(StoreError::from)?;
         let mut batch = Vec::new();
         while let Some(row) = rows.next().map_err(StoreError::from)? {
-            let cell = |at: usize| row.get_ref(at).map(sqlite::owned);
+            let cell = |at: usize| row.get_ref(at).map(sqlite::read_value);
             let cells = (0..table.columns.len()).map(cell).collect::<Result<Vec<_>, _>>();
             batch.push(cells.map_err(StoreError::from)?);
             if batch.len() == BATCH_ROWS {
@@ -77,7 +77,7 @@ fn to_postgres(db: &Connection, to: &mut Postgres, tables: &[Table]) -> Result<V
             }
         }
         writing.insert(table, &batch)?;
-        copied.push(counted(table, count(db, table)?, writing.count(table)?)?);
+        copied.push(check_counts(table, count_rows(db, table)?, writing.count(table)?)?);
     }
     // Generated ids continue after the copied ones.
     writing.execute(
@@ -90,11 +90,11 @@ fn to_postgres(db: &Connection, to: &mut Postgres, tables: &[Table]) -> Result<V
 }
 
 fn to_sqlite(
-    from: &mut Postgres,
+    from: &mut CopyClient,
     dir: &DataDir,
     db: &Connection,
-    tables: &[Table],
-) -> Result<Vec<Copied>, OpenError> {
+    tables: &[CopyTable],
+) -> Result<Vec<CopiedTable>, OpenError> {
     let mut reading = from.begin()?;
     if reading.has_servers()? {
         let text = "a server is running on the PostgreSQL database, or was until a few seconds ago; nothing was changed. \
@@ -104,18 +104,18 @@ fn to_sqlite(
     reading.execute(&format!("UPDATE {INSTANCE} SET epoch = epoch + 1"))?;
     let run = |text: &str| db.execute_batch(text).map_err(StoreError::from);
     run("BEGIN IMMEDIATE; PRAGMA defer_foreign_keys = ON")?;
-    refuse_filled(tables, |table| count(db, table), "the SQLite database")?;
+    refuse_filled(tables, |table| count_rows(db, table), "the SQLite database")?;
     run(&format!("DELETE FROM {INSTANCE}"))?;
     let mut copied = Vec::new();
     for table in tables {
         let mut insert = db.prepare(&table.insert(1, "?")).map_err(StoreError::from)?;
-        reading.each(table, |cells: Vec<Value>| {
+        reading.for_each_row(table, |cells: Vec<SqlValue>| {
             insert.execute(params_from_iter(&cells)).map(drop).map_err(StoreError::from)
         })?;
-        copied.push(counted(table, reading.count(table)?, count(db, table)?)?);
+        copied.push(check_counts(table, reading.count(table)?, count_rows(db, table)?)?);
     }
     // Above every fence that either database has issued.
-    let given = incarnation::epoch(dir)?.unwrap_or_default();
+    let given = incarnation::stored_epoch(dir)?.unwrap_or_default();
     run(&format!("UPDATE {INSTANCE} SET epoch = MAX(epoch, {given}) + 1, incarnation = NULL"))?;
     // The source first: a raised epoch is harmless if the copy fails.
     reading.commit()?;
@@ -124,15 +124,15 @@ fn to_sqlite(
     Ok(copied)
 }
 
-fn count(db: &Connection, table: &Table) -> Result<u64, StoreError> {
+fn count_rows(db: &Connection, table: &CopyTable) -> Result<u64, StoreError> {
     let text = format!("SELECT COUNT(*) FROM {}", table.name);
     let rows: i64 = db.query_row(&text, [], |row| row.get(0)).map_err(StoreError::from)?;
     Ok(u64::try_from(rows).unwrap_or_default())
 }
 
 fn refuse_filled(
-    tables: &[Table],
-    mut count: impl FnMut(&Table) -> Result<u64, StoreError>,
+    tables: &[CopyTable],
+    mut count: impl FnMut(&CopyTable) -> Result<u64, StoreError>,
     which: &str,
 ) -> Result<(), OpenError> {
     for table in tables.iter().filter(|table| table.name != INSTANCE) {
@@ -147,9 +147,9 @@ fn refuse_filled(
     Ok(())
 }
 
-fn counted(table: &Table, from: u64, to: u64) -> Result<Copied, OpenError> {
+fn check_counts(table: &CopyTable, from: u64, to: u64) -> Result<CopiedTable, OpenError> {
     match from == to {
-        true => Ok(Copied { table: table.name.clone(), rows: to }),
+        true => Ok(CopiedTable { table: table.name.clone(), rows: to }),
         false => Err(OpenError::Refused(format!(
             "{} has {from} rows in the source and {to} in the copy; nothing was changed. Is a server still running?",
             table.name,

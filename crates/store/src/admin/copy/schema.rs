@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use rusqlite::Connection;
 
-pub(super) struct Table {
+pub(super) struct CopyTable {
     pub(super) name: String,
     pub(super) columns: Vec<String>,
     /// The primary key, by which rows are read.
@@ -12,7 +12,7 @@ pub(super) struct Table {
     points_at: BTreeSet<String>,
 }
 
-impl Table {
+impl CopyTable {
     pub(super) fn select(&self) -> String {
         format!("SELECT {} FROM {} ORDER BY {}", self.columns.join(", "), self.name, self.key.join(", "))
     }
@@ -30,13 +30,13 @@ impl Table {
 }
 
 /// All tables except the migration history.
-pub(super) fn tables(db: &Connection) -> rusqlite::Result<Vec<Table>> {
+pub(super) fn list_tables(db: &Connection) -> rusqlite::Result<Vec<CopyTable>> {
     let text = "SELECT name FROM sqlite_master WHERE type = 'table' AND name <> 'schema_migrations'
         AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY name";
     let mut query = db.prepare(text)?;
     let names = query.query_map([], |row| row.get::<_, String>(0))?;
-    let mut waiting = names.map(|name| table(db, name?)).collect::<rusqlite::Result<Vec<_>>>()?;
-    let mut sorted: Vec<Table> = Vec::new();
+    let mut waiting = names.map(|name| describe_table(db, name?)).collect::<rusqlite::Result<Vec<_>>>()?;
+    let mut sorted: Vec<CopyTable> = Vec::new();
     while !waiting.is_empty() {
         let (ready, rest): (Vec<_>, Vec<_>) = waiting.into_iter().partition(|table| {
             table.points_at.iter().all(|other| sorted.iter().any(|sorted| sorted.name == *other))
@@ -48,7 +48,7 @@ pub(super) fn tables(db: &Connection) -> rusqlite::Result<Vec<Table>> {
     Ok(sorted)
 }
 
-fn table(db: &Connection, name: String) -> rusqlite::Result<Table> {
+fn describe_table(db: &Connection, name: String) -> rusqlite::Result<CopyTable> {
     let mut columns = Vec::new();
     let mut key: Vec<(i64, String)> = Vec::new();
     let mut query = db.prepare("SELECT name, pk FROM pragma_table_info(?1) ORDER BY cid")?;
@@ -66,5 +66,5 @@ fn table(db: &Connection, name: String) -> rusqlite::Result<Table> {
         .query_map([&name], |row| row.get::<_, String>(0))?
         .collect::<rusqlite::Result<BTreeSet<_>>>()?;
     let points_at = others.into_iter().filter(|other| *other != name).collect();
-    Ok(Table { name, columns, key: key.into_iter().map(|(_, column)| column).collect(), points_at })
+    Ok(CopyTable { name, columns, key: key.into_iter().map(|(_, column)| column).collect(), points_at })
 }

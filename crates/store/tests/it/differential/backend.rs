@@ -22,9 +22,9 @@ use berth_store::tables::deployment;
 use berth_store::tables::member::{self, Member};
 use berth_store::tables::organization::{self, Organization};
 use berth_store::tables::token::{self, Token};
-use berth_store::tables::user::{self, Account, User};
+use berth_store::tables::user::{self, UserAccount, User};
 use berth_store::tables::{environment, pipeline, session, ticket};
-use berth_store::{Context, Store, StoreError, Tx};
+use berth_store::{TxContext, Store, StoreError, Tx};
 
 use super::super::{Place as Where, new_organization};
 use super::beside::Beside;
@@ -80,9 +80,9 @@ impl Database {
         let place = Where::new();
         let (store, beside) = (place.open(), Beside::at(&place));
         let org = new_organization(&store, "home");
-        let people = store.transact_blocking(Context::system(Some(org)), |tx| {
+        let people = store.transact_blocking(TxContext::system(Some(org)), |tx| {
             for (index, name) in (0..).zip(cast::PEOPLE) {
-                let account = Account::Person { password_hash: "x".into(), password_is_generated: true };
+                let account = UserAccount::Person { password_hash: "x".into(), password_is_generated: true };
                 let email = Email::parse(&format!("{name}@cast.test")).unwrap();
                 let (id, name) = (cast::person(index).id, DisplayName::parse(name).unwrap());
                 user::put(tx, &User { id, email, name, account, created_at: tx.now() })?;
@@ -126,7 +126,7 @@ impl<'d> Run<'d> {
         &self,
         work: impl FnOnce(&mut Tx<'_>) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
-        let context = Context { org: Some(self.org), actor: caller(), request_id: None, access: None };
+        let context = TxContext { org: Some(self.org), actor: caller(), request_id: None, access: None };
         self.database.store.transact_blocking(context, work)
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use ::postgres::Client;
 use ::postgres::types::ToSql;
 use berth_core::id::OrgId;
-use berth_store::sql::{Engine, render};
+use berth_store::sql::{SqlEngine, render_sql};
 use rusqlite::{Connection, TransactionBehavior, params_from_iter};
 
 use super::super::Place;
@@ -33,7 +33,7 @@ impl Beside {
             Self::File(beside) => {
                 let rows = beside.transaction_with_behavior(TransactionBehavior::Immediate).unwrap();
                 for (text, params) in changes {
-                    rows.execute(&render(text, Engine::Sqlite), params_from_iter(*params)).unwrap();
+                    rows.execute(&render_sql(text, SqlEngine::Sqlite), params_from_iter(*params)).unwrap();
                 }
                 rows.commit().unwrap();
             }
@@ -53,7 +53,7 @@ impl Beside {
         let org = org.to_string();
         match self {
             Self::File(beside) => {
-                let mut query = beside.prepare_cached(&render(text, Engine::Sqlite)).unwrap();
+                let mut query = beside.prepare_cached(&render_sql(text, SqlEngine::Sqlite)).unwrap();
                 let rows = query.query_map([org], |row| row.get(0)).unwrap();
                 rows.map(Result::unwrap).collect()
             }

@@ -144,7 +144,7 @@ fn load(tx: &mut Tx<'_>, ids: &Ids, around: &Surroundings) -> Result<Dump, Store
             environment::find(tx, &pipeline.to_string(), &name)?,
         ]);
     }
-    let events = event::after(tx, 0, i64::MAX, i64::MAX)?.into_iter();
+    let events = event::list_after(tx, 0, i64::MAX, i64::MAX)?.into_iter();
     // Pipelines and organizations exist only because environments need them.
     let events =
         events.filter(|it| !it.kind.starts_with("pipeline_") && !it.kind.starts_with("organization_"));

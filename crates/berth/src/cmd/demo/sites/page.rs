@@ -2,11 +2,11 @@
 
 use std::fmt::Write as _;
 
-use super::Site;
+use super::SiteContent;
 
 const COMMIT_CHARS: usize = 7;
 /// Reloads the page when its revision changes.
-pub(super) const LIVE: &str = "\
+pub(super) const RELOAD_SCRIPT: &str = "\
 const shown = document.documentElement.dataset.revision;\n\
 const look = async () => {\n\
   const now = await fetch('/revision').then(answer => answer.text(), () => shown);\n\
@@ -29,10 +29,10 @@ dd{margin:0;font-weight:600}\
 .late{margin:0;padding:.8rem 8vw;background:#b3261e;color:#fff;font-weight:600}\
 .empty{margin:auto;padding:2rem;text-align:center}";
 
-pub(super) fn of(place: &str, site: &Site) -> String {
+pub(super) fn render_site(place: &str, site: &SiteContent) -> String {
     let mut body = String::new();
     for line in &site.refused {
-        let _ = write!(body, "<p class=\"late\">{}</p>", escaped(line));
+        let _ = write!(body, "<p class=\"late\">{}</p>", escape_html(line));
     }
     match &site.shown {
         None => body.push_str("<p class=\"empty\">Nothing has been deployed here yet.</p>"),
@@ -41,30 +41,30 @@ pub(super) fn of(place: &str, site: &Site) -> String {
             let hold = shown.fence.map_or_else(|| "none (stage)".to_owned(), |fence| fence.to_string());
             let facts = [
                 ("site", place),
-                ("commit", short(&shown.commit)),
+                ("commit", short_commit(&shown.commit)),
                 ("deployed by", &shown.who),
                 ("fence", &hold),
             ];
             body.push_str("<dl>");
             for (name, value) in facts {
-                let _ = write!(body, "<div><dt>{name}</dt><dd>{}</dd></div>", escaped(value));
+                let _ = write!(body, "<div><dt>{name}</dt><dd>{}</dd></div>", escape_html(value));
             }
             body.push_str("</dl>");
         }
     }
     let title = format!("{place}: harbour shop");
-    framed(&title, site.revision, "<script src=\"/live.js\" defer></script>", &body)
+    wrap_html(&title, site.revision, "<script src=\"/live.js\" defer></script>", &body)
 }
 
-pub(super) fn plain(text: &str) -> String {
-    framed("Berth demo", 0, "", &format!("<p class=\"empty\">{}</p>", escaped(text)))
+pub(super) fn render_message(text: &str) -> String {
+    wrap_html("Berth demo", 0, "", &format!("<p class=\"empty\">{}</p>", escape_html(text)))
 }
 
-pub(super) fn short(commit: &str) -> &str {
+pub(super) fn short_commit(commit: &str) -> &str {
     commit.get(..COMMIT_CHARS).unwrap_or(commit)
 }
 
-fn framed(title: &str, revision: u64, head: &str, body: &str) -> String {
+fn wrap_html(title: &str, revision: u64, head: &str, body: &str) -> String {
     format!(
         "<!doctype html><html lang=\"en\" data-revision=\"{revision}\"><head><meta charset=\"utf-8\"><title>{title}</title>\
          <meta name=\"viewport\" content=\"width=device-width\">{head}<style>{STYLE}</style></head>\
@@ -72,6 +72,6 @@ fn framed(title: &str, revision: u64, head: &str, body: &str) -> String {
     )
 }
 
-fn escaped(text: &str) -> String {
+fn escape_html(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

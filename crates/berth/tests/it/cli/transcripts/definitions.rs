@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use expect_test::expect_file;
 
-use super::{Desk, Talk};
-use crate::harness::until;
+use super::{CliFixture, Transcript};
+use crate::harness::wait_until;
 
 const SITE: &str = "version: 1
 pipeline:
@@ -34,7 +34,7 @@ fn commit(dir: &Path) -> String {
     git(dir, "rev-parse HEAD")
 }
 
-fn site(desk: &Desk) -> std::path::PathBuf {
+fn site(desk: &CliFixture) -> std::path::PathBuf {
     let dir = desk.config.path().join("site");
     std::fs::create_dir_all(dir.join(".berth/site")).expect("a directory");
     std::fs::write(dir.join(".berth/site/pipeline.yaml"), SITE).expect("a file");
@@ -44,11 +44,11 @@ fn site(desk: &Desk) -> std::path::PathBuf {
 
 #[test]
 fn pipeline_validate_apply_remove() {
-    let desk = Desk::new();
+    let desk = CliFixture::new();
     std::fs::write(desk.config.path().join("wrong.yaml"), "version: 1\npipeline: { nam: x }\n")
         .expect("a file");
-    let mut talk = Talk::new(&desk);
-    talk.says_all(&[
+    let mut talk = Transcript::new(&desk);
+    talk.run_all(&[
         "pipeline validate shop.yaml",
         "pipeline validate wrong.yaml",
         "pipeline plan shop.yaml --environment qa-1 --commit v1",
@@ -64,29 +64,29 @@ fn pipeline_validate_apply_remove() {
         "pipeline rm web",
         "pipeline list",
     ]);
-    talk.begins("pipeline schema");
-    talk.ends(&expect_file!["expected/pipeline.txt"]);
+    talk.run_long("pipeline schema");
+    talk.compare(&expect_file!["expected/pipeline.txt"]);
 }
 
 #[test]
 fn run_stage_locally() {
-    let desk = Desk::new();
+    let desk = CliFixture::new();
     let dir = site(&desk);
-    let mut talk = Talk::new(&desk);
-    talk.says_all(&["run staging --dir site", "run nowhere --dir site"]);
+    let mut talk = Transcript::new(&desk);
+    talk.run_all(&["run staging --dir site", "run nowhere --dir site"]);
     std::fs::write(dir.join("broken"), "").expect("a file");
-    talk.says("run prod --dir site");
-    talk.ends(&expect_file!["expected/run.txt"]);
+    talk.run("run prod --dir site");
+    talk.compare(&expect_file!["expected/run.txt"]);
 }
 
 #[test]
 fn repo_add_sync_remove() {
-    let desk = Desk::new();
+    let desk = CliFixture::new();
     let head = commit(&site(&desk));
-    let mut talk = Talk::new(&desk);
+    let mut talk = Transcript::new(&desk);
     talk.hide(&head[..10], "HEAD");
     let address = desk.config.path().join("site").display().to_string();
-    talk.says_all(&[
+    talk.run_all(&[
         "repo add site",
         "repo add ftp://acme.test/shop.git",
         "repo list",
@@ -95,14 +95,14 @@ fn repo_add_sync_remove() {
         &format!("repo rm {address}"),
         &format!("repo rm {address} --force"),
     ]);
-    talk.ends(&expect_file!["expected/repository.txt"]);
+    talk.compare(&expect_file!["expected/repository.txt"]);
 }
 
 #[test]
 fn registry_new_test_add_remove() {
-    let desk = Desk::new();
-    let mut talk = Talk::new(&desk);
-    talk.says_all(&[
+    let desk = CliFixture::new();
+    let mut talk = Transcript::new(&desk);
+    talk.run_all(&[
         "registry new shelly --lang shell",
         "registry new shelly --lang shell",
         "registry test shelly --step greet --params {\"who\":\"world\"}",
@@ -112,16 +112,16 @@ fn registry_new_test_add_remove() {
     let head = commit(&dir);
     talk.hide(&head[..10], "HEAD");
     let address = dir.display().to_string();
-    talk.says_all(&[&format!("registry add shelly {address}"), &format!("registry add shelly {address}")]);
-    until(BUILD_MAX, "registry that is built", || {
+    talk.run_all(&[&format!("registry add shelly {address}"), &format!("registry add shelly {address}")]);
+    wait_until(BUILD_MAX, "registry that is built", || {
         desk.run("registry list").stdout.contains("\tready\t").then_some(())
     });
-    talk.says_all(&[
+    talk.run_all(&[
         "registry list",
         "registry sync shelly",
         "registry sync nothing",
         "registry rm shelly",
         "registry rm shelly",
     ]);
-    talk.ends(&expect_file!["expected/registry.txt"]);
+    talk.compare(&expect_file!["expected/registry.txt"]);
 }

@@ -2,8 +2,8 @@
 
 use expect_test::expect_file;
 
-use super::{Desk, PATIENCE, Talk};
-use crate::harness::{Server, until};
+use super::{CliFixture, PATIENCE, Transcript};
+use crate::harness::{TestServer, wait_until};
 
 /// The step's outcome is unknown after its server was killed.
 const ASKS: &str = "version: 1
@@ -26,7 +26,7 @@ pipeline:
   steps: [{ name: Deploy, type: dummy }]
 ";
 
-impl Desk {
+impl CliFixture {
     /// Starts a deployment and returns its id.
     fn start(&self, words: &str) -> String {
         let started = self.run(&format!("deploy {words} --detach --json"));
@@ -34,8 +34,8 @@ impl Desk {
     }
 
     /// Returns the approval that a deployment waits for.
-    fn asked(&self) -> String {
-        until(PATIENCE, "approval", || {
+    fn pending_approval(&self) -> String {
+        wait_until(PATIENCE, "approval", || {
             self.run("approve --json").json()["data"][0]["id"].as_str().map(str::to_owned)
         })
     }
@@ -47,11 +47,11 @@ impl Desk {
 
 #[test]
 fn deploy_through_the_stages_with_approval() {
-    let desk = Desk::new();
+    let desk = CliFixture::new();
     let id = desk.start("shop v1");
-    let approval = desk.asked();
-    let mut before = Talk::new(&desk);
-    before.says_all(&[
+    let approval = desk.pending_approval();
+    let mut before = Transcript::new(&desk);
+    before.run_all(&[
         "status shop",
         "approve",
         "logs shop deploy",
@@ -59,13 +59,13 @@ fn deploy_through_the_stages_with_approval() {
         "logs shop nothing",
         &format!("approve {id} --why fine"),
     ]);
-    before.watches("status shop --watch");
-    before.says(&format!("approve {approval}"));
-    before.ends(&expect_file!["expected/stages-before.txt"]);
+    before.run_watching("status shop --watch");
+    before.run(&format!("approve {approval}"));
+    before.compare(&expect_file!["expected/stages-before.txt"]);
 
-    let mut after = Talk::new(&desk);
-    after.watches("deploy shop bad");
-    after.says_all(&[
+    let mut after = Transcript::new(&desk);
+    after.run_watching("deploy shop bad");
+    after.run_all(&[
         "deployment list",
         "deployment list --pipeline nothing",
         "deployment show dep_01m7g4d0vte3jvz7vxfqbbnt37",
@@ -77,80 +77,80 @@ fn deploy_through_the_stages_with_approval() {
         "analyze shop",
         "analyze nothing",
     ]);
-    after.ends(&expect_file!["expected/stages-after.txt"]);
+    after.compare(&expect_file!["expected/stages-after.txt"]);
 }
 
 #[test]
 fn deployment_reject_cancel_retry_rollback() {
-    let desk = Desk::new();
-    let mut talk = Talk::new(&desk);
-    talk.says("reject");
+    let desk = CliFixture::new();
+    let mut talk = Transcript::new(&desk);
+    talk.run("reject");
     let rejected = desk.start("shop v1");
-    desk.asked();
-    talk.says(&format!("reject {rejected} --why unripe"));
+    desk.pending_approval();
+    talk.run(&format!("reject {rejected} --why unripe"));
     assert_eq!(desk.watch(&rejected), Some(1));
-    talk.says(&format!("reject {rejected}"));
+    talk.run(&format!("reject {rejected}"));
 
     let stopped = desk.start("shop v2");
-    desk.asked();
-    talk.says(&format!("deployment cancel {stopped} --why later"));
+    desk.pending_approval();
+    talk.run(&format!("deployment cancel {stopped} --why later"));
     assert_eq!(desk.watch(&stopped), Some(1));
-    talk.says_all(&[
+    talk.run_all(&[
         &format!("deployment cancel {stopped}"),
         &format!("deployment show {stopped}"),
         "deployment cancel nothing",
     ]);
 
-    talk.watches("deploy shop bad");
+    talk.run_watching("deploy shop bad");
     let failed = desk.run("deployment list --status failed --json");
     let failed = failed.json()["data"][0]["id"].as_str().expect("an id").to_owned();
-    talk.watches(&format!("deployment retry {failed}"));
+    talk.run_watching(&format!("deployment retry {failed}"));
     assert_eq!(desk.watch(&failed), Some(1));
-    talk.says("deployment retry nothing");
+    talk.run("deployment retry nothing");
 
-    talk.watches("deploy shop v3 --bypass fire");
-    talk.watches("deploy shop v4 --bypass fire");
+    talk.run_watching("deploy shop v3 --bypass fire");
+    talk.run_watching("deploy shop v4 --bypass fire");
     let newest = desk.run("status shop --json").json()["id"].as_str().expect("an id").to_owned();
-    talk.says(&format!("deployment rollback {newest} nowhere"));
-    talk.watches(&format!("deployment rollback {newest} staging --why slow"));
-    talk.says(&format!("deployment retry {newest}"));
-    talk.ends(&expect_file!["expected/deployment.txt"]);
+    talk.run(&format!("deployment rollback {newest} nowhere"));
+    talk.run_watching(&format!("deployment rollback {newest} staging --why slow"));
+    talk.run(&format!("deployment retry {newest}"));
+    talk.compare(&expect_file!["expected/deployment.txt"]);
 }
 
 #[test]
 fn deployment_resolve_unknown_step() {
-    let mut desk = Desk::new();
+    let mut desk = CliFixture::new();
     std::fs::write(desk.config.path().join("ask.yaml"), ASKS).expect("a file");
     assert_eq!(desk.run("pipeline apply ask.yaml").code, Some(0));
     let id = desk.start("ask v1");
-    until(PATIENCE, "log", || desk.run("logs ask deploy").stdout.contains("begins").then_some(()));
+    wait_until(PATIENCE, "log", || desk.run("logs ask deploy").stdout.contains("begins").then_some(()));
     desk.server.process.kill();
-    desk.server = Server::start(&mut desk.home.serve_command(), &desk.home.token);
-    let step = until(PATIENCE, "question", || {
+    desk.server = TestServer::start(&mut desk.home.serve_command(), &desk.home.token);
+    let step = wait_until(PATIENCE, "question", || {
         let seen = desk.run(&format!("status {id} --json")).json();
         let asks = seen["blockedBy"][0]["kind"] == "unknown_outcome";
         asks.then(|| seen["stages"][0]["steps"][0]["id"].as_str().expect("a step").to_owned())
     });
-    let mut talk = Talk::new(&desk);
-    talk.says_all(&[
+    let mut talk = Transcript::new(&desk);
+    talk.run_all(&[
         "status ask",
         &format!("deployment resolve {id} nothing ran"),
         &format!("deployment resolve {id} {step} perhaps"),
         &format!("deployment resolve {id} {step} ran"),
     ]);
     assert_eq!(desk.watch(&id), Some(0));
-    talk.ends(&expect_file!["expected/resolved.txt"]);
+    talk.compare(&expect_file!["expected/resolved.txt"]);
 }
 
 #[test]
 fn approval_without_enough_approvers_says_how_to_continue() {
-    let desk = Desk::new();
+    let desk = CliFixture::new();
     std::fs::write(desk.config.path().join("alone.yaml"), ALONE).expect("a file");
     assert_eq!(desk.run("pipeline apply alone.yaml").code, Some(0));
     let id = desk.start("alone v1");
-    desk.asked();
-    let mut talk = Talk::new(&desk);
-    talk.says_all(&["approve", "status alone", &format!("approve {id}")]);
-    talk.watches("deploy alone v1 --bypass fire");
-    talk.ends(&expect_file!["expected/unreachable.txt"]);
+    desk.pending_approval();
+    let mut talk = Transcript::new(&desk);
+    talk.run_all(&["approve", "status alone", &format!("approve {id}")]);
+    talk.run_watching("deploy alone v1 --bypass fire");
+    talk.compare(&expect_file!["expected/unreachable.txt"]);
 }

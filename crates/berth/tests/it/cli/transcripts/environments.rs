@@ -2,14 +2,14 @@
 
 use expect_test::expect_file;
 
-use super::{Desk, Talk};
-use crate::linear::accounts::invite;
+use super::{CliFixture, Transcript};
+use crate::linear::accounts::create_accounts;
 
 #[test]
 fn environment_claim_deploy_release() {
-    let desk = Desk::new();
-    let mut talk = Talk::new(&desk);
-    talk.says_all(&[
+    let desk = CliFixture::new();
+    let mut talk = Transcript::new(&desk);
+    talk.run_all(&[
         "env list",
         "env list --pipeline nothing",
         "env claim qa-1 --why load-test --detach",
@@ -27,15 +27,15 @@ fn environment_claim_deploy_release() {
         "env extend qa-1",
         "env deploy qa-1 v1",
     ]);
-    talk.ends(&expect_file!["expected/environment.txt"]);
+    talk.compare(&expect_file!["expected/environment.txt"]);
 }
 
 #[test]
 fn environment_hand_over_queue_take_over() {
-    let desk = Desk::new();
-    invite(&desk.server.api, 1);
-    let mut talk = Talk::new(&desk);
-    talk.says_all(&[
+    let desk = CliFixture::new();
+    create_accounts(&desk.server.api, 1);
+    let mut talk = Transcript::new(&desk);
+    talk.run_all(&[
         "env hand-over qa-1 robot-0@acme.test",
         "env claim qa-1",
         "env hand-over qa-1 nobody@acme.test",
@@ -49,15 +49,15 @@ fn environment_hand_over_queue_take_over() {
         "env list",
         "env history qa-1",
     ]);
-    talk.ends(&expect_file!["expected/handed-over.txt"]);
+    talk.compare(&expect_file!["expected/handed-over.txt"]);
 }
 
 #[test]
 fn environment_deploy_is_watched_to_the_end() {
-    let desk = Desk::new();
-    let mut talk = Talk::new(&desk);
-    talk.says("env claim qa-1");
-    talk.watches("env deploy qa-1 v1");
-    talk.watches("env deploy qa-1 bad");
-    talk.ends(&expect_file!["expected/environment-deploy.txt"]);
+    let desk = CliFixture::new();
+    let mut talk = Transcript::new(&desk);
+    talk.run("env claim qa-1");
+    talk.run_watching("env deploy qa-1 v1");
+    talk.run_watching("env deploy qa-1 bad");
+    talk.compare(&expect_file!["expected/environment-deploy.txt"]);
 }

@@ -12,21 +12,21 @@ use std::path::Path;
 
 use expect_test::ExpectFile;
 
-use super::{Desk, PATIENCE, help};
-use crate::harness::{Process, Ran};
+use super::{CliFixture, PATIENCE, help};
+use crate::harness::{BerthProcess, ProcessOutput};
 
 /// Lines recorded of long output.
 const HEAD_LINES: usize = 3;
 
 /// A transcript.
-struct Talk<'a> {
-    desk: &'a Desk,
+struct Transcript<'a> {
+    desk: &'a CliFixture,
     text: String,
     hidden: Vec<(String, String)>,
 }
 
-impl<'a> Talk<'a> {
-    fn new(desk: &'a Desk) -> Self {
+impl<'a> Transcript<'a> {
+    fn new(desk: &'a CliFixture) -> Self {
         let here = desk.config.path().display().to_string();
         let data = desk.home.path().display().to_string();
         Self { desk, text: String::new(), hidden: vec![(here, "HERE".into()), (data, "DATA".into())] }
@@ -38,49 +38,49 @@ impl<'a> Talk<'a> {
         self.hidden.push((what.to_owned(), shown.to_owned()));
     }
 
-    fn says(&mut self, command: &str) -> Ran {
+    fn run(&mut self, command: &str) -> ProcessOutput {
         let ran = self.desk.run(command);
-        self.told(command, &[&ran.stdout, &ran.stderr], &ran);
+        self.record(command, &[&ran.stdout, &ran.stderr], &ran);
         ran
     }
 
-    fn says_all(&mut self, commands: &[&str]) {
+    fn run_all(&mut self, commands: &[&str]) {
         for command in commands {
-            self.says(command);
+            self.run(command);
         }
     }
 
     /// Runs a command with an invalid token.
-    fn stranger_says(&mut self, command: &str) {
+    fn run_with_invalid_token(&mut self, command: &str) {
         let words: Vec<&str> = command.split(' ').collect();
         let mut program = self.desk.command(&words);
-        let ran = Process::start(program.env("BERTH_TOKEN", "wrong")).wait(PATIENCE);
-        self.told(command, &[&ran.stdout, &ran.stderr], &ran);
+        let ran = BerthProcess::start(program.env("BERTH_TOKEN", "wrong")).wait(PATIENCE);
+        self.record(command, &[&ran.stdout, &ran.stderr], &ran);
     }
 
     /// Runs a command without its live display, which differs between runs.
-    fn watches(&mut self, command: &str) {
+    fn run_watching(&mut self, command: &str) {
         let ran = self.desk.run(command);
-        self.told(command, &[&ran.stdout], &ran);
+        self.record(command, &[&ran.stdout], &ran);
     }
 
     /// Runs a command and records the beginning of its output.
-    fn begins(&mut self, command: &str) {
+    fn run_long(&mut self, command: &str) {
         let ran = self.desk.run(command);
         let head: Vec<&str> = ran.stdout.lines().take(HEAD_LINES).collect();
-        self.told(command, &[&head.join("\n"), "…"], &ran);
+        self.record(command, &[&head.join("\n"), "…"], &ran);
     }
 
-    fn feeds(&mut self, command: &str, input: &str) -> Ran {
-        let ran = self.desk.feed(command, input);
-        self.told(command, &[&ran.stdout, &ran.stderr], &ran);
+    fn run_with_input(&mut self, command: &str, input: &str) -> ProcessOutput {
+        let ran = self.desk.run_with_input(command, input);
+        self.record(command, &[&ran.stdout, &ran.stderr], &ran);
         ran
     }
 
-    fn told(&mut self, command: &str, said: &[&str], ran: &Ran) {
+    fn record(&mut self, command: &str, said: &[&str], ran: &ProcessOutput) {
         self.text.push_str(&format!("$ berth {command}\n"));
         for text in said {
-            for line in self.desk.plain(text).lines() {
+            for line in self.desk.normalize(text).lines() {
                 self.text.push_str(&format!("{line}\n"));
             }
         }
@@ -90,8 +90,8 @@ impl<'a> Talk<'a> {
         }
     }
 
-    fn ends(self, expected: &ExpectFile) {
-        let mut text = self.desk.plain(&self.text);
+    fn compare(self, expected: &ExpectFile) {
+        let mut text = self.desk.normalize(&self.text);
         for (what, shown) in &self.hidden {
             text = text.replace(what, shown);
         }
@@ -106,8 +106,8 @@ const UNTIL_INTERRUPTED: &[&str] = &["event follow"];
 
 #[test]
 fn every_command_has_a_success_and_a_failure_transcript() {
-    let (well, badly) = recorded();
-    let commands = help::commands();
+    let (well, badly) = recorded_commands();
+    let commands = help::leaf_commands();
     assert!(commands.len() > 60, "{commands:?}");
     let all: BTreeSet<&String> = commands.iter().collect();
     let missing = |told: &BTreeSet<String>, exceptions: &[&str]| -> Vec<String> {
@@ -119,9 +119,9 @@ fn every_command_has_a_success_and_a_failure_transcript() {
 }
 
 /// Commands in all transcripts: succeeded and failed ones.
-fn recorded() -> (BTreeSet<String>, BTreeSet<String>) {
+fn recorded_commands() -> (BTreeSet<String>, BTreeSet<String>) {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/cli/transcripts/expected");
-    let commands = help::commands();
+    let commands = help::leaf_commands();
     let mut codes: BTreeMap<bool, BTreeSet<String>> = BTreeMap::new();
     for file in std::fs::read_dir(dir).expect("the transcripts") {
         let text = std::fs::read_to_string(file.expect("an entry").path()).expect("a transcript");

@@ -5,26 +5,26 @@ use std::os::unix::fs::PermissionsExt as _;
 use expect_test::expect_file;
 use rustix::process::Signal;
 
-use super::{Desk, PATIENCE, Talk};
-use crate::harness::{Process, until};
+use super::{CliFixture, PATIENCE, Transcript};
+use crate::harness::{BerthProcess, wait_until};
 
 #[test]
 fn secret_set_list_remove() {
-    let desk = Desk::new();
-    let mut talk = Talk::new(&desk);
-    talk.feeds("secret set DEPLOY_TOKEN", "s3cr3t-value-of-some-length\n");
-    talk.feeds("secret set DEPLOY_TOKEN", "another-value-of-some-length\n");
-    talk.feeds("secret set deploy-token", "s3cr3t-value-of-some-length\n");
+    let desk = CliFixture::new();
+    let mut talk = Transcript::new(&desk);
+    talk.run_with_input("secret set DEPLOY_TOKEN", "s3cr3t-value-of-some-length\n");
+    talk.run_with_input("secret set DEPLOY_TOKEN", "another-value-of-some-length\n");
+    talk.run_with_input("secret set deploy-token", "s3cr3t-value-of-some-length\n");
     let made = desk.run("token create ci --days 7 --json").json();
     let token = made["token"].as_str().expect("a token").to_owned();
-    let used = || Process::start(desk.command(&["env", "list"]).env("BERTH_TOKEN", &token)).wait(PATIENCE);
+    let used = || BerthProcess::start(desk.command(&["env", "list"]).env("BERTH_TOKEN", &token)).wait(PATIENCE);
     assert_eq!(used().code, Some(0));
-    talk.says_all(&[
+    talk.run_all(&[
         &format!("token revoke {}", made["id"].as_str().expect("an id")),
         "token revoke nothing",
     ]);
     assert_eq!(used().code, Some(4));
-    talk.says_all(&[
+    talk.run_all(&[
         "secret list",
         "secret rm DEPLOY_TOKEN",
         "secret rm DEPLOY_TOKEN",
@@ -37,29 +37,29 @@ fn secret_set_list_remove() {
         "open --print shop/qa-1",
         "open --print shop qa-1",
     ]);
-    talk.ends(&expect_file!["expected/records.txt"]);
+    talk.compare(&expect_file!["expected/records.txt"]);
 }
 
 #[test]
 fn token_create_list_revoke() {
-    let desk = Desk::new();
-    let mut talk = Talk::new(&desk);
-    let made = talk.says("token create ci --days 7");
+    let desk = CliFixture::new();
+    let mut talk = Transcript::new(&desk);
+    let made = talk.run("token create ci --days 7");
     talk.hide(made.stdout.trim(), "TOKEN");
-    let listed = talk.says("token list");
+    let listed = talk.run("token list");
     for line in listed.stdout.lines() {
         talk.hide(line.split('\t').nth(1).expect("how it begins"), "BEGINS…");
     }
-    talk.says("token create ci --days 367");
-    talk.ends(&expect_file!["expected/tokens.txt"]);
+    talk.run("token create ci --days 367");
+    talk.compare(&expect_file!["expected/tokens.txt"]);
 }
 
 #[test]
 fn event_list_follow_export_verify() {
-    let desk = Desk::new();
-    let mut talk = Talk::new(&desk);
-    let follow = Process::start(&mut desk.command(&["event", "follow", "--kind", "pipeline_stopped"]));
-    let seen = until(PATIENCE, "event", || {
+    let desk = CliFixture::new();
+    let mut talk = Transcript::new(&desk);
+    let follow = BerthProcess::start(&mut desk.command(&["event", "follow", "--kind", "pipeline_stopped"]));
+    let seen = wait_until(PATIENCE, "event", || {
         assert_eq!(desk.run("pipeline stop shop --why freeze").code, Some(0));
         assert_eq!(desk.run("pipeline resume shop").code, Some(0));
         (!follow.stdout_now().is_empty()).then(|| follow.stdout_now())
@@ -68,28 +68,28 @@ fn event_list_follow_export_verify() {
     let ran = follow.wait(PATIENCE);
     let event = seen.lines().next().expect("an event");
     let (number, _) = event.split_once(' ').expect("a number");
-    talk.told("event follow --kind pipeline_stopped", &[&event.replacen(number, "N", 1)], &ran);
-    talk.says("event follow --actor");
-    talk.begins("event export");
+    talk.record("event follow --kind pipeline_stopped", &[&event.replacen(number, "N", 1)], &ran);
+    talk.run("event follow --actor");
+    talk.run_long("event export");
     std::fs::write(desk.config.path().join("history.jsonl"), desk.run("event export").stdout)
         .expect("a file");
-    let checked = talk.says("event verify");
+    let checked = talk.run("event verify");
     let words = checked.stdout.split(['(', ' ']);
     let count = words.clone().find_map(|it| it.parse::<u64>().ok()).expect("how many");
     talk.hide(&format!("({count} events"), "(N events");
     talk.hide(&format!("({} intact", count - 1), "(N-1 intact");
     talk.hide(&format!("head {count}:"), "head N:");
-    talk.says_all(&["event verify history.jsonl", "event verify missing.jsonl"]);
+    talk.run_all(&["event verify history.jsonl", "event verify missing.jsonl"]);
     talk.hide(&format!("--head {count}:"), "--head N:");
     talk.hide(&format!("event {count}:"), "event N:");
-    talk.says(&format!("event verify --head {count}:sha256:{}", "0".repeat(64)));
-    talk.ends(&expect_file!["expected/events.txt"]);
+    talk.run(&format!("event verify --head {count}:sha256:{}", "0".repeat(64)));
+    talk.compare(&expect_file!["expected/events.txt"]);
 }
 
 #[test]
 fn list_commands_with_an_invalid_token_fail() {
-    let desk = Desk::new();
-    let mut talk = Talk::new(&desk);
+    let desk = CliFixture::new();
+    let mut talk = Transcript::new(&desk);
     for command in [
         "env list",
         "approve",
@@ -100,24 +100,24 @@ fn list_commands_with_an_invalid_token_fail() {
         "registry list",
         "token list",
     ] {
-        talk.stranger_says(command);
+        talk.run_with_invalid_token(command);
     }
-    talk.ends(&expect_file!["expected/invalid-token.txt"]);
+    talk.compare(&expect_file!["expected/invalid-token.txt"]);
 }
 
 #[test]
 fn login_saves_a_private_file_and_logout_removes_it() {
-    let desk = Desk::new();
+    let desk = CliFixture::new();
     let address = format!("http://{}", desk.server.address);
     let bare = |words: &[&str]| {
         let mut command = desk.command(words);
         command.env_remove("BERTH_TOKEN").env_remove("BERTH_SERVER");
         command
     };
-    let run = |words: &[&str]| Process::start(&mut bare(words)).wait(PATIENCE);
+    let run = |words: &[&str]| BerthProcess::start(&mut bare(words)).wait(PATIENCE);
     assert_eq!(run(&["env", "list"]).code, Some(4));
-    let mut talk = Talk::new(&desk);
-    talk.says(&format!("login {address}"));
+    let mut talk = Transcript::new(&desk);
+    talk.run(&format!("login {address}"));
     let file = desk.config.path().join("berth/login.json");
     let mode = std::fs::metadata(&file).expect("the file").permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
@@ -125,28 +125,28 @@ fn login_saves_a_private_file_and_logout_removes_it() {
     // A saved token is sent only to its own server.
     let elsewhere = run(&["env", "list", "--server", "http://127.0.0.1:9"]);
     assert_eq!(elsewhere.code, Some(4), "{elsewhere:?}");
-    talk.stranger_says(&format!("login {address}"));
-    talk.says("logout");
+    talk.run_with_invalid_token(&format!("login {address}"));
+    talk.run("logout");
     assert!(!file.exists());
-    talk.says("logout");
-    talk.ends(&expect_file!["expected/login.txt"]);
+    talk.run("logout");
+    talk.compare(&expect_file!["expected/login.txt"]);
 }
 
 #[test]
 fn completion_and_man_write_their_output() {
-    let desk = Desk::new();
-    let mut talk = Talk::new(&desk);
-    talk.begins("completion bash");
-    talk.says_all(&["completion csh", "man pages", "man shop.yaml"]);
+    let desk = CliFixture::new();
+    let mut talk = Transcript::new(&desk);
+    talk.run_long("completion bash");
+    talk.run_all(&["completion csh", "man pages", "man shop.yaml"]);
     assert!(desk.config.path().join("pages/berth-env-claim.1").is_file());
-    talk.ends(&expect_file!["expected/shell.txt"]);
+    talk.compare(&expect_file!["expected/shell.txt"]);
 }
 
 #[test]
 fn errors_have_exit_codes_and_hints() {
-    let desk = Desk::new();
-    let mut talk = Talk::new(&desk);
-    talk.says_all(&[
+    let desk = CliFixture::new();
+    let mut talk = Transcript::new(&desk);
+    talk.run_all(&[
         "env claim",
         "env claim qa-1 --ttl soon",
         "status dep_01m7g4d0vte3jvz7vxfqbbnt37",
@@ -154,7 +154,7 @@ fn errors_have_exit_codes_and_hints() {
         "env claim qa-1 --commit HEAD",
         "pipeline apply missing.yaml",
     ]);
-    talk.ends(&expect_file!["expected/errors.txt"]);
+    talk.compare(&expect_file!["expected/errors.txt"]);
     let away = desk.run("env list --server http://127.0.0.1:9");
     assert_eq!(away.code, Some(1), "{away:?}");
     assert!(away.stderr.contains("cannot reach http://127.0.0.1:9"), "{away:?}");

@@ -4,8 +4,8 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn about<'a>(hostile: &'a str, evidence: &'a [Quoted]) -> About<'a> {
-    About {
+fn about<'a>(hostile: &'a str, evidence: &'a [QuotedLine]) -> PullRequestContext<'a> {
+    PullRequestContext {
         summary: hostile,
         root_cause: hostile,
         analyser: "rules",
@@ -24,7 +24,7 @@ fn about<'a>(hostile: &'a str, evidence: &'a [Quoted]) -> About<'a> {
 /// The text outside fenced blocks.
 fn outside(body: &str) -> String {
     let (mut out, mut fence) = (String::new(), None::<String>);
-    for line in body.lines() {
+    for line in render_body.lines() {
         match &fence {
             Some(open) if line == open => fence = None,
             Some(_) => {}
@@ -52,40 +52,40 @@ const HOSTILE: &[&str] = &[
 #[test]
 fn nothing_of_a_log_a_model_or_a_name_becomes_active_in_a_forge() {
     for hostile in HOSTILE {
-        let evidence = [Quoted { line: 7, text: (*hostile).to_owned() }];
+        let evidence = [QuotedLine { line: 7, text: (*hostile).to_owned() }];
         let about = about(hostile, &evidence);
-        let (body, title, message) = (body(&about), title(&about), commit_message(&about));
-        let outside = outside(&body);
+        let (body, title, message) = (render_body(&about), render_title(&about), render_commit_message(&about));
+        let outside = outside(&render_body);
         let without_ours = outside.replace("[deployment dep_1](<https://berth.acme.test/d/dep_1>)", "");
-        for text in [&without_ours, &title, &message] {
+        for text in [&without_ours, &render_title, &message] {
             for active in ["@", "#", "![", "](", "://", "www.", "<img", "<!--", "`", "\n/", "[skip", "GH-"] {
                 assert!(!text.contains(active), "{active:?} of {hostile:?} in {text}");
             }
         }
         assert_eq!(title.lines().count(), 1);
         assert!(!message.to_lowercase().contains("co-authored-by:"), "{message}");
-        let commands = body.lines().filter(|line| line.starts_with('/'));
+        let commands = render_body.lines().filter(|line| line.starts_with('/'));
         assert_eq!(commands.count(), 0, "{body}");
     }
 }
 
 #[test]
 fn a_pull_request_says_what_went_wrong_shows_it_and_names_who_asked() {
-    let evidence = [Quoted { line: 3, text: "sh: ./deploy.sh: Permission denied".into() }];
-    let about = About {
+    let evidence = [QuotedLine { line: 3, text: "sh: ./deploy.sh: Permission denied".into() }];
+    let about = PullRequestContext {
         summary: "Make deploy.sh executable",
         root_cause: "`deploy.sh` has lost its executable bit.",
         asked_by: "Ada Lovelace",
         ..about("", &evidence)
     };
-    assert_eq!(title(&about), "Make deploy.sh executable");
+    assert_eq!(render_title(&about), "Make deploy.sh executable");
     expect_test::expect![[r"
         Make deploy.sh executable
 
         Suggested by Berth for the step deploy of shop, which failed.
         Deployment dep_1, analysis anl_1.
     "]]
-    .assert_eq(&commit_message(&about));
+    .assert_eq(&render_commit_message(&about));
     expect_test::expect![[r"
         Berth suggests this change because a deployment failed. **It has not been tested: review it before you merge it.**
 
@@ -106,23 +106,23 @@ fn a_pull_request_says_what_went_wrong_shows_it_and_names_who_asked() {
         - analysis anl_1
         - requested by Ada Lovelace
     "]]
-    .assert_eq(&body(&about));
+    .assert_eq(&render_body(&about));
 }
 
 #[test]
 fn long_texts_are_cut() {
     let long = "word ".repeat(10_000);
-    let evidence = vec![Quoted { line: 1, text: long.clone() }; 100];
+    let evidence = vec![QuotedLine { line: 1, text: long.clone() }; 100];
     let about = about(&long, &evidence);
-    assert!(body(&about).len() < 16 * 1024);
-    assert_eq!(title(&about).chars().count(), TITLE_CHARS_MAX);
+    assert!(render_body(&about).len() < 16 * 1024);
+    assert_eq!(render_title(&about).chars().count(), TITLE_CHARS_MAX);
 }
 
 proptest! {
     #[test]
     fn whatever_the_text_blocks_end_where_we_say(text in "(`|~|@|/|#|\n|[a-z ]|\\PC){0,80}") {
-        let evidence = [Quoted { line: 1, text: text.clone() }];
-        let made = body(&about(&text, &evidence));
+        let evidence = [QuotedLine { line: 1, text: text.clone() }];
+        let made = render_body(&about(&text, &evidence));
         let outside = outside(&made).replace("[deployment dep_1](<https://berth.acme.test/d/dep_1>)", "");
         prop_assert!(!outside.contains('@') && !outside.contains('#') && !outside.contains('`'), "{}", made);
         prop_assert!(!made.lines().any(|line| line.starts_with('/')), "{}", made);

@@ -8,8 +8,8 @@ use regex::Regex;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::prompt::{Facts, schema};
-use crate::jobs::analyze::result::{Found, supported};
+use super::prompt::{PromptFacts, response_schema};
+use crate::jobs::analyze::result::{StoredFindings, model_evidence};
 
 /// Lines per piece of evidence.
 const EVIDENCE_LINES_MAX: usize = 20;
@@ -17,7 +17,7 @@ const ROOT_CAUSE_CHARS_MAX: usize = 1_000;
 const ADVICE_CHARS_MAX: usize = 2_000;
 
 static SCHEMA: LazyLock<ParamsSchema> =
-    LazyLock::new(|| ParamsSchema::compile(&schema().to_string()).expect("a test compiles it"));
+    LazyLock::new(|| ParamsSchema::compile(&response_schema().to_string()).expect("a test compiles it"));
 
 /// Links, images and HTML tags.
 static LINKS: LazyLock<Vec<(Regex, &'static str)>> = LazyLock::new(|| {
@@ -34,31 +34,31 @@ static LINKS: LazyLock<Vec<(Regex, &'static str)>> = LazyLock::new(|| {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Said {
+struct ModelResponse {
     root_cause: String,
     category: String,
     confidence: String,
-    evidence: Vec<Lines>,
+    evidence: Vec<CitedLines>,
     advice: String,
     diff: Option<String>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Lines {
+struct CitedLines {
     first_line: usize,
     last_line: usize,
 }
 
 /// The findings and a suggested diff. `Err` lists the errors for the model to correct.
-pub(super) fn read(text: &str, facts: &Facts) -> Result<(Found, Option<String>), Vec<String>> {
+pub(super) fn parse_response(text: &str, facts: &PromptFacts) -> Result<(StoredFindings, Option<String>), Vec<String>> {
     let value: Value =
-        serde_json::from_str(object(text)).map_err(|error| vec![format!("it is not JSON: {error}")])?;
+        serde_json::from_str(extract_object(text)).map_err(|error| vec![format!("it is not JSON: {error}")])?;
     let problems = SCHEMA.check(&value, |_| false);
     if !problems.is_empty() {
         return Err(problems.into_iter().map(|it| format!("{} {}", it.pointer, it.message)).collect());
     }
-    let said = Said::deserialize(&value).map_err(|error| vec![error.to_string()])?;
+    let said = ModelResponse::deserialize(&value).map_err(|error| vec![error.to_string()])?;
     let last_line = facts.first_line + facts.lines.len();
     let evidence: Vec<_> = said
         .evidence
@@ -67,17 +67,17 @@ pub(super) fn read(text: &str, facts: &Facts) -> Result<(Found, Option<String>),
             let range = LineRange { first: it.first_line, last: it.last_line };
             let exists = range.is_within(facts.first_line, last_line.saturating_sub(1))
                 && range.last - range.first < EVIDENCE_LINES_MAX;
-            supported(range, exists, &facts.lines, facts.first_line)
+            model_evidence(range, exists, &facts.lines, facts.first_line)
         })
         .collect();
     // A finding without evidence in the log is a guess.
     let is_shown = evidence.iter().any(|it| it.supported);
-    let found = Found {
-        root_cause: Some(plain(&said.root_cause, ROOT_CAUSE_CHARS_MAX)),
+    let found = StoredFindings {
+        root_cause: Some(to_plain_text(&said.root_cause, ROOT_CAUSE_CHARS_MAX)),
         category: Some(said.category).filter(|category| category != "unknown"),
         confidence: Some(if is_shown { said.confidence } else { "low".to_owned() }),
         evidence,
-        advice: Some(plain(&said.advice, ADVICE_CHARS_MAX)).filter(|advice| !advice.is_empty()),
+        advice: Some(to_plain_text(&said.advice, ADVICE_CHARS_MAX)).filter(|advice| !advice.is_empty()),
         rule: None,
         new_lines: Vec::new(),
     };
@@ -85,7 +85,7 @@ pub(super) fn read(text: &str, facts: &Facts) -> Result<(Found, Option<String>),
 }
 
 /// Extracts the JSON object: models often wrap it in prose or a code fence.
-fn object(text: &str) -> &str {
+fn extract_object(text: &str) -> &str {
     match (text.find('{'), text.rfind('}')) {
         (Some(first), Some(last)) if first < last => &text[first..=last],
         _ => text,
@@ -93,7 +93,7 @@ fn object(text: &str) -> &str {
 }
 
 /// Removes links, images, colours and invisible characters.
-fn plain(text: &str, chars_max: usize) -> String {
+fn to_plain_text(text: &str, chars_max: usize) -> String {
     let lines: Vec<String> = text.lines().map(clean).collect();
     let mut text = lines.join("\n");
     for (pattern, with) in LINKS.iter() {
@@ -108,8 +108,8 @@ mod tests {
 
     use super::*;
 
-    fn facts() -> Facts {
-        Facts {
+    fn facts() -> PromptFacts {
+        PromptFacts {
             step_type: "script".into(),
             script: None,
             cause: "step_failed",
@@ -121,16 +121,16 @@ mod tests {
         }
     }
 
-    fn said(evidence: &Value) -> String {
+    fn response_text(evidence: &Value) -> String {
         json!({"rootCause": "It broke.", "category": "disk", "confidence": "high", "evidence": evidence, "advice": "Mend it."}).to_string()
     }
 
     #[test]
     fn lines_that_are_not_in_the_log_support_nothing() {
-        let good = read(&said(&json!([{"firstLine": 6, "lastLine": 6}])), &facts()).unwrap().0;
+        let good = parse_response(&response_text(&json!([{"firstLine": 6, "lastLine": 6}])), &facts()).unwrap().0;
         assert_eq!((good.evidence[0].text.as_str(), good.confidence.as_deref()), ("two", Some("high")));
         for (first, last) in [(7, 7), (4, 5), (6, 5), (6, usize::MAX)] {
-            let told = read(&said(&json!([{"firstLine": first, "lastLine": last}])), &facts()).unwrap().0;
+            let told = parse_response(&response_text(&json!([{"firstLine": first, "lastLine": last}])), &facts()).unwrap().0;
             assert!(!told.evidence[0].supported && told.evidence[0].text.is_empty(), "{first} {last}");
             assert_eq!(told.confidence.as_deref(), Some("low"));
         }
@@ -139,10 +139,10 @@ mod tests {
     #[test]
     fn what_is_no_answer_is_told_to_the_model() {
         for text in ["", "I cannot help with that", "{}", r#"{"rootCause": 1}"#, "[1]"] {
-            assert!(read(text, &facts()).is_err(), "{text}");
+            assert!(parse_response(text, &facts()).is_err(), "{text}");
         }
-        let fenced = format!("Here it is:\n```json\n{}\n```", said(&json!([])));
-        assert_eq!(read(&fenced, &facts()).unwrap().0.root_cause.as_deref(), Some("It broke."));
+        let fenced = format!("Here it is:\n```json\n{}\n```", response_text(&json!([])));
+        assert_eq!(parse_response(&fenced, &facts()).unwrap().0.root_cause.as_deref(), Some("It broke."));
     }
 
     #[test]
@@ -155,7 +155,7 @@ mod tests {
             ("run javascript:alert(1)", "run (link left out)"),
             ("a\u{1b}[31mb\u{202e}", "ab"),
         ] {
-            assert_eq!(plain(text, 100), shown, "{text}");
+            assert_eq!(to_plain_text(text, 100), shown, "{text}");
         }
     }
 }

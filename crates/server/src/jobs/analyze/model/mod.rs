@@ -7,7 +7,7 @@ mod answer;
 mod prompt;
 mod provider;
 
-pub(super) use prompt::Facts;
+pub(super) use prompt::PromptFacts;
 
 use std::time::Duration;
 
@@ -20,15 +20,15 @@ use berth_core::time::Timestamp;
 use berth_engine::credential::{RedactedString, random_base62};
 use berth_engine::egress::{EgressResponse, EgressFailure, PostRequest};
 use berth_engine::vault::hex;
-use berth_store::Context;
-use berth_store::tables::analysis::{self, Sent};
+use berth_store::TxContext;
+use berth_store::tables::analysis::{self, ModelRequest};
 use berth_store::tables::secret;
 use tokio::sync::oneshot;
 
-use super::result::Found;
+use super::result::StoredFindings;
 use crate::error::AppError;
 use berth_engine::Services;
-use prompt::Prompt;
+use prompt::ModelPrompt;
 
 const MARK_CHARS: usize = 24;
 /// Size limit of a response.
@@ -43,15 +43,15 @@ const PATIENCE_S_DEFAULT: i64 = 2;
 const BUDGET_DAYS: i64 = 30;
 
 /// The first request that would be sent.
-pub(crate) struct Preview {
+pub(crate) struct PromptPreview {
     pub(crate) analyser: String,
     pub(crate) url: String,
     pub(crate) body: String,
 }
 
-pub(super) fn preview(model: &AnalysisModel, limits: ModelLimits, facts: &Facts) -> Preview {
-    let prompt = Prompt::new(facts, &mark());
-    Preview {
+pub(super) fn preview(model: &AnalysisModel, limits: ModelLimits, facts: &PromptFacts) -> PromptPreview {
+    let prompt = ModelPrompt::new(facts, &random_marker());
+    PromptPreview {
         analyser: model.analyser(),
         url: provider::url(model),
         body: provider::body(model, &prompt, limits.output_tokens_max),
@@ -59,43 +59,43 @@ pub(super) fn preview(model: &AnalysisModel, limits: ModelLimits, facts: &Facts)
 }
 
 /// The response of a model.
-pub(super) struct Told {
-    pub(super) found: Found,
+pub(super) struct ModelFindings {
+    pub(super) found: StoredFindings,
     /// A suggested diff, not validated yet.
     pub(super) diff: Option<String>,
     pub(super) usage: TokenUsage,
 }
 
 /// The model's findings; `Err` tells the user why only the rules were used.
-pub(super) async fn ask(
+pub(super) async fn ask_model(
     services: &Services,
     org: OrgId,
     it: &Analysis,
     (model, limits): (&AnalysisModel, ModelLimits),
-    facts: &Facts,
-) -> Result<Result<Told, String>, AppError> {
+    facts: &PromptFacts,
+) -> Result<Result<ModelFindings, String>, AppError> {
     let spent = services.store.read(Some(org), |db| {
         let since = db.now().plus_seconds(-BUDGET_DAYS * 24 * 60 * 60);
-        Ok::<_, AppError>(analysis::spent_since(db, since)?)
+        Ok::<_, AppError>(analysis::count_tokens_since(db, since)?)
     });
     if spent.await? >= limits.monthly_tokens_max {
         let text =
             format!("the budget of {} tokens in {BUDGET_DAYS} days is spent", limits.monthly_tokens_max);
         return Ok(Err(text));
     }
-    let key = match key(services, org, model).await? {
+    let key = match load_api_key(services, org, model).await? {
         Ok(key) => key,
         Err(why) => return Ok(Err(why)),
     };
-    let mut asking = Asking { services, org, it, model, limits, key, usage: TokenUsage::default() };
-    let mut prompt = Prompt::new(facts, &mark());
+    let mut asking = ModelConversation { services, org, it, model, limits, key, usage: TokenUsage::default() };
+    let mut prompt = ModelPrompt::new(facts, &random_marker());
     for round in 1..=ROUNDS_MAX {
         let text = match asking.send(&prompt).await? {
             Ok(text) => text,
             Err(why) => return Ok(Err(why)),
         };
-        match answer::read(&text, facts) {
-            Ok((found, diff)) => return Ok(Ok(Told { found, diff, usage: asking.usage })),
+        match answer::parse_response(&text, facts) {
+            Ok((found, diff)) => return Ok(Ok(ModelFindings { found, diff, usage: asking.usage })),
             Err(complaints) if round < ROUNDS_MAX => prompt.repair(&text, &complaints),
             Err(_) => {}
         }
@@ -104,14 +104,14 @@ pub(super) async fn ask(
 }
 
 /// Reads the current API key, which appends an event.
-async fn key(
+async fn load_api_key(
     services: &Services,
     org: OrgId,
     model: &AnalysisModel,
 ) -> Result<Result<Option<RedactedString>, String>, AppError> {
     let Some(name) = model.api_key.clone() else { return Ok(Ok(None)) };
     let vault = services.vault.clone();
-    let read = services.store.transact(Context::system(Some(org)), move |tx| {
+    let read = services.store.transact(TxContext::system(Some(org)), move |tx| {
         let Some(found) = secret::by_name(tx, &name, &ScopePath::Organization)? else {
             return Ok(Err(format!("there is no secret {name} any more")));
         };
@@ -120,7 +120,7 @@ async fn key(
     read.await
 }
 
-struct Asking<'a> {
+struct ModelConversation<'a> {
     services: &'a Services,
     org: OrgId,
     it: &'a Analysis,
@@ -130,22 +130,22 @@ struct Asking<'a> {
     usage: TokenUsage,
 }
 
-impl Asking<'_> {
+impl ModelConversation<'_> {
     /// The response text. `Err` tells the user why the request failed.
-    async fn send(&mut self, prompt: &Prompt) -> Result<Result<String, String>, AppError> {
+    async fn send(&mut self, prompt: &ModelPrompt) -> Result<Result<String, String>, AppError> {
         let body = provider::body(self.model, prompt, self.limits.output_tokens_max);
         for attempt in 1..=TRIES_MAX {
             let answered = self.post(body.clone()).await?;
             let understood = answered.as_ref().ok().filter(|it| (200..300).contains(&it.status));
-            let understood = understood.and_then(|it| provider::answer(self.model.provider, &it.body));
+            let understood = understood.and_then(|it| provider::parse_answer(self.model.provider, &it.body));
             let usage = understood.as_ref().map(|(_, usage)| *usage).unwrap_or_default();
             self.usage = self.usage.plus(usage);
-            let why = complaint(&answered, understood.is_some());
-            self.note(&body, &answered, why.clone(), usage).await?;
+            let why = describe_problem(&answered, understood.is_some());
+            self.record_request(&body, &answered, why.clone(), usage).await?;
             let (Some(why), answered) = (why, answered.ok()) else {
                 return Ok(understood.map(|(text, _)| text).ok_or_else(String::new));
             };
-            let patience = answered.and_then(|it| patience(&it)).filter(|_| attempt < TRIES_MAX);
+            let patience = answered.and_then(|it| retry_delay_s(&it)).filter(|_| attempt < TRIES_MAX);
             let Some(seconds) = patience else { return Ok(Err(why)) };
             let pause = Duration::from_secs(u64::try_from(seconds).unwrap_or(0));
             if self.services.shutdown.run_until_cancelled(tokio::time::sleep(pause)).await.is_none() {
@@ -170,14 +170,14 @@ impl Asking<'_> {
         answer.await.map_err(|_| AppError::bug("asking a model broke"))
     }
 
-    async fn note(
+    async fn record_request(
         &self,
         body: &str,
         answered: &Result<EgressResponse, EgressFailure>,
         error: Option<String>,
         usage: TokenUsage,
     ) -> Result<(), AppError> {
-        let call = Sent {
+        let call = ModelRequest {
             number: 0,
             analyser: self.model.analyser(),
             url: provider::url(self.model),
@@ -198,21 +198,21 @@ impl Asking<'_> {
             .with_some("status", call.status)
             .with_some("error", call.error.as_ref());
         let id = self.it.id;
-        let noted = self.services.store.transact(Context::system(Some(self.org)), move |tx| {
-            let call = Sent { sent_at: tx.now(), ..call };
-            analysis::sent(tx, id, &call)?;
+        let noted = self.services.store.transact(TxContext::system(Some(self.org)), move |tx| {
+            let call = ModelRequest { sent_at: tx.now(), ..call };
+            analysis::record_request(tx, id, &call)?;
             Ok::<_, AppError>(tx.record(event)?)
         });
         noted.await
     }
 }
 
-fn mark() -> String {
+fn random_marker() -> String {
     format!("data-{}", random_base62(MARK_CHARS))
 }
 
 /// Why a response cannot be used; `None` if it can.
-fn complaint(answered: &Result<EgressResponse, EgressFailure>, is_understood: bool) -> Option<String> {
+fn describe_problem(answered: &Result<EgressResponse, EgressFailure>, is_understood: bool) -> Option<String> {
     match answered {
         Err(failed) => Some(failed.why.clone()),
         Ok(it) if !(200..300).contains(&it.status) => Some(format!("it responded with {}", it.status)),
@@ -222,7 +222,7 @@ fn complaint(answered: &Result<EgressResponse, EgressFailure>, is_understood: bo
 }
 
 /// Seconds until a retry; `None` if the request must not be retried.
-fn patience(answered: &EgressResponse) -> Option<i64> {
+fn retry_delay_s(answered: &EgressResponse) -> Option<i64> {
     let is_busy = answered.status == 429 || answered.status >= 500;
     let asked = answered.retry_after_s.unwrap_or(PATIENCE_S_DEFAULT).max(0);
     (is_busy && asked <= PATIENCE_S_MAX).then_some(asked)

@@ -4,7 +4,7 @@ use berth_core::analysis::{AnalysisModel, ModelProvider, TokenUsage};
 use berth_engine::credential::RedactedString;
 use serde_json::{Value, json};
 
-use super::prompt::{Prompt, Role};
+use super::prompt::{ModelPrompt, MessageRole};
 
 const ANTHROPIC: &str = "https://api.anthropic.com";
 const ANTHROPIC_VERSION: &str = "2023-06-01";
@@ -34,9 +34,9 @@ pub(super) fn headers(model: &AnalysisModel, key: Option<&RedactedString>) -> Ve
     headers
 }
 
-pub(super) fn body(model: &AnalysisModel, prompt: &Prompt, output_tokens_max: i64) -> String {
+pub(super) fn body(model: &AnalysisModel, prompt: &ModelPrompt, output_tokens_max: i64) -> String {
     let said = prompt.messages.iter().map(|(role, text)| {
-        let role = if *role == Role::User { "user" } else { "assistant" };
+        let role = if *role == MessageRole::User { "user" } else { "assistant" };
         json!({ "role": role, "content": text })
     });
     let body = match model.provider {
@@ -60,7 +60,7 @@ pub(super) fn body(model: &AnalysisModel, prompt: &Prompt, output_tokens_max: i6
 }
 
 /// The response text and its token usage; `None` if the response does not match the API.
-pub(super) fn answer(provider: ModelProvider, bytes: &[u8]) -> Option<(String, TokenUsage)> {
+pub(super) fn parse_answer(provider: ModelProvider, bytes: &[u8]) -> Option<(String, TokenUsage)> {
     let value: Value = serde_json::from_slice(bytes).ok()?;
     let tokens = |name: &str| value["usage"][name].as_i64().unwrap_or(0).max(0);
     match provider {
