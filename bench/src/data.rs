@@ -5,11 +5,11 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use anyhow::Context as _;
 use berth_core::id::{OrgId, PipelineId};
 use berth_core::name::{DisplayName, Slug};
-use berth_core::pipeline::state::{self, CreatePipelineCommand, CheckedDefinition, DefinitionOutline};
+use berth_core::pipeline::state::{self, CheckedDefinition, CreatePipelineCommand, DefinitionOutline};
 use berth_core::time::Timestamp;
 use berth_definition::parse;
 use berth_store::tables::pipeline;
-use berth_store::{TxContext, Store};
+use berth_store::{Store, TxContext};
 
 /// A search term that [`SEARCHED_ROWS`] names contain, whatever the list's size.
 pub(crate) const SEARCHED: &str = "lighthouse";
@@ -42,7 +42,12 @@ pub(crate) fn fill(store: &Store, org: OrgId, rows: usize) -> anyhow::Result<()>
                 let id = PipelineId::from_parts(created_at, tx.entropy()?);
                 let (slug, name) = named(number, rows);
                 let name = Some(DisplayName::parse(&name)?);
-                let command = CreatePipelineCommand { id, slug: Slug::parse(&slug)?, name, definition: defined.clone() };
+                let command = CreatePipelineCommand {
+                    id,
+                    slug: Slug::parse(&slug)?,
+                    name,
+                    definition: defined.clone(),
+                };
                 tx.commit(state::create(command, None, created_at)?)?;
             }
             Ok::<_, anyhow::Error>(())

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, anyhow, bail, ensure};
-use berth_core::event::{EventKind, NewEvent, EventSubject};
+use berth_core::event::{EventKind, EventSubject, NewEvent};
 use berth_core::id::OrgId;
 use berth_core::name::{Email, Slug};
 use berth_engine::vault::{SecretVault, WhenMissing};
@@ -16,7 +16,7 @@ use berth_server::config::AppConfig;
 use berth_server::setup::create_organization;
 use berth_store::audit::{self, AuditHead, StoredCheck};
 use berth_store::data_dir::DataDir;
-use berth_store::{TxContext, Store, StoreError, tables};
+use berth_store::{Store, StoreError, TxContext, tables};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;

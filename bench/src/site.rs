@@ -54,7 +54,8 @@ impl Site {
 
         let vault = SecretVault::open(&store, &dir.path().join("root.key"), WhenMissing::Create)?;
         let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-        let config = AppConfig { data_dir: dir.path().to_owned(), rate_limit: false, ..AppConfig::local(listen) };
+        let config =
+            AppConfig { data_dir: dir.path().to_owned(), rate_limit: false, ..AppConfig::local(listen) };
         let app = Arc::new(App::new(store, vault, config, CancellationToken::new()));
         let (thread, address) = serve_on_a_thread(app.clone())?;
         let target = Target { address, token: created.token.reveal().to_owned() };

@@ -6,7 +6,7 @@ use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
 use crate::environment::Holder;
-use crate::event::{WireActor, Permission};
+use crate::event::{Permission, WireActor};
 use crate::pipeline::Diagnostic;
 use crate::repository::RepositoryPipeline;
 use crate::session::SessionStatus;

@@ -6,7 +6,10 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::runner::{AcquireParams, AttemptAssignment, RunnerHeartbeat, Isolation, AttemptOrder, SecretText, AttemptInstruction};
+use crate::runner::{
+    AcquireParams, AttemptAssignment, AttemptInstruction, AttemptOrder, Isolation, RunnerHeartbeat,
+    SecretText,
+};
 
 /// Exchanges the registration token of a new runner for a credential.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]

@@ -19,7 +19,8 @@ pub trait RunnerLink: Send + Sync {
     fn acquire(&self, asked: &AcquireParams, wait: Duration) -> Result<Vec<AttemptAssignment>, LinkError>;
 
     /// Sends a heartbeat for each attempt. Returns immediately if one of them must stop, else after `wait`.
-    fn heartbeat(&self, beat: &RunnerHeartbeat, wait: Duration) -> Result<Vec<AttemptInstruction>, LinkError>;
+    fn heartbeat(&self, beat: &RunnerHeartbeat, wait: Duration)
+    -> Result<Vec<AttemptInstruction>, LinkError>;
 
     /// Appends masked bytes to the attempt's log at `offset`. Bytes that are already stored are not written again.
     fn append_log(&self, attempt: &AttemptRef, offset: u64, bytes: &[u8]) -> Result<AttemptOrder, LinkError>;

@@ -5,7 +5,7 @@ use utoipa::ToSchema;
 
 use crate::ReplayableBody;
 use crate::deployment::WireDeployment;
-use crate::environment::{Holder, WireLock, LockStatus};
+use crate::environment::{Holder, LockStatus, WireLock};
 use crate::event::WireActor;
 
 /// A session: exclusive use of an environment.

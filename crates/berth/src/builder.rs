@@ -5,7 +5,7 @@ use std::path::Path;
 
 use berth_runner::Confinement;
 use berth_runner::registry::{self, RegistryBuildRequest};
-use berth_server::jobs::registry_builds::{BuildRequest, BuildError, RegistryBuilder, BuildOutput};
+use berth_server::jobs::registry_builds::{BuildError, BuildOutput, BuildRequest, RegistryBuilder};
 
 pub(crate) struct SandboxedBuilder {
     /// `Err`: why this machine cannot build.

@@ -4,7 +4,7 @@ use std::io::IsTerminal as _;
 
 use tracing_subscriber::EnvFilter;
 
-use crate::config::{LogSettings, LogFormat};
+use crate::config::{LogFormat, LogSettings};
 
 /// `quiet` logs warnings only, for commands that print for people.
 pub(crate) fn start(log: &LogSettings, quiet: bool) {

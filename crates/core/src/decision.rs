@@ -6,7 +6,7 @@ use crate::deployment::run::RunChange;
 use crate::deployment::stages::stage::{Stage, StageEnd};
 use crate::deployment::{EnvironmentDeployment, StagesDeployment};
 use crate::environment::fence::Fence;
-use crate::environment::{Environment, LockHolder, LockConflict, InactiveSession, Session, Ticket};
+use crate::environment::{Environment, InactiveSession, LockConflict, LockHolder, Session, Ticket};
 use crate::event::NewEvent;
 use crate::pipeline::state::Pipeline;
 

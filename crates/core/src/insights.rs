@@ -132,7 +132,11 @@ pub fn measure(seen: &[LastStageEnd], from: Timestamp, to: Timestamp) -> DoraMet
     }
     DoraMetrics {
         deployments,
-        lead: LeadTimeStats { from_commit, from_creation: leads.len() - from_commit, seconds: duration_percentiles(leads) },
+        lead: LeadTimeStats {
+            from_commit,
+            from_creation: leads.len() - from_commit,
+            seconds: duration_percentiles(leads),
+        },
         failures: FailureStats {
             reached: reached.len(),
             failed: failed.len(),
@@ -199,7 +203,10 @@ mod tests {
             committed_at: None,
             is_last: true,
         };
-        LastStageEnd { past: PastStageEnd { end, is_rolled_back: false }, created_at: at.plus_seconds(-HOUR_S) }
+        LastStageEnd {
+            past: PastStageEnd { end, is_rolled_back: false },
+            created_at: at.plus_seconds(-HOUR_S),
+        }
     }
 
     fn with_commit_time(mut it: LastStageEnd, hours_before: i64) -> LastStageEnd {
@@ -215,7 +222,10 @@ mod tests {
     fn of_nothing_nothing_is_known() {
         let found = measure_days(&[], 2);
         assert_eq!((found.deployments, found.failures.rate()), (0, None));
-        assert_eq!((&found.lead.seconds, &found.restores.seconds), (&DurationPercentiles::default(), &DurationPercentiles::default()));
+        assert_eq!(
+            (&found.lead.seconds, &found.restores.seconds),
+            (&DurationPercentiles::default(), &DurationPercentiles::default())
+        );
         let days: Vec<_> = found.days.iter().map(|day| (day.start.to_string(), day.lead_median)).collect();
         let wanted = ["2026-11-01T00:00:00.000Z", "2026-11-02T00:00:00.000Z"];
         assert_eq!(days, wanted.map(|day| (day.to_owned(), None)));

@@ -191,7 +191,11 @@ mod tests {
         assert_eq!(at(&Runner { is_draining: true, ..seen.clone() }, 3), RunnerStatus::Draining);
         assert_eq!(at(&Runner { left_at: Some(NOON), ..seen.clone() }, 100), RunnerStatus::Offline);
         let patient = Runner { lost_ms: Some(60_000), ..seen };
-        assert_eq!([59, 60].map(|s| at(&patient, s)), [RunnerStatus::Offline, RunnerStatus::Lost], "as it was told");
+        assert_eq!(
+            [59, 60].map(|s| at(&patient, s)),
+            [RunnerStatus::Offline, RunnerStatus::Lost],
+            "as it was told"
+        );
     }
 
     #[test]
@@ -204,9 +208,13 @@ mod tests {
 
     #[test]
     fn l12_a_runner_has_stopped_its_steps_before_it_is_called_lost() {
-        assert_eq!(RunnerTimeouts::new(Duration::from_secs(45), Duration::from_secs(10)), Ok(RunnerTimeouts::default()));
+        assert_eq!(
+            RunnerTimeouts::new(Duration::from_secs(45), Duration::from_secs(10)),
+            Ok(RunnerTimeouts::default())
+        );
         for (lost, grace) in [(45_000, 10_000), (105_000, 10_000), (6_000, 1_000), (3_000, 1_000)] {
-            let times = RunnerTimeouts::new(Duration::from_millis(lost), Duration::from_millis(grace)).unwrap();
+            let times =
+                RunnerTimeouts::new(Duration::from_millis(lost), Duration::from_millis(grace)).unwrap();
             assert!((times.self_stop + times.stop_grace) * 3 / 2 <= times.lost, "{times:?}");
             assert!(times.heartbeat * 4 <= times.self_stop, "{times:?}");
         }

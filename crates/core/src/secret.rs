@@ -142,7 +142,10 @@ mod tests {
         let pipeline = PipelineId::from_parts(Timestamp::from_micros(1), [1; 10]);
         let stage = StageName::parse("qa").unwrap();
         let seen = ScopePath::visible_scopes(pipeline, Some(&stage));
-        assert_eq!(seen, [ScopePath::Stage(pipeline, stage), ScopePath::Pipeline(pipeline), ScopePath::Organization]);
+        assert_eq!(
+            seen,
+            [ScopePath::Stage(pipeline, stage), ScopePath::Pipeline(pipeline), ScopePath::Organization]
+        );
         assert_eq!(ScopePath::visible_scopes(pipeline, None).len(), 2);
     }
 

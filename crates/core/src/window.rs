@@ -8,7 +8,7 @@ use jiff::SignedDuration;
 use jiff::civil::{Date, DateTime};
 use jiff::tz::{AmbiguousOffset, TimeZone, TimeZoneDatabase};
 
-use crate::pipeline::window::{DateRange, WindowDay, DeploymentWindow};
+use crate::pipeline::window::{DateRange, DeploymentWindow, WindowDay};
 use crate::time::Timestamp;
 
 /// Days searched after an exception: a week plus a margin for clock changes.

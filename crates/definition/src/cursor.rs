@@ -99,7 +99,9 @@ impl<'a> NodeCursor<'a> {
         steps.fold(self.clone(), |at, step| {
             let index = step.parse::<usize>().ok();
             let item = index.and_then(|index| at.children().into_iter().nth(index));
-            at.get(&step).or_else(|| item.filter(|_| matches!(at.node.value, YamlValue::List(_)))).unwrap_or(at)
+            at.get(&step)
+                .or_else(|| item.filter(|_| matches!(at.node.value, YamlValue::List(_))))
+                .unwrap_or(at)
         })
     }
 
@@ -115,7 +117,9 @@ impl<'a> NodeCursor<'a> {
                 .iter()
                 .map(|entry| self.child(&entry.key, Some(entry.key_range.clone()), &entry.value))
                 .collect(),
-            YamlValue::Null | YamlValue::Bool(_) | YamlValue::Number { .. } | YamlValue::Text(_) => Vec::new(),
+            YamlValue::Null | YamlValue::Bool(_) | YamlValue::Number { .. } | YamlValue::Text(_) => {
+                Vec::new()
+            }
         }
     }
 
@@ -253,7 +257,8 @@ impl<'a> NodeCursor<'a> {
         let found = choices.iter().find(|(name, _)| *name == text).map(|(_, value)| *value);
         if found.is_none() {
             let names = choices.iter().map(|(name, _)| *name);
-            let problem = DefinitionProblem::error("unknown_value", format!("{} is not known here", quote(text)));
+            let problem =
+                DefinitionProblem::error("unknown_value", format!("{} is not known here", quote(text)));
             self.add(problem.with_hint(self.report, text, names));
         }
         found
@@ -321,10 +326,13 @@ impl<'a> FieldReader<'a> {
 }
 
 /// A key parser for [`Cursor::named`].
-pub(super) fn parse_key<K>(parse: fn(&str) -> Result<K, InvalidName>) -> impl Fn(&str) -> Result<K, DefinitionProblem> {
+pub(super) fn parse_key<K>(
+    parse: fn(&str) -> Result<K, InvalidName>,
+) -> impl Fn(&str) -> Result<K, DefinitionProblem> {
     move |text| {
-        parse(text)
-            .map_err(|InvalidName(why)| DefinitionProblem::error("invalid_name", format!("{} {why}", quote(text))))
+        parse(text).map_err(|InvalidName(why)| {
+            DefinitionProblem::error("invalid_name", format!("{} {why}", quote(text)))
+        })
     }
 }
 

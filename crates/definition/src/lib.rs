@@ -6,11 +6,11 @@
 //!
 //! No I/O, no clock, no randomness: `clippy.toml` bans such calls.
 
-pub mod alone;
 mod check;
 mod cursor;
 pub mod custom_step;
 mod diagnostic;
+pub mod local_run;
 mod parse;
 pub mod planning;
 mod read;

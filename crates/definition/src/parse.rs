@@ -73,7 +73,11 @@ fn within_bounds(report: &ProblemReport<'_>) -> Option<()> {
         return None;
     }
     if let Some((at, c)) = text.char_indices().find(|(_, c)| is_forbidden(*c)) {
-        report.add("", &(at..at + c.len_utf8()), DefinitionProblem::error("control_character", control_message(c)));
+        report.add(
+            "",
+            &(at..at + c.len_utf8()),
+            DefinitionProblem::error("control_character", control_message(c)),
+        );
         return None;
     }
     Some(())

@@ -2,13 +2,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use berth_core::deployment::run::{StageGate, Plan, StagePlan, StepPlan, SourceCommit, StageType, StepActivation};
-use berth_core::deployment::{FailureCode, ExecutionFailure};
-use berth_core::expression::{EvaluationBudget, Context, ExpressionContexts, is_true_within, references};
+use berth_core::deployment::run::{
+    Plan, SourceCommit, StageGate, StagePlan, StageType, StepActivation, StepPlan,
+};
+use berth_core::deployment::{ExecutionFailure, FailureCode};
+use berth_core::expression::{Context, EvaluationBudget, ExpressionContexts, is_true_within, references};
 use berth_core::name::EnvName;
 use berth_core::pipeline::PipelineDefinition;
 use berth_core::pipeline::grammar::{StepId, VarName};
-use berth_core::pipeline::model::{StepCondition, OnFailure, VarValue, StageDefinition, StepDefinition, StepType};
+use berth_core::pipeline::model::{
+    OnFailure, StageDefinition, StepCondition, StepDefinition, StepType, VarValue,
+};
 use berth_core::registry::AvailableSteps;
 use berth_core::step::{NetworkAccess, is_request};
 use berth_core::wording::quote;
@@ -60,7 +64,11 @@ pub struct EntityNames {
 }
 
 /// Makes the plan. Fails if this version cannot run all of it.
-pub fn plan(definition: &PipelineDefinition, target: &PlanTarget<'_>, facts: &PlanInputs) -> Result<Plan, ExecutionFailure> {
+pub fn plan(
+    definition: &PipelineDefinition,
+    target: &PlanTarget<'_>,
+    facts: &PlanInputs,
+) -> Result<Plan, ExecutionFailure> {
     let plan = preview(definition, target, facts)?;
     match obstacles(&plan, &facts.offers).into_iter().next() {
         Some(first) => Err(not_runnable(first)),
@@ -69,7 +77,11 @@ pub fn plan(definition: &PipelineDefinition, target: &PlanTarget<'_>, facts: &Pl
 }
 
 /// Makes the plan for display, even if this version cannot run it.
-pub fn preview(definition: &PipelineDefinition, target: &PlanTarget<'_>, facts: &PlanInputs) -> Result<Plan, ExecutionFailure> {
+pub fn preview(
+    definition: &PipelineDefinition,
+    target: &PlanTarget<'_>,
+    facts: &PlanInputs,
+) -> Result<Plan, ExecutionFailure> {
     let places = places(definition, target)?;
     check_size(definition, places.len())?;
     let mut planning = StagePlanner { facts, budget: EvaluationBudget::new(PLAN_FUEL_MAX, PLAN_BYTES_MAX) };
@@ -145,7 +157,10 @@ fn gates(stage: &StageDefinition) -> Vec<StageGate> {
     approval.into_iter().chain(stage.window.clone().map(StageGate::Open)).collect()
 }
 
-fn places<'d>(definition: &'d PipelineDefinition, target: &PlanTarget<'d>) -> Result<Vec<PlannedPlace<'d>>, ExecutionFailure> {
+fn places<'d>(
+    definition: &'d PipelineDefinition,
+    target: &PlanTarget<'d>,
+) -> Result<Vec<PlannedPlace<'d>>, ExecutionFailure> {
     match target {
         PlanTarget::Stages if definition.stages.is_empty() => {
             Err(not_runnable("the definition has no stages; name one of its environments".into()))
@@ -201,7 +216,11 @@ struct StagePlanner<'f> {
 }
 
 impl StagePlanner<'_> {
-    fn stage(&mut self, place: &PlannedPlace<'_>, steps: &[StepDefinition]) -> Result<StagePlan, ExecutionFailure> {
+    fn stage(
+        &mut self,
+        place: &PlannedPlace<'_>,
+        steps: &[StepDefinition],
+    ) -> Result<StagePlan, ExecutionFailure> {
         let contexts = self.contexts(place);
         let kept: Vec<&StepDefinition> = steps.iter().filter(|step| !place.skip.contains(&step.id)).collect();
         let order = StepOrder::new(steps, &kept);
@@ -262,7 +281,11 @@ impl StagePlanner<'_> {
     }
 
     /// Evaluates a condition now if all its inputs are known, so that errors are reported before anything runs.
-    fn activation(&mut self, step: &StepDefinition, contexts: &ExpressionContexts) -> Result<StepActivation, ExecutionFailure> {
+    fn activation(
+        &mut self,
+        step: &StepDefinition,
+        contexts: &ExpressionContexts,
+    ) -> Result<StepActivation, ExecutionFailure> {
         let Some(StepCondition(text)) = &step.condition else { return Ok(StepActivation::Always) };
         let found = references(text).unwrap_or_default();
         let known = found.iter().all(|reference| contexts.contains_key(reference.context.as_str()));

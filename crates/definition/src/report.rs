@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::ops::Range;
 
 use berth_core::pipeline::limits::{DIAGNOSTICS_MAX, SOURCE_LINE_CHARS_MAX};
-use berth_core::wording::{truncate, hint};
+use berth_core::wording::{hint, truncate};
 
 use crate::diagnostic::{DefinitionDiagnostic, DiagnosticSeverity};
 
@@ -104,7 +104,11 @@ impl<'a> ProblemReport<'a> {
     }
 
     pub(super) fn add(&self, pointer: &str, range: &Range<usize>, problem: DefinitionProblem) {
-        self.found.borrow_mut().push(LocatedProblem { problem, pointer: pointer.to_owned(), range: range.clone() });
+        self.found.borrow_mut().push(LocatedProblem {
+            problem,
+            pointer: pointer.to_owned(),
+            range: range.clone(),
+        });
     }
 
     pub(super) fn has_errors(&self) -> bool {

@@ -296,7 +296,10 @@ fn choice(words: &[&str], about: &str) -> Value {
 
 /// A pattern cannot express the maximum, so the description states it.
 fn duration(seconds_max: u64, about: &str) -> Value {
-    with_description(reference("duration"), &format!("{about} At most {}.", DurationSeconds::from_secs(seconds_max)))
+    with_description(
+        reference("duration"),
+        &format!("{about} At most {}.", DurationSeconds::from_secs(seconds_max)),
+    )
 }
 
 /// Adds the default.

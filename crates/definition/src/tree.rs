@@ -141,7 +141,8 @@ impl TreeBuilder<'_> {
             }
             Event::MappingStart(_, anchor, tag) => {
                 self.refuse_tag(tag.as_deref(), &range);
-                let content = CollectionContent::Map { entries: Vec::new(), seen: BTreeSet::new(), key: None };
+                let content =
+                    CollectionContent::Map { entries: Vec::new(), seen: BTreeSet::new(), key: None };
                 self.enter(content, range, anchor)?;
             }
             Event::SequenceEnd | Event::MappingEnd => self.leave(range.end),
@@ -161,7 +162,12 @@ impl TreeBuilder<'_> {
         Ok(())
     }
 
-    fn enter(&mut self, content: CollectionContent, start: Range<usize>, anchor: usize) -> Result<(), ParseAborted> {
+    fn enter(
+        &mut self,
+        content: CollectionContent,
+        start: Range<usize>,
+        anchor: usize,
+    ) -> Result<(), ParseAborted> {
         self.charge(NodeWeight { height: 1, nodes: 1, bytes: 0 }, &start)?;
         self.open.push(OpenCollection { content, start, anchor });
         Ok(())
@@ -354,6 +360,9 @@ fn key_text(node: &YamlNode) -> Result<String, DefinitionProblem> {
         )),
         YamlValue::Text(text) | YamlValue::Number { text, .. } if !text.is_empty() => Ok(text.clone()),
         YamlValue::Bool(value) => Ok(value.to_string()),
-        _ => Err(DefinitionProblem::error("bad_key", "a key must be a plain word; quote it if it is meant as text")),
+        _ => Err(DefinitionProblem::error(
+            "bad_key",
+            "a key must be a plain word; quote it if it is meant as text",
+        )),
     }
 }

@@ -7,10 +7,10 @@ use berth_api::runner::AttemptAssignment;
 use berth_store::tables::runner;
 use tokio::time::Instant;
 
-use super::calls;
 use super::grant::{self, WorkRequest};
 use super::ready_queue::ReadyQueue;
 use super::remote::{RemoteCall, RunnerCaller, invalid_state};
+use super::runner_calls;
 use crate::error::EngineError;
 use crate::services::Services;
 
@@ -25,7 +25,8 @@ impl RemoteCall {
         if sent.asked.nonces.len() > slots {
             return Err(invalid_state(format!("this runner has {slots} slots, but requested more")));
         }
-        let nonces = sent.asked.nonces.iter().map(|nonce| self.qualify_nonce(nonce)).collect::<Result<Vec<_>, _>>()?;
+        let nonces =
+            sent.asked.nonces.iter().map(|nonce| self.qualify_nonce(nonce)).collect::<Result<Vec<_>, _>>()?;
         let labels: Vec<String> = self.caller.runner.labels.iter().map(ToString::to_string).collect();
         self.record_seen(false).await?;
         let mut window = self.services.engine.ready_queue.watch();
@@ -61,16 +62,25 @@ impl RemoteCall {
     }
 
     /// Returns the work that was already granted under these nonces.
-    async fn find_granted(&self, asking: &WorkRequest<'_>) -> Result<Option<Vec<AttemptAssignment>>, EngineError> {
+    async fn find_granted(
+        &self,
+        asking: &WorkRequest<'_>,
+    ) -> Result<Option<Vec<AttemptAssignment>>, EngineError> {
         let (runner, lost_ms, org) = (asking.runner.to_owned(), asking.lost_ms, asking.org);
         let (nonces, labels) = (asking.nonces.to_vec(), asking.labels.to_vec());
         self.blocking(move |services| {
-            let asking =
-                WorkRequest { runner: &runner, lost_ms, org, nonces: &nonces, labels: &labels, only_existing: true };
+            let asking = WorkRequest {
+                runner: &runner,
+                lost_ms,
+                org,
+                nonces: &nonces,
+                labels: &labels,
+                only_existing: true,
+            };
             let given = grant::find_granted(services, &asking)?;
             let mut work = Vec::with_capacity(given.granted.len());
             for it in &given.granted {
-                work.extend(calls::build_assignment(services, it)?);
+                work.extend(runner_calls::build_assignment(services, it)?);
             }
             Ok((given.used > 0).then_some(work))
         })

@@ -145,8 +145,10 @@ mod tests {
 
     #[tokio::test]
     async fn work_beyond_the_queue_is_refused_until_there_is_room_again() {
-        let gate: Arc<AdmissionControl<u8>> =
-            Arc::new(AdmissionControl::new(AdmissionCapacity { total: 1, share: 1 }, AdmissionCapacity { total: 2, share: 2 }));
+        let gate: Arc<AdmissionControl<u8>> = Arc::new(AdmissionControl::new(
+            AdmissionCapacity { total: 1, share: 1 },
+            AdmissionCapacity { total: 2, share: 2 },
+        ));
         for _ in 0..3 {
             let (release, held) = mpsc::channel::<()>();
             let held = Arc::new(Mutex::new(held));
@@ -172,7 +174,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_panic_gives_its_place_back() {
-        let gate: AdmissionControl<u8> = AdmissionControl::new(AdmissionCapacity { total: 1, share: 1 }, NO_QUEUE);
+        let gate: AdmissionControl<u8> =
+            AdmissionControl::new(AdmissionCapacity { total: 1, share: 1 }, NO_QUEUE);
         assert!(gate.run(1, || panic!("as it was told")).await.is_err());
         assert!(gate.run(1, || true).await.unwrap());
     }

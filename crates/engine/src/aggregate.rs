@@ -4,11 +4,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use berth_core::decision::{RecordChange, RuleDecision, DomainRecord};
-use berth_core::deployment::environment::report::{self as environment_report, RunnerOrder, DeploymentOutcome};
-use berth_core::deployment::run::back::skip_rollback;
+use berth_core::decision::{DomainRecord, RecordChange, RuleDecision};
+use berth_core::deployment::environment::report::{
+    self as environment_report, DeploymentOutcome, RunnerOrder,
+};
+use berth_core::deployment::run::rollback::skip_rollback;
 use berth_core::deployment::run::{
-    Plan, Run, RunChange, RunStatus, StageType, StageRunStatus, StepRun, StepRunStatus, cancel, report,
+    Plan, Run, RunChange, RunStatus, StageRunStatus, StageType, StepRun, StepRunStatus, cancel, report,
 };
 use berth_core::deployment::{CancelRequest, FailureCode, stages};
 use berth_core::environment::EnvironmentCondition;
@@ -17,12 +19,12 @@ use berth_core::id::{DeploymentId, StepRunId};
 use berth_core::name::Reason;
 use berth_core::pipeline::model::OnFailure;
 use berth_store::tables::plan::{self, BuildKey};
-use berth_store::{StoreRead, StoreError, Tx};
+use berth_store::{StoreError, StoreRead, Tx};
 
 use super::gates;
 use super::loaded::LoadedDeployment;
-use super::plans::RunCache;
 use super::rollback::{RollbackPlan, RollbackRequest, record_stage_end};
+use super::run_cache::RunCache;
 use crate::analysis_requests;
 use crate::error::EngineError;
 
@@ -41,7 +43,11 @@ struct DeferredChanges(Option<Box<RunChange>>);
 
 impl DeploymentAggregate {
     /// `None` if the deployment does not exist or has not begun.
-    pub fn load(db: &mut impl StoreRead, plans: &RunCache, id: DeploymentId) -> Result<Option<Self>, EngineError> {
+    pub fn load(
+        db: &mut impl StoreRead,
+        plans: &RunCache,
+        id: DeploymentId,
+    ) -> Result<Option<Self>, EngineError> {
         let Some(run) = plans.run(db, id)? else { return Ok(None) };
         let Some(deployment) = LoadedDeployment::load_cached(db, plans, id)? else { return Ok(None) };
         Ok(Some(Self { run, plan: plans.plan(db, id)?, deployment, deferred: None }))
@@ -73,7 +79,9 @@ impl DeploymentAggregate {
     pub fn order(&self, step: StepRunId, nonce: &str) -> RunnerOrder {
         match (report::order(&self.run, step, nonce), self.deployment.order()) {
             (RunnerOrder::Stale, _) => RunnerOrder::Stale,
-            (RunnerOrder::Cancel, _) | (RunnerOrder::Continue, RunnerOrder::Cancel | RunnerOrder::Stale) => RunnerOrder::Cancel,
+            (RunnerOrder::Cancel, _) | (RunnerOrder::Continue, RunnerOrder::Cancel | RunnerOrder::Stale) => {
+                RunnerOrder::Cancel
+            }
             (RunnerOrder::Continue, RunnerOrder::Continue) => RunnerOrder::Continue,
         }
     }
@@ -148,8 +156,10 @@ impl DeploymentAggregate {
         let LoadedDeployment::Stages { deployment, .. } = &self.deployment else { return Ok(None) };
         let mut wants_back = None;
         for (index, is) in self.run.stages.iter().enumerate() {
-            let (was, is_end) =
-                (&before.stages[index], matches!(is.status, StageRunStatus::Succeeded | StageRunStatus::Failed));
+            let (was, is_end) = (
+                &before.stages[index],
+                matches!(is.status, StageRunStatus::Succeeded | StageRunStatus::Failed),
+            );
             // A stage that ended before the deployment entered it has nothing to record.
             let was_inside = was.status.is_open() || is.tries > was.tries;
             if !is_end || !was_inside || is.kind != StageType::Stage || was.status == is.status {
@@ -217,7 +227,8 @@ impl DeploymentAggregate {
                     RunStatus::Failed(failure) => DeploymentOutcome::Failed(failure),
                     RunStatus::Cancelled(_) => DeploymentOutcome::Stopped,
                     RunStatus::Waiting
-                        if is_unknown(&self.run) && lock.environment.condition != EnvironmentCondition::Unknown =>
+                        if is_unknown(&self.run)
+                            && lock.environment.condition != EnvironmentCondition::Unknown =>
                     {
                         let decision = environment_report::mark_unknown(lock, &tx.moment()?);
                         **lock = lock.after(&decision);
@@ -286,6 +297,7 @@ fn is_unknown(run: &Run) -> bool {
 }
 
 fn has_lost_failure(run: &Run) -> bool {
-    let is_lost = |step: &StepRun| step.failure.as_ref().is_some_and(|failure| failure.cause == FailureCode::Lost);
+    let is_lost =
+        |step: &StepRun| step.failure.as_ref().is_some_and(|failure| failure.cause == FailureCode::Lost);
     run.steps.iter().any(|step| step.status == StepRunStatus::Failed && is_lost(step))
 }

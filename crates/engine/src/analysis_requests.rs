@@ -27,7 +27,13 @@ pub fn request(
 }
 
 /// The input of an analysis.
-pub fn new_analysis(id: AnalysisId, run: &Run, plan: &Plan, failed: &StepRun, asked_by: Actor) -> NewAnalysis {
+pub fn new_analysis(
+    id: AnalysisId,
+    run: &Run,
+    plan: &Plan,
+    failed: &StepRun,
+    asked_by: Actor,
+) -> NewAnalysis {
     NewAnalysis {
         id,
         deployment: run.deployment,
@@ -58,7 +64,12 @@ pub fn note_failures(tx: &mut Tx<'_>, before: &Run, now: &Run, plan: &Plan) -> R
 }
 
 /// Skips the analysis if too many are pending, so that the failure itself is still recorded.
-fn request_automatically(tx: &mut Tx<'_>, run: &Run, plan: &Plan, failed: &StepRun) -> Result<(), EngineError> {
+fn request_automatically(
+    tx: &mut Tx<'_>,
+    run: &Run,
+    plan: &Plan,
+    failed: &StepRun,
+) -> Result<(), EngineError> {
     if analysis::count_unfinished(tx, ANALYSES_WAITING_MAX)? >= ANALYSES_WAITING_MAX {
         tracing::warn!(deployment = %run.deployment, "too many pending analyses; failure is not analyzed");
         return Ok(());

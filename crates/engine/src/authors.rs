@@ -4,10 +4,10 @@
 //! commit has been deployed to the stage since.
 
 use berth_core::deployment::StagesDeployment;
-use berth_core::deployment::run::{SourceCommit, StageType, StageRunStatus};
+use berth_core::deployment::run::{SourceCommit, StageRunStatus, StageType};
 use berth_core::id::{DeploymentId, OrgId, RepositoryId};
 use berth_store::tables::{change_authors, current_deployment, deployment, plan, stage};
-use berth_store::{TxContext, StoreRead};
+use berth_store::{StoreRead, TxContext};
 
 use super::aggregate::DeploymentAggregate;
 use super::loaded::LoadedDeployment;
@@ -76,7 +76,8 @@ fn base(
             Ok(deployment::stages_by_id(db, current)?.and_then(|it: StagesDeployment| it.resolved_commit))
         }
         LoadedDeployment::Environment { deployment, .. } => {
-            let Some(current) = current_deployment::find_of_environment(db, deployment.target.environment)? else {
+            let Some(current) = current_deployment::find_of_environment(db, deployment.target.environment)?
+            else {
                 return Ok(None);
             };
             let planned = plan::by_id(db, current.deployment)?.and_then(|plan| plan.source);

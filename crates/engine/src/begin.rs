@@ -8,22 +8,23 @@ use berth_core::deployment::run::begin::{BeginRunCommand, BuildResults, begin};
 use berth_core::deployment::run::{PinnedSecret, Plan, StageType, secrets_used};
 use berth_core::deployment::stages;
 use berth_core::deployment::{
-    FailureCode, DeploymentState, EnvironmentDeployment, ExecutionFailure, StagesDeployment, StartTrigger, DeploymentPurpose,
+    DeploymentPurpose, DeploymentState, EnvironmentDeployment, ExecutionFailure, FailureCode,
+    StagesDeployment, StartTrigger,
 };
 use berth_core::environment::Lock;
 use berth_core::id::{DeploymentId, EnvironmentId, OrgId, PipelineId};
 use berth_core::pipeline::grammar::StageName;
 use berth_store::pagination::FairBatch;
 use berth_store::tables::deployment;
-use berth_store::tables::plan::{self, BuildState, BuildKey};
+use berth_store::tables::plan::{self, BuildKey, BuildState};
 use berth_store::tables::{environment, schedule, secret};
-use berth_store::{TxContext, StoreRead, Tx};
+use berth_store::{StoreRead, Tx, TxContext};
 use tokio::task::JoinHandle;
 
 use super::aggregate::DeploymentAggregate;
-use super::beginnings::spawn_start;
 use super::loaded::LoadedDeployment;
-use super::prepare::{PrepareResult, PreparedPlan, DeploymentPlanRequest, prepare};
+use super::prepare::{DeploymentPlanRequest, PrepareResult, PreparedPlan, prepare};
+use super::starts::spawn_start;
 use crate::credential::random_base62;
 use crate::error::EngineError;
 use crate::services::Services;
@@ -38,10 +39,13 @@ pub async fn begin_environment_deployments(
     services: &Arc<Services>,
 ) -> Result<Vec<JoinHandle<()>>, EngineError> {
     let read = services.store.read(None, |db| Ok::<_, EngineError>(environment::list_startable(db, BEGIN)?));
-    let spawned = read.await?.into_iter().filter_map(|(org, place, id)| {
-        let here = services.clone();
-        spawn_start(services, org, id, async move { begin_environment_deployment(&here, org, place, id).await })
-    });
+    let spawned =
+        read.await?.into_iter().filter_map(|(org, place, id)| {
+            let here = services.clone();
+            spawn_start(services, org, id, async move {
+                begin_environment_deployment(&here, org, place, id).await
+            })
+        });
     Ok(spawned.collect())
 }
 
@@ -56,11 +60,12 @@ async fn begin_environment_deployment(
         Ok::<_, EngineError>(found.and_then(|lock| Some((lock.deployment(id)?.clone(), lock))))
     });
     let Some((deployment, lock)) = read.await? else { return Ok(()) };
-    let prepared = match prepare(services, org, DeploymentPlanRequest::for_environment(&deployment, &lock)).await? {
-        PrepareResult::Ready(prepared) => Ok(prepared),
-        PrepareResult::Failed(failure) => Err(failure),
-        PrepareResult::Later => return Ok(()),
-    };
+    let prepared =
+        match prepare(services, org, DeploymentPlanRequest::for_environment(&deployment, &lock)).await? {
+            PrepareResult::Ready(prepared) => Ok(prepared),
+            PrepareResult::Failed(failure) => Err(failure),
+            PrepareResult::Later => return Ok(()),
+        };
     let (boot, nonce) = (services.engine.boot().to_owned(), random_base62(NONCE_CHARS));
     let done = services.store.transact(TxContext::system(Some(org)), move |tx| {
         let Some(lock) = environment::by_id(tx, place)? else { return Ok(false) };
@@ -154,7 +159,9 @@ async fn begin_stage_deployment(
                 return Ok(());
             }
         };
-        let BuildAvailability::Free(built) = find_build(tx, found.pipeline, &prepared, &found.definition_hash)? else {
+        let BuildAvailability::Free(built) =
+            find_build(tx, found.pipeline, &prepared, &found.definition_hash)?
+        else {
             return Ok(());
         };
         let resolved = prepared.plan.source.as_ref().map(|source| source.commit.clone());
@@ -275,7 +282,8 @@ impl DeploymentPlanRequest {
             commit: deployment.commit.to_string(),
             asked_at: deployment.created_at,
             environment: Some((deployment.target.name.clone(), deployment.target.fence.number())),
-            trigger: if deployment.target.purpose == DeploymentPurpose::Reset { "reset" } else { "session" }.into(),
+            trigger: if deployment.target.purpose == DeploymentPurpose::Reset { "reset" } else { "session" }
+                .into(),
             branch: None,
             actor: deployment.requested_by.name.clone(),
             session: session

@@ -42,7 +42,8 @@ pub fn declare_environments(
         let last_fence = environment::last_fence(tx, &pipeline.slug, &name)?;
         let id = EnvironmentId::from_parts(moment.now, moment.entropy);
         let definition_hash = hash.clone();
-        let command = DeclareCommand { id, pipeline: pipeline.id, name, configuration, definition_hash, last_fence };
+        let command =
+            DeclareCommand { id, pipeline: pipeline.id, name, configuration, definition_hash, last_fence };
         tx.commit(declare::declare(command, moment.now))?;
     }
     Ok(())

@@ -36,7 +36,8 @@ pub fn check_definition(source: &str) -> Result<CheckedDefinition, EngineError> 
 pub fn parse_definition(source: &str) -> Result<PipelineDefinition, EngineError> {
     let parsed = parse(source);
     parsed.definition.ok_or_else(|| {
-        let errors = parsed.diagnostics.iter().filter(|found| found.severity == DiagnosticSeverity::Error).count();
+        let errors =
+            parsed.diagnostics.iter().filter(|found| found.severity == DiagnosticSeverity::Error).count();
         let text = format!("the definition has {errors} {}", if errors == 1 { "error" } else { "errors" });
         let diagnostics: Vec<_> = parsed.diagnostics.iter().map(diagnostic_to_api).collect();
         let listed = serde_json::to_value(diagnostics).unwrap_or_default();

@@ -7,18 +7,18 @@ use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-use crate::beginnings::StartsInProgress;
-use crate::bell::WorkNotifier;
-use crate::late::LateOutput;
-use crate::net::AttemptMaskers;
+use crate::late_output::LateOutput;
+use crate::masking::AttemptMaskers;
+use crate::notifier::WorkNotifier;
 use crate::ready_queue::ReadyQueue;
-use crate::unfit::UnfitCache;
+use crate::starts::StartsInProgress;
+use crate::unfit_cache::UnfitCache;
 
 use crate::admission::AdmissionControl;
 use crate::credential::random_base62;
 use crate::limits::{PLANS_AT_ONCE, PLANS_WAITING_MAX};
-use crate::lost::AttemptWatches;
-use crate::plans::RunCache;
+use crate::lost_attempts::AttemptWatches;
+use crate::run_cache::RunCache;
 
 const BOOT_CHARS: usize = 16;
 /// Prefix of the embedded runner's name.

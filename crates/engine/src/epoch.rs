@@ -4,11 +4,11 @@
 use std::time::Duration;
 
 use berth_core::deployment::environment::report;
-use berth_core::environment::fence::{Fence, EvidenceVerdict, EpochEvidence, judge_evidence};
+use berth_core::environment::fence::{EpochEvidence, EvidenceVerdict, Fence, judge_evidence};
 use berth_core::event::EventKind;
 use berth_core::id::EnvironmentId;
 use berth_store::tables::instance;
-use berth_store::{TxContext, ReadTx, StoreError, Tx, incarnation};
+use berth_store::{ReadTx, StoreError, Tx, TxContext, incarnation};
 
 use super::aggregate::DeploymentAggregate;
 use super::loaded::LoadedDeployment;
@@ -111,11 +111,17 @@ impl RemoteCall {
 impl DeploymentAggregate {
     /// Marks the environment as unknown after a runner refused the fence of its attempt because it knows a higher one,
     /// or another session with the same one. Returns true if the known fence is unknown to this server.
-    pub(super) fn record_unknown_fence(&mut self, tx: &mut Tx<'_>, known: Fence) -> Result<bool, EngineError> {
+    pub(super) fn record_unknown_fence(
+        &mut self,
+        tx: &mut Tx<'_>,
+        known: Fence,
+    ) -> Result<bool, EngineError> {
         let LoadedDeployment::Environment { lock, deployment } = &mut self.deployment else {
             return Ok(false);
         };
-        let Some(decision) = report::record_refused_fence(lock, deployment.target.fence, known, &tx.moment()?) else {
+        let Some(decision) =
+            report::record_refused_fence(lock, deployment.target.fence, known, &tx.moment()?)
+        else {
             return Ok(false);
         };
         **lock = lock.after(&decision);

@@ -42,7 +42,9 @@ impl From<StoreError> for EngineError {
 impl From<CommandRefusal> for EngineError {
     fn from(refusal: CommandRefusal) -> Self {
         let code = match refusal {
-            CommandRefusal::PreconditionFailed { .. } | CommandRefusal::FenceMoved { .. } => Code::PreconditionFailed,
+            CommandRefusal::PreconditionFailed { .. } | CommandRefusal::FenceMoved { .. } => {
+                Code::PreconditionFailed
+            }
             CommandRefusal::AlreadyExists(_) => Code::AlreadyExists,
             CommandRefusal::InvalidState(_) => Code::InvalidState,
             CommandRefusal::NothingToRollBackTo(_) => Code::NothingToRollBackTo,

@@ -1,6 +1,6 @@
 //! Event constructors that several crates use.
 
-use berth_core::event::{EventKind, NewEvent, EventSubject};
+use berth_core::event::{EventKind, EventSubject, NewEvent};
 use berth_core::name::Slug;
 use berth_core::registry::Registry;
 use berth_core::repository::Repository;

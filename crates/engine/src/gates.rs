@@ -3,21 +3,21 @@
 use std::collections::BTreeSet;
 
 use aws_lc_rs::digest;
-use berth_core::approval::{self, Approval, ApprovalChoice, LapseCause, NewApproval, ApprovalState};
-use berth_core::deployment::run::{RunStatus, StepRunStatus, approval_content, enter, held};
+use berth_core::approval::{self, Approval, ApprovalChoice, ApprovalState, LapseCause, NewApproval};
+use berth_core::deployment::run::{RunStatus, StepRunStatus, approval_content, enter, gated_steps};
 use berth_core::deployment::stages;
-use berth_core::deployment::{FailureCode, ExecutionFailure};
+use berth_core::deployment::{ExecutionFailure, FailureCode};
 use berth_core::id::{ApprovalId, DeploymentId, OrgId, StepRunId};
 use berth_core::pipeline::model::ApprovalPolicy;
 use berth_core::time::Timestamp;
 use berth_store::tables::approval as approval_table;
 use berth_store::tables::schedule;
-use berth_store::{TxContext, StoreRead, Tx};
+use berth_store::{StoreRead, Tx, TxContext};
 
 use super::aggregate::DeploymentAggregate;
 use super::loaded::LoadedDeployment;
-use super::people;
-use super::plans::RunCache;
+use super::run_cache::RunCache;
+use super::voters;
 use crate::error::EngineError;
 use crate::services::Services;
 use crate::vault::hex;
@@ -44,7 +44,8 @@ pub fn approval_progress(
     aggregate: &DeploymentAggregate,
     stage: usize,
 ) -> Result<ApprovalProgress, EngineError> {
-    let Some(rule) = aggregate.plan.stages[stage].approval_policy().filter(|_| !aggregate.deployment.has_bypass())
+    let Some(rule) =
+        aggregate.plan.stages[stage].approval_policy().filter(|_| !aggregate.deployment.has_bypass())
     else {
         return Ok(ApprovalProgress::Satisfied);
     };
@@ -52,9 +53,11 @@ pub fn approval_progress(
         approval_table::find_latest(db, aggregate.run.deployment, &aggregate.run.stages[stage].name, None)?;
     let digest = approval_digest(aggregate, stage, None);
     Ok(match latest {
-        Some(it) if it.status == ApprovalState::Pending && it.digest == digest => ApprovalProgress::Pending(Box::new(it)),
+        Some(it) if it.status == ApprovalState::Pending && it.digest == digest => {
+            ApprovalProgress::Pending(Box::new(it))
+        }
         Some(it) if it.status == ApprovalState::Approved => {
-            match approval::is_still_valid(&it, &digest, &people::electorate(db, it.deployment, &it.stage)?) {
+            match approval::is_still_valid(&it, &digest, &voters::electorate(db, it.deployment, &it.stage)?) {
                 true => ApprovalProgress::Satisfied,
                 false => ApprovalProgress::Missing { rule, before: Some(Box::new(it)) },
             }
@@ -104,7 +107,9 @@ pub fn is_protected(
         return Ok(false);
     }
     let latest = approval_table::find_latest(db, aggregate.run.deployment, stage, None)?;
-    let counts = |it: &Approval| matches!(it.status, ApprovalState::Pending | ApprovalState::Approved) && it.valid_approvals() > 0;
+    let counts = |it: &Approval| {
+        matches!(it.status, ApprovalState::Pending | ApprovalState::Approved) && it.valid_approvals() > 0
+    };
     Ok(latest.as_ref().is_some_and(counts))
 }
 
@@ -142,7 +147,10 @@ pub(super) fn request_approval(
 
 /// Requests approval for steps that now wait for it, and lapses approvals that are no longer needed. Called after every
 /// change of a run.
-pub(super) fn sync_approvals(tx: &mut Tx<'_>, aggregate: &mut DeploymentAggregate) -> Result<(), EngineError> {
+pub(super) fn sync_approvals(
+    tx: &mut Tx<'_>,
+    aggregate: &mut DeploymentAggregate,
+) -> Result<(), EngineError> {
     if !aggregate.plan.has_approvals() {
         return Ok(());
     }
@@ -156,8 +164,13 @@ pub(super) fn sync_approvals(tx: &mut Tx<'_>, aggregate: &mut DeploymentAggregat
     let asking: Vec<usize> = aggregate.run.gated_steps().filter(asks).collect();
     for at in asking {
         if aggregate.deployment.has_bypass() {
-            let decision =
-                held::pass_approval(&aggregate.run, &aggregate.plan, aggregate.run.steps[at].id, BYPASS, tx.now());
+            let decision = gated_steps::pass_approval(
+                &aggregate.run,
+                &aggregate.plan,
+                aggregate.run.steps[at].id,
+                BYPASS,
+                tx.now(),
+            );
             // `apply` calls `settle` again for the remaining steps.
             return aggregate.apply(tx, decision);
         }
@@ -169,13 +182,18 @@ pub(super) fn sync_approvals(tx: &mut Tx<'_>, aggregate: &mut DeploymentAggregat
 fn is_awaited(aggregate: &DeploymentAggregate, approval: &Approval) -> bool {
     match approval.step {
         Some(step) => aggregate.run.gated_steps().any(|at| aggregate.run.steps[at].id == step),
-        None => {
-            aggregate.run.unstarted_stage().is_some_and(|stage| aggregate.run.stages[stage].name == approval.stage)
-        }
+        None => aggregate
+            .run
+            .unstarted_stage()
+            .is_some_and(|stage| aggregate.run.stages[stage].name == approval.stage),
     }
 }
 
-fn request_step_approval(tx: &mut Tx<'_>, aggregate: &DeploymentAggregate, at: usize) -> Result<(), EngineError> {
+fn request_step_approval(
+    tx: &mut Tx<'_>,
+    aggregate: &DeploymentAggregate,
+    at: usize,
+) -> Result<(), EngineError> {
     let (step, stage) = (&aggregate.run.steps[at], aggregate.run.steps[at].stage);
     let (name, digest) = (&aggregate.run.stages[stage].name, approval_digest(aggregate, stage, Some(at)));
     let latest = approval_table::find_latest(tx, aggregate.run.deployment, name, Some(step.id))?;
@@ -203,7 +221,8 @@ fn request_step_approval(tx: &mut Tx<'_>, aggregate: &DeploymentAggregate, at: u
 }
 
 fn put_request(tx: &mut Tx<'_>, request: NewApproval) -> Result<(), EngineError> {
-    let needed = people::electorate(tx, request.deployment, &request.stage)?.required_approvals(&request.rule);
+    let needed =
+        voters::electorate(tx, request.deployment, &request.stage)?.required_approvals(&request.rule);
     let decision = approval::request(request, needed, tx.now());
     tx.commit(decision)?;
     Ok(())
@@ -221,7 +240,8 @@ pub fn digest_now(aggregate: &DeploymentAggregate, approval: &Approval) -> Optio
 
 fn approval_digest(aggregate: &DeploymentAggregate, stage: usize, step: Option<usize>) -> String {
     let key = aggregate.build_key();
-    let text = approval_content(&aggregate.run, &aggregate.plan, stage, step, key.commit, key.definition_hash);
+    let text =
+        approval_content(&aggregate.run, &aggregate.plan, stage, step, key.commit, key.definition_hash);
     format!("sha256:{}", hex(digest::digest(&digest::SHA256, text.as_bytes()).as_ref()))
 }
 
@@ -238,18 +258,23 @@ pub fn follow_approval(
         ApprovalState::Lapsed(_) => return sync_approvals(tx, aggregate),
         ApprovalState::Approved => {
             let Some(step) = said.step else { return Ok(()) };
-            let decision = held::pass_approval(&aggregate.run, &aggregate.plan, step, &last_approver(said), now);
+            let decision =
+                gated_steps::pass_approval(&aggregate.run, &aggregate.plan, step, &last_approver(said), now);
             return aggregate.apply(tx, decision);
         }
-        ApprovalState::Rejected => ExecutionFailure { cause: FailureCode::ApprovalRejected, detail: rejection_text(said) },
+        ApprovalState::Rejected => {
+            ExecutionFailure { cause: FailureCode::ApprovalRejected, detail: rejection_text(said) }
+        }
         ApprovalState::Expired => ExecutionFailure {
             cause: FailureCode::ApprovalExpired,
             detail: format!("{} of {} people approved in time", said.valid_approvals(), said.needed),
         },
     };
     let decision = match said.step {
-        Some(step) => held::fail_approval(&aggregate.run, &aggregate.plan, step, failure, now),
-        None if is_awaited(aggregate, said) => enter::fail_entry(&aggregate.run, &aggregate.plan, failure, now),
+        Some(step) => gated_steps::fail_approval(&aggregate.run, &aggregate.plan, step, failure, now),
+        None if is_awaited(aggregate, said) => {
+            enter::fail_entry(&aggregate.run, &aggregate.plan, failure, now)
+        }
         None => return Ok(()),
     };
     aggregate.apply(tx, decision)
@@ -276,7 +301,7 @@ pub fn steps_to_reapprove(
     aggregate: &DeploymentAggregate,
     stage: &str,
 ) -> Result<BTreeSet<StepRunId>, EngineError> {
-    let electorate = people::electorate(db, aggregate.run.deployment, stage)?;
+    let electorate = voters::electorate(db, aggregate.run.deployment, stage)?;
     let mut found = BTreeSet::new();
     for (at, step) in aggregate.run.steps.iter().enumerate() {
         let is_in = aggregate.run.stages[step.stage].name == stage && step.status == StepRunStatus::Succeeded;
@@ -297,14 +322,19 @@ pub fn steps_to_reapprove(
 pub async fn process_due_gates(services: &Services) -> Result<(), EngineError> {
     let read = services.store.read(None, |db| {
         let now = db.now();
-        Ok::<_, EngineError>((approval_table::list_expired(db, now, DUE_MAX)?, schedule::list_waking(db, now, DUE_MAX)?))
+        Ok::<_, EngineError>((
+            approval_table::list_expired(db, now, DUE_MAX)?,
+            schedule::list_waking(db, now, DUE_MAX)?,
+        ))
     });
     let (late, waking) = read.await?;
     let mut has_moved = false;
     for (org, id) in late {
         let plans = services.engine.run_cache().clone();
-        let done =
-            services.store.transact(TxContext::system(Some(org)), move |tx| expire_approval(tx, &plans, id)).await;
+        let done = services
+            .store
+            .transact(TxContext::system(Some(org)), move |tx| expire_approval(tx, &plans, id))
+            .await;
         match done {
             Ok(()) => has_moved = true,
             Err(error) => tracing::error!(?error, approval = %id, "expiring an approval failed"),
@@ -325,7 +355,7 @@ pub async fn process_due_gates(services: &Services) -> Result<(), EngineError> {
 fn expire_approval(tx: &mut Tx<'_>, plans: &RunCache, id: ApprovalId) -> Result<(), EngineError> {
     let found = approval_table::by_id(tx, id)?.filter(|found| found.status == ApprovalState::Pending);
     let Some(found) = found else { return Ok(()) };
-    let electorate = people::electorate(tx, found.deployment, &found.stage)?;
+    let electorate = voters::electorate(tx, found.deployment, &found.stage)?;
     let decision = approval::expire(&found, &electorate, tx.now());
     let expired = tx.commit(decision)?;
     match DeploymentAggregate::load(tx, plans, expired.deployment)? {
@@ -342,7 +372,7 @@ async fn wake_run(services: &Services, org: OrgId, id: DeploymentId) -> Result<(
         if !aggregate.can_proceed() {
             return aggregate.follow_cancel(tx);
         }
-        let decision = held::wake(&aggregate.run, &aggregate.plan, tx.now());
+        let decision = gated_steps::wake(&aggregate.run, &aggregate.plan, tx.now());
         aggregate.apply(tx, decision)
     });
     done.await

@@ -5,20 +5,22 @@ use std::sync::Arc;
 
 use berth_core::decision::CommandRefusal;
 use berth_core::deployment::run::grant::{GrantStep, grant};
-use berth_core::deployment::run::{Attempt, AttemptOutcome, Plan, Run, StepRun, StepRunStatus, report, secrets_used};
-use berth_core::deployment::{FailureCode, ExecutionFailure};
+use berth_core::deployment::run::{
+    Attempt, AttemptOutcome, Plan, Run, StepRun, StepRunStatus, report, secrets_used,
+};
+use berth_core::deployment::{ExecutionFailure, FailureCode};
 use berth_core::environment::fence::Fence;
 use berth_core::id::{DeploymentId, EnvironmentId, OrgId};
 use berth_core::pipeline::grammar::SecretName;
 use berth_core::time::Timestamp;
 use berth_store::tables::{attempt, schedule, secret};
-use berth_store::{TxContext, Tx};
+use berth_store::{Tx, TxContext};
 
 use super::aggregate::DeploymentAggregate;
 use super::gates;
 use super::loaded::LoadedDeployment;
-use super::lost::LIVE_MAX;
-use super::places::RunnerSlots;
+use super::lost_attempts::LIVE_MAX;
+use super::slots::RunnerSlots;
 use crate::credential::RedactedString;
 use crate::error::EngineError;
 use crate::services::Services;
@@ -112,7 +114,10 @@ pub(super) fn grant_ready(services: &Services, asking: &WorkRequest<'_>) -> Resu
 }
 
 /// Returns attempts that were already granted under these nonces, because the response with them was lost.
-pub(super) fn find_granted(services: &Services, asking: &WorkRequest<'_>) -> Result<GrantResult, EngineError> {
+pub(super) fn find_granted(
+    services: &Services,
+    asking: &WorkRequest<'_>,
+) -> Result<GrantResult, EngineError> {
     let runner = asking.runner.to_owned();
     let live = services.store.read_blocking(None, move |db| {
         Ok::<_, EngineError>(attempt::list_live_of_runner(db, &runner, LIVE_MAX)?)
@@ -137,14 +142,21 @@ pub(super) fn grant_from_deployment(
 ) -> Result<GrantResult, EngineError> {
     let (plans, vault, nonces) =
         (services.engine.run_cache().clone(), services.vault.clone(), asking.nonces.to_vec());
-    let (runner, labels, only_again) = (asking.runner.to_owned(), asking.labels.to_vec(), asking.only_existing);
+    let (runner, labels, only_again) =
+        (asking.runner.to_owned(), asking.labels.to_vec(), asking.only_existing);
     let lost_ms = asking.lost_ms;
     let (given, run) = services.store.transact_blocking(TxContext::system(Some(org)), move |tx| {
         let Some(mut aggregate) = DeploymentAggregate::load(tx, &plans, id)? else {
             return Ok((GrantResult::default(), None));
         };
-        let asking =
-            WorkRequest { runner: &runner, lost_ms, org: Some(org), nonces: &nonces, labels: &labels, only_existing: only_again };
+        let asking = WorkRequest {
+            runner: &runner,
+            lost_ms,
+            org: Some(org),
+            nonces: &nonces,
+            labels: &labels,
+            only_existing: only_again,
+        };
         let given = grant_in(tx, &mut aggregate, &vault, &asking)?;
         Ok::<_, EngineError>((given, Some(aggregate.run)))
     })?;

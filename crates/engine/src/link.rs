@@ -5,12 +5,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use berth_api::runner::{
-    AcquireParams, AttemptAssignment, AttemptRef, RunnerHeartbeat, RunnerLink, LinkError, AttemptOrder, StepReport, ReportReceipt, AttemptInstruction, WantedCheck,
+    AcquireParams, AttemptAssignment, AttemptInstruction, AttemptOrder, AttemptRef, LinkError, ReportReceipt,
+    RunnerHeartbeat, RunnerLink, StepReport, WantedCheck,
 };
 
-use super::calls::{self, ORDERS_PAUSE, parse_attempt, unavailable, unknown_attempt};
 use super::grant::WorkRequest;
 use super::report::{AttemptLocator, NextStepRequest, renew};
+use super::runner_calls::{self, ORDERS_PAUSE, parse_attempt, unavailable, unknown_attempt};
 use crate::artifacts::ArtifactError;
 use crate::services::Services;
 
@@ -47,7 +48,7 @@ impl RunnerLink for EmbeddedLink {
             }
             let alone = self.services.check_isolation_blocking().map_err(unavailable)?;
             let given = match alone {
-                Ok(()) => calls::poll_once(&self.services, &asking).map_err(unavailable)?,
+                Ok(()) => runner_calls::poll_once(&self.services, &asking).map_err(unavailable)?,
                 Err(why) => {
                     tracing::error!("this server runs no steps: {why}");
                     None
@@ -62,17 +63,21 @@ impl RunnerLink for EmbeddedLink {
             self.services
                 .engine
                 .notifier
-                .wait(heard, deadline.min(Instant::now() + calls::next_poll_delay(&self.services)));
+                .wait(heard, deadline.min(Instant::now() + runner_calls::next_poll_delay(&self.services)));
         }
     }
 
-    fn heartbeat(&self, beat: &RunnerHeartbeat, wait: Duration) -> Result<Vec<AttemptInstruction>, LinkError> {
+    fn heartbeat(
+        &self,
+        beat: &RunnerHeartbeat,
+        wait: Duration,
+    ) -> Result<Vec<AttemptInstruction>, LinkError> {
         let deadline = Instant::now() + wait;
         let attempts: Vec<AttemptLocator> = beat.attempts.iter().filter_map(parse_attempt).collect();
         renew(&self.services, &attempts).map_err(unavailable)?;
         loop {
             let heard = self.services.engine.notifier.count();
-            let told = calls::orders(&self.services, &beat.boot, &attempts).map_err(unavailable)?;
+            let told = runner_calls::orders(&self.services, &beat.boot, &attempts).map_err(unavailable)?;
             let is_urgent = told.iter().any(|it| it.order != AttemptOrder::Continue);
             if is_urgent || Instant::now() >= deadline {
                 return Ok(told);
@@ -83,7 +88,12 @@ impl RunnerLink for EmbeddedLink {
     }
 
     fn append_log(&self, attempt: &AttemptRef, offset: u64, bytes: &[u8]) -> Result<AttemptOrder, LinkError> {
-        calls::append(&self.services, &parse_attempt(attempt).ok_or_else(unknown_attempt)?, offset, bytes)
+        runner_calls::append(
+            &self.services,
+            &parse_attempt(attempt).ok_or_else(unknown_attempt)?,
+            offset,
+            bytes,
+        )
     }
 
     fn report(&self, report: &StepReport) -> Result<ReportReceipt, LinkError> {
@@ -94,11 +104,11 @@ impl RunnerLink for EmbeddedLink {
             lost_ms: Some(self.services.config.runner_times.lost_ms()),
             labels: report.labels.clone(),
         });
-        calls::report(&self.services, attempt, report, next).map(|(told, _)| told)
+        runner_calls::report(&self.services, attempt, report, next).map(|(told, _)| told)
     }
 
     fn checkout(&self, attempt: &AttemptRef, into: &Path, _: WantedCheck<'_>) -> Result<(), LinkError> {
-        calls::checkout(&self.services, &parse_attempt(attempt).ok_or_else(unknown_attempt)?, into)
+        runner_calls::checkout(&self.services, &parse_attempt(attempt).ok_or_else(unknown_attempt)?, into)
     }
 
     fn fetch_artifact(
@@ -109,7 +119,7 @@ impl RunnerLink for EmbeddedLink {
         _: WantedCheck<'_>,
     ) -> Result<(), LinkError> {
         let it = parse_attempt(attempt).ok_or_else(unknown_attempt)?;
-        let digest = calls::artifact_digest(&self.services, &it, name)?;
+        let digest = runner_calls::artifact_digest(&self.services, &it, name)?;
         let done = self.services.artifacts.unpack(it.org, &digest, into);
         done.map_err(|error| LinkError::Refused(format!("artifact \"{name}\": {error}")))
     }
@@ -122,7 +132,7 @@ impl RunnerLink for EmbeddedLink {
         _: WantedCheck<'_>,
     ) -> Result<(), LinkError> {
         let it = parse_attempt(attempt).ok_or_else(unknown_attempt)?;
-        let registry = calls::registry_name(&self.services, &it, digest)?;
+        let registry = runner_calls::registry_name(&self.services, &it, digest)?;
         let done = self.services.artifacts.unpack(it.org, digest, into);
         done.map_err(|error| {
             let text = format!("registry \"{registry}\": {error}");

@@ -10,7 +10,7 @@ use berth_store::StoreRead;
 use berth_store::tables::{deployment, environment, pipeline};
 
 use crate::error::EngineError;
-use crate::plans::RunCache;
+use crate::run_cache::RunCache;
 
 pub enum LoadedDeployment {
     Environment { lock: Box<Lock>, deployment: Box<EnvironmentDeployment> },

@@ -1,20 +1,20 @@
 //! Resolves the commit of a deployment and makes its plan, outside of transactions and requests.
 
 use berth_core::deployment::run::{Plan, SourceCommit};
-use berth_core::deployment::{FailureCode, ExecutionFailure};
+use berth_core::deployment::{ExecutionFailure, FailureCode};
 use berth_core::id::{OrgId, PipelineId, SessionId};
 use berth_core::name::{CommitId, EnvName};
 use berth_core::pipeline::PipelineDefinition;
 use berth_core::pipeline::state::Pipeline;
 use berth_core::time::Timestamp;
 use berth_definition::parse;
-use berth_definition::planning::{PlanInputs, EntityNames, PlanTarget, plan};
+use berth_definition::planning::{EntityNames, PlanInputs, PlanTarget, plan};
 use berth_store::TxContext;
 use berth_store::tables::{organization, pipeline, registry, repository};
 use serde_json::{Map, Value, json};
 
 use crate::error::EngineError;
-use crate::git::{GitError, ResolvedCommit, is_whole_hash, ambiguous_message};
+use crate::git::{GitError, ResolvedCommit, ambiguous_message, is_whole_hash};
 use crate::services::Services;
 
 /// The inputs of a deployment's plan.
@@ -46,7 +46,11 @@ pub(super) enum PrepareResult {
     Later,
 }
 
-pub(super) async fn prepare(services: &Services, org: OrgId, wanted: DeploymentPlanRequest) -> Result<PrepareResult, EngineError> {
+pub(super) async fn prepare(
+    services: &Services,
+    org: OrgId,
+    wanted: DeploymentPlanRequest,
+) -> Result<PrepareResult, EngineError> {
     let (id, hash) = (wanted.pipeline, wanted.definition_hash.clone());
     let read = services.store.read(Some(org), move |db| {
         let pipeline = pipeline::by_id(db, id)?;
@@ -60,10 +64,16 @@ pub(super) async fn prepare(services: &Services, org: OrgId, wanted: DeploymentP
         CommitLookup::Commit(source) => Some(source),
         CommitLookup::NoRepository => None,
         CommitLookup::Missing(detail) => {
-            return Ok(PrepareResult::Failed(ExecutionFailure { cause: FailureCode::CommitNotFound, detail }));
+            return Ok(PrepareResult::Failed(ExecutionFailure {
+                cause: FailureCode::CommitNotFound,
+                detail,
+            }));
         }
         CommitLookup::Ambiguous(detail) => {
-            return Ok(PrepareResult::Failed(ExecutionFailure { cause: FailureCode::CommitAmbiguous, detail }));
+            return Ok(PrepareResult::Failed(ExecutionFailure {
+                cause: FailureCode::CommitAmbiguous,
+                detail,
+            }));
         }
         CommitLookup::Later => return Ok(PrepareResult::Later),
     };
@@ -163,9 +173,15 @@ async fn resolve_source(
             Ok(match mirror.resolve(&name)? {
                 ResolvedCommit::Commit(sha) => {
                     let committed_at = mirror.committed_at(&sha)?;
-                    Some(CommitLookup::Commit(SourceCommit { repository: id, commit: sha.to_string(), committed_at }))
+                    Some(CommitLookup::Commit(SourceCommit {
+                        repository: id,
+                        commit: sha.to_string(),
+                        committed_at,
+                    }))
                 }
-                ResolvedCommit::Several(commits) => Some(CommitLookup::Ambiguous(ambiguous_message(&name, &commits))),
+                ResolvedCommit::Several(commits) => {
+                    Some(CommitLookup::Ambiguous(ambiguous_message(&name, &commits)))
+                }
                 ResolvedCommit::Nothing => None,
             })
         };
@@ -187,7 +203,9 @@ async fn resolve_source(
         return Ok(CommitLookup::Missing(text));
     }
     if is_fresh {
-        return Ok(CommitLookup::Missing(format!("there is no commit {text} in the repository of this pipeline")));
+        return Ok(CommitLookup::Missing(format!(
+            "there is no commit {text} in the repository of this pipeline"
+        )));
     }
     let hasten = services.store.transact(TxContext::system(Some(org)), move |tx| {
         let now = tx.now();

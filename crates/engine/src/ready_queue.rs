@@ -18,10 +18,10 @@ use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
 use super::acquire::may_get_work;
-use super::calls::build_assignment;
-use super::grant::{WorkRequest, PAGES_MAX, READY_MAX, grant_from_deployment};
+use super::grant::{PAGES_MAX, READY_MAX, WorkRequest, grant_from_deployment};
 use super::remote::RunnerCaller;
-use super::unfit::{UnfitCache, hash_labels};
+use super::runner_calls::build_assignment;
+use super::unfit_cache::{UnfitCache, hash_labels};
 use crate::admission::AdmissionControl;
 use crate::error::EngineError;
 use crate::limits::{GRANTS_AT_ONCE, GRANTS_WAITING_MAX};
@@ -41,7 +41,11 @@ pub(super) struct ReadyQueue {
 impl Default for ReadyQueue {
     fn default() -> Self {
         let shown = watch::Sender::new(Arc::default());
-        Self { shown, wanted: Notify::new(), grants: AdmissionControl::new(GRANTS_AT_ONCE, GRANTS_WAITING_MAX) }
+        Self {
+            shown,
+            wanted: Notify::new(),
+            grants: AdmissionControl::new(GRANTS_AT_ONCE, GRANTS_WAITING_MAX),
+        }
     }
 }
 

@@ -4,12 +4,12 @@
 use berth_core::approval::{self, Approval, ApprovalState};
 use berth_core::id::{ApprovalId, OrgId};
 use berth_store::tables::approval as approval_table;
-use berth_store::{TxContext, StoreRead, Tx};
+use berth_store::{StoreRead, Tx, TxContext};
 
 use super::aggregate::DeploymentAggregate;
 use super::authors::{self, CommitRange};
-use super::plans::RunCache;
-use super::{gates, people};
+use super::run_cache::RunCache;
+use super::{gates, voters};
 use crate::error::EngineError;
 use crate::services::Services;
 
@@ -28,9 +28,9 @@ pub async fn recount(services: &Services) -> Result<(), EngineError> {
     let mut after = None;
     for _ in 0..PAGES_MAX {
         let from = after;
-        let read = services
-            .store
-            .read(None, move |db| Ok::<_, EngineError>(approval_table::list_pending_everywhere(db, from, PENDING_MAX)?));
+        let read = services.store.read(None, move |db| {
+            Ok::<_, EngineError>(approval_table::list_pending_everywhere(db, from, PENDING_MAX)?)
+        });
         let page = read.await?;
         after = page.last().map(|(_, last)| last.id);
         let is_last = page.len() < usize::try_from(PENDING_MAX).unwrap_or(usize::MAX);
@@ -71,7 +71,11 @@ async fn recount_one(services: &Services, org: OrgId, pending: Approval) -> Resu
     Ok(())
 }
 
-fn next_recount_step(db: &mut impl StoreRead, plans: &RunCache, pending: &Approval) -> Result<RecountStep, EngineError> {
+fn next_recount_step(
+    db: &mut impl StoreRead,
+    plans: &RunCache,
+    pending: &Approval,
+) -> Result<RecountStep, EngineError> {
     let Some(aggregate) = DeploymentAggregate::load(db, plans, pending.deployment)? else {
         return Ok(RecountStep::Nothing);
     };
@@ -81,7 +85,7 @@ fn next_recount_step(db: &mut impl StoreRead, plans: &RunCache, pending: &Approv
     {
         return Ok(RecountStep::Read(change));
     }
-    Ok(if people::tally(db, pending)?.is_enough() { RecountStep::Grant } else { RecountStep::Nothing })
+    Ok(if voters::tally(db, pending)?.is_enough() { RecountStep::Grant } else { RecountStep::Nothing })
 }
 
 fn grant(tx: &mut Tx<'_>, plans: &RunCache, id: ApprovalId) -> Result<(), EngineError> {
@@ -90,7 +94,7 @@ fn grant(tx: &mut Tx<'_>, plans: &RunCache, id: ApprovalId) -> Result<(), Engine
         return Ok(());
     };
     let Some(digest) = gates::digest_now(&aggregate, &pending) else { return Ok(()) };
-    let electorate = people::electorate(tx, pending.deployment, &pending.stage)?;
+    let electorate = voters::electorate(tx, pending.deployment, &pending.stage)?;
     let decision = approval::recount(&pending, &digest, &electorate, tx.now());
     let counted = tx.commit(decision)?;
     match pending.status == ApprovalState::Pending && counted.status == ApprovalState::Approved {

@@ -6,18 +6,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use berth_api::remote::HeartbeatRequest;
-use berth_api::runner::{LinkError, AttemptOrder, StepRunOutcome, StepReport, ReportReceipt, AttemptInstruction};
+use berth_api::runner::{
+    AttemptInstruction, AttemptOrder, LinkError, ReportReceipt, StepReport, StepRunOutcome,
+};
 use berth_core::deployment::run::AttemptOutcome as Ended;
 use berth_core::id::OrgId;
-use berth_core::runner::{Runner, SLOTS_MAX, runner_key, parse_runner_key};
+use berth_core::runner::{Runner, SLOTS_MAX, parse_runner_key, runner_key};
 use berth_store::tables::{attempt, runner};
-use berth_store::{TxContext, StoreError};
+use berth_store::{StoreError, TxContext};
 use tokio::time::Instant;
 
-use super::calls::{self, ORDERS_PAUSE};
 use super::grant::{WorkRequest, grant_from_deployment};
-use super::lost::LIVE_MAX;
+use super::lost_attempts::LIVE_MAX;
 use super::report::{AttemptLocator, NextStepRequest, renew};
+use super::runner_calls::{self, ORDERS_PAUSE};
 use crate::artifacts::ArtifactError;
 use crate::error::EngineError;
 use crate::services::Services;
@@ -64,7 +66,11 @@ impl RemoteCall {
                 for nonce in nonces {
                     match find_runner_attempt(services, org, id, &nonce)? {
                         Some(found) => own.push(found),
-                        None => strange.push(AttemptInstruction { nonce, order: AttemptOrder::Stale, reason: None }),
+                        None => strange.push(AttemptInstruction {
+                            nonce,
+                            order: AttemptOrder::Stale,
+                            reason: None,
+                        }),
                     }
                 }
                 renew(services, &own)?;
@@ -74,7 +80,8 @@ impl RemoteCall {
         loop {
             let heard = self.services.engine.notifier.count();
             let (runner, named) = (runner.clone(), own.clone());
-            let mut told = self.blocking(move |services| calls::orders(services, &runner, &named)).await??;
+            let mut told =
+                self.blocking(move |services| runner_calls::orders(services, &runner, &named)).await??;
             told.extend(strange.iter().cloned());
             let is_urgent = told.iter().any(|it| it.order != AttemptOrder::Continue);
             if is_urgent || Instant::now() >= deadline {
@@ -99,7 +106,7 @@ impl RemoteCall {
         if self.services.engine.maskers.mask_in_place(&nonce, offset, &mut bytes) {
             tracing::warn!(runner = %self.caller.runner.id, deployment = %it.deployment, "runner failed to mask a secret");
         }
-        let done = self.blocking(move |services| calls::append(services, &it, offset, &bytes)).await?;
+        let done = self.blocking(move |services| runner_calls::append(services, &it, offset, &bytes)).await?;
         done.map_err(to_engine_error)
     }
 
@@ -110,14 +117,18 @@ impl RemoteCall {
             return Ok(ReportReceipt { order: AttemptOrder::Stale, next: None });
         };
         self.load_masker(&it).await?;
-        let ends = !matches!(report.outcome, StepRunOutcome::Waiting { .. } | StepRunOutcome::ApprovalRequired { .. });
+        let ends = !matches!(
+            report.outcome,
+            StepRunOutcome::Waiting { .. } | StepRunOutcome::ApprovalRequired { .. }
+        );
         report.outcome = self.services.engine.maskers.mask_outcome(&nonce, report.outcome);
         let labels = self.caller.runner.labels.iter().map(ToString::to_string).collect();
         let next = report.next_nonce.as_deref().map(|nonce| self.qualify_nonce(nonce)).transpose()?;
-        let next = next.map(|nonce| NextStepRequest { nonce, runner, lost_ms: self.caller.runner.lost_ms, labels });
+        let next =
+            next.map(|nonce| NextStepRequest { nonce, runner, lost_ms: self.caller.runner.lost_ms, labels });
         let done = self.blocking(move |services| {
             check_artifacts(services, &it, &report.outcome)?;
-            calls::report(services, it, &report, next)
+            runner_calls::report(services, it, &report, next)
         });
         let done = done.await?;
         let (done, lost_fence) = done.map_err(to_engine_error)?;
@@ -137,7 +148,7 @@ impl RemoteCall {
         let services = self.services.clone();
         let packed = self.services.transfers.run(self.caller.org, move || {
             let dir = services.artifacts.scratch_dir().map_err(artifact_link_error)?;
-            calls::checkout(&services, &it, dir.path())?;
+            runner_calls::checkout(&services, &it, dir.path())?;
             crate::artifacts::pack_source(dir.path()).map_err(artifact_link_error)
         });
         packed.await?.map_err(to_engine_error)
@@ -147,7 +158,7 @@ impl RemoteCall {
     pub async fn artifact(self, nonce: &str, name: String) -> Result<File, EngineError> {
         let it = self.find_live_attempt(nonce).await?;
         let found = self.blocking(move |services| {
-            let digest = calls::artifact_digest(services, &it, &name)?;
+            let digest = runner_calls::artifact_digest(services, &it, &name)?;
             services.artifacts.open_packed(it.org, &digest).map_err(artifact_link_error)
         });
         found.await?.map_err(to_engine_error)
@@ -156,7 +167,7 @@ impl RemoteCall {
     pub async fn registry(self, nonce: &str, digest: String) -> Result<File, EngineError> {
         let it = self.find_live_attempt(nonce).await?;
         let found = self.blocking(move |services| {
-            calls::registry_name(services, &it, &digest)?;
+            runner_calls::registry_name(services, &it, &digest)?;
             services.artifacts.open_packed(it.org, &digest).map_err(artifact_link_error)
         });
         found.await?.map_err(to_engine_error)
@@ -172,22 +183,29 @@ impl RemoteCall {
         let it = self.find_live_attempt(nonce).await?;
         let services = self.services.clone();
         let kept = self.services.transfers.run(self.caller.org, move || {
-            let path = calls::artifact_path(&services, &it, &name)?;
+            let path = runner_calls::artifact_path(&services, &it, &name)?;
             services.artifacts.receive(it.org, &packed, &path).map_err(artifact_link_error)
         });
         Ok(kept.await?.map_err(to_engine_error)?.digest)
     }
 
     /// Registers a new process of this runner and ends the attempts of the previous one.
-    pub async fn hello(&self, said: runner::RunnerHandshake, left: Option<PreviousProcess>) -> Result<(), EngineError> {
+    pub async fn hello(
+        &self,
+        said: runner::RunnerHandshake,
+        left: Option<PreviousProcess>,
+    ) -> Result<(), EngineError> {
         check_id_chars(&said.boot)?;
         let (org, id, boot) = (self.caller.org, self.caller.runner.id, said.boot.clone());
         let context = TxContext::system(Some(org));
         self.services.store.transact(context, move |tx| runner::put_handshake(tx, id, &said)).await?;
         let Some(left) = left.filter(|left| left.boot != boot) else { return Ok(()) };
         let before = runner_key(id, &left.boot);
-        let live =
-            self.services.store.read(None, move |db| attempt::list_live_of_runner(db, &before, LIVE_MAX)).await?;
+        let live = self
+            .services
+            .store
+            .read(None, move |db| attempt::list_live_of_runner(db, &before, LIVE_MAX))
+            .await?;
         for it in live {
             // The runner records each attempt before it starts it, so unrecorded ones never started.
             let outcome = match left.begun.contains(&it.nonce) {
@@ -195,7 +213,7 @@ impl RemoteCall {
                 false => Ended::never_started("its runner shut down before it started".into()),
             };
             tracing::warn!(runner = %id, deployment = %it.deployment, ?outcome, "runner restarted; ending an attempt of its previous process");
-            super::lost::report_ended(&self.services, it, outcome).await?;
+            super::lost_attempts::report_ended(&self.services, it, outcome).await?;
         }
         Ok(())
     }
@@ -241,7 +259,10 @@ impl RemoteCall {
             .store
             .read(Some(self.caller.org), move |db| attempt::find_live_by_nonce(db, &nonce))
             .await?;
-        found.filter(|it| parse_runner_key(&it.runner) == Some(id)).map(AttemptLocator::from).ok_or_else(unknown)
+        found
+            .filter(|it| parse_runner_key(&it.runner) == Some(id))
+            .map(AttemptLocator::from)
+            .ok_or_else(unknown)
     }
 
     /// Reloads the secret values of an attempt for masking, after a restart of the server.
@@ -253,8 +274,9 @@ impl RemoteCall {
         let lost_ms = self.caller.runner.lost_ms;
         let again = self.blocking(move |services| {
             let (of, nonces) = (runner.clone(), [it.nonce]);
-            let live =
-                services.store.read_blocking(None, move |db| attempt::list_live_of_runner(db, &of, LIVE_MAX))?;
+            let live = services
+                .store
+                .read_blocking(None, move |db| attempt::list_live_of_runner(db, &of, LIVE_MAX))?;
             // Ended attempts are not granted again.
             if !live.iter().any(|live| live.nonce == nonces[0]) {
                 return Ok(());
@@ -269,7 +291,9 @@ impl RemoteCall {
             };
             let given = grant_from_deployment(services, it.org, it.deployment, &asking)?;
             let same = given.granted.iter().filter(|granted| granted.attempt.nonce == nonces[0]);
-            same.for_each(|it| super::assign::assign(it).iter().for_each(|it| services.engine.maskers.insert(it)));
+            same.for_each(|it| {
+                super::assign::assign(it).iter().for_each(|it| services.engine.maskers.insert(it))
+            });
             Ok::<_, EngineError>(())
         });
         again.await?
@@ -321,10 +345,14 @@ fn find_runner_attempt(
 }
 
 /// Checks that every reported artifact is declared by the step and was uploaded.
-fn check_artifacts(services: &Services, it: &AttemptLocator, outcome: &StepRunOutcome) -> Result<(), LinkError> {
+fn check_artifacts(
+    services: &Services,
+    it: &AttemptLocator,
+    outcome: &StepRunOutcome,
+) -> Result<(), LinkError> {
     let StepRunOutcome::Succeeded { artifacts, .. } = outcome else { return Ok(()) };
     for (name, digest) in artifacts {
-        calls::artifact_path(services, it, name)?;
+        runner_calls::artifact_path(services, it, name)?;
         services.artifacts.open_packed(it.org, digest).map_err(artifact_link_error)?;
     }
     Ok(())
@@ -333,7 +361,11 @@ fn check_artifacts(services: &Services, it: &AttemptLocator, outcome: &StepRunOu
 fn check_id_chars(text: &str) -> Result<(), EngineError> {
     let is_plain =
         (1..=WORD_CHARS_MAX).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_alphanumeric());
-    if is_plain { Ok(()) } else { Err(invalid_state("a nonce or boot id has 1 to 64 letters and digits".into())) }
+    if is_plain {
+        Ok(())
+    } else {
+        Err(invalid_state("a nonce or boot id has 1 to 64 letters and digits".into()))
+    }
 }
 
 pub(super) fn invalid_state(text: String) -> EngineError {

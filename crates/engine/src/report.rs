@@ -3,19 +3,19 @@
 use std::collections::BTreeMap;
 
 use berth_core::deployment::environment::report::RunnerOrder;
-use berth_core::deployment::run::{AttemptOutcome, UnfinishedResponse, Run, park, report};
+use berth_core::deployment::run::{AttemptOutcome, Run, UnfinishedResponse, park, report};
 use berth_core::environment::fence::Fence;
 use berth_core::event::Actor;
 use berth_core::id::{DeploymentId, OrgId, StepRunId};
 use berth_store::tables::attempt;
 use berth_store::tables::attempt::AttemptDetails;
 use berth_store::tables::attempt::LiveAttempt;
-use berth_store::{TxContext, StoreRead, Tx};
+use berth_store::{StoreRead, Tx, TxContext};
 
 use super::aggregate::DeploymentAggregate;
-use super::grant::{WorkRequest, GrantedAttempt, grant_in};
+use super::grant::{GrantedAttempt, WorkRequest, grant_in};
 use super::loaded::LoadedDeployment;
-use super::plans::RunCache;
+use super::run_cache::RunCache;
 use crate::error::EngineError;
 use crate::services::Services;
 
@@ -110,11 +110,19 @@ pub(super) fn store_report(services: &Services, said: CallReport) -> Result<Repo
             attempt::set_details(tx, it.deployment, it.step, it.number, &said.note)?;
         }
         aggregate.write_deferred(tx)?;
-        Ok::<_, EngineError>(Some((ReportResult { order, is_unfinished: goes_on, lost_fence, next: granted }, aggregate.run)))
+        Ok::<_, EngineError>(Some((
+            ReportResult { order, is_unfinished: goes_on, lost_fence, next: granted },
+            aggregate.run,
+        )))
     };
     let told = services.store.transact_blocking(context, work)?;
     let Some((stored, run)) = told else {
-        return Ok(ReportResult { order: RunnerOrder::Stale, is_unfinished: false, lost_fence: None, next: None });
+        return Ok(ReportResult {
+            order: RunnerOrder::Stale,
+            is_unfinished: false,
+            lost_fence: None,
+            next: None,
+        });
     };
     let look = WakeTarget::after(&run);
     services.engine.run_cache().cache_run(run);
@@ -226,8 +234,9 @@ pub(super) fn renew(services: &Services, attempts: &[AttemptLocator]) -> Result<
     }
     for (org, attempts) in by_org {
         services.store.transact_blocking(TxContext::system(Some(org)), move |tx| {
-            let renew =
-                |it: &AttemptLocator| attempt::renew(tx, it.deployment, it.step, it.number, &it.nonce).map(drop);
+            let renew = |it: &AttemptLocator| {
+                attempt::renew(tx, it.deployment, it.step, it.number, &it.nonce).map(drop)
+            };
             attempts.iter().try_for_each(renew).map_err(EngineError::from)
         })?;
     }

@@ -3,7 +3,7 @@
 
 use berth_core::decision::CommandRefusal;
 use berth_core::deployment::run::begin::{BeginRunCommand, BuildResults, begin};
-use berth_core::deployment::run::{StageGate, Plan, StagePlan, Run, StageType, StageRunStatus, secrets_used};
+use berth_core::deployment::run::{Plan, Run, StageGate, StagePlan, StageRunStatus, StageType, secrets_used};
 use berth_core::deployment::stages::stage::{self, PAST_MAX, PromotionPause, StageEnd};
 use berth_core::deployment::stages::{self as transitions, RollBack};
 use berth_core::deployment::{StagesDeployment, StartTrigger};
@@ -47,9 +47,10 @@ impl RollbackPlan {
     /// impossible.
     pub fn find(db: &mut impl StoreRead, asked: RollbackRequest) -> Result<Self, EngineError> {
         let Some(found) = pipeline::by_id(db, asked.pipeline)? else {
-            return Err(
-                CommandRefusal::InvalidState("its pipeline was deleted; no new deployments start".into()).into()
-            );
+            return Err(CommandRefusal::InvalidState(
+                "its pipeline was deleted; no new deployments start".into(),
+            )
+            .into());
         };
         let is_stopped = matches!(found.status, state::PipelineActivity::Stopped { .. });
         let line = deployment::list_unfinished_of_pipeline(db, asked.pipeline)?;
@@ -87,7 +88,8 @@ impl RollbackPlan {
         let id = DeploymentId::from_parts(tx.now(), tx.entropy()?);
         let number = deployment::next_number(tx, asked.pipeline)?;
         let (by, reason) = (asked.by.clone(), asked.reason.clone());
-        let cmd = RollBack { id, number, stage: &asked.stage, rolled_back: asked.rolled_back, to: &to, by, reason };
+        let cmd =
+            RollBack { id, number, stage: &asked.stage, rolled_back: asked.rolled_back, to: &to, by, reason };
         let decision = transitions::roll_back(cmd, tx.now());
         let queued = tx.commit(decision)?;
         let place = stage_table::by_name(tx, asked.pipeline, &asked.stage)?;
@@ -96,7 +98,8 @@ impl RollbackPlan {
         let decision = transitions::begin(&queued, to.resolved_commit, tx.now());
         let begun = tx.commit(decision)?;
         plan::put(tx, id, &plan)?;
-        let decision = begin(&plan, BeginRunCommand { deployment: id, pipeline: asked.pipeline, built }, &tx.moment()?);
+        let decision =
+            begin(&plan, BeginRunCommand { deployment: id, pipeline: asked.pipeline, built }, &tx.moment()?);
         let loaded = LoadedDeployment::Stages { deployment: Box::new(begun.clone()), is_paused: is_stopped };
         let mut aggregate = DeploymentAggregate::begin(tx, decision, plan, loaded)?;
         enter_stage(tx, &mut aggregate)?;
@@ -172,7 +175,12 @@ fn remaining_gates(
     if approval::was_approved(db, origin, &asked.stage)? || approval::was_approved(db, to, &asked.stage)? {
         return Ok(Vec::new());
     }
-    Ok(planned.gates.iter().filter(|gate| !matches!(gate, StageGate::Window | StageGate::Open(_))).cloned().collect())
+    Ok(planned
+        .gates
+        .iter()
+        .filter(|gate| !matches!(gate, StageGate::Window | StageGate::Open(_)))
+        .cloned()
+        .collect())
 }
 
 /// The deployment whose plan `to` brought into the stage; differs from `to` if that is a rollback itself.

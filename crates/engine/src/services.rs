@@ -63,7 +63,12 @@ pub struct Services {
 }
 
 impl Services {
-    pub fn new(mut store: Store, vault: SecretVault, config: ServicesConfig, shutdown: CancellationToken) -> Self {
+    pub fn new(
+        mut store: Store,
+        vault: SecretVault,
+        config: ServicesConfig,
+        shutdown: CancellationToken,
+    ) -> Self {
         store.set_runner_lost_after(i64::try_from(config.runner_times.lost.as_secs()).unwrap_or(i64::MAX));
         let dir = config.data_dir.join("logs");
         let policy = EgressPolicy { allowed: config.egress_allow.clone() };
@@ -96,8 +101,7 @@ impl Services {
         if !self.may_be_joined() {
             return Ok(Ok(()));
         }
-        let all =
-            self.store.read(None, |db| Ok::<_, EngineError>(organization::list_ids(db, None)?.len()));
+        let all = self.store.read(None, |db| Ok::<_, EngineError>(organization::list_ids(db, None)?.len()));
         Ok(check_organizations(self.config.isolation, all.await?))
     }
 

@@ -6,7 +6,8 @@ use berth_core::decision::CommandRefusal;
 use berth_core::deployment::run;
 use berth_core::deployment::stages::{self, UNFINISHED_MAX};
 use berth_core::deployment::{
-    GateBypass, CancelRequest, CancelCause, Deployment, DeploymentState, StagesDeployment, StagesTarget, StartTrigger,
+    CancelCause, CancelRequest, Deployment, DeploymentState, GateBypass, StagesDeployment, StagesTarget,
+    StartTrigger,
 };
 use berth_core::event::Actor;
 use berth_core::id::{DeploymentId, PipelineId};
@@ -17,7 +18,7 @@ use berth_store::tables::deployment;
 
 use crate::aggregate::DeploymentAggregate;
 use crate::error::EngineError;
-use crate::plans::RunCache;
+use crate::run_cache::RunCache;
 
 pub struct StartRequest {
     pub commit: CommitId,

@@ -2,20 +2,22 @@
 
 use berth_core::approval::Approval;
 use berth_core::deployment::environment::report::{self, DeploymentOutcome};
-use berth_core::deployment::run::enter::{StageEntry, WaitingDeployment, enter_queued_stage, decide_entry, decide_rollback_entry, end_superseded};
+use berth_core::deployment::run::enter::{
+    StageEntry, WaitingDeployment, decide_entry, decide_rollback_entry, end_superseded, enter_queued_stage,
+};
 use berth_core::deployment::stages as transitions;
 use berth_core::id::{DeploymentId, OrgId};
 use berth_core::pipeline::model::ApprovalPolicy;
 use berth_store::pagination::FairBatch;
 use berth_store::tables::{environment, schedule, stage};
-use berth_store::{TxContext, StoreRead, Tx};
+use berth_store::{StoreRead, Tx, TxContext};
 use futures_util::{StreamExt as _, stream};
 
 use super::aggregate::DeploymentAggregate;
 use super::authors::{self, CommitRange};
 use super::gates::{self, ApprovalProgress};
 use super::loaded::LoadedDeployment;
-use super::plans::RunCache;
+use super::run_cache::RunCache;
 use crate::error::EngineError;
 use crate::services::Services;
 
@@ -31,17 +33,21 @@ const READ_AT_ONCE: usize = 16;
 /// Cancels the runs of cancelling deployments to environments. Ends deployments that have no run.
 pub async fn propagate_cancellations(services: &Services) -> Result<(), EngineError> {
     let read = services.store.read(None, |db| {
-        Ok::<_, EngineError>((schedule::list_cancelling(db, CANCELLING)?, schedule::list_without_run(db, LOOK_MAX)?))
+        Ok::<_, EngineError>((
+            schedule::list_cancelling(db, CANCELLING)?,
+            schedule::list_without_run(db, LOOK_MAX)?,
+        ))
     });
     let (told, without_run) = read.await?;
     for (org, id, _) in told {
         let plans = services.engine.run_cache().clone();
-        let done = services.store.transact(TxContext::system(Some(org)), move |tx| {
-            match DeploymentAggregate::load(tx, &plans, id)? {
+        let done =
+            services.store.transact(TxContext::system(Some(org)), move |tx| match DeploymentAggregate::load(
+                tx, &plans, id,
+            )? {
                 Some(mut aggregate) => aggregate.follow_cancel(tx),
                 None => Ok(()),
-            }
-        });
+            });
         if let Err(error) = done.await {
             tracing::error!(?error, deployment = %id, "cancelling a deployment failed");
         }
@@ -67,8 +73,9 @@ pub async fn enter_stages(services: &Services) -> Result<(), EngineError> {
     let mut after = None;
     for _ in 0..PAGES_MAX {
         let from = after;
-        let read =
-            services.store.read(None, move |db| Ok::<_, EngineError>(schedule::list_queued(db, from, LOOK_MAX)?));
+        let read = services
+            .store
+            .read(None, move |db| Ok::<_, EngineError>(schedule::list_queued(db, from, LOOK_MAX)?));
         let page = read.await?;
         after = page.last().map(|(_, id, at)| (*at, *id));
         let is_last = page.len() < usize::try_from(LOOK_MAX).unwrap_or(usize::MAX);
@@ -86,7 +93,9 @@ async fn enter_each(services: &Services, waiting: impl Iterator<Item = (OrgId, D
         match plan_move(services, org, id).await {
             Ok(StageMove::Stay) => {}
             Ok(StageMove::ReadAuthors(change)) => unread.push((org, id, change)),
-            Ok(StageMove::Ask { .. } | StageMove::Enter | StageMove::GiveWay(_)) => enter_and_log(services, org, id).await,
+            Ok(StageMove::Ask { .. } | StageMove::Enter | StageMove::GiveWay(_)) => {
+                enter_and_log(services, org, id).await
+            }
             Err(error) => tracing::error!(?error, deployment = %id, "entering a stage failed"),
         }
     }
@@ -141,7 +150,11 @@ fn next_move(db: &mut impl StoreRead, aggregate: &DeploymentAggregate) -> Result
     let is_rollback = deployment.target.trigger.rollback_of().is_some();
     let (is_kept, passes) = (gates::is_protected(db, aggregate, stage)?, aggregate.deployment.has_bypass());
     let waits = WaitingDeployment { number: deployment.number, is_protected: is_kept, has_bypass: passes };
-    let said = if is_rollback { decide_rollback_entry(deployment.number, &others) } else { decide_entry(waits, &others) };
+    let said = if is_rollback {
+        decide_rollback_entry(deployment.number, &others)
+    } else {
+        decide_entry(waits, &others)
+    };
     let passes = is_rollback || passes;
     Ok(match said {
         StageEntry::Behind(_) => StageMove::Stay,
@@ -154,7 +167,9 @@ fn next_move(db: &mut impl StoreRead, aggregate: &DeploymentAggregate) -> Result
             None => match gates::approval_progress(db, aggregate, index)? {
                 ApprovalProgress::Missing { rule, before } => StageMove::Ask { rule, before },
                 ApprovalProgress::Pending(_) => StageMove::Stay,
-                ApprovalProgress::Satisfied if gates::closed_until(aggregate, index, db.now()).is_some() => StageMove::Stay,
+                ApprovalProgress::Satisfied if gates::closed_until(aggregate, index, db.now()).is_some() => {
+                    StageMove::Stay
+                }
                 ApprovalProgress::Satisfied => StageMove::Enter,
             },
         },

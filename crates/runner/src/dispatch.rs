@@ -5,7 +5,10 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use berth_api::runner::{AcquireParams, AttemptAssignment, FailureCause, Isolation, LinkError, AttemptOrder, StepRunOutcome, StepReport};
+use berth_api::runner::{
+    AcquireParams, AttemptAssignment, AttemptOrder, FailureCause, Isolation, LinkError, StepReport,
+    StepRunOutcome,
+};
 
 use crate::attempt::{self, AttemptResult, failed_outcome};
 use crate::backoff::Backoff;

@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-use berth_api::runner::{AttemptRef, RunnerHeartbeat, AttemptOrder, AttemptInstruction};
+use berth_api::runner::{AttemptInstruction, AttemptOrder, AttemptRef, RunnerHeartbeat};
 use parking_lot::Mutex;
 use rustix::time::{ClockId, clock_gettime};
 
@@ -56,8 +56,11 @@ pub(crate) fn boot_time() -> Duration {
 pub(crate) fn run(shared: &RunnerShared) {
     let mut backoff = Backoff::new();
     while let Some((attempts, calm)) = shared.wait_for_attempts() {
-        let beat =
-            RunnerHeartbeat { boot: shared.settings.boot.clone(), attempts, is_draining: shared.is_draining() };
+        let beat = RunnerHeartbeat {
+            boot: shared.settings.boot.clone(),
+            attempts,
+            is_draining: shared.is_draining(),
+        };
         let wait = calm.max(WAIT_MIN).min(shared.settings.heartbeat_wait);
         let sent = boot_time();
         let began = Instant::now();

@@ -64,7 +64,9 @@ pub(crate) fn send_request(
     if attempt.assignment.network == Network::None {
         return Err(invalid_outcome("a step with `network: none` cannot send requests".into()));
     }
-    attempt.record_start().map_err(|error| StepRunOutcome::never_started(format!("cannot begin: {error}")))?;
+    attempt
+        .record_start()
+        .map_err(|error| StepRunOutcome::never_started(format!("cannot begin: {error}")))?;
     attempt.has_run.set(true);
     let limit =
         by.saturating_duration_since(Instant::now()).clamp(Duration::from_millis(100), REQUEST_TIMEOUT_MAX);

@@ -13,7 +13,7 @@ use std::time::Duration;
 use berth_core::name::Email;
 use berth_engine::credential::{RedactedString, random_base62};
 use berth_engine::vault::KeyError;
-use berth_store::{TxContext, Store};
+use berth_store::{Store, TxContext};
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{UnixListener, UnixStream};
@@ -76,7 +76,8 @@ pub fn send_request(data_dir: &Path, request: &AdminRequest) -> std::io::Result<
         other => other?,
     };
     stream.set_read_timeout(Some(ANSWER_MAX))?;
-    let asked = AdminMessage { pass: std::fs::read_to_string(data_dir.join(PASS))?, request: request.clone() };
+    let asked =
+        AdminMessage { pass: std::fs::read_to_string(data_dir.join(PASS))?, request: request.clone() };
     writeln!(stream, "{}", serde_json::to_string(&asked)?)?;
     let mut line = String::new();
     StdBufReader::new(stream).read_line(&mut line)?;
@@ -133,7 +134,9 @@ async fn handle_connection(app: &Arc<App>, pass: &RedactedString, stream: UnixSt
     let read = BufReader::new(reader.take(REQUEST_BYTES_MAX)).read_line(&mut line).await;
     let is_owner = peer == 0 || peer == rustix::process::geteuid().as_raw();
     // Compare hashes, so that timing reveals nothing about the password.
-    let knows = |asked: &AdminMessage| is_owner && tokens::hash_token(&asked.pass) == tokens::hash_token(pass.reveal());
+    let knows = |asked: &AdminMessage| {
+        is_owner && tokens::hash_token(&asked.pass) == tokens::hash_token(pass.reveal())
+    };
     let answer = match read.ok().and_then(|_| serde_json::from_str::<AdminMessage>(&line).ok()) {
         None => AdminResponse::Failed("unknown command in this version".into()),
         Some(asked) if !knows(&asked) => {
@@ -155,7 +158,9 @@ async fn handle_connection(app: &Arc<App>, pass: &RedactedString, stream: UnixSt
 async fn rotate_keys(app: Arc<App>) -> AdminResponse {
     let done = tokio::task::spawn_blocking(move || app.services.vault.rotate(&app.services.store)).await;
     match done {
-        Ok(Ok(rotated)) => AdminResponse::Rotated { root_key_id: rotated.root_key_id, data_keys: rotated.data_keys },
+        Ok(Ok(rotated)) => {
+            AdminResponse::Rotated { root_key_id: rotated.root_key_id, data_keys: rotated.data_keys }
+        }
         Ok(Err(error)) => failure_response(&error),
         Err(_) => AdminResponse::Failed("the rotation panicked; run it again".into()),
     }

@@ -97,7 +97,10 @@ impl AppError {
             ),
             AppError::Store(StoreError::Unavailable(inside) | StoreError::Broken(inside)) => {
                 tracing::warn!(%inside, "store unavailable");
-                ProblemDetails::new(Code::Unavailable, "the server cannot process this request right now; try again")
+                ProblemDetails::new(
+                    Code::Unavailable,
+                    "the server cannot process this request right now; try again",
+                )
             }
             AppError::Store(StoreError::Unknown(inside)) => {
                 tracing::warn!(%inside, "commit outcome unknown");

@@ -1,15 +1,15 @@
 //! Creates the first organization with its owner and an API token.
 
 use berth_core::access::Role;
-use berth_core::event::{Actor, ActorType, EventKind, NewEvent, EventSubject};
+use berth_core::event::{Actor, ActorType, EventKind, EventSubject, NewEvent};
 use berth_core::id::{OrgId, UserId};
 use berth_core::name::{DisplayName, Email, Slug};
 use berth_core::step::NetworkAccess;
 use berth_engine::credential::RedactedString;
 use berth_store::tables::member::{self, Member};
 use berth_store::tables::organization::{self, Organization};
-use berth_store::tables::user::{self, UserAccount, User};
-use berth_store::{TxContext, Store, Tx};
+use berth_store::tables::user::{self, User, UserAccount};
+use berth_store::{Store, Tx, TxContext};
 
 use crate::app::{default_name, issue_token, organization_subject};
 use crate::auth::passwords::{self, PasswordCost};

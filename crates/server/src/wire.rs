@@ -1,9 +1,7 @@
 //! Converts domain types to API types. No catch-all arms, so that a new variant fails to compile here.
 
-use berth_api::event::{
-    WireActor as WireActor, ActorKind as WireActorKind, WireEvent as WireEvent, Subject as WireSubject,
-};
-use berth_api::member::{WireRole as WireRole, UserKind};
+use berth_api::event::{ActorKind as WireActorKind, Subject as WireSubject, WireActor, WireEvent};
+use berth_api::member::{UserKind, WireRole};
 use berth_core::access::Role;
 use berth_core::event::{Actor, ActorType, Event, summarize};
 

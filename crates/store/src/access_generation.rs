@@ -46,7 +46,8 @@ mod tests {
 
     #[test]
     fn access_generation_changes_with_statements_that_affect_permissions() {
-        let names: Vec<_> = sql::all_statements().filter(|it| is_changed_by(it.text)).map(|it| it.name).collect();
+        let names: Vec<_> =
+            sql::all_statements().filter(|it| is_changed_by(it.text)).map(|it| it.name).collect();
         expect_test::expect![[r#"
             [
                 "berth_store::tables::member::PUT",

@@ -73,7 +73,8 @@ pub fn ensure_durable(tx: &mut Tx<'_>) -> Result<(), StoreError> {
 pub fn find(tx: &mut Tx<'_>, once: &IdempotencyKey) -> Result<KeyLookup, StoreError> {
     let oldest = tx.now().plus_seconds(-IDEMPOTENCY_KEPT_S);
     type ResponseColumns = (Vec<u8>, u16, Vec<(String, String)>, String);
-    let found: Option<ResponseColumns> = tx.fetch_optional(&FIND, &[once.digest.as_slice().into(), oldest.into()])?;
+    let found: Option<ResponseColumns> =
+        tx.fetch_optional(&FIND, &[once.digest.as_slice().into(), oldest.into()])?;
     Ok(match found {
         None => KeyLookup::None,
         Some((hash, ..)) if hash != once.request_hash => KeyLookup::Different,
@@ -81,7 +82,11 @@ pub fn find(tx: &mut Tx<'_>, once: &IdempotencyKey) -> Result<KeyLookup, StoreEr
     })
 }
 
-pub fn store_response(tx: &mut Tx<'_>, once: &IdempotencyKey, answer: &StoredResponse) -> Result<(), StoreError> {
+pub fn store_response(
+    tx: &mut Tx<'_>,
+    once: &IdempotencyKey,
+    answer: &StoredResponse,
+) -> Result<(), StoreError> {
     let now = tx.now();
     let expired = now.plus_seconds(-IDEMPOTENCY_KEPT_S);
     let StoredResponse { status, headers, body } = answer;

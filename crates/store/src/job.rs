@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 use crate::TxConfig;
 use crate::error::StoreError;
 use crate::sql::SqlConn;
-use crate::tx::{TxContext, ReadTx, Tx, TxState};
+use crate::tx::{ReadTx, Tx, TxContext, TxState};
 
 /// A transaction in progress.
 pub(crate) struct BegunTx<'c> {

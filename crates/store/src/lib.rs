@@ -40,9 +40,9 @@ use feed::{EventFeed, EventFollower};
 
 pub use error::{OpenError, StoreError};
 pub use sql::value::{SqlRow, SqlValue, text};
-pub use tx::{TxContext, StoreRead, ReadTx, Tx};
+pub use tx::{ReadTx, StoreRead, Tx, TxContext};
 
-use job::{WriteJob, ReadJob};
+use job::{ReadJob, WriteJob};
 
 pub struct Store {
     // Dropped before the feed, to which it publishes.

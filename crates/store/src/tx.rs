@@ -5,7 +5,7 @@
 
 use std::sync::atomic::Ordering;
 
-use berth_core::decision::{RecordChange, RuleDecision, OutboxEffect, DomainRecord};
+use berth_core::decision::{DomainRecord, OutboxEffect, RecordChange, RuleDecision};
 use berth_core::environment::{DecisionContext, TicketCause, TicketState, queue};
 use berth_core::event::{Actor, Event, NewEvent};
 use berth_core::id::{IdEntropy, OrgId, TicketGroupId};
@@ -16,7 +16,7 @@ use crate::audit::append::{self, AuditHeads};
 use crate::error::StoreError;
 use crate::job::BegunTx;
 use crate::sql::value::{SqlRow, SqlValue, text};
-use crate::sql::{SqlConn, FromRow, StatementKind, StatementScope, SqlStatement, ToParams};
+use crate::sql::{FromRow, SqlConn, SqlStatement, StatementKind, StatementScope, ToParams};
 use crate::{entropy, outbox, tables};
 
 /// The organization and the actor of a transaction.
@@ -137,7 +137,12 @@ impl<'c> Tx<'c> {
 
     /// The time, epoch and entropy that the rules of environments take.
     pub fn moment(&self) -> Result<DecisionContext, StoreError> {
-        Ok(DecisionContext { now: self.now, epoch: self.epoch, lost_s: self.ground.lost_s, entropy: self.entropy()? })
+        Ok(DecisionContext {
+            now: self.now,
+            epoch: self.epoch,
+            lost_s: self.ground.lost_s,
+            entropy: self.entropy()?,
+        })
     }
 
     /// Raises the epoch in memory. If the transaction is rolled back, fences skip an epoch, which is harmless.
@@ -175,7 +180,11 @@ impl<'c> Tx<'c> {
     }
 
     /// Runs `work` for another organization, in transactions that concern several, such as a login.
-    pub fn within_org<T, E>(&mut self, org: OrgId, work: impl FnOnce(&mut Self) -> Result<T, E>) -> Result<T, E> {
+    pub fn within_org<T, E>(
+        &mut self,
+        org: OrgId,
+        work: impl FnOnce(&mut Self) -> Result<T, E>,
+    ) -> Result<T, E> {
         if self.context.org == Some(org) {
             return work(self);
         }
@@ -185,7 +194,11 @@ impl<'c> Tx<'c> {
         result
     }
 
-    pub(crate) fn execute(&mut self, statement: &SqlStatement, params: &[SqlValue]) -> Result<u64, StoreError> {
+    pub(crate) fn execute(
+        &mut self,
+        statement: &SqlStatement,
+        params: &[SqlValue],
+    ) -> Result<u64, StoreError> {
         if statement.kind == StatementKind::Write {
             self.changes += 1;
         }
@@ -193,7 +206,11 @@ impl<'c> Tx<'c> {
     }
 
     /// Runs a write that must change exactly one row. Otherwise a version check failed, or it is a bug.
-    pub(crate) fn execute_one(&mut self, statement: &SqlStatement, params: &[SqlValue]) -> Result<(), StoreError> {
+    pub(crate) fn execute_one(
+        &mut self,
+        statement: &SqlStatement,
+        params: &[SqlValue],
+    ) -> Result<(), StoreError> {
         match self.execute(statement, params)? {
             1 => Ok(()),
             rows => Err(StoreError::Bug(format!("{} changed {rows} rows, expected 1", statement.name))),
@@ -255,14 +272,18 @@ impl<'c> Tx<'c> {
                 RecordChange::Put(DomainRecord::Environment(it)) => tables::environment::put(self, &it)?,
                 RecordChange::Put(DomainRecord::Session(it)) => tables::session::put(self, &it)?,
                 RecordChange::Put(DomainRecord::Ticket(it)) => tables::ticket::put(self, &it)?,
-                RecordChange::Put(DomainRecord::EnvironmentDeployment(it)) => tables::deployment::put(self, &it)?,
+                RecordChange::Put(DomainRecord::EnvironmentDeployment(it)) => {
+                    tables::deployment::put(self, &it)?
+                }
                 RecordChange::Put(DomainRecord::StagesDeployment(it)) => tables::deployment::put(self, &it)?,
                 RecordChange::Put(DomainRecord::Run(it)) => tables::run::put(self, &it)?,
                 RecordChange::Put(DomainRecord::Approval(it)) => tables::approval::put(self, &it)?,
                 RecordChange::Put(DomainRecord::Stage(it)) => tables::stage::put(self, &it)?,
                 RecordChange::Put(DomainRecord::StageEnd(it)) => tables::stage_end::put(self, &it)?,
                 RecordChange::Put(DomainRecord::Analysis(it)) => tables::analysis::put(self, &it)?,
-                RecordChange::Put(DomainRecord::FixPullRequest(it)) => tables::fix_pull_request::put(self, &it)?,
+                RecordChange::Put(DomainRecord::FixPullRequest(it)) => {
+                    tables::fix_pull_request::put(self, &it)?
+                }
             }
         }
         for event in decision.events {
@@ -308,6 +329,8 @@ fn bind_org<'v>(
     match (statement.scope, org) {
         (StatementScope::Instance, _) => Ok(params.iter().collect()),
         (StatementScope::Org, Some(org)) => Ok(std::iter::once(org).chain(params).collect()),
-        (StatementScope::Org, None) => Err(StoreError::Bug(format!("{} needs an organization", statement.name))),
+        (StatementScope::Org, None) => {
+            Err(StoreError::Bug(format!("{} needs an organization", statement.name)))
+        }
     }
 }

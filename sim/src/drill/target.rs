@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use berth_core::deployment::{DeploymentState, EnvironmentDeployment, DeploymentPurpose};
+use berth_core::deployment::{DeploymentPurpose, DeploymentState, EnvironmentDeployment};
 use berth_core::environment::Lock;
 use berth_core::environment::fence::Fence;
 use berth_core::id::DeploymentId;

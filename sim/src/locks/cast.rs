@@ -72,7 +72,8 @@ pub fn configuration(place: u8) -> Configuration {
         skip: BTreeSet::new(),
     };
     if place == 0 {
-        plain.release = vec![ReleaseCondition::PrClosed, ReleaseCondition::Timeout { after_idle: seconds(IDLE_S) }];
+        plain.release =
+            vec![ReleaseCondition::PrClosed, ReleaseCondition::Timeout { after_idle: seconds(IDLE_S) }];
         plain.on_release = ReleaseAction::DeployTracked;
         plain.ttl = Some(seconds(TTL_S));
     }

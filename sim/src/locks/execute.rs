@@ -1,12 +1,12 @@
 //! Applies a command to the rules. Accesses records only through [`LockRecords`], so that every backend runs the
 //! same code.
 
-use berth_core::decision::{RuleDecision, CommandRefusal, RefusableDecision};
+use berth_core::decision::{CommandRefusal, RefusableDecision, RuleDecision};
 use berth_core::deployment::environment::GrantCommand;
 use berth_core::deployment::environment::cancel::cancel;
 use berth_core::deployment::environment::grant::grant;
 use berth_core::deployment::environment::report::{DeploymentOutcome, order, report};
-use berth_core::deployment::{FailureCode, EnvironmentDeployment, ExecutionFailure};
+use berth_core::deployment::{EnvironmentDeployment, ExecutionFailure, FailureCode};
 use berth_core::environment::claim::{ClaimCommand, claim};
 use berth_core::environment::declare::{DeclareCommand, declare, delete, redeclare, undeclare};
 use berth_core::environment::deploy::{DeployCommand, deploy};
@@ -16,7 +16,7 @@ use berth_core::environment::force::{ForceClaimCommand, force_claim};
 use berth_core::environment::hand_over::hand_over;
 use berth_core::environment::queue::leave_queue;
 use berth_core::environment::release::{ReleaseCommand, release};
-use berth_core::environment::{Lock, DecisionContext, NamedSession, Session, Ticket, ClaimTerms, settle};
+use berth_core::environment::{ClaimTerms, DecisionContext, Lock, NamedSession, Session, Ticket, settle};
 use berth_core::id::EnvironmentId;
 
 use super::answer::LockAnswer;
@@ -217,7 +217,9 @@ impl<R: LockRecords> RequestView<'_, R> {
                     mode: *mode,
                     expected: self.expected(*stale_fence),
                 };
-                Some(ruling_answer(force_claim(self.lock, &cmd, moment), |it| LockAnswer::Claimed(Box::new(it))))
+                Some(ruling_answer(force_claim(self.lock, &cmd, moment), |it| {
+                    LockAnswer::Claimed(Box::new(it))
+                }))
             }
             LockRequest::Leave { by, ticket, may_force } => {
                 let ticket = self.ticket(*ticket)?;
@@ -338,9 +340,9 @@ impl<R: LockRecords> RequestView<'_, R> {
             WhichDeployment::Queued(before) => {
                 unfinished.filter(|it| it.attempt().is_none()).nth(usize::from(before)).cloned()
             }
-            WhichDeployment::Reset => {
-                unfinished.find(|it| it.target.purpose == berth_core::deployment::DeploymentPurpose::Reset).cloned()
-            }
+            WhichDeployment::Reset => unfinished
+                .find(|it| it.target.purpose == berth_core::deployment::DeploymentPurpose::Reset)
+                .cloned(),
             WhichDeployment::Back(count) => {
                 self.records.deployment(self.id, self.lock.environment.deployments - i64::from(count))
             }
@@ -353,9 +355,10 @@ impl ReportedOutcome {
     pub fn to_outcome(self) -> DeploymentOutcome {
         match self {
             ReportedOutcome::Succeeded => DeploymentOutcome::Succeeded,
-            ReportedOutcome::Failed => {
-                DeploymentOutcome::Failed(ExecutionFailure { cause: FailureCode::StepFailed, detail: "exit code 1".into() })
-            }
+            ReportedOutcome::Failed => DeploymentOutcome::Failed(ExecutionFailure {
+                cause: FailureCode::StepFailed,
+                detail: "exit code 1".into(),
+            }),
             ReportedOutcome::Stopped => DeploymentOutcome::Stopped,
             ReportedOutcome::Lost => DeploymentOutcome::Lost,
         }
@@ -373,11 +376,17 @@ fn ignore_answer<A>(decision: RuleDecision<A>) -> RuleDecision<LockAnswer> {
     map_answer(decision, |_| LockAnswer::Done)
 }
 
-fn ruling_answer<A>(ruling: RefusableDecision<A>, answer: impl FnOnce(A) -> LockAnswer) -> RuleDecision<LockAnswer> {
+fn ruling_answer<A>(
+    ruling: RefusableDecision<A>,
+    answer: impl FnOnce(A) -> LockAnswer,
+) -> RuleDecision<LockAnswer> {
     map_answer(ruling, |result: Result<A, CommandRefusal>| result.map_or_else(LockAnswer::Refused, answer))
 }
 
-fn map_answer<A>(decision: RuleDecision<A>, answer: impl FnOnce(A) -> LockAnswer) -> RuleDecision<LockAnswer> {
+fn map_answer<A>(
+    decision: RuleDecision<A>,
+    answer: impl FnOnce(A) -> LockAnswer,
+) -> RuleDecision<LockAnswer> {
     let RuleDecision { changes, events, effects, answer: given } = decision;
     RuleDecision { changes, events, effects, answer: answer(given) }
 }

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use berth_core::deployment::{DeploymentState, DeploymentPurpose};
+use berth_core::deployment::{DeploymentPurpose, DeploymentState};
 use berth_core::environment::{Lock, Ticket};
 use berth_core::time::Timestamp;
 
@@ -99,7 +99,11 @@ fn canonical(model: &LockModel) -> String {
     for it in &lock.deployments {
         let work = match it.target.purpose {
             DeploymentPurpose::Reset => "reset",
-            DeploymentPurpose::Session(id) if lock.session.as_ref().is_some_and(|session| session.id == id) => "own",
+            DeploymentPurpose::Session(id)
+                if lock.session.as_ref().is_some_and(|session| session.id == id) =>
+            {
+                "own"
+            }
             DeploymentPurpose::Session(_) => "old",
         };
         let cause = match &it.status {

@@ -6,9 +6,9 @@ use berth_core::decision::RuleDecision;
 use berth_core::deployment::EnvironmentDeployment;
 use berth_core::environment::declare::declare;
 use berth_core::environment::fence::Fence;
-use berth_core::environment::{Lock, DecisionContext, Session, Ticket};
+use berth_core::environment::{DecisionContext, Lock, Session, Ticket};
 use berth_core::id::EnvironmentId;
-use berth_core::world::{VersionConflict, MemoryStore};
+use berth_core::memory_store::{MemoryStore, VersionConflict};
 
 use super::answer::LockAnswer;
 use super::cast;

@@ -1,7 +1,7 @@
 //! State around the locks, the same for every backend: the clock, the epoch, revoked tokens, stopped pipelines.
 
 use berth_core::environment::limits::RUNNER_LOST_S;
-use berth_core::environment::{Lock, DecisionContext};
+use berth_core::environment::{DecisionContext, Lock};
 use berth_core::id::EnvironmentId;
 use berth_core::time::Timestamp;
 

@@ -5,15 +5,16 @@
 
 use std::collections::BTreeMap;
 
-use berth_core::decision::{RecordChange, RuleDecision, DomainRecord};
+use berth_core::decision::{DomainRecord, RecordChange, RuleDecision};
 use berth_core::deployment::environment::report::RunnerOrder;
 use berth_core::deployment::run::begin::{BeginRunCommand, begin};
 use berth_core::deployment::run::grant::{GrantStep, grant};
 use berth_core::deployment::run::limits::POLL_LOSSES_MAX;
 use berth_core::deployment::run::{
-    AttemptOutcome, UnfinishedResponse, Plan, OutcomeResolution, Run, StepRunStatus, cancel, held, park, report, resolve,
+    AttemptOutcome, OutcomeResolution, Plan, Run, StepRunStatus, UnfinishedResponse, cancel, gated_steps,
+    park, report, resolve,
 };
-use berth_core::deployment::{FailureCode, ExecutionFailure};
+use berth_core::deployment::{ExecutionFailure, FailureCode};
 use berth_core::environment::DecisionContext;
 use berth_core::id::{DeploymentId, PipelineId};
 use berth_core::step::OnLost;
@@ -75,7 +76,8 @@ impl Walk {
         let (deployment, pipeline) =
             (DeploymentId::from_parts(START, [1; 10]), PipelineId::from_parts(START, [2; 10]));
         let command = BeginRunCommand { deployment, pipeline, built: None };
-        let decision = begin(&plan, command, &DecisionContext { now: START, epoch: 0, lost_s: 45, entropy: [3; 10] });
+        let decision =
+            begin(&plan, command, &DecisionContext { now: START, epoch: 0, lost_s: 45, entropy: [3; 10] });
         let Some(RecordChange::Put(DomainRecord::Run(change))) = decision.changes.into_iter().next() else {
             unreachable!("a run that begins is written")
         };
@@ -119,7 +121,9 @@ impl Walk {
     }
 
     fn grant(&mut self) -> Checked {
-        let Some(at) = self.pick(|run, at| run.steps[at].status == StepRunStatus::Ready) else { return Ok(()) };
+        let Some(at) = self.pick(|run, at| run.steps[at].status == StepRunStatus::Ready) else {
+            return Ok(());
+        };
         self.nonces += 1;
         let nonce = format!("n{}", self.nonces);
         let (step, runner) = (self.run.steps[at].id, "runner".to_owned());
@@ -203,7 +207,10 @@ impl Walk {
             None => {
                 let is_unknown = matches!(
                     outcome,
-                    AttemptOutcome::Lost | AttemptOutcome::Interrupted | AttemptOutcome::Stopped | AttemptOutcome::Unanswered { .. }
+                    AttemptOutcome::Lost
+                        | AttemptOutcome::Interrupted
+                        | AttemptOutcome::Stopped
+                        | AttemptOutcome::Unanswered { .. }
                 );
                 let (goes_on, name) = (step.memory.is_some(), &step.step);
                 known.polls_lost += u32::from(is_poll && is_unknown);
@@ -233,12 +240,13 @@ impl Walk {
 
     /// Approves or rejects what a step asks for.
     fn answer(&mut self) -> Checked {
-        let is_asking =
-            |run: &Run, at: usize| run.steps[at].pending_approval().is_some() && run.gated_steps().any(|it| it == at);
+        let is_asking = |run: &Run, at: usize| {
+            run.steps[at].pending_approval().is_some() && run.gated_steps().any(|it| it == at)
+        };
         let Some(at) = self.pick(is_asking) else { return Ok(()) };
         let (step, now) = (self.run.steps[at].id, self.now);
         if self.chance.percent(80) {
-            self.commit(held::pass_approval(&self.run, &self.plan, step, "usr_ada", now))?;
+            self.commit(gated_steps::pass_approval(&self.run, &self.plan, step, "usr_ada", now))?;
             let known = &mut self.known[at];
             let waited = known.asked_at.map_or(0, |at| now.as_micros() - at.as_micros());
             known.by = known.by.map(|by| Timestamp::from_micros(by.as_micros() + waited));
@@ -248,7 +256,7 @@ impl Walk {
             ensure!(by == Some("usr_ada"), "asks", "{} does not know who agreed", self.run.steps[at].step);
         } else {
             let failure = ExecutionFailure { cause: FailureCode::ApprovalRejected, detail: "no".into() };
-            self.commit(held::fail_approval(&self.run, &self.plan, step, failure, now))?;
+            self.commit(gated_steps::fail_approval(&self.run, &self.plan, step, failure, now))?;
             let status = self.run.steps[at].status;
             ensure!(
                 status == StepRunStatus::Failed,
@@ -261,10 +269,12 @@ impl Walk {
     }
 
     fn resolve(&mut self) -> Checked {
-        let is_unknown =
-            |run: &Run, at: usize| run.steps[at].status == StepRunStatus::Waiting && !run.steps[at].is_gated();
+        let is_unknown = |run: &Run, at: usize| {
+            run.steps[at].status == StepRunStatus::Waiting && !run.steps[at].is_gated()
+        };
         let Some(at) = self.pick(is_unknown) else { return Ok(()) };
-        let resolution = self.chance.pick(&[OutcomeResolution::Ran, OutcomeResolution::Retry, OutcomeResolution::Fail]);
+        let resolution =
+            self.chance.pick(&[OutcomeResolution::Ran, OutcomeResolution::Retry, OutcomeResolution::Fail]);
         if let Ok(decision) =
             resolve::resolve(&self.run, &self.plan, self.run.steps[at].id, resolution, self.now)
         {
@@ -286,7 +296,7 @@ impl Walk {
 
     /// Lets time pass and checks the run.
     fn wake(&mut self) -> Checked {
-        self.commit(held::wake(&self.run, &self.plan, self.now))?;
+        self.commit(gated_steps::wake(&self.run, &self.plan, self.now))?;
         for (step, known) in self.run.steps.iter().zip(&self.known) {
             let is_parked = step.live.is_none() && step.is_polling() && step.tries == known.attempt;
             let is_late = is_parked && known.by.is_some_and(|by| by <= self.now);
@@ -315,7 +325,11 @@ impl Walk {
         let (step, state) = (self.run.steps[at].id, json!("late"));
         let parking = UnfinishedResponse::Polls { state, pause_ms: 1 };
         let late = park::park(&self.run, &self.plan, step, &nonce, parking, self.now);
-        ensure!(late.changes.is_empty() && late.answer == RunnerOrder::Stale, "stale", "a late answer was kept");
+        ensure!(
+            late.changes.is_empty() && late.answer == RunnerOrder::Stale,
+            "stale",
+            "a late answer was kept"
+        );
         let late = report::report(&self.run, &self.plan, step, &nonce, outcome(10), self.now);
         ensure!(late.changes.is_empty() && late.answer == RunnerOrder::Stale, "stale", "a late end was kept");
         Ok(())

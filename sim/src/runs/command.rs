@@ -5,7 +5,7 @@ use std::fmt;
 
 use berth_core::deployment::run::retry::RetryStart;
 use berth_core::deployment::run::{AttemptOutcome, OutcomeResolution};
-use berth_core::deployment::{FailureCode, ExecutionFailure};
+use berth_core::deployment::{ExecutionFailure, FailureCode};
 
 /// A step by its position among those in a state, modulo their number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -114,7 +114,8 @@ impl SimulatedEnd {
                 AttemptOutcome::Succeeded { outputs, artifacts: BTreeMap::new() }
             }
             SimulatedEnd::Failed => {
-                let failure = ExecutionFailure { cause: FailureCode::StepFailed, detail: "exit code 1".into() };
+                let failure =
+                    ExecutionFailure { cause: FailureCode::StepFailed, detail: "exit code 1".into() };
                 AttemptOutcome::Failed { failure, exit_code: Some(1) }
             }
             SimulatedEnd::Stopped => AttemptOutcome::Stopped,

@@ -50,11 +50,15 @@ fn command(chance: &mut SeededRandom, luck: u64, is_calm: bool) -> RunCommand {
         73..79 => {
             let stage =
                 if chance.percent(80) { WhichStage::Failed } else { WhichStage::Any(chance.small(4)) };
-            RunCommand::Retry { stage, from: chance.pick(&[RetryStart::Failed, RetryStart::Failed, RetryStart::Start]) }
+            RunCommand::Retry {
+                stage,
+                from: chance.pick(&[RetryStart::Failed, RetryStart::Failed, RetryStart::Start]),
+            }
         }
         79..84 => {
             let step = if chance.percent(85) { StepPick::Waiting(chance.small(4)) } else { pick(chance) };
-            let resolution = chance.pick(&[OutcomeResolution::Ran, OutcomeResolution::Retry, OutcomeResolution::Fail]);
+            let resolution =
+                chance.pick(&[OutcomeResolution::Ran, OutcomeResolution::Retry, OutcomeResolution::Fail]);
             RunCommand::Resolve { step, resolution }
         }
         84..88 => RunCommand::PassUntilReady { offset_micros: chance.pick(&[-1, 0, 0]) },

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use berth_core::deployment::run::{Plan, StagePlan, StepPlan, StageType, StepActivation};
+use berth_core::deployment::run::{Plan, StagePlan, StageType, StepActivation, StepPlan};
 use berth_core::id::RegistryId;
 use berth_core::pipeline::grammar::StepId;
 use berth_core::pipeline::model::{OnFailure, RetryPolicy, StepType};
@@ -137,9 +137,10 @@ fn planned_step(stage: &str, at: usize, shape: &StepShape) -> StepPlan {
         artifacts: BTreeMap::new(),
         needs_artifacts: Vec::new(),
         timeout: None,
-        retry: shape
-            .retry
-            .map(|(attempts, seconds)| RetryPolicy { attempts, backoff: DurationSeconds::from_secs(seconds) }),
+        retry: shape.retry.map(|(attempts, seconds)| RetryPolicy {
+            attempts,
+            backoff: DurationSeconds::from_secs(seconds),
+        }),
         on_lost: shape.on_lost,
         runs_on: Vec::new(),
         network: NetworkAccess::Host,

@@ -60,7 +60,8 @@ pub fn scenario(seed: u64) -> Scenario {
     let answers = answers.collect();
     let crashes = (0..chance.below(4)).map(|_| u32::from(chance.small(40))).collect();
     let cancel_at = chance.percent(15).then(|| u32::from(chance.small(30)));
-    let retries = (0..chance.below(3)).map(|_| chance.pick(&[RetryStart::Failed, RetryStart::Failed, RetryStart::Start]));
+    let retries = (0..chance.below(3))
+        .map(|_| chance.pick(&[RetryStart::Failed, RetryStart::Failed, RetryStart::Start]));
     let retries = retries.collect();
     let width = usize::from(chance.pick(&[1u8, 1, 2, 3, 8]));
     Scenario { shape, width, ranks, script, answers, crashes, cancel_at, retries }

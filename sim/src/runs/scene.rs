@@ -4,16 +4,16 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
-use berth_core::decision::{RecordChange, RuleDecision, DomainRecord, CommandRefusal};
+use berth_core::decision::{CommandRefusal, DomainRecord, RecordChange, RuleDecision};
 use berth_core::deployment::environment::report::RunnerOrder;
 use berth_core::deployment::run::begin::{BeginRunCommand, BuildResults, begin};
 use berth_core::deployment::run::grant::GrantStep;
 use berth_core::deployment::run::retry::RetryStart;
 use berth_core::deployment::run::{
-    Attempt, Plan, OutcomeResolution, Run, RunChange, StageType, StageRunStatus, StepRunStatus, cancel, enter, grant,
-    report, resolve, retry,
+    Attempt, OutcomeResolution, Plan, Run, RunChange, StageRunStatus, StageType, StepRunStatus, cancel,
+    enter, grant, report, resolve, retry,
 };
-use berth_core::deployment::{CancelRequest, CancelCause};
+use berth_core::deployment::{CancelCause, CancelRequest};
 use berth_core::environment::DecisionContext;
 use berth_core::event::{Actor, NewEvent};
 use berth_core::id::{DeploymentId, PipelineId};
@@ -280,9 +280,10 @@ pub(super) fn decide(run: &Run, plan: &Plan, asked: &RunRequest, now: Timestamp)
             let (step, outcome) = (run.steps[*at].id, ends.outcome(run.steps[*at].step.as_str()));
             decision_of(report::report(run, plan, step, nonce, outcome, now), RunAnswer::Order)
         }
-        RunRequest::Beat { at, nonce } => {
-            decision_of(RuleDecision::without_changes(report::order(run, run.steps[*at].id, nonce)), RunAnswer::Order)
-        }
+        RunRequest::Beat { at, nonce } => decision_of(
+            RuleDecision::without_changes(report::order(run, run.steps[*at].id, nonce)),
+            RunAnswer::Order,
+        ),
         RunRequest::Cancel => decision_of(cancel::cancel(run, plan, &cancel_by_person(), now), done),
         RunRequest::CancelStage { stage } => {
             let name = &run.stages[*stage].name;

@@ -6,8 +6,10 @@ use std::fmt::Write as _;
 
 use berth_core::decision::RuleDecision;
 use berth_core::deployment::run::enter::{StageContender, StageEntry, WaitingDeployment, decide_entry};
-use berth_core::deployment::run::{OutcomeResolution, RunStatus, StageType, StageRunStatus, StepRunStatus};
-use berth_core::deployment::{Deployment, DeploymentState, StagesDeployment, StagesTarget, StartTrigger, stages};
+use berth_core::deployment::run::{OutcomeResolution, RunStatus, StageRunStatus, StageType, StepRunStatus};
+use berth_core::deployment::{
+    Deployment, DeploymentState, StagesDeployment, StagesTarget, StartTrigger, stages,
+};
 use berth_core::event::Actor;
 use berth_core::name::CommitId;
 

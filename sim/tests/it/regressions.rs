@@ -1,7 +1,7 @@
 //! Bugs that random runs found in the rules of the lock, each as a short test.
 
 use berth_core::environment::deploy::ConflictMode;
-use berth_core::environment::{Lock, EnvironmentStatus};
+use berth_core::environment::{EnvironmentStatus, Lock};
 use berth_core::event::EventKind;
 use berth_sim::locks::{
     DueMoment, LockCommand, LockModel, LockOracle, LockRequest, ReportedOutcome, WhichDeployment, WhichNonce,

@@ -1,7 +1,7 @@
 //! Bugs that random runs found in the rules of a run, each as a short test.
 
 use berth_core::deployment::run::retry::RetryStart;
-use berth_core::deployment::run::{OutcomeResolution, StageType, StageRunStatus, StepRunStatus};
+use berth_core::deployment::run::{OutcomeResolution, StageRunStatus, StageType, StepRunStatus};
 use berth_core::event::EventKind;
 use berth_core::step::OnLost;
 use berth_sim::runs::{

@@ -52,8 +52,9 @@ fn correct_fields(text: &str) -> Option<String> {
         line.replace_range(start..end, meant);
     }
     let after = lines.concat();
-    let errors =
-        |found: &[DefinitionDiagnostic]| found.iter().filter(|found| found.severity == DiagnosticSeverity::Error).count();
+    let errors = |found: &[DefinitionDiagnostic]| {
+        found.iter().filter(|found| found.severity == DiagnosticSeverity::Error).count()
+    };
     let is_better = errors(&parse(&after).diagnostics) < errors(&found);
     is_better.then_some(after)
 }

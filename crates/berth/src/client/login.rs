@@ -63,8 +63,11 @@ impl ServerLogin {
     /// Looks up the token's organization on the server.
     pub(crate) fn from_token(server: &str, token: String) -> anyhow::Result<Self> {
         let server = normalize_url(server);
-        let asking =
-            ApiClient::new(Self { server: server.clone(), organization: String::new(), token: token.clone() });
+        let asking = ApiClient::new(Self {
+            server: server.clone(),
+            organization: String::new(),
+            token: token.clone(),
+        });
         let me: berth_api::auth::CurrentUser = asking.get("/api/v1/me")?.data;
         let organization =
             me.organizations.first().context("the token belongs to no organization")?.slug.clone();

@@ -19,7 +19,7 @@ use ureq::http::{Method, Request, Response};
 use ureq::tls::{RootCerts, TlsConfig};
 
 pub(crate) use error::{ClientError, exit_code};
-pub(crate) use login::{ServerLogin, RemoteArgs};
+pub(crate) use login::{RemoteArgs, ServerLogin};
 
 /// Timeout for a whole response. The server holds a long poll for at most 30 seconds.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(90);
@@ -90,10 +90,16 @@ impl ApiClient {
         etag: &str,
     ) -> anyhow::Result<Option<ApiReply<T>>> {
         let mark = if path.contains('?') { '&' } else { '?' };
-        let waited =
-            self.request_json(&Method::GET, &format!("{path}{mark}wait=30"), None, &[("if-none-match", etag)]);
+        let waited = self.request_json(
+            &Method::GET,
+            &format!("{path}{mark}wait=30"),
+            None,
+            &[("if-none-match", etag)],
+        );
         match waited {
-            Err(error) if error.downcast_ref::<ClientError>().is_some_and(ClientError::is_not_modified) => Ok(None),
+            Err(error) if error.downcast_ref::<ClientError>().is_some_and(ClientError::is_not_modified) => {
+                Ok(None)
+            }
             waited => waited.map(Some),
         }
     }
@@ -187,7 +193,11 @@ impl ApiClient {
     }
 
     /// Opens an event stream after the message with this id.
-    pub(crate) fn open_event_stream(&self, path: &str, last_id: Option<&str>) -> anyhow::Result<sse::SseStream> {
+    pub(crate) fn open_event_stream(
+        &self,
+        path: &str,
+        last_id: Option<&str>,
+    ) -> anyhow::Result<sse::SseStream> {
         let mut headers = vec![("accept", "text/event-stream")];
         headers.extend(last_id.map(|id| ("last-event-id", id)));
         let response = self.send(&Method::GET, path, None, &headers, None)?;

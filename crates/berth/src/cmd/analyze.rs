@@ -3,13 +3,13 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use berth_api::analysis::{WireAnalysis, AnalysisNew, AnalysisStatus};
+use berth_api::analysis::{AnalysisNew, AnalysisStatus, WireAnalysis};
 use berth_api::fix::{FixPullRequest, FixPullRequestState};
 
 use super::deployment::resolve_deployment_id;
 use super::watch;
-use crate::client::{ApiClient, RemoteArgs, ApiReply, percent_encode, exit_code};
-use crate::output::{LiveDisplay, CommandOutput, bold, dim, strip_control_chars, wire_word};
+use crate::client::{ApiClient, ApiReply, RemoteArgs, exit_code, percent_encode};
+use crate::output::{CommandOutput, LiveDisplay, bold, dim, strip_control_chars, wire_word};
 
 const FIX_HINT: &str = "Run with --fix to push it and open a pull request.";
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
@@ -47,7 +47,10 @@ pub(crate) fn run(args: &AnalyzeArgs) -> anyhow::Result<ExitCode> {
     open_pull_request(&client, &out, &found.data.id)
 }
 
-fn wait_for_analysis(client: &ApiClient, asked: ApiReply<WireAnalysis>) -> anyhow::Result<ApiReply<WireAnalysis>> {
+fn wait_for_analysis(
+    client: &ApiClient,
+    asked: ApiReply<WireAnalysis>,
+) -> anyhow::Result<ApiReply<WireAnalysis>> {
     let path = format!("/analyses/{}", percent_encode(&asked.data.id));
     let mut live = LiveDisplay::new();
     let mut seen = asked;
@@ -94,7 +97,8 @@ fn describe(client: &ApiClient, it: &WireAnalysis, advice: Option<&str>) -> Stri
         lines.extend(advice.map(dim));
     }
     lines.extend(it.note.as_deref().map(|note| dim(&strip_control_chars(note))));
-    let page = client.dashboard_url(&format!("{}?step={}", watch::deployment_path(&it.deployment_id), it.step_id));
+    let page =
+        client.dashboard_url(&format!("{}?step={}", watch::deployment_path(&it.deployment_id), it.step_id));
     lines.push(dim(&page));
     lines.join("\n")
 }

@@ -2,12 +2,12 @@
 
 use std::process::ExitCode;
 
-use berth_api::approval::{WireApproval, ApprovalApprove};
+use berth_api::approval::{ApprovalApprove, WireApproval};
 use berth_api::pipeline::ReasonBody;
 
 use crate::client::{ApiClient, ClientError, RemoteArgs, percent_encode};
 use crate::output::time::format_ago;
-use crate::output::{CommandOutput, dim, strip_control_chars, print_note, or_dash, wire_word};
+use crate::output::{CommandOutput, dim, or_dash, print_note, strip_control_chars, wire_word};
 
 /// Maximum number of approvals listed.
 const PENDING_MAX: usize = 200;
@@ -37,8 +37,12 @@ pub(crate) fn run(args: &ApprovalArgs, answer: ApprovalDecision) -> anyhow::Resu
     let path = format!("/approvals/{}", percent_encode(&id));
     let why = args.why.clone();
     let answered = match answer {
-        ApprovalDecision::Approve => client.post::<WireApproval>(&format!("{path}/approve"), &ApprovalApprove { comment: why }),
-        ApprovalDecision::Reject => client.post::<WireApproval>(&format!("{path}/reject"), &ReasonBody { reason: why }),
+        ApprovalDecision::Approve => {
+            client.post::<WireApproval>(&format!("{path}/approve"), &ApprovalApprove { comment: why })
+        }
+        ApprovalDecision::Reject => {
+            client.post::<WireApproval>(&format!("{path}/reject"), &ReasonBody { reason: why })
+        }
     }?;
     out.print_reply(&answered.raw, || {
         let it = &answered.data;

@@ -3,14 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;
 
-use berth_api::deployment::{DeploymentBypassNew, WireDeployment, DeploymentNew, StepResolution, StageRetry, StageRollback};
+use berth_api::deployment::{
+    DeploymentBypassNew, DeploymentNew, StageRetry, StageRollback, StepResolution, WireDeployment,
+};
 use berth_api::pipeline::ReasonBody;
 
 use super::commit::resolve_commit;
 use super::watch;
-use crate::client::{ApiClient, ClientError, RemoteArgs, ApiReply, percent_encode};
+use crate::client::{ApiClient, ApiReply, ClientError, RemoteArgs, percent_encode};
 use crate::output::time::{format_ago, format_elapsed};
-use crate::output::{CommandOutput, strip_control_chars, or_dash, wire_word};
+use crate::output::{CommandOutput, or_dash, strip_control_chars, wire_word};
 
 #[derive(clap::Args)]
 pub(crate) struct DeployArgs {
@@ -141,8 +143,10 @@ pub(crate) fn run_deploy(args: &DeployArgs) -> anyhow::Result<ExitCode> {
         reason: args.why.clone(),
         bypass: args.bypass.clone().map(|reason| DeploymentBypassNew { reason }),
     };
-    let started =
-        client.post::<WireDeployment>(&format!("/pipelines/{}/deployments", percent_encode(&args.pipeline)), &body)?;
+    let started = client.post::<WireDeployment>(
+        &format!("/pipelines/{}/deployments", percent_encode(&args.pipeline)),
+        &body,
+    )?;
     print_or_watch(&client, &out, &started, args.detach)
 }
 
@@ -163,7 +167,11 @@ pub(crate) fn run_status(args: &StatusArgs) -> anyhow::Result<ExitCode> {
     let client = args.remote.client()?;
     let out = args.remote.output();
     let id = resolve_deployment_id(&client, &args.which)?;
-    if args.watch { watch::watch_to_end(&client, &out, &id) } else { watch::print_deployment(&client, &out, &id) }
+    if args.watch {
+        watch::watch_to_end(&client, &out, &id)
+    } else {
+        watch::print_deployment(&client, &out, &id)
+    }
 }
 
 /// Returns a deployment id unchanged; for a pipeline, the id of its latest deployment.
@@ -171,7 +179,8 @@ pub(super) fn resolve_deployment_id(client: &ApiClient, which: &str) -> anyhow::
     if which.starts_with("dep_") {
         return Ok(which.to_owned());
     }
-    let found: Vec<WireDeployment> = client.list(&format!("/pipelines/{}/deployments", percent_encode(which)), 1)?.data;
+    let found: Vec<WireDeployment> =
+        client.list(&format!("/pipelines/{}/deployments", percent_encode(which)), 1)?.data;
     let newest = found.into_iter().next();
     Ok(newest.ok_or_else(|| ClientError::NotFound(format!("no deployments in {which} yet")))?.id)
 }
@@ -181,11 +190,18 @@ pub(crate) fn run(args: &DeploymentArgs) -> anyhow::Result<ExitCode> {
     let out = args.remote.output();
     match &args.command {
         DeploymentCommand::List { pipeline, status, limit } => {
-            return list_deployments(&client, &out, pipeline.as_deref(), status.as_deref(), usize::from(*limit));
+            return list_deployments(
+                &client,
+                &out,
+                pipeline.as_deref(),
+                status.as_deref(),
+                usize::from(*limit),
+            );
         }
         DeploymentCommand::Show { id } => return watch::print_deployment(&client, &out, id),
         DeploymentCommand::Cancel { id, stage, why } => {
-            let of = stage.as_ref().map_or_else(String::new, |stage| format!("/stages/{}", percent_encode(stage)));
+            let of =
+                stage.as_ref().map_or_else(String::new, |stage| format!("/stages/{}", percent_encode(stage)));
             post_change(&client, &out, id, &format!("{of}/cancel"), &ReasonBody { reason: why.clone() })
         }
         DeploymentCommand::Retry { id, stage, from_start } => {
@@ -194,7 +210,13 @@ pub(crate) fn run(args: &DeploymentArgs) -> anyhow::Result<ExitCode> {
                 None => find_failed_stage(&client, id)?,
             };
             let from = from_start.then(|| "start".to_owned());
-            post_change(&client, &out, id, &format!("/stages/{}/retry", percent_encode(&stage)), &StageRetry { from })
+            post_change(
+                &client,
+                &out,
+                id,
+                &format!("/stages/{}/retry", percent_encode(&stage)),
+                &StageRetry { from },
+            )
         }
         DeploymentCommand::Rollback { id, stage, to, why, detach } => {
             let body = StageRollback { to: to.clone(), reason: why.clone() };

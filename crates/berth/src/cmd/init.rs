@@ -47,7 +47,8 @@ pub(crate) fn run(args: &InitArgs) -> anyhow::Result<ExitCode> {
     let key = args.root_key_file.as_deref().or(settings.root_key_file.as_deref());
     open_vault(&store, &dir, key, WhenMissing::Create)?;
     let cost = settings.passwords.cost()?;
-    let created = create_organization(&store, args.org.clone(), args.email.clone(), cost).map_err(to_cli_error)?;
+    let created =
+        create_organization(&store, args.org.clone(), args.email.clone(), cost).map_err(to_cli_error)?;
     print_line(&if args.json { to_json(&created).to_string() } else { to_text(&created, &dir, database) })?;
     Ok(ExitCode::SUCCESS)
 }

@@ -6,14 +6,14 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use berth_api::deployment::{WireDeployment, DeploymentStep, StepStatus};
+use berth_api::deployment::{DeploymentStep, StepStatus, WireDeployment};
 use berth_api::log::LogSection;
 use serde::Deserialize;
 
 use super::deployment::resolve_deployment_id;
 use super::watch;
 use crate::client::{ApiClient, ClientError, RemoteArgs, percent_encode};
-use crate::output::{LogPrinter, dim, print_note, print_line};
+use crate::output::{LogPrinter, dim, print_line, print_note};
 
 /// Reconnects in a row before giving up.
 const RETRIES_MAX: u32 = 10;
@@ -61,8 +61,8 @@ pub(crate) fn run(args: &LogsArgs) -> anyhow::Result<ExitCode> {
     }
     if args.remote.json || args.tail.is_some() {
         let tail = args.tail.map_or_else(String::new, |tail| format!("&tail={tail}"));
-        let log =
-            client.get::<LogSection>(&format!("{path}?{}", format!("{tail}{query}").trim_start_matches('&')))?;
+        let log = client
+            .get::<LogSection>(&format!("{path}?{}", format!("{tail}{query}").trim_start_matches('&')))?;
         if args.remote.json {
             return print_line(&log.raw.to_string()).map(|()| ExitCode::SUCCESS);
         }
@@ -116,7 +116,8 @@ pub(super) fn follow_log(client: &ApiClient, path: &str) -> anyhow::Result<()> {
             }
             match message.kind.as_str() {
                 "lines" => {
-                    let LogLinesEvent { text } = serde_json::from_str(&message.data).context("cannot read the log")?;
+                    let LogLinesEvent { text } =
+                        serde_json::from_str(&message.data).context("cannot read the log")?;
                     printer.write(text.as_bytes()).context("cannot print")?;
                 }
                 "end" => return printer.end().context("cannot print"),
@@ -129,8 +130,12 @@ pub(super) fn follow_log(client: &ApiClient, path: &str) -> anyhow::Result<()> {
     }
 }
 
-fn choose_step<'d>(deployment: &'d WireDeployment, wanted: Option<&str>) -> anyhow::Result<&'d DeploymentStep> {
-    let steps: Vec<&DeploymentStep> = deployment.stages.iter().filter_map(|it| it.steps.as_ref()).flatten().collect();
+fn choose_step<'d>(
+    deployment: &'d WireDeployment,
+    wanted: Option<&str>,
+) -> anyhow::Result<&'d DeploymentStep> {
+    let steps: Vec<&DeploymentStep> =
+        deployment.stages.iter().filter_map(|it| it.steps.as_ref()).flatten().collect();
     let found = match wanted {
         Some(wanted) => {
             let is_it = |step: &&&DeploymentStep| {

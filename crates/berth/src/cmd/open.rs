@@ -5,7 +5,7 @@ use std::process::{Command, ExitCode, Stdio};
 use berth_server::config::local_dashboard;
 
 use crate::client::{RemoteArgs, percent_encode};
-use crate::output::{print_note, print_line};
+use crate::output::{print_line, print_note};
 
 #[derive(clap::Args)]
 pub(crate) struct OpenArgs {
@@ -22,12 +22,16 @@ pub(crate) fn run(args: &OpenArgs) -> anyhow::Result<ExitCode> {
     let client = args.remote.client()?;
     let page = match args.what.as_deref() {
         None => client.dashboard_url(""),
-        Some(id) if id.starts_with("dep_") => client.dashboard_url(&format!("/deployments/{}", percent_encode(id))),
+        Some(id) if id.starts_with("dep_") => {
+            client.dashboard_url(&format!("/deployments/{}", percent_encode(id)))
+        }
         Some(id) if id.starts_with("apr_") => client.dashboard_url("/approvals"),
         Some(what) => match what.split_once('/') {
-            Some((pipeline, name)) => {
-                client.dashboard_url(&format!("/environments/{}/{}", percent_encode(pipeline), percent_encode(name)))
-            }
+            Some((pipeline, name)) => client.dashboard_url(&format!(
+                "/environments/{}/{}",
+                percent_encode(pipeline),
+                percent_encode(name)
+            )),
             None => client.dashboard_url(&format!("/pipelines/{}", percent_encode(what))),
         },
     };

@@ -4,11 +4,11 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use berth_api::repository::{WireRepository, RepositoryNew};
+use berth_api::repository::{RepositoryNew, WireRepository};
 
-use crate::client::{ApiClient, ClientError, RECORDS_MAX, RemoteArgs, ApiReply, percent_encode};
+use crate::client::{ApiClient, ApiReply, ClientError, RECORDS_MAX, RemoteArgs, percent_encode};
 use crate::output::time::format_ago;
-use crate::output::{dim, strip_control_chars, or_dash};
+use crate::output::{dim, or_dash, strip_control_chars};
 
 /// The server continues after this timeout.
 const SYNC_TIMEOUT: Duration = Duration::from_secs(30);
@@ -65,8 +65,11 @@ pub(crate) fn run(args: &RepoArgs) -> anyhow::Result<ExitCode> {
     let out = args.remote.output();
     let told = match &args.command {
         RepoCommand::Add { url, credential, poll, detach } => {
-            let body =
-                RepositoryNew { url: absolute_url(url)?, credential: credential.clone(), poll_seconds: *poll };
+            let body = RepositoryNew {
+                url: absolute_url(url)?,
+                credential: credential.clone(),
+                poll_seconds: *poll,
+            };
             let added = client.post::<WireRepository>("/repositories", &body)?;
             if *detach { added } else { wait_for_sync(&client, &added)? }
         }
@@ -74,7 +77,12 @@ pub(crate) fn run(args: &RepoArgs) -> anyhow::Result<ExitCode> {
             let found = client.list::<WireRepository>("/repositories", RECORDS_MAX)?;
             let rows: Vec<_> = found.data.iter().map(table_row).collect();
             let heading = ["repository", "pipelines", "head", "synced", "error", "id"];
-            out.print_table(&found.raw, &heading, &rows, "No repositories. Add one with `berth repo add URL`.")?;
+            out.print_table(
+                &found.raw,
+                &heading,
+                &rows,
+                "No repositories. Add one with `berth repo add URL`.",
+            )?;
             return Ok(ExitCode::SUCCESS);
         }
         RepoCommand::Sync { repository, detach } => {
@@ -95,8 +103,10 @@ pub(crate) fn run(args: &RepoArgs) -> anyhow::Result<ExitCode> {
             (None, None) if it.last_synced_at.is_none() => "sync pending".to_owned(),
             (None, None) => format!("synced, {}", describe_pipelines(it)),
         };
-        let problems =
-            it.problems.iter().map(|it| format!("\n{}: {}", strip_control_chars(&it.path), strip_control_chars(&it.message)));
+        let problems = it
+            .problems
+            .iter()
+            .map(|it| format!("\n{}: {}", strip_control_chars(&it.path), strip_control_chars(&it.message)));
         let problems: String = problems.collect();
         format!("{}: {state}{problems}\n{}", it.url, dim(&client.dashboard_url("/settings/repositories")))
     })?;
@@ -117,7 +127,10 @@ fn describe_pipelines(it: &WireRepository) -> String {
 }
 
 /// Waits until the repository was synced or failed to; returns its current state after a timeout.
-fn wait_for_sync(client: &ApiClient, asked: &ApiReply<WireRepository>) -> anyhow::Result<ApiReply<WireRepository>> {
+fn wait_for_sync(
+    client: &ApiClient,
+    asked: &ApiReply<WireRepository>,
+) -> anyhow::Result<ApiReply<WireRepository>> {
     let before = &asked.data;
     let until = Instant::now() + if before.error.is_some() { FAILING_SYNC_TIMEOUT } else { SYNC_TIMEOUT };
     loop {
@@ -160,6 +173,8 @@ fn find_repository_id(client: &ApiClient, which: &str) -> anyhow::Result<String>
     let all: Vec<WireRepository> = client.list("/repositories", RECORDS_MAX)?.data;
     let found = all.into_iter().find(|it| it.url == which);
     Ok(found
-        .ok_or_else(|| ClientError::NotFound(format!("no repository {which}; list them with `berth repo list`")))?
+        .ok_or_else(|| {
+            ClientError::NotFound(format!("no repository {which}; list them with `berth repo list`"))
+        })?
         .id)
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::Context as _;
-use berth_api::remote::{RunnerHello, RegistrationRequest, RegisteredRunner, RunnerWelcome};
+use berth_api::remote::{RegisteredRunner, RegistrationRequest, RunnerHello, RunnerWelcome};
 use berth_core::runner::{PROTOCOL, SLOTS_MAX};
 use berth_runner::remote::{
     AttemptSpool, RecoveredSpool, RemoteLink, RemoteWorkDir, RequestError, RunnerCredential, ServerClient,
@@ -202,7 +202,9 @@ fn register(
     let client = ServerClient::new(server, token);
     let name = args.name.clone().or_else(host_name);
     let said = RegistrationRequest { protocol: PROTOCOL, version: VERSION.to_owned(), name };
-    let Some(registered) = retry_until_answered(ending, || client.post_json::<RegisteredRunner>("register", &said, REQUEST_TIMEOUT))?
+    let Some(registered) = retry_until_answered(ending, || {
+        client.post_json::<RegisteredRunner>("register", &said, REQUEST_TIMEOUT)
+    })?
     else {
         return Ok(None);
     };
@@ -213,7 +215,10 @@ fn register(
 }
 
 /// Retries with exponential backoff until the server responds; a refusal is a response. `None`: interrupted.
-fn retry_until_answered<T>(ending: &ShutdownSignals, ask: impl Fn() -> Result<T, RequestError>) -> anyhow::Result<Option<T>> {
+fn retry_until_answered<T>(
+    ending: &ShutdownSignals,
+    ask: impl Fn() -> Result<T, RequestError>,
+) -> anyhow::Result<Option<T>> {
     let mut pause = BACKOFF_MIN;
     loop {
         match ask() {
@@ -359,16 +364,18 @@ impl ShutdownSignals {
 
 #[cfg(test)]
 mod tests {
-    use super::{parse_server_url, clock_skew_warning};
+    use super::{clock_skew_warning, parse_server_url};
 
     #[test]
     fn clock_skew_of_an_hour_is_reported() {
         assert_eq!(clock_skew_warning(7_200, 7_170), None);
         assert!(
-            clock_skew_warning(7_200, 3_600).is_some_and(|text| text.contains("60 minutes ahead of the server's"))
+            clock_skew_warning(7_200, 3_600)
+                .is_some_and(|text| text.contains("60 minutes ahead of the server's"))
         );
         assert!(
-            clock_skew_warning(3_600, 7_200).is_some_and(|text| text.contains("60 minutes behind the server's"))
+            clock_skew_warning(3_600, 7_200)
+                .is_some_and(|text| text.contains("60 minutes behind the server's"))
         );
     }
 

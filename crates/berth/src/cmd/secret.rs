@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use berth_api::secret::{ScopeKind, ScopeNew, WireSecret, SecretNew, SecretPut};
+use berth_api::secret::{ScopeKind, ScopeNew, SecretNew, SecretPut, WireSecret};
 
 use crate::client::{ApiClient, RECORDS_MAX, RemoteArgs, percent_encode};
 use crate::output::time::format_ago;
-use crate::output::{CommandOutput, print_note, or_dash};
+use crate::output::{CommandOutput, or_dash, print_note};
 
 /// Limit of the API.
 const VALUE_BYTES_MAX: u64 = 64 * 1024;
@@ -69,7 +69,8 @@ pub(crate) fn run(args: &SecretArgs) -> anyhow::Result<ExitCode> {
         }
         SecretCommand::List => list_secrets(&client, &out),
         SecretCommand::Rm { secret, force } => {
-            let gone = client.delete::<WireSecret>(&format!("/secrets/{}?force={force}", percent_encode(secret)))?;
+            let gone =
+                client.delete::<WireSecret>(&format!("/secrets/{}?force={force}", percent_encode(secret)))?;
             out.print_reply(&gone.raw, || format!("Removed {}.", gone.data.name))?;
             Ok(ExitCode::SUCCESS)
         }
@@ -139,7 +140,8 @@ fn has_scope(client: &ApiClient, it: &WireSecret, wanted: Option<&ScopeNew>) -> 
     if has == asked {
         return true;
     }
-    let found = client.get::<berth_api::pipeline::WirePipeline>(&format!("/pipelines/{}", percent_encode(asked)));
+    let found =
+        client.get::<berth_api::pipeline::WirePipeline>(&format!("/pipelines/{}", percent_encode(asked)));
     found.is_ok_and(|found| found.data.id == *has)
 }
 

@@ -19,7 +19,10 @@ pub(crate) struct ManArgs {
     dir: PathBuf,
 }
 
-pub(crate) fn print_completion(args: &CompletionArgs, mut program: clap::Command) -> anyhow::Result<ExitCode> {
+pub(crate) fn print_completion(
+    args: &CompletionArgs,
+    mut program: clap::Command,
+) -> anyhow::Result<ExitCode> {
     // Buffered, because clap panics if the reader closes the pipe.
     let mut text = Vec::new();
     clap_complete::generate(args.shell, &mut program, "berth", &mut text);

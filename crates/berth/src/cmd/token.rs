@@ -6,7 +6,7 @@ use berth_api::token::{ApiToken, ApiTokenCreated, ApiTokenNew};
 
 use crate::client::{RECORDS_MAX, RemoteArgs, percent_encode};
 use crate::output::time::{format_ago, format_time_left};
-use crate::output::{strip_control_chars, print_note, or_dash, print_line};
+use crate::output::{or_dash, print_line, print_note, strip_control_chars};
 
 #[derive(clap::Args)]
 pub(crate) struct TokenArgs {

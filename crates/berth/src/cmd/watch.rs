@@ -3,12 +3,17 @@
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use berth_api::deployment::{WireDeployment, DeploymentStatus, DeploymentStage, StageStatus, DeploymentStep, StepStatus};
+use berth_api::deployment::{
+    DeploymentStage, DeploymentStatus, DeploymentStep, StageStatus, StepStatus, WireDeployment,
+};
 use berth_api::pipeline::WirePipeline;
 
-use crate::client::{ApiClient, ClientError, percent_encode, exit_code};
-use crate::output::time::{format_ago, format_elapsed, format_clock};
-use crate::output::{LiveDisplay, CommandOutput, bold, colour_word, colour_like, dim, strip_control_chars, print_line, short_commit, wire_word};
+use crate::client::{ApiClient, ClientError, exit_code, percent_encode};
+use crate::output::time::{format_ago, format_clock, format_elapsed};
+use crate::output::{
+    CommandOutput, LiveDisplay, bold, colour_like, colour_word, dim, print_line, short_commit,
+    strip_control_chars, wire_word,
+};
 
 /// Maximum outage of the server while watching.
 const OUTAGE_MAX: Duration = Duration::from_secs(300);
@@ -26,7 +31,10 @@ pub(crate) fn watch_to_end(client: &ApiClient, out: &CommandOutput, id: &str) ->
 }
 
 /// Waits until the deployment finishes and shows its progress.
-pub(crate) fn wait_until_finished(client: &ApiClient, id: &str) -> anyhow::Result<crate::client::ApiReply<WireDeployment>> {
+pub(crate) fn wait_until_finished(
+    client: &ApiClient,
+    id: &str,
+) -> anyhow::Result<crate::client::ApiReply<WireDeployment>> {
     let path = deployment_path(id);
     let mut live = LiveDisplay::new();
     let mut seen = client.get::<WireDeployment>(&path)?;
@@ -72,7 +80,11 @@ pub(crate) fn summary_line(client: &ApiClient, it: &WireDeployment) -> String {
     let took = format_elapsed(it.started_at.as_deref(), it.finished_at.as_deref());
     let took =
         took.filter(|_| it.finished_at.is_some()).map_or_else(String::new, |took| format!(" in {took}"));
-    format!("{} {}{took}\n{page}", title_text(&load_display_name(client, it), it), colour_word(&wire_word(it.status)))
+    format!(
+        "{} {}{took}\n{page}",
+        title_text(&load_display_name(client, it), it),
+        colour_word(&wire_word(it.status))
+    )
 }
 
 /// Deployments are numbered per pipeline and per environment: "shop #2" is not "shop/qa-1 #2".
@@ -108,9 +120,15 @@ fn render_tree(name: &str, it: &WireDeployment) -> String {
     let detail = it.detail.as_deref().or(it.cause.as_deref());
     lines.extend(detail.map(|detail| format!("  {}", strip_control_chars(detail))));
     for blocked in &it.blocked_by {
-        let clears =
-            blocked.clears_at.as_ref().map_or_else(String::new, |at| format!(" (until {})", format_clock(at)));
-        lines.push(format!("  {} {}{clears}", colour_like("waiting", "◌"), strip_control_chars(&blocked.detail)));
+        let clears = blocked
+            .clears_at
+            .as_ref()
+            .map_or_else(String::new, |at| format!(" (until {})", format_clock(at)));
+        lines.push(format!(
+            "  {} {}{clears}",
+            colour_like("waiting", "◌"),
+            strip_control_chars(&blocked.detail)
+        ));
     }
     for stage in &it.stages {
         lines.push(stage_line(stage));
@@ -127,7 +145,11 @@ fn stage_line(stage: &DeploymentStage) -> String {
         StageStatus::Waiting => "◌",
         StageStatus::Pending | StageStatus::Queued | StageStatus::Cancelled | StageStatus::Skipped => "·",
     };
-    let mut line = format!("  {mark} {:<24} {}", strip_control_chars(&stage.name), colour_word(&wire_word(stage.status)));
+    let mut line = format!(
+        "  {mark} {:<24} {}",
+        strip_control_chars(&stage.name),
+        colour_word(&wire_word(stage.status))
+    );
     if stage.finished_at.is_some()
         && let Some(took) = format_elapsed(stage.started_at.as_deref(), stage.finished_at.as_deref())
     {
@@ -137,7 +159,8 @@ fn stage_line(stage: &DeploymentStage) -> String {
 }
 
 fn step_line(step: &DeploymentStep) -> String {
-    let mut line = format!("      {:<22} {}", strip_control_chars(&step.name), colour_word(&wire_word(step.status)));
+    let mut line =
+        format!("      {:<22} {}", strip_control_chars(&step.name), colour_word(&wire_word(step.status)));
     if step.finished_at.is_some()
         && let Some(took) = format_elapsed(step.started_at.as_deref(), step.finished_at.as_deref())
     {
@@ -152,13 +175,21 @@ fn step_line(step: &DeploymentStep) -> String {
 }
 
 /// Prints the current state.
-pub(crate) fn print_deployment(client: &ApiClient, out: &CommandOutput, id: &str) -> anyhow::Result<ExitCode> {
+pub(crate) fn print_deployment(
+    client: &ApiClient,
+    out: &CommandOutput,
+    id: &str,
+) -> anyhow::Result<ExitCode> {
     let found = client.get::<WireDeployment>(&deployment_path(id))?;
     if out.json {
         print_line(&found.raw.to_string())?;
     } else {
         let name = load_display_name(client, &found.data);
-        print_line(&format!("{}\n{}", render_tree(&name, &found.data), dim(&client.dashboard_url(&deployment_path(&found.data.id)))))?;
+        print_line(&format!(
+            "{}\n{}",
+            render_tree(&name, &found.data),
+            dim(&client.dashboard_url(&deployment_path(&found.data.id)))
+        ))?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -27,7 +27,8 @@ impl LogPrinter {
 
     /// Flushes incomplete sequences and resets colours.
     pub(crate) fn end(&mut self) -> std::io::Result<()> {
-        let Some(calm) = self.calm.replace(TerminalSanitizer::default()).filter(|_| self.calm.is_some()) else {
+        let Some(calm) = self.calm.replace(TerminalSanitizer::default()).filter(|_| self.calm.is_some())
+        else {
             self.calm = None;
             return Ok(());
         };

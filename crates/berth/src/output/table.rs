@@ -3,7 +3,7 @@
 use anstyle::Style;
 use comfy_table::{ContentArrangement, Table, presets};
 
-use super::{colour_word, apply_style};
+use super::{apply_style, colour_word};
 
 /// Spaces between columns.
 const GAP: usize = 2;
@@ -63,7 +63,11 @@ impl TableColumn<'_> {
     }
 
     fn width_min(&self) -> usize {
-        if self.is_never_truncated() { self.width } else { COLUMN_MIN.max(self.heading.len()).min(self.width) }
+        if self.is_never_truncated() {
+            self.width
+        } else {
+            COLUMN_MIN.max(self.heading.len()).min(self.width)
+        }
     }
 }
 
@@ -112,7 +116,8 @@ impl<'a> TableColumns<'a> {
     }
 
     fn fit_row(&self, cells: &[String]) -> Vec<String> {
-        let cell = |column: &TableColumn<'_>| cells.get(column.place).map(|cell| truncate_cell(cell, column.width));
+        let cell =
+            |column: &TableColumn<'_>| cells.get(column.place).map(|cell| truncate_cell(cell, column.width));
         self.0.iter().filter_map(cell).collect()
     }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::{TestHome, ProcessOutput, run};
+use crate::harness::{ProcessOutput, TestHome, run};
 
 const NEW_PASSWORD: &str = "a lighthouse on the cape";
 

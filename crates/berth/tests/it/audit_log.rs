@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::client::HttpConnection;
-use crate::harness::{DEFINITION, TestHome, ProcessOutput, TestServer, run};
+use crate::harness::{DEFINITION, ProcessOutput, TestHome, TestServer, run};
 
 const EVENTS: &str = "/api/v1/organizations/acme/events";
 

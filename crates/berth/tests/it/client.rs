@@ -168,7 +168,8 @@ impl ApiHandle {
 
     /// Reads a list page by page with cursors; returns all records and the reported total.
     pub(crate) fn list_all(&self, path: &str) -> (Vec<Value>, Value) {
-        let (mut all, mut cursor, mut client) = (Vec::new(), String::new(), HttpConnection::connect(self.address));
+        let (mut all, mut cursor, mut client) =
+            (Vec::new(), String::new(), HttpConnection::connect(self.address));
         loop {
             let request = self.request("GET", &format!("{path}?limit=200&total=true{cursor}"));
             let page = client.ask(&request).expect("a page").json();

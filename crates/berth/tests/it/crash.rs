@@ -10,7 +10,7 @@ use berth_testkit::{Scratch, outcome};
 use serde_json::{Value, json};
 
 use crate::client::{ApiHandle, HttpConnection, RawRequest, RawResponse};
-use crate::harness::{DEFINITION, TestHome, BerthProcess, TestServer};
+use crate::harness::{BerthProcess, DEFINITION, TestHome, TestServer};
 use crate::random::SeededRandom;
 
 /// Kills per data directory.
@@ -152,7 +152,13 @@ impl CrashWriter {
         }
     }
 
-    fn next(number: usize, requests: usize, random: &mut SeededRandom, made: &[KnownPipeline], api: &ApiHandle) -> LastRequest {
+    fn next(
+        number: usize,
+        requests: usize,
+        random: &mut SeededRandom,
+        made: &[KnownPipeline],
+        api: &ApiHandle,
+    ) -> LastRequest {
         let key = format!("writer-{number}-{requests}");
         let post = |path: &str| api.request("POST", path).header("Idempotency-Key", &key);
         if made.is_empty() || random.next().is_multiple_of(4) {

@@ -5,7 +5,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::client::{ApiHandle, RawRequest, RawResponse};
-use crate::harness::{DEFINITION, TestHome, STOP_MAX, TestServer, berth, init, run};
+use crate::harness::{DEFINITION, STOP_MAX, TestHome, TestServer, berth, init, run};
 
 /// Replaces ids, secrets and paths with placeholders.
 fn mask_values(text: &str, dir: &str) -> String {

@@ -10,7 +10,7 @@ use berth_testkit::{copy_dir, outcome};
 use serde_json::{Value, json};
 
 use crate::client::ApiHandle;
-use crate::harness::{TestHome, BerthProcess, TestServer, berth, wait_until};
+use crate::harness::{BerthProcess, TestHome, TestServer, berth, wait_until};
 use crate::machine::{RunSocket, has_cgroups, has_signal_scope};
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -289,7 +289,9 @@ fn attempt_of(api: &ApiHandle, deployment: &str) -> Value {
 
 #[test]
 fn step_network_defaults_to_the_organizations_setting() {
-    let Some(attacked) = AttackedServer::start("bubblewrap", "/var/tmp", DataDirForm::Absolute) else { return };
+    let Some(attacked) = AttackedServer::start("bubblewrap", "/var/tmp", DataDirForm::Absolute) else {
+        return;
+    };
     let api = attacked.api();
     let patch = api.request("PATCH", ORGANIZATION).json(&json!({"defaultNetwork": "none"}));
     assert_eq!(api.ask(&patch).json()["data"]["defaultNetwork"], "none");
@@ -315,7 +317,9 @@ fn step_network_defaults_to_the_organizations_setting() {
 #[test]
 fn isolation_is_reported_by_readyz_and_the_runner() {
     for (sandbox, shown) in [("bubblewrap", "bubblewrap"), ("off", "process")] {
-        let Some(attacked) = AttackedServer::start(sandbox, "/var/tmp", DataDirForm::Absolute) else { return };
+        let Some(attacked) = AttackedServer::start(sandbox, "/var/tmp", DataDirForm::Absolute) else {
+            return;
+        };
         let api = attacked.api();
         let ready = api.get("/readyz").json()["data"].clone();
         assert_eq!((&ready["isolation"], &ready["runsSteps"]), (&json!(shown), &json!(true)));

@@ -9,7 +9,7 @@ use std::time::Duration;
 use berth_testkit::{Scratch, outcome};
 use serde_json::json;
 
-use crate::harness::{TestHome, BerthProcess, STOP_MAX, TestServer, init, run, wait_until};
+use crate::harness::{BerthProcess, STOP_MAX, TestHome, TestServer, init, run, wait_until};
 
 const CANARY: &str = "canary-7f3a-secret-value";
 const SECRETS: &str = "/api/v1/organizations/acme/secrets";

@@ -200,7 +200,10 @@ fn local_run_interrupted_while_reading_files_leaves_nothing() {
         std::fs::write(programs.join("git"), SLOW_GIT).expect("a file");
         let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
         std::fs::set_permissions(programs.join("git"), executable).expect("a program");
-        let desk = LocalRunFixture { files: tempfile::tempdir_in(home.path()).expect("a directory"), ..LocalRunFixture::new(SHOP) };
+        let desk = LocalRunFixture {
+            files: tempfile::tempdir_in(home.path()).expect("a directory"),
+            ..LocalRunFixture::new(SHOP)
+        };
         desk.write(".berth/shop/pipeline.yaml", SHOP);
         let path = format!("{}:{}", programs.display(), std::env::var("PATH").expect("a path"));
         let process = BerthProcess::start(desk.command(&["--step", "check"]).env("PATH", path));

@@ -17,7 +17,7 @@ use serde_json::json;
 use tempfile::TempDir;
 
 use crate::client::{ApiHandle, HttpConnection, RawRequest};
-use crate::harness::{TestHome, BerthProcess, TestServer, berth, wait_until};
+use crate::harness::{BerthProcess, TestHome, TestServer, berth, wait_until};
 
 const ORGANIZATION: &str = "/api/v1/organizations/acme";
 const ENVIRONMENT: &str = "/api/v1/organizations/acme/pipelines/shop/ephemeral-environments/qa-1";

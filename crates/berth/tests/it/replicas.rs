@@ -6,7 +6,7 @@ use berth_testkit::{Server as Postgres, binaries, outcome};
 use serde_json::{Value, json};
 
 use crate::client::ApiHandle;
-use crate::harness::{TestHome, BerthProcess, TestServer, wait_until};
+use crate::harness::{BerthProcess, TestHome, TestServer, wait_until};
 
 const PATIENCE: Duration = Duration::from_secs(40);
 const PIPELINE: &str = "/api/v1/organizations/acme/pipelines/shop";
@@ -58,7 +58,8 @@ fn replicas_share_work_and_survive_loss_of_a_server_or_the_database() {
     let body = json!({ "slug": "shop", "definition": DEFINITION });
     let made = first.api.post("/api/v1/organizations/acme/pipelines", &body);
     assert_eq!(made.status, 201, "{}", made.text());
-    let claim = |api: &ApiHandle| api.post(&format!("{PIPELINE}/ephemeral-environments/qa-1/sessions"), &json!({}));
+    let claim =
+        |api: &ApiHandle| api.post(&format!("{PIPELINE}/ephemeral-environments/qa-1/sessions"), &json!({}));
     let held = claim(&first.api);
     assert_eq!(held.status, 201, "{}", held.text());
     assert_eq!(claim(&second.api).status, 409, "it is held, wherever one asks");

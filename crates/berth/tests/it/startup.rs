@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use rusqlite::Connection;
 
-use crate::harness::{TestHome, BerthProcess, berth, init, run};
+use crate::harness::{BerthProcess, TestHome, berth, init, run};
 
 /// A second process waits a few seconds for the data directory before it gives up.
 const REFUSAL_MAX: Duration = Duration::from_secs(10);

@@ -7,7 +7,7 @@ use std::time::Duration;
 use berth_testkit::outcome;
 use serde_json::json;
 
-use crate::harness::{TestHome, BerthProcess, TestServer, wait_until};
+use crate::harness::{BerthProcess, TestHome, TestServer, wait_until};
 use crate::isolation::{ORGANIZATION, commit, deploy, log_of, text};
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -43,7 +43,9 @@ fn check(sandbox: &str) {
     let run = "id -u; echo x > made; cat /etc/passwd > /dev/null; id -G";
     let step = json!({"name": "Who", "type": "script", "params": {"run": run}});
     let deployment = deploy(api, "who", &step);
-    wait_until(PATIENCE, "end", || api.get(&deployment).json()["data"]["finishedAt"].is_string().then_some(()));
+    wait_until(PATIENCE, "end", || {
+        api.get(&deployment).json()["data"]["finishedAt"].is_string().then_some(())
+    });
     assert_eq!(log_of(api, &deployment, "who"), "65534\n65534\n");
 
     let source = place.path().join("tools");

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::harness::{TestHome, BerthProcess, STOP_MAX, TestServer, berth, wait_until};
+use crate::harness::{BerthProcess, STOP_MAX, TestHome, TestServer, berth, wait_until};
 use crate::isolation::{commit, is_available, text, wait_for_failed_build};
 use crate::machine::{in_mount_namespace, run_in_namespace_of};
 

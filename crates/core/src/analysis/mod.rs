@@ -7,10 +7,12 @@ mod settings;
 mod state;
 
 pub use pull_request::{AnalysisPullRequest, NewAnalysisPullRequest, PullRequestState};
-pub use settings::{ModelLimits, AnalysisModel, ModelProvider, AnalyzerSettings};
-pub use state::{Analysis, AnalysisOutput, NewAnalysis, AnalysisState, SuggestedFix, TokenUsage};
+pub use settings::{AnalysisModel, AnalyzerSettings, ModelLimits, ModelProvider};
+pub use state::{Analysis, AnalysisOutput, AnalysisState, NewAnalysis, SuggestedFix, TokenUsage};
 
 /// State transitions of fix pull requests.
 pub mod pull {
-    pub use super::pull_request::{PullRequestEnd, request, next_branch, mark_ended, mark_failed, mark_opened};
+    pub use super::pull_request::{
+        PullRequestEnd, mark_ended, mark_failed, mark_opened, next_branch, request,
+    };
 }

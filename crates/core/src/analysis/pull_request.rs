@@ -4,8 +4,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::decision::{RecordChange, RuleDecision, DomainRecord, CommandRefusal};
-use crate::event::{Actor, EventKind, NewEvent, EventSubject};
+use crate::decision::{CommandRefusal, DomainRecord, RecordChange, RuleDecision};
+use crate::event::{Actor, EventKind, EventSubject, NewEvent};
 use crate::id::{AnalysisId, RepositoryId};
 use crate::time::Timestamp;
 use crate::webhook::UnknownWord;
@@ -135,7 +135,9 @@ pub fn request(
         return Err(CommandRefusal::InvalidState("the analysis suggests no fix".into()));
     };
     let Some(repository) = analysis.repository else {
-        return Err(CommandRefusal::InvalidState("the pipeline has no repository to open a pull request in".into()));
+        return Err(CommandRefusal::InvalidState(
+            "the pipeline has no repository to open a pull request in".into(),
+        ));
     };
     if let Some(open) = open {
         let text = match &open.url {
@@ -190,7 +192,11 @@ pub fn mark_opened(
 }
 
 /// Records a failure; the pull request may be requested again.
-pub fn mark_failed(asked: &AnalysisPullRequest, error: String, now: Timestamp) -> RuleDecision<AnalysisPullRequest> {
+pub fn mark_failed(
+    asked: &AnalysisPullRequest,
+    error: String,
+    now: Timestamp,
+) -> RuleDecision<AnalysisPullRequest> {
     let next = AnalysisPullRequest {
         state: PullRequestState::Failed,
         error: Some(error),
@@ -198,7 +204,8 @@ pub fn mark_failed(asked: &AnalysisPullRequest, error: String, now: Timestamp) -
         version: asked.version + 1,
         ..asked.clone()
     };
-    let event = pull_request_event(EventKind::FixPullRequestFailed, &next).with_some("error", next.error.as_ref());
+    let event =
+        pull_request_event(EventKind::FixPullRequestFailed, &next).with_some("error", next.error.as_ref());
     put_pull_request(next, event)
 }
 
@@ -218,9 +225,15 @@ pub fn mark_ended(
     };
     // The forge's clock may differ from ours.
     let at = at.filter(|at| (it.created_at..=now).contains(at)).unwrap_or(now);
-    let next =
-        AnalysisPullRequest { state, ended_at: Some(at), updated_at: now, version: it.version + 1, ..it.clone() };
-    let event = pull_request_event(kind, &next).with("endedAt", at.to_string()).with_some("url", next.url.as_ref());
+    let next = AnalysisPullRequest {
+        state,
+        ended_at: Some(at),
+        updated_at: now,
+        version: it.version + 1,
+        ..it.clone()
+    };
+    let event =
+        pull_request_event(kind, &next).with("endedAt", at.to_string()).with_some("url", next.url.as_ref());
     Some(put_pull_request(next, event))
 }
 
@@ -275,7 +288,8 @@ mod tests {
             (vec![(Failed, "fix"), (Merged, "fix-9")], "fix-10"),
             (vec![(Merged, "elsewhere"), (Merged, "fix-x"), (Merged, "fixed-7")], "fix"),
         ] {
-            let earlier: Vec<_> = earlier.into_iter().map(|(state, branch)| pull_request(state, next_branch)).collect();
+            let earlier: Vec<_> =
+                earlier.into_iter().map(|(state, branch)| pull_request(state, next_branch)).collect();
             assert_eq!(next_branch("fix", &earlier), next);
         }
     }
@@ -285,11 +299,16 @@ mod tests {
         let now = Timestamp::from_micros(9);
         for state in PullRequestState::ALL {
             let is_there = matches!(state, PullRequestState::Open | PullRequestState::Pushed);
-            assert_eq!(mark_ended(&pull_request(state, "fix"), PullRequestEnd::Merged, None, now).is_some(), is_there, "{state}");
+            assert_eq!(
+                mark_ended(&pull_request(state, "fix"), PullRequestEnd::Merged, None, now).is_some(),
+                is_there,
+                "{state}"
+            );
         }
         for (said, kept) in [(None, 9), (Some(7), 7), (Some(4), 9), (Some(10), 9)] {
             let it = pull_request(PullRequestState::Open, "fix");
-            let done = mark_ended(&it, PullRequestEnd::Closed, said.map(Timestamp::from_micros), now).unwrap();
+            let done =
+                mark_ended(&it, PullRequestEnd::Closed, said.map(Timestamp::from_micros), now).unwrap();
             assert_eq!((done.answer.ended_at, done.answer.version), (Some(Timestamp::from_micros(kept)), 2));
             assert_eq!(done.events.len(), 1);
         }

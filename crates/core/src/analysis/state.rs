@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::decision::{RecordChange, RuleDecision, DomainRecord, CommandRefusal};
-use crate::event::{Actor, EventKind, NewEvent, EventSubject};
+use crate::decision::{CommandRefusal, DomainRecord, RecordChange, RuleDecision};
+use crate::event::{Actor, EventKind, EventSubject, NewEvent};
 use crate::id::{AnalysisId, DeploymentId, PipelineId, RepositoryId, StepRunId};
 use crate::pipeline::grammar::StepId;
 use crate::time::Timestamp;
@@ -150,7 +150,11 @@ impl Analysis {
         Some(put_analysis(next, event))
     }
 
-    pub fn succeed(&self, answer: AnalysisOutput, now: Timestamp) -> Result<RuleDecision<Analysis>, CommandRefusal> {
+    pub fn succeed(
+        &self,
+        answer: AnalysisOutput,
+        now: Timestamp,
+    ) -> Result<RuleDecision<Analysis>, CommandRefusal> {
         self.check_running()?;
         let event = self
             .event(EventKind::AnalysisSucceeded)
@@ -158,7 +162,10 @@ impl Analysis {
             .with("fingerprint", answer.fingerprint.as_str())
             .with("hasFix", answer.fix.is_some())
             .with_some("reusedFrom", answer.reused_from);
-        Ok(put_analysis(self.with_state(AnalysisState::Succeeded { at: now, answer: Box::new(answer) }), event))
+        Ok(put_analysis(
+            self.with_state(AnalysisState::Succeeded { at: now, answer: Box::new(answer) }),
+            event,
+        ))
     }
 
     pub fn fail(&self, error: String, now: Timestamp) -> Result<RuleDecision<Analysis>, CommandRefusal> {

@@ -1,12 +1,12 @@
 //! State transitions of an approval: request, vote, expire, lapse.
 
 use super::people::{ApprovalElectorate, VoteTally, VotingAccount, admits};
-use super::state::{Approval, ApprovalChoice, LapseCause, ApprovalState, RecordedVote};
-use crate::decision::{RecordChange, RuleDecision, DomainRecord, CommandRefusal, RefusableDecision};
-use crate::event::{EventKind, NewEvent, EventSubject};
+use super::state::{Approval, ApprovalChoice, ApprovalState, LapseCause, RecordedVote};
+use crate::decision::{CommandRefusal, DomainRecord, RecordChange, RefusableDecision, RuleDecision};
+use crate::event::{EventKind, EventSubject, NewEvent};
 use crate::id::{ApprovalId, DeploymentId, PipelineId, StepRunId};
 use crate::name::Reason;
-use crate::pipeline::model::{ApproverSelector, ApprovalPolicy};
+use crate::pipeline::model::{ApprovalPolicy, ApproverSelector};
 use crate::time::Timestamp;
 
 /// A request for approval.
@@ -125,7 +125,11 @@ pub fn vote(
 }
 
 /// A rejection is never self-approval.
-fn check_eligibility(rule: &ApprovalPolicy, ballot: &VoteRequest, electorate: &ApprovalElectorate) -> Result<(), CommandRefusal> {
+fn check_eligibility(
+    rule: &ApprovalPolicy,
+    ballot: &VoteRequest,
+    electorate: &ApprovalElectorate,
+) -> Result<(), CommandRefusal> {
     if !admits(rule, &ballot.voter) {
         let from: Vec<String> = rule.from.iter().map(ApproverSelector::to_string).collect();
         let text = format!("only {} can decide this approval", from.join(", "));
@@ -156,7 +160,8 @@ pub fn recount(
 ) -> RuleDecision<Approval> {
     let tally = electorate.tally(&approval.rule, &approval.approvers());
     let is_late = approval.expires_at.is_some_and(|at| at <= now);
-    if approval.status != ApprovalState::Pending || is_late || approval.digest != digest || !tally.is_enough() {
+    if approval.status != ApprovalState::Pending || is_late || approval.digest != digest || !tally.is_enough()
+    {
         return RuleDecision::without_changes(approval.clone());
     }
     let mut next = Approval { version: approval.version + 1, ..approval.clone() };
@@ -178,7 +183,11 @@ fn count_event(kind: EventKind, approval: &Approval, tally: &VoteTally) -> NewEv
 }
 
 /// Ends an overdue approval. No change otherwise.
-pub fn expire(approval: &Approval, electorate: &ApprovalElectorate, now: Timestamp) -> RuleDecision<Approval> {
+pub fn expire(
+    approval: &Approval,
+    electorate: &ApprovalElectorate,
+    now: Timestamp,
+) -> RuleDecision<Approval> {
     let is_due = approval.expires_at.is_some_and(|at| at <= now);
     if approval.status != ApprovalState::Pending || !is_due {
         return RuleDecision::without_changes(approval.clone());
@@ -222,7 +231,9 @@ fn ended_refusal(approval: &Approval) -> CommandRefusal {
     CommandRefusal::ApprovalEnded(match approval.status {
         ApprovalState::Pending => "the approval still waits".into(),
         ApprovalState::Approved => "it was already approved; cancel the deployment to stop it".into(),
-        ApprovalState::Rejected => "it was already rejected; retry the stage to request a new approval".into(),
+        ApprovalState::Rejected => {
+            "it was already rejected; retry the stage to request a new approval".into()
+        }
         ApprovalState::Expired => "it expired; retry the stage to request a new approval".into(),
         ApprovalState::Lapsed(LapseCause::Changed) => {
             "what it was for has changed; use the approval that replaced it".into()

@@ -9,6 +9,6 @@ mod people;
 mod property;
 mod state;
 
-pub use decide::{VoteRequest, NewApproval, expire, lapse, recount, request, is_still_valid, vote};
-pub use people::{ChangeAuthors, ApprovalElectorate, VoteTally, VotingAccount, admits};
-pub use state::{Approval, ApprovalChoice, LapseCause, ApprovalState, RecordedVote};
+pub use decide::{NewApproval, VoteRequest, expire, is_still_valid, lapse, recount, request, vote};
+pub use people::{ApprovalElectorate, ChangeAuthors, VoteTally, VotingAccount, admits};
+pub use state::{Approval, ApprovalChoice, ApprovalState, LapseCause, RecordedVote};

@@ -8,7 +8,7 @@ use crate::access::Role;
 use crate::event::Actor;
 use crate::id::UserId;
 use crate::name::Email;
-use crate::pipeline::model::{ApproverSelector, ApprovalPolicy};
+use crate::pipeline::model::{ApprovalPolicy, ApproverSelector};
 
 /// A voting account at one point in time.
 #[derive(Debug, Clone, PartialEq, Eq)]

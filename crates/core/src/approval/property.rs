@@ -10,7 +10,7 @@ use crate::decision::CommandRefusal;
 use crate::event::{Actor, ActorType};
 use crate::id::{ApprovalId, DeploymentId, PipelineId, UserId};
 use crate::name::Email;
-use crate::pipeline::model::{ApproverSelector, ApprovalPolicy};
+use crate::pipeline::model::{ApprovalPolicy, ApproverSelector};
 use crate::pipeline::seconds::DurationSeconds;
 use crate::time::Timestamp;
 
@@ -89,7 +89,8 @@ impl ElectorateModel {
 
     fn is_enough(&self, rule: &ApprovalPolicy, yes: &BTreeSet<UserId>) -> bool {
         let counted = (0..8).filter(|it| yes.contains(&person(*it)) && self.counts(rule, *it)).count();
-        (rule.self_approval || !self.is_unread) && counted >= usize::try_from(self.required_approvals(rule)).unwrap()
+        (rule.self_approval || !self.is_unread)
+            && counted >= usize::try_from(self.required_approvals(rule)).unwrap()
     }
 }
 
@@ -166,7 +167,9 @@ fn approval_with(rule: ApprovalPolicy, yes: &BTreeSet<u8>) -> Approval {
 /// The record after a decision.
 fn approval_after(before: &Approval, ruling: &crate::decision::RefusableDecision<Approval>) -> Approval {
     let put = ruling.changes.iter().rev().find_map(|change| match change {
-        crate::decision::RecordChange::Put(crate::decision::DomainRecord::Approval(it)) => Some((**it).clone()),
+        crate::decision::RecordChange::Put(crate::decision::DomainRecord::Approval(it)) => {
+            Some((**it).clone())
+        }
         crate::decision::RecordChange::Put(_) => None,
     });
     put.unwrap_or_else(|| before.clone())

@@ -109,7 +109,11 @@ impl LapseCause {
 impl Approval {
     /// People who approved. [`super::Electorate::tally`] says which of them count.
     pub fn approvers(&self) -> BTreeSet<UserId> {
-        self.votes.iter().filter(|vote| vote.choice == ApprovalChoice::Approve).map(|vote| vote.person).collect()
+        self.votes
+            .iter()
+            .filter(|vote| vote.choice == ApprovalChoice::Approve)
+            .map(|vote| vote.person)
+            .collect()
     }
 
     /// Number of approvals that are not void.

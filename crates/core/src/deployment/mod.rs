@@ -9,6 +9,7 @@ pub mod stages;
 mod state;
 
 pub use state::{
-    StartObstacle, GateBypass, CancelRequest, CancelCause, FailureCode, Deployment, DeploymentAttempt, DeploymentState,
-    EnvironmentDeployment, EnvironmentTarget, ExecutionFailure, StagesDeployment, StagesTarget, DeploymentTarget, StartTrigger, DeploymentPurpose,
+    CancelCause, CancelRequest, Deployment, DeploymentAttempt, DeploymentPurpose, DeploymentState,
+    DeploymentTarget, EnvironmentDeployment, EnvironmentTarget, ExecutionFailure, FailureCode, GateBypass,
+    StagesDeployment, StagesTarget, StartObstacle, StartTrigger,
 };

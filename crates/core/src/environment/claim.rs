@@ -1,10 +1,10 @@
 //! Claims an environment: the first caller gets the lock, later callers get a ticket in the queue if they ask for one.
 
 use super::check_declared;
-use super::draft::{LockDraft, DecisionContext};
+use super::draft::{DecisionContext, LockDraft};
 use super::limits::TICKETS_WAITING_MAX;
 use super::lock::Lock;
-use super::state::{LockHolder, LockConflict, Session, Ticket, ClaimTerms};
+use super::state::{ClaimTerms, LockConflict, LockHolder, Session, Ticket};
 use crate::decision::{CommandRefusal, RefusableDecision};
 use crate::id::{DeploymentId, SessionId, TicketGroupId, TokenId};
 
@@ -34,11 +34,21 @@ pub fn claim(lock: &Lock, cmd: &ClaimCommand, moment: &DecisionContext) -> Refus
 }
 
 /// Claims one of several environments: a ticket joins `group`, of which only one ticket is granted.
-pub fn claim_in_group(lock: &Lock, cmd: &ClaimCommand, group: TicketGroupId, moment: &DecisionContext) -> RefusableDecision<ClaimOutcome> {
+pub fn claim_in_group(
+    lock: &Lock,
+    cmd: &ClaimCommand,
+    group: TicketGroupId,
+    moment: &DecisionContext,
+) -> RefusableDecision<ClaimOutcome> {
     claim_as(lock, cmd, Some(group), moment)
 }
 
-fn claim_as(lock: &Lock, cmd: &ClaimCommand, group: Option<TicketGroupId>, moment: &DecisionContext) -> RefusableDecision<ClaimOutcome> {
+fn claim_as(
+    lock: &Lock,
+    cmd: &ClaimCommand,
+    group: Option<TicketGroupId>,
+    moment: &DecisionContext,
+) -> RefusableDecision<ClaimOutcome> {
     let mut draft = LockDraft::begin(lock, moment);
     if let Err(refusal) = check_declared(&draft.lock) {
         return draft.refuse(refusal);
@@ -65,7 +75,12 @@ fn claim_as(lock: &Lock, cmd: &ClaimCommand, group: Option<TicketGroupId>, momen
     }
 }
 
-pub(super) fn open_session(draft: &mut LockDraft<'_>, id: SessionId, by: &LockHolder, wish: &ClaimTerms) -> OpenedSession {
+pub(super) fn open_session(
+    draft: &mut LockDraft<'_>,
+    id: SessionId,
+    by: &LockHolder,
+    wish: &ClaimTerms,
+) -> OpenedSession {
     let deployment = draft.grant_session(id, by, wish);
     match draft.lock.session.clone() {
         Some(session) => OpenedSession { session, deployment },

@@ -1,13 +1,13 @@
 //! Declares and removes environments as the pipeline definition changes. Fences survive removal.
 
-use super::draft::{LockDraft, DecisionContext};
+use super::draft::{DecisionContext, LockDraft};
+use super::events;
 use super::fence::Fence;
 use super::lock::Lock;
-use super::moves::SessionEnding;
-use super::state::{LockAgenda, EnvironmentCondition, SessionEndReason, Environment, TicketCause};
-use super::telling;
-use crate::decision::{RecordChange, RuleDecision, DomainRecord};
-use crate::deployment::{self, CancelRequest, CancelCause};
+use super::state::{Environment, EnvironmentCondition, LockAgenda, SessionEndReason, TicketCause};
+use super::transitions::SessionEnding;
+use crate::decision::{DomainRecord, RecordChange, RuleDecision};
+use crate::deployment::{self, CancelCause, CancelRequest};
 use crate::event::{Actor, EventKind};
 use crate::id::{EnvironmentId, PipelineId};
 use crate::name::EnvName;
@@ -86,9 +86,10 @@ pub fn delete(lock: &Lock, by: Actor, moment: &DecisionContext) -> RuleDecision<
 }
 
 fn end_session(draft: &mut LockDraft<'_>, by: Actor) {
-    let ending = SessionEnding { reason: SessionEndReason::EnvironmentDeleted, by, why: None, successor: None };
+    let ending =
+        SessionEnding { reason: SessionEndReason::EnvironmentDeleted, by, why: None, successor: None };
     if let Some(session) = draft.end_session(ending) {
-        let event = telling::session_ended_event(EventKind::SessionReleased, &draft.lock, &session);
+        let event = events::session_ended_event(EventKind::SessionReleased, &draft.lock, &session);
         draft.record(event);
     }
 }

@@ -1,13 +1,15 @@
 //! Deploys a commit in a session. The deployment carries the session's fence.
 
-use super::draft::{LockDraft, DecisionContext};
+use super::draft::{DecisionContext, LockDraft};
 use super::limits::DEPLOYMENTS_UNFINISHED_MAX;
 use super::lock::Lock;
-use super::moves::DeploymentRequest;
 use super::state::{EnvironmentCondition, LockHolder};
-use super::{NamedSession, telling};
+use super::transitions::DeploymentRequest;
+use super::{NamedSession, events};
 use crate::decision::{CommandRefusal, RefusableDecision};
-use crate::deployment::{self, CancelRequest, CancelCause, DeploymentState, EnvironmentDeployment, DeploymentPurpose};
+use crate::deployment::{
+    self, CancelCause, CancelRequest, DeploymentPurpose, DeploymentState, EnvironmentDeployment,
+};
 use crate::event::EventKind;
 use crate::id::DeploymentId;
 use crate::name::{CommitId, Reason};
@@ -84,7 +86,12 @@ pub struct RetryCommand {
 }
 
 /// A retry is a new deployment, because finished ones never change. The caller has checked that `of` failed.
-pub fn retry(lock: &Lock, named: &NamedSession<'_>, cmd: &RetryCommand, moment: &DecisionContext) -> RefusableDecision<EnvironmentDeployment> {
+pub fn retry(
+    lock: &Lock,
+    named: &NamedSession<'_>,
+    cmd: &RetryCommand,
+    moment: &DecisionContext,
+) -> RefusableDecision<EnvironmentDeployment> {
     let mut draft = LockDraft::begin(lock, moment);
     if let Err(refusal) = check_session(&mut draft, named, &cmd.by, ConflictMode::Queue) {
         return draft.refuse(refusal);
@@ -110,7 +117,8 @@ fn check_session(
 }
 
 fn check_conflict(lock: &Lock, on_conflict: ConflictMode) -> Result<(), CommandRefusal> {
-    let superseded = if on_conflict == ConflictMode::Supersede { queued_deployments(lock).count() } else { 0 };
+    let superseded =
+        if on_conflict == ConflictMode::Supersede { queued_deployments(lock).count() } else { 0 };
     if on_conflict == ConflictMode::Reject && lock.is_busy() {
         let text = "a deployment of this session has not finished yet; wait for it, or omit onConflict";
         return Err(CommandRefusal::InvalidState(text.into()));
@@ -125,7 +133,8 @@ fn check_conflict(lock: &Lock, on_conflict: ConflictMode) -> Result<(), CommandR
 
 fn queued_deployments(lock: &Lock) -> impl Iterator<Item = DeploymentId> {
     let active = lock.session.as_ref().map(|session| session.id);
-    let ours = move |work: &DeploymentPurpose| matches!(work, DeploymentPurpose::Session(id) if Some(*id) == active);
+    let ours =
+        move |work: &DeploymentPurpose| matches!(work, DeploymentPurpose::Session(id) if Some(*id) == active);
     let waiting = lock.deployments.iter();
     waiting.filter(move |it| ours(&it.target.purpose) && it.status == DeploymentState::Queued).map(|it| it.id)
 }
@@ -133,8 +142,9 @@ fn queued_deployments(lock: &Lock) -> impl Iterator<Item = DeploymentId> {
 /// Overrides the drain: the only case in which two deployments may run at once. It is audited, and cancels pending
 /// resets.
 fn override_drain(draft: &mut LockDraft<'_>, by: &LockHolder, reason: &Reason) {
-    let pending: Vec<_> = draft.lock.leftover_deployments().map(|deployment| deployment.id.to_string()).collect();
-    let event = telling::environment_event(EventKind::DrainOverridden, &draft.lock)
+    let pending: Vec<_> =
+        draft.lock.leftover_deployments().map(|deployment| deployment.id.to_string()).collect();
+    let event = events::environment_event(EventKind::DrainOverridden, &draft.lock)
         .with("pending", pending)
         .with("reason", reason.as_str());
     draft.record(event);

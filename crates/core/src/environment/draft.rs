@@ -4,8 +4,8 @@ use super::fence::Fence;
 use super::lock::Lock;
 use super::settle;
 use super::state::{LockAgenda, Session, Ticket, TicketState};
-use crate::decision::{RecordChange, RuleDecision, DomainRecord, CommandRefusal, RefusableDecision};
-use crate::deployment::{self, DeploymentState, EnvironmentDeployment, DeploymentPurpose};
+use crate::decision::{CommandRefusal, DomainRecord, RecordChange, RefusableDecision, RuleDecision};
+use crate::deployment::{self, DeploymentPurpose, DeploymentState, EnvironmentDeployment};
 use crate::event::{Actor, NewEvent};
 use crate::id::{IdEntropy, TicketId};
 use crate::time::Timestamp;
@@ -71,10 +71,12 @@ impl<'a> LockDraft<'a> {
         lock.environment.version += 1;
         changes.push(DomainRecord::Environment(Box::new(lock.environment.clone())));
         changes.extend(
-            changed_records(before.session.iter(), lock.session.iter()).map(|it| DomainRecord::Session(Box::new(it))),
+            changed_records(before.session.iter(), lock.session.iter())
+                .map(|it| DomainRecord::Session(Box::new(it))),
         );
         changes.extend(
-            changed_records(before.tickets.iter(), lock.tickets.iter()).map(|it| DomainRecord::Ticket(Box::new(it))),
+            changed_records(before.tickets.iter(), lock.tickets.iter())
+                .map(|it| DomainRecord::Ticket(Box::new(it))),
         );
         let deployments = changed_records(before.deployments.iter(), lock.deployments.iter());
         changes.extend(deployments.map(|it| DomainRecord::EnvironmentDeployment(Box::new(it))));
@@ -154,7 +156,9 @@ impl<'a> LockDraft<'a> {
     /// The deployment after this decision.
     pub(crate) fn deployment_after(&self, deployment: &EnvironmentDeployment) -> EnvironmentDeployment {
         let retired = self.retired.iter().rev().find_map(|record| match record {
-            DomainRecord::EnvironmentDeployment(retired) if retired.id == deployment.id => Some(retired.as_ref()),
+            DomainRecord::EnvironmentDeployment(retired) if retired.id == deployment.id => {
+                Some(retired.as_ref())
+            }
             _ => None,
         });
         let found = retired.or_else(|| self.lock.deployment(deployment.id));
@@ -201,7 +205,9 @@ fn derive_agenda(lock: &Lock) -> LockAgenda {
     let count = |length: usize| i64::try_from(length).unwrap_or(i64::MAX);
     let startable = lock.deployments.iter().find(|deployment| {
         deployment.status == DeploymentState::Queued
-            && deployment::environment::obstacles(lock, deployment).iter().all(deployment::StartObstacle::is_pause)
+            && deployment::environment::obstacles(lock, deployment)
+                .iter()
+                .all(deployment::StartObstacle::is_pause)
     });
     LockAgenda {
         waiting: count(lock.tickets.len()),

@@ -79,11 +79,18 @@ fn limit_of(lock: &Lock, ticket: &Ticket) -> Option<i64> {
 }
 
 /// `holder` is `None` while the environment is free.
-pub fn estimate(holder: Option<SessionTiming>, ahead: impl IntoIterator<Item = TicketAhead>, lengths: &[i64]) -> WaitEstimate {
+pub fn estimate(
+    holder: Option<SessionTiming>,
+    ahead: impl IntoIterator<Item = TicketAhead>,
+    lengths: &[i64],
+) -> WaitEstimate {
     let mut lengths = lengths.to_vec();
     lengths.sort_unstable();
-    let first = holder.map_or(Some((0, EstimateBasis::Expiry)), |it| remaining(it.ends_in, it.elapsed, &lengths));
-    let Some((mut seconds, mut basis)) = first else { return WaitEstimate { seconds: None, basis: EstimateBasis::Unknown } };
+    let first =
+        holder.map_or(Some((0, EstimateBasis::Expiry)), |it| remaining(it.ends_in, it.elapsed, &lengths));
+    let Some((mut seconds, mut basis)) = first else {
+        return WaitEstimate { seconds: None, basis: EstimateBasis::Unknown };
+    };
     for ticket in ahead {
         // The ticket expires before its grant.
         if ticket.expires_in <= seconds {
@@ -131,7 +138,8 @@ mod tests {
     use super::*;
 
     fn session_timing() -> impl Strategy<Value = Option<SessionTiming>> {
-        of((of(0..100_000i64), 0..100_000i64).prop_map(|(ends_in, elapsed)| SessionTiming { ends_in, elapsed }))
+        of((of(0..100_000i64), 0..100_000i64)
+            .prop_map(|(ends_in, elapsed)| SessionTiming { ends_in, elapsed }))
     }
 
     fn tickets_ahead() -> impl Strategy<Value = Vec<TicketAhead>> {
@@ -204,7 +212,11 @@ mod tests {
         );
         assert_eq!(estimate_alone(Some(3_600), 0, &[500, 600, 700]), (Some(600), EstimateBasis::History));
         assert_eq!(estimate_alone(Some(60), 0, &[500, 600, 700]), (Some(60), EstimateBasis::Expiry));
-        assert_eq!(estimate_alone(None, 0, &[600]), (Some(600), EstimateBasis::History), "better than nothing");
+        assert_eq!(
+            estimate_alone(None, 0, &[600]),
+            (Some(600), EstimateBasis::History),
+            "better than nothing"
+        );
         assert_eq!(estimate_alone(None, 0, &[]), (None, EstimateBasis::Unknown));
     }
 

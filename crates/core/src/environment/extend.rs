@@ -1,9 +1,9 @@
 //! Extends a session.
 
-use super::draft::{LockDraft, DecisionContext};
+use super::draft::{DecisionContext, LockDraft};
 use super::lock::Lock;
 use super::state::{LockHolder, Session};
-use super::{NamedSession, telling};
+use super::{NamedSession, events};
 use crate::decision::RefusableDecision;
 use crate::event::EventKind;
 
@@ -27,7 +27,7 @@ pub fn extend(
     }
     draft.lock.extend_session(ttl_seconds, now);
     let Some(session) = draft.lock.session.clone() else { unreachable!("it was active a moment ago") };
-    let event = telling::session_event(EventKind::SessionExtended, &draft.lock, &session)
+    let event = events::session_event(EventKind::SessionExtended, &draft.lock, &session)
         .with("extension", session.extensions)
         .with_some("expiresAt", session.expires_at);
     draft.record(event);

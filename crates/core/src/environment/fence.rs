@@ -149,8 +149,15 @@ mod tests {
         };
         assert_eq!((0..=EPOCH_MAX).fold(0, believed), most + 1, "all that a liar can reach");
         let far = day(EPOCH_MAX - 1);
-        assert_eq!(heard_epoch(0, EPOCH_MAX, far), EvidenceVerdict::Absurd { most: EPOCH_MAX - 1 }, "none is above it");
-        assert_eq!(heard_epoch(0, 300, day(EPOCH_MAX + 1)), EvidenceVerdict::Absurd { most: EPOCHS_AHEAD_MAX });
+        assert_eq!(
+            heard_epoch(0, EPOCH_MAX, far),
+            EvidenceVerdict::Absurd { most: EPOCH_MAX - 1 },
+            "none is above it"
+        );
+        assert_eq!(
+            heard_epoch(0, 300, day(EPOCH_MAX + 1)),
+            EvidenceVerdict::Absurd { most: EPOCHS_AHEAD_MAX }
+        );
     }
 
     #[test]
@@ -159,7 +166,10 @@ mod tests {
         assert_eq!(judge_evidence(2, lost, now), EvidenceVerdict::Above(4));
         assert_eq!(judge_evidence(3, lost, now), EvidenceVerdict::Above(4));
         assert_eq!(judge_evidence(4, lost, now), EvidenceVerdict::Known);
-        assert_eq!(Fence::from_untrusted(0).or(Fence::from_untrusted(-1)).or(Fence::from_untrusted(i64::MAX)), None);
+        assert_eq!(
+            Fence::from_untrusted(0).or(Fence::from_untrusted(-1)).or(Fence::from_untrusted(i64::MAX)),
+            None
+        );
         assert_eq!(Fence::from_untrusted(1 << 53), None);
         assert!(Fence::from_untrusted((1 << 53) - 1).is_some_and(|it| it.epoch() == EPOCH_MAX));
     }

@@ -4,13 +4,13 @@
 //! the holder can see it.
 
 use super::claim::{ClaimOutcome, OpenedSession, check_queue_length, open_session};
-use super::draft::{LockDraft, DecisionContext};
+use super::draft::{DecisionContext, LockDraft};
 use super::fence::Fence;
 use super::limits::WAIT_S_DEFAULT;
 use super::lock::Lock;
-use super::moves::SessionEnding;
-use super::state::{SessionEndReason, LockHolder, PendingTakeover, ClaimTerms};
-use super::{check_declared, check_fence, telling};
+use super::state::{ClaimTerms, LockHolder, PendingTakeover, SessionEndReason};
+use super::transitions::SessionEnding;
+use super::{check_declared, check_fence, events};
 use crate::decision::{CommandRefusal, RefusableDecision};
 use crate::event::EventKind;
 use crate::id::TokenId;
@@ -34,7 +34,11 @@ pub enum TakeoverMode {
     Grace { seconds: i64 },
 }
 
-pub fn force_claim(lock: &Lock, cmd: &ForceClaimCommand, moment: &DecisionContext) -> RefusableDecision<ClaimOutcome> {
+pub fn force_claim(
+    lock: &Lock,
+    cmd: &ForceClaimCommand,
+    moment: &DecisionContext,
+) -> RefusableDecision<ClaimOutcome> {
     let mut draft = LockDraft::begin(lock, moment);
     if let Err(refusal) = check_declared(&draft.lock).and_then(|()| check_fence(&draft.lock, cmd.expected)) {
         return draft.refuse(refusal);
@@ -52,13 +56,16 @@ pub fn force_claim(lock: &Lock, cmd: &ForceClaimCommand, moment: &DecisionContex
             return draft.finish(Ok(ClaimOutcome::Session(opened)));
         }
     };
-    if let Err(refusal) = check_queue_length(&draft.lock).and_then(|()| check_no_pending_takeover(&draft.lock)) {
+    if let Err(refusal) =
+        check_queue_length(&draft.lock).and_then(|()| check_no_pending_takeover(&draft.lock))
+    {
         return draft.refuse(refusal);
     }
     // The ticket must outlive the moment of the takeover.
     let expires_at = at.unwrap_or(draft.now()).plus_seconds(WAIT_S_DEFAULT);
     let takeover = PendingTakeover { target, at, why: why(cmd) };
-    let ticket = draft.queue_ticket(cmd.by.clone(), cmd.token, cmd.terms.clone(), expires_at, Some(takeover), None);
+    let ticket =
+        draft.queue_ticket(cmd.by.clone(), cmd.token, cmd.terms.clone(), expires_at, Some(takeover), None);
     draft.finish(Ok(ClaimOutcome::Ticket(ticket)))
 }
 
@@ -67,7 +74,7 @@ fn take_over(draft: &mut LockDraft<'_>, cmd: &ForceClaimCommand) -> OpenedSessio
     let (reason, by) = (SessionEndReason::Overridden, cmd.by.actor());
     let ending = SessionEnding { reason, by, why: why(cmd), successor: Some(successor) };
     if let Some(session) = draft.end_session(ending) {
-        let event = telling::session_ended_event(EventKind::SessionOverridden, &draft.lock, &session);
+        let event = events::session_ended_event(EventKind::SessionOverridden, &draft.lock, &session);
         draft.record(event);
     }
     open_session(draft, successor, &cmd.by, &cmd.terms)

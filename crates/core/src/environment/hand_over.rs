@@ -1,10 +1,10 @@
 //! Hands a session over to another member: a takeover with consent, in one step and with a higher fence.
 
-use super::draft::{LockDraft, DecisionContext};
+use super::draft::{DecisionContext, LockDraft};
 use super::lock::Lock;
-use super::moves::SessionEnding;
-use super::state::{SessionEndReason, LockHolder, Session, ClaimTerms};
-use super::{NamedSession, check_declared, telling};
+use super::state::{ClaimTerms, LockHolder, Session, SessionEndReason};
+use super::transitions::SessionEnding;
+use super::{NamedSession, check_declared, events};
 use crate::decision::{CommandRefusal, RefusableDecision};
 use crate::event::EventKind;
 
@@ -38,12 +38,16 @@ pub fn hand_over(
         return draft.refuse(CommandRefusal::InvalidState(text));
     }
     let successor = draft.new_session_id();
-    let ending =
-        SessionEnding { reason: SessionEndReason::HandedOver, by: by.actor(), why: None, successor: Some(successor) };
+    let ending = SessionEnding {
+        reason: SessionEndReason::HandedOver,
+        by: by.actor(),
+        why: None,
+        successor: Some(successor),
+    };
     let ended = draft.end_session(ending);
     let new_fence = draft.open_session(successor, to.clone(), &wish);
     if let Some(ended) = ended {
-        let event = telling::session_ended_event(EventKind::SessionHandedOver, &draft.lock, &ended)
+        let event = events::session_ended_event(EventKind::SessionHandedOver, &draft.lock, &ended)
             .with("to", to.name.clone())
             .with("toId", to.id.to_string())
             .with("newFence", new_fence.number());

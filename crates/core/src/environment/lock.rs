@@ -1,9 +1,11 @@
 //! The lock: everything that one decision about an environment reads and may change. The environment is the aggregate
 //! root; its version increases with every change.
 
-use super::state::{EnvironmentCondition, Environment, Session, EnvironmentStatus, PendingTakeover, Ticket, TicketState};
-use crate::decision::{RecordChange, RuleDecision, DomainRecord};
-use crate::deployment::{DeploymentState, EnvironmentDeployment, DeploymentPurpose};
+use super::state::{
+    Environment, EnvironmentCondition, EnvironmentStatus, PendingTakeover, Session, Ticket, TicketState,
+};
+use crate::decision::{DomainRecord, RecordChange, RuleDecision};
+use crate::deployment::{DeploymentPurpose, DeploymentState, EnvironmentDeployment};
 use crate::id::{DeploymentId, TicketId};
 use crate::name::CommitId;
 

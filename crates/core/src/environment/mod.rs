@@ -11,27 +11,28 @@ pub mod declare;
 pub mod deploy;
 mod draft;
 pub mod eta;
+mod events;
 pub mod extend;
 pub mod fence;
 pub mod force;
 pub mod hand_over;
 pub mod limits;
 mod lock;
-mod moves;
 pub mod queue;
 pub mod release;
-pub mod restored;
+pub mod restore;
 mod settle;
 mod state;
-mod telling;
+mod transitions;
 
-pub(crate) use draft::LockDraft;
 pub use draft::DecisionContext;
+pub(crate) use draft::LockDraft;
 pub use lock::Lock;
 pub use settle::{due_at, ends_at, settle};
 pub use state::{
-    LockAgenda, EnvironmentCondition, SessionDrain, SessionEnd, SessionEndReason, Environment, LockHolder, LockConflict, InactiveSession, Session, SessionState,
-    EnvironmentStatus, PendingTakeover, Ticket, TicketCause, TicketState, ClaimTerms,
+    ClaimTerms, Environment, EnvironmentCondition, EnvironmentStatus, InactiveSession, LockAgenda,
+    LockConflict, LockHolder, PendingTakeover, Session, SessionDrain, SessionEnd, SessionEndReason,
+    SessionState, Ticket, TicketCause, TicketState,
 };
 
 use crate::decision::CommandRefusal;
@@ -47,13 +48,19 @@ pub struct NamedSession<'a> {
 
 impl NamedSession<'_> {
     /// The active session if it is the named one; otherwise a refusal that says how the named one ended.
-    pub(crate) fn require_active<'d>(&self, draft: &'d mut LockDraft<'_>) -> Result<&'d mut Session, CommandRefusal> {
+    pub(crate) fn require_active<'d>(
+        &self,
+        draft: &'d mut LockDraft<'_>,
+    ) -> Result<&'d mut Session, CommandRefusal> {
         check_fence(&draft.lock, self.expected)?;
         let current_fence = draft.lock.environment.fence;
         let ended = draft.session_after(self.session);
         match &mut draft.lock.session {
             Some(active) if active.id == self.session.id => Ok(active),
-            _ => Err(CommandRefusal::SessionNotActive(Box::new(InactiveSession { session: ended, current_fence }))),
+            _ => Err(CommandRefusal::SessionNotActive(Box::new(InactiveSession {
+                session: ended,
+                current_fence,
+            }))),
         }
     }
 
@@ -91,9 +98,9 @@ fn check_declared(lock: &Lock) -> Result<(), CommandRefusal> {
 }
 
 pub(crate) fn fence_refused_event(lock: &Lock) -> crate::event::NewEvent {
-    telling::environment_event(crate::event::EventKind::EnvironmentFenceRefused, lock)
+    events::environment_event(crate::event::EventKind::EnvironmentFenceRefused, lock)
 }
 
 pub(crate) fn drained_event(lock: &Lock) -> crate::event::NewEvent {
-    telling::environment_event(crate::event::EventKind::EnvironmentDrained, lock)
+    events::environment_event(crate::event::EventKind::EnvironmentDrained, lock)
 }

@@ -1,15 +1,21 @@
 //! Leaves the queue with one ticket, or with all tickets of a claim-any group.
 
-use super::draft::{LockDraft, DecisionContext};
+use super::draft::{DecisionContext, LockDraft};
+use super::events;
 use super::lock::Lock;
 use super::state::{LockHolder, Ticket, TicketCause, TicketState};
-use super::telling;
-use crate::decision::{RecordChange, RuleDecision, DomainRecord, CommandRefusal, RefusableDecision};
+use crate::decision::{CommandRefusal, DomainRecord, RecordChange, RefusableDecision, RuleDecision};
 use crate::event::EventKind;
 use crate::id::{TicketGroupId, TicketId};
 
 /// Idempotent: a ticket that is no longer waiting is returned unchanged.
-pub fn leave_queue(lock: &Lock, ticket: &Ticket, by: &LockHolder, may_force: bool, moment: &DecisionContext) -> RefusableDecision<Ticket> {
+pub fn leave_queue(
+    lock: &Lock,
+    ticket: &Ticket,
+    by: &LockHolder,
+    may_force: bool,
+    moment: &DecisionContext,
+) -> RefusableDecision<Ticket> {
     let mut draft = LockDraft::begin(lock, moment);
     let is_waiting = draft.lock.position(ticket.id).is_some();
     if is_waiting && ticket.holder.id != by.id && !may_force {
@@ -39,7 +45,12 @@ pub fn ended_groups(changes: &[RecordChange]) -> Vec<(TicketGroupId, TicketCause
 }
 
 /// Removes a ticket of an ended group from its queue. Grants nothing: the environment stays held.
-pub fn withdraw_ticket(lock: &Lock, ticket: TicketId, cause: TicketCause, moment: &DecisionContext) -> RuleDecision<()> {
+pub fn withdraw_ticket(
+    lock: &Lock,
+    ticket: TicketId,
+    cause: TicketCause,
+    moment: &DecisionContext,
+) -> RuleDecision<()> {
     let mut draft = LockDraft::from_stored(lock, moment);
     match cause {
         TicketCause::Requested => drop(cancel_ticket(&mut draft, ticket, cause)),
@@ -50,7 +61,8 @@ pub fn withdraw_ticket(lock: &Lock, ticket: TicketId, cause: TicketCause, moment
 
 fn cancel_ticket(draft: &mut LockDraft<'_>, id: TicketId, cause: TicketCause) -> Option<Ticket> {
     let left = draft.remove_ticket(id, TicketState::Cancelled { at: draft.now(), cause })?;
-    let event = telling::ticket_event(EventKind::TicketCancelled, &draft.lock, &left).with("cause", cause.as_str());
+    let event =
+        events::ticket_event(EventKind::TicketCancelled, &draft.lock, &left).with("cause", cause.as_str());
     draft.record(event);
     Some(left)
 }

@@ -1,10 +1,10 @@
 //! Releases the named session.
 
-use super::draft::{LockDraft, DecisionContext};
+use super::draft::{DecisionContext, LockDraft};
 use super::lock::Lock;
-use super::moves::SessionEnding;
-use super::state::{SessionEndReason, LockHolder, Session, SessionState};
-use super::{NamedSession, check_fence, settle, telling};
+use super::state::{LockHolder, Session, SessionEndReason, SessionState};
+use super::transitions::SessionEnding;
+use super::{NamedSession, check_fence, events, settle};
 use crate::decision::{CommandRefusal, RefusableDecision};
 use crate::event::EventKind;
 
@@ -22,7 +22,12 @@ pub struct ReleaseCommand {
     pub may_force: bool,
 }
 
-pub fn release(lock: &Lock, named: &NamedSession<'_>, cmd: &ReleaseCommand, moment: &DecisionContext) -> RefusableDecision<ReleaseOutcome> {
+pub fn release(
+    lock: &Lock,
+    named: &NamedSession<'_>,
+    cmd: &ReleaseCommand,
+    moment: &DecisionContext,
+) -> RefusableDecision<ReleaseOutcome> {
     let mut draft = LockDraft::begin(lock, moment);
     if let Err(refusal) = check_fence(&draft.lock, named.expected) {
         return draft.refuse(refusal);
@@ -36,9 +41,10 @@ pub fn release(lock: &Lock, named: &NamedSession<'_>, cmd: &ReleaseCommand, mome
         let refusal = CommandRefusal::NotSessionHolder(active.holder.clone());
         return draft.refuse(refusal);
     }
-    let ending = SessionEnding { reason: SessionEndReason::Released, by: cmd.by.actor(), why: None, successor: None };
+    let ending =
+        SessionEnding { reason: SessionEndReason::Released, by: cmd.by.actor(), why: None, successor: None };
     let Some(session) = draft.end_session(ending) else { unreachable!("it was active a moment ago") };
-    let event = telling::session_ended_event(EventKind::SessionReleased, &draft.lock, &session);
+    let event = events::session_ended_event(EventKind::SessionReleased, &draft.lock, &session);
     draft.record(event);
     settle::after_end(&mut draft);
     draft.finish(Ok(ReleaseOutcome { session, released: true }))

@@ -1,11 +1,11 @@
 //! Applies expired timers: sessions and tickets expire, takeovers happen, the next ticket is granted.
 
-use super::draft::{LockDraft, DecisionContext};
+use super::draft::{DecisionContext, LockDraft};
+use super::events;
 use super::limits::WARNING_S_MAX;
 use super::lock::Lock;
-use super::moves::SessionEnding;
-use super::state::{SessionEndReason, Session, Ticket, TicketCause, TicketState};
-use super::telling;
+use super::state::{Session, SessionEndReason, Ticket, TicketCause, TicketState};
+use super::transitions::SessionEnding;
 use crate::decision::RuleDecision;
 use crate::event::{Actor, EventKind};
 use crate::id::SessionId;
@@ -80,7 +80,7 @@ fn drop_dead_tickets(draft: &mut LockDraft<'_>) {
             _ => EventKind::TicketCancelled,
         };
         if let Some(ticket) = draft.remove_ticket(id, status) {
-            let event = telling::ticket_event(kind, &draft.lock, &ticket);
+            let event = events::ticket_event(kind, &draft.lock, &ticket);
             draft.record(event);
         }
     }
@@ -91,7 +91,7 @@ fn end_overdue_session(draft: &mut LockDraft<'_>) {
     let Some((_, reason)) = ends_at(&draft.lock).filter(|(at, _)| *at <= now) else { return };
     let ended = draft.end_session(SessionEnding { reason, by: Actor::system(), why: None, successor: None });
     if let Some(session) = ended {
-        let event = telling::session_ended_event(EventKind::SessionExpired, &draft.lock, &session);
+        let event = events::session_ended_event(EventKind::SessionExpired, &draft.lock, &session);
         draft.record(event);
     }
     after_end(draft);
@@ -113,10 +113,11 @@ fn take_over_when_due(draft: &mut LockDraft<'_>) {
         return;
     }
     let (ticket, why) = (ticket.clone(), takeover.why.clone());
-    let (by, reason, successor) = (ticket.holder.actor(), SessionEndReason::Overridden, draft.new_session_id());
+    let (by, reason, successor) =
+        (ticket.holder.actor(), SessionEndReason::Overridden, draft.new_session_id());
     let ended = draft.end_session(SessionEnding { reason, by, why, successor: Some(successor) });
     if let Some(session) = ended {
-        let event = telling::session_ended_event(EventKind::SessionOverridden, &draft.lock, &session);
+        let event = events::session_ended_event(EventKind::SessionOverridden, &draft.lock, &session);
         draft.record(event);
     }
     grant(draft, successor, &ticket);
@@ -137,7 +138,7 @@ fn grant(draft: &mut LockDraft<'_>, session: SessionId, ticket: &Ticket) {
     let deployment = draft.grant_session(session, &ticket.holder, &ticket.terms);
     let status = TicketState::Granted { at: draft.now(), session, deployment };
     if let Some(ticket) = draft.remove_ticket(ticket.id, status) {
-        let event = telling::ticket_event(EventKind::TicketGranted, &draft.lock, &ticket)
+        let event = events::ticket_event(EventKind::TicketGranted, &draft.lock, &ticket)
             .with("sessionId", session.to_string())
             .with_some("deploymentId", deployment);
         draft.record(event);
@@ -153,7 +154,7 @@ fn record_expiry_warning(draft: &mut LockDraft<'_>) {
     if at > now {
         return;
     }
-    let event = telling::session_event(EventKind::SessionExpiring, &draft.lock, session)
+    let event = events::session_event(EventKind::SessionExpiring, &draft.lock, session)
         .with("expiresAt", end.to_string())
         .with("endReason", reason.as_str());
     if let Some(session) = &mut draft.lock.session {

@@ -12,7 +12,7 @@ use github_actions_expressions::{Expr, SpannedExpr};
 use serde_json::Value;
 
 use super::reference::{ContextReference, parse_expression};
-use super::value::{equal, is_collection, find_key, literal, number, order, text, is_truthy};
+use super::value::{equal, find_key, is_collection, is_truthy, literal, number, order, text};
 use super::{EvaluationBudget, condition, function};
 use crate::wording::quote;
 
@@ -42,7 +42,11 @@ pub fn is_true(text: &str, contexts: &ExpressionContexts) -> Result<bool, Evalua
     is_true_within(text, contexts, &mut EvaluationBudget::for_one_call())
 }
 
-pub fn is_true_within(text: &str, contexts: &ExpressionContexts, budget: &mut EvaluationBudget) -> Result<bool, EvaluationError> {
+pub fn is_true_within(
+    text: &str,
+    contexts: &ExpressionContexts,
+    budget: &mut EvaluationBudget,
+) -> Result<bool, EvaluationError> {
     evaluate_within(condition(text), contexts, budget).map(|value| is_truthy(&value))
 }
 
@@ -132,7 +136,10 @@ impl<'c> ExpressionEvaluator<'c, '_> {
         Ok(SelectedValue::One(value))
     }
 
-    fn evaluate_binary(&mut self, BinExpr { lhs, op, rhs }: &BinExpr<'_>) -> Result<Cow<'c, Value>, EvaluationError> {
+    fn evaluate_binary(
+        &mut self,
+        BinExpr { lhs, op, rhs }: &BinExpr<'_>,
+    ) -> Result<Cow<'c, Value>, EvaluationError> {
         let left = self.value(lhs)?;
         if matches!(op, BinOp::And | BinOp::Or) {
             let decided = is_truthy(&left) == matches!(op, BinOp::Or);
@@ -155,11 +162,19 @@ impl<'c> ExpressionEvaluator<'c, '_> {
     }
 
     /// Selects a member of a value. A missing member is null; among many items it is omitted.
-    fn select_member(&mut self, from: SelectedValue<'c>, part: &SpannedExpr<'_>) -> Result<SelectedValue<'c>, EvaluationError> {
+    fn select_member(
+        &mut self,
+        from: SelectedValue<'c>,
+        part: &SpannedExpr<'_>,
+    ) -> Result<SelectedValue<'c>, EvaluationError> {
         let member = self.member(part)?;
         match from {
-            SelectedValue::One(value) if matches!(member, MemberKey::All) => self.all_members(value).map(SelectedValue::Many),
-            SelectedValue::One(value) => Ok(SelectedValue::One(self.one_member(value, &member)?.unwrap_or(Cow::Owned(Value::Null)))),
+            SelectedValue::One(value) if matches!(member, MemberKey::All) => {
+                self.all_members(value).map(SelectedValue::Many)
+            }
+            SelectedValue::One(value) => {
+                Ok(SelectedValue::One(self.one_member(value, &member)?.unwrap_or(Cow::Owned(Value::Null))))
+            }
             SelectedValue::Many(items) => {
                 let mut found = Vec::new();
                 for item in items {

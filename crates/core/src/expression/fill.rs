@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::evaluate::evaluate_within;
 use super::value::text;
-use super::{EvaluationBudget, ExpressionContexts, EvaluationError, UnclosedTemplate, function, templates};
+use super::{EvaluationBudget, EvaluationError, ExpressionContexts, UnclosedTemplate, function, templates};
 
 /// Replaces every `${{ … }}` in a text: null becomes empty, objects and lists become JSON.
 pub fn fill(text: &str, contexts: &ExpressionContexts) -> Result<String, EvaluationError> {
@@ -32,9 +32,13 @@ pub(super) fn to_text(value: &Value, budget: &mut EvaluationBudget) -> Result<St
     }
 }
 
-fn fill_within(text: &str, contexts: &ExpressionContexts, budget: &mut EvaluationBudget) -> Result<String, EvaluationError> {
-    let found =
-        templates(text).map_err(|UnclosedTemplate(_)| EvaluationError::new("`${{` is never closed; add `}}`"))?;
+fn fill_within(
+    text: &str,
+    contexts: &ExpressionContexts,
+    budget: &mut EvaluationBudget,
+) -> Result<String, EvaluationError> {
+    let found = templates(text)
+        .map_err(|UnclosedTemplate(_)| EvaluationError::new("`${{` is never closed; add `}}`"))?;
     let mut filled = String::with_capacity(text.len());
     let mut from = 0;
     for template in found {
@@ -145,7 +149,8 @@ mod tests {
 
     #[test]
     fn all_expressions_of_a_value_share_one_budget() {
-        let contexts = ExpressionContexts::from([("vars".to_owned(), json!({ "large": "x".repeat(40_000) }))]);
+        let contexts =
+            ExpressionContexts::from([("vars".to_owned(), json!({ "large": "x".repeat(40_000) }))]);
         assert!(fill("${{ vars.large }}", &contexts).is_ok());
         let twice = fill("${{ vars.large }}${{ vars.large }}", &contexts).expect_err("too large");
         expect!["`vars.large` has a result of more than 65536 bytes; pass large values in a file"]

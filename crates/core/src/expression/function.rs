@@ -11,7 +11,11 @@ use super::{EvaluationBudget, EvaluationError};
 
 type EvaluationResult<T> = Result<T, EvaluationError>;
 
-pub(super) fn call(function: Function, arguments: &[Cow<'_, Value>], budget: &mut EvaluationBudget) -> EvaluationResult<Value> {
+pub(super) fn call(
+    function: Function,
+    arguments: &[Cow<'_, Value>],
+    budget: &mut EvaluationBudget,
+) -> EvaluationResult<Value> {
     let first = arguments.first().map_or(&Value::Null, AsRef::as_ref);
     let second = arguments.get(1).map(AsRef::as_ref);
     Ok(match function {
@@ -20,7 +24,9 @@ pub(super) fn call(function: Function, arguments: &[Cow<'_, Value>], budget: &mu
         Function::StartsWith => {
             Value::Bool(matches_edge(first, second, budget, |text, part| text.starts_with(part))?)
         }
-        Function::EndsWith => Value::Bool(matches_edge(first, second, budget, |text, part| text.ends_with(part))?),
+        Function::EndsWith => {
+            Value::Bool(matches_edge(first, second, budget, |text, part| text.ends_with(part))?)
+        }
         Function::Join => Value::String(join(first, second, budget)?),
         Function::ToJSON => Value::String(to_json(first, budget)?),
         Function::FromJSON => from_json(first, budget)?,
@@ -110,7 +116,11 @@ fn join(value: &Value, separator: Option<&Value>, budget: &mut EvaluationBudget)
 }
 
 /// `{0}` is the first value; `{{` and `}}` are literal braces.
-fn format(pattern: &Value, values: &[Cow<'_, Value>], budget: &mut EvaluationBudget) -> EvaluationResult<String> {
+fn format(
+    pattern: &Value,
+    values: &[Cow<'_, Value>],
+    budget: &mut EvaluationBudget,
+) -> EvaluationResult<String> {
     const LONE: &str = "gives `format` a text with a lone brace; write `{{` and `}}` for braces";
     let pattern = text_within_budget(pattern, budget)?;
     let mut filled = String::new();

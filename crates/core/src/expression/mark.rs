@@ -7,7 +7,9 @@ use serde_json::Value;
 use super::evaluate::evaluate_within;
 use super::fill::{single_template, to_text};
 use super::value::find_key;
-use super::{EvaluationBudget, Context, ExpressionContexts, EvaluationError, ContextReference, references, templates};
+use super::{
+    Context, ContextReference, EvaluationBudget, EvaluationError, ExpressionContexts, references, templates,
+};
 
 /// Substitutes known values. A template that refers to a secret becomes `[SECRET:NAME]`, one that refers to an unknown
 /// output `[OUTPUT:step/name]`. A template that cannot be evaluated stays as written.
@@ -40,7 +42,9 @@ impl<'c> MarkerRenderer<'c> {
         let mut from = 0;
         for template in templates(text).unwrap_or_default() {
             marked.push_str(&text[from..template.whole.start]);
-            let shown = self.evaluate_or_mark(&text[template.inner]).and_then(|value| to_text(&value, &mut self.budget));
+            let shown = self
+                .evaluate_or_mark(&text[template.inner])
+                .and_then(|value| to_text(&value, &mut self.budget));
             marked.push_str(&shown.unwrap_or_else(|_| text[template.whole.clone()].to_owned()));
             from = template.whole.end;
         }
@@ -51,11 +55,13 @@ impl<'c> MarkerRenderer<'c> {
     /// The depth of the definition bounds the recursion.
     pub fn value(&mut self, value: &Value) -> Value {
         match value {
-            Value::String(text) => match single_template(text).map(|expression| self.evaluate_or_mark(expression)) {
-                Some(Ok(value)) => value,
-                Some(Err(_)) => value.clone(),
-                None => Value::String(self.text(text)),
-            },
+            Value::String(text) => {
+                match single_template(text).map(|expression| self.evaluate_or_mark(expression)) {
+                    Some(Ok(value)) => value,
+                    Some(Err(_)) => value.clone(),
+                    None => Value::String(self.text(text)),
+                }
+            }
             Value::Array(items) => items.iter().map(|item| self.value(item)).collect(),
             Value::Object(fields) => {
                 Value::Object(fields.iter().map(|(name, item)| (name.clone(), self.value(item))).collect())

@@ -14,10 +14,10 @@ mod template;
 mod value;
 
 pub use budget::EvaluationBudget;
-pub use evaluate::{ExpressionContexts, EvaluationError, evaluate, is_true, is_true_within};
+pub use evaluate::{EvaluationError, ExpressionContexts, evaluate, is_true, is_true_within};
 pub use fill::{fill, fill_value};
 pub use mark::{MarkerRenderer, mark, mark_value};
-pub use reference::{Context, PathMember, ContextReference, references};
+pub use reference::{Context, ContextReference, PathMember, references};
 pub use template::{TemplateRange, UnclosedTemplate, condition, condition_range, templates};
 
 pub const EXPR_BYTES_MAX: usize = 4 * 1024;

@@ -62,7 +62,9 @@ pub fn references(text: &str) -> Result<Vec<ContextReference>, Vec<ExpressionErr
 }
 
 /// Also returns the syntax tree, which is within the limits and safe to walk.
-pub(super) fn parse_expression(text: &str) -> Result<(SpannedExpr<'_>, Vec<ContextReference>), Vec<ExpressionError>> {
+pub(super) fn parse_expression(
+    text: &str,
+) -> Result<(SpannedExpr<'_>, Vec<ContextReference>), Vec<ExpressionError>> {
     check_bounds(text).map_err(|error| vec![error])?;
     let parsed = Expr::parse(text).map_err(|error| vec![syntax_error(text, &error)])?;
     let mut walk = ReferenceCollector { found: Vec::new(), errors: Vec::new() };
@@ -102,8 +104,9 @@ impl ReferenceCollector {
                 self.visit(rhs, depth + 1);
             }
             Expr::Call(call) => {
-                self.errors
-                    .extend(unsupported_reason(call.func).map(|message| error("refused_function", message, range)));
+                self.errors.extend(
+                    unsupported_reason(call.func).map(|message| error("refused_function", message, range)),
+                );
                 for argument in &call.args {
                     self.visit(argument, depth + 1);
                 }

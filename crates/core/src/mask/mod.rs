@@ -74,7 +74,13 @@ impl SecretMasker {
 
     pub fn stream(&self) -> MaskStream {
         let state = self.finder.as_ref().map_or(StateID::ZERO, |finder| finder.start);
-        MaskStream { finder: self.finder.clone(), state, pending: Vec::new(), covered: Vec::new(), in_mask: false }
+        MaskStream {
+            finder: self.finder.clone(),
+            state,
+            pending: Vec::new(),
+            covered: Vec::new(),
+            in_mask: false,
+        }
     }
 
     /// Masks a complete text.

@@ -1,9 +1,9 @@
 //! Pipelines defined in a repository: created, retired when their file is removed, revived when it is back, detached.
 
-use crate::decision::{RecordChange, RuleDecision, DomainRecord, CommandRefusal};
+use crate::decision::{CommandRefusal, DomainRecord, RecordChange, RuleDecision};
 use crate::event::EventKind;
 use crate::id::RepositoryId;
-use crate::pipeline::state::{CreatePipelineCommand, Pipeline, pipeline_event, create, put, touch};
+use crate::pipeline::state::{CreatePipelineCommand, Pipeline, create, pipeline_event, put, touch};
 use crate::time::Timestamp;
 
 /// The file that defines a pipeline.

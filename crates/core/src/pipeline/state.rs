@@ -6,12 +6,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use crate::decision::{RecordChange, RuleDecision, DomainRecord, CommandRefusal};
-use crate::event::{Actor, EventKind, NewEvent, EventSubject};
+use crate::decision::{CommandRefusal, DomainRecord, RecordChange, RuleDecision};
+use crate::event::{Actor, EventKind, EventSubject, NewEvent};
 use crate::id::PipelineId;
 use crate::name::{DisplayName, EnvName, Reason, Slug};
 use crate::pipeline::grammar::SecretName;
-use crate::pipeline::model::{PipelineDefinition, EnvironmentDefinition, NotificationRule};
+use crate::pipeline::model::{EnvironmentDefinition, NotificationRule, PipelineDefinition};
 use crate::pipeline::origin::DefinitionOrigin;
 use crate::time::Timestamp;
 
@@ -95,7 +95,11 @@ pub struct CreatePipelineCommand {
 }
 
 /// `holder` is the pipeline that uses this slug, if any.
-pub fn create(cmd: CreatePipelineCommand, holder: Option<&Pipeline>, now: Timestamp) -> Result<RuleDecision<Pipeline>, CommandRefusal> {
+pub fn create(
+    cmd: CreatePipelineCommand,
+    holder: Option<&Pipeline>,
+    now: Timestamp,
+) -> Result<RuleDecision<Pipeline>, CommandRefusal> {
     if let Some(holder) = holder {
         let text = format!("a pipeline with the slug \"{}\" already exists: {}", cmd.slug, holder.id);
         return Err(CommandRefusal::AlreadyExists(text));
@@ -115,8 +119,8 @@ pub fn create(cmd: CreatePipelineCommand, holder: Option<&Pipeline>, now: Timest
         updated_at: now,
         deleted_at: None,
     };
-    let event =
-        pipeline_event(EventKind::PipelineCreated, &pipeline).with("definitionHash", pipeline.definition_hash.clone());
+    let event = pipeline_event(EventKind::PipelineCreated, &pipeline)
+        .with("definitionHash", pipeline.definition_hash.clone());
     Ok(put(pipeline, event))
 }
 
@@ -156,7 +160,8 @@ pub fn stop(
         PipelineActivity::Stopped { .. } => Ok(RuleDecision::without_changes(pipeline.clone())),
         PipelineActivity::Active => {
             let event = with_reason(pipeline_event(EventKind::PipelineStopped, pipeline), reason.as_ref());
-            let next = Pipeline { status: PipelineActivity::Stopped { by, at: now, reason }, ..pipeline.clone() };
+            let next =
+                Pipeline { status: PipelineActivity::Stopped { by, at: now, reason }, ..pipeline.clone() };
             Ok(put(touch(next, now), event))
         }
     }
@@ -256,8 +261,12 @@ mod tests {
 
     fn shop() -> Pipeline {
         let slug = Slug::parse("shop").unwrap();
-        let cmd =
-            CreatePipelineCommand { id: PipelineId::from_parts(NOON, [2; 10]), slug, name: None, definition: checked_definition("h1") };
+        let cmd = CreatePipelineCommand {
+            id: PipelineId::from_parts(NOON, [2; 10]),
+            slug,
+            name: None,
+            definition: checked_definition("h1"),
+        };
         create(cmd, None, NOON).unwrap().answer
     }
 
@@ -268,7 +277,12 @@ mod tests {
     #[test]
     fn a_slug_is_taken_once() {
         let first = shop();
-        let cmd = CreatePipelineCommand { id: first.id, slug: first.slug.clone(), name: None, definition: checked_definition("h1") };
+        let cmd = CreatePipelineCommand {
+            id: first.id,
+            slug: first.slug.clone(),
+            name: None,
+            definition: checked_definition("h1"),
+        };
         assert!(matches!(create(cmd, Some(&first), NOON), Err(CommandRefusal::AlreadyExists(_))));
     }
 
@@ -292,7 +306,10 @@ mod tests {
     fn the_same_definition_again_is_calm() {
         let decision = redefine(&shop(), checked_definition("h1"), None, NOON).unwrap();
         assert!(decision.changes.is_empty() && decision.events.is_empty());
-        assert_eq!(kinds(&redefine(&shop(), checked_definition("h2"), None, NOON).unwrap()), ["pipeline_updated"]);
+        assert_eq!(
+            kinds(&redefine(&shop(), checked_definition("h2"), None, NOON).unwrap()),
+            ["pipeline_updated"]
+        );
     }
 
     #[test]
@@ -300,7 +317,10 @@ mod tests {
         let renamed = redefine(&shop(), checked_definition("h2"), None, NOON).unwrap().answer;
         assert_eq!(renamed.name.as_str(), "Shop h2");
         let given = Pipeline { name: DisplayName::parse("Ours").unwrap(), ..shop() };
-        assert_eq!(redefine(&given, checked_definition("h2"), None, NOON).unwrap().answer.name.as_str(), "Ours");
+        assert_eq!(
+            redefine(&given, checked_definition("h2"), None, NOON).unwrap().answer.name.as_str(),
+            "Ours"
+        );
     }
 
     #[test]

@@ -112,7 +112,11 @@ fn resolve_anywhere<E>(
     })
 }
 
-fn find_in_version(registry: &Registry, version: &RegistryVersion, step: &str) -> Result<AvailableStep, String> {
+fn find_in_version(
+    registry: &Registry,
+    version: &RegistryVersion,
+    step: &str,
+) -> Result<AvailableStep, String> {
     let Some(found) = version.steps.iter().find(|it| it.key == step) else {
         let (near, _) = hint(step, version.steps.iter().map(|it| it.key.as_str()));
         return Err(format!(

@@ -48,7 +48,12 @@ pub fn is_request(kind: &StepType, params: &Map<String, Value>) -> bool {
     match kind {
         StepType::Builtin(BuiltinStepType::HttpCheck) => true,
         StepType::Builtin(BuiltinStepType::WaitFor) => params.contains_key("url"),
-        StepType::Builtin(BuiltinStepType::Script | BuiltinStepType::Approval | BuiltinStepType::Soak | BuiltinStepType::Dummy)
+        StepType::Builtin(
+            BuiltinStepType::Script
+            | BuiltinStepType::Approval
+            | BuiltinStepType::Soak
+            | BuiltinStepType::Dummy,
+        )
         | StepType::Custom(_) => false,
     }
 }

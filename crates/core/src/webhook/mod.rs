@@ -6,8 +6,8 @@
 mod kinds;
 mod retry;
 
-pub use kinds::{InvalidKind, KINDS_PER_WEBHOOK_MAX, EventKindFilter, is_event_kind, all_event_kinds};
-pub use retry::{RETRY_AFTER_S_MAX, RETRY_PAUSES_S, TRIES_MAX, DeliveryResult, record_attempt};
+pub use kinds::{EventKindFilter, InvalidKind, KINDS_PER_WEBHOOK_MAX, all_event_kinds, is_event_kind};
+pub use retry::{DeliveryResult, RETRY_AFTER_S_MAX, RETRY_PAUSES_S, TRIES_MAX, record_attempt};
 
 use std::fmt;
 use std::str::FromStr;

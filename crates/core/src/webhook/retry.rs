@@ -135,6 +135,9 @@ mod tests {
             Delivery { tries: TRIES_MAX, attempts: TRIES_MAX, status: DeliveryState::Failed, ..fresh() };
         let again = dead.redeliver(NOON);
         assert_eq!((again.id, again.tries, again.attempts), (dead.id, 0, TRIES_MAX));
-        assert_eq!(record_attempt(&again, &response_result(500, None), 0, NOON).status, DeliveryState::Pending);
+        assert_eq!(
+            record_attempt(&again, &response_result(500, None), 0, NOON).status,
+            DeliveryState::Pending
+        );
     }
 }

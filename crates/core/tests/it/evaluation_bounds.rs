@@ -1,6 +1,6 @@
 //! Every evaluation terminates within its limits.
 
-use berth_core::expression::{ExpressionContexts, EXPR_RESULT_BYTES_MAX, evaluate, fill, is_true, mark};
+use berth_core::expression::{EXPR_RESULT_BYTES_MAX, ExpressionContexts, evaluate, fill, is_true, mark};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -35,8 +35,9 @@ fn expensive_expression_runs_out_of_fuel_or_memory() {
 
 #[test]
 fn result_size_is_refused_above_the_limit_only() {
-    let contexts =
-        |length: usize| ExpressionContexts::from([("vars".to_owned(), json!({ "text": "x".repeat(length) }))]);
+    let contexts = |length: usize| {
+        ExpressionContexts::from([("vars".to_owned(), json!({ "text": "x".repeat(length) }))])
+    };
     assert!(evaluate("vars.text", &contexts(EXPR_RESULT_BYTES_MAX)).is_ok());
     assert!(evaluate("vars.text", &contexts(EXPR_RESULT_BYTES_MAX + 1)).is_err());
     assert!(evaluate("format('{0}', vars.text)", &contexts(EXPR_RESULT_BYTES_MAX)).is_ok());

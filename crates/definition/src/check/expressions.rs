@@ -9,14 +9,15 @@ use berth_core::wording::quote;
 
 use super::graph::StepGraph;
 use super::references::{KnownNames, ReferenceScope};
-use crate::cursor::{NodeCursor, LocatedValue};
+use crate::cursor::{LocatedValue, NodeCursor};
 use crate::read::DefinitionDraft;
 use crate::report::DefinitionProblem;
 use crate::tree::YamlValue;
 
 pub(super) fn check(draft: &DefinitionDraft<'_>, build: &StepGraph, stages: &StepGraph) {
     let known = KnownNames::from_draft(draft);
-    for (phase, steps, graph) in [(StepPhase::Build, &draft.build, build), (StepPhase::Stages, &draft.steps, stages)]
+    for (phase, steps, graph) in
+        [(StepPhase::Build, &draft.build, build), (StepPhase::Stages, &draft.steps, stages)]
     {
         for step in steps {
             check_step(step, &ReferenceScope { known: &known, phase, step: &step.value, graph });
@@ -99,8 +100,10 @@ fn check_expression(found: &LocatedExpression<'_, '_>, scope: &ReferenceScope<'_
         Ok(references) => references,
         Err(errors) => {
             for error in errors {
-                let problem =
-                    DefinitionProblem { suggestion: error.suggestion, ..DefinitionProblem::error(error.code, error.message) };
+                let problem = DefinitionProblem {
+                    suggestion: error.suggestion,
+                    ..DefinitionProblem::error(error.code, error.message)
+                };
                 at.add_at(&locate(&error.range), problem);
             }
             return;

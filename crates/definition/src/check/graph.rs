@@ -19,7 +19,10 @@ pub(super) struct StepGraph {
 
 impl StepGraph {
     /// Builds the graph and reports problems with the `needs` of `steps`. `others` are the steps of the other phase.
-    pub(super) fn build(steps: &[LocatedValue<'_, StepDefinition>], others: &[LocatedValue<'_, StepDefinition>]) -> Self {
+    pub(super) fn build(
+        steps: &[LocatedValue<'_, StepDefinition>],
+        others: &[LocatedValue<'_, StepDefinition>],
+    ) -> Self {
         check_needs(steps, others);
         let mut places: BTreeMap<StepId, usize> = BTreeMap::new();
         for (index, step) in steps.iter().enumerate() {
@@ -91,7 +94,8 @@ fn check_needs(steps: &[LocatedValue<'_, StepDefinition>], others: &[LocatedValu
                 );
                 DefinitionProblem::error("unknown_step", message)
             } else {
-                let problem = DefinitionProblem::error("unknown_step", format!("there is no step {}", quote(id)));
+                let problem =
+                    DefinitionProblem::error("unknown_step", format!("there is no step {}", quote(id)));
                 problem.with_hint(at.report(), id, ids(steps))
             };
             at.add(problem);

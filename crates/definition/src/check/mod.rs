@@ -80,8 +80,10 @@ fn check_skips(draft: &DefinitionDraft<'_>) {
                 let message = format!("{} is part of the build, which no stage runs; remove it", quote(id));
                 DefinitionProblem::error("unknown_step", message)
             } else {
-                let problem =
-                    DefinitionProblem::error("unknown_step", format!("there is no step {} to skip", quote(id)));
+                let problem = DefinitionProblem::error(
+                    "unknown_step",
+                    format!("there is no step {} to skip", quote(id)),
+                );
                 problem.with_hint(at.report(), id, ids(&draft.steps))
             };
             at.add(problem);

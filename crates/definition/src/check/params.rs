@@ -1,11 +1,11 @@
 //! Checks params against the schema of the step type and reports problems at their position in the YAML.
 
-use berth_core::pipeline::model::{ApproverSelector, ApprovalPolicy, StepDefinition, StepType};
+use berth_core::pipeline::model::{ApprovalPolicy, ApproverSelector, StepDefinition, StepType};
 use berth_core::registry::AvailableSteps;
 use berth_core::step::BuiltinStepType;
 use serde_json::Value as Json;
 
-use crate::cursor::{NodeCursor, LocatedValue};
+use crate::cursor::{LocatedValue, NodeCursor};
 use crate::custom_step::check_params;
 use crate::diagnostic::DiagnosticSeverity;
 use crate::report::DefinitionProblem;
@@ -51,20 +51,24 @@ fn check_custom(step: &LocatedValue<'_, StepDefinition>, kind: &str, offers: Opt
             let place = step.at.get("params").unwrap_or(at);
             for problem in check_params(offer, &step.value.params) {
                 let is_dropped = problem.code == UNKNOWN_PARAM;
-                let severity = if is_dropped { DiagnosticSeverity::Warning } else { DiagnosticSeverity::Error };
+                let severity =
+                    if is_dropped { DiagnosticSeverity::Warning } else { DiagnosticSeverity::Error };
                 report_problem(&place, severity, kind, problem);
             }
         }
         // Only warnings: the registry may be added later, and pipelines must stay editable while it is missing.
         Some(Some(Err(why))) => at.add(DefinitionProblem::warning("unknown_custom_step", why.clone())),
-        Some(None) => at.add(DefinitionProblem::warning("unknown_custom_step", "there is no such custom step")),
+        Some(None) => {
+            at.add(DefinitionProblem::warning("unknown_custom_step", "there is no such custom step"))
+        }
     }
 }
 
 fn report_problem(place: &NodeCursor<'_>, severity: DiagnosticSeverity, kind: &str, problem: ParamProblem) {
     let ParamProblem { pointer, code, message, suggestion } = problem;
     let target = place.descend(&pointer);
-    let told = DefinitionProblem { severity, code, message: format!("{message} (step type `{kind}`)"), suggestion };
+    let told =
+        DefinitionProblem { severity, code, message: format!("{message} (step type `{kind}`)"), suggestion };
     if pointer.is_empty() || code == UNKNOWN_PARAM { target.add_at_key(told) } else { target.add(told) }
 }
 

@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use berth_core::expression::{Context, PathMember, ContextReference};
+use berth_core::expression::{Context, ContextReference, PathMember};
 use berth_core::pipeline::grammar::{SecretName, StepId, VarName};
-use berth_core::pipeline::model::{VarValue, StepDefinition, StepType};
+use berth_core::pipeline::model::{StepDefinition, StepType, VarValue};
 use berth_core::pipeline::secrets::StepPhase;
 use berth_core::wording::{join_words, quote};
 
@@ -56,7 +56,8 @@ impl<'d> KnownNames<'d> {
                 skip: &environment.skip,
             }
         });
-        let outputs = |step: &'d StepDefinition| step.outputs.iter().map(move |output| (output.as_str(), step));
+        let outputs =
+            |step: &'d StepDefinition| step.outputs.iter().map(move |output| (output.as_str(), step));
         let places: Vec<ReferencePlace<'_>> = stages.chain(environments).collect();
         let names: BTreeSet<&VarName> = places.iter().flat_map(|place| place.vars.keys()).collect();
         Self {
@@ -70,7 +71,11 @@ impl<'d> KnownNames<'d> {
 }
 
 impl ReferenceScope<'_> {
-    pub(super) fn check(&self, reference: &ContextReference, report: &ProblemReport<'_>) -> Result<(), DefinitionProblem> {
+    pub(super) fn check(
+        &self,
+        reference: &ContextReference,
+        report: &ProblemReport<'_>,
+    ) -> Result<(), DefinitionProblem> {
         let context = reference.context;
         let per_stage =
             [Context::Stage, Context::Vars, Context::Steps, Context::Environment, Context::Session];
@@ -93,14 +98,21 @@ impl ReferenceScope<'_> {
         }
     }
 
-    fn check_variable(&self, reference: &ContextReference, report: &ProblemReport<'_>) -> Result<(), DefinitionProblem> {
+    fn check_variable(
+        &self,
+        reference: &ContextReference,
+        report: &ProblemReport<'_>,
+    ) -> Result<(), DefinitionProblem> {
         let name = literal_member(reference, 0, "vars.<name>")?;
         let places = &self.known.places;
-        let missing: Vec<&ReferencePlace<'_>> = places.iter().filter(|place| !place.vars.contains_key(name)).collect();
+        let missing: Vec<&ReferencePlace<'_>> =
+            places.iter().filter(|place| !place.vars.contains_key(name)).collect();
         if missing.len() == places.len() {
             let written = format!("vars.{name}");
-            let problem =
-                DefinitionProblem::error("unknown_var", format!("no stage or environment sets {}", quote(&written)));
+            let problem = DefinitionProblem::error(
+                "unknown_var",
+                format!("no stage or environment sets {}", quote(&written)),
+            );
             return Err(problem.with_hint(report, &written, self.known.vars.iter().map(String::as_str)));
         }
         let missing: Vec<String> = missing
@@ -121,7 +133,11 @@ impl ReferenceScope<'_> {
         Err(DefinitionProblem::error("var_missing", message))
     }
 
-    fn check_build_output(&self, reference: &ContextReference, report: &ProblemReport<'_>) -> Result<(), DefinitionProblem> {
+    fn check_build_output(
+        &self,
+        reference: &ContextReference,
+        report: &ProblemReport<'_>,
+    ) -> Result<(), DefinitionProblem> {
         let name = literal_member(reference, 0, "build.<output>")?;
         let Some(maker) = self.known.build.get(name) else {
             let known: Vec<String> = self.known.build.keys().map(|known| format!("build.{known}")).collect();
@@ -129,21 +145,28 @@ impl ReferenceScope<'_> {
                 "unknown_output",
                 format!("no build step declares the output {}", quote(name)),
             );
-            return Err(problem.with_hint(report, &format!("build.{name}"), known.iter().map(String::as_str)));
+            return Err(problem.with_hint(
+                report,
+                &format!("build.{name}"),
+                known.iter().map(String::as_str),
+            ));
         };
         if self.phase == StepPhase::Build { self.check_order(maker) } else { Ok(()) }
     }
 
-    fn check_step_output(&self, reference: &ContextReference, report: &ProblemReport<'_>) -> Result<(), DefinitionProblem> {
+    fn check_step_output(
+        &self,
+        reference: &ContextReference,
+        report: &ProblemReport<'_>,
+    ) -> Result<(), DefinitionProblem> {
         const HOW: &str = "steps.<id>.<output>";
         let (id, output) = (literal_member(reference, 0, HOW)?, literal_member(reference, 1, HOW)?);
         let Some(maker) = self.known.steps.get(id) else {
             if self.known.build.values().any(|step| step.id.as_str() == id) {
-                let message = format!(
-                    "{} is a step of the build; its outputs are written `build.{output}`",
-                    quote(id)
-                );
-                return Err(DefinitionProblem::error("unknown_step", message).with_suggestion(format!("build.{output}")));
+                let message =
+                    format!("{} is a step of the build; its outputs are written `build.{output}`", quote(id));
+                return Err(DefinitionProblem::error("unknown_step", message)
+                    .with_suggestion(format!("build.{output}")));
             }
             let known: Vec<String> =
                 self.known.steps.keys().map(|known| format!("steps.{known}.{output}")).collect();
@@ -198,7 +221,11 @@ fn check_secret(reference: &ContextReference) -> Result<(), DefinitionProblem> {
 }
 
 /// Requires a literal member name, because computed ones cannot be checked before the run.
-fn literal_member<'r>(reference: &'r ContextReference, index: usize, how: &str) -> Result<&'r str, DefinitionProblem> {
+fn literal_member<'r>(
+    reference: &'r ContextReference,
+    index: usize,
+    how: &str,
+) -> Result<&'r str, DefinitionProblem> {
     match reference.members.get(index) {
         Some(PathMember::Name(name)) => Ok(name),
         Some(PathMember::Computed) | None => {

@@ -1,7 +1,7 @@
 //! Reads ephemeral environments.
 
 use berth_core::pipeline::limits::{DURATION_S_MAX, LIST_ITEMS_MAX};
-use berth_core::pipeline::model::{EnvironmentDefinition, ReleaseAction, ReleaseCondition, ClaimTrigger};
+use berth_core::pipeline::model::{ClaimTrigger, EnvironmentDefinition, ReleaseAction, ReleaseCondition};
 
 use super::branch;
 use super::stage::{skip, vars};
@@ -74,7 +74,11 @@ fn read_trigger(at: &NodeCursor<'_>) -> Option<ClaimTrigger> {
 fn read_release_rule(at: &NodeCursor<'_>) -> Option<ReleaseCondition> {
     let fields = at.fields(&["on", "after_idle"])?;
     let on = fields.require("on")?;
-    let kind = on.choice(&[("api", TriggerKind::Api), ("pr_closed", TriggerKind::PrClosed), ("timeout", TriggerKind::Timeout)])?;
+    let kind = on.choice(&[
+        ("api", TriggerKind::Api),
+        ("pr_closed", TriggerKind::PrClosed),
+        ("timeout", TriggerKind::Timeout),
+    ])?;
     if let TriggerKind::Timeout = kind {
         let after_idle = fields.require("after_idle")?.duration(1, DURATION_S_MAX)?;
         return Some(ReleaseCondition::Timeout { after_idle });

@@ -14,7 +14,10 @@ use berth_core::pipeline::grammar::{Label, is_branch};
 use berth_core::pipeline::limits::{
     ENVIRONMENTS_MAX, LIST_ITEMS_MAX, NOTIFICATIONS_MAX, PATTERN_BYTES_MAX, STAGES_MAX, STEPS_MAX,
 };
-use berth_core::pipeline::model::{AnalysisOptions, PipelineDefinition, EnvironmentDefinition, NotificationRule, StageDefinition, StepDefinition};
+use berth_core::pipeline::model::{
+    AnalysisOptions, EnvironmentDefinition, NotificationRule, PipelineDefinition, StageDefinition,
+    StepDefinition,
+};
 use berth_core::webhook;
 use berth_core::wording::quote;
 use globset::GlobBuilder;
@@ -22,7 +25,7 @@ use globset::GlobBuilder;
 use self::environment::read_environment;
 use self::stage::{StageDefaults, stage};
 use self::step::{PreviousStep, step};
-use super::cursor::{NodeCursor, FieldReader, ReadNode, LocatedValue};
+use super::cursor::{FieldReader, LocatedValue, NodeCursor, ReadNode};
 use super::report::DefinitionProblem;
 
 /// A definition whose references have not been checked yet.
@@ -60,7 +63,11 @@ pub(super) fn read_document<'a>(root: &NodeCursor<'a>) -> Option<DefinitionDraft
     let head = DraftHeader {
         name: name(&fields)?,
         tracks: fields.get("tracks").and_then(|at| branch(&at)),
-        paths: fields.list::<PathGlob>("paths", "globs").into_iter().map(|PathGlob(pattern)| pattern).collect(),
+        paths: fields
+            .list::<PathGlob>("paths", "globs")
+            .into_iter()
+            .map(|PathGlob(pattern)| pattern)
+            .collect(),
         analysis: analysis(&fields).unwrap_or_default(),
         notifications: notifications(&fields),
     };

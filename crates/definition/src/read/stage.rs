@@ -6,11 +6,11 @@ use berth_core::access::Role;
 use berth_core::name::Email;
 use berth_core::pipeline::grammar::{StepId, VarName};
 use berth_core::pipeline::limits::{APPROVALS_MAX, DURATION_S_MAX};
-use berth_core::pipeline::model::{ApproverSelector, OnFailure, ApprovalPolicy, VarValue, StageDefinition};
-use berth_core::pipeline::window::{DateRange, WindowDay, WindowHours, DeploymentWindow, ZoneName};
+use berth_core::pipeline::model::{ApprovalPolicy, ApproverSelector, OnFailure, StageDefinition, VarValue};
+use berth_core::pipeline::window::{DateRange, DeploymentWindow, WindowDay, WindowHours, ZoneName};
 use berth_core::wording::quote;
 
-use crate::cursor::{NodeCursor, FieldReader, ReadNode, parse_key};
+use crate::cursor::{FieldReader, NodeCursor, ReadNode, parse_key};
 use crate::report::DefinitionProblem;
 use crate::tree::YamlValue;
 
@@ -44,11 +44,21 @@ pub(super) fn stage(at: &NodeCursor<'_>, defaults: &StageDefaults) -> Option<Sta
     let requires = fields.read("requires").or_else(|| defaults.requires.clone());
     let window = fields.read("window").or_else(|| defaults.window.clone());
     let on_failure = fields.read("on_failure").or(defaults.on_failure).unwrap_or_default();
-    Some(StageDefinition { name: fields.read_required("name")?, vars: all_vars, skip, requires, window, on_failure })
+    Some(StageDefinition {
+        name: fields.read_required("name")?,
+        vars: all_vars,
+        skip,
+        requires,
+        window,
+        on_failure,
+    })
 }
 
 pub(super) fn vars(fields: &FieldReader<'_>) -> BTreeMap<VarName, VarValue> {
-    fields.get("vars").map(|at| at.named_entries("vars", parse_key(VarName::parse), VarValue::read)).unwrap_or_default()
+    fields
+        .get("vars")
+        .map(|at| at.named_entries("vars", parse_key(VarName::parse), VarValue::read))
+        .unwrap_or_default()
 }
 
 /// The existence of the ids is checked later, when all steps are known.

@@ -8,14 +8,14 @@ use berth_core::pipeline::grammar::{ArtifactName, EnvVarName, SecretName, StepId
 use berth_core::pipeline::limits::{
     MAP_ENTRIES_MAX, PATH_BYTES_MAX, RETRY_ATTEMPTS_MAX, RETRY_BACKOFF_S_MAX, STEP_TIMEOUT_S_MAX,
 };
-use berth_core::pipeline::model::{Artifact, StepCondition, RetryPolicy, StepDefinition, StepType};
+use berth_core::pipeline::model::{Artifact, RetryPolicy, StepCondition, StepDefinition, StepType};
 use berth_core::pipeline::seconds::DurationSeconds;
 use berth_core::registry::TypeRef;
 use berth_core::step::{NetworkAccess, OnLost};
 use berth_core::wording::quote;
 use serde_json::{Map, Value as Json};
 
-use crate::cursor::{NodeCursor, FieldReader, ReadNode, parse_key};
+use crate::cursor::{FieldReader, NodeCursor, ReadNode, parse_key};
 use crate::report::DefinitionProblem;
 use crate::step::spec::PLANNED;
 use crate::step::{BUILTINS, StepSpec};
@@ -126,8 +126,10 @@ impl ReadNode for StepType {
                 format!("the step type `{text}` is not available yet; use `script` instead"),
             )
         } else {
-            let problem =
-                DefinitionProblem::error("unknown_step_type", format!("there is no step type {}", quote(text)));
+            let problem = DefinitionProblem::error(
+                "unknown_step_type",
+                format!("there is no step type {}", quote(text)),
+            );
             problem.with_hint(at.report(), text, BUILTINS.iter().map(|spec| spec.name))
         };
         at.add(problem);

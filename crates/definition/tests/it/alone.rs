@@ -1,6 +1,8 @@
 //! Selecting one stage or environment of a definition, and some of its steps, for a local run.
 
-use berth_definition::alone::{LocalDefinition, LocalTarget, LocalRunError, LocalTargetChoice, reduce_to_target};
+use berth_definition::local_run::{
+    LocalDefinition, LocalRunError, LocalTarget, LocalTargetChoice, reduce_to_target,
+};
 use berth_definition::parse;
 
 use crate::pipeline;
@@ -86,7 +88,10 @@ fn local_run_of_selected_steps_includes_the_build_they_use() {
 
 #[test]
 fn local_run_of_an_unknown_name_suggests_a_similar_one() {
-    assert_eq!(refused(LocalTargetChoice::Stage("stagin"), &[]), "there is no stage `stagin`; did you mean `staging`?");
+    assert_eq!(
+        refused(LocalTargetChoice::Stage("stagin"), &[]),
+        "there is no stage `stagin`; did you mean `staging`?"
+    );
     assert_eq!(
         refused(LocalTargetChoice::Stage("qa-1"), &[]),
         "`qa-1` is an environment, not a stage: run it with `--env qa-1`"

@@ -26,7 +26,10 @@ fn docs_contain_the_reference_example() {
 fn definition_round_trips_through_json() {
     let definition = parse(FULL).definition.expect("no errors");
     let text = serde_json::to_string(&definition).expect("json");
-    assert_eq!(serde_json::from_str::<berth_core::pipeline::PipelineDefinition>(&text).expect("reads"), definition);
+    assert_eq!(
+        serde_json::from_str::<berth_core::pipeline::PipelineDefinition>(&text).expect("reads"),
+        definition
+    );
 }
 
 #[test]

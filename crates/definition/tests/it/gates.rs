@@ -1,14 +1,17 @@
 //! Runs that wait for a window, an approval or a soak.
 
-use berth_core::decision::{RecordChange, RuleDecision, DomainRecord, CommandRefusal};
+use berth_core::decision::{CommandRefusal, DomainRecord, RecordChange, RuleDecision};
 use berth_core::deployment::run::begin::{BeginRunCommand, begin};
-use berth_core::deployment::run::enter::{StageContender, StageEntry, WaitingDeployment, enter_queued_stage, decide_entry, fail_entry};
+use berth_core::deployment::run::enter::{
+    StageContender, StageEntry, WaitingDeployment, decide_entry, enter_queued_stage, fail_entry,
+};
 use berth_core::deployment::run::grant::{GrantStep, grant};
 use berth_core::deployment::run::retry::{RetryStart, retry};
 use berth_core::deployment::run::{
-    AttemptOutcome, Plan, OutcomeResolution, Run, RunStatus, StageRunStatus, StepRunStatus, approval_content, held, report, resolve,
+    AttemptOutcome, OutcomeResolution, Plan, Run, RunStatus, StageRunStatus, StepRunStatus, approval_content,
+    gated_steps, report, resolve,
 };
-use berth_core::deployment::{FailureCode, ExecutionFailure};
+use berth_core::deployment::{ExecutionFailure, FailureCode};
 use berth_core::environment::DecisionContext;
 use berth_core::id::{DeploymentId, PipelineId};
 use berth_core::time::Timestamp;
@@ -28,8 +31,10 @@ impl Scene {
     fn new(lines: &str) -> Self {
         let plan = made(lines, "all").expect("a plan");
         let id = DeploymentId::from_parts(OPEN, [1; 10]);
-        let cmd = BeginRunCommand { deployment: id, pipeline: PipelineId::from_parts(OPEN, [2; 10]), built: None };
-        let decision = begin(&plan, cmd, &DecisionContext { now: OPEN, epoch: 1, lost_s: 45, entropy: [3; 10] });
+        let cmd =
+            BeginRunCommand { deployment: id, pipeline: PipelineId::from_parts(OPEN, [2; 10]), built: None };
+        let decision =
+            begin(&plan, cmd, &DecisionContext { now: OPEN, epoch: 1, lost_s: 45, entropy: [3; 10] });
         let run = changed(&decision).expect("a run");
         Self { plan, run, now: OPEN }
     }
@@ -109,7 +114,7 @@ fn window_is_checked_again_before_the_first_step_only() {
     let mut scene = Scene::new(&WINDOW.replace("{ name: One, type: dummy }", SOAK));
     scene.enter();
     scene.now = hour_later;
-    let decision = held::wake(&scene.run, &scene.plan, scene.now);
+    let decision = gated_steps::wake(&scene.run, &scene.plan, scene.now);
     scene.apply(decision);
     assert!(matches!(scene.grant(1, false), Err(CommandRefusal::InvalidState(_))));
 }
@@ -123,9 +128,15 @@ fn rejected_stage_fails_before_it_starts_and_can_be_retried() {
     scene.apply(decision);
     assert_eq!(scene.run.status(), RunStatus::Failed(no));
     assert_eq!(scene.run.stages[1].status, StageRunStatus::Skipped);
-    let decision =
-        retry(&scene.run, &scene.plan, "a", RetryStart::Failed, &std::collections::BTreeSet::new(), scene.now)
-            .expect("it failed");
+    let decision = retry(
+        &scene.run,
+        &scene.plan,
+        "a",
+        RetryStart::Failed,
+        &std::collections::BTreeSet::new(),
+        scene.now,
+    )
+    .expect("it failed");
     scene.apply(decision);
     assert_eq!(scene.run.queued_for(), Some((0, "a")));
     assert_eq!(scene.run.stages[0].tries, 0);
@@ -148,15 +159,15 @@ steps:
     let ask = scene.run.steps[0].id;
     let guess = resolve::resolve(&scene.run, &scene.plan, ask, OutcomeResolution::Ran, scene.now);
     assert!(matches!(guess, Err(CommandRefusal::InvalidState(_))), "nothing about it is unknown");
-    let early = held::end_soak(&scene.run, &scene.plan, ask, None, scene.now);
+    let early = gated_steps::end_soak(&scene.run, &scene.plan, ask, None, scene.now);
     assert!(matches!(early, Err(CommandRefusal::InvalidState(_))), "it does not soak");
 
-    let decision = held::pass_approval(&scene.run, &scene.plan, ask, "usr_ada", scene.now);
+    let decision = gated_steps::pass_approval(&scene.run, &scene.plan, ask, "usr_ada", scene.now);
     scene.apply(decision);
     assert_eq!(scene.run.wakes_at(), Some(OPEN.plus_seconds(600)));
     for (later_s, is_over) in [(599, false), (600, true)] {
         scene.now = OPEN.plus_seconds(later_s);
-        let decision = held::wake(&scene.run, &scene.plan, scene.now);
+        let decision = gated_steps::wake(&scene.run, &scene.plan, scene.now);
         scene.apply(decision);
         assert_eq!(scene.statuses()[1] == StepRunStatus::Succeeded, is_over);
     }
@@ -210,7 +221,14 @@ steps: [{ name: Plan, type: dummy, outputs: [v] }, { name: Ask, type: approval, 
         bound(&scene("x"), 2, "c1", "h1"),
         bound(&scene("x"), 1, "c2", "h1"),
         bound(&scene("x"), 1, "c1", "h2"),
-        approval_content(&Scene::new(&lines.replace("n: 1", "n: 2")).run, &scene("x").plan, 1, None, "c1", "h1"),
+        approval_content(
+            &Scene::new(&lines.replace("n: 1", "n: 2")).run,
+            &scene("x").plan,
+            1,
+            None,
+            "c1",
+            "h1",
+        ),
     ];
     for other in others {
         assert_ne!(first, other);

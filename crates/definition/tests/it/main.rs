@@ -15,7 +15,7 @@ mod schema;
 
 use std::fmt::Write as _;
 
-use berth_definition::{ParsedDefinition, DiagnosticSeverity, parse};
+use berth_definition::{DiagnosticSeverity, ParsedDefinition, parse};
 use expect_test::Expect;
 
 /// Formats diagnostics like a terminal: the source line with the range underlined.

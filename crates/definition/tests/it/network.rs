@@ -23,8 +23,14 @@ fn network_of_a_step_defaults_to_the_organizations() {
         let plan = plan(&definition, &PlanTarget::Stages, &facts).expect("a plan");
         plan.stages[0].steps.iter().map(|step| step.network).collect::<Vec<_>>()
     };
-    assert_eq!(networks(NetworkAccess::Host), [NetworkAccess::Host, NetworkAccess::Host, NetworkAccess::None]);
-    assert_eq!(networks(NetworkAccess::None), [NetworkAccess::None, NetworkAccess::Host, NetworkAccess::None]);
+    assert_eq!(
+        networks(NetworkAccess::Host),
+        [NetworkAccess::Host, NetworkAccess::Host, NetworkAccess::None]
+    );
+    assert_eq!(
+        networks(NetworkAccess::None),
+        [NetworkAccess::None, NetworkAccess::Host, NetworkAccess::None]
+    );
 }
 
 #[test]

@@ -2,21 +2,22 @@
 
 use std::fmt::Write as _;
 
-use berth_core::deployment::run::{Plan, Run, StepRun, StepRunStatus, StepActivation, secrets_used};
+use berth_core::deployment::run::{Plan, Run, StepActivation, StepRun, StepRunStatus, secrets_used};
 use berth_core::id::{DeploymentId, PipelineId, StepRunId};
 use berth_core::name::EnvName;
 use berth_core::registry::AvailableSteps;
 use berth_core::step::NetworkAccess;
 use berth_core::time::Timestamp;
 use berth_definition::parse;
-use berth_definition::planning::{PlanInputs, EntityNames, PlanTarget, obstacles, plan, preview};
+use berth_definition::planning::{EntityNames, PlanInputs, PlanTarget, obstacles, plan, preview};
 use expect_test::{Expect, expect};
 use serde_json::json;
 
 use crate::pipeline;
 
 pub(crate) fn facts() -> PlanInputs {
-    let named = |id: &str, name: &str| EntityNames { id: id.into(), slug: name.to_lowercase(), name: name.into() };
+    let named =
+        |id: &str, name: &str| EntityNames { id: id.into(), slug: name.to_lowercase(), name: name.into() };
     PlanInputs {
         organization: named("org_1", "Acme"),
         pipeline: named("pl_1", "Shop"),
@@ -292,7 +293,10 @@ fn plan_above_the_size_limit_is_refused() {
     assert!(refused.contains("split the pipeline"), "{refused}");
 }
 
-fn run_of(plan: &Plan, outcome: impl Fn(&str) -> (StepRunStatus, Option<(&'static str, &'static str)>)) -> Run {
+fn run_of(
+    plan: &Plan,
+    outcome: impl Fn(&str) -> (StepRunStatus, Option<(&'static str, &'static str)>),
+) -> Run {
     let now = Timestamp::from_micros(1);
     let mut steps = Vec::new();
     for (stage, planned) in plan.stages.iter().enumerate() {

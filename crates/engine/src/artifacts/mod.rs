@@ -4,10 +4,10 @@
 //! is stored only once. Steps produce the content and may be hostile: paths are resolved relative to a directory
 //! descriptor, one component at a time, and no field of an archive is trusted.
 
-mod beneath;
-mod keep;
-mod names;
-mod old;
+mod open_beneath;
+mod pack;
+mod paths;
+mod retention;
 #[cfg(test)]
 mod tests;
 mod unpack;
@@ -18,8 +18,8 @@ use std::path::{Path, PathBuf};
 
 use berth_core::id::OrgId;
 
-pub use keep::pack_source;
-use old::ArtifactLockMode;
+pub use pack::pack_source;
+use retention::ArtifactLockMode;
 
 /// Limit for the uncompressed archive.
 pub const ARTIFACT_BYTES_MAX: u64 = 2 * 1024 * 1024 * 1024;
@@ -103,11 +103,16 @@ impl ArtifactStore {
     }
 
     /// Stores the file or directory at `path` below the workspace. The archive contains it under the same path.
-    pub fn store_path(&self, org: OrgId, workspace: &Path, path: &str) -> Result<StoredArtifact, ArtifactError> {
+    pub fn store_path(
+        &self,
+        org: OrgId,
+        workspace: &Path,
+        path: &str,
+    ) -> Result<StoredArtifact, ArtifactError> {
         let dir = self.dir.join(org.to_string()).join("sha256");
         std::fs::create_dir_all(&dir)?;
         let unfinished = tempfile::Builder::new().prefix("part-").tempfile_in(&dir)?;
-        let packed = keep::pack(self, workspace, path, unfinished.as_file())?;
+        let packed = pack::pack(self, workspace, path, unfinished.as_file())?;
         let place = self.archive_path(org, &packed.digest)?;
         let _lock = self.lock(org, ArtifactLockMode::Shared)?;
         if !self.renew(&place)? {

@@ -161,12 +161,12 @@ fn pa1_nothing_outside_of_a_workspace_can_be_kept() {
     ] {
         assert!(matches!(yard.keep(path), Err(ArtifactError::Refused { .. })), "{path:?}");
     }
-    let root = rustix::fs::open(yard.work(""), beneath::DIRECTORY, rustix::fs::Mode::empty()).unwrap();
+    let root = rustix::fs::open(yard.work(""), open_beneath::DIRECTORY, rustix::fs::Mode::empty()).unwrap();
     for (parts, opens) in [(vec!["dir"], true), (vec![], true), (vec!["up"], false), (vec!["inside"], false)]
     {
         let parts: Vec<&[u8]> = parts.iter().map(|part| part.as_bytes()).collect();
-        assert_eq!(beneath::open(&root, &parts, beneath::DIRECTORY).is_ok(), opens);
-        assert_eq!(beneath::open_by_name(&root, &parts, beneath::DIRECTORY).is_ok(), opens);
+        assert_eq!(open_beneath::open(&root, &parts, open_beneath::DIRECTORY).is_ok(), opens);
+        assert_eq!(open_beneath::open_by_name(&root, &parts, open_beneath::DIRECTORY).is_ok(), opens);
     }
 }
 

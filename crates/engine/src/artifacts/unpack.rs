@@ -12,8 +12,8 @@ use rustix::fs::{AtFlags, Mode, OFlags, mkdirat, open, openat, symlinkat, unlink
 use rustix::io::Errno;
 use tar::{Entry, EntryType};
 
-use super::beneath::DIRECTORY;
-use super::names::{check_link, parts, display_path};
+use super::open_beneath::DIRECTORY;
+use super::paths::{check_link, display_path, parts};
 use super::{ARCHIVE_PATH_BYTES_MAX, ArtifactError, ArtifactStore};
 
 /// Archives made here use windows of 2 MiB; a larger limit would only cost memory.
@@ -27,7 +27,8 @@ pub(super) fn unpack(
 ) -> Result<(), ArtifactError> {
     let mut unpacker = zstd::Decoder::new(file)?;
     unpacker.window_log_max(WINDOW_LOG_MAX)?;
-    let mut source = LimitedHashingReader { digest: Context::new(&SHA256), from: unpacker, left: artifacts.bytes_max };
+    let mut source =
+        LimitedHashingReader { digest: Context::new(&SHA256), from: unpacker, left: artifacts.bytes_max };
     let root = open(into, DIRECTORY, Mode::empty())?;
     entries(artifacts, &mut source, &root).map_err(|error| source.explain(error))?;
     // Data after the end of the archive is ignored, but it is part of the digest.
@@ -40,7 +41,8 @@ pub(super) fn unpack(
 pub(super) fn check(artifacts: &ArtifactStore, file: &File, digest: &str) -> Result<(), ArtifactError> {
     let mut unpacker = zstd::Decoder::new(file)?;
     unpacker.window_log_max(WINDOW_LOG_MAX)?;
-    let mut source = LimitedHashingReader { digest: Context::new(&SHA256), from: unpacker, left: artifacts.bytes_max };
+    let mut source =
+        LimitedHashingReader { digest: Context::new(&SHA256), from: unpacker, left: artifacts.bytes_max };
     let read = io::copy(&mut source, &mut io::sink()).map_err(ArtifactError::from);
     read.map_err(|error| source.explain(error))?;
     has_digest(source.digest, digest)
@@ -56,10 +58,15 @@ fn has_digest(found: Context, digest: &str) -> Result<(), ArtifactError> {
 }
 
 /// Unpacks an archive uploaded by a runner, which has no digest yet.
-pub(super) fn unpack_foreign(artifacts: &ArtifactStore, file: &File, into: &Path) -> Result<(), ArtifactError> {
+pub(super) fn unpack_foreign(
+    artifacts: &ArtifactStore,
+    file: &File,
+    into: &Path,
+) -> Result<(), ArtifactError> {
     let mut unpacker = zstd::Decoder::new(file)?;
     unpacker.window_log_max(WINDOW_LOG_MAX)?;
-    let mut source = LimitedHashingReader { digest: Context::new(&SHA256), from: unpacker, left: artifacts.bytes_max };
+    let mut source =
+        LimitedHashingReader { digest: Context::new(&SHA256), from: unpacker, left: artifacts.bytes_max };
     let root = open(into, DIRECTORY, Mode::empty())?;
     entries(artifacts, &mut source, &root).map_err(|error| source.explain(error))
 }
@@ -153,9 +160,10 @@ fn create_directories(root: &OwnedFd, parts: &[&[u8]], name: &[u8]) -> Result<Ow
         }
         dir =
             openat(&dir, part, DIRECTORY | OFlags::NOFOLLOW, Mode::empty()).map_err(|error| match error {
-                Errno::LOOP | Errno::NOTDIR => {
-                    ArtifactError::refusal(display_path(name), "goes through something that is not a directory")
-                }
+                Errno::LOOP | Errno::NOTDIR => ArtifactError::refusal(
+                    display_path(name),
+                    "goes through something that is not a directory",
+                ),
                 other => other.into(),
             })?;
     }
@@ -166,7 +174,9 @@ fn create_directories(root: &OwnedFd, parts: &[&[u8]], name: &[u8]) -> Result<Ow
 fn remove_existing(dir: &OwnedFd, last: &OsStr, name: &[u8]) -> Result<(), ArtifactError> {
     match unlinkat(dir, last, AtFlags::empty()) {
         Ok(()) | Err(Errno::NOENT) => Ok(()),
-        Err(Errno::ISDIR | Errno::PERM) => Err(ArtifactError::refusal(display_path(name), "is a directory already")),
+        Err(Errno::ISDIR | Errno::PERM) => {
+            Err(ArtifactError::refusal(display_path(name), "is a directory already"))
+        }
         Err(error) => Err(error.into()),
     }
 }

@@ -12,7 +12,7 @@ mod resolver;
 mod tests;
 
 pub use address::is_public;
-pub use policy::{AllowedDestination, InvalidDestination, EgressPolicy, EgressRefusal};
+pub use policy::{AllowedDestination, EgressPolicy, EgressRefusal, InvalidDestination};
 pub use resolver::{LookupFn, system_lookup};
 
 use std::io::Read as _;
@@ -105,7 +105,12 @@ impl EgressClient {
     }
 
     /// As [`Egress::post`], for slow or large responses.
-    pub fn post_within(&self, post: &PostRequest, limit: Duration, bytes_max: u64) -> Result<EgressResponse, EgressFailure> {
+    pub fn post_within(
+        &self,
+        post: &PostRequest,
+        limit: Duration,
+        bytes_max: u64,
+    ) -> Result<EgressResponse, EgressFailure> {
         self.request(&post.url, &post.headers, Some(&post.body), limit, bytes_max)
     }
 

@@ -37,11 +37,17 @@ impl FromStr for AllowedDestination {
                 let address = address.to_canonical();
                 let most = if address.is_ipv4() { 32 } else { 128 };
                 let bits = bits.unwrap_or(most);
-                if bits <= most { Ok(AllowedDestination::Network { address, bits }) } else { Err(InvalidDestination) }
+                if bits <= most {
+                    Ok(AllowedDestination::Network { address, bits })
+                } else {
+                    Err(InvalidDestination)
+                }
             }
             (Err(_), Some(_)) => Err(InvalidDestination),
             (Err(_), None) => match Host::parse(text) {
-                Ok(Host::Domain(name)) if !name.is_empty() => Ok(AllowedDestination::Host(normalize_host(&name))),
+                Ok(Host::Domain(name)) if !name.is_empty() => {
+                    Ok(AllowedDestination::Host(normalize_host(&name)))
+                }
                 _ => Err(InvalidDestination),
             },
         }
@@ -90,8 +96,8 @@ impl EgressPolicy {
         if text.len() > URL_BYTES_MAX {
             return Err(EgressRefusal("must be at most 2,048 bytes long"));
         }
-        let mut url =
-            Url::parse(text).map_err(|_| EgressRefusal("must be a URL like https://hooks.acme.test/berth"))?;
+        let mut url = Url::parse(text)
+            .map_err(|_| EgressRefusal("must be a URL like https://hooks.acme.test/berth"))?;
         if !["https", "http"].contains(&url.scheme()) {
             return Err(EgressRefusal("must begin with https://"));
         }

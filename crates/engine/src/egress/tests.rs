@@ -258,8 +258,9 @@ fn what_takes_too_long_or_says_too_much_is_cut() {
     assert!(failed.why.starts_with("no response within"), "{}", failed.why);
     assert!(failed.took < 10 * PATIENCE, "{:?}", failed.took);
 
-    let endless =
-        TestReceiver::responding_with("HTTP/1.1 200 OK\r\ncontent-length: 1000000000\r\n\r\n aaaaaaaaaaaaaaaa");
+    let endless = TestReceiver::responding_with(
+        "HTTP/1.1 200 OK\r\ncontent-length: 1000000000\r\n\r\n aaaaaaaaaaaaaaaa",
+    );
     let answered = post(&local, &endless.url()).unwrap();
     assert!(answered.status == 200 && answered.body.len() <= 64 * 1024, "{answered:?}");
 

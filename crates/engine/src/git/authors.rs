@@ -4,7 +4,7 @@ use berth_core::approval::ChangeAuthors;
 
 use super::branch::BOT_EMAIL;
 use super::mirror::GitMirror;
-use super::{GitError, CommitHash};
+use super::{CommitHash, GitError};
 use crate::limits::{CHANGE_AUTHORS_MAX, CHANGE_COMMITS_MAX, FIRST_CHANGE_COMMITS_MAX};
 
 /// Committer addresses of programs: GitHub's web interface and Berth. They are ignored; the author of the commit still

@@ -9,8 +9,8 @@ use berth_core::time::Timestamp;
 use tempfile::TempDir;
 
 use super::mirror::GitMirror;
-use super::remote::{RepositoryAccess, GitCredential, configure_access};
-use super::{GitError, CommitHash};
+use super::remote::{GitCredential, RepositoryAccess, configure_access};
+use super::{CommitHash, GitError};
 
 /// The committer of all commits made here; the author may differ.
 const BOT_NAME: &str = "Berth";

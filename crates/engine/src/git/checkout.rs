@@ -5,7 +5,7 @@ use std::path::{Component, Path, PathBuf};
 
 use super::mirror::GitMirror;
 use super::tree::EntryKind;
-use super::{GitError, CommitHash};
+use super::{CommitHash, GitError};
 use crate::limits::{CHECKOUT_BYTES_MAX, CHECKOUT_FILES_MAX};
 
 /// A longer chain of symlinks counts as a loop, as in the kernel.

@@ -6,7 +6,7 @@ use berth_analysis::diff::{CommitTree, FILE_BYTES_MAX, FileContent, TreeEntry};
 
 use super::mirror::GitMirror;
 use super::tree::EntryKind;
-use super::{GitError, CommitHash};
+use super::{CommitHash, GitError};
 
 /// [`Files`] cannot return errors, so git errors are kept for [`CommitFiles::finish`] and the file appears as missing.
 pub struct CommitFiles<'a> {

@@ -12,7 +12,12 @@ const IMPORT_MAX: Duration = Duration::from_secs(30);
 
 pub fn make_bare(dir: &Path) -> Result<(), GitError> {
     let live = GitProcesses::default();
-    GitCommand::without_repository(&live, IMPORT_MAX).args(["init", "--quiet", "--bare"]).arg(dir).run()?.ok().map(|_| ())
+    GitCommand::without_repository(&live, IMPORT_MAX)
+        .args(["init", "--quiet", "--bare"])
+        .arg(dir)
+        .run()?
+        .ok()
+        .map(|_| ())
 }
 
 /// Adds commits in the format of `git fast-import`.
@@ -24,6 +29,7 @@ pub fn import(dir: &Path, history: &str) -> Result<(), GitError> {
         Ok(file)
     });
     let (live, file) = (GitProcesses::default(), written.map_err(io)?);
-    let git = GitCommand::in_mirror(&live, IMPORT_MAX, dir).args(["fast-import", "--quiet", "--date-format=now"]);
+    let git =
+        GitCommand::in_mirror(&live, IMPORT_MAX, dir).args(["fast-import", "--quiet", "--date-format=now"]);
     git.stdin_file(file).run()?.ok().map(|_| ())
 }

@@ -15,9 +15,9 @@ use berth_core::repository::RemoteUrl;
 use parking_lot::{Mutex, MutexGuard};
 use tempfile::TempDir;
 
-use super::process::{GitCommand, GrowthLimit, GitProcesses, directory_size};
-use super::remote::{RepositoryAccess, GitCredential, configure_access};
-use super::{GitError, CommitHash};
+use super::process::{GitCommand, GitProcesses, GrowthLimit, directory_size};
+use super::remote::{GitCredential, RepositoryAccess, configure_access};
+use super::{CommitHash, GitError};
 use crate::limits::{MIRROR_BYTES_MAX, MIRROR_FILES_MAX, MIRROR_REFS_MAX};
 
 const HEADS: &str = "refs/heads/";
@@ -180,7 +180,8 @@ impl GitMirror {
     fn create(&self) -> Result<(), GitError> {
         let made = DirBuilder::new().recursive(true).mode(0o700).create(&self.path);
         made.map_err(GitError::io("the mirror's directory cannot be made"))?;
-        let git = GitCommand::without_repository(&self.live, self.time_max).hide(&self.path.to_string_lossy());
+        let git =
+            GitCommand::without_repository(&self.live, self.time_max).hide(&self.path.to_string_lossy());
         git.args(["init", "--quiet", "--bare", "--template="]).arg(&self.path).run()?.ok().map(drop)
     }
 
@@ -194,8 +195,13 @@ impl GitMirror {
         let objects = self.path.join("objects");
         let growth = GrowthLimit { of: objects.clone(), bytes_max: self.bytes_max };
         let (git, key) = configure_access(self, self.git(), url, credential, access)?;
-        let git =
-            git.with_growth_limit(growth).args(["fetch", "--quiet", "--prune", "--no-tags", "--no-write-fetch-head"]);
+        let git = git.with_growth_limit(growth).args([
+            "fetch",
+            "--quiet",
+            "--prune",
+            "--no-tags",
+            "--no-write-fetch-head",
+        ]);
         let git =
             git.args(["--no-auto-maintenance", "--no-recurse-submodules", "--end-of-options", url.as_str()]);
         let fetched = git.args(["+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*"]).run();
@@ -241,8 +247,11 @@ impl GitMirror {
         let loose = std::fs::read_dir(self.path.join("objects/17")).map_or(0, Iterator::count);
         // Loose objects are spread over 256 directories; estimate the total from one of them.
         if packs + loose * 256 / 32 > MIRROR_FILES_MAX {
-            let done =
-                self.git().args(["repack", "-a", "-d", "-k", "-q"]).run().and_then(super::process::GitOutput::ok);
+            let done = self
+                .git()
+                .args(["repack", "-a", "-d", "-k", "-q"])
+                .run()
+                .and_then(super::process::GitOutput::ok);
             if let Err(error) = done {
                 tracing::warn!(%error, "repacking a mirror failed; retrying with the next fetch");
             }

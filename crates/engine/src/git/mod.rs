@@ -27,13 +27,15 @@ use crate::admission::AdmissionControl;
 use crate::error::EngineError;
 use crate::limits::{GIT_AT_ONCE, GIT_WAITING_MAX};
 
-pub use branch::{BRANCH_PREFIX, FileChange, NewCommit, NewFile, PushResult, GitRemote};
+pub use branch::{BRANCH_PREFIX, FileChange, GitRemote, NewCommit, NewFile, PushResult};
 pub use files::CommitFiles;
 pub use import::{import, make_bare};
 pub use mirror::{BranchHeads, GitMirror};
 pub use process::GitProcesses;
-pub use remote::{RepositoryAccess, GitCredential};
-pub use tree::{ChangedPaths, GitTreeEntry, EntryKind, ResolvedCommit, is_abbreviation, is_whole_hash, ambiguous_message};
+pub use remote::{GitCredential, RepositoryAccess};
+pub use tree::{
+    ChangedPaths, EntryKind, GitTreeEntry, ResolvedCommit, ambiguous_message, is_abbreviation, is_whole_hash,
+};
 
 /// The oldest version with all options used here.
 pub const GIT_VERSION_MIN: [u32; 2] = [2, 39];

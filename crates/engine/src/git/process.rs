@@ -231,7 +231,12 @@ impl<'a> GitCommand<'a> {
         watched
     }
 
-    fn watch(&self, mut child: Child, tell: &Sender<GitProcessEnd>, told: Receiver<GitProcessEnd>) -> Result<GitOutput, GitError> {
+    fn watch(
+        &self,
+        mut child: Child,
+        tell: &Sender<GitProcessEnd>,
+        told: Receiver<GitProcessEnd>,
+    ) -> Result<GitOutput, GitError> {
         let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
         let pid = pid.ok_or_else(|| GitError::Failed("git has no process id".into()))?;
         let stdout = collect(child.stdout.take(), OUTPUT_BYTES_MAX, Some(tell.clone()));
@@ -282,7 +287,8 @@ impl<'a> GitCommand<'a> {
                 Err(RecvTimeoutError::Disconnected) => GitProcessEnd::Stopping,
                 Err(RecvTimeoutError::Timeout) if Instant::now() >= deadline => GitProcessEnd::TooSlow,
                 Err(RecvTimeoutError::Timeout) => {
-                    let is_over = self.growth.as_ref().is_some_and(|it| directory_size(&it.of) > it.bytes_max);
+                    let is_over =
+                        self.growth.as_ref().is_some_and(|it| directory_size(&it.of) > it.bytes_max);
                     if is_over { GitProcessEnd::TooLarge } else { continue }
                 }
             };

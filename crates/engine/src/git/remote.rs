@@ -8,7 +8,7 @@ use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::PathBuf;
 
-use berth_core::repository::{RemoteUrl, GitTransport};
+use berth_core::repository::{GitTransport, RemoteUrl};
 use tempfile::TempDir;
 
 use super::mirror::GitMirror;

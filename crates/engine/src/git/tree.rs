@@ -5,7 +5,7 @@ use berth_core::pipeline::grammar::is_branch;
 use berth_core::time::Timestamp;
 
 use super::mirror::GitMirror;
-use super::{GitError, CommitHash};
+use super::{CommitHash, GitError};
 
 /// Minimum length of an abbreviated hash; git has the same limit.
 const ABBREVIATION_CHARS_MIN: usize = 4;
@@ -102,7 +102,11 @@ impl GitMirror {
             commits.extend((kind.text().trim() == "commit").then(|| CommitHash::parse(sha)).flatten());
         }
         let is_looked_through = found.lines().count() <= ALIKE_MAX;
-        Ok(if commits.is_empty() && is_looked_through { ResolvedCommit::Nothing } else { ResolvedCommit::Several(commits) })
+        Ok(if commits.is_empty() && is_looked_through {
+            ResolvedCommit::Nothing
+        } else {
+            ResolvedCommit::Several(commits)
+        })
     }
 
     /// Resolves a hash or a full ref name.
@@ -163,7 +167,12 @@ impl GitMirror {
         Ok(ran.stdout.split(|byte| *byte == 0).filter_map(parse_entry).collect())
     }
 
-    pub fn changed_paths(&self, from: &CommitHash, to: &CommitHash, max: usize) -> Result<ChangedPaths, GitError> {
+    pub fn changed_paths(
+        &self,
+        from: &CommitHash,
+        to: &CommitHash,
+        max: usize,
+    ) -> Result<ChangedPaths, GitError> {
         let git =
             self.git().args(["diff-tree", "-r", "-z", "--name-only", "--no-renames", "--end-of-options"]);
         let ran = git.args([from.as_str(), to.as_str()]).run()?;

@@ -5,25 +5,25 @@
 //! stays until the sealed one is complete, so a crash at any time leaves a readable log, which is sealed after the next
 //! start. At most a few blocks of a log are in memory.
 
-mod ended;
 mod group;
 mod index;
-mod open;
-mod read;
-mod replace;
-mod sealed;
+mod open_log;
+mod reader;
+mod retention;
+mod seal_queue;
+mod sealed_log;
 mod search;
 mod store;
 #[cfg(test)]
 mod tests;
 
-pub use read::whole_chars;
+pub use reader::whole_chars;
 
-pub use group::{LineGroup, GroupState};
-pub use open::LogProgress;
-pub use read::{LogLine, LogLines, LogReader};
-pub use replace::ReplaceReport;
-pub use sealed::LogSeal;
+pub use group::{GroupState, LineGroup};
+pub use open_log::LogProgress;
+pub use reader::{LogLine, LogLines, LogReader};
+pub use retention::ReplaceReport;
+pub use sealed_log::LogSeal;
 pub use search::{LogMatches, LogQuery};
 pub use store::{LogStore, LogWatch};
 

@@ -4,7 +4,7 @@ use memchr::{memchr, memchr_iter, memrchr};
 use regex::bytes::{Regex, RegexBuilder};
 
 use super::index::{block_at, block_start, offset_in_block};
-use super::read::{LogLine, LogReader};
+use super::reader::{LogLine, LogReader};
 use super::{LOG_ANSWER_BYTES_MAX, LOG_MATCHES_MAX, LOG_SCAN_BYTES_MAX, LogError};
 
 /// Maximum length of a query.

@@ -9,12 +9,12 @@ use berth_core::id::{DeploymentId, OrgId};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-use super::ended::SealQueue;
-use super::open::{LogFiles, LogProgress, OpenLog, LogContent, none_if_missing};
-use super::read::LogReader;
-use super::sealed::{LogSeal, read_plain};
+use super::open_log::{LogContent, LogFiles, LogProgress, OpenLog, none_if_missing};
+use super::reader::LogReader;
+use super::seal_queue::SealQueue;
+use super::sealed_log::{LogSeal, read_plain};
 use super::{AppendResult, LOG_CHUNK_BYTES_MAX, LOGS_OPEN_MAX, LogError, LogKey, LogStream};
-use crate::admission::{AdmissionControl, AdmissionCapacity, AdmissionPermit};
+use crate::admission::{AdmissionCapacity, AdmissionControl, AdmissionPermit};
 
 /// File name prefix of logs with output after a takeover.
 pub(super) const AFTER_FENCE: &str = "after-";
@@ -134,7 +134,7 @@ impl LogStore {
             None => {
                 let files = self.files(key);
                 if let Some(file) = none_if_missing(std::fs::File::open(&files.packed))? {
-                    return Ok(Some(LogReader::from_sealed(super::sealed::SealedLog::open(file)?)));
+                    return Ok(Some(LogReader::from_sealed(super::sealed_log::SealedLog::open(file)?)));
                 }
                 if !files.plain.try_exists()? {
                     return Ok(None);
@@ -333,7 +333,8 @@ mod tests {
     #[test]
     fn followers_of_one_organization_leave_places_in_the_table_to_the_others() {
         let dir = tempfile::tempdir().unwrap();
-        let store = LogStore::with_capacity(dir.path().join("logs"), AdmissionCapacity { total: 4, share: 3 }, false);
+        let store =
+            LogStore::with_capacity(dir.path().join("logs"), AdmissionCapacity { total: 4, share: 3 }, false);
         let other = OrgId::from_parts(Timestamp::from_micros(1), [9; 10]);
         let ours = |attempt| LogKey { attempt, ..key() };
         let theirs = |attempt| LogKey { org: other, ..ours(attempt) };

@@ -255,7 +255,8 @@ fn limits_of_appending_hold() {
 #[test]
 fn the_table_makes_room_for_the_newest_and_always_for_writers() {
     let dir = tempfile::tempdir().unwrap();
-    let store = LogStore::with_capacity(dir.path().join("logs"), AdmissionCapacity { total: 2, share: 2 }, false);
+    let store =
+        LogStore::with_capacity(dir.path().join("logs"), AdmissionCapacity { total: 2, share: 2 }, false);
     for attempt in 1..=5 {
         store.append(&key(attempt), 0, b"one\n").unwrap();
     }

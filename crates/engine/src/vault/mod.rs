@@ -3,25 +3,25 @@
 //! A value is bound to its organization, scope, name, version and key, so it cannot be decrypted after it was moved to
 //! another row.
 
-mod marks;
+mod keyed_hashes;
 mod root;
 mod rotate;
 mod search;
 
 use std::path::{Path, PathBuf};
 
-use berth_core::event::{EventKind, NewEvent, EventSubject};
+use berth_core::event::{EventKind, EventSubject, NewEvent};
 use berth_core::id::{DataKeyId, OrgId, WebhookId};
 use berth_core::secret::Secret;
 use berth_store::tables::key::{self, DataKey, WrappedKey};
 use berth_store::tables::organization;
 use berth_store::tables::secret::{self, SealedValue};
 use berth_store::tables::webhook::SigningSecret;
-use berth_store::{TxContext, StoreRead, Store, StoreError, Tx, pagination};
+use berth_store::{Store, StoreError, StoreRead, Tx, TxContext, pagination};
 use parking_lot::{Mutex, RwLock};
 
-pub use marks::KeyedHashes;
-pub use marks::hex;
+pub use keyed_hashes::KeyedHashes;
+pub use keyed_hashes::hex;
 use root::{KeyBytes, RootKey};
 pub use rotate::{RotationResult, is_being_rotated};
 
@@ -124,7 +124,12 @@ impl SecretVault {
     }
 
     /// Encrypts a value for a version of a secret. Creates the organization's data key if it has none.
-    pub fn seal(&self, tx: &mut Tx<'_>, secret: &Secret, value: &RedactedString) -> Result<SealedValue, KeyError> {
+    pub fn seal(
+        &self,
+        tx: &mut Tx<'_>,
+        secret: &Secret,
+        value: &RedactedString,
+    ) -> Result<SealedValue, KeyError> {
         let org = tx.org()?;
         let (id, key) = self.sealing_key(tx, org)?;
         let bound_to = value_binding(org, secret, secret.version, id);
@@ -181,7 +186,12 @@ impl SecretVault {
     }
 
     /// As [`Vault::reveal`], without an event: for further calls of an attempt whose read was recorded.
-    pub fn reveal_again(&self, tx: &mut Tx<'_>, secret: &Secret, version: i64) -> Result<RedactedString, KeyError> {
+    pub fn reveal_again(
+        &self,
+        tx: &mut Tx<'_>,
+        secret: &Secret,
+        version: i64,
+    ) -> Result<RedactedString, KeyError> {
         let org = tx.org()?;
         self.open_value(tx, org, secret, version)
     }
@@ -192,15 +202,16 @@ impl SecretVault {
         let mut opened = 0;
         let mut after = None;
         loop {
-            let page = store
-                .read_blocking(None, move |db| Ok::<_, KeyError>(organization::list_ids(db, after)?))?;
+            let page =
+                store.read_blocking(None, move |db| Ok::<_, KeyError>(organization::list_ids(db, after)?))?;
             let Some((last, _)) = page.last() else { return Ok(opened) };
             after = Some(*last);
             for (org, _) in page {
                 let listed = store.read_blocking(Some(org), move |db| {
-                    let listed = secret::list(db, &pagination::PageStart::Offset(0), SAMPLED_PER_ORGANIZATION)?
-                        .items
-                        .into_iter();
+                    let listed =
+                        secret::list(db, &pagination::PageStart::Offset(0), SAMPLED_PER_ORGANIZATION)?
+                            .items
+                            .into_iter();
                     let sealed = |secret: Secret| {
                         let sealed =
                             secret::load_value(db, secret.id, secret.version)?.ok_or(KeyError::Damaged)?;

@@ -10,7 +10,7 @@ use aws_lc_rs::digest;
 use zeroize::Zeroizing;
 
 use super::KeyError;
-use super::marks::hex;
+use super::keyed_hashes::hex;
 
 pub(super) const KEY_BYTES: usize = 32;
 const NONCE_BYTES: usize = 12;

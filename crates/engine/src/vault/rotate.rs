@@ -5,9 +5,9 @@
 
 use std::path::{Path, PathBuf};
 
-use berth_core::event::{EventKind, NewEvent, EventSubject};
+use berth_core::event::{EventKind, EventSubject, NewEvent};
 use berth_store::tables::key::{self, DataKey};
-use berth_store::{TxContext, Store};
+use berth_store::{Store, TxContext};
 
 use super::root::{RootKey, sync_parent, with_suffix};
 use super::{INSTANCE_KEY, KeyError, SecretVault, load_instance_key, wrap_key};

@@ -8,7 +8,9 @@ use berth_api::runner::{FailureCause, StepRunOutcome};
 use super::{RunningAttempt, failed_outcome};
 
 /// Uploads every declared artifact and returns their digests by name.
-pub(crate) fn keep_artifacts(attempt: &RunningAttempt<'_>) -> Result<BTreeMap<String, String>, StepRunOutcome> {
+pub(crate) fn keep_artifacts(
+    attempt: &RunningAttempt<'_>,
+) -> Result<BTreeMap<String, String>, StepRunOutcome> {
     let mut kept = BTreeMap::new();
     if attempt.assignment.artifacts.is_empty() {
         return Ok(kept);

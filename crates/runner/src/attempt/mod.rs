@@ -14,7 +14,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use berth_api::runner::{
-    AttemptAssignment, AttemptRef, FailureCause, HolderFence, Isolation, RunnerLink, LinkError, StepRunOutcome, SecretText,
+    AttemptAssignment, AttemptRef, FailureCause, HolderFence, Isolation, LinkError, RunnerLink, SecretText,
+    StepRunOutcome,
 };
 use berth_core::environment::fence::Fence;
 use berth_core::mask::SecretMasker;
@@ -241,8 +242,9 @@ impl RunningAttempt<'_> {
     /// artifacts.
     pub(crate) fn workspace_dirs(&self) -> Result<&AttemptDirs, StepRunOutcome> {
         if self.dirs.get().is_none() {
-            let dirs = AttemptDirs::create(self.settings())
-                .map_err(|error| StepRunOutcome::never_started(format!("cannot prepare the workspace: {error}")))?;
+            let dirs = AttemptDirs::create(self.settings()).map_err(|error| {
+                StepRunOutcome::never_started(format!("cannot prepare the workspace: {error}"))
+            })?;
             let dirs = self.dirs.get_or_init(|| dirs);
             dirs.write_secret_files(self.settings(), &self.assignment.secret_files)
                 .map_err(|detail| failed_outcome(FailureCause::Invalid, detail))?;
@@ -331,7 +333,9 @@ impl RunningAttempt<'_> {
                 Some(known) => self.fence_refusal_outcome(known),
                 None => StepRunOutcome::never_started(self.masker.mask(&detail)),
             },
-            StepRunOutcome::Unanswered { detail } => StepRunOutcome::Unanswered { detail: self.masker.mask(&detail) },
+            StepRunOutcome::Unanswered { detail } => {
+                StepRunOutcome::Unanswered { detail: self.masker.mask(&detail) }
+            }
             StepRunOutcome::ApprovalRequired { context } => {
                 StepRunOutcome::ApprovalRequired { context: context.map(|text| self.masker.mask(&text)) }
             }

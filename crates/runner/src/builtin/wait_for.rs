@@ -52,7 +52,11 @@ impl BuiltinStep for WaitFor {
 }
 
 /// Returns `None` if the command succeeded, otherwise what went wrong.
-fn try_command(attempt: &RunningAttempt<'_>, run: &str, by: Instant) -> Result<Option<String>, StepRunOutcome> {
+fn try_command(
+    attempt: &RunningAttempt<'_>,
+    run: &str,
+    by: Instant,
+) -> Result<Option<String>, StepRunOutcome> {
     let ended = script::run_shell(attempt, run, by)?;
     match ended.halt {
         Some(HaltReason::Stopped(why)) => Err(attempt.stopped_outcome(&why)),
@@ -66,7 +70,11 @@ fn try_command(attempt: &RunningAttempt<'_>, run: &str, by: Instant) -> Result<O
     }
 }
 
-fn try_address(attempt: &RunningAttempt<'_>, url: &str, by: Instant) -> Result<Option<String>, StepRunOutcome> {
+fn try_address(
+    attempt: &RunningAttempt<'_>,
+    url: &str,
+    by: Instant,
+) -> Result<Option<String>, StepRunOutcome> {
     let answer = http::send_request(attempt, HttpMethod::Get, url, by)?;
     Ok(match answer {
         Ok(status) if (200..300).contains(&status) => None,

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use berth_api::runner::{AttemptRef, RunnerLink, LinkError, AttemptOrder};
+use berth_api::runner::{AttemptOrder, AttemptRef, LinkError, RunnerLink};
 use berth_core::mask::SecretMasker;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
@@ -302,7 +302,11 @@ impl LogChannel {
             match self.link.append_log(&self.attempt, offset, &chunk) {
                 Ok(order) => {
                     self.apply_order(order);
-                    break if order == AttemptOrder::Stale { SendResult::Abandoned } else { SendResult::Delivered };
+                    break if order == AttemptOrder::Stale {
+                        SendResult::Abandoned
+                    } else {
+                        SendResult::Delivered
+                    };
                 }
                 Err(LinkError::Refused(text)) => {
                     tracing::warn!(step = %self.attempt.step_id, reason = text, "log chunk refused");

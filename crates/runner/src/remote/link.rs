@@ -5,10 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use berth_api::remote::{
-    AcquireRequest, AcquiredWork, GoodbyeReceipt, RunnerGoodbye, HeartbeatResult, HeartbeatRequest, LogReceipt, RunnerWelcome,
+    AcquireRequest, AcquiredWork, GoodbyeReceipt, HeartbeatRequest, HeartbeatResult, LogReceipt,
+    RunnerGoodbye, RunnerWelcome,
 };
 use berth_api::runner::{
-    AcquireParams, AttemptAssignment, AttemptRef, RunnerHeartbeat, RunnerLink, LinkError, AttemptOrder, StepReport, ReportReceipt, AttemptInstruction, WantedCheck,
+    AcquireParams, AttemptAssignment, AttemptInstruction, AttemptOrder, AttemptRef, LinkError, ReportReceipt,
+    RunnerHeartbeat, RunnerLink, StepReport, WantedCheck,
 };
 
 use super::client::ServerClient;
@@ -49,7 +51,11 @@ impl RunnerLink for RemoteLink {
         Ok(heard.assignments)
     }
 
-    fn heartbeat(&self, beat: &RunnerHeartbeat, wait: Duration) -> Result<Vec<AttemptInstruction>, LinkError> {
+    fn heartbeat(
+        &self,
+        beat: &RunnerHeartbeat,
+        wait: Duration,
+    ) -> Result<Vec<AttemptInstruction>, LinkError> {
         let said = HeartbeatRequest { beat: beat.clone(), wait_ms: millis(wait) };
         let heard: HeartbeatResult = self.client.post_json("heartbeat", &said, wait + self.network_time)?;
         Ok(heard.told)

@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
-use berth_api::runner::{FailureCause, Isolation, AttemptOrder, StepRunOutcome, SecretText};
+use berth_api::runner::{AttemptOrder, FailureCause, Isolation, SecretText, StepRunOutcome};
 use serde_json::json;
 
 use crate::fixture::{Fixture, failed, step, succeeded};

@@ -8,7 +8,8 @@ use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use berth_api::runner::{
-    AcquireParams, AttemptAssignment, AttemptRef, RunnerHeartbeat, RunnerLink, LinkError, AttemptOrder, StepReport, ReportReceipt, AttemptInstruction, WantedCheck,
+    AcquireParams, AttemptAssignment, AttemptInstruction, AttemptOrder, AttemptRef, LinkError, ReportReceipt,
+    RunnerHeartbeat, RunnerLink, StepReport, WantedCheck,
 };
 
 /// How long a test waits for anything.
@@ -238,7 +239,11 @@ impl State {
 
     fn told(&self, attempt: &AttemptRef) -> Option<AttemptInstruction> {
         let (order, reason) = self.orders.get(&attempt.step_id)?.clone();
-        (order != AttemptOrder::Continue).then(|| AttemptInstruction { nonce: attempt.nonce.clone(), order, reason })
+        (order != AttemptOrder::Continue).then(|| AttemptInstruction {
+            nonce: attempt.nonce.clone(),
+            order,
+            reason,
+        })
     }
 
     fn order_for(&self, attempt: &AttemptRef) -> AttemptOrder {
@@ -273,13 +278,18 @@ impl RunnerLink for TestLink {
         }
     }
 
-    fn heartbeat(&self, beat: &RunnerHeartbeat, wait: Duration) -> Result<Vec<AttemptInstruction>, LinkError> {
+    fn heartbeat(
+        &self,
+        beat: &RunnerHeartbeat,
+        wait: Duration,
+    ) -> Result<Vec<AttemptInstruction>, LinkError> {
         let until = Instant::now() + wait;
         let mut state = self.answer()?;
         state.beats += 1;
         self.changed.notify_all();
         loop {
-            let told: Vec<AttemptInstruction> = beat.attempts.iter().filter_map(|attempt| state.told(attempt)).collect();
+            let told: Vec<AttemptInstruction> =
+                beat.attempts.iter().filter_map(|attempt| state.told(attempt)).collect();
             let left = until.saturating_duration_since(Instant::now());
             if !told.is_empty() || left.is_zero() {
                 return Ok(told);

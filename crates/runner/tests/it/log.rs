@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use berth_api::runner::{LinkError, AttemptOrder, SecretText};
+use berth_api::runner::{AttemptOrder, LinkError, SecretText};
 
 use crate::fixture::{Fixture, script, succeeded};
 

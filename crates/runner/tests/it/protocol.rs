@@ -151,7 +151,10 @@ fn repeated_report_requests_same_next_step_during_shutdown() {
     assert!(tries.iter().all(|report| *report == tries[0]), "{tries:?}");
     // The server had already granted the next step, so it is reported as well.
     let next = fixture.link.report_of("b");
-    assert!(matches!(next.outcome, StepRunOutcome::NeverStarted { .. } | StepRunOutcome::Succeeded { .. }), "{next:?}");
+    assert!(
+        matches!(next.outcome, StepRunOutcome::NeverStarted { .. } | StepRunOutcome::Succeeded { .. }),
+        "{next:?}"
+    );
 }
 
 #[test]

@@ -2,7 +2,9 @@
 
 use std::net::TcpListener;
 
-use berth_api::runner::{AttemptAssignment, FailureCause, Isolation, Network, AttemptOrder, StepRunOutcome, SecretText};
+use berth_api::runner::{
+    AttemptAssignment, AttemptOrder, FailureCause, Isolation, Network, SecretText, StepRunOutcome,
+};
 use berth_runner::{Confinement, SandboxMode};
 
 use serde_json::json;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use berth_api::runner::{FailureCause, Isolation, StepRunOutcome, SecretText};
+use berth_api::runner::{FailureCause, Isolation, SecretText, StepRunOutcome};
 use berth_runner::SCRIPT_BYTES_MAX;
 
 use crate::fixture::{Fixture, failed, script, succeeded};
@@ -107,7 +107,9 @@ fn script_exit_statuses_are_distinguished() {
         let (found, detail) = failed(&outcome);
         assert!(found == cause && detail.contains(part), "{id}: {found:?} {detail}");
     }
-    let StepRunOutcome::Failed { exit_code, .. } = fixture.run(script("code", "exit 42")) else { panic!("fails") };
+    let StepRunOutcome::Failed { exit_code, .. } = fixture.run(script("code", "exit 42")) else {
+        panic!("fails")
+    };
     assert_eq!(exit_code, Some(42));
 }
 

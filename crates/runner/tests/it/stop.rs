@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use berth_api::runner::{FailureCause, AttemptOrder, StepRunOutcome, SecretText};
+use berth_api::runner::{AttemptOrder, FailureCause, SecretText, StepRunOutcome};
 use berth_testkit::outcome;
 
 use crate::fixture::{Fixture, eventually, failed, script, sleepers, succeeded, unique_sleep};
@@ -30,7 +30,8 @@ fn checkout_in_progress_ends_with_step_timeout() {
     let mut step = script("a", "echo never");
     (step.has_source, step.timeout_s) = (true, 1);
     let outcome = fixture.run(step);
-    let is_said = matches!(&outcome, StepRunOutcome::NeverStarted { detail, .. } if detail.contains("check out"));
+    let is_said =
+        matches!(&outcome, StepRunOutcome::NeverStarted { detail, .. } if detail.contains("check out"));
     assert!(is_said, "{outcome:?}");
 }
 

@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use berth_api::remote::RunnerWelcome;
-use berth_api::runner::{AttemptRef, RunnerLink as _, LinkError};
+use berth_api::runner::{AttemptRef, LinkError, RunnerLink as _};
 use berth_runner::remote::{RemoteLink, ServerClient};
 
 /// The transfer timeout is 15 minutes.

@@ -3,12 +3,15 @@
 use berth_api::analysis as wire;
 use berth_api::problem::Code;
 use berth_core::access::{Action, permit};
-use berth_core::analysis::{Analysis, ModelLimits, AnalysisModel, NewAnalysis, ModelProvider, AnalyzerSettings, AnalysisState, TokenUsage};
+use berth_core::analysis::{
+    Analysis, AnalysisModel, AnalysisState, AnalyzerSettings, ModelLimits, ModelProvider, NewAnalysis,
+    TokenUsage,
+};
 use berth_core::deployment::run::{Run, StepRun, StepRunStatus};
 use berth_core::event::{EventKind, NewEvent};
 use berth_core::id::{AnalysisId, DeploymentId};
 use berth_core::secret::ScopePath;
-use berth_engine::analysis_requests::{request, new_analysis};
+use berth_engine::analysis_requests::{new_analysis, request};
 use berth_engine::limits::ANALYSES_WAITING_MAX;
 use berth_store::StoreRead;
 use berth_store::idempotency::IdempotencyKey;
@@ -19,7 +22,7 @@ use berth_store::tables::{analysis_settings, deployment, organization, plan, run
 use super::{ApiResponse, App, IdempotentResponse, ResponsePage, fixes, organization_subject};
 use crate::auth::authorize::AuthorizedCaller;
 use crate::error::AppError;
-use crate::jobs::analyze::{StoredFindings, EvidenceLines, preview};
+use crate::jobs::analyze::{EvidenceLines, StoredFindings, preview};
 use crate::wire::actor_to_wire;
 
 pub struct NewAnalysisSettings {
@@ -270,7 +273,8 @@ fn to_response(it: &Analysis) -> wire::WireAnalysis {
     };
     let answer = it.output();
     let found = answer.map(|answer| StoredFindings::read(&answer.result)).unwrap_or_default();
-    let lines = |it: &EvidenceLines| wire::AnalysisLines { first_line: it.first_line, last_line: it.last_line };
+    let lines =
+        |it: &EvidenceLines| wire::AnalysisLines { first_line: it.first_line, last_line: it.last_line };
     wire::WireAnalysis {
         id: it.id.to_string(),
         status,

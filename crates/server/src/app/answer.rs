@@ -3,7 +3,7 @@
 use berth_api::ReplayableBody;
 use berth_api::problem::Code;
 use berth_store::idempotency::StoredResponse;
-use berth_store::pagination::{PageStart, ListPage};
+use berth_store::pagination::{ListPage, PageStart};
 
 use crate::error::AppError;
 
@@ -60,7 +60,8 @@ impl<T> ApiResponse<T> {
 
 impl<T: ReplayableBody> ApiResponse<T> {
     pub(super) fn to_stored_response(&self) -> Result<StoredResponse, AppError> {
-        let body = self.body.to_replay_json().map_err(|error| AppError::bug(format!("cannot store: {error}")))?;
+        let body =
+            self.body.to_replay_json().map_err(|error| AppError::bug(format!("cannot store: {error}")))?;
         Ok(StoredResponse { status: self.status, headers: self.headers(), body })
     }
 }
@@ -87,7 +88,11 @@ pub(super) fn key_reused_error() -> AppError {
 }
 
 impl<T> ResponsePage<T> {
-    pub fn from_list_page<R>(slice: &ListPage<R>, key: impl Fn(&R) -> String, show: impl Fn(&R) -> T) -> Self {
+    pub fn from_list_page<R>(
+        slice: &ListPage<R>,
+        key: impl Fn(&R) -> String,
+        show: impl Fn(&R) -> T,
+    ) -> Self {
         Self {
             items: slice.items.iter().map(show).collect(),
             total: slice.total,

@@ -4,7 +4,10 @@ use std::collections::BTreeSet;
 
 use berth_api::approval as wire;
 use berth_core::access::permit;
-use berth_core::approval::{Approval, VoteRequest, ApprovalChoice, ApprovalElectorate, LapseCause, ApprovalState, VoteTally, lapse, vote};
+use berth_core::approval::{
+    Approval, ApprovalChoice, ApprovalElectorate, ApprovalState, LapseCause, VoteRequest, VoteTally, lapse,
+    vote,
+};
 use berth_core::decision::CommandRefusal;
 use berth_core::deployment::DeploymentTarget;
 use berth_core::id::UserId;
@@ -16,7 +19,7 @@ use berth_store::idempotency::IdempotencyKey;
 use berth_store::pagination::PageStart;
 use berth_store::tables::{approval, deployment};
 
-pub use berth_store::tables::approval::ApprovalFilter as ApprovalFilter;
+pub use berth_store::tables::approval::ApprovalFilter;
 
 use berth_engine::{DeploymentAggregate, VotingMembers, electorate, gates, voter};
 
@@ -42,7 +45,8 @@ impl App {
             let slice = approval::list(db, &filter, &from, limit)?;
             let last = slice.items.last().map(|it| it.id.to_string());
             let members = VotingMembers::load(db)?;
-            let items = slice.items.iter().map(|it| to_response(db, &members, it)).collect::<Result<_, _>>()?;
+            let items =
+                slice.items.iter().map(|it| to_response(db, &members, it)).collect::<Result<_, _>>()?;
             Ok(ResponsePage { last, items, total: slice.total, has_more: slice.has_more })
         })
         .await
@@ -118,7 +122,10 @@ fn find(db: &mut impl StoreRead, id: &str) -> Result<Approval, AppError> {
 }
 
 /// The `ETag` includes the vote count, because a change of members changes the count without changing the approval.
-fn build_response(db: &mut impl StoreRead, it: &Approval) -> Result<ApiResponse<wire::WireApproval>, AppError> {
+fn build_response(
+    db: &mut impl StoreRead,
+    it: &Approval,
+) -> Result<ApiResponse<wire::WireApproval>, AppError> {
     let members = VotingMembers::load(db)?;
     let body = to_response(db, &members, it)?;
     let moment = (body.required, body.given, &body.excluded, &body.raised_because, &body.unreachable);
@@ -151,7 +158,8 @@ impl ApprovalCount {
             electorate.voters.iter().filter(|voter| !it.rule.self_approval && electorate.is_barred(voter));
         let excluded: Vec<String> = barred.map(|voter| voter.by.name.clone()).take(EXCLUDED_MAX).collect();
         let raised_because = (tally.needed > it.rule.approvals).then(|| describe_raise(&electorate));
-        let unreachable = (!tally.is_reachable()).then(|| describe_unreachable(&tally, &excluded, may_bypass));
+        let unreachable =
+            (!tally.is_reachable()).then(|| describe_unreachable(&tally, &excluded, may_bypass));
         let (required, given) = (tally.needed, tally.counted.len());
         Ok(Self { required, raised_because, given, counted: tally.counted, excluded, unreachable })
     }
@@ -195,7 +203,11 @@ fn describe_unreachable(tally: &VoteTally, excluded: &[String], may_bypass: bool
     format!("{needed} {approvals} needed, but only {can} of the members can approve{others}. {way_out}.")
 }
 
-fn to_response(db: &mut impl StoreRead, members: &VotingMembers, it: &Approval) -> Result<wire::WireApproval, AppError> {
+fn to_response(
+    db: &mut impl StoreRead,
+    members: &VotingMembers,
+    it: &Approval,
+) -> Result<wire::WireApproval, AppError> {
     let found = deployment::by_id(db, it.deployment)?;
     let may_bypass = found.as_ref().is_some_and(|found| matches!(found.target, DeploymentTarget::Stages(_)));
     let commit = found.map(|found| match found.target {

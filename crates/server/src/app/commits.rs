@@ -3,7 +3,7 @@
 use berth_api::problem::{Code, ProblemDetails};
 use berth_core::id::OrgId;
 use berth_core::name::CommitId;
-use berth_engine::git::{ResolvedCommit, is_abbreviation, is_whole_hash, ambiguous_message};
+use berth_engine::git::{ResolvedCommit, ambiguous_message, is_abbreviation, is_whole_hash};
 use berth_store::tables::pipeline;
 
 use super::App;

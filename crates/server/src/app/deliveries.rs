@@ -72,7 +72,8 @@ impl App {
             let found = find(db, &key)?;
             let slice = delivery::list(db, found.id, status.as_deref(), &from, limit)?;
             let last = slice.items.last().map(|item| item.sequence.to_string());
-            let items = slice.items.iter().map(|item| delivery_to_response(db, item)).collect::<Result<_, _>>()?;
+            let items =
+                slice.items.iter().map(|item| delivery_to_response(db, item)).collect::<Result<_, _>>()?;
             Ok(ResponsePage { last, items, total: slice.total, has_more: slice.has_more })
         })
         .await

@@ -4,13 +4,13 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use berth_api::deployed::{DeployedPipeline, DeployedEnvironment};
+use berth_api::deployed::{DeployedEnvironment, DeployedPipeline};
 use berth_api::pipeline as wire;
 use berth_core::access::permit;
 use berth_core::environment::Lock;
 use berth_core::id::{OrgId, RepositoryId};
 use berth_core::pipeline::state::Pipeline;
-use berth_engine::git::{GitError, CommitHash};
+use berth_engine::git::{CommitHash, GitError};
 use berth_engine::limits::GIT_AT_ONCE;
 use berth_store::StoreRead;
 use berth_store::pagination::PageStart;
@@ -20,7 +20,7 @@ use berth_store::tables::{environment, pipeline, plan};
 use futures_util::{StreamExt as _, stream};
 use quick_cache::sync::Cache;
 
-use super::environments::shown::holder_to_wire;
+use super::environments::response::holder_to_wire;
 use super::pipelines::PipelineFilter;
 use super::{App, ResponsePage};
 use crate::auth::authorize::AuthorizedCaller;
@@ -115,8 +115,8 @@ impl App {
         });
         let unknown: HashSet<CommitPair> = pairs.filter(|pair| self.behind.get(pair).is_none()).collect();
         if !patience.is_zero() && !unknown.is_empty() {
-            let counted =
-                stream::iter(unknown).for_each_concurrent(GIT_AT_ONCE.share, |pair| self.count_behind(org, pair));
+            let counted = stream::iter(unknown)
+                .for_each_concurrent(GIT_AT_ONCE.share, |pair| self.count_behind(org, pair));
             // Counts that are running at the timeout continue on their blocking threads and fill the cache.
             let _ = tokio::time::timeout(patience, counted).await;
         }

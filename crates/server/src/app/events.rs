@@ -4,18 +4,18 @@ use std::collections::HashMap;
 
 use berth_api::event as wire;
 use berth_core::access::permit;
-use berth_core::event::{Event, EventKind, NewEvent, EventSubject};
+use berth_core::event::{Event, EventKind, EventSubject, NewEvent};
 use berth_core::id::{EventId, OrgId};
 use berth_store::pagination::PageStart;
 use berth_store::tables::{event, pipeline};
-use berth_store::{TxContext, ReadTx, StoreError};
+use berth_store::{ReadTx, StoreError, TxContext};
 
 use super::{ApiResponse, App, ResponsePage};
 use crate::auth::authorize::{AuthorizedCaller, Principal};
 use crate::error::{AppError, DenialReason};
 use crate::wire::event_to_wire as to_event;
 
-pub use berth_store::tables::event::EventFilter as EventFilter;
+pub use berth_store::tables::event::EventFilter;
 
 impl App {
     pub async fn list_events(

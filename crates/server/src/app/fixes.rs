@@ -34,7 +34,8 @@ impl App {
         self.read(who, move |db| {
             let missing = || AppError::not_found("analysis");
             let found = analysis::by_id(db, key.parse().map_err(|_| missing())?)?.ok_or_else(missing)?;
-            let shown_one = find_for_failure(db, &found)?.ok_or_else(|| AppError::not_found("pull request"))?;
+            let shown_one =
+                find_for_failure(db, &found)?.ok_or_else(|| AppError::not_found("pull request"))?;
             Ok(ApiResponse::ok(to_response(&shown_one)).with_version(shown_one.version))
         })
         .await
@@ -62,7 +63,9 @@ impl App {
             let short: String = fingerprint.chars().take(FINGERPRINT_CHARS).collect();
             let stem = format!("{BRANCH_PREFIX}fix-{short}");
             let all = match found.repository {
-                Some(repository) => fix_pull_request::list_of_failure(tx, repository, &fingerprint, EARLIER_MAX)?,
+                Some(repository) => {
+                    fix_pull_request::list_of_failure(tx, repository, &fingerprint, EARLIER_MAX)?
+                }
                 None => Vec::new(),
             };
             let new = NewAnalysisPullRequest { branch: pull::next_branch(&stem, &all), asked_by };
@@ -84,7 +87,9 @@ impl App {
             Ok::<_, AppError>(found.map(|found| find_live(db, &found)).transpose()?.flatten())
         });
         if let Some(open) = open.await? {
-            match tokio::time::timeout(END_WAIT_MAX, check_pull_request(&self.jobs.fixes, org, open.analysis)).await {
+            match tokio::time::timeout(END_WAIT_MAX, check_pull_request(&self.jobs.fixes, org, open.analysis))
+                .await
+            {
                 Ok(noticed) => noticed?,
                 Err(_) => {
                     tracing::info!(analysis = %open.analysis, "timed out checking the state of a fix pull request");
@@ -97,7 +102,10 @@ impl App {
 
 /// Returns the pull request of an analysis. If that one is missing or not live, prefers a live one of another analysis
 /// of the same failure.
-pub(super) fn find_for_failure(db: &mut impl StoreRead, found: &Analysis) -> Result<Option<AnalysisPullRequest>, AppError> {
+pub(super) fn find_for_failure(
+    db: &mut impl StoreRead,
+    found: &Analysis,
+) -> Result<Option<AnalysisPullRequest>, AppError> {
     let own = fix_pull_request::find_of_analysis(db, found.id)?;
     let is_good = own.as_ref().is_some_and(|own| own.state.is_live());
     let shared = if is_good { None } else { find_live(db, found)? };
@@ -107,7 +115,9 @@ pub(super) fn find_for_failure(db: &mut impl StoreRead, found: &Analysis) -> Res
 /// Returns the live pull request for the same failure, from any analysis.
 fn find_live(db: &mut impl StoreRead, found: &Analysis) -> Result<Option<AnalysisPullRequest>, AppError> {
     match (found.repository, found.output()) {
-        (Some(repository), Some(answer)) => Ok(fix_pull_request::find_live(db, repository, &answer.fingerprint)?),
+        (Some(repository), Some(answer)) => {
+            Ok(fix_pull_request::find_live(db, repository, &answer.fingerprint)?)
+        }
         _ => Ok(None),
     }
 }

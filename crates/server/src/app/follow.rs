@@ -18,7 +18,7 @@ use tokio::time::Instant;
 
 use super::events::{PipelineSlugs, resolve_pipeline_id};
 use super::{App, EventFilter};
-use crate::auth::authorize::{AuthorizedCaller, AuthMethod};
+use crate::auth::authorize::{AuthMethod, AuthorizedCaller};
 use crate::error::AppError;
 use crate::streams::StreamSlot;
 
@@ -199,7 +199,8 @@ impl EventStreamState {
         let page = self.right.app.read(&self.right.who, move |db| {
             let page = event::list_after(db, at, i64::MAX, PAGE_EVENTS)?;
             let matching = page.iter().filter(|event| filter.matches(event));
-            let frames = matching.map(|event| Ok(frame(event, &audit::canonical_line(event)?, slugs.load(db, event)?)));
+            let frames = matching
+                .map(|event| Ok(frame(event, &audit::canonical_line(event)?, slugs.load(db, event)?)));
             let frames = frames.collect::<Result<VecDeque<_>, StoreError>>()?;
             Ok((frames, slugs, page.last().map(|event| event.sequence), page.len()))
         });

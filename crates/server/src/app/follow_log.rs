@@ -13,8 +13,8 @@ use memchr::memrchr;
 use serde::Serialize;
 use tokio::time::Instant;
 
-use super::follow::{StreamAccess, KEEP_ALIVE_FRAME};
-use super::logs::{LogLocation, offset_beyond_error, log_read_error};
+use super::follow::{KEEP_ALIVE_FRAME, StreamAccess};
+use super::logs::{LogLocation, log_read_error, offset_beyond_error};
 use super::{App, LogSelector};
 use crate::auth::authorize::AuthorizedCaller;
 use crate::error::AppError;
@@ -149,7 +149,10 @@ impl LogStreamState {
     /// Sends all complete lines, or part of a line that is too long or stays incomplete.
     async fn read_text(&mut self, news: LogProgress) -> Result<LogStreamStep, AppError> {
         let at = self.at;
-        let bytes = self.with_watch(move |watch| watch.read(at, LOG_LINE_SHOWN_BYTES_MAX)).await?.map_err(log_read_error)?;
+        let bytes = self
+            .with_watch(move |watch| watch.read(at, LOG_LINE_SHOWN_BYTES_MAX))
+            .await?
+            .map_err(log_read_error)?;
         let is_last = at + bytes.len() as u64 == news.length && (news.ended || self.found.has_ended);
         let part = match memrchr(b'\n', &bytes) {
             _ if is_last => &bytes[..],

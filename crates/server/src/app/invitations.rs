@@ -8,7 +8,7 @@
 use berth_api::invitation as wire;
 use berth_api::problem::Code;
 use berth_core::access::{Action, permit};
-use berth_core::event::{EventKind, NewEvent, EventSubject};
+use berth_core::event::{EventKind, EventSubject, NewEvent};
 use berth_core::id::{InvitationId, OrgId, UserId};
 use berth_core::name::{DisplayName, Email};
 use berth_engine::credential::RedactedString;
@@ -17,15 +17,15 @@ use berth_store::pagination::PageStart;
 use berth_store::tables::invitation::{self, Invitation};
 use berth_store::tables::member;
 use berth_store::tables::organization::{self, ORGANIZATIONS_PER_USER_MAX};
-use berth_store::tables::user::{self, UserAccount, User};
-use berth_store::{TxContext, StoreRead, Tx};
+use berth_store::tables::user::{self, User, UserAccount};
+use berth_store::{StoreRead, Tx, TxContext};
 
 use super::members::{self, check_reach, default_name};
 use super::sign_in::{SignedIn, actor, begin_sign_in};
 use super::{ApiResponse, App, IdempotentResponse, ResponsePage};
-use crate::auth::authorize::{AuthorizedCaller, Principal, AuthMethod};
+use crate::auth::authorize::{AuthMethod, AuthorizedCaller, Principal};
 use crate::auth::passwords;
-use crate::auth::tokens::{TokenKind, hash_token, is_well_formed, generate_token};
+use crate::auth::tokens::{TokenKind, generate_token, hash_token, is_well_formed};
 use crate::error::AppError;
 use crate::limits::{INVITATION_DAYS, INVITATIONS_PER_ORGANIZATION_MAX};
 use crate::wire::role_to_wire;
@@ -65,8 +65,10 @@ impl App {
         who: &AuthorizedCaller<permit::MembersWrite>,
         id: InvitationId,
     ) -> Result<ApiResponse<wire::WireInvitation>, AppError> {
-        self.read(who, move |db| Ok(ApiResponse::ok(to_response(&find(db, id)?)).with_version(INVITATION_VERSION)))
-            .await
+        self.read(who, move |db| {
+            Ok(ApiResponse::ok(to_response(&find(db, id)?)).with_version(INVITATION_VERSION))
+        })
+        .await
     }
 
     /// Creates an invitation link for one person. Invalidates an earlier link for the same address.

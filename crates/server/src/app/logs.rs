@@ -7,7 +7,7 @@ use axum::body::Bytes;
 use berth_api::log as wire;
 use berth_core::access::permit;
 use berth_core::id::DeploymentId;
-use berth_engine::logs::{LineGroup, GroupState, LogLine, LogReader, LogError, LogKey, LogStream, LogQuery};
+use berth_engine::logs::{GroupState, LineGroup, LogError, LogKey, LogLine, LogQuery, LogReader, LogStream};
 use berth_store::StoreRead;
 use berth_store::tables::run::StepLocation;
 use berth_store::tables::{attempt, run};
@@ -98,8 +98,12 @@ impl App {
         let place = self.take_stream(&who)?;
         let found = self.find_log(&who, asked).await?;
         let logs = self.services.logs.clone();
-        let log =
-            self.services.log_reads.run(who.org(), move || logs.open(&found.key)).await?.map_err(log_read_error)?;
+        let log = self
+            .services
+            .log_reads
+            .run(who.org(), move || logs.open(&found.key))
+            .await?
+            .map_err(log_read_error)?;
         let length = log.as_ref().map_or(0, LogReader::length);
         if offset > length {
             return Err(offset_beyond_error(length));
@@ -156,7 +160,11 @@ fn find_step(
     Err(AppError::invalid_parameter("stage", text))
 }
 
-fn to_response(found: &LogLocation, log: &mut LogReader, part: &LogPart) -> Result<wire::LogSection, LogError> {
+fn to_response(
+    found: &LogLocation,
+    log: &mut LogReader,
+    part: &LogPart,
+) -> Result<wire::LogSection, LogError> {
     let (lines, next_line, next_offset) = match part {
         LogPart::Lines { from, to } => {
             let answer = log.lines(*from, *to)?;

@@ -3,14 +3,14 @@
 use berth_api::member as wire;
 use berth_api::problem::Code;
 use berth_core::access::{Role, permit};
-use berth_core::event::{EventKind, NewEvent, EventSubject};
+use berth_core::event::{EventKind, EventSubject, NewEvent};
 use berth_core::id::UserId;
 use berth_core::name::{DisplayName, Email};
 use berth_engine::limits::MEMBERS_PER_ORGANIZATION_MAX;
 use berth_store::idempotency::IdempotencyKey;
 use berth_store::pagination::PageStart;
 use berth_store::tables::member::{self, Member, MemberView};
-use berth_store::tables::user::{self, UserAccount, User};
+use berth_store::tables::user::{self, User, UserAccount};
 use berth_store::tables::{environment, token};
 use berth_store::{StoreRead, Tx};
 
@@ -123,7 +123,9 @@ impl App {
             let revoked = token::revoke_all_of_user(tx, user)?;
             member::delete(tx, user)?;
             environment::make_queues_due(tx, user)?;
-            tx.record(member_event(EventKind::MemberRemoved, user, &found.name).with("tokensRevoked", revoked))?;
+            tx.record(
+                member_event(EventKind::MemberRemoved, user, &found.name).with("tokensRevoked", revoked),
+            )?;
             let deleted_at = Some(tx.now().to_string());
             Ok(ApiResponse::ok(wire::WireMember { deleted_at, ..to_response(&found) }))
         })
@@ -132,7 +134,12 @@ impl App {
 }
 
 /// Adds a user as a member of the transaction's organization.
-pub(super) fn add_member(tx: &mut Tx<'_>, user: UserId, name: &DisplayName, role: Role) -> Result<(), AppError> {
+pub(super) fn add_member(
+    tx: &mut Tx<'_>,
+    user: UserId,
+    name: &DisplayName,
+    role: Role,
+) -> Result<(), AppError> {
     if member::count(tx)? >= MEMBERS_PER_ORGANIZATION_MAX {
         let text = format!("an organization has at most {MEMBERS_PER_ORGANIZATION_MAX} members");
         return Err(AppError::new(Code::InvalidState, text));

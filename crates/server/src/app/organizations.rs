@@ -2,14 +2,14 @@
 
 use berth_api::organization as wire;
 use berth_core::access::{Role, permit};
-use berth_core::event::{EventKind, NewEvent, EventSubject};
+use berth_core::event::{EventKind, EventSubject, NewEvent};
 use berth_core::name::DisplayName;
 use berth_core::step::NetworkAccess;
 use berth_store::tables::member;
 use berth_store::tables::organization::{self, Organization};
 
 use super::{ApiResponse, App, IdempotentResponse};
-use crate::auth::authorize::{AuthorizedCaller, Membership, Principal, AuthMethod};
+use crate::auth::authorize::{AuthMethod, AuthorizedCaller, Membership, Principal};
 use crate::error::AppError;
 
 /// Changes to an organization. `None` keeps the current value.
@@ -53,7 +53,9 @@ impl App {
                     .with("previousDefaultNetwork", org.default_network.as_str());
             }
             if name == org.name && default_network == org.default_network {
-                return Ok(ApiResponse::ok(to_response(&org, role)).with_version(org.version).with_variant(role));
+                return Ok(ApiResponse::ok(to_response(&org, role))
+                    .with_version(org.version)
+                    .with_variant(role));
             }
             let changed = Organization { name, default_network, version: org.version + 1, ..org };
             organization::put(tx, &changed)?;
@@ -64,7 +66,10 @@ impl App {
     }
 
     /// The organizations that a principal has access to, with its role in each.
-    pub async fn list_organizations_of(&self, who: &Principal) -> Result<Vec<wire::WireOrganization>, AppError> {
+    pub async fn list_organizations_of(
+        &self,
+        who: &Principal,
+    ) -> Result<Vec<wire::WireOrganization>, AppError> {
         let user = who.user;
         let only = match &who.via {
             AuthMethod::Token { membership, .. } => Some(membership.org),

@@ -2,7 +2,7 @@
 
 use berth_api::auth as wire;
 use berth_api::problem::Code;
-use berth_core::event::{EventKind, NewEvent, EventSubject};
+use berth_core::event::{EventKind, EventSubject, NewEvent};
 use berth_core::id::UserId;
 use berth_core::name::Email;
 use berth_core::time::Timestamp;
@@ -10,16 +10,16 @@ use berth_engine::credential::RedactedString;
 use berth_store::idempotency::IdempotencyKey;
 use berth_store::pagination::PageStart;
 use berth_store::tables::token::{self, TOKENS_PER_USER_MAX};
-use berth_store::tables::user::{self, UserAccount, User};
+use berth_store::tables::user::{self, User, UserAccount};
 use berth_store::tables::{environment, member, organization, password_reset, sign_in};
-use berth_store::{TxContext, Tx};
+use berth_store::{Tx, TxContext};
 
 use super::sign_in::{actor, check_unchanged, password_hash, record_at_home};
 use super::throttle::ThrottleKeys;
 use super::{ApiResponse, App, IdempotentResponse, RuleOutcome};
-use crate::auth::authorize::{Principal, AuthMethod};
+use crate::auth::authorize::{AuthMethod, Principal};
 use crate::auth::passwords;
-use crate::auth::tokens::{TokenKind, hash_token, is_well_formed, generate_token};
+use crate::auth::tokens::{TokenKind, generate_token, hash_token, is_well_formed};
 use crate::error::AppError;
 use crate::limits::PASSWORD_RESET_HOURS;
 
@@ -68,7 +68,11 @@ impl App {
     }
 
     /// Records that the user of this browser has just confirmed the password, as sensitive actions require.
-    pub async fn confirm_password(&self, who: &Principal, password: RedactedString) -> Result<wire::CurrentUser, AppError> {
+    pub async fn confirm_password(
+        &self,
+        who: &Principal,
+        password: RedactedString,
+    ) -> Result<wire::CurrentUser, AppError> {
         let AuthMethod::SignIn { id } = who.via else {
             let text = "API tokens have no password and never need to confirm one";
             return Err(AppError::new(Code::InvalidState, text));
@@ -133,7 +137,12 @@ impl App {
         Ok((user, tried))
     }
 
-    async fn hash_new_password(&self, user: &User, new: RedactedString, pointer: &str) -> Result<String, AppError> {
+    async fn hash_new_password(
+        &self,
+        user: &User,
+        new: RedactedString,
+        pointer: &str,
+    ) -> Result<String, AppError> {
         let id = user.id;
         let organizations = self
             .services

@@ -9,7 +9,7 @@ use berth_core::deployment::stages::stage::resume_promotion;
 use berth_core::id::PipelineId;
 use berth_core::name::{DisplayName, Reason, Slug};
 use berth_core::pipeline::state::{self, CreatePipelineCommand, Pipeline, PipelineActivity};
-use berth_engine::definitions::{check_slug, check_definition};
+use berth_engine::definitions::{check_definition, check_slug};
 use berth_engine::stage_deployments;
 use berth_engine::{declare_environments, delete_environments};
 use berth_store::idempotency::IdempotencyKey;
@@ -23,7 +23,7 @@ use crate::auth::authorize::AuthorizedCaller;
 use crate::error::AppError;
 use crate::wire::actor_to_wire;
 
-pub use berth_store::tables::pipeline::PipelineFilter as PipelineFilter;
+pub use berth_store::tables::pipeline::PipelineFilter;
 
 pub struct NewPipeline {
     pub slug: Slug,
@@ -41,7 +41,8 @@ impl App {
     ) -> Result<ResponsePage<wire::WirePipeline>, AppError> {
         let read = self.read(who, move |db| {
             let slice = pipeline::list(db, &filter, &from, limit)?;
-            let shown = slice.items.iter().map(|it| Ok((build_response(db, it)?.body, TrackedHead::of_pipeline(it))));
+            let shown =
+                slice.items.iter().map(|it| Ok((build_response(db, it)?.body, TrackedHead::of_pipeline(it))));
             let shown = shown.collect::<Result<Vec<_>, AppError>>()?;
             Ok((shown, slice.total, slice.has_more))
         });
@@ -204,9 +205,10 @@ impl App {
         rule: impl FnOnce(
             &Pipeline,
             &Tx<'_>,
-        )
-            -> Result<berth_core::decision::RuleDecision<Pipeline>, berth_core::decision::CommandRefusal>
-        + Send
+        ) -> Result<
+            berth_core::decision::RuleDecision<Pipeline>,
+            berth_core::decision::CommandRefusal,
+        > + Send
         + 'static,
     ) -> Result<IdempotentResponse<wire::WirePipeline>, AppError> {
         self.change(who, once, move |tx, _| {
@@ -236,7 +238,10 @@ fn refuse_synced(db: &mut impl StoreRead, pipeline: &Pipeline) -> Result<(), App
     }
 }
 
-fn load_origin(db: &mut impl StoreRead, pipeline: &Pipeline) -> Result<Option<wire::PipelineOrigin>, AppError> {
+fn load_origin(
+    db: &mut impl StoreRead,
+    pipeline: &Pipeline,
+) -> Result<Option<wire::PipelineOrigin>, AppError> {
     let Some(origin) = &pipeline.origin else { return Ok(None) };
     let found = repository::by_id(db, origin.repository)?;
     Ok(found.map(|found| wire::PipelineOrigin {
@@ -251,7 +256,10 @@ fn current_commits(pipeline: &mut wire::WirePipeline) -> Vec<&mut wire::CurrentC
 }
 
 /// The `ETag` includes the stages, because deployments change them without changing the pipeline.
-fn build_response(db: &mut impl StoreRead, pipeline: &Pipeline) -> Result<ApiResponse<wire::WirePipeline>, AppError> {
+fn build_response(
+    db: &mut impl StoreRead,
+    pipeline: &Pipeline,
+) -> Result<ApiResponse<wire::WirePipeline>, AppError> {
     let (stages, version) = list_stages(db, pipeline)?;
     let body = to_response(db, pipeline, stages)?;
     // The same holds for the webhooks that the definition refers to.
@@ -276,7 +284,10 @@ fn to_response(
         PipelineActivity::Active => (wire::PipelineStatus::Active, None),
         PipelineActivity::Stopped { by, at, reason } => {
             let reason = reason.as_ref().map(ToString::to_string);
-            (wire::PipelineStatus::Stopped, Some(wire::PipelineStop { by: actor_to_wire(by), at: at.to_string(), reason }))
+            (
+                wire::PipelineStatus::Stopped,
+                Some(wire::PipelineStop { by: actor_to_wire(by), at: at.to_string(), reason }),
+            )
         }
     };
     Ok(wire::WirePipeline {

@@ -4,13 +4,13 @@ use berth_api::plan as wire;
 use berth_api::problem::{Code, ProblemDetails};
 use berth_core::access::permit;
 use berth_core::deployment::ExecutionFailure;
-use berth_core::deployment::run::{Plan, StagePlan, StepPlan, StageType, StepActivation};
+use berth_core::deployment::run::{Plan, StagePlan, StageType, StepActivation, StepPlan};
 use berth_core::expression::{EvaluationBudget, MarkerRenderer};
 use berth_core::name::{CommitId, EnvName};
 use berth_core::pipeline::PipelineDefinition;
 use berth_core::registry::AvailableSteps;
 use berth_core::step::NetworkAccess;
-use berth_definition::planning::{PlanInputs, EntityNames, PLAN_FUEL_MAX, PlanTarget, obstacles, preview};
+use berth_definition::planning::{EntityNames, PLAN_FUEL_MAX, PlanInputs, PlanTarget, obstacles, preview};
 use berth_engine::definitions::parse_definition;
 use berth_store::tables::{organization, pipeline, registry};
 
@@ -45,8 +45,11 @@ impl App {
         let org = who.org();
         let read = self.read(who, move |db| {
             let org = organization::by_id(db, org)?.ok_or_else(|| AppError::not_found("organization"))?;
-            let organization =
-                EntityNames { id: org.id.to_string(), slug: org.slug.to_string(), name: org.name.to_string() };
+            let organization = EntityNames {
+                id: org.id.to_string(),
+                slug: org.slug.to_string(),
+                name: org.name.to_string(),
+            };
             let key = match of {
                 PlanSource::Source(source) => return Ok((organization, org.default_network, None, source)),
                 PlanSource::Pipeline(key) => key,
@@ -60,8 +63,9 @@ impl App {
         let (organization, default_network, pipeline, source) = read.await?;
         let definition = self.parsing.run(org, move || parse_definition(&source)).await??;
         let types = definition.custom_types();
-        let looked_up = self
-            .read(who, move |db| Ok::<_, AppError>(registry::resolve_types(db, types.iter().map(String::as_str))?));
+        let looked_up = self.read(who, move |db| {
+            Ok::<_, AppError>(registry::resolve_types(db, types.iter().map(String::as_str))?)
+        });
         let offers = looked_up.await?;
         let planned = self.parsing.run(org, move || {
             check_plan_target(&definition, environment.as_ref())?;

@@ -203,7 +203,9 @@ impl App {
             if !force && !last.used_by.is_empty() {
                 let text = describe_users(&last.used_by);
                 let listed = serde_json::to_value(&last.used_by).unwrap_or_default();
-                return Err(ProblemDetails::new(Code::InvalidState, text).with_member("usedBy", listed).into());
+                return Err(ProblemDetails::new(Code::InvalidState, text)
+                    .with_member("usedBy", listed)
+                    .into());
             }
             let gone = Registry {
                 seen: RegistrySyncState { due_at: None, ..found.seen.clone() },
@@ -262,14 +264,20 @@ fn check_credential(tx: &mut Tx<'_>, name: Option<&SecretName>) -> Result<(), Ap
     }
 }
 
-fn build_response(db: &mut impl StoreRead, found: &Registry) -> Result<ApiResponse<wire::StepRegistry>, AppError> {
+fn build_response(
+    db: &mut impl StoreRead,
+    found: &Registry,
+) -> Result<ApiResponse<wire::StepRegistry>, AppError> {
     let body = to_response(db, found)?;
     // Syncs and builds change the response without changing the version of the record.
     let seen = serde_json::to_vec(&body).unwrap_or_default();
     Ok(ApiResponse::ok(body).with_version(found.version).with_variant(crc32fast::hash(&seen)))
 }
 
-fn load_current_version(db: &mut impl StoreRead, registry: &Registry) -> Result<Option<RegistryVersion>, AppError> {
+fn load_current_version(
+    db: &mut impl StoreRead,
+    registry: &Registry,
+) -> Result<Option<RegistryVersion>, AppError> {
     match &registry.seen.current {
         Some(commit) => Ok(registry_build::find_version(db, registry.id, commit)?),
         None => Ok(None),

@@ -3,7 +3,7 @@
 use berth_api::log::LogEntry;
 use berth_api::registry as wire;
 use berth_core::access::permit;
-use berth_core::registry::{RegistryBuild, BuildStatus};
+use berth_core::registry::{BuildStatus, RegistryBuild};
 use berth_store::pagination::PageStart;
 use berth_store::tables::registry_build;
 

@@ -242,7 +242,10 @@ fn check_credential(tx: &mut Tx<'_>, name: Option<&SecretName>) -> Result<(), Ap
     }
 }
 
-fn build_response(db: &mut impl StoreRead, found: &Repository) -> Result<ApiResponse<wire::WireRepository>, AppError> {
+fn build_response(
+    db: &mut impl StoreRead,
+    found: &Repository,
+) -> Result<ApiResponse<wire::WireRepository>, AppError> {
     let body = to_response(db, found)?;
     // Syncs change the response without changing the version of the record.
     let seen = serde_json::to_vec(&body).unwrap_or_default();

@@ -9,13 +9,13 @@ use berth_core::name::Slug;
 use berth_core::pipeline::grammar::Label;
 use berth_core::runner::{LABELS_MAX, LOCAL_LABEL, PROTOCOL, Runner, SLOTS_MAX};
 use berth_engine::events::runner_event;
-use berth_engine::{RemoteCall, PreviousProcess, RunnerCaller, valid_exposed_paths};
+use berth_engine::{PreviousProcess, RemoteCall, RunnerCaller, valid_exposed_paths};
 use berth_store::TxContext;
 use berth_store::tables::{instance, runner};
 
 use super::runners::check_name_free;
 use super::{ApiResponse, App};
-use crate::auth::tokens::{TokenKind, hash_token, is_well_formed, looks_like_token, generate_token};
+use crate::auth::tokens::{TokenKind, generate_token, hash_token, is_well_formed, looks_like_token};
 use crate::error::AppError;
 
 const PROGRAM_CHARS_MAX: usize = 64;
@@ -105,7 +105,11 @@ impl App {
     }
 
     /// Handles the first request of a runner process.
-    pub(crate) async fn runner_hello(&self, far: &RemoteCall, said: wire::RunnerHello) -> Result<wire::RunnerWelcome, AppError> {
+    pub(crate) async fn runner_hello(
+        &self,
+        far: &RemoteCall,
+        said: wire::RunnerHello,
+    ) -> Result<wire::RunnerWelcome, AppError> {
         check_protocol(said.protocol, &said.version)?;
         let labels = restrict_labels(parse_labels(&said.labels)?, &far.caller.runner.allowed_labels)?;
         if !(1..=SLOTS_MAX).contains(&said.slots) {
@@ -131,8 +135,11 @@ impl App {
         far.hello(hello, said.before.map(|it| PreviousProcess { boot: it.boot, begun: it.begun })).await?;
         // Steps may be waiting for its labels.
         self.services.wake_engine();
-        let (now, epoch) =
-            self.services.store.read(None, |db| Ok::<_, AppError>((db.now(), instance::load_epoch(db)?))).await?;
+        let (now, epoch) = self
+            .services
+            .store
+            .read(None, |db| Ok::<_, AppError>((db.now(), instance::load_epoch(db)?)))
+            .await?;
         let ms = |length: std::time::Duration| u64::try_from(length.as_millis()).unwrap_or(u64::MAX);
         Ok(wire::RunnerWelcome {
             runner_id: far.caller.runner.id.to_string(),

@@ -9,7 +9,7 @@ use berth_core::access::permit;
 use berth_core::event::EventKind;
 use berth_core::id::RunnerId;
 use berth_core::name::Slug;
-use berth_core::runner::{EMBEDDED, Runner, RunnerStatus, TOKEN_S, RunnerTimeouts, parse_runner_key};
+use berth_core::runner::{EMBEDDED, Runner, RunnerStatus, RunnerTimeouts, TOKEN_S, parse_runner_key};
 use berth_core::time::Timestamp;
 use berth_engine::events::runner_event;
 use berth_store::StoreRead;
@@ -20,7 +20,7 @@ use berth_store::tables::runner::{self, RunnerAttempt};
 use super::runner_calls::parse_labels;
 use super::{ApiResponse, App, IdempotentResponse, ResponsePage};
 use crate::auth::authorize::AuthorizedCaller;
-use crate::auth::tokens::{TokenKind, hash_token, generate_token};
+use crate::auth::tokens::{TokenKind, generate_token, hash_token};
 use crate::error::AppError;
 use crate::limits::{RUNNERS_PER_ORGANIZATION_MAX, RUNNING_LISTED_MAX};
 
@@ -155,7 +155,11 @@ impl App {
     }
 }
 
-pub(crate) fn check_name_free(db: &mut impl StoreRead, name: &Slug, without: Option<RunnerId>) -> Result<(), AppError> {
+pub(crate) fn check_name_free(
+    db: &mut impl StoreRead,
+    name: &Slug,
+    without: Option<RunnerId>,
+) -> Result<(), AppError> {
     let is_taken = name.as_str() == EMBEDDED
         || runner::by_name(db, name)?.is_some_and(|found| Some(found.id) != without);
     if is_taken {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use berth_api::problem::{Code, ProblemDetails};
 use berth_api::secret as wire;
 use berth_core::access::permit;
-use berth_core::event::{EventKind, NewEvent, EventSubject};
+use berth_core::event::{EventKind, EventSubject, NewEvent};
 use berth_core::id::{PipelineId, SecretId};
 use berth_core::name::Reason;
 use berth_core::pipeline::grammar::{SecretName, StageName};
@@ -52,7 +52,8 @@ impl App {
         self.read(who, move |db| {
             let slice = secret::list(db, &from, limit)?;
             let last = slice.items.last().map(|secret| secret.id.to_string());
-            let items = slice.items.iter().map(|secret| to_response(db, secret, None)).collect::<Result<_, _>>()?;
+            let items =
+                slice.items.iter().map(|secret| to_response(db, secret, None)).collect::<Result<_, _>>()?;
             Ok(ResponsePage { last, items, total: slice.total, has_more: slice.has_more })
         })
         .await
@@ -67,7 +68,9 @@ impl App {
             let found = find(db, &key)?;
             let body = to_response(db, &found, None)?;
             let users: String = body.used_by.iter().map(|user| user.pipeline_id.as_str()).collect();
-            Ok(ApiResponse::ok(body).with_version(found.revision).with_variant(crc32fast::hash(users.as_bytes())))
+            Ok(ApiResponse::ok(body)
+                .with_version(found.revision)
+                .with_variant(crc32fast::hash(users.as_bytes())))
         })
         .await
     }
@@ -138,7 +141,8 @@ impl App {
                 put_value(tx, &vault, &changed, value)?;
             }
             tx.record(secret_event(EventKind::SecretUpdated, &changed))?;
-            Ok(ApiResponse::ok(to_response(tx, &changed, change.value.as_ref())?).with_version(changed.revision))
+            Ok(ApiResponse::ok(to_response(tx, &changed, change.value.as_ref())?)
+                .with_version(changed.revision))
         })
         .await
     }
@@ -164,7 +168,9 @@ impl App {
                     slugs.join(", ")
                 );
                 let users = serde_json::to_value(&last.used_by).unwrap_or_default();
-                return Err(ProblemDetails::new(Code::InvalidState, text).with_member("usedBy", users).into());
+                return Err(ProblemDetails::new(Code::InvalidState, text)
+                    .with_member("usedBy", users)
+                    .into());
             }
             delete_secret_record(tx, &found)?;
             Ok(ApiResponse::ok(wire::WireSecret { deleted_at: Some(tx.now().to_string()), ..last }))
@@ -235,7 +241,11 @@ fn secret_event(kind: EventKind, secret: &Secret) -> NewEvent {
 }
 
 /// `value` is the value in the request, checked for warnings.
-fn to_response(db: &mut impl StoreRead, secret: &Secret, value: Option<&RedactedString>) -> Result<wire::WireSecret, AppError> {
+fn to_response(
+    db: &mut impl StoreRead,
+    secret: &Secret,
+    value: Option<&RedactedString>,
+) -> Result<wire::WireSecret, AppError> {
     let users = secret::list_users(db, secret)?;
     let poor = value.is_some_and(|value| !is_maskable(value.reveal()));
     let warning = || wire::SecretWarning {

@@ -4,19 +4,19 @@ use std::net::IpAddr;
 
 use berth_api::auth as wire;
 use berth_api::problem::Code;
-use berth_core::event::{Actor, ActorType, EventKind, NewEvent, EventSubject};
+use berth_core::event::{Actor, ActorType, EventKind, EventSubject, NewEvent};
 use berth_core::id::{SignInId, UserId};
 use berth_core::name::Email;
 use berth_engine::credential::RedactedString;
 use berth_store::tables::token::{self, TokenCaller};
-use berth_store::tables::user::{self, UserAccount, User};
+use berth_store::tables::user::{self, User, UserAccount};
 use berth_store::tables::{member, sign_in};
-use berth_store::{TxContext, Tx};
+use berth_store::{Tx, TxContext};
 
 use super::App;
 use super::throttle::ThrottleKeys;
-use crate::auth::authorize::{Membership, Principal, AuthMethod};
-use crate::auth::tokens::{TokenKind, hash_token, is_well_formed, generate_token};
+use crate::auth::authorize::{AuthMethod, Membership, Principal};
+use crate::auth::tokens::{TokenKind, generate_token, hash_token, is_well_formed};
 use crate::error::AppError;
 use crate::limits::LAST_USED_EVERY_S;
 
@@ -40,8 +40,9 @@ pub struct SignedIn {
 impl App {
     pub async fn log_in(&self, attempt: LoginAttempt) -> Result<SignedIn, AppError> {
         let sent = attempt.known_browser.as_deref();
-        let browser =
-            sent.and_then(|sent| self.services.vault.keyed_hashes().verify_browser_cookie(&attempt.email.key(), sent));
+        let browser = sent.and_then(|sent| {
+            self.services.vault.keyed_hashes().verify_browser_cookie(&attempt.email.key(), sent)
+        });
         let tried = match browser {
             Some(id) => ThrottleKeys::for_known_browser(id),
             None => ThrottleKeys::new(&attempt.email, attempt.address),
@@ -82,7 +83,11 @@ impl App {
     }
 
     /// Records a failed login in the audit log of the organization that created the account.
-    pub(super) async fn record_failure(&self, context: TxContext, user: Option<User>) -> Result<(), AppError> {
+    pub(super) async fn record_failure(
+        &self,
+        context: TxContext,
+        user: Option<User>,
+    ) -> Result<(), AppError> {
         let Some(user) = user else { return Ok(()) };
         self.services
             .store
@@ -125,12 +130,20 @@ impl App {
             },
             organizations: self.list_organizations_of(who).await?,
             csrf_token,
-            demo: self.config.demo_sites.as_ref().map(|sites| wire::DemoInfo { sites: sites_to_response(sites) }),
+            demo: self
+                .config
+                .demo_sites
+                .as_ref()
+                .map(|sites| wire::DemoInfo { sites: sites_to_response(sites) }),
         })
     }
 
     /// Authenticates a bearer token.
-    pub async fn authenticate_token(&self, text: &str, request_id: String) -> Result<Option<Principal>, AppError> {
+    pub async fn authenticate_token(
+        &self,
+        text: &str,
+        request_id: String,
+    ) -> Result<Option<Principal>, AppError> {
         if !is_well_formed(TokenKind::Api, text) {
             return Ok(None);
         }
@@ -185,7 +198,11 @@ impl App {
     }
 
     /// Authenticates a session cookie.
-    pub async fn authenticate_cookie(&self, text: &str, request_id: String) -> Result<Option<Principal>, AppError> {
+    pub async fn authenticate_cookie(
+        &self,
+        text: &str,
+        request_id: String,
+    ) -> Result<Option<Principal>, AppError> {
         if !is_well_formed(TokenKind::SignIn, text) {
             return Ok(None);
         }

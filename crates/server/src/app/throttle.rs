@@ -9,7 +9,7 @@ use std::net::IpAddr;
 use berth_api::problem::{Code, ProblemDetails};
 use berth_core::name::Email;
 use berth_store::tables::sign_in;
-use berth_store::{TxContext, Tx};
+use berth_store::{Tx, TxContext};
 
 use super::App;
 use crate::error::AppError;
@@ -63,7 +63,11 @@ impl ThrottleKeys {
 
 impl App {
     /// Counts the attempt as failed, or refuses it. Once this returns, the caller may verify the password.
-    pub(super) async fn count_attempt(&self, context: TxContext, tried: ThrottleKeys) -> Result<(), AppError> {
+    pub(super) async fn count_attempt(
+        &self,
+        context: TxContext,
+        tried: ThrottleKeys,
+    ) -> Result<(), AppError> {
         let fails_everywhere = self.services.store.transact(context, move |tx| {
             let since = tx.now().plus_seconds(-LOGIN_FAILURE_WINDOW_S);
             let count = |tx: &mut Tx<'_>, subject: &str| sign_in::count_failures(tx, subject, since);

@@ -3,7 +3,7 @@
 use berth_api::problem::Code;
 use berth_api::token as wire;
 use berth_core::access::{Action, permit};
-use berth_core::event::{EventKind, NewEvent, EventSubject};
+use berth_core::event::{EventKind, EventSubject, NewEvent};
 use berth_core::id::{TokenId, UserId};
 use berth_core::name::DisplayName;
 use berth_core::time::Timestamp;
@@ -15,7 +15,7 @@ use berth_store::{StoreRead, Tx};
 
 use super::{ApiResponse, App, IdempotentResponse, ResponsePage};
 use crate::auth::authorize::AuthorizedCaller;
-use crate::auth::tokens::{TokenKind, hash_token, generate_token, display_prefix};
+use crate::auth::tokens::{TokenKind, display_prefix, generate_token, hash_token};
 use crate::error::AppError;
 
 /// Tokens are immutable: created, then revoked.
@@ -73,8 +73,10 @@ impl App {
             let expires_at = [asked, standing.token_expires_at].into_iter().flatten().min();
             let (record, token) = issue_token(tx, other.unwrap_or(own), new.name, expires_at)?;
             let location = format!("/api/v1/organizations/{org}/api-tokens/{}", record.id);
-            let body =
-                wire::ApiTokenCreated { record: to_response(&record), token: Some(token.reveal().to_owned()) };
+            let body = wire::ApiTokenCreated {
+                record: to_response(&record),
+                token: Some(token.reveal().to_owned()),
+            };
             Ok(ApiResponse::created(location, body).with_version(TOKEN_VERSION))
         })
         .await

@@ -55,7 +55,8 @@ impl App {
             };
             let cut_off =
                 cut_off.unwrap_or_default().into_iter().map(|at| (at, CUT_OFF.to_owned())).collect();
-            let nobody = definition.map(|it| find_unfulfillable_rules(db, &it)).transpose()?.unwrap_or_default();
+            let nobody =
+                definition.map(|it| find_unfulfillable_rules(db, &it)).transpose()?.unwrap_or_default();
             let mut missing = Vec::new();
             for found in used.into_iter().take(DIAGNOSTICS_MAX) {
                 if !secret::exists_anywhere(db, &found.name)? {

@@ -6,13 +6,13 @@ use berth_api::pipeline::{PipelineNotification, PipelineWarning};
 use berth_api::problem::Code;
 use berth_api::webhook as wire;
 use berth_core::access::{Action, permit};
-use berth_core::event::{EventKind, NewEvent, EventSubject};
+use berth_core::event::{EventKind, EventSubject, NewEvent};
 use berth_core::id::WebhookId;
 use berth_core::name::Slug;
 use berth_core::pipeline::grammar::Label;
 use berth_core::pipeline::model::NotificationRule;
 use berth_core::pipeline::state::Pipeline;
-use berth_core::webhook::{PayloadFormat, EventKindFilter, OLD_SECRET_S, WebhookState, Webhook};
+use berth_core::webhook::{EventKindFilter, OLD_SECRET_S, PayloadFormat, Webhook, WebhookState};
 use berth_engine::credential::RedactedString;
 use berth_engine::vault::SecretVault;
 use berth_store::idempotency::IdempotencyKey;
@@ -93,7 +93,11 @@ impl App {
                 url,
                 kinds: new.kinds,
                 format: new.format,
-                state: if new.is_active { WebhookState::Active } else { WebhookState::Inactive { since: now, why: None } },
+                state: if new.is_active {
+                    WebhookState::Active
+                } else {
+                    WebhookState::Inactive { since: now, why: None }
+                },
                 version: 1,
                 created_at: now,
                 updated_at: now,
@@ -145,7 +149,9 @@ impl App {
             next.version += 1;
             next.updated_at = now;
             webhook::put(tx, &next)?;
-            tx.record(webhook_event(EventKind::WebhookUpdated, &next).with("isActive", next.state.is_active()))?;
+            tx.record(
+                webhook_event(EventKind::WebhookUpdated, &next).with("isActive", next.state.is_active()),
+            )?;
             match (found.state.is_active(), next.state.is_active()) {
                 (false, true) => webhook::move_cursor_to_end(tx, next.id)?,
                 (true, false) => drop(delivery::fail_pending(tx, next.id)?),
@@ -185,7 +191,8 @@ impl App {
         let vault = self.services.vault.clone();
         self.change(who, once, move |tx, _| {
             let found = find(tx, &key)?;
-            let version = webhook::list_secrets(tx, found.id)?.first().map_or(1, |present| present.version + 1);
+            let version =
+                webhook::list_secrets(tx, found.id)?.first().map_or(1, |present| present.version + 1);
             let secret = new_secret()?;
             put_secret(tx, &vault, found.id, version, &secret)?;
             tx.record(webhook_event(EventKind::WebhookRotated, &found))?;
@@ -241,7 +248,11 @@ fn webhook_event(kind: EventKind, webhook: &Webhook) -> NewEvent {
     NewEvent::new(kind, subject).with("kinds", kinds).with("format", webhook.format.as_str())
 }
 
-fn build_response(db: &mut impl StoreRead, found: &Webhook, whole: bool) -> Result<ApiResponse<wire::WireWebhook>, AppError> {
+fn build_response(
+    db: &mut impl StoreRead,
+    found: &Webhook,
+    whole: bool,
+) -> Result<ApiResponse<wire::WireWebhook>, AppError> {
     let body = to_response(db, found, whole)?;
     // Deliveries change the response without changing the version of the record.
     let fares = serde_json::to_vec(&body).unwrap_or_default();
@@ -258,9 +269,14 @@ fn secret_response(
 }
 
 /// `whole`: include the full URL, for callers who may change the webhook.
-fn to_response(db: &mut impl StoreRead, webhook: &Webhook, whole: bool) -> Result<wire::WireWebhook, AppError> {
+fn to_response(
+    db: &mut impl StoreRead,
+    webhook: &Webhook,
+    whole: bool,
+) -> Result<wire::WireWebhook, AppError> {
     let cursor = webhook::load_cursor(db, webhook.id)?;
-    let old = webhook::list_secrets(db, webhook.id)?.into_iter().filter_map(|secret| secret.valid_until).max();
+    let old =
+        webhook::list_secrets(db, webhook.id)?.into_iter().filter_map(|secret| secret.valid_until).max();
     let deactivated = match &webhook.state {
         WebhookState::Active => None,
         WebhookState::Inactive { since, why } => {
@@ -322,7 +338,10 @@ pub(super) fn find_unknown_webhooks(
     let mut unknown = Vec::new();
     for (index, it) in notifications.iter().enumerate() {
         if webhook::find(db, it.webhook.as_str())?.is_none() {
-            unknown.push((format!("/pipeline/notifications/{index}/webhook"), missing_webhook_text(&it.webhook)));
+            unknown.push((
+                format!("/pipeline/notifications/{index}/webhook"),
+                missing_webhook_text(&it.webhook),
+            ));
         }
     }
     Ok(unknown)

@@ -10,7 +10,7 @@ use berth_core::id::{OrgId, SignInId, TokenId, UserId};
 use berth_core::name::{DisplayName, Slug};
 use berth_core::time::Timestamp;
 use berth_store::tables::{member, sign_in, token};
-use berth_store::{TxContext, Tx};
+use berth_store::{Tx, TxContext};
 
 use crate::error::AppError;
 use crate::limits::PASSWORD_CONFIRMED_S;
@@ -184,7 +184,8 @@ impl<P> AuthorizedCaller<P> {
 
     /// Proof for a second action of the same request.
     pub fn authorize_also<Q: ActionPermit>(&self) -> Result<AuthorizedCaller<Q>, AppError> {
-        authorize(&self.principal, Q::ACTION, ProtectedResource::Organization(&self.membership))?.into_authorized()
+        authorize(&self.principal, Q::ACTION, ProtectedResource::Organization(&self.membership))?
+            .into_authorized()
     }
 
     pub fn context(&self) -> TxContext {

@@ -258,7 +258,7 @@ fn nesting_depth(text: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use InputErrorCode::{Invalid, Required, UnknownMember};
-    use berth_api::pipeline::{ReasonBody, PipelineNew};
+    use berth_api::pipeline::{PipelineNew, ReasonBody};
     use berth_api::registry::StepRegistryNew;
     use berth_api::secret::SecretNew;
 

@@ -8,7 +8,7 @@ use axum::response::{IntoResponse, Redirect, Response};
 use http::header::{self, HeaderMap, HeaderValue};
 use http::{Method, StatusCode};
 
-use super::{docs, guard, pages};
+use super::{access_control, docs, pages};
 use crate::app::App;
 
 /// A file that `build.rs` found in `web/dist`, with its compressed variants.
@@ -68,7 +68,7 @@ fn redirect_to_own_host(app: &App, request: &Request) -> Option<Response> {
     if *request.method() != Method::GET || !is_navigation(request.headers()) {
         return None;
     }
-    let dashboard = guard::dashboard_elsewhere(app, request.headers())?;
+    let dashboard = access_control::dashboard_elsewhere(app, request.headers())?;
     let page = request.uri().path_and_query()?;
     Some(Redirect::temporary(&format!("{dashboard}{page}")).into_response())
 }

@@ -20,9 +20,9 @@ use http::{Method, StatusCode, Uri};
 use tower::Service as _;
 use tracing::Instrument as _;
 
+use super::access_control::{self, MatchedRoute, RouteTable};
 use super::dashboard::AnyPath;
 use super::drain::watch_body;
-use super::guard::{self, RouteTable, MatchedRoute};
 use super::path::{canonical, without_strange_parts};
 use super::router::{self, RouteInfo};
 use super::routes::runner::TRANSFERS;
@@ -131,10 +131,14 @@ impl HttpService {
     }
 
     /// Checks authentication and authorization, then calls the router.
-    async fn authorize_and_route(&self, request: Request<Body>, matched: Option<MatchedRoute<'_>>) -> Response {
+    async fn authorize_and_route(
+        &self,
+        request: Request<Body>,
+        matched: Option<MatchedRoute<'_>>,
+    ) -> Response {
         let (mut parts, body) = request.into_parts();
         if let Some(matched) = matched
-            && let Err(refused) = guard::authorize_request(&self.app, &matched, &mut parts).await
+            && let Err(refused) = access_control::authorize_request(&self.app, &matched, &mut parts).await
         {
             return refused.into_response();
         }
@@ -263,7 +267,12 @@ fn not_modified(whole: &Response) -> Response {
     response
 }
 
-fn render_problem(mut problem: ProblemDetails, before: &HeaderMap, asked: &RequestSummary, id: &str) -> Response {
+fn render_problem(
+    mut problem: ProblemDetails,
+    before: &HeaderMap,
+    asked: &RequestSummary,
+    id: &str,
+) -> Response {
     problem.instance.clone_from(&asked.path);
     id.clone_into(&mut problem.request_id);
     let status = StatusCode::from_u16(problem.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);

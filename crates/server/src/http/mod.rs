@@ -1,12 +1,12 @@
 //! HTTP layer: parses requests, calls use cases, writes responses. Contains no business rules.
 
+mod access_control;
 mod body;
-mod check;
 mod dashboard;
 mod docs;
 mod drain;
 mod edge;
-mod guard;
+mod input_checker;
 pub mod openapi;
 mod pages;
 mod path;
@@ -16,4 +16,4 @@ mod router;
 mod routes;
 
 pub use edge::HttpService;
-pub use router::{RouteAccess, OPEN_ROUTES, RouteInfo};
+pub use router::{OPEN_ROUTES, RouteAccess, RouteInfo};

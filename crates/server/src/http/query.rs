@@ -215,8 +215,9 @@ impl PageQuery {
         let to = |rel: &str, position: String| {
             let read = self.params.pairs.iter().filter(|param| param.is_read.load(Ordering::Relaxed));
             let rest = read.filter(|param| !["limit", "offset", "cursor"].contains(&param.name.as_str()));
-            let rest: String =
-                rest.map(|param| format!("&{}={}", percent_encode(&param.name), percent_encode(&param.value))).collect();
+            let rest: String = rest
+                .map(|param| format!("&{}={}", percent_encode(&param.name), percent_encode(&param.value)))
+                .collect();
             format!("<{}?limit={}{position}{rest}>; rel=\"{rel}\"", self.path, self.limit)
         };
         let mut links = vec![to("first", String::new())];

@@ -3,7 +3,7 @@
 pub(crate) mod analyze;
 mod expire;
 pub(crate) mod fix_prs;
-mod lead;
+mod leader;
 mod logs;
 pub mod registry_builds;
 mod retention;
@@ -25,7 +25,7 @@ use crate::integrations::webhooks::WebhookNotifier;
 use crate::worker::{self, BackgroundJob as _};
 use analyze::AnalysisJob;
 use fix_prs::{FixEnds, FixPullRequestJob};
-pub(crate) use lead::LeaderState;
+pub(crate) use leader::LeaderState;
 use registry_builds::RegistryJob;
 use sync::SyncJob;
 
@@ -72,8 +72,8 @@ pub async fn run(jobs: Arc<BackgroundJobs>) {
     };
     tokio::join!(
         stop_git,
-        worker::supervise("lead", stop, || lead::renew_lease(jobs.clone())),
-        worker::supervise("listen", stop, || lead::listen(services.clone())),
+        worker::supervise("lead", stop, || leader::renew_lease(jobs.clone())),
+        worker::supervise("listen", stop, || leader::listen(services.clone())),
         worker::supervise("ready steps", stop, || berth_engine::refresh_ready_queue(services.clone())),
         worker::run(Arc::new(logs::FlushLogs(services.clone())), stop.clone()),
         worker::run(Arc::new(logs::FollowLogs(services.clone())), stop.clone()),

@@ -44,9 +44,9 @@ pub async fn sweep(jobs: &BackgroundJobs) -> Result<(), AppError> {
         .await?;
     // In batches, so that writers can proceed in between.
     let forget = || {
-        jobs.services
-            .store
-            .transact(TxContext::system(None), |tx| Ok::<_, AppError>(idempotency::delete_expired(tx, tx.now())?))
+        jobs.services.store.transact(TxContext::system(None), |tx| {
+            Ok::<_, AppError>(idempotency::delete_expired(tx, tx.now())?)
+        })
     };
     while forget().await? == FORGET_BATCH_MAX && !jobs.services.shutdown.is_cancelled() {}
     sweep_deliveries(jobs).await

@@ -50,7 +50,10 @@ pub async fn serve(metrics: ServerMetrics, listener: TcpListener) {
     }
 }
 
-async fn handle_request(metrics: ServerMetrics, request: Request<Incoming>) -> Result<Response<Body>, Infallible> {
+async fn handle_request(
+    metrics: ServerMetrics,
+    request: Request<Incoming>,
+) -> Result<Response<Body>, Infallible> {
     let (status, body) = match (request.method(), request.uri().path()) {
         (&Method::GET, "/metrics") => match scrape(&metrics.jobs, &metrics.requests).await {
             Ok(body) => (StatusCode::OK, body),

@@ -64,7 +64,13 @@ impl Default for RequestMetrics {
 }
 
 impl RequestMetrics {
-    pub(crate) fn record_request(&self, method: &Method, route: Option<Arc<str>>, status: StatusCode, took: Duration) {
+    pub(crate) fn record_request(
+        &self,
+        method: &Method,
+        route: Option<Arc<str>>,
+        status: StatusCode,
+        took: Duration,
+    ) {
         let (route, method, status) =
             (route.unwrap_or_else(|| OTHER.into()), method_label(method), status.as_u16());
         let found = LOCK_OPERATIONS.iter().find(|(of, end, _)| *of == method && route.ends_with(end));

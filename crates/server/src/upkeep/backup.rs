@@ -14,7 +14,9 @@ use berth_store::admin::read_only::ReadOnly;
 use berth_store::migrations::MIGRATIONS;
 use berth_store::tables::{event, instance, key, organization};
 
-use super::manifest::{self, ManifestHead, FILES_MAX, FORMAT, FileEntry, DigestReader, MANIFEST_BYTES_MAX, BackupManifest};
+use super::manifest::{
+    self, BackupManifest, DigestReader, FILES_MAX, FORMAT, FileEntry, MANIFEST_BYTES_MAX, ManifestHead,
+};
 use super::{DATABASE, KEPT, UpkeepError, io, parent};
 
 /// Suffix of files that are still being written.
@@ -112,7 +114,12 @@ fn describe(manifest: &mut BackupManifest, mut db: ReadOnly) -> Result<(), Upkee
         for (org, slug) in page {
             let head = db.read(Some(org), |db| Ok::<_, UpkeepError>(event::chain_head(db)?))?;
             let organization = org.to_string();
-            manifest.heads.push(ManifestHead { organization, slug, sequence: head.sequence, hash: head.hash });
+            manifest.heads.push(ManifestHead {
+                organization,
+                slug,
+                sequence: head.sequence,
+                hash: head.hash,
+            });
         }
     }
 }
@@ -162,7 +169,11 @@ fn put_all(
 }
 
 /// Copies a file; `None` if it no longer exists.
-fn put_present(sink: &mut BackupSink, data_dir: &Path, path: &Path) -> Result<Option<FileEntry>, UpkeepError> {
+fn put_present(
+    sink: &mut BackupSink,
+    data_dir: &Path,
+    path: &Path,
+) -> Result<Option<FileEntry>, UpkeepError> {
     let (name, place) = (path.to_string_lossy(), data_dir.join(path));
     let file = match File::open(&place) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),

@@ -1,13 +1,13 @@
 //! Operator commands for an installation: backup, restore and verification.
 
+mod after_restore;
 pub mod backup;
 pub mod manifest;
-mod note;
 pub mod restore;
-mod restored;
+mod restore_note;
 pub mod verify;
 
-pub use restored::{SettleReport, settle};
+pub use after_restore::{SettleReport, settle};
 
 /// Directories of the data directory that are backed up along with the database.
 const KEPT: [&str; 2] = ["logs", "artifacts"];

@@ -13,10 +13,10 @@ use berth_store::admin::read_only::ReadOnly;
 use berth_store::audit::AuditHead;
 use berth_store::data_dir::DataDir;
 
-use super::manifest::{self, FILES_MAX, FORMAT, FileEntry, DigestReader, MANIFEST_BYTES_MAX, BackupManifest};
-use super::restored::{SettleReport, settle};
+use super::after_restore::{SettleReport, settle};
+use super::manifest::{self, BackupManifest, DigestReader, FILES_MAX, FORMAT, FileEntry, MANIFEST_BYTES_MAX};
 use super::verify::{VerifyReport, verify};
-use super::{DATABASE, KEPT, UpkeepError, io, note};
+use super::{DATABASE, KEPT, UpkeepError, io, restore_note};
 
 /// Subdirectory for the restored files until they are complete and verified.
 const STAGING: &str = "restoring";
@@ -73,7 +73,7 @@ pub fn restore(from: &Path, data_dir: &Path, key: &Path) -> Result<RestoreReport
 /// Copies, verifies and settles the backup in `staging`.
 fn prepare(from: &Path, staging: &Path, key: &Path) -> Result<RestoreReport, UpkeepError> {
     let manifest = stage_backup(from, staging)?;
-    let given = note::read_epoch_bound(from)?;
+    let given = restore_note::read_epoch_bound(from)?;
     let database = staging.join(DATABASE);
     let mut store = Store::open_sqlite(&database)?;
     // Check the key and the audit log before any change.
@@ -82,7 +82,7 @@ fn prepare(from: &Path, staging: &Path, key: &Path) -> Result<RestoreReport, Upk
     let verified = verify(&mut ReadOnly::sqlite(&database)?, staging, &manifest_heads(&manifest))?;
     let settled = settle(&mut store, given)?;
     // Before the installation can issue a fence. The directory of the backups may be read-only.
-    let note_error = note::write_note(from, settled.epoch).err().map(|error| error.to_string());
+    let note_error = restore_note::write_note(from, settled.epoch).err().map(|error| error.to_string());
     Ok(RestoreReport { manifest, settled, verified, secrets, unnoted: note_error })
 }
 

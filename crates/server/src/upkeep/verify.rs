@@ -123,7 +123,12 @@ fn verify_chain(
     Ok(false)
 }
 
-fn verify_event_index(db: &mut ReadOnly, org: OrgId, slug: &str, found: &mut VerifyReport) -> Result<(), UpkeepError> {
+fn verify_event_index(
+    db: &mut ReadOnly,
+    org: OrgId,
+    slug: &str,
+    found: &mut VerifyReport,
+) -> Result<(), UpkeepError> {
     let mut after = Some(0);
     while let Some(number) = after {
         let page = db.read(Some(org), |db| Ok::<_, UpkeepError>(integrity::check_events(db, number)?))?;
@@ -132,7 +137,12 @@ fn verify_event_index(db: &mut ReadOnly, org: OrgId, slug: &str, found: &mut Ver
     Ok(())
 }
 
-fn verify_sessions(db: &mut ReadOnly, org: OrgId, slug: &str, found: &mut VerifyReport) -> Result<(), UpkeepError> {
+fn verify_sessions(
+    db: &mut ReadOnly,
+    org: OrgId,
+    slug: &str,
+    found: &mut VerifyReport,
+) -> Result<(), UpkeepError> {
     let mut after = Some(String::new());
     while let Some(id) = after {
         let page = db.read(Some(org), |db| Ok::<_, UpkeepError>(integrity::check_environments(db, &id)?))?;
@@ -150,7 +160,8 @@ fn verify_logs(
 ) -> Result<(), UpkeepError> {
     let mut after = None;
     loop {
-        let page = db.read(Some(org), |db| Ok::<_, UpkeepError>(retention::list_logged_attempts(db, after)?))?;
+        let page =
+            db.read(Some(org), |db| Ok::<_, UpkeepError>(retention::list_logged_attempts(db, after)?))?;
         let Some(last) = page.last() else { return Ok(()) };
         after = Some(*last);
         for LoggedAttempt { deployment, step, attempt } in page {
@@ -161,7 +172,9 @@ fn verify_logs(
                 Ok(Some(wrong)) => wrong.to_owned(),
                 Err(error) => error.to_string(),
             };
-            found.add_problem(format!("{slug}: the log of attempt {attempt} of {step} in {deployment}: {wrong}"));
+            found.add_problem(format!(
+                "{slug}: the log of attempt {attempt} of {step} in {deployment}: {wrong}"
+            ));
         }
     }
 }
@@ -199,8 +212,9 @@ fn verify_artifacts(
     }
     let mut after = None;
     loop {
-        let page =
-            db.read(Some(org), |db| Ok::<_, UpkeepError>(registry_build::list_artifacts(db, after.as_ref())?))?;
+        let page = db.read(Some(org), |db| {
+            Ok::<_, UpkeepError>(registry_build::list_artifacts(db, after.as_ref())?)
+        })?;
         let Some(last) = page.last().cloned() else { break };
         wanted.extend(page.into_iter().map(|it| it.digest));
         after = Some(last);

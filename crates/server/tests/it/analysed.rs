@@ -1,11 +1,13 @@
 //! Creates finished analyses through the rules, without running an analyser.
 
-use berth_core::analysis::{Analysis, AnalysisOutput, NewAnalysis, NewAnalysisPullRequest, SuggestedFix, pull};
+use berth_core::analysis::{
+    Analysis, AnalysisOutput, NewAnalysis, NewAnalysisPullRequest, SuggestedFix, pull,
+};
 use berth_core::event::Actor;
 use berth_core::id::AnalysisId;
 use berth_core::pipeline::grammar::StepId;
 use berth_store::tables::analysis;
-use berth_store::{TxContext, StoreError};
+use berth_store::{StoreError, TxContext};
 use serde_json::json;
 
 use super::history;

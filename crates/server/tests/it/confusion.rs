@@ -472,7 +472,9 @@ async fn alternative_path_spelling_has_the_same_authorization() {
             let nobody = target.ask(operation, &variant, None).await.status.as_u16();
             match route.access {
                 RouteAccess::Open => assert_eq!(nobody, 200, "{what}"),
-                RouteAccess::Caller | RouteAccess::Runner | RouteAccess::NewRunner => assert_eq!(nobody, 401, "{what}"),
+                RouteAccess::Caller | RouteAccess::Runner | RouteAccess::NewRunner => {
+                    assert_eq!(nobody, 401, "{what}")
+                }
                 RouteAccess::Permission(_) => {
                     let foreign = target.ask(operation, &variant, Some(&world.hank.token)).await;
                     assert_eq!((nobody, foreign.status.as_u16()), (401, 404), "{what}");

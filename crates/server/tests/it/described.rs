@@ -68,7 +68,8 @@ pub(crate) async fn operations(world: &World) -> Vec<Operation> {
     let document = document(world).await;
     let mut found = Vec::new();
     // Runner endpoints accept no user tokens; `matrix` and the runner tests cover them.
-    let is_for_people = |route: &&RouteInfo| !matches!(route.access, RouteAccess::Runner | RouteAccess::NewRunner);
+    let is_for_people =
+        |route: &&RouteInfo| !matches!(route.access, RouteAccess::Runner | RouteAccess::NewRunner);
     for route in world.edge.routes().iter().filter(is_for_people) {
         let described = &document["paths"][&route.path][route.method.to_lowercase()];
         assert!(described.is_object(), "{} {} is not described", route.method, route.path);

@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use berth_core::event::{EventKind, NewEvent, EventSubject};
+use berth_core::event::{EventKind, EventSubject, NewEvent};
 use berth_core::id::{OrgId, RepositoryId};
 use berth_core::repository::{RemoteUrl, Repository, RepositorySyncState};
 use berth_engine::limits::DEFINITIONS_AT_ONCE;
 use berth_server::jobs;
 use berth_store::tables::{attempt, repository};
-use berth_store::{TxContext, StoreError};
+use berth_store::{StoreError, TxContext};
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpListener, TcpStream};
@@ -89,7 +89,10 @@ async fn add_due(world: &World, org: OrgId, urls: Vec<RemoteUrl>) -> RepositoryI
                 deleted_at: None,
             };
             repository::put(tx, &made)?;
-            tx.record(NewEvent::new(EventKind::RepositoryCreated, EventSubject::new("repository", id, None)))?;
+            tx.record(NewEvent::new(
+                EventKind::RepositoryCreated,
+                EventSubject::new("repository", id, None),
+            ))?;
             last = Some(id);
         }
         Ok::<_, StoreError>(last.unwrap())

@@ -25,8 +25,10 @@ pub(crate) struct Stream {
 
 impl Stream {
     pub(crate) async fn open(world: &World, call: Call) -> Self {
-        let response =
-            world.edge.handle_request(call.header("accept", "text/event-stream").0, [127, 0, 0, 1].into()).await;
+        let response = world
+            .edge
+            .handle_request(call.header("accept", "text/event-stream").0, [127, 0, 0, 1].into())
+            .await;
         assert_eq!(response.status(), 200);
         let (parts, body) = response.into_parts();
         Self { headers: parts.headers, body, text: String::new() }

@@ -1,9 +1,9 @@
 //! Export and verification of the audit log.
 
-use berth_core::event::{EventKind, NewEvent, EventSubject};
+use berth_core::event::{EventKind, EventSubject, NewEvent};
 use berth_core::id::OrgId;
 use berth_store::audit::{AuditHead, export};
-use berth_store::{TxContext, StoreError};
+use berth_store::{StoreError, TxContext};
 use serde_json::{Value, json};
 
 use super::world::{World, get, post};
@@ -19,7 +19,8 @@ pub(crate) async fn org(world: &World) -> OrgId {
 pub(crate) async fn record(world: &World, org: OrgId, count: i64) {
     let recorded = world.app.store().transact(TxContext::system(Some(org)), move |tx| {
         for number in 0..count {
-            let event = NewEvent::new(EventKind::AccessDenied, EventSubject::new("user", number, Some("ü\u{7}")));
+            let event =
+                NewEvent::new(EventKind::AccessDenied, EventSubject::new("user", number, Some("ü\u{7}")));
             tx.record(event.with("path", "/x").with("list", json!([{"b": 1, "a": null}])))?;
         }
         Ok::<_, StoreError>(())

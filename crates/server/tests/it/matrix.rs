@@ -7,10 +7,10 @@ use berth_core::id::{
 };
 use berth_core::name::DisplayName;
 use berth_core::time::Timestamp;
-use berth_server::auth::tokens::{TokenKind, hash_token, generate_token};
-use berth_server::http::{RouteAccess, OPEN_ROUTES, RouteInfo};
+use berth_server::auth::tokens::{TokenKind, generate_token, hash_token};
+use berth_server::http::{OPEN_ROUTES, RouteAccess, RouteInfo};
 use berth_store::tables::token::{self, Token};
-use berth_store::{TxContext, StoreError};
+use berth_store::{StoreError, TxContext};
 use serde_json::json;
 
 use super::world::{World, call, get, post};
@@ -72,7 +72,10 @@ async fn route_authorization_holds_for_every_kind_of_caller() {
             let reply = world.send(token.iter().fold(asked, |asked, token| asked.token(token))).await;
             match route.access {
                 RouteAccess::Open => assert_ne!(reply.status, 401, "{name} as {who}"),
-                RouteAccess::Caller | RouteAccess::Permission(_) | RouteAccess::Runner | RouteAccess::NewRunner => {
+                RouteAccess::Caller
+                | RouteAccess::Permission(_)
+                | RouteAccess::Runner
+                | RouteAccess::NewRunner => {
                     assert_eq!(
                         (reply.status.as_u16(), reply.code()),
                         (401, "unauthenticated"),

@@ -1,6 +1,6 @@
 //! Writes steps and attempts directly into the database, in the form that the engine leaves them.
 
-use berth_core::deployment::run::{StageType, StageRun, StageRunStatus};
+use berth_core::deployment::run::{StageRun, StageRunStatus, StageType};
 use berth_core::id::{DeploymentId, OrgId, StepRunId};
 use berth_core::time::Timestamp;
 use berth_engine::logs::{LogKey, LogStream};

@@ -8,7 +8,9 @@ use berth_api::runner::{AcquireParams, RunnerLink};
 use berth_core::decision::CommandRefusal;
 use berth_core::deployment::environment::cancel::cancel;
 use berth_core::environment::claim::{ClaimCommand, ClaimOutcome, claim};
-use berth_core::environment::{EnvironmentCondition, SessionState, EnvironmentStatus, TicketCause, TicketState, ClaimTerms};
+use berth_core::environment::{
+    ClaimTerms, EnvironmentCondition, EnvironmentStatus, SessionState, TicketCause, TicketState,
+};
 use berth_core::id::{DeploymentId, OrgId};
 use berth_engine::EmbeddedLink;
 use berth_engine::vault::{SecretVault, WhenMissing};
@@ -75,7 +77,12 @@ async fn sweep_removes_the_ticket_of_a_revoked_token() {
     let by = yard.ada.clone();
     let hold = ClaimCommand { by: by.clone(), token: None, terms: wish(None), wait_seconds: None };
     yard.decide("shop", move |lock, moment| claim(lock, &hold, moment)).await.unwrap();
-    let wait = ClaimCommand { by, token: Some(token.parse().unwrap()), terms: wish(None), wait_seconds: Some(3_600) };
+    let wait = ClaimCommand {
+        by,
+        token: Some(token.parse().unwrap()),
+        terms: wish(None),
+        wait_seconds: Some(3_600),
+    };
     let waits = yard.decide("shop", move |lock, moment| claim(lock, &wait, moment)).await.unwrap();
     let ClaimOutcome::Ticket(waiting) = waits else { panic!("{waits:?}") };
     jobs::tick(yard.app.jobs()).await.unwrap();
@@ -341,7 +348,7 @@ fn crash_loses_running_attempts_and_the_next_deployment_starts() {
 #[tokio::test]
 async fn session_runs_one_deployment_at_a_time_and_then_the_next() {
     use berth_core::environment::NamedSession;
-    use berth_core::environment::deploy::{DeployCommand, ConflictMode, deploy};
+    use berth_core::environment::deploy::{ConflictMode, DeployCommand, deploy};
     use berth_core::name::CommitId;
 
     let world = World::new().await;

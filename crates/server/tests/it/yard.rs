@@ -7,7 +7,7 @@ use berth_core::decision::RuleDecision;
 use berth_core::deployment::{DeploymentState, EnvironmentDeployment};
 use berth_core::environment::claim::{ClaimCommand, ClaimOutcome, OpenedSession, claim};
 use berth_core::environment::force::{ForceClaimCommand, TakeoverMode, force_claim};
-use berth_core::environment::{LockHolder, Lock, DecisionContext, Session, ClaimTerms};
+use berth_core::environment::{ClaimTerms, DecisionContext, Lock, LockHolder, Session};
 use berth_core::event::{ActorType, Event};
 use berth_core::id::{DeploymentId, OrgId, SessionId, UserId};
 use berth_core::name::{CommitId, Email, EnvName};
@@ -15,7 +15,7 @@ use berth_core::time::Timestamp;
 use berth_server::app::App;
 use berth_store::feed::{EventFollower, FeedItem};
 use berth_store::tables::{deployment, environment, session, user};
-use berth_store::{TxContext, StoreError};
+use berth_store::{StoreError, TxContext};
 use serde_json::json;
 
 use super::at_work::AtWork;
@@ -93,8 +93,14 @@ impl Yard {
     /// Takes over as Gil and deploys.
     pub(crate) async fn take_over(&self, pipeline: &str) -> OpenedSession {
         let by = holder(UserId::from_parts(Timestamp::from_micros(1), [7; 10]), "gil");
-        let cmd =
-            ForceClaimCommand { by, token: None, terms: deployed("9b0d3e7"), why: None, mode: TakeoverMode::Now, expected: None };
+        let cmd = ForceClaimCommand {
+            by,
+            token: None,
+            terms: deployed("9b0d3e7"),
+            why: None,
+            mode: TakeoverMode::Now,
+            expected: None,
+        };
         opened(self.decide(pipeline, move |lock, moment| force_claim(lock, &cmd, moment)).await.unwrap())
     }
 
@@ -125,7 +131,9 @@ impl Yard {
     pub(crate) async fn hear(&mut self, kinds: &[&str]) -> Event {
         let heard = async {
             loop {
-                let FeedItem::Event(published) = self.events.next().await else { panic!("the feed broke off") };
+                let FeedItem::Event(published) = self.events.next().await else {
+                    panic!("the feed broke off")
+                };
                 self.heard.push(published.event.clone());
                 if kinds.contains(&published.event.kind.as_str()) {
                     return published.event.clone();

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::hash_chain::{SortedJson, sha256};
 use super::verify::removes_through;
-use super::{AuditHead, SealedEvent, AuditVerdict, ChainVerifier};
+use super::{AuditHead, AuditVerdict, ChainVerifier, SealedEvent};
 use crate::error::StoreError;
 use crate::sql::value::to_json;
 
@@ -90,7 +90,9 @@ pub fn verify_export(mut file: impl BufRead, kept: Option<AuditHead>) -> Result<
             Err(LineFault::Foreign(why)) if number == 1 => {
                 return Err(ExportError::NotAnExport(format!("line 1 {why}")));
             }
-            Err(LineFault::Foreign(why) | LineFault::Altered(why)) => verifier.report_unreadable(&format!("it {why}")),
+            Err(LineFault::Foreign(why) | LineFault::Altered(why)) => {
+                verifier.report_unreadable(&format!("it {why}"))
+            }
         }
         if verifier.problem().is_some() {
             problem_line.get_or_insert(number);
@@ -141,10 +143,18 @@ fn read_line(value: &mut Value, text: &str) -> Result<ExportLine, LineFault> {
     if let Some(members) = value.as_object_mut() {
         members.shift_remove("hash");
     }
-    let content = serde_json::to_string(&SortedJson(value)).map_err(|error| LineFault::Altered(error.to_string()))?;
+    let content =
+        serde_json::to_string(&SortedJson(value)).map_err(|error| LineFault::Altered(error.to_string()))?;
     let removes_through = text_of(value, "kind").and_then(|kind| removes_through(&kind, value.get("data")?));
     let computed = sha256(content.as_bytes());
-    Ok(ExportLine::Event(SealedEvent { organization, sequence, previous_hash, hash, computed, removes_through }))
+    Ok(ExportLine::Event(SealedEvent {
+        organization,
+        sequence,
+        previous_hash,
+        hash,
+        computed,
+        removes_through,
+    }))
 }
 
 fn altered_line() -> LineFault {

@@ -82,7 +82,11 @@ pub(crate) fn remove(tx: &mut Tx<'_>, events: &[Event], through: i64) -> Result<
 }
 
 /// Describes the differences between the terms of consecutive events and the index.
-pub(crate) fn check(db: &mut impl StoreRead, events: &[Event], after: i64) -> Result<Vec<String>, StoreError> {
+pub(crate) fn check(
+    db: &mut impl StoreRead,
+    events: &[Event],
+    after: i64,
+) -> Result<Vec<String>, StoreError> {
     let Some(through) = events.last().map(|event| event.sequence) else { return Ok(Vec::new()) };
     let mut wanted: BTreeMap<String, BTreeSet<i64>> = BTreeMap::new();
     for event in events {

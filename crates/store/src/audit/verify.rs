@@ -159,7 +159,9 @@ impl ChainVerifier {
     pub fn finish(mut self, head: Option<&AuditHead>) -> AuditVerdict {
         let (last, next) = (self.at.sequence, self.at.sequence + 1);
         match head {
-            None => self.report(next, AuditFault::Truncated, "the head is missing: the end was truncated".into()),
+            None => {
+                self.report(next, AuditFault::Truncated, "the head is missing: the end was truncated".into())
+            }
             Some(head) if head.sequence > last => {
                 let text = format!("the head is event {}, but the last event is {last}", head.sequence);
                 self.report(next, AuditFault::Truncated, text);

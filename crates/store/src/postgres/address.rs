@@ -80,7 +80,9 @@ impl ConnectionPurpose {
             ConnectionPurpose::Write => {
                 "SET lock_timeout = '10s'; SET idle_in_transaction_session_timeout = '30s'; SET statement_timeout = 0"
             }
-            ConnectionPurpose::Read => "SET statement_timeout = '5s'; SET idle_in_transaction_session_timeout = '30s'",
+            ConnectionPurpose::Read => {
+                "SET statement_timeout = '5s'; SET idle_in_transaction_session_timeout = '30s'"
+            }
             ConnectionPurpose::Listen => "SET statement_timeout = '5s'",
         }
     }
@@ -142,7 +144,10 @@ impl PostgresAddress {
     }
 
     /// The flag is set when the server sends a warning: a commit with a warning may not be durable.
-    pub(super) fn connect(&self, purpose: ConnectionPurpose) -> Result<(Client, Arc<AtomicBool>), ConnectError> {
+    pub(super) fn connect(
+        &self,
+        purpose: ConnectionPurpose,
+    ) -> Result<(Client, Arc<AtomicBool>), ConnectError> {
         // The client library has a timeout for the TCP connection only. A thread that waits for a response ends when the
         // server closes the connection.
         if self.silent.load(Ordering::SeqCst) >= SILENT_MAX {
@@ -167,7 +172,10 @@ impl PostgresAddress {
         }
     }
 
-    fn connect_blocking(&self, purpose: ConnectionPurpose) -> Result<(Client, Arc<AtomicBool>), ::postgres::Error> {
+    fn connect_blocking(
+        &self,
+        purpose: ConnectionPurpose,
+    ) -> Result<(Client, Arc<AtomicBool>), ::postgres::Error> {
         let warned = Arc::new(AtomicBool::new(false));
         let raise = warned.clone();
         let mut config = self.config.clone();
@@ -185,7 +193,10 @@ impl PostgresAddress {
     }
 
     /// Like [`Address::connect`], with a [`StoreError`].
-    pub(super) fn open_connection(&self, purpose: ConnectionPurpose) -> Result<(Client, Arc<AtomicBool>), StoreError> {
+    pub(super) fn open_connection(
+        &self,
+        purpose: ConnectionPurpose,
+    ) -> Result<(Client, Arc<AtomicBool>), StoreError> {
         self.connect(purpose).map_err(|error| {
             let why = error.describe();
             StoreError::Unavailable(format!("PostgreSQL at {} cannot be reached: {why}", self.shown))

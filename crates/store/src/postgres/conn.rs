@@ -10,7 +10,7 @@ use ::postgres::error::{DbError, Severity, SqlState};
 use ::postgres::types::{IsNull, ToSql, Type, private::BytesMut, to_sql_checked};
 use ::postgres::{Client, SimpleQueryMessage};
 
-use super::address::{PostgresAddress, ConnectionPurpose, error_chain};
+use super::address::{ConnectionPurpose, PostgresAddress, error_chain};
 use crate::error::StoreError;
 use crate::sql::value::{SqlRow, SqlValue};
 use crate::sql::{self, SqlConn, SqlEngine, SqlStatement};
@@ -50,7 +50,10 @@ impl PgConn {
     }
 
     /// Runs statements of which the last one returns a row of numbers.
-    pub(super) fn query_numbers<const COUNT: usize>(&mut self, text: &str) -> Result<[i64; COUNT], StoreError> {
+    pub(super) fn query_numbers<const COUNT: usize>(
+        &mut self,
+        text: &str,
+    ) -> Result<[i64; COUNT], StoreError> {
         let answered = self.client.simple_query(text);
         let answered = answered.map_err(|error| self.record_error("transaction", &error))?;
         let last = answered.iter().rev().find_map(|message| match message {
@@ -100,7 +103,10 @@ impl PgConn {
         error
     }
 
-    fn prepare_statement(&mut self, statement: &SqlStatement) -> Result<::postgres::Statement, ::postgres::Error> {
+    fn prepare_statement(
+        &mut self,
+        statement: &SqlStatement,
+    ) -> Result<::postgres::Statement, ::postgres::Error> {
         match self.prepared.entry(statement.name) {
             Entry::Occupied(known) => Ok(known.get().clone()),
             Entry::Vacant(free) => {
@@ -119,14 +125,22 @@ impl PgConn {
         }
     }
 
-    fn run_query(&mut self, statement: &SqlStatement, params: &[&SqlValue]) -> Result<Vec<SqlRow>, ::postgres::Error> {
+    fn run_query(
+        &mut self,
+        statement: &SqlStatement,
+        params: &[&SqlValue],
+    ) -> Result<Vec<SqlRow>, ::postgres::Error> {
         let prepared = self.prepare_statement(statement)?;
         let params: Vec<&(dyn ToSql + Sync)> = params.iter().map(|it| *it as _).collect();
         let rows = self.client.query(&prepared, &params)?;
         rows.iter().map(read_row).collect()
     }
 
-    fn run_change(&mut self, statement: &SqlStatement, params: &[&SqlValue]) -> Result<u64, ::postgres::Error> {
+    fn run_change(
+        &mut self,
+        statement: &SqlStatement,
+        params: &[&SqlValue],
+    ) -> Result<u64, ::postgres::Error> {
         let prepared = self.prepare_statement(statement)?;
         let params: Vec<&(dyn ToSql + Sync)> = params.iter().map(|it| *it as _).collect();
         self.client.execute(&prepared, &params)

@@ -41,8 +41,11 @@ impl PgConn {
             if known[1].as_ref() == Some(system) && known[2].as_ref() == Some(timeline) {
                 return Ok(());
             }
-            let next =
-                if is_first { epoch } else { epoch_above(epoch, known[1].as_ref() == Some(system), timeline)? };
+            let next = if is_first {
+                epoch
+            } else {
+                epoch_above(epoch, known[1].as_ref() == Some(system), timeline)?
+            };
             self.warned.store(false, Ordering::SeqCst);
             self.batch(&format!(
                 "UPDATE instance SET epoch = {next}, system_identifier = '{system}', timeline = '{timeline}'

@@ -16,7 +16,7 @@ use berth_core::id::OrgId;
 use berth_core::time::Timestamp;
 use tokio::sync::watch;
 
-use super::address::{PostgresAddress, ConnectionPurpose};
+use super::address::{ConnectionPurpose, PostgresAddress};
 use super::conn::PgConn;
 use crate::error::StoreError;
 use crate::feed::FeedPublisher;
@@ -54,10 +54,12 @@ impl CommitNotifier {
         // Identifies this process, so that it ignores its own notifications.
         let us = format!("{:016x}", RandomState::new().hash_one(std::process::id()));
         let (nudge, nudged) = watch::channel(());
-        let listener = CommitListener { us: us.clone(), nudge, publisher: telling, published: HashMap::new() };
+        let listener =
+            CommitListener { us: us.clone(), nudge, publisher: telling, published: HashMap::new() };
         let failed = |error| StoreError::Unavailable(format!("cannot start the listener: {error}"));
         let named = |name: &str| std::thread::Builder::new().name(name.into());
-        let sender = named("store-nudge").spawn(move || send_notifications(&to_send, &us, &queue)).map_err(failed)?;
+        let sender =
+            named("store-nudge").spawn(move || send_notifications(&to_send, &us, &queue)).map_err(failed)?;
         named("store-news").spawn(move || listener.run(&to_listen)).map_err(failed)?;
         Ok((Self { nudged, sender: Some(sender), publisher }, nudges))
     }

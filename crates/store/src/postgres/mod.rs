@@ -24,7 +24,7 @@ use writer::{LockScope, PostgresWriters};
 use crate::commit_stats::CommitStats;
 use crate::error::{OpenError, StoreError};
 use crate::feed::FeedPublisher;
-use crate::job::{WriteJob, ReadJob};
+use crate::job::{ReadJob, WriteJob};
 
 pub(crate) struct PostgresDriver {
     readers: PostgresReaders,
@@ -42,7 +42,11 @@ pub(crate) fn open_client(url: &str) -> Result<::postgres::Client, OpenError> {
 
 impl PostgresDriver {
     /// Returns the driver and the epoch.
-    pub(crate) fn open(url: &str, readers: usize, publisher: FeedPublisher) -> Result<(Self, i64), OpenError> {
+    pub(crate) fn open(
+        url: &str,
+        readers: usize,
+        publisher: FeedPublisher,
+    ) -> Result<(Self, i64), OpenError> {
         let address = PostgresAddress::parse(url)?;
         // On its own thread: the blocking client must not run inside an async runtime.
         let opening = address.clone();

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use ::postgres::Client;
 use ::postgres::error::SqlState;
 
-use super::address::{PostgresAddress, ConnectError, ConnectionPurpose, error_chain};
+use super::address::{ConnectError, ConnectionPurpose, PostgresAddress, error_chain};
 use super::conn::PgConn;
 use crate::error::{OpenError, StoreError};
 use crate::migrations::{self, AppliedMigration};

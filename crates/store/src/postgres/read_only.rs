@@ -2,7 +2,7 @@
 
 use ::postgres::{Client, SimpleQueryMessage};
 
-use super::address::{PostgresAddress, ConnectionPurpose, error_chain};
+use super::address::{ConnectionPurpose, PostgresAddress, error_chain};
 use super::conn::PgConn;
 use super::writer::NOW;
 use crate::admin::read_only::{QueryResult, query_error};
@@ -30,14 +30,18 @@ impl ReadOnlyClient {
         let mut client = self.client()?;
         let text = "SELECT number, name, checksum FROM schema_migrations ORDER BY number";
         let rows = client.query(text, &[]).map_err(|error| StoreError::Unavailable(error_chain(&error)))?;
-        let read =
-            |row: &::postgres::Row| AppliedMigration { number: row.get(0), name: row.get(1), checksum: row.get(2) };
+        let read = |row: &::postgres::Row| AppliedMigration {
+            number: row.get(0),
+            name: row.get(1),
+            checksum: row.get(2),
+        };
         Ok(rows.iter().map(read).collect())
     }
 
     /// Begins a snapshot, which lasts until [`Looker::end`].
     pub(crate) fn begin(&mut self) -> Result<(&mut PgConn, i64), StoreError> {
-        let now = self.conn.query_number(&format!("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; {NOW}"))?;
+        let now =
+            self.conn.query_number(&format!("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; {NOW}"))?;
         Ok((&mut self.conn, now))
     }
 

@@ -5,7 +5,7 @@ use std::thread::JoinHandle;
 
 use berth_core::time::Timestamp;
 
-use super::address::{PostgresAddress, ConnectionPurpose};
+use super::address::{ConnectionPurpose, PostgresAddress};
 use super::conn::PgConn;
 use super::writer::NOW;
 use crate::error::StoreError;

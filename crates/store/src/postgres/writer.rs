@@ -17,12 +17,12 @@ use berth_core::id::OrgId;
 use berth_core::time::Timestamp;
 use tokio::sync::mpsc;
 
-use super::address::{PostgresAddress, ConnectionPurpose};
+use super::address::{ConnectionPurpose, PostgresAddress};
 use super::conn::PgConn;
 use crate::audit::append;
 use crate::commit_stats::{CommitHistogram, CommitStats};
 use crate::error::StoreError;
-use crate::job::{ReplySender, BegunTx, WriteJob};
+use crate::job::{BegunTx, ReplySender, WriteJob};
 use crate::tx::TxState;
 
 /// Write connections, opened on demand.
@@ -322,7 +322,9 @@ impl JobSavepoint {
     fn undo(self, conn: &mut PgConn) -> Result<(), StoreError> {
         match self {
             JobSavepoint::Needless => Ok(()),
-            JobSavepoint::None | JobSavepoint::OfKept | JobSavepoint::OfUndone => conn.batch("ROLLBACK TO job"),
+            JobSavepoint::None | JobSavepoint::OfKept | JobSavepoint::OfUndone => {
+                conn.batch("ROLLBACK TO job")
+            }
         }
     }
 

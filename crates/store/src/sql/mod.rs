@@ -175,7 +175,10 @@ mod tests {
     fn placeholders_and_tokens_are_rendered_for_each_engine() {
         let text = "SELECT a FROM t WHERE b = $2 AND c = $1 {for_update}";
         assert_eq!(render_sql(text, SqlEngine::Sqlite), "SELECT a FROM t WHERE b = ?2 AND c = ?1 ");
-        assert_eq!(render_sql(text, SqlEngine::Postgres), "SELECT a FROM t WHERE b = $2 AND c = $1 FOR UPDATE");
+        assert_eq!(
+            render_sql(text, SqlEngine::Postgres),
+            "SELECT a FROM t WHERE b = $2 AND c = $1 FOR UPDATE"
+        );
         assert_eq!(render_sql(text, SqlEngine::PostgresSnapshot), "SELECT a FROM t WHERE b = $2 AND c = $1 ");
     }
 

@@ -44,8 +44,11 @@ impl TableColumns {
     /// [`Table::update_params`] parameters of the insert.
     pub(crate) const fn update(&self, rest: &str) -> SqlText {
         let keys = count_names(self.owner) + count_names(self.key);
-        let text =
-            sql("UPDATE ").then(self.name).then(" SET ").list(&[self.update, self.derived], ListItem::Set, keys);
+        let text = sql("UPDATE ").then(self.name).then(" SET ").list(
+            &[self.update, self.derived],
+            ListItem::Set,
+            keys,
+        );
         text.then(" ").then(rest)
     }
 

@@ -85,7 +85,10 @@ impl<'db> SqliteConn<'db> {
         }
     }
 
-    fn prepare_statement(&mut self, statement: &SqlStatement) -> rusqlite::Result<&mut PreparedStatement<'db>> {
+    fn prepare_statement(
+        &mut self,
+        statement: &SqlStatement,
+    ) -> rusqlite::Result<&mut PreparedStatement<'db>> {
         match self.prepared.entry(statement.name) {
             Entry::Occupied(known) => Ok(known.into_mut()),
             Entry::Vacant(free) => {
@@ -105,7 +108,10 @@ impl<'db> SqliteConn<'db> {
         let prepared = &mut self.prepare_statement(statement)?.statement;
         let columns = prepared.column_count();
         let read = |row: &rusqlite::Row<'_>| {
-            (0..columns).map(|column| row.get_ref(column).map(read_value)).collect::<Result<_, _>>().map(SqlRow)
+            (0..columns)
+                .map(|column| row.get_ref(column).map(read_value))
+                .collect::<Result<_, _>>()
+                .map(SqlRow)
         };
         prepared.query_map(params_from_iter(params), read)?.collect()
     }

@@ -92,8 +92,9 @@ pub(crate) fn connect_read_only(path: &Path) -> Result<Connection, StoreError> {
 
 pub(crate) fn list_applied(db: &Connection) -> rusqlite::Result<Vec<AppliedMigration>> {
     let mut query = db.prepare("SELECT number, name, checksum FROM schema_migrations ORDER BY number")?;
-    let rows = query
-        .query_map([], |row| Ok(AppliedMigration { number: row.get(0)?, name: row.get(1)?, checksum: row.get(2)? }))?;
+    let rows = query.query_map([], |row| {
+        Ok(AppliedMigration { number: row.get(0)?, name: row.get(1)?, checksum: row.get(2)? })
+    })?;
     rows.collect()
 }
 
@@ -112,8 +113,9 @@ pub(crate) fn connect(path: &Path, flags: OpenFlags) -> Result<Connection, Store
     db.pragma_update(None, "temp_store", "MEMORY").map_err(StoreError::from)?;
     db.pragma_update(None, "cache_size", -CACHE_KIB).map_err(StoreError::from)?;
     for (name, wanted) in [("journal_mode", "wal"), ("synchronous", "2"), ("foreign_keys", "1")] {
-        let found =
-            db.pragma_query_value(None, name, |row| row.get_ref(0).map(pragma_text)).map_err(StoreError::from)?;
+        let found = db
+            .pragma_query_value(None, name, |row| row.get_ref(0).map(pragma_text))
+            .map_err(StoreError::from)?;
         if found != wanted {
             let text = format!("SQLite did not accept {name}={wanted}: it is {found}");
             return Err(StoreError::Unavailable(text));

@@ -10,7 +10,7 @@ use expect_test::{Expect, expect};
 use super::*;
 use crate::job::BegunTx;
 use crate::tables::{deployment, environment, session, ticket};
-use crate::tx::{TxContext, Tx, TxState};
+use crate::tx::{Tx, TxContext, TxState};
 
 /// `qa`: an ended session, an open one, and a queue. `plain`: an open session without expiry. `free`: unclaimed.
 const ROWS: &str = r#"
@@ -213,8 +213,7 @@ fn ended_session_does_not_change() {
 
     let mut expired =
         ticket::by_id(&mut tx, "tkt_00000000000000000000000001".parse().unwrap()).unwrap().unwrap();
-    expired.status =
-        TicketState::Cancelled { at: Timestamp::from_micros(99), cause: TicketCause::Requested };
+    expired.status = TicketState::Cancelled { at: Timestamp::from_micros(99), cause: TicketCause::Requested };
     check_lost(ticket::put(&mut tx, &expired));
 
     let id = "dep_00000000000000000000000001".parse().unwrap();

@@ -15,13 +15,13 @@ use tokio::sync::{mpsc, watch};
 
 use super::checkpoint::Checkpointer;
 use super::conn::UndoMode;
-use super::{ClockOffset, StoreClock, SqliteConn, connect, keep_wal, now};
+use super::{ClockOffset, SqliteConn, StoreClock, connect, keep_wal, now};
 use crate::access_generation::AccessGeneration;
 use crate::audit::append;
 use crate::commit_stats::{CommitHistogram, CommitStats};
 use crate::error::StoreError;
 use crate::feed::FeedPublisher;
-use crate::job::{ReplySender, BegunTx, WriteJob};
+use crate::job::{BegunTx, ReplySender, WriteJob};
 use crate::tables::instance;
 use crate::tx::TxState;
 
@@ -45,7 +45,11 @@ pub(crate) struct SqliteWriter {
 }
 
 impl SqliteWriter {
-    pub(crate) fn start(path: &Path, publisher: FeedPublisher, ahead: ClockOffset) -> Result<Self, StoreError> {
+    pub(crate) fn start(
+        path: &Path,
+        publisher: FeedPublisher,
+        ahead: ClockOffset,
+    ) -> Result<Self, StoreError> {
         let mut db = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         db.pragma_update(None, "cache_size", -CACHE_KIB).map_err(StoreError::from)?;
         db.pragma_update(None, "journal_size_limit", LOG_BYTES_KEPT).map_err(StoreError::from)?;

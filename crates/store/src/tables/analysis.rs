@@ -7,7 +7,7 @@ use berth_core::pipeline::grammar::StepId;
 use berth_core::time::Timestamp;
 
 use crate::error::StoreError;
-use crate::pagination::{FairBatch, PageStart, ListPage, fetch_bounded_count, fetch_page};
+use crate::pagination::{FairBatch, ListPage, PageStart, fetch_bounded_count, fetch_page};
 use crate::sql::value::{SqlValue, text};
 use crate::sql::{
     FromRow, RowReader, TableRow as _, ToParams, column_group, json_columns, statements, table,
@@ -119,7 +119,8 @@ impl FromRow for AnalysisState {
                 let (note, reused_from) = row.take()?;
                 let usage: (Option<i64>, Option<i64>) = row.take()?;
                 let usage = usage.0.zip(usage.1);
-                let usage = usage.map(|(input_tokens, output_tokens)| TokenUsage { input_tokens, output_tokens });
+                let usage =
+                    usage.map(|(input_tokens, output_tokens)| TokenUsage { input_tokens, output_tokens });
                 row.skip(1);
                 let answer = AnalysisOutput { analyser, fingerprint, result, fix, note, reused_from, usage };
                 return Ok(AnalysisState::Succeeded { at: row.take()?, answer: Box::new(answer) });
@@ -158,7 +159,11 @@ pub fn by_id(db: &mut impl StoreRead, id: AnalysisId) -> Result<Option<Analysis>
 }
 
 /// The analysis of an attempt, unless it failed.
-pub fn find_of_attempt(db: &mut impl StoreRead, step: StepRunId, attempt: u32) -> Result<Option<Analysis>, StoreError> {
+pub fn find_of_attempt(
+    db: &mut impl StoreRead,
+    step: StepRunId,
+    attempt: u32,
+) -> Result<Option<Analysis>, StoreError> {
     db.fetch_optional(&OF_ATTEMPT, &[text(step), i64::from(attempt).into()])
 }
 
@@ -194,7 +199,10 @@ pub fn find_same_failure(
 }
 
 /// Queued analyses, oldest first, a share of the batch for each organization.
-pub fn list_queued(db: &mut impl StoreRead, batch: FairBatch) -> Result<Vec<(OrgId, AnalysisId)>, StoreError> {
+pub fn list_queued(
+    db: &mut impl StoreRead,
+    batch: FairBatch,
+) -> Result<Vec<(OrgId, AnalysisId)>, StoreError> {
     db.fetch_all(&QUEUED, &[batch.share.into(), batch.total.into()])
 }
 
@@ -227,7 +235,11 @@ pub fn find_last_success(
 }
 
 /// Records a request to a model. Its number is assigned here.
-pub fn record_request(tx: &mut Tx<'_>, analysis: AnalysisId, request: &ModelRequest) -> Result<(), StoreError> {
+pub fn record_request(
+    tx: &mut Tx<'_>,
+    analysis: AnalysisId,
+    request: &ModelRequest,
+) -> Result<(), StoreError> {
     let before = tx.fetch_count(&COUNT_REQUESTS, &[text(analysis)])?;
     tx.put(&INSERT_REQUEST, &(analysis, ModelRequest { number: before + 1, ..request.clone() }))
 }

@@ -1,6 +1,6 @@
 //! Analysis settings of an organization: whether models are used, and which.
 
-use berth_core::analysis::{ModelLimits, AnalysisModel, AnalyzerSettings};
+use berth_core::analysis::{AnalysisModel, AnalyzerSettings, ModelLimits};
 
 use crate::error::StoreError;
 use crate::sql::{TableRow as _, json_columns, statements, table};

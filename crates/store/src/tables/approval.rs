@@ -1,15 +1,17 @@
 //! Approvals and the votes on them.
 
-use berth_core::approval::{Approval, LapseCause, ApprovalState, RecordedVote};
+use berth_core::approval::{Approval, ApprovalState, LapseCause, RecordedVote};
 use berth_core::id::{ApprovalId, DeploymentId, OrgId, StepRunId};
 use berth_core::pipeline::model::ApprovalPolicy;
 use berth_core::time::Timestamp;
 
 use super::first_after;
 use crate::error::StoreError;
-use crate::pagination::{PageStart, ListPage, fetch_page};
+use crate::pagination::{ListPage, PageStart, fetch_page};
 use crate::sql::value::{SqlValue, text};
-use crate::sql::{FromRow, RowReader, SqlText, TableColumns, ToParams, json_columns, sql, statements, word_columns};
+use crate::sql::{
+    FromRow, RowReader, SqlText, TableColumns, ToParams, json_columns, sql, statements, word_columns,
+};
 use crate::tx::{StoreRead, Tx};
 
 /// Not declared with `table!`: the number is that of the deployment, and `needed` depends on the rule.
@@ -157,7 +159,11 @@ pub fn list_pending(db: &mut impl StoreRead, deployment: DeploymentId) -> Result
 }
 
 /// Whether the deployment was approved for this stage.
-pub fn was_approved(db: &mut impl StoreRead, deployment: DeploymentId, stage: &str) -> Result<bool, StoreError> {
+pub fn was_approved(
+    db: &mut impl StoreRead,
+    deployment: DeploymentId,
+    stage: &str,
+) -> Result<bool, StoreError> {
     Ok(db.row(&WAS_APPROVED, &[text(deployment), stage.into()])?.is_some())
 }
 
@@ -171,6 +177,10 @@ pub fn list_pending_everywhere(
 }
 
 /// Pending approvals that have expired.
-pub fn list_expired(db: &mut impl StoreRead, now: Timestamp, limit: i64) -> Result<Vec<(OrgId, ApprovalId)>, StoreError> {
+pub fn list_expired(
+    db: &mut impl StoreRead,
+    now: Timestamp,
+    limit: i64,
+) -> Result<Vec<(OrgId, ApprovalId)>, StoreError> {
     db.fetch_all(&DUE, &[now.into(), limit.into()])
 }

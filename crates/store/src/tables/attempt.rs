@@ -127,7 +127,10 @@ pub struct LiveAttempt {
 }
 from_row!(LiveAttempt { org, deployment, step, number, runner, nonce, renewal, lost_ms });
 
-pub(super) fn list_live_of_run(db: &mut impl StoreRead, id: DeploymentId) -> Result<Vec<Attempt>, StoreError> {
+pub(super) fn list_live_of_run(
+    db: &mut impl StoreRead,
+    id: DeploymentId,
+) -> Result<Vec<Attempt>, StoreError> {
     db.fetch_all(&LIVE_OF_RUN, &[text(id)])
 }
 
@@ -155,7 +158,11 @@ pub fn list_live(db: &mut impl StoreRead, limit: i64) -> Result<Vec<LiveAttempt>
     db.fetch_all(&LIVE, &[limit.into()])
 }
 
-pub fn list_live_of_runner(db: &mut impl StoreRead, runner: &str, limit: i64) -> Result<Vec<LiveAttempt>, StoreError> {
+pub fn list_live_of_runner(
+    db: &mut impl StoreRead,
+    runner: &str,
+    limit: i64,
+) -> Result<Vec<LiveAttempt>, StoreError> {
     db.fetch_all(&LIVE_OF_RUNNER, &[runner.into(), limit.into()])
 }
 

@@ -27,7 +27,11 @@ pub fn load_of_stage(
 }
 
 /// The commit that the stage had when the authors were determined: empty if it had none, `None` if they were not.
-pub fn load_base(db: &mut impl StoreRead, deployment: DeploymentId, stage: &str) -> Result<Option<String>, StoreError> {
+pub fn load_base(
+    db: &mut impl StoreRead,
+    deployment: DeploymentId,
+    stage: &str,
+) -> Result<Option<String>, StoreError> {
     db.fetch_optional(&BASE, &[text(deployment), stage.into()])
 }
 

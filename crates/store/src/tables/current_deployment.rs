@@ -49,7 +49,10 @@ pub struct StageOverview {
 }
 
 /// The stages of the pipeline's definition, in order.
-pub fn list_of_stages(db: &mut impl StoreRead, pipeline: &Pipeline) -> Result<Vec<StageOverview>, StoreError> {
+pub fn list_of_stages(
+    db: &mut impl StoreRead,
+    pipeline: &Pipeline,
+) -> Result<Vec<StageOverview>, StoreError> {
     let mut stages = stage::list_of_pipeline(db, pipeline.id)?;
     let mut overviews = Vec::with_capacity(pipeline.outline.stages.len());
     for name in &pipeline.outline.stages {

@@ -3,10 +3,10 @@
 use berth_core::event::Event;
 use berth_core::id::{DeliveryId, OrgId, WebhookId};
 use berth_core::time::Timestamp;
-use berth_core::webhook::{Delivery, DeliveryState, DeliveryResult};
+use berth_core::webhook::{Delivery, DeliveryResult, DeliveryState};
 
 use crate::error::StoreError;
-use crate::pagination::{PageStart, ListPage, fetch_bounded_count, fetch_page};
+use crate::pagination::{ListPage, PageStart, fetch_bounded_count, fetch_page};
 use crate::sql::value::text;
 use crate::sql::{TableRow as _, ToParams as _, statements, table, word_columns};
 use crate::tx::{StoreRead, Tx};
@@ -136,7 +136,12 @@ pub fn put(tx: &mut Tx<'_>, delivery: &Delivery, attempts: i64) -> Result<bool, 
 }
 
 /// Logs an attempt, and drops the oldest one above [`ATTEMPTS_KEPT_MAX`].
-pub fn log_attempt(tx: &mut Tx<'_>, id: DeliveryId, number: i64, tried: &DeliveryResult) -> Result<(), StoreError> {
+pub fn log_attempt(
+    tx: &mut Tx<'_>,
+    id: DeliveryId,
+    number: i64,
+    tried: &DeliveryResult,
+) -> Result<(), StoreError> {
     let (status, error) = (tried.status.map(i64::from), tried.error.clone());
     let attempt = WebhookAttempt { number, at: tx.now(), duration_ms: tried.duration_ms, status, error };
     let mut params = vec![text(id)];

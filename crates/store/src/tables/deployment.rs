@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 
 use berth_core::deployment::{
-    GateBypass, CancelRequest, Deployment, DeploymentAttempt, DeploymentState, EnvironmentDeployment,
-    EnvironmentTarget, ExecutionFailure, StagesDeployment, StagesTarget, DeploymentTarget, StartTrigger, DeploymentPurpose,
+    CancelRequest, Deployment, DeploymentAttempt, DeploymentPurpose, DeploymentState, DeploymentTarget,
+    EnvironmentDeployment, EnvironmentTarget, ExecutionFailure, GateBypass, StagesDeployment, StagesTarget,
+    StartTrigger,
 };
 use berth_core::environment::fence::Fence;
 use berth_core::event::Actor;
@@ -81,8 +82,12 @@ statements! {
 
 impl FromRow for DeploymentState {
     fn from_row(row: &mut RowReader) -> Result<Self, StoreError> {
-        let (status, cancel, failure, superseded_by): (String, Option<CancelRequest>, Option<ExecutionFailure>, _) =
-            row.take()?;
+        let (status, cancel, failure, superseded_by): (
+            String,
+            Option<CancelRequest>,
+            Option<ExecutionFailure>,
+            _,
+        ) = row.take()?;
         let without = |detail: &str| StoreError::Bug(format!("a {status} deployment without {detail}"));
         Ok(match status.as_str() {
             "queued" => DeploymentState::Queued,
@@ -226,7 +231,10 @@ pub fn by_id(db: &mut impl StoreRead, id: DeploymentId) -> Result<Option<Deploym
 }
 
 /// `None` also for a deployment to an environment.
-pub fn stages_by_id(db: &mut impl StoreRead, id: DeploymentId) -> Result<Option<StagesDeployment>, StoreError> {
+pub fn stages_by_id(
+    db: &mut impl StoreRead,
+    id: DeploymentId,
+) -> Result<Option<StagesDeployment>, StoreError> {
     Ok(by_id(db, id)?.and_then(|it| it.into_environment().err()).map(|found| *found))
 }
 
@@ -274,7 +282,10 @@ pub fn next_number(tx: &mut Tx<'_>, pipeline: PipelineId) -> Result<i64, StoreEr
     Ok(next)
 }
 
-pub(crate) fn put<T: Clone + Into<DeploymentTarget>>(tx: &mut Tx<'_>, it: &Deployment<T>) -> Result<(), StoreError> {
+pub(crate) fn put<T: Clone + Into<DeploymentTarget>>(
+    tx: &mut Tx<'_>,
+    it: &Deployment<T>,
+) -> Result<(), StoreError> {
     tx.put(&PUT, &DeploymentRow::from_deployment(it))
 }
 

@@ -6,9 +6,9 @@ use berth_core::time::Timestamp;
 
 use super::deployment::DeploymentRow;
 use crate::error::StoreError;
-use crate::pagination::{PageStart, ListPage, fetch_bounded_count};
+use crate::pagination::{ListPage, PageStart, fetch_bounded_count};
 use crate::sql::value::{SqlValue, text};
-use crate::sql::{SqlText, SqlStatement, TableRow as _, sql, statements};
+use crate::sql::{SqlStatement, SqlText, TableRow as _, sql, statements};
 use crate::tx::StoreRead;
 
 /// Deployments match if they meet every condition that is set.

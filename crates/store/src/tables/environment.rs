@@ -1,7 +1,7 @@
 //! Environments, and the [`Lock`]: an environment with everything that decisions about it need.
 
 use berth_core::environment::fence::Fence;
-use berth_core::environment::{LockAgenda, EnvironmentCondition, Environment, Lock, Session};
+use berth_core::environment::{Environment, EnvironmentCondition, Lock, LockAgenda, Session};
 use berth_core::id::{DeploymentId, EnvironmentId, OrgId, PipelineId, UserId};
 use berth_core::name::{CommitId, EnvName, Slug};
 use berth_core::pipeline::model::{EnvironmentDefinition as Configuration, ReleaseAction};

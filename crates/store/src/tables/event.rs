@@ -7,7 +7,7 @@ use berth_core::time::Timestamp;
 use crate::audit::terms::{self, term, terms_of};
 use crate::audit::{AuditHead, SealedEvent};
 use crate::error::StoreError;
-use crate::pagination::{PageStart, ListPage, fetch_page};
+use crate::pagination::{ListPage, PageStart, fetch_page};
 use crate::sql::value::{SqlRow, SqlValue, text, to_json};
 use crate::sql::{TableRow as _, from_row, json_columns, sql, statements, table};
 use crate::tx::{StoreRead, Tx};
@@ -146,7 +146,12 @@ fn retained_count(db: &mut impl StoreRead) -> Result<i64, StoreError> {
 }
 
 /// Events after `sequence` and up to `upto`, oldest first.
-pub fn list_after(db: &mut impl StoreRead, sequence: i64, upto: i64, limit: i64) -> Result<Vec<Event>, StoreError> {
+pub fn list_after(
+    db: &mut impl StoreRead,
+    sequence: i64,
+    upto: i64,
+    limit: i64,
+) -> Result<Vec<Event>, StoreError> {
     db.fetch_all(&AFTER, &[sequence.into(), upto.into(), limit.into()])
 }
 
@@ -171,7 +176,12 @@ impl ChainLink {
 }
 
 /// Like [`after`], but rows that were tampered with are returned, not an error.
-pub fn list_chain_links(db: &mut impl StoreRead, sequence: i64, upto: i64, limit: i64) -> Result<Vec<ChainLink>, StoreError> {
+pub fn list_chain_links(
+    db: &mut impl StoreRead,
+    sequence: i64,
+    upto: i64,
+    limit: i64,
+) -> Result<Vec<ChainLink>, StoreError> {
     let rows = db.rows(&AFTER, &[sequence.into(), upto.into(), limit.into()])?;
     rows.into_iter().map(|row| Ok(read_chain_link(row.int(SEQUENCE)?, row))).collect()
 }

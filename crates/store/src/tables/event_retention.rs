@@ -3,12 +3,12 @@
 //! An event announces each removal before it happens. Verification requires that announcement where the log does not start
 //! with the first event, so a truncation by anything else is found.
 
-use berth_core::event::{EventKind, NewEvent, EventSubject};
+use berth_core::event::{EventKind, EventSubject, NewEvent};
 use berth_core::time::Timestamp;
 
 use super::event;
 use crate::audit::terms;
-use crate::audit::{AuditHead, SealedEvent, ChainVerifier};
+use crate::audit::{AuditHead, ChainVerifier, SealedEvent};
 use crate::error::StoreError;
 use crate::sql::statements;
 use crate::sql::value::SqlValue;
@@ -41,7 +41,11 @@ pub struct AnnouncedRemoval {
 /// The last event to remove now. `None` if the oldest event is younger than `overdue`, or none may be removed yet.
 ///
 /// Removes only events from before `before` that every active webhook has read, and never the newest event.
-pub fn find_due(db: &mut impl StoreRead, before: Timestamp, overdue: Timestamp) -> Result<Option<i64>, StoreError> {
+pub fn find_due(
+    db: &mut impl StoreRead,
+    before: Timestamp,
+    overdue: Timestamp,
+) -> Result<Option<i64>, StoreError> {
     let start = event::retained_after(db)?.sequence;
     let oldest: Option<Timestamp> = db.fetch_optional(&RECORDED_AT, &[(start + 1).into()])?;
     if oldest.is_none_or(|oldest| oldest > overdue) {

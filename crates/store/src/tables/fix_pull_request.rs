@@ -32,7 +32,10 @@ statements! {
         WHERE state IN ('open', 'pushed') AND analysis_id > $1 ORDER BY analysis_id LIMIT $2";
 }
 
-pub fn find_of_analysis(db: &mut impl StoreRead, analysis: AnalysisId) -> Result<Option<AnalysisPullRequest>, StoreError> {
+pub fn find_of_analysis(
+    db: &mut impl StoreRead,
+    analysis: AnalysisId,
+) -> Result<Option<AnalysisPullRequest>, StoreError> {
     db.fetch_optional(&OF_ANALYSIS, &[text(analysis)])
 }
 
@@ -69,6 +72,9 @@ pub fn list_open_after(
 }
 
 /// Pull requests that are still to be opened, by analysis, a share of the batch for each organization.
-pub fn list_opening(db: &mut impl StoreRead, batch: FairBatch) -> Result<Vec<(OrgId, AnalysisId)>, StoreError> {
+pub fn list_opening(
+    db: &mut impl StoreRead,
+    batch: FairBatch,
+) -> Result<Vec<(OrgId, AnalysisId)>, StoreError> {
     db.fetch_all(&OPENING, &[batch.share.into(), batch.total.into()])
 }

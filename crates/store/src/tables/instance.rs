@@ -1,6 +1,6 @@
 //! The installation: the epoch of its fences, its incarnation, and jumps of its clock.
 
-use berth_core::environment::fence::{EPOCH_MAX, EvidenceVerdict, EpochEvidence, judge_evidence, next_epoch};
+use berth_core::environment::fence::{EPOCH_MAX, EpochEvidence, EvidenceVerdict, judge_evidence, next_epoch};
 
 use crate::error::StoreError;
 use crate::sql::{SqlConn, statements};

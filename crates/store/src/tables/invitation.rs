@@ -6,7 +6,7 @@ use berth_core::name::{DisplayName, Email};
 use berth_core::time::Timestamp;
 
 use crate::error::StoreError;
-use crate::pagination::{PageStart, ListPage, fetch_page};
+use crate::pagination::{ListPage, PageStart, fetch_page};
 use crate::sql::value::text;
 use crate::sql::{SqlText, ToParams as _, from_row, sql, statements};
 use crate::tx::{StoreRead, Tx};
@@ -55,7 +55,11 @@ pub fn by_hash(db: &mut impl StoreRead, hash: &[u8]) -> Result<Option<(OrgId, In
     db.fetch_optional(&BY_HASH, &[hash.into(), now.into()])
 }
 
-pub fn list(db: &mut impl StoreRead, from: &PageStart, limit: i64) -> Result<ListPage<Invitation>, StoreError> {
+pub fn list(
+    db: &mut impl StoreRead,
+    from: &PageStart,
+    limit: i64,
+) -> Result<ListPage<Invitation>, StoreError> {
     let total = Some(count(db)?);
     let now = db.now();
     Ok(fetch_page(db, &LIST, &[now.into()], from.by_id(), limit)?.with_total(total))

@@ -69,7 +69,10 @@ pub fn insert(tx: &mut Tx<'_>, key: &DataKey) -> Result<(), StoreError> {
 }
 
 /// A batch of the data keys that are wrapped with another root key.
-pub fn list_of_other_roots(db: &mut impl StoreRead, root_key_id: &str) -> Result<Vec<(OrgId, DataKey)>, StoreError> {
+pub fn list_of_other_roots(
+    db: &mut impl StoreRead,
+    root_key_id: &str,
+) -> Result<Vec<(OrgId, DataKey)>, StoreError> {
     db.fetch_all(&OF_OTHER_ROOTS, &[root_key_id.into(), REWRAP_BATCH_MAX.into()])
 }
 

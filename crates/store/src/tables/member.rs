@@ -7,7 +7,7 @@ use berth_core::time::Timestamp;
 
 use super::organization::ORGANIZATIONS_PER_USER_MAX;
 use crate::error::StoreError;
-use crate::pagination::{PageStart, ListPage, fetch_page};
+use crate::pagination::{ListPage, PageStart, fetch_page};
 use crate::sql::value::text;
 use crate::sql::{SqlText, TableRow as _, from_row, sql, statements, table};
 use crate::tx::{StoreRead, Tx};
@@ -67,7 +67,11 @@ pub fn find_view(db: &mut impl StoreRead, user: UserId) -> Result<Option<MemberV
     db.fetch_optional(&ONE, &[text(user)])
 }
 
-pub fn list(db: &mut impl StoreRead, from: &PageStart, limit: i64) -> Result<ListPage<MemberView>, StoreError> {
+pub fn list(
+    db: &mut impl StoreRead,
+    from: &PageStart,
+    limit: i64,
+) -> Result<ListPage<MemberView>, StoreError> {
     let total = Some(count(db)?);
     Ok(fetch_page(db, &LIST, &[], from.by_id(), limit)?.with_total(total))
 }

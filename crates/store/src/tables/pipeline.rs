@@ -9,7 +9,7 @@ use berth_core::time::Timestamp;
 
 use super::{PAGE_ROWS, first_after, registry, secret};
 use crate::error::StoreError;
-use crate::pagination::{PageStart, ListPage, fetch_bounded_count, fetch_page};
+use crate::pagination::{ListPage, PageStart, fetch_bounded_count, fetch_page};
 use crate::sql::value::{SqlValue, text};
 use crate::sql::{FromRow, RowReader, TableRow as _, ToParams, json_columns, statements, table};
 use crate::tx::{StoreRead, Tx};
@@ -73,7 +73,9 @@ impl FromRow for PipelineActivity {
 impl ToParams for PipelineActivity {
     fn to_params(&self, params: &mut Vec<SqlValue>) -> Result<(), StoreError> {
         match self {
-            PipelineActivity::Active => ("active", None::<Actor>, None::<Timestamp>, None::<Reason>).to_params(params),
+            PipelineActivity::Active => {
+                ("active", None::<Actor>, None::<Timestamp>, None::<Reason>).to_params(params)
+            }
             PipelineActivity::Stopped { by, at, reason } => ("stopped", by, at, reason).to_params(params),
         }
     }

@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 use berth_core::id::{OrgId, PipelineId, RegistryId};
 use berth_core::name::Slug;
 use berth_core::registry::{
-    AvailableSteps, Registry, RegistryName, RegistryStatus, RegistrySyncState, TypeRef, RegistryVersion, VersionQuery, resolve,
+    AvailableSteps, Registry, RegistryName, RegistryStatus, RegistrySyncState, RegistryVersion, TypeRef,
+    VersionQuery, resolve,
 };
 use berth_core::time::Timestamp;
 
 use super::registry_build::list_versions;
 use crate::error::StoreError;
-use crate::pagination::{FairBatch, PageStart, ListPage, fetch_page};
+use crate::pagination::{FairBatch, ListPage, PageStart, fetch_page};
 use crate::sql::value::text;
 use crate::sql::{
     FromRow, RowReader, TableRow as _, ToParams as _, column_group, statements, table, word_columns,
@@ -31,7 +32,16 @@ table!(Org Registry in registries {
     ],
     insert: [name, created_at],
 });
-column_group!(RegistrySyncState { status, commit, current, failed_commit, synced_at, error, failures, due_at });
+column_group!(RegistrySyncState {
+    status,
+    commit,
+    current,
+    failed_commit,
+    synced_at,
+    error,
+    failures,
+    due_at
+});
 word_columns!(RegistryStatus: RegistryStatus::ALL);
 
 statements! {
@@ -105,7 +115,11 @@ pub fn count(db: &mut impl StoreRead) -> Result<i64, StoreError> {
 }
 
 /// Registries to poll, the longest overdue first, a share of the batch for each organization.
-pub fn list_due(db: &mut impl StoreRead, now: Timestamp, batch: FairBatch) -> Result<Vec<(OrgId, RegistryId)>, StoreError> {
+pub fn list_due(
+    db: &mut impl StoreRead,
+    now: Timestamp,
+    batch: FairBatch,
+) -> Result<Vec<(OrgId, RegistryId)>, StoreError> {
     db.fetch_all(&DUE, &[now.into(), batch.share.into(), batch.total.into()])
 }
 
@@ -131,7 +145,10 @@ pub fn schedule_poll(tx: &mut Tx<'_>, id: RegistryId, due_at: Timestamp) -> Resu
 }
 
 /// Resolves step types to what the registries offer for them; the keys are the types as written.
-pub fn resolve_types<'a>(db: &mut impl StoreRead, types: impl Iterator<Item = &'a str>) -> Result<AvailableSteps, StoreError> {
+pub fn resolve_types<'a>(
+    db: &mut impl StoreRead,
+    types: impl Iterator<Item = &'a str>,
+) -> Result<AvailableSteps, StoreError> {
     let (mut found, mut registries) = (AvailableSteps::new(), None);
     // A type without a registry is looked up in each, so current versions are read once.
     let mut current: BTreeMap<RegistryId, Vec<RegistryVersion>> = BTreeMap::new();

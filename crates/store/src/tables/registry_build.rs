@@ -1,11 +1,13 @@
 //! Builds of registries, and the versions that they produced.
 
 use berth_core::id::RegistryId;
-use berth_core::registry::{RegistryBuild, BuildStatus, InputMode, StepMetadata, RegistryVersion, VersionQuery};
+use berth_core::registry::{
+    BuildStatus, InputMode, RegistryBuild, RegistryVersion, StepMetadata, VersionQuery,
+};
 
 use super::PAGE_ROWS;
 use crate::error::StoreError;
-use crate::pagination::{PageStart, ListPage, fetch_bounded_count, fetch_page};
+use crate::pagination::{ListPage, PageStart, fetch_bounded_count, fetch_page};
 use crate::sql::value::{SqlValue, text};
 use crate::sql::{
     FromValue, TableRow as _, ToValue, from_row, json_columns, sql, statements, table, word_columns,
@@ -90,7 +92,11 @@ pub fn next_number(tx: &mut Tx<'_>, registry: RegistryId) -> Result<i64, StoreEr
     Ok(tx.fetch_optional(&COUNTED, &[text(registry)])?.unwrap_or(1))
 }
 
-pub fn by_number(db: &mut impl StoreRead, registry: RegistryId, number: i64) -> Result<Option<RegistryBuild>, StoreError> {
+pub fn by_number(
+    db: &mut impl StoreRead,
+    registry: RegistryId,
+    number: i64,
+) -> Result<Option<RegistryBuild>, StoreError> {
     db.fetch_optional(&BY_NUMBER, &[text(registry), number.into()])
 }
 
@@ -107,7 +113,11 @@ pub fn list(
 }
 
 /// Unfinished builds of a registry.
-pub fn list_unfinished(db: &mut impl StoreRead, registry: RegistryId, limit: i64) -> Result<Vec<RegistryBuild>, StoreError> {
+pub fn list_unfinished(
+    db: &mut impl StoreRead,
+    registry: RegistryId,
+    limit: i64,
+) -> Result<Vec<RegistryBuild>, StoreError> {
     db.fetch_all(&UNDER_WAY, &[text(registry), limit.into()])
 }
 
@@ -144,7 +154,10 @@ pub(crate) fn list_versions(
 }
 
 /// All versions of the organization, page by page.
-pub fn list_artifacts(db: &mut impl StoreRead, after: Option<&VersionArtifact>) -> Result<Vec<VersionArtifact>, StoreError> {
+pub fn list_artifacts(
+    db: &mut impl StoreRead,
+    after: Option<&VersionArtifact>,
+) -> Result<Vec<VersionArtifact>, StoreError> {
     let (registry, commit) = after.map_or(("", ""), |it| (&it.registry, &it.commit));
     db.fetch_all(&VERSIONS_AFTER, &[registry.into(), commit.into(), PAGE_ROWS.into()])
 }
@@ -159,16 +172,15 @@ pub fn put_tag(tx: &mut Tx<'_>, registry: RegistryId, name: &str, commit: &str) 
 }
 
 /// Stores the commit that a branch points to.
-pub fn put_branch(
-    tx: &mut Tx<'_>,
-    registry: RegistryId,
-    name: &str,
-    commit: &str,
-) -> Result<(), StoreError> {
+pub fn put_branch(tx: &mut Tx<'_>, registry: RegistryId, name: &str, commit: &str) -> Result<(), StoreError> {
     tx.execute(&BRANCH, &[text(registry), name.into(), commit.into()]).map(drop)
 }
 
 /// Names of the tags and branches of a version.
-pub fn list_refs(db: &mut impl StoreRead, registry: RegistryId, commit: &str) -> Result<Vec<String>, StoreError> {
+pub fn list_refs(
+    db: &mut impl StoreRead,
+    registry: RegistryId,
+    commit: &str,
+) -> Result<Vec<String>, StoreError> {
     db.fetch_all(&REFS, &[text(registry), commit.into(), REFS_LISTED_MAX.into()])
 }

@@ -5,7 +5,7 @@ use berth_core::repository::{RemoteUrl, Repository, RepositorySyncState, SyncPro
 use berth_core::time::Timestamp;
 
 use crate::error::StoreError;
-use crate::pagination::{PageStart, ListPage, fetch_page};
+use crate::pagination::{ListPage, PageStart, fetch_page};
 use crate::sql::value::text;
 use crate::sql::{TableRow as _, ToParams as _, column_group, json_columns, statements, table};
 use crate::tx::{StoreRead, Tx};
@@ -54,7 +54,11 @@ pub fn find(db: &mut impl StoreRead, key: &str) -> Result<Option<Repository>, St
     key.parse().map_or(Ok(None), |id| by_id(db, id))
 }
 
-pub fn list(db: &mut impl StoreRead, from: &PageStart, limit: i64) -> Result<ListPage<Repository>, StoreError> {
+pub fn list(
+    db: &mut impl StoreRead,
+    from: &PageStart,
+    limit: i64,
+) -> Result<ListPage<Repository>, StoreError> {
     let total = Some(count(db)?);
     Ok(fetch_page(db, &LIST, &[], from.by_id(), limit)?.with_total(count))
 }
@@ -64,7 +68,11 @@ pub fn count(db: &mut impl StoreRead) -> Result<i64, StoreError> {
 }
 
 /// The longest overdue repository of each organization.
-pub fn list_due(db: &mut impl StoreRead, now: Timestamp, limit: i64) -> Result<Vec<(OrgId, RepositoryId)>, StoreError> {
+pub fn list_due(
+    db: &mut impl StoreRead,
+    now: Timestamp,
+    limit: i64,
+) -> Result<Vec<(OrgId, RepositoryId)>, StoreError> {
     db.fetch_all(&DUE, &[now.into(), limit.into()])
 }
 
@@ -73,7 +81,11 @@ pub fn put(tx: &mut Tx<'_>, repository: &Repository) -> Result<(), StoreError> {
 }
 
 /// Stores the result of a sync. The version of the record stays the same.
-pub fn put_sync_result(tx: &mut Tx<'_>, id: RepositoryId, seen: &RepositorySyncState) -> Result<(), StoreError> {
+pub fn put_sync_result(
+    tx: &mut Tx<'_>,
+    id: RepositoryId,
+    seen: &RepositorySyncState,
+) -> Result<(), StoreError> {
     let mut params = vec![text(id)];
     seen.to_params(&mut params)?;
     tx.execute_one(&SAW, &params)

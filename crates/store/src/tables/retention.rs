@@ -107,7 +107,11 @@ pub fn list_old_artifacts(
 
 /// Marks the artifacts of a deployment as removed, and deletes its build. Returns false if the deployment was retried
 /// and keeps them.
-pub fn mark_artifacts_removed(tx: &mut Tx<'_>, id: DeploymentId, before: Timestamp) -> Result<bool, StoreError> {
+pub fn mark_artifacts_removed(
+    tx: &mut Tx<'_>,
+    id: DeploymentId,
+    before: Timestamp,
+) -> Result<bool, StoreError> {
     let now = tx.now();
     if tx.execute(&NOTE_ARTIFACTS, &[text(id), now.into(), before.into()])? != 1 {
         return Ok(false);
@@ -132,7 +136,10 @@ pub fn list_referenced_artifacts(
 }
 
 /// Artifacts that were not removed, page by page.
-pub fn list_artifacts(db: &mut impl StoreRead, after: Option<&StepArtifacts>) -> Result<Vec<StepArtifacts>, StoreError> {
+pub fn list_artifacts(
+    db: &mut impl StoreRead,
+    after: Option<&StepArtifacts>,
+) -> Result<Vec<StepArtifacts>, StoreError> {
     db.fetch_all(&LEFT_BEHIND, &page_after(after))
 }
 
@@ -142,7 +149,10 @@ fn page_after(after: Option<&StepArtifacts>) -> [SqlValue; 4] {
 }
 
 /// Finished attempts with logs, page by page.
-pub fn list_logged_attempts(db: &mut impl StoreRead, after: Option<LoggedAttempt>) -> Result<Vec<LoggedAttempt>, StoreError> {
+pub fn list_logged_attempts(
+    db: &mut impl StoreRead,
+    after: Option<LoggedAttempt>,
+) -> Result<Vec<LoggedAttempt>, StoreError> {
     let (deployment, step) = (after.map(|it| it.deployment), after.map(|it| it.step));
     let number = after.map_or(0, |it| i64::from(it.attempt));
     db.fetch_all(&LOGGED, &[first_after(deployment), first_after(step), number.into(), PAGE_ROWS.into()])

@@ -3,15 +3,17 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use berth_core::deployment::run::{Attempt, CustomStepState, Run, RunChange, StageRun, StepRun, StepRunStatus};
+use berth_core::deployment::run::{
+    Attempt, CustomStepState, Run, RunChange, StageRun, StepRun, StepRunStatus,
+};
 use berth_core::id::{DeploymentId, StepRunId};
 
 use super::attempt;
 use crate::error::StoreError;
 use crate::sql::value::text;
 use crate::sql::{
-    StatementKind, SqlStatement, TableRow as _, ToParams as _, json_columns, sparse_json_columns, statements, table,
-    word_columns,
+    SqlStatement, StatementKind, TableRow as _, ToParams as _, json_columns, sparse_json_columns, statements,
+    table, word_columns,
 };
 use crate::tx::{StoreRead, Tx};
 
@@ -108,7 +110,10 @@ pub(crate) fn put(tx: &mut Tx<'_>, change: &RunChange) -> Result<(), StoreError>
         params.truncate(Run::TABLE.update_params());
         params.push(change.previous_version.into());
     }
-    tx.execute_one(&statement_for(change, if change.previous_version == 0 { &INSERT } else { &UPDATE }), &params)?;
+    tx.execute_one(
+        &statement_for(change, if change.previous_version == 0 { &INSERT } else { &UPDATE }),
+        &params,
+    )?;
     for &index in &change.steps {
         put_step(tx, change, &run.steps[index])?;
     }

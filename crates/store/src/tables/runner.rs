@@ -111,7 +111,11 @@ pub fn list(db: &mut impl StoreRead, limit: i64) -> Result<Vec<Runner>, StoreErr
 }
 
 /// Runners that were seen after this time and accept work.
-pub fn list_seen_since(db: &mut impl StoreRead, since: Timestamp, limit: i64) -> Result<Vec<Runner>, StoreError> {
+pub fn list_seen_since(
+    db: &mut impl StoreRead,
+    since: Timestamp,
+    limit: i64,
+) -> Result<Vec<Runner>, StoreError> {
     db.fetch_all(&SEEN_SINCE, &[since.into(), limit.into()])
 }
 

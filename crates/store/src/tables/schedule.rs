@@ -90,17 +90,26 @@ pub fn find_next_ready(db: &mut impl StoreRead, now: Timestamp) -> Result<Option
 type EnvironmentDeploymentKey = (OrgId, DeploymentId, EnvironmentId);
 
 /// Deployments to environments that are cancelling, a share of the batch for each organization.
-pub fn list_cancelling(db: &mut impl StoreRead, batch: FairBatch) -> Result<Vec<EnvironmentDeploymentKey>, StoreError> {
+pub fn list_cancelling(
+    db: &mut impl StoreRead,
+    batch: FairBatch,
+) -> Result<Vec<EnvironmentDeploymentKey>, StoreError> {
     db.fetch_all(&CANCELLING, &[batch.share.into(), batch.total.into()])
 }
 
 /// Deployments to environments that have started but have no run, so that nothing can continue them.
-pub fn list_without_run(db: &mut impl StoreRead, limit: i64) -> Result<Vec<EnvironmentDeploymentKey>, StoreError> {
+pub fn list_without_run(
+    db: &mut impl StoreRead,
+    limit: i64,
+) -> Result<Vec<EnvironmentDeploymentKey>, StoreError> {
     db.fetch_all(&WITHOUT_RUN, &[limit.into()])
 }
 
 /// Queued deployments through stages, oldest first, a share of the batch for each organization.
-pub fn list_to_plan(db: &mut impl StoreRead, batch: FairBatch) -> Result<Vec<(OrgId, DeploymentId)>, StoreError> {
+pub fn list_to_plan(
+    db: &mut impl StoreRead,
+    batch: FairBatch,
+) -> Result<Vec<(OrgId, DeploymentId)>, StoreError> {
     db.fetch_all(&TO_PLAN, &[batch.share.into(), batch.total.into()])
 }
 
@@ -135,7 +144,8 @@ pub fn list_contenders(
         db.fetch_all(&CONTENDERS, &[text(pipeline)])?;
     let contenders = rows.into_iter().filter(|(deployment, ..)| *deployment != without);
     let contenders = list_contenders.map(|(deployment, number, stages, trigger)| {
-        let status = stages.iter().find(|it| it.name == stage).map_or(StageRunStatus::Pending, |it| it.status);
+        let status =
+            stages.iter().find(|it| it.name == stage).map_or(StageRunStatus::Pending, |it| it.status);
         StageContender { deployment, number, status, is_rollback: trigger.rollback_of().is_some() }
     });
     Ok(list_contenders.collect())

@@ -6,7 +6,7 @@ use berth_core::pipeline::grammar::{SecretName, StageName};
 use berth_core::secret::{ScopePath, Secret};
 
 use crate::error::StoreError;
-use crate::pagination::{PageStart, ListPage, fetch_page};
+use crate::pagination::{ListPage, PageStart, fetch_page};
 use crate::sql::value::{SqlValue, text};
 use crate::sql::{FromValue, TableRow as _, ToValue, column_group, from_row, statements, table};
 use crate::tx::{StoreRead, Tx};
@@ -76,7 +76,11 @@ pub fn by_id(db: &mut impl StoreRead, id: SecretId) -> Result<Option<Secret>, St
     db.fetch_optional(&BY_ID, &[text(id)])
 }
 
-pub fn by_name(db: &mut impl StoreRead, name: &SecretName, scope: &ScopePath) -> Result<Option<Secret>, StoreError> {
+pub fn by_name(
+    db: &mut impl StoreRead,
+    name: &SecretName,
+    scope: &ScopePath,
+) -> Result<Option<Secret>, StoreError> {
     db.fetch_optional(&BY_NAME, &[text(name), text(scope)])
 }
 
@@ -124,7 +128,11 @@ pub fn list_users(db: &mut impl StoreRead, secret: &Secret) -> Result<Vec<Secret
 }
 
 /// Secrets of a pipeline and of its stages.
-pub fn list_of_pipeline(db: &mut impl StoreRead, pipeline: PipelineId, limit: i64) -> Result<Vec<Secret>, StoreError> {
+pub fn list_of_pipeline(
+    db: &mut impl StoreRead,
+    pipeline: PipelineId,
+    limit: i64,
+) -> Result<Vec<Secret>, StoreError> {
     let own = ScopePath::Pipeline(pipeline);
     // The range of texts that begin with `stage/<pipeline>/`: `0` is the character after `/`.
     let (first, last) = (format!("stage/{pipeline}/"), format!("stage/{pipeline}0"));
@@ -145,7 +153,11 @@ pub fn put_value(tx: &mut Tx<'_>, id: SecretId, version: i64, value: &SealedValu
     tx.put(&PUT_VALUE, &(id, version, load_value.clone(), now))
 }
 
-pub fn load_value(db: &mut impl StoreRead, id: SecretId, version: i64) -> Result<Option<SealedValue>, StoreError> {
+pub fn load_value(
+    db: &mut impl StoreRead,
+    id: SecretId,
+    version: i64,
+) -> Result<Option<SealedValue>, StoreError> {
     db.fetch_optional(&VALUE, &[text(id), version.into()])
 }
 

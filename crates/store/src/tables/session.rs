@@ -1,6 +1,6 @@
 //! Sessions of environments. Rows are never deleted.
 
-use berth_core::environment::{SessionDrain, SessionEnd, SessionEndReason, LockHolder, Session};
+use berth_core::environment::{LockHolder, Session, SessionDrain, SessionEnd, SessionEndReason};
 use berth_core::event::Actor;
 use berth_core::id::{DeploymentId, EnvironmentId, SessionId};
 use berth_core::time::Timestamp;

@@ -1,14 +1,14 @@
 //! Tickets: places in the queue of an environment.
 
 use berth_core::access::{Action, Role};
-use berth_core::environment::{PendingTakeover, Ticket, TicketCause, TicketState, ClaimTerms};
+use berth_core::environment::{ClaimTerms, PendingTakeover, Ticket, TicketCause, TicketState};
 use berth_core::id::{EnvironmentId, TicketGroupId, TicketId};
 use berth_core::time::Timestamp;
 
 use crate::error::StoreError;
 use crate::sql::value::{SqlValue, text};
 use crate::sql::{
-    FromRow, RowReader, SqlText, SqlStatement, TableRow as _, ToParams, column_group, sql, statements, table,
+    FromRow, RowReader, SqlStatement, SqlText, TableRow as _, ToParams, column_group, sql, statements, table,
     word_columns,
 };
 use crate::tx::{StoreRead, Tx};
@@ -102,7 +102,11 @@ impl ToParams for Option<PendingTakeover> {
 }
 
 /// Fetches tickets and decides whether their owners may still claim: memberships and tokens change while they wait.
-fn fetch_entitled(db: &mut impl StoreRead, statement: &SqlStatement, params: &[SqlValue]) -> Result<Vec<Ticket>, StoreError> {
+fn fetch_entitled(
+    db: &mut impl StoreRead,
+    statement: &SqlStatement,
+    params: &[SqlValue],
+) -> Result<Vec<Ticket>, StoreError> {
     let now = db.now();
     let rows: Vec<(Ticket, OwnerAccess)> = db.fetch_all(statement, params)?;
     let tickets = rows.into_iter().map(|(ticket, (role, revoked_at, expires_at))| {
@@ -114,7 +118,10 @@ fn fetch_entitled(db: &mut impl StoreRead, statement: &SqlStatement, params: &[S
 }
 
 /// Waiting tickets in the order in which they will be granted: takeovers first, then by arrival.
-pub(crate) fn list_waiting(db: &mut impl StoreRead, environment: EnvironmentId) -> Result<Vec<Ticket>, StoreError> {
+pub(crate) fn list_waiting(
+    db: &mut impl StoreRead,
+    environment: EnvironmentId,
+) -> Result<Vec<Ticket>, StoreError> {
     let mut tickets = fetch_entitled(db, &WAITING, &[text(environment)])?;
     tickets.sort_by_key(|ticket| (ticket.takeover.is_none(), ticket.number));
     Ok(tickets)
@@ -130,7 +137,10 @@ pub fn list_of_group(db: &mut impl StoreRead, group: TicketGroupId) -> Result<Ve
 }
 
 /// All tickets of an environment, newest first. Whether they are entitled is not determined.
-pub fn list_of_environment(db: &mut impl StoreRead, environment: EnvironmentId) -> Result<Vec<Ticket>, StoreError> {
+pub fn list_of_environment(
+    db: &mut impl StoreRead,
+    environment: EnvironmentId,
+) -> Result<Vec<Ticket>, StoreError> {
     db.fetch_all(&OF_ENVIRONMENT, &[text(environment), INSIGHT_ROWS_MAX.into()])
 }
 

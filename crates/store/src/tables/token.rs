@@ -7,7 +7,7 @@ use berth_core::name::{DisplayName, Slug};
 use berth_core::time::Timestamp;
 
 use crate::error::StoreError;
-use crate::pagination::{PageStart, ListPage, fetch_bounded_count, fetch_page};
+use crate::pagination::{ListPage, PageStart, fetch_bounded_count, fetch_page};
 use crate::sql::value::text;
 use crate::sql::{TableRow as _, ToParams as _, from_row, statements, table};
 use crate::tx::{StoreRead, Tx};
@@ -76,7 +76,11 @@ pub struct TokenCaller {
 }
 from_row!(TokenCaller { token, org, org_slug, user, user_name, is_service, role, last_used_at, expires_at });
 
-pub fn find_caller(db: &mut impl StoreRead, hash: &[u8], now: Timestamp) -> Result<Option<TokenCaller>, StoreError> {
+pub fn find_caller(
+    db: &mut impl StoreRead,
+    hash: &[u8],
+    now: Timestamp,
+) -> Result<Option<TokenCaller>, StoreError> {
     db.fetch_optional(&CALLER_BY_HASH, &[hash.into(), now.into()])
 }
 
@@ -97,7 +101,10 @@ pub fn list(
 }
 
 /// The current role of a token and its expiry. `None` if the token is no longer valid or its user is no member.
-pub fn find_role(db: &mut impl StoreRead, id: TokenId) -> Result<Option<(Role, Option<Timestamp>)>, StoreError> {
+pub fn find_role(
+    db: &mut impl StoreRead,
+    id: TokenId,
+) -> Result<Option<(Role, Option<Timestamp>)>, StoreError> {
     let now = db.now();
     db.fetch_optional(&STANDING, &[text(id), now.into()])
 }

@@ -3,7 +3,7 @@
 use berth_core::id::{OrgId, WebhookId};
 use berth_core::name::Slug;
 use berth_core::time::Timestamp;
-use berth_core::webhook::{PayloadFormat, EventKindFilter, SECRETS_PER_WEBHOOK_MAX, WebhookState, Webhook};
+use berth_core::webhook::{EventKindFilter, PayloadFormat, SECRETS_PER_WEBHOOK_MAX, Webhook, WebhookState};
 
 use super::event;
 use crate::error::StoreError;
@@ -131,7 +131,11 @@ pub fn list_everywhere(
 }
 
 /// Active webhooks with events to read, by organization and id. `after` is the last one of the previous page.
-pub fn list_lagging(db: &mut impl StoreRead, after: Option<LaggingWebhook>, limit: i64) -> Result<Vec<LaggingWebhook>, StoreError> {
+pub fn list_lagging(
+    db: &mut impl StoreRead,
+    after: Option<LaggingWebhook>,
+    limit: i64,
+) -> Result<Vec<LaggingWebhook>, StoreError> {
     let (org, webhook) = after.map(|it| (it.org.to_string(), it.webhook.to_string())).unwrap_or_default();
     db.fetch_all(&BEHIND, &[org.into(), webhook.into(), limit.into()])
 }

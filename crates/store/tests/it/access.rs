@@ -1,14 +1,14 @@
 //! The access generation: cached permissions are valid until it changes.
 
 use berth_core::access::Role;
-use berth_core::event::{EventKind, NewEvent, EventSubject};
+use berth_core::event::{EventKind, EventSubject, NewEvent};
 use berth_core::id::{TokenId, UserId};
 use berth_core::name::{DisplayName, Email};
 use berth_core::time::Timestamp;
 use berth_store::tables::member::{self, Member};
 use berth_store::tables::token::{self, Token};
 use berth_store::tables::user;
-use berth_store::{TxContext, StoreError, Tx};
+use berth_store::{StoreError, Tx, TxContext};
 use rusqlite::Connection;
 
 use super::Ground;

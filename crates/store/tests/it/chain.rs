@@ -1,11 +1,11 @@
 //! Verification of the hash chain finds every change to stored events, and where it is.
 
-use berth_core::event::{Actor, ActorType, Event, EventKind, NewEvent, EventSubject};
+use berth_core::event::{Actor, ActorType, Event, EventKind, EventSubject, NewEvent};
 use berth_core::id::{TokenId, UserId};
 use berth_core::time::Timestamp;
-use berth_store::audit::{self, AuditHead, AuditFault, StoredCheck, AuditVerdict, export};
+use berth_store::audit::{self, AuditFault, AuditHead, AuditVerdict, StoredCheck, export};
 use berth_store::tables::event;
-use berth_store::{TxContext, StoreError};
+use berth_store::{StoreError, TxContext};
 use rusqlite::{Connection, params};
 use serde_json::json;
 
@@ -221,8 +221,10 @@ fn chain_verification_finds_truncation() {
         assert_eq!(found(&ground, Some(&end)), (last + 1, AuditFault::Truncated));
         restore(&db);
     }
-    let edits =
-        [("sequence = sequence - ?2", AuditFault::Unexpected), ("hash = hash || ?2", AuditFault::HeadDiffers)];
+    let edits = [
+        ("sequence = sequence - ?2", AuditFault::Unexpected),
+        ("hash = hash || ?2", AuditFault::HeadDiffers),
+    ];
     for (edit, reason) in edits {
         tamper(&ground, &db, &format!("UPDATE event_heads SET {edit} WHERE org_id = ?1"), 1);
         assert_eq!(found(&ground, None), (EVENTS, reason));

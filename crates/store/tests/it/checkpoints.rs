@@ -1,6 +1,6 @@
 //! The WAL is checkpointed and restarted while it is written.
 
-use berth_core::event::{EventKind, NewEvent, EventSubject};
+use berth_core::event::{EventKind, EventSubject, NewEvent};
 
 use super::Ground;
 

@@ -1,11 +1,11 @@
 //! Retention removes the oldest events. The rest is a valid chain with a start, and an unannounced removal is found.
 
-use berth_core::event::{Event, EventKind, NewEvent, EventSubject};
+use berth_core::event::{Event, EventKind, EventSubject, NewEvent};
 use berth_core::id::{EventId, WebhookId};
 use berth_core::name::Slug;
 use berth_core::time::Timestamp;
-use berth_core::webhook::{PayloadFormat, EventKindFilter, WebhookState, Webhook};
-use berth_store::audit::{self, AuditHead, AuditFault, StoredCheck, AuditVerdict, export};
+use berth_core::webhook::{EventKindFilter, PayloadFormat, Webhook, WebhookState};
+use berth_store::audit::{self, AuditFault, AuditHead, AuditVerdict, StoredCheck, export};
 use berth_store::pagination::PageStart;
 use berth_store::tables::event::{self, EventFilter};
 use berth_store::tables::event_retention::{announce_removal, find_due, remove_batch};
@@ -118,7 +118,10 @@ fn event_retention_leaves_a_valid_chain_and_exact_totals() {
 
     let whole = check(&ground, Some(head_of(told)));
     let (first, checked) = (THROUGH + 1, last - THROUGH);
-    assert_eq!(whole, AuditVerdict { checked, first, head: head_of(told), head_is_too_old: false, problem: None });
+    assert_eq!(
+        whole,
+        AuditVerdict { checked, first, head: head_of(told), head_is_too_old: false, problem: None }
+    );
     assert!(!check(&ground, Some(head_of(end))).head_is_too_old);
     assert_eq!(check(&ground, Some(head_of(end))).problem, None);
     let other = AuditHead { hash: told.hash.clone(), ..head_of(end) };
@@ -300,7 +303,8 @@ fn event_retention_keeps_events_that_fail_verification() {
 
 /// The lines of an export.
 fn exported(ground: &Ground) -> Vec<String> {
-    let (start, head) = ground.transact(|tx| Ok((event::retained_after(tx)?, event::chain_head(tx)?))).unwrap();
+    let (start, head) =
+        ground.transact(|tx| Ok((event::retained_after(tx)?, event::chain_head(tx)?))).unwrap();
     let mut lines = vec![export::start_line(ground.org, &start).unwrap().expect("a start")];
     lines.extend(all(ground).iter().map(|event| audit::canonical_line(event).unwrap()));
     lines.push(export::head_line(ground.org, &head).unwrap());

@@ -1,8 +1,8 @@
 //! The feed publishes committed events in order, to the followers of their organization only.
 
-use berth_core::event::{Event, EventKind, NewEvent, EventSubject};
+use berth_core::event::{Event, EventKind, EventSubject, NewEvent};
 use berth_store::feed::{EventFollower, FeedItem};
-use berth_store::{TxContext, StoreError};
+use berth_store::{StoreError, TxContext};
 
 use super::{Ground, create, new_organization};
 

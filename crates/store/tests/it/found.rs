@@ -1,6 +1,6 @@
 //! Search in the audit log by terms.
 
-use berth_core::event::{EventKind, NewEvent, EventSubject};
+use berth_core::event::{EventKind, EventSubject, NewEvent};
 use berth_store::StoreError;
 use berth_store::admin::integrity;
 use berth_store::pagination::PageStart;

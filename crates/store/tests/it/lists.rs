@@ -52,7 +52,8 @@ fn check(ground: &Ground, expected: &[Pipeline]) {
     ];
     for offset in offsets {
         let from = PageStart::Offset(i64::try_from(offset).unwrap());
-        let slice = ground.transact(move |tx| pipeline::list(tx, &PipelineFilter::default(), &from, 20)).unwrap();
+        let slice =
+            ground.transact(move |tx| pipeline::list(tx, &PipelineFilter::default(), &from, 20)).unwrap();
         let found: Vec<_> = slice.items.iter().map(|pipeline| pipeline.id).collect();
         let wanted: Vec<_> = expected.iter().skip(offset).take(20).copied().collect();
         assert_eq!(found, wanted, "at offset {offset}");
@@ -63,7 +64,8 @@ fn check(ground: &Ground, expected: &[Pipeline]) {
     let (mut walked, mut from) = (Vec::new(), PageStart::Offset(0));
     loop {
         let start = from.clone();
-        let slice = ground.transact(move |tx| pipeline::list(tx, &PipelineFilter::default(), &start, 200)).unwrap();
+        let slice =
+            ground.transact(move |tx| pipeline::list(tx, &PipelineFilter::default(), &start, 200)).unwrap();
         walked.extend(slice.items.iter().map(|pipeline| pipeline.id));
         let Some(last) = walked.last().filter(|_| slice.has_more) else { break };
         from = PageStart::After(last.to_string());
@@ -84,7 +86,8 @@ fn pipeline_search_is_case_insensitive_and_escapes_wildcards() {
         .unwrap();
     let found = |search: &str| {
         let filter = PipelineFilter { search: Some(search.to_owned()), status: None };
-        let slice = ground.transact(move |tx| pipeline::list(tx, &filter, &PageStart::Offset(0), 20)).unwrap();
+        let slice =
+            ground.transact(move |tx| pipeline::list(tx, &filter, &PageStart::Offset(0), 20)).unwrap();
         assert_eq!(slice.total, Some(i64::try_from(slice.items.len()).unwrap()));
         slice.items.iter().map(|pipeline| pipeline.slug.to_string()).collect::<Vec<_>>()
     };

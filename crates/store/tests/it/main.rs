@@ -21,17 +21,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc;
 
 use berth_core::access::Role;
-use berth_core::event::{EventKind, NewEvent, EventSubject};
+use berth_core::event::{EventKind, EventSubject, NewEvent};
 use berth_core::id::{OrgId, PipelineId, UserId};
 use berth_core::name::{DisplayName, Email, Slug};
-use berth_core::pipeline::state::{self, CreatePipelineCommand, CheckedDefinition, DefinitionOutline, Pipeline};
+use berth_core::pipeline::state::{
+    self, CheckedDefinition, CreatePipelineCommand, DefinitionOutline, Pipeline,
+};
 use berth_core::step::NetworkAccess;
 use berth_core::time::Timestamp;
 use berth_store::tables::member::{self, Member};
 use berth_store::tables::organization::{self, Organization};
 use berth_store::tables::pipeline;
-use berth_store::tables::user::{self, UserAccount, User};
-use berth_store::{TxContext, Store, StoreError, Tx};
+use berth_store::tables::user::{self, User, UserAccount};
+use berth_store::{Store, StoreError, Tx, TxContext};
 use berth_testkit::Scratch;
 
 /// A store with one organization.

@@ -3,8 +3,8 @@
 use std::process::Command;
 
 use berth_core::decision::OutboxEffect;
-use berth_core::event::{EventKind, NewEvent, EventSubject};
-use berth_store::idempotency::{self, KeyLookup, IDEMPOTENCY_KEPT_S, IdempotencyKey, StoredResponse};
+use berth_core::event::{EventKind, EventSubject, NewEvent};
+use berth_store::idempotency::{self, IDEMPOTENCY_KEPT_S, IdempotencyKey, KeyLookup, StoredResponse};
 use berth_store::{StoreError, Tx, outbox};
 use rusqlite::Connection;
 
@@ -48,7 +48,8 @@ fn stored_response_is_found_by_caller_operation_and_key() {
     assert_eq!(find(IdempotencyKey::new("tok_a", "POST /y", "k", vec![1])), KeyLookup::None);
 
     let early = ground.transact(|tx| idempotency::delete_expired(tx, tx.now())).unwrap();
-    let late = ground.transact(|tx| idempotency::delete_expired(tx, tx.now().plus_seconds(IDEMPOTENCY_KEPT_S + 1)));
+    let late =
+        ground.transact(|tx| idempotency::delete_expired(tx, tx.now().plus_seconds(IDEMPOTENCY_KEPT_S + 1)));
     assert_eq!((early, late.unwrap()), (0, 1));
     assert_eq!(find(key), KeyLookup::None);
 }

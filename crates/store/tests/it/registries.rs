@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use berth_core::event::{EventKind, NewEvent, EventSubject};
+use berth_core::event::{EventKind, EventSubject, NewEvent};
 use berth_core::id::RegistryId;
 use berth_core::registry::{
-    InputMode, Registry, RegistryName, RegistryStatus, RegistrySyncState, StepMetadata, RegistryVersion, step_key,
+    InputMode, Registry, RegistryName, RegistryStatus, RegistrySyncState, RegistryVersion, StepMetadata,
+    step_key,
 };
 use berth_core::repository::RemoteUrl;
 use berth_core::time::Timestamp;
@@ -59,7 +60,8 @@ fn built(tx: &mut Tx<'_>, of: &Registry, commit: &str, steps: &[&str]) -> Result
     };
     registry_build::put_version(tx, &version)?;
     tx.record(NewEvent::new(EventKind::RegistryBuilt, EventSubject::new("registry", of.id, None)))?;
-    let seen = RegistrySyncState { status: RegistryStatus::Ready, current: Some(commit.into()), ..of.seen.clone() };
+    let seen =
+        RegistrySyncState { status: RegistryStatus::Ready, current: Some(commit.into()), ..of.seen.clone() };
     registry::put_poll_result(tx, of.id, &seen)
 }
 

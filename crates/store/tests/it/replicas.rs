@@ -6,13 +6,13 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use berth_core::environment::fence::{Fence, EvidenceVerdict as Known, EpochEvidence};
-use berth_core::event::{EventKind, NewEvent, EventSubject};
+use berth_core::environment::fence::{EpochEvidence, EvidenceVerdict as Known, Fence};
+use berth_core::event::{EventKind, EventSubject, NewEvent};
 use berth_core::name::Slug;
 use berth_store::audit::StoredCheck;
 use berth_store::feed::FeedItem;
 use berth_store::tables::{event, instance, lease, pipeline};
-use berth_store::{TxContext, OpenError, Store, StoreError, idempotency};
+use berth_store::{OpenError, Store, StoreError, TxContext, idempotency};
 use berth_testkit::{Scratch, Server, binaries, outcome};
 
 use super::{create, new_organization};
@@ -40,7 +40,10 @@ fn replicas_number_events_without_gaps_in_commit_order() {
                     let context = || TxContext::system(Some(org));
                     store.transact_blocking(context(), move |tx| create(tx, &slug, tx.now())).unwrap();
                     let refused = store.transact_blocking(context(), |tx| {
-                        tx.record(NewEvent::new(EventKind::AccessDenied, EventSubject::new("user", "x", None)))?;
+                        tx.record(NewEvent::new(
+                            EventKind::AccessDenied,
+                            EventSubject::new("user", "x", None),
+                        ))?;
                         Err::<(), _>(StoreError::Bug("on purpose".into()))
                     });
                     refused.unwrap_err();
@@ -312,7 +315,9 @@ fn epoch_seen_by_a_runner_is_raised_on_every_server() {
     // Each store has a write connection now.
     assert_eq!([&stores[0], &stores[1]].map(given), [0, 0]);
     let hears = |store: &Store, epoch: i64| {
-        store.transact_blocking(TxContext::system(None), move |tx| instance::process_witness(tx, EpochEvidence::Epoch(epoch)))
+        store.transact_blocking(TxContext::system(None), move |tx| {
+            instance::process_witness(tx, EpochEvidence::Epoch(epoch))
+        })
     };
     assert_eq!(hears(&stores[0], 7).unwrap(), Known::Above(8));
     assert_eq!([&stores[0], &stores[1]].map(given), [8, 8]);

@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 
 use berth_core::analysis::{Analysis, AnalysisPullRequest, NewAnalysis, PullRequestState};
-use berth_core::decision::{RecordChange, RuleDecision, DomainRecord};
+use berth_core::decision::{DomainRecord, RecordChange, RuleDecision};
 use berth_core::deployment::{Deployment, DeploymentState, StagesTarget, StartTrigger, stages};
 use berth_core::environment::declare::{DeclareCommand, declare};
 use berth_core::environment::fence::Fence;
-use berth_core::environment::{LockAgenda, Environment};
-use berth_core::event::{Actor, EventKind, NewEvent, EventSubject};
+use berth_core::environment::{Environment, LockAgenda};
+use berth_core::event::{Actor, EventKind, EventSubject, NewEvent};
 use berth_core::id::{AnalysisId, DeploymentId, EnvironmentId, OrgId, RegistryId, RepositoryId, StepRunId};
 use berth_core::name::{CommitId, EnvName};
 use berth_core::pipeline::grammar::StepId;
@@ -21,7 +21,7 @@ use berth_store::pagination::FairBatch;
 use berth_store::tables::{
     analysis, deployment, environment, fix_pull_request, registry, repository, schedule,
 };
-use berth_store::{TxContext, StoreError, Tx};
+use berth_store::{StoreError, Tx, TxContext};
 use proptest::prelude::*;
 
 use super::{Ground, create, new_organization};
@@ -136,7 +136,10 @@ fn add_startable(tx: &mut Tx<'_>, at: i64) -> Result<DeploymentId, StoreError> {
 }
 
 fn put(tx: &mut Tx<'_>, record: DomainRecord) -> Result<(), StoreError> {
-    tx.commit(RuleDecision { changes: vec![RecordChange::Put(record)], ..RuleDecision::without_changes(()) })?;
+    tx.commit(RuleDecision {
+        changes: vec![RecordChange::Put(record)],
+        ..RuleDecision::without_changes(())
+    })?;
     tx.record(NewEvent::new(EventKind::AccessDenied, EventSubject::new("user", "x", None)))
 }
 

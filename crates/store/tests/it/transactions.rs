@@ -1,11 +1,11 @@
 //! Transactions are atomic, record events and are isolated by organization.
 
-use berth_core::event::{EventKind, NewEvent, EventSubject};
+use berth_core::event::{EventKind, EventSubject, NewEvent};
 use berth_core::name::Slug;
 use berth_core::pipeline::state;
 use berth_store::pagination::PageStart;
 use berth_store::tables::{event, pipeline};
-use berth_store::{TxContext, StoreError, Tx};
+use berth_store::{StoreError, Tx, TxContext};
 
 use super::{Ground, Place, create, new_organization};
 
@@ -105,7 +105,10 @@ fn concurrent_writers_number_events_without_gaps() {
                     let slug = format!("p-{writer}-{number}");
                     ground.transact(move |tx| create(tx, &slug, tx.now())).unwrap();
                     let refused = ground.transact(|tx| {
-                        tx.record(NewEvent::new(EventKind::AccessDenied, EventSubject::new("user", "x", None)))?;
+                        tx.record(NewEvent::new(
+                            EventKind::AccessDenied,
+                            EventSubject::new("user", "x", None),
+                        ))?;
                         Err::<(), _>(StoreError::Bug("on purpose".into()))
                     });
                     refused.unwrap_err();
@@ -114,7 +117,8 @@ fn concurrent_writers_number_events_without_gaps() {
         }
     });
     let filter = event::EventFilter::default();
-    let seen = ground.transact(move |tx| event::list(tx, &filter, &PageStart::Offset(0), 1_000, true)).unwrap();
+    let seen =
+        ground.transact(move |tx| event::list(tx, &filter, &PageStart::Offset(0), 1_000, true)).unwrap();
     let sequences: Vec<_> = seen.items.iter().map(|event| event.sequence).collect();
     assert_eq!(sequences, (1..=401).rev().collect::<Vec<_>>());
     assert_eq!(seen.total, Some(401));

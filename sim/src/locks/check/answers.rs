@@ -2,13 +2,13 @@
 
 use berth_core::decision::CommandRefusal;
 use berth_core::deployment::environment::report::RunnerOrder;
-use berth_core::deployment::{DeploymentState, EnvironmentDeployment, DeploymentPurpose};
+use berth_core::deployment::{DeploymentPurpose, DeploymentState, EnvironmentDeployment};
 use berth_core::environment::claim::ClaimOutcome;
 use berth_core::environment::deploy::ConflictMode;
 use berth_core::environment::force::TakeoverMode;
 use berth_core::environment::limits::{DEPLOYMENTS_UNFINISHED_MAX, TICKETS_WAITING_MAX};
 use berth_core::environment::release::ReleaseOutcome;
-use berth_core::environment::{SessionEndReason, Lock, Session, Ticket};
+use berth_core::environment::{Lock, Session, SessionEndReason, Ticket};
 
 use super::clock::is_busy;
 use super::moves::StepChanges;
@@ -197,7 +197,8 @@ fn check_deploy(
         return Ok(());
     };
     let named = seen.step.subject.session.as_ref().map(|it| it.id);
-    let fine = named == Some(session.id) && deployment.target.purpose == DeploymentPurpose::Session(session.id);
+    let fine =
+        named == Some(session.id) && deployment.target.purpose == DeploymentPurpose::Session(session.id);
     ensure!(fine, "L8", "a deployment was accepted for a session that is not active");
     ensure!(session.holder.id == cast::person(by).id, "holder", "a person other than the holder deploys");
     ensure!(seen.after.deployments.contains(deployment), "L8", "an accepted deployment is not there");
@@ -210,7 +211,11 @@ fn check_deploy(
     ensure!(on_conflict != ConflictMode::Reject || !busy, "deploy", "a conflict was not rejected");
     let own = seen.after.deployments.iter().filter(|it| it.target.purpose == deployment.target.purpose);
     let waiting = own.filter(|it| it.status == DeploymentState::Queued && it.id != deployment.id).count();
-    ensure!(on_conflict != ConflictMode::Supersede || waiting == 0, "deploy", "{waiting} were not superseded");
+    ensure!(
+        on_conflict != ConflictMode::Supersede || waiting == 0,
+        "deploy",
+        "{waiting} were not superseded"
+    );
     Ok(())
 }
 
@@ -229,8 +234,7 @@ fn check_report(
     let stored = moves.deployments.iter().find(|(_, it)| it.id == named.id).map(|(_, it)| &it.status);
     if !is_right {
         let fine = order == RunnerOrder::Stale
-            && stored
-                .is_none_or(|it| !matches!(it, DeploymentState::Succeeded | DeploymentState::Failed(_)));
+            && stored.is_none_or(|it| !matches!(it, DeploymentState::Succeeded | DeploymentState::Failed(_)));
         ensure!(fine, "L10", "a report without the right nonce was heard");
         return Ok(());
     }

@@ -5,7 +5,7 @@
 
 use berth_core::deployment::DeploymentPurpose;
 use berth_core::environment::limits::WARNING_S_MAX;
-use berth_core::environment::{SessionEndReason, Lock, Session, TicketState, ClaimTerms};
+use berth_core::environment::{ClaimTerms, Lock, Session, SessionEndReason, TicketState};
 use berth_core::id::SessionId;
 use berth_core::pipeline::model::ReleaseCondition;
 use berth_core::time::Timestamp;

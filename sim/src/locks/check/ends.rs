@@ -1,9 +1,9 @@
 //! Checks why sessions end and what follows: each end has a cause, no work of the session can still start, the reset
 //! gets its fence, and the next ticket is granted.
 
-use berth_core::deployment::{DeploymentState, DeploymentPurpose};
+use berth_core::deployment::{DeploymentPurpose, DeploymentState};
 use berth_core::environment::claim::ClaimOutcome;
-use berth_core::environment::{EnvironmentCondition, SessionEndReason, Lock, Session, Ticket, TicketState};
+use berth_core::environment::{EnvironmentCondition, Lock, Session, SessionEndReason, Ticket, TicketState};
 use berth_core::pipeline::model::ReleaseAction;
 
 use super::moves::StepChanges;
@@ -100,11 +100,13 @@ fn check_reset(
     seen: &ObservedStep<'_>,
 ) -> Checked {
     let reason = session.end.as_ref().map(|end| end.reason);
-    let is_plain = matches!(reason, Some(SessionEndReason::Released | SessionEndReason::Expired | SessionEndReason::Idle));
-    let is_under_way = before
-        .deployments
-        .iter()
-        .any(|it| it.target.purpose == DeploymentPurpose::Reset && !matches!(it.status, DeploymentState::Cancelling(_)));
+    let is_plain = matches!(
+        reason,
+        Some(SessionEndReason::Released | SessionEndReason::Expired | SessionEndReason::Idle)
+    );
+    let is_under_way = before.deployments.iter().any(|it| {
+        it.target.purpose == DeploymentPurpose::Reset && !matches!(it.status, DeploymentState::Cancelling(_))
+    });
     let environment = &before.environment;
     let wanted = is_plain
         && environment.configuration.on_release == ReleaseAction::DeployTracked
@@ -112,9 +114,10 @@ fn check_reset(
         && memory.condition != EnvironmentCondition::Clean
         && seen.around.is_tracked
         && !is_under_way;
-    let planned = moves
-        .planned_deployments()
-        .find(|it| it.target.purpose == DeploymentPurpose::Reset && it.target.fence.counter() == session.fence.counter() + 1);
+    let planned = moves.planned_deployments().find(|it| {
+        it.target.purpose == DeploymentPurpose::Reset
+            && it.target.fence.counter() == session.fence.counter() + 1
+    });
     ensure!(
         planned.is_some() == wanted,
         "reset",

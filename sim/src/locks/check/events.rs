@@ -1,7 +1,7 @@
 //! `L16`: each change has exactly one event in the same commit, and no event reports something that did not happen.
 
-use berth_core::deployment::{DeploymentState, DeploymentPurpose};
-use berth_core::environment::{SessionEndReason, Lock, Session, TicketState};
+use berth_core::deployment::{DeploymentPurpose, DeploymentState};
+use berth_core::environment::{Lock, Session, SessionEndReason, TicketState};
 use berth_core::event::{EventKind, NewEvent};
 use berth_core::id::SessionId;
 

@@ -1,8 +1,8 @@
 //! Derives what changed in a step from the written records, and checks each transition: one open session, fences
 //! without gaps, immutable ends, deployments that stay ended.
 
-use berth_core::decision::{RecordChange, DomainRecord};
-use berth_core::deployment::{DeploymentState, EnvironmentDeployment, DeploymentPurpose};
+use berth_core::decision::{DomainRecord, RecordChange};
+use berth_core::deployment::{DeploymentPurpose, DeploymentState, EnvironmentDeployment};
 use berth_core::environment::fence::Fence;
 use berth_core::environment::{Environment, Lock, Session, Ticket, TicketState};
 
@@ -150,9 +150,7 @@ fn check_deployment(
     ensure!(kept(old) == kept(new), "L8", "deployment {number} became another one");
     let may = match (&old.status, &new.status) {
         (DeploymentState::Queued, DeploymentState::Queued | DeploymentState::Running) => true,
-        (DeploymentState::Queued, DeploymentState::Cancelled(_) | DeploymentState::Superseded { .. }) => {
-            true
-        }
+        (DeploymentState::Queued, DeploymentState::Cancelled(_) | DeploymentState::Superseded { .. }) => true,
         (
             DeploymentState::Running,
             DeploymentState::Succeeded | DeploymentState::Failed(_) | DeploymentState::Cancelled(_),

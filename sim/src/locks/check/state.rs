@@ -1,7 +1,7 @@
 //! Invariants of every written state.
 
-use berth_core::deployment::{DeploymentState, EnvironmentDeployment, DeploymentPurpose};
-use berth_core::environment::{EnvironmentCondition, Lock, EnvironmentStatus, Ticket};
+use berth_core::deployment::{DeploymentPurpose, DeploymentState, EnvironmentDeployment};
+use berth_core::environment::{EnvironmentCondition, EnvironmentStatus, Lock, Ticket};
 use berth_core::id::{DeploymentId, SessionId};
 use berth_core::time::Timestamp;
 
@@ -57,8 +57,7 @@ fn check_work(lock: &Lock) -> Checked {
         );
     }
     let active = active.map(|session| session.id);
-    let is_own =
-        |it: &EnvironmentDeployment| matches!(it.target.purpose, DeploymentPurpose::Session(id) if Some(id) == active);
+    let is_own = |it: &EnvironmentDeployment| matches!(it.target.purpose, DeploymentPurpose::Session(id) if Some(id) == active);
     for it in &lock.deployments {
         let is_left = it.target.purpose != DeploymentPurpose::Reset && !is_own(it);
         let fine = !is_left || matches!(it.status, DeploymentState::Cancelling(_));
@@ -78,7 +77,10 @@ fn check_work(lock: &Lock) -> Checked {
     ensure!(count <= 1, "L22", "own work, a reset, old work: {kinds:?} run at once");
     let own = lock.deployments.iter().filter(|it| is_own(it) && it.attempt().is_some()).count();
     ensure!(own <= 1, "L22", "{own} deployments of one session run at once");
-    let resets = lock.deployments.iter().filter(|it| it.target.purpose == DeploymentPurpose::Reset && it.attempt().is_some());
+    let resets = lock
+        .deployments
+        .iter()
+        .filter(|it| it.target.purpose == DeploymentPurpose::Reset && it.attempt().is_some());
     ensure!(resets.count() <= 1, "L22", "two resets run at once");
     Ok(())
 }
@@ -100,7 +102,8 @@ fn check_gone(seen: &ObservedStep<'_>) -> Checked {
 fn left_over(lock: &Lock) -> Vec<DeploymentId> {
     let active: Option<SessionId> = lock.session.as_ref().map(|session| session.id);
     let live = lock.deployments.iter().filter(|it| it.attempt().is_some());
-    let old = live.filter(|it| matches!(it.target.purpose, DeploymentPurpose::Session(id) if Some(id) != active));
+    let old =
+        live.filter(|it| matches!(it.target.purpose, DeploymentPurpose::Session(id) if Some(id) != active));
     old.map(|it| it.id).collect()
 }
 

@@ -1,7 +1,7 @@
 //! Checks changes of deployments: nothing starts while it is blocked, late reports are ignored, and no work passes to
 //! the next holder.
 
-use berth_core::deployment::{FailureCode, DeploymentState, EnvironmentDeployment, DeploymentPurpose};
+use berth_core::deployment::{DeploymentPurpose, DeploymentState, EnvironmentDeployment, FailureCode};
 use berth_core::environment::{EnvironmentCondition, Lock};
 
 use super::moves::StepChanges;
@@ -115,7 +115,9 @@ fn check_reported(new: &EnvironmentDeployment, seen: &ObservedStep<'_>) -> Check
     ensure!(is_current, "L10", "deployment {number} of an ended session ended as {}", new.status.as_str());
     let fine = match (outcome, &new.status) {
         (ReportedOutcome::Succeeded, DeploymentState::Succeeded) => true,
-        (ReportedOutcome::Failed, DeploymentState::Failed(failure)) => failure.cause == FailureCode::StepFailed,
+        (ReportedOutcome::Failed, DeploymentState::Failed(failure)) => {
+            failure.cause == FailureCode::StepFailed
+        }
         (ReportedOutcome::Stopped | ReportedOutcome::Lost, DeploymentState::Failed(failure)) => {
             failure.cause == FailureCode::Lost
         }
@@ -126,7 +128,7 @@ fn check_reported(new: &EnvironmentDeployment, seen: &ObservedStep<'_>) -> Check
 }
 
 fn ends_by_time(change: &berth_core::decision::RecordChange, id: berth_core::id::SessionId) -> bool {
-    use berth_core::decision::{RecordChange, DomainRecord};
+    use berth_core::decision::{DomainRecord, RecordChange};
     use berth_core::environment::SessionEndReason;
 
     let RecordChange::Put(DomainRecord::Session(session)) = change else { return false };
@@ -174,11 +176,14 @@ impl EnvironmentMemory {
                 DeploymentState::Running if self.condition == EnvironmentCondition::Clean => {
                     self.condition = EnvironmentCondition::Dirty;
                 }
-                status if status.is_final() && has_run && is_lost => self.condition = EnvironmentCondition::Unknown,
+                status if status.is_final() && has_run && is_lost => {
+                    self.condition = EnvironmentCondition::Unknown
+                }
                 DeploymentState::Succeeded => {
                     self.deployed_commit = Some(new.commit.clone());
                     let is_reset = new.target.purpose == DeploymentPurpose::Reset;
-                    self.condition = if is_reset { EnvironmentCondition::Clean } else { EnvironmentCondition::Dirty };
+                    self.condition =
+                        if is_reset { EnvironmentCondition::Clean } else { EnvironmentCondition::Dirty };
                 }
                 _ => {}
             }
@@ -186,8 +191,10 @@ impl EnvironmentMemory {
         let deployed = matches!(&seen.step.decision.answer, LockAnswer::Deployment(_));
         let overridden =
             deployed && matches!(seen.step.ask, LockRequest::Deploy { override_drain: true, .. });
-        let reset =
-            moves.deployments.iter().any(|(old, new)| old.is_some() && new.target.purpose == DeploymentPurpose::Reset);
+        let reset = moves
+            .deployments
+            .iter()
+            .any(|(old, new)| old.is_some() && new.target.purpose == DeploymentPurpose::Reset);
         if overridden && reset && self.condition == EnvironmentCondition::Clean {
             self.condition = EnvironmentCondition::Dirty;
         }

@@ -21,7 +21,7 @@ mod reports;
 
 use std::fmt;
 
-use berth_core::deployment::run::{Plan, StepPlan, Run, StepRun};
+use berth_core::deployment::run::{Plan, Run, StepPlan, StepRun};
 use berth_core::time::Timestamp;
 
 use super::scene::{RunAnswer, RunDecision, RunRequest};

@@ -1,7 +1,7 @@
 //! `E1`: states change only along the documented graph.
 
 use berth_core::deployment::run::limits::ATTEMPTS_MAX;
-use berth_core::deployment::run::{StageType, StageRunStatus, StepRunStatus, StepActivation};
+use berth_core::deployment::run::{StageRunStatus, StageType, StepActivation, StepRunStatus};
 
 use super::{Checked, ObservedRunStep, ensure};
 use crate::runs::scene::RunRequest;
@@ -70,7 +70,9 @@ fn step_may(seen: &ObservedRunStep<'_>, at: usize, from: StepRunStatus, to: Step
 }
 
 fn stage_may(asked: &RunRequest, at: usize, from: StageRunStatus, to: StageRunStatus) -> bool {
-    use StageRunStatus::{Cancelled, Cancelling, Failed, Pending, Queued, Running, Skipped, Succeeded, Waiting};
+    use StageRunStatus::{
+        Cancelled, Cancelling, Failed, Pending, Queued, Running, Skipped, Succeeded, Waiting,
+    };
     let is_cancel = match asked {
         RunRequest::Cancel => true,
         RunRequest::CancelStage { stage } => *stage == at,

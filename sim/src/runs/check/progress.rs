@@ -1,7 +1,7 @@
 //! `E4`: an unfinished run can always continue, and a finished one has nothing left to do.
 
 use berth_core::deployment::run::{
-    Plan, Run, RunStatus, StageType, StageRun, StageRunStatus, StepRun, StepRunStatus, StepActivation,
+    Plan, Run, RunStatus, StageRun, StageRunStatus, StageType, StepActivation, StepRun, StepRunStatus,
 };
 use berth_core::time::Timestamp;
 
@@ -84,8 +84,8 @@ fn check_stages(plan: &Plan, run: &Run) -> Checked {
                 ensure!(stage.failure.is_some(), "E1", "{name} failed and does not say why");
             }
             StageRunStatus::Pending => {
-                let begun =
-                    steps().find(|step| !matches!(step.status, StepRunStatus::Pending | StepRunStatus::Succeeded));
+                let begun = steps()
+                    .find(|step| !matches!(step.status, StepRunStatus::Pending | StepRunStatus::Succeeded));
                 ensure!(begun.is_none(), "E3", "{name} has not begun: {begun:?}");
             }
             StageRunStatus::Cancelled | StageRunStatus::Cancelling => {

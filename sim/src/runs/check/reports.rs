@@ -2,7 +2,7 @@
 
 use berth_core::deployment::environment::report::RunnerOrder;
 use berth_core::deployment::run::limits::{ATTEMPTS_MAX, NEVER_STARTED_PAUSE_S};
-use berth_core::deployment::run::{AttemptOutcome, StepPlan, StageRunStatus, StepRunStatus};
+use berth_core::deployment::run::{AttemptOutcome, StageRunStatus, StepPlan, StepRunStatus};
 use berth_core::step::OnLost;
 use berth_core::time::Timestamp;
 
@@ -20,7 +20,12 @@ pub(super) fn check(seen: &ObservedRunStep<'_>) -> Checked {
     let is_stopping = seen.before.stages[before.stage].status == StageRunStatus::Cancelling;
     let RunAnswer::Order(order) = seen.told.answer else { unreachable!("a report is answered by an order") };
     if !is_ours {
-        ensure!(order == RunnerOrder::Stale, "stale", "a late report of {} was answered {order:?}", before.step);
+        ensure!(
+            order == RunnerOrder::Stale,
+            "stale",
+            "a late report of {} was answered {order:?}",
+            before.step
+        );
         ensure!(!seen.told.is_change, "stale", "a late report of {} was stored", before.step);
         return Ok(());
     }
@@ -32,7 +37,12 @@ pub(super) fn check(seen: &ObservedRunStep<'_>) -> Checked {
     ensure!(after.live.is_none(), "E1", "the attempt of {} has ended and is still live", before.step);
     if is_stopping {
         let status = after.status;
-        ensure!(status == StepRunStatus::Cancelled, "E9", "{} was told to stop and is {status:?}", before.step);
+        ensure!(
+            status == StepRunStatus::Cancelled,
+            "E9",
+            "{} was told to stop and is {status:?}",
+            before.step
+        );
         ensure!(after.outputs == before.outputs, "E9", "{} was told to stop and left outputs", before.step);
         return Ok(());
     }
@@ -46,7 +56,9 @@ fn check_ended(seen: &ObservedRunStep<'_>, at: usize, ends: SimulatedEnd) -> Che
     match ends {
         SimulatedEnd::Succeeded => {
             ensure!(status == StepRunStatus::Succeeded, "E1", "{name} succeeded and is {status:?}");
-            let AttemptOutcome::Succeeded { outputs, .. } = ends.outcome(name.as_str()) else { return Ok(()) };
+            let AttemptOutcome::Succeeded { outputs, .. } = ends.outcome(name.as_str()) else {
+                return Ok(());
+            };
             ensure!(after.outputs == outputs, "E1", "the outputs of {name} were not kept");
         }
         SimulatedEnd::Failed if status == StepRunStatus::Ready => {
@@ -58,13 +70,16 @@ fn check_ended(seen: &ObservedRunStep<'_>, at: usize, ends: SimulatedEnd) -> Che
             ensure!(status == StepRunStatus::Failed, "E1", "{name} failed and is {status:?}");
         }
         SimulatedEnd::NeverStarted => {
-            let is_back = matches!(status, StepRunStatus::Ready | StepRunStatus::Skipped | StepRunStatus::Failed);
+            let is_back =
+                matches!(status, StepRunStatus::Ready | StepRunStatus::Skipped | StepRunStatus::Failed);
             ensure!(is_back, "E1", "{name} never started and is {status:?}");
         }
         SimulatedEnd::Stopped | SimulatedEnd::Interrupted | SimulatedEnd::Lost => {
             let has_failed = seen.after.stages[after.stage].status == StageRunStatus::Failed;
             let is_right = match planned.on_lost {
-                OnLost::Ask => status == StepRunStatus::Waiting || (status == StepRunStatus::Failed && has_failed),
+                OnLost::Ask => {
+                    status == StepRunStatus::Waiting || (status == StepRunStatus::Failed && has_failed)
+                }
                 OnLost::Retry => matches!(status, StepRunStatus::Ready | StepRunStatus::Failed),
                 OnLost::Fail => status == StepRunStatus::Failed,
             };

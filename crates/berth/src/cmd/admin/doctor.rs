@@ -10,7 +10,7 @@ use berth_server::admin;
 use berth_store::tables::{instance, key};
 use serde_json::json;
 
-use super::{LocatedInstallation, InstallationArgs};
+use super::{InstallationArgs, LocatedInstallation};
 use crate::embedded;
 use crate::output::CommandOutput;
 

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use berth_core::name::Email;
-use berth_server::admin::{self, AdminResponse, AdminRequest};
+use berth_server::admin::{self, AdminRequest, AdminResponse};
 use berth_server::config::local_dashboard;
 use berth_store::Store;
 
@@ -32,7 +32,10 @@ pub(super) fn run(args: &ResetPasswordArgs) -> anyhow::Result<ExitCode> {
     let answer = match found.database.as_deref() {
         // Servers on a shared database see the change without being asked.
         Some(url) => offline(&Store::open_postgres(url)?),
-        None => match admin::send_request(&found.data_dir, &AdminRequest::ResetPassword { email: args.email.clone() })? {
+        None => match admin::send_request(
+            &found.data_dir,
+            &AdminRequest::ResetPassword { email: args.email.clone() },
+        )? {
             Some(answer) => answer,
             None => offline(&open_store(&found.data_dir, None)?.1),
         },

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use berth_engine::vault::{SecretVault, WhenMissing};
-use berth_server::admin::{self, AdminResponse, AdminRequest};
+use berth_server::admin::{self, AdminRequest, AdminResponse};
 use berth_store::Store;
 use berth_store::data_dir::DataDir;
 
@@ -27,7 +27,11 @@ pub(super) fn run(args: &RotateKeysArgs) -> anyhow::Result<ExitCode> {
     let found = args.place.locate_existing()?;
     let database = found.database.as_deref();
     // Servers on a shared database would keep using the old key, so they have to be stopped.
-    let asked = if database.is_none() { admin::send_request(&found.data_dir, &AdminRequest::RotateKeys)? } else { None };
+    let asked = if database.is_none() {
+        admin::send_request(&found.data_dir, &AdminRequest::RotateKeys)?
+    } else {
+        None
+    };
     let answer = match asked {
         Some(answer) => answer,
         None => {

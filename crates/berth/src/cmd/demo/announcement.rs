@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use ureq::Agent;
 
 use super::organizations::DemoOrganization;
-use super::sites::{SITE_NAMES, DemoSites};
+use super::sites::{DemoSites, SITE_NAMES};
 
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -117,7 +117,9 @@ pub(super) fn log_in(base: &str, email: &str, password: &str) -> Result<String, 
 }
 
 fn http_agent() -> Agent {
-    let config =
-        Agent::config_builder().proxy(None).timeout_global(Some(RESPONSE_TIMEOUT)).http_status_as_error(false);
+    let config = Agent::config_builder()
+        .proxy(None)
+        .timeout_global(Some(RESPONSE_TIMEOUT))
+        .http_status_as_error(false);
     Agent::new_with_config(config.build())
 }

@@ -1,7 +1,7 @@
 //! Members of the demo organization, with tokens so that the scenario can act as each of them.
 
 use berth_core::access::Role;
-use berth_core::event::{EventKind, NewEvent, EventSubject};
+use berth_core::event::{EventKind, EventSubject, NewEvent};
 use berth_core::id::{OrgId, UserId};
 use berth_core::name::{DisplayName, Email};
 use berth_engine::credential::RedactedString;
@@ -9,8 +9,8 @@ use berth_server::app::issue_token;
 use berth_server::auth::passwords::{self, PasswordCost};
 use berth_server::error::AppError;
 use berth_store::tables::member::{self, Member};
-use berth_store::tables::user::{self, UserAccount, User};
-use berth_store::{TxContext, Store};
+use berth_store::tables::user::{self, User, UserAccount};
+use berth_store::{Store, TxContext};
 
 use super::organizations::parse_or_bug;
 
@@ -31,7 +31,8 @@ fn add_member(
     is_service: bool,
 ) -> Result<RedactedString, AppError> {
     let email = parse_or_bug(Email::parse(&format!("{}@acme.test", name.to_lowercase())))?;
-    let (shown, token_name) = (parse_or_bug(DisplayName::parse(name))?, parse_or_bug(DisplayName::parse("demo"))?);
+    let (shown, token_name) =
+        (parse_or_bug(DisplayName::parse(name))?, parse_or_bug(DisplayName::parse("demo"))?);
     let hash = (!is_service).then(|| passwords::hash(&passwords::generate(), PasswordCost::default()));
     store.transact_blocking(TxContext::system(Some(org)), move |tx| {
         let account = match hash {

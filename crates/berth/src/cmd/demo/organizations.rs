@@ -9,7 +9,7 @@ use berth_server::auth::passwords::PasswordCost;
 use berth_server::error::AppError;
 use berth_server::setup::{CreatedOrganization, create_organization};
 use berth_store::tables::pipeline;
-use berth_store::{TxContext, Store};
+use berth_store::{Store, TxContext};
 
 const SHOP: &str = include_str!("shop.yaml");
 /// Definition of the pipeline that needs no repository.
@@ -23,7 +23,10 @@ pub(super) struct DemoOrganization {
 
 /// Creates the organizations. Without a `shop` definition the first one gets its pipelines later, the shop from its
 /// repository.
-pub(super) fn create_organizations(store: &Store, shop: Option<String>) -> Result<Vec<DemoOrganization>, AppError> {
+pub(super) fn create_organizations(
+    store: &Store,
+    shop: Option<String>,
+) -> Result<Vec<DemoOrganization>, AppError> {
     let playground = || ("playground", PLAYGROUND.to_owned());
     let acme = shop.map_or_else(Vec::new, |text| vec![("shop", text), playground()]);
     Ok(vec![
@@ -63,7 +66,8 @@ fn create_demo_organization(
         let made = store.transact_blocking(TxContext::system(Some(created.org.id)), move |tx| {
             let id = PipelineId::from_parts(tx.now(), tx.entropy()?);
             let environments = definition.environments.clone();
-            let decision = state::create(CreatePipelineCommand { id, slug, name: None, definition }, None, tx.now())?;
+            let decision =
+                state::create(CreatePipelineCommand { id, slug, name: None, definition }, None, tx.now())?;
             pipeline::put_definition(tx, &decision.answer.definition_hash, &source)?;
             let made = tx.commit(decision)?;
             declare_environments(tx, &made, environments)?;

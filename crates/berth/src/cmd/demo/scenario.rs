@@ -30,7 +30,11 @@ pub(super) struct DemoClients {
 }
 
 /// Creates the webhook, the repository and the playground. Returns the pipelines as JSON, the playground first.
-pub(super) fn prepare_demo(cast: &DemoClients, sample: &SampleRepository, sites: &DemoSites) -> anyhow::Result<Vec<Value>> {
+pub(super) fn prepare_demo(
+    cast: &DemoClients,
+    sample: &SampleRepository,
+    sites: &DemoSites,
+) -> anyhow::Result<Vec<Value>> {
     let webhook = json!({ "name": "sites", "url": sites.webhook_url(), "kinds": ["session_claimed"] });
     cast.ada.post::<Value>("/webhooks", &webhook)?;
     let url = sample.dir.to_str().context("the demo's data directory is not valid UTF-8")?;
@@ -53,7 +57,12 @@ fn pipeline_json(client: &ApiClient, pipeline: &Value) -> anyhow::Result<Value> 
 }
 
 /// Plays the scenario, then keeps Grace's load test running. Reports an error and stops if a call fails.
-pub(super) fn run_scenario(cast: &DemoClients, sample: &SampleRepository, sites: &DemoSites, say: &dyn Fn(&str)) {
+pub(super) fn run_scenario(
+    cast: &DemoClients,
+    sample: &SampleRepository,
+    sites: &DemoSites,
+    say: &dyn Fn(&str),
+) {
     let begin = Instant::now();
     let step = |text: &str| {
         say(&format!("  {:>3} s  {text}", begin.elapsed().as_secs()));
@@ -74,7 +83,11 @@ pub(super) fn run_scenario(cast: &DemoClients, sample: &SampleRepository, sites:
 }
 
 /// Returns Grace's session in qa-1.
-fn play_scenario(cast: &DemoClients, sample: &SampleRepository, step: &dyn Fn(&str)) -> anyhow::Result<String> {
+fn play_scenario(
+    cast: &DemoClients,
+    sample: &SampleRepository,
+    step: &dyn Fn(&str),
+) -> anyhow::Result<String> {
     let qa_1 = format!("{ENVIRONMENTS}/qa-1/sessions");
     let held: Value = cast.grace.post(&qa_1, &json!({ "commitId": "slow", "context": "load test" }))?.data;
     step("Grace claims qa-1 for a load test and deploys the branch slow");
@@ -170,7 +183,10 @@ pub(super) fn json_str(value: &Value) -> anyhow::Result<&str> {
 }
 
 /// Polls until `look` returns a value; fails after [`WAIT_MAX`].
-pub(super) fn poll_until<T>(what: &str, mut look: impl FnMut() -> anyhow::Result<Option<T>>) -> anyhow::Result<T> {
+pub(super) fn poll_until<T>(
+    what: &str,
+    mut look: impl FnMut() -> anyhow::Result<Option<T>>,
+) -> anyhow::Result<T> {
     let deadline = Instant::now() + WAIT_TIMEOUT;
     loop {
         if let Some(found) = look()? {

@@ -140,8 +140,9 @@ impl DemoSites {
         });
         let mut places = SITE_NAMES.into_iter();
         for listener in bound.0 {
-            let router =
-                places.next().map_or_else(|| info_router(harbour.clone()), |place| site_router(place, harbour.clone()));
+            let router = places
+                .next()
+                .map_or_else(|| info_router(harbour.clone()), |place| site_router(place, harbour.clone()));
             let listener = tokio::net::TcpListener::from_std(listener)?;
             tokio::spawn(async move { axum::serve(listener, router).await });
         }
@@ -214,7 +215,8 @@ async fn get_revision(State((place, harbour)): SiteState) -> String {
 }
 
 async fn live_script() -> Response {
-    ([(CONTENT_TYPE, "text/javascript"), (X_CONTENT_TYPE_OPTIONS, "nosniff")], page::RELOAD_SCRIPT).into_response()
+    ([(CONTENT_TYPE, "text/javascript"), (X_CONTENT_TYPE_OPTIONS, "nosniff")], page::RELOAD_SCRIPT)
+        .into_response()
 }
 
 async fn write_site(State((place, harbour)): SiteState, headers: HeaderMap, body: String) -> Response {
@@ -257,7 +259,11 @@ async fn get_progress(State(harbour): State<Arc<SitesState>>) -> axum::Json<Scen
 }
 
 /// Receives the claim webhook and raises the site's fence.
-async fn receive_webhook(State(harbour): State<Arc<SitesState>>, Path(code): Path<String>, body: Bytes) -> StatusCode {
+async fn receive_webhook(
+    State(harbour): State<Arc<SitesState>>,
+    Path(code): Path<String>,
+    body: Bytes,
+) -> StatusCode {
     if code != harbour.webhook_code {
         return StatusCode::NOT_FOUND;
     }
@@ -330,7 +336,12 @@ mod tests {
     }
 
     fn page_with_fence(fence: Option<u64>) -> SitePage {
-        SitePage { page: "<b>hello</b>".into(), commit: "0123456789abcdef".into(), who: "<Grace>".into(), fence }
+        SitePage {
+            page: "<b>hello</b>".into(),
+            commit: "0123456789abcdef".into(),
+            who: "<Grace>".into(),
+            fence,
+        }
     }
 
     #[test]

@@ -21,14 +21,14 @@ use super::announcement::{self, DemoFacts};
 use super::members::add_members;
 use super::organizations::{create_organizations, shop_definition};
 use super::repository::SampleRepository;
-use super::running::{RunningDemo, PREFIX};
+use super::running::{PREFIX, RunningDemo};
 use super::scenario::{self, DemoClients};
 use super::server::{self, ServerProcess};
-use super::sites::{SiteListeners, SITE_NAMES, DemoSites};
+use super::sites::{DemoSites, SITE_NAMES, SiteListeners};
 use crate::client::{ApiClient, ServerLogin};
 use crate::cmd::serve;
 use crate::cmd::{open, open_vault, to_cli_error};
-use crate::output::{print_note, print_line};
+use crate::output::{print_line, print_note};
 
 /// A server that is killed more often has a problem that a restart does not solve.
 const RESTARTS_MAX: u32 = 100;
@@ -89,7 +89,11 @@ async fn start_and_announce(
 }
 
 /// Restarts the server until the demo is stopped or the server exits on its own.
-async fn supervise(plan: &ServerProcess, mut child: Child, stop: &CancellationToken) -> anyhow::Result<ExitCode> {
+async fn supervise(
+    plan: &ServerProcess,
+    mut child: Child,
+    stop: &CancellationToken,
+) -> anyhow::Result<ExitCode> {
     for _ in 0..RESTARTS_MAX {
         let ended = tokio::select! {
             () = stop.cancelled() => {
@@ -130,11 +134,13 @@ impl DemoSetup {
     ) -> anyhow::Result<Self> {
         let (data, store) = open_store(dir, None)?;
         open_vault(&store, &data, None, WhenMissing::Create)?;
-        let bound = SiteListeners::bind_next_to(reachable_address(address)).context("cannot bind ports for the demo's sites")?;
+        let bound = SiteListeners::bind_next_to(reachable_address(address))
+            .context("cannot bind ports for the demo's sites")?;
         let program = std::env::current_exe().context("cannot find the path of this program")?;
         let definition = shop_definition(&bound.addresses()?, &program.to_string_lossy());
         let base = format!("http://{}", reachable_address(address));
-        let dashboard = local_dashboard(&reachable_address(address).to_string()).unwrap_or_else(|| base.clone());
+        let dashboard =
+            local_dashboard(&reachable_address(address).to_string()).unwrap_or_else(|| base.clone());
         if args.bare {
             let organizations = create_organizations(&store, Some(definition)).map_err(to_cli_error)?;
             return Ok(Self {
@@ -179,7 +185,8 @@ async fn announce(is_json: bool, scene: DemoSetup, stop: CancellationToken) -> a
         });
         let is_begun = begun.is_ok();
         let _ = tell.send(begun);
-        let DemoSetup { facts: DemoFacts { sites: Some(sites), .. }, actors: Some((cast, sample)) } = scene else {
+        let DemoSetup { facts: DemoFacts { sites: Some(sites), .. }, actors: Some((cast, sample)) } = scene
+        else {
             return;
         };
         if is_begun {
@@ -209,7 +216,10 @@ fn wait_until_ready(scene: &DemoSetup) -> anyhow::Result<Vec<serde_json::Value>>
 
 /// Binds the address; falls back to a free port unless the port was requested. Returns the occupied address in that
 /// case.
-fn bind_listener(wanted: SocketAddr, is_asked_for: bool) -> anyhow::Result<(TcpListener, Option<SocketAddr>)> {
+fn bind_listener(
+    wanted: SocketAddr,
+    is_asked_for: bool,
+) -> anyhow::Result<(TcpListener, Option<SocketAddr>)> {
     match TcpListener::bind(wanted) {
         Ok(listener) => Ok((listener, None)),
         Err(error) if error.kind() == ErrorKind::AddrInUse && !is_asked_for => {

@@ -6,17 +6,17 @@ use std::time::Duration;
 
 use berth_api::environment::WireLock;
 use berth_api::session::{
-    ClaimResult, EtaBasis, ForceClaim, ForceMode, WireSession, SessionNew, WireTicket, TicketStatus,
+    ClaimResult, EtaBasis, ForceClaim, ForceMode, SessionNew, TicketStatus, WireSession, WireTicket,
 };
 
 use super::exec::{self, SessionGuard};
 use super::target::{EnvironmentArgs, EnvironmentRef};
 use super::terminal;
-use crate::client::{ApiClient, ClientError, ApiReply, exit_code};
+use crate::client::{ApiClient, ApiReply, ClientError, exit_code};
 use crate::cmd::commit::resolve_commit;
 use crate::cmd::watch;
-use crate::output::time::{format_ago, format_time_left, format_clock, format_duration, parse_seconds};
-use crate::output::{LiveDisplay, CommandOutput, strip_control_chars};
+use crate::output::time::{format_ago, format_clock, format_duration, format_time_left, parse_seconds};
+use crate::output::{CommandOutput, LiveDisplay, strip_control_chars};
 
 const RETRY_INTERVAL: Duration = Duration::from_secs(2);
 
@@ -93,7 +93,9 @@ pub(super) fn claim(client: &ApiClient, out: &CommandOutput, args: &ClaimArgs) -
     let undo = SessionGuard::listen(client)?;
     let claimed = client.post::<ClaimResult>(&format!("{}/sessions", place.path()), &body);
     let session = match claimed.map_err(|error| add_lock_hint(error, &place))? {
-        ApiReply { data: ClaimResult::Session(session), raw, .. } => ApiReply { data: *session, raw, etag: None },
+        ApiReply { data: ClaimResult::Session(session), raw, .. } => {
+            ApiReply { data: *session, raw, etag: None }
+        }
         ApiReply { data: ClaimResult::Ticket(ticket), raw, .. } if args.detach => {
             out.print_reply(&raw, || queue_status(&place, &ticket))?;
             return Ok(ExitCode::SUCCESS);
@@ -112,7 +114,11 @@ pub(super) fn claim(client: &ApiClient, out: &CommandOutput, args: &ClaimArgs) -
 }
 
 /// Waits in the queue until the ticket is granted.
-fn wait_in_queue(client: &ApiClient, place: &EnvironmentRef, mut ticket: WireTicket) -> anyhow::Result<ApiReply<WireSession>> {
+fn wait_in_queue(
+    client: &ApiClient,
+    place: &EnvironmentRef,
+    mut ticket: WireTicket,
+) -> anyhow::Result<ApiReply<WireSession>> {
     let path = ticket_path(place, &ticket);
     let mut live = LiveDisplay::new();
     let mut etag = String::new();
@@ -150,8 +156,10 @@ fn queue_status(place: &EnvironmentRef, ticket: &WireTicket) -> String {
         Some(EtaBasis::Expiry) => format!(", in at most {}", format_duration(eta)),
         _ => format!(", in about {}", format_duration(eta)),
     });
-    let takeover =
-        ticket.takeover_at.as_ref().map_or_else(String::new, |at| format!(", takeover {}", format_time_left(at)));
+    let takeover = ticket
+        .takeover_at
+        .as_ref()
+        .map_or_else(String::new, |at| format!(", takeover {}", format_time_left(at)));
     format!("waiting for {}{position}{eta}{takeover} ({})", place.name, ticket.ticket_id)
 }
 
@@ -168,7 +176,12 @@ fn report_session(
             || "until you release it".to_owned(),
             |at| format!("until {} ({})", format_clock(at), format_time_left(at)),
         );
-        format!("Claimed {} {until}, fence {}.\n{}", place.name, session.data.fence, place.dashboard_page(client))
+        format!(
+            "Claimed {} {until}, fence {}.\n{}",
+            place.name,
+            session.data.fence,
+            place.dashboard_page(client)
+        )
     })?;
     let first = session.data.deployment_history.first().map(|it| it.id.clone());
     match session.data.deployment_id.clone().or(first) {
@@ -177,7 +190,11 @@ fn report_session(
     }
 }
 
-pub(super) fn take_over(client: &ApiClient, out: &CommandOutput, args: &TakeOverArgs) -> anyhow::Result<ExitCode> {
+pub(super) fn take_over(
+    client: &ApiClient,
+    out: &CommandOutput,
+    args: &TakeOverArgs,
+) -> anyhow::Result<ExitCode> {
     let place = args.named.resolve(client)?;
     let seen = place.load(client)?;
     if let Some(lock) = &seen.data.lock
@@ -217,7 +234,8 @@ fn confirm_take_over(place: &EnvironmentRef, lock: &WireLock) -> anyhow::Result<
     if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
         return Ok(true);
     }
-    let why = lock.context.as_ref().map_or_else(String::new, |why| format!(" (“{}”)", strip_control_chars(why)));
+    let why =
+        lock.context.as_ref().map_or_else(String::new, |why| format!(" (“{}”)", strip_control_chars(why)));
     let mut err = std::io::stderr();
     write!(
         err,

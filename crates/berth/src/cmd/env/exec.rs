@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use berth_api::deployment::DeploymentStatus;
-use berth_api::session::{ExtendRequest, WireSession, SessionStatus};
+use berth_api::session::{ExtendRequest, SessionStatus, WireSession};
 use parking_lot::Mutex;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
@@ -19,7 +19,7 @@ use super::target::EnvironmentRef;
 use super::terminal::{self, ControllingTerminal};
 use crate::client::{ApiClient, ClientError, exit_code};
 use crate::cmd::{signals, watch};
-use crate::output::{strip_control_chars, print_note};
+use crate::output::{print_note, strip_control_chars};
 
 /// TTL of the session, renewed while the command runs.
 pub(super) const TTL_S: i64 = 60;
@@ -190,7 +190,9 @@ fn release(client: &ApiClient, path: &str) {
         }
     });
     if let Err(error) = given {
-        print_note(&format!("berth: cannot release the environment: {error:#}. Check it with `berth env show`."));
+        print_note(&format!(
+            "berth: cannot release the environment: {error:#}. Check it with `berth env show`."
+        ));
     }
 }
 
@@ -201,7 +203,12 @@ pub(super) fn run_command(
     undo: &SessionGuard,
     command: &[String],
 ) -> anyhow::Result<ExitCode> {
-    print_note(&format!("berth: claimed {}, fence {}. {}", place.name, session.fence, place.dashboard_page(client)));
+    print_note(&format!(
+        "berth: claimed {}, fence {}. {}",
+        place.name,
+        session.fence,
+        place.dashboard_page(client)
+    ));
     let (over, is_over) = mpsc::channel();
     let claimed = Instant::now();
     let path = place.session_path(&session.session_id);
@@ -225,7 +232,12 @@ pub(super) fn run_command(
     })
 }
 
-fn deploy_and_run(client: &ApiClient, session: &WireSession, undo: &SessionGuard, command: &[String]) -> anyhow::Result<ExitCode> {
+fn deploy_and_run(
+    client: &ApiClient,
+    session: &WireSession,
+    undo: &SessionGuard,
+    command: &[String],
+) -> anyhow::Result<ExitCode> {
     let first = session.deployment_history.first().map(|it| it.id.clone());
     if let Some(id) = session.deployment_id.clone().or(first) {
         let deployed = watch::wait_until_finished(client, &id)?.data;
@@ -244,7 +256,11 @@ fn deploy_and_run(client: &ApiClient, session: &WireSession, undo: &SessionGuard
 }
 
 /// Runs the command; `None` if it was interrupted before the start.
-fn run_child(session: &WireSession, undo: &SessionGuard, command: &[String]) -> anyhow::Result<Option<ExitStatus>> {
+fn run_child(
+    session: &WireSession,
+    undo: &SessionGuard,
+    command: &[String],
+) -> anyhow::Result<Option<ExitStatus>> {
     let (program, args) = command.split_first().context("no command")?;
     let mut process = Command::new(program);
     process.args(args);
@@ -276,7 +292,10 @@ fn run_child(session: &WireSession, undo: &SessionGuard, command: &[String]) -> 
 }
 
 /// Waits for the exit without reaping, so that the process group id stays valid.
-fn wait_for_exit(command: CommandGroup, mut terminal: Option<&mut ControllingTerminal>) -> rustix::io::Result<()> {
+fn wait_for_exit(
+    command: CommandGroup,
+    mut terminal: Option<&mut ControllingTerminal>,
+) -> rustix::io::Result<()> {
     let look = WaitIdOptions::EXITED | WaitIdOptions::STOPPED;
     loop {
         match waitid(WaitId::Pid(command.0), look | WaitIdOptions::NOWAIT) {
@@ -305,7 +324,13 @@ fn child_exit_code(status: ExitStatus) -> u8 {
 }
 
 /// Renews the session, and stops the command before the session can expire.
-fn renew_session(client: &ApiClient, path: &str, claimed: Instant, undo: &SessionGuard, is_over: &mpsc::Receiver<()>) {
+fn renew_session(
+    client: &ApiClient,
+    path: &str,
+    claimed: Instant,
+    undo: &SessionGuard,
+    is_over: &mpsc::Receiver<()>,
+) {
     let mut ends = claimed + TTL;
     let mut pause = RENEW_INTERVAL;
     while let Err(mpsc::RecvTimeoutError::Timeout) = is_over.recv_timeout(pause) {

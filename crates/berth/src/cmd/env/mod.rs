@@ -83,7 +83,9 @@ pub(crate) fn run(args: &EnvArgs) -> anyhow::Result<ExitCode> {
     match &args.command {
         EnvCommand::List { pipeline } => view::list_environments(&client, &out, pipeline.as_deref()),
         EnvCommand::Show(named) => view::print_environment(&client, &out, &named.resolve(&client)?),
-        EnvCommand::History { named, page } => view::list_history(&client, &out, &named.resolve(&client)?, *page),
+        EnvCommand::History { named, page } => {
+            view::list_history(&client, &out, &named.resolve(&client)?, *page)
+        }
         EnvCommand::Queue { named, leave: None } => view::list_queue(&client, &out, &named.resolve(&client)?),
         EnvCommand::Queue { named, leave: Some(ticket) } => {
             session::leave_queue(&client, &out, &named.resolve(&client)?, ticket)

@@ -3,13 +3,15 @@
 use std::process::ExitCode;
 
 use berth_api::deployment::WireDeployment;
-use berth_api::session::{DeployNew, ExtendRequest, HandOver, OnConflict, OverrideDrain, WireSession, WireTicket};
+use berth_api::session::{
+    DeployNew, ExtendRequest, HandOver, OnConflict, OverrideDrain, WireSession, WireTicket,
+};
 
 use super::target::{EnvironmentArgs, EnvironmentRef};
 use crate::client::{ApiClient, percent_encode};
 use crate::cmd::commit::resolve_commit;
 use crate::cmd::watch;
-use crate::output::time::{format_time_left, format_clock};
+use crate::output::time::{format_clock, format_time_left};
 use crate::output::{CommandOutput, strip_control_chars, wire_word};
 
 #[derive(clap::Args)]
@@ -42,7 +44,11 @@ enum ConflictPolicy {
     Reject,
 }
 
-pub(super) fn deploy(client: &ApiClient, out: &CommandOutput, args: &EnvDeployArgs) -> anyhow::Result<ExitCode> {
+pub(super) fn deploy(
+    client: &ApiClient,
+    out: &CommandOutput,
+    args: &EnvDeployArgs,
+) -> anyhow::Result<ExitCode> {
     let place = args.named.resolve(client)?;
     let body = DeployNew {
         commit_id: resolve_commit(&args.commit)?,
@@ -55,7 +61,8 @@ pub(super) fn deploy(client: &ApiClient, out: &CommandOutput, args: &EnvDeployAr
         override_drain: args.override_drain.clone().map(|reason| OverrideDrain { reason }),
     };
     let session = place.active_session_id(client)?;
-    let started = client.post::<WireDeployment>(&format!("{}/deploy", place.session_path(&session)), &body)?;
+    let started =
+        client.post::<WireDeployment>(&format!("{}/deploy", place.session_path(&session)), &body)?;
     if args.detach {
         out.print_reply(&started.raw, || watch::summary_line(client, &started.data))?;
         return Ok(ExitCode::SUCCESS);
@@ -78,7 +85,12 @@ pub(super) fn extend(
     Ok(ExitCode::SUCCESS)
 }
 
-pub(super) fn hand_over(client: &ApiClient, out: &CommandOutput, place: &EnvironmentRef, to: &str) -> anyhow::Result<ExitCode> {
+pub(super) fn hand_over(
+    client: &ApiClient,
+    out: &CommandOutput,
+    place: &EnvironmentRef,
+    to: &str,
+) -> anyhow::Result<ExitCode> {
     let path = format!("{}/hand-over", place.session_path(&place.active_session_id(client)?));
     let session = client.post::<WireSession>(&path, &HandOver { to: to.to_owned() })?;
     out.print_reply(&session.raw, || {
@@ -92,7 +104,11 @@ pub(super) fn hand_over(client: &ApiClient, out: &CommandOutput, place: &Environ
     Ok(ExitCode::SUCCESS)
 }
 
-pub(super) fn release(client: &ApiClient, out: &CommandOutput, place: &EnvironmentRef) -> anyhow::Result<ExitCode> {
+pub(super) fn release(
+    client: &ApiClient,
+    out: &CommandOutput,
+    place: &EnvironmentRef,
+) -> anyhow::Result<ExitCode> {
     let session = client.delete::<WireSession>(&place.session_path(&place.active_session_id(client)?))?;
     out.print_reply(&session.raw, || match (session.data.released, &session.data.environment.lock) {
         (Some(true), None) => format!("Released {}.", place.name),
@@ -108,7 +124,12 @@ pub(super) fn release(client: &ApiClient, out: &CommandOutput, place: &Environme
     Ok(ExitCode::SUCCESS)
 }
 
-pub(super) fn leave_queue(client: &ApiClient, out: &CommandOutput, place: &EnvironmentRef, ticket: &str) -> anyhow::Result<ExitCode> {
+pub(super) fn leave_queue(
+    client: &ApiClient,
+    out: &CommandOutput,
+    place: &EnvironmentRef,
+    ticket: &str,
+) -> anyhow::Result<ExitCode> {
     let left = client.delete::<WireTicket>(&format!("{}/queue/{}", place.path(), percent_encode(ticket)))?;
     out.print_reply(&left.raw, || {
         format!("Left the queue for {} (ticket {}).", place.name, wire_word(left.data.status))

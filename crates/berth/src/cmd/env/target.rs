@@ -3,7 +3,7 @@
 use berth_api::deployed::DeployedPipeline;
 use berth_api::environment::WireEnvironment;
 
-use crate::client::{ApiClient, ClientError, RECORDS_MAX, ApiReply, percent_encode};
+use crate::client::{ApiClient, ApiReply, ClientError, RECORDS_MAX, percent_encode};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct EnvironmentArgs {
@@ -54,7 +54,11 @@ impl EnvironmentArgs {
 
 impl EnvironmentRef {
     pub(crate) fn path(&self) -> String {
-        format!("/pipelines/{}/ephemeral-environments/{}", percent_encode(&self.pipeline), percent_encode(&self.name))
+        format!(
+            "/pipelines/{}/ephemeral-environments/{}",
+            percent_encode(&self.pipeline),
+            percent_encode(&self.name)
+        )
     }
 
     pub(crate) fn session_path(&self, id: &str) -> String {
@@ -66,7 +70,11 @@ impl EnvironmentRef {
     }
 
     pub(crate) fn dashboard_page(&self, client: &ApiClient) -> String {
-        client.dashboard_url(&format!("/environments/{}/{}", percent_encode(&self.pipeline), percent_encode(&self.name)))
+        client.dashboard_url(&format!(
+            "/environments/{}/{}",
+            percent_encode(&self.pipeline),
+            percent_encode(&self.name)
+        ))
     }
 
     /// Returns the id of the active session.

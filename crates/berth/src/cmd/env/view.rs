@@ -3,19 +3,25 @@
 use std::process::ExitCode;
 
 use berth_api::deployed::DeployedPipeline;
-use berth_api::environment::{WireEnvironment, EnvironmentState, HistoryEntry};
+use berth_api::environment::{EnvironmentState, HistoryEntry, WireEnvironment};
 use berth_api::session::{EtaBasis, WireTicket};
 use serde_json::{Value, json};
 
 use super::target::EnvironmentRef;
 use crate::client::{ApiClient, RECORDS_MAX, percent_encode};
-use crate::output::time::{format_ago, format_time_left, format_clock, format_duration};
-use crate::output::{CommandOutput, bold, colour_word, dim, strip_control_chars, or_dash, short_commit, wire_word};
+use crate::output::time::{format_ago, format_clock, format_duration, format_time_left};
+use crate::output::{
+    CommandOutput, bold, colour_word, dim, or_dash, short_commit, strip_control_chars, wire_word,
+};
 
 /// Maximum number of pipelines whose environments are listed.
 const PIPELINES_MAX: usize = 200;
 
-pub(super) fn list_environments(client: &ApiClient, out: &CommandOutput, pipeline: Option<&str>) -> anyhow::Result<ExitCode> {
+pub(super) fn list_environments(
+    client: &ApiClient,
+    out: &CommandOutput,
+    pipeline: Option<&str>,
+) -> anyhow::Result<ExitCode> {
     let pipelines = match pipeline {
         Some(pipeline) => vec![pipeline.to_owned()],
         None => {
@@ -54,7 +60,11 @@ fn table_row(pipeline: &str, it: &WireEnvironment) -> Vec<String> {
     ]
 }
 
-pub(super) fn print_environment(client: &ApiClient, out: &CommandOutput, place: &EnvironmentRef) -> anyhow::Result<ExitCode> {
+pub(super) fn print_environment(
+    client: &ApiClient,
+    out: &CommandOutput,
+    place: &EnvironmentRef,
+) -> anyhow::Result<ExitCode> {
     let found = place.load(client)?;
     out.print_reply(&found.raw, || describe(&found.data, place, client))?;
     Ok(ExitCode::SUCCESS)
@@ -104,7 +114,12 @@ fn describe(it: &WireEnvironment, place: &EnvironmentRef, client: &ApiClient) ->
     lines.join("\n")
 }
 
-pub(super) fn list_history(client: &ApiClient, out: &CommandOutput, place: &EnvironmentRef, page: u32) -> anyhow::Result<ExitCode> {
+pub(super) fn list_history(
+    client: &ApiClient,
+    out: &CommandOutput,
+    place: &EnvironmentRef,
+    page: u32,
+) -> anyhow::Result<ExitCode> {
     let found = client.get::<Vec<HistoryEntry>>(&format!("{}/history?page={page}", place.path()))?;
     let row = |it: &HistoryEntry| {
         vec![
@@ -124,7 +139,11 @@ pub(super) fn list_history(client: &ApiClient, out: &CommandOutput, place: &Envi
     Ok(ExitCode::SUCCESS)
 }
 
-pub(super) fn list_queue(client: &ApiClient, out: &CommandOutput, place: &EnvironmentRef) -> anyhow::Result<ExitCode> {
+pub(super) fn list_queue(
+    client: &ApiClient,
+    out: &CommandOutput,
+    place: &EnvironmentRef,
+) -> anyhow::Result<ExitCode> {
     let found = client.get::<Vec<WireTicket>>(&format!("{}/queue", place.path()))?;
     let row = |it: &WireTicket| {
         vec![

@@ -7,12 +7,12 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use berth_api::event::{ChainHead, WireEvent, EventsVerify, ChainVerification};
+use berth_api::event::{ChainHead, ChainVerification, EventsVerify, WireEvent};
 use berth_store::audit::AuditHead;
 
 use crate::client::{ApiClient, ClientError, RemoteArgs, percent_encode};
 use crate::output::time::format_clock;
-use crate::output::{CommandOutput, dim, strip_control_chars, print_line};
+use crate::output::{CommandOutput, dim, print_line, strip_control_chars};
 
 /// Pause before a broken stream is reopened.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
@@ -80,8 +80,9 @@ impl EventListFilter {
             ("environment", &self.environment),
             ("actor", &self.actor),
         ];
-        let given =
-            parts.iter().filter_map(|(name, value)| Some(format!("{name}={}", percent_encode(value.as_ref()?))));
+        let given = parts
+            .iter()
+            .filter_map(|(name, value)| Some(format!("{name}={}", percent_encode(value.as_ref()?))));
         given.collect::<Vec<_>>().join("&")
     }
 
@@ -112,7 +113,12 @@ pub(crate) fn run(args: &EventArgs) -> anyhow::Result<ExitCode> {
     }
 }
 
-fn list_events(client: &ApiClient, out: &CommandOutput, filter: &EventListFilter, count: usize) -> anyhow::Result<ExitCode> {
+fn list_events(
+    client: &ApiClient,
+    out: &CommandOutput,
+    filter: &EventListFilter,
+    count: usize,
+) -> anyhow::Result<ExitCode> {
     let found = client.list::<WireEvent>(&filter.path(), count)?;
     let rows: Vec<_> = found.data.iter().map(table_row).collect();
     out.print_table(&found.raw, &["no.", "time", "event"], &rows, "No events.")?;
@@ -124,7 +130,11 @@ fn table_row(it: &WireEvent) -> Vec<String> {
 }
 
 /// Prints one line per event; resumes after a broken connection without loss.
-fn follow_events(client: &ApiClient, out: &CommandOutput, filter: &EventListFilter) -> anyhow::Result<ExitCode> {
+fn follow_events(
+    client: &ApiClient,
+    out: &CommandOutput,
+    filter: &EventListFilter,
+) -> anyhow::Result<ExitCode> {
     let mut last = None::<String>;
     loop {
         match client.open_event_stream(&filter.path(), last.as_deref()) {
@@ -144,7 +154,11 @@ fn follow_events(client: &ApiClient, out: &CommandOutput, filter: &EventListFilt
     }
 }
 
-fn verify_on_server(client: &ApiClient, out: &CommandOutput, head: Option<&AuditHead>) -> anyhow::Result<ExitCode> {
+fn verify_on_server(
+    client: &ApiClient,
+    out: &CommandOutput,
+    head: Option<&AuditHead>,
+) -> anyhow::Result<ExitCode> {
     let head = head.map(|it| ChainHead { sequence: it.sequence, hash: it.hash.clone() });
     let checked = client.post::<ChainVerification>("/events/verify", &EventsVerify { head })?;
     let it = &checked.data;

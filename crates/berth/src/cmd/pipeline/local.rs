@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 use anyhow::Context as _;
 use berth_core::name::{CommitId, EnvName, InvalidName};
-use berth_definition::{DefinitionDiagnostic, ParsedDefinition, DiagnosticSeverity, parse, schema};
+use berth_definition::{DefinitionDiagnostic, DiagnosticSeverity, ParsedDefinition, parse, schema};
 use berth_engine::definitions::diagnostic_to_api as wire_diagnostic;
 use berth_server::app::{PlanFacts, plan_definition};
 

@@ -101,9 +101,15 @@ pub(crate) fn run(args: &PipelineArgs) -> anyhow::Result<ExitCode> {
         PipelineCommand::Validate { .. } | PipelineCommand::Plan { .. } | PipelineCommand::Schema => Ok(()),
         PipelineCommand::List { search } => remote::list_pipelines(&client, &out, search.as_deref()),
         PipelineCommand::Show { pipeline } => remote::print_pipeline(&client, &out, pipeline),
-        PipelineCommand::Apply { file, slug } => return remote::apply_definition(&client, &out, file, slug.as_deref()),
-        PipelineCommand::Stop { pipeline, why } => remote::post_change(&client, &out, pipeline, "stop", why.clone()),
-        PipelineCommand::Resume { pipeline, why } => remote::post_change(&client, &out, pipeline, "resume", why.clone()),
+        PipelineCommand::Apply { file, slug } => {
+            return remote::apply_definition(&client, &out, file, slug.as_deref());
+        }
+        PipelineCommand::Stop { pipeline, why } => {
+            remote::post_change(&client, &out, pipeline, "stop", why.clone())
+        }
+        PipelineCommand::Resume { pipeline, why } => {
+            remote::post_change(&client, &out, pipeline, "resume", why.clone())
+        }
         PipelineCommand::Rm { pipeline, force } => remote::remove_pipeline(&client, &out, pipeline, *force),
     }?;
     Ok(ExitCode::SUCCESS)

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use berth_api::plan::{WirePlan, PlannedStep, PlannedCondition};
+use berth_api::plan::{PlannedCondition, PlannedStep, WirePlan};
 use berth_api::runner::Network;
 
 /// Values are truncated to this length and to their first line.
@@ -14,7 +14,14 @@ pub(super) fn render_plan(plan: &WirePlan) -> String {
         let _ = writeln!(text, "{}", stage.name);
         let mut before = None;
         for step in &stage.steps {
-            let _ = writeln!(text, "  {} ({}, {}){}", step.name, step.id, step.kind, step_conditions(step, before));
+            let _ = writeln!(
+                text,
+                "  {} ({}, {}){}",
+                step.name,
+                step.id,
+                step.kind,
+                step_conditions(step, before)
+            );
             for (kind, name, value) in step_values(step) {
                 let _ = writeln!(text, "      {kind} {name}: {}", truncate_value(&value));
             }

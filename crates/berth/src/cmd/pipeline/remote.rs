@@ -5,13 +5,13 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use berth_api::pipeline::{
-    ReasonBody, DefinitionNew, DefinitionText, WirePipeline, PipelineNew, PipelineStatus, PipelineStage,
+    DefinitionNew, DefinitionText, PipelineNew, PipelineStage, PipelineStatus, ReasonBody, WirePipeline,
 };
 
 use super::local;
 use crate::client::{ApiClient, ClientError, RECORDS_MAX, percent_encode};
 use crate::output::time::{format_ago, format_clock};
-use crate::output::{CommandOutput, bold, colour_word, dim, strip_control_chars, or_dash, short_commit};
+use crate::output::{CommandOutput, bold, colour_word, dim, or_dash, short_commit, strip_control_chars};
 
 fn pipeline_path(pipeline: &str) -> String {
     format!("/pipelines/{}", percent_encode(pipeline))
@@ -25,7 +25,11 @@ fn status_word(it: &WirePipeline) -> &'static str {
     }
 }
 
-pub(super) fn list_pipelines(client: &ApiClient, out: &CommandOutput, search: Option<&str>) -> anyhow::Result<()> {
+pub(super) fn list_pipelines(
+    client: &ApiClient,
+    out: &CommandOutput,
+    search: Option<&str>,
+) -> anyhow::Result<()> {
     let filter = search.map_or_else(String::new, |text| format!("?search={}", percent_encode(text)));
     let found = client.list::<WirePipeline>(&format!("/pipelines{filter}"), RECORDS_MAX)?;
     let row = |it: &WirePipeline| {
@@ -54,10 +58,22 @@ pub(super) fn print_pipeline(client: &ApiClient, out: &CommandOutput, pipeline: 
 }
 
 fn describe(client: &ApiClient, it: &WirePipeline) -> String {
-    let mut lines = vec![format!("{}  {}  {}", bold(&strip_control_chars(&it.name)), it.slug, colour_word(status_word(it)))];
+    let mut lines = vec![format!(
+        "{}  {}  {}",
+        bold(&strip_control_chars(&it.name)),
+        it.slug,
+        colour_word(status_word(it))
+    )];
     if let Some(stopped) = &it.stopped {
-        let why = stopped.reason.as_deref().map_or_else(String::new, |why| format!(": {}", strip_control_chars(why)));
-        lines.push(format!("  paused by {} {}{why}", strip_control_chars(&stopped.by.name), format_ago(&stopped.at)));
+        let why = stopped
+            .reason
+            .as_deref()
+            .map_or_else(String::new, |why| format!(": {}", strip_control_chars(why)));
+        lines.push(format!(
+            "  paused by {} {}{why}",
+            strip_control_chars(&stopped.by.name),
+            format_ago(&stopped.at)
+        ));
     }
     for stage in &it.stages {
         lines.push(match &stage.current {
@@ -101,15 +117,20 @@ pub(super) fn apply_definition(
     }
     let slug = match slug {
         Some(slug) => slug.to_owned(),
-        None => slug_from_path(file).context("cannot derive a slug from the file name; set one with --slug")?,
+        None => {
+            slug_from_path(file).context("cannot derive a slug from the file name; set one with --slug")?
+        }
     };
     let definition = DefinitionText::Text(source);
     let known = client.get::<WirePipeline>(&pipeline_path(&slug));
     let applied = match known {
-        Ok(_) => {
-            client.put::<WirePipeline>(&format!("{}/definition", pipeline_path(&slug)), &DefinitionNew { definition })
-        }
-        Err(error) if error.downcast_ref::<ClientError>().is_some_and(|it| it.code() == Some("not_found")) => {
+        Ok(_) => client.put::<WirePipeline>(
+            &format!("{}/definition", pipeline_path(&slug)),
+            &DefinitionNew { definition },
+        ),
+        Err(error)
+            if error.downcast_ref::<ClientError>().is_some_and(|it| it.code() == Some("not_found")) =>
+        {
             client.post("/pipelines", &PipelineNew { slug, name: None, definition })
         }
         Err(error) => Err(error),
@@ -132,11 +153,17 @@ pub(super) fn post_change(
     what: &str,
     reason: Option<String>,
 ) -> anyhow::Result<()> {
-    let changed = client.post::<WirePipeline>(&format!("{}/{what}", pipeline_path(pipeline)), &ReasonBody { reason })?;
+    let changed = client
+        .post::<WirePipeline>(&format!("{}/{what}", pipeline_path(pipeline)), &ReasonBody { reason })?;
     out.print_reply(&changed.raw, || describe(client, &changed.data))
 }
 
-pub(super) fn remove_pipeline(client: &ApiClient, out: &CommandOutput, pipeline: &str, force: bool) -> anyhow::Result<()> {
+pub(super) fn remove_pipeline(
+    client: &ApiClient,
+    out: &CommandOutput,
+    pipeline: &str,
+    force: bool,
+) -> anyhow::Result<()> {
     let gone = client.delete::<WirePipeline>(&format!("{}?force={force}", pipeline_path(pipeline)))?;
     out.print_reply(&gone.raw, || format!("Removed {}; its events are kept.", gone.data.slug))
 }

@@ -63,7 +63,11 @@ impl ProgressPrinter {
     }
 
     /// Waits, with a countdown on a terminal.
-    pub(super) fn wait_with_countdown(&mut self, pause: Duration, interrupt: &InterruptFlag) -> anyhow::Result<()> {
+    pub(super) fn wait_with_countdown(
+        &mut self,
+        pause: Duration,
+        interrupt: &InterruptFlag,
+    ) -> anyhow::Result<()> {
         let until = Instant::now() + pause;
         if !self.is_terminal {
             self.print_mark(ProgressMark::Running, &format!("polls again in {}", format_seconds(pause)))?;

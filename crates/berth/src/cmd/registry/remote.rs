@@ -3,8 +3,8 @@
 use berth_api::registry::{StepRegistry, StepRegistryNew, StepRegistryStatus};
 use serde_json::json;
 
-use crate::client::{ApiClient, RECORDS_MAX, ApiReply, percent_encode};
-use crate::output::{CommandOutput, colour_word, dim, strip_control_chars, or_dash, wire_word};
+use crate::client::{ApiClient, ApiReply, RECORDS_MAX, percent_encode};
+use crate::output::{CommandOutput, colour_word, dim, or_dash, strip_control_chars, wire_word};
 
 pub(super) fn list_registries(client: &ApiClient, out: &CommandOutput) -> anyhow::Result<()> {
     let found = client.list::<StepRegistry>("/step-registries", RECORDS_MAX)?;
@@ -39,15 +39,29 @@ pub(super) fn add_registry(
 }
 
 pub(super) fn sync_registry(client: &ApiClient, out: &CommandOutput, name: &str) -> anyhow::Result<()> {
-    print_registry(client, out, &client.post(&format!("/step-registries/{}/sync", percent_encode(name)), &json!({}))?)
+    print_registry(
+        client,
+        out,
+        &client.post(&format!("/step-registries/{}/sync", percent_encode(name)), &json!({}))?,
+    )
 }
 
-pub(super) fn remove_registry(client: &ApiClient, out: &CommandOutput, name: &str, force: bool) -> anyhow::Result<()> {
-    let gone = client.delete::<StepRegistry>(&format!("/step-registries/{}?force={force}", percent_encode(name)))?;
+pub(super) fn remove_registry(
+    client: &ApiClient,
+    out: &CommandOutput,
+    name: &str,
+    force: bool,
+) -> anyhow::Result<()> {
+    let gone =
+        client.delete::<StepRegistry>(&format!("/step-registries/{}?force={force}", percent_encode(name)))?;
     out.print_reply(&gone.raw, || format!("Removed {}.", gone.data.name))
 }
 
-fn print_registry(client: &ApiClient, out: &CommandOutput, reply: &ApiReply<StepRegistry>) -> anyhow::Result<()> {
+fn print_registry(
+    client: &ApiClient,
+    out: &CommandOutput,
+    reply: &ApiReply<StepRegistry>,
+) -> anyhow::Result<()> {
     let it = &reply.data;
     out.print_reply(&reply.raw, || {
         let next = match it.status {

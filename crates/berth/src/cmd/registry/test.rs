@@ -104,7 +104,10 @@ impl RegistryTest<'_> {
         self.screen.print_mark(ProgressMark::Passed, &format!("built; {} steps", built.steps.len()))?;
         for step in &built.steps {
             let about = step.short_description.as_deref().unwrap_or_default();
-            self.screen.print_mark(ProgressMark::Passed, format!("{} ({}) {about}", step.key, step.step_type).trim_end())?;
+            self.screen.print_mark(
+                ProgressMark::Passed,
+                format!("{} ({}) {about}", step.key, step.step_type).trim_end(),
+            )?;
         }
         for hint in built.steps.iter().flat_map(hints::metadata_hints) {
             self.screen.print_mark(ProgressMark::Hint, &hint)?;
@@ -143,7 +146,11 @@ impl RegistryTest<'_> {
         }
     }
 
-    fn find_step<'b>(&mut self, built: &'b BuiltRegistry, wanted: &str) -> Result<&'b StepMetadata, TestAbort> {
+    fn find_step<'b>(
+        &mut self,
+        built: &'b BuiltRegistry,
+        wanted: &str,
+    ) -> Result<&'b StepMetadata, TestAbort> {
         let key = step_key(wanted);
         let found = built.steps.iter().find(|step| Some(&step.key) == key.as_ref());
         if let Some(step) = found {
@@ -208,17 +215,21 @@ impl RegistryTest<'_> {
                         return self.fail("asks for approval again after it was given");
                     }
                     if !self.args.approve {
-                        self.screen
-                            .print_mark(ProgressMark::Hint, "stopped here; use --approve to continue as approved")?;
+                        self.screen.print_mark(
+                            ProgressMark::Hint,
+                            "stopped here; use --approve to continue as approved",
+                        )?;
                         return Ok(());
                     }
                     approver = Some(APPROVER);
                 }
                 CustomStepResponse::Waiting { state: remembered, pause_ms } => {
-                    self.screen.print_mark(ProgressMark::Passed, &format!("waiting with state {remembered}"))?;
+                    self.screen
+                        .print_mark(ProgressMark::Passed, &format!("waiting with state {remembered}"))?;
                     state = Some(remembered);
                     let left = by.saturating_duration_since(Instant::now());
-                    self.screen.wait_with_countdown(Duration::from_millis(pause_ms).min(left), &self.interrupt)?;
+                    self.screen
+                        .wait_with_countdown(Duration::from_millis(pause_ms).min(left), &self.interrupt)?;
                 }
             }
             if self.interrupt.is_set() {
@@ -229,7 +240,12 @@ impl RegistryTest<'_> {
     }
 
     /// Calls the step once and reports common mistakes.
-    fn call_step(&mut self, built: &BuiltRegistry, task: &Value, by: Instant) -> Result<CustomStepResponse, TestAbort> {
+    fn call_step(
+        &mut self,
+        built: &BuiltRegistry,
+        task: &Value,
+        by: Instant,
+    ) -> Result<CustomStepResponse, TestAbort> {
         let env = self.args.variables();
         let interrupt = self.interrupt.clone();
         let began = Instant::now();
@@ -263,8 +279,10 @@ impl RegistryTest<'_> {
                 }
                 match CustomStepResponse::parse(&answer) {
                     Ok(answer) => {
-                        self.screen
-                            .print_mark(ProgressMark::Passed, &format!("answered within {}", format_seconds(began.elapsed())))?;
+                        self.screen.print_mark(
+                            ProgressMark::Passed,
+                            &format!("answered within {}", format_seconds(began.elapsed())),
+                        )?;
                         Ok(answer)
                     }
                     Err(told) => self.fail(&format!("{told}; the step's outcome would be unknown")),
@@ -291,6 +309,7 @@ impl RegistryTest<'_> {
 }
 
 fn inherited_env() -> BTreeMap<String, String> {
-    let passed = INHERITED_ENV.iter().filter_map(|name| Some(((*name).to_owned(), std::env::var(name).ok()?)));
+    let passed =
+        INHERITED_ENV.iter().filter_map(|name| Some(((*name).to_owned(), std::env::var(name).ok()?)));
     passed.collect()
 }

@@ -13,12 +13,14 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use berth_api::deployment::{WireDeployment, DeploymentNew};
-use berth_api::repository::{WireRepository, RepositoryNew};
-use berth_api::secret::{WireSecret, SecretNew};
-use berth_api::session::{WireSession, SessionNew};
+use berth_api::deployment::{DeploymentNew, WireDeployment};
+use berth_api::repository::{RepositoryNew, WireRepository};
+use berth_api::secret::{SecretNew, WireSecret};
+use berth_api::session::{SessionNew, WireSession};
 use berth_core::name::{Email, Slug};
-use berth_definition::alone::{LocalDefinition, LocalTarget, LocalRunError, LocalTargetChoice, reduce_to_target};
+use berth_definition::local_run::{
+    LocalDefinition, LocalRunError, LocalTarget, LocalTargetChoice, reduce_to_target,
+};
 use berth_definition::{parse, write};
 use berth_engine::vault::WhenMissing;
 use berth_server::app::App;
@@ -32,7 +34,7 @@ use self::source::{LocalProject, SourceSnapshot};
 use super::pipeline::local;
 use super::serve::{HangupPolicy, ListenSource, listen_and_serve, stop_on_signal};
 use super::{open, open_vault, to_cli_error};
-use crate::client::{ApiClient, ClientError, ServerLogin, percent_encode, exit_code};
+use crate::client::{ApiClient, ClientError, ServerLogin, exit_code, percent_encode};
 use crate::config::{RunnerSettings, SandboxLevel, ServerSettings};
 use crate::embedded;
 use crate::logging;
@@ -85,7 +87,8 @@ struct LocalRun {
 pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let settings = ServerSettings::load(None)?;
     logging::start(&settings.log, true);
-    let project = LocalProject::find(args.dir.as_deref().unwrap_or(Path::new(".")), args.pipeline.as_deref())?;
+    let project =
+        LocalProject::find(args.dir.as_deref().unwrap_or(Path::new(".")), args.pipeline.as_deref())?;
     let (_, source) = local::read_definition(&project.file)?;
     let Some(definition) = parse(&source).definition else {
         return local::validate(&project.display_path(), false);
@@ -116,7 +119,10 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     serve_and_deploy(runtime, stop, &temp.path().join("data"), &runner, work)
 }
 
-fn choose_stage(args: &RunArgs, definition: berth_core::pipeline::PipelineDefinition) -> anyhow::Result<LocalDefinition> {
+fn choose_stage(
+    args: &RunArgs,
+    definition: berth_core::pipeline::PipelineDefinition,
+) -> anyhow::Result<LocalDefinition> {
     let wanted = match (&args.stage, &args.env) {
         (Some(stage), _) => LocalTargetChoice::Stage(stage),
         (None, Some(name)) => LocalTargetChoice::Environment(name),
@@ -191,7 +197,8 @@ fn serve_and_deploy(
     let token = created.token.reveal().to_owned();
     let asking = move || {
         let Ok(address) = listening.recv() else { return };
-        let login = ServerLogin { server: format!("http://{address}"), organization: ORGANIZATION.into(), token };
+        let login =
+            ServerLogin { server: format!("http://{address}"), organization: ORGANIZATION.into(), token };
         // The receiver is gone after an interrupt.
         end.send(deploy_and_follow(&ApiClient::new(login), &work)).ok();
         stop.cancel();
@@ -260,7 +267,11 @@ fn wait_for_pipeline(client: &ApiClient, repository: &str) -> anyhow::Result<()>
         if let Some(why) = seen.error {
             anyhow::bail!("cannot read the files: {why}");
         }
-        anyhow::ensure!(Instant::now() < until, "timed out reading the files after {} s", SYNC_TIMEOUT.as_secs());
+        anyhow::ensure!(
+            Instant::now() < until,
+            "timed out reading the files after {} s",
+            SYNC_TIMEOUT.as_secs()
+        );
         std::thread::sleep(POLL_INTERVAL);
     }
 }

@@ -3,12 +3,14 @@
 use std::collections::BTreeSet;
 use std::process::ExitCode;
 
-use berth_api::deployment::{StepAttempt, AttemptStatus, WireDeployment, DeploymentStage, StageKind, DeploymentStep};
+use berth_api::deployment::{
+    AttemptStatus, DeploymentStage, DeploymentStep, StageKind, StepAttempt, WireDeployment,
+};
 
 use crate::client::{ApiClient, ApiReply, percent_encode};
 use crate::cmd::{logs, watch};
 use crate::output::time::format_elapsed;
-use crate::output::{bold, colour_word, dim, strip_control_chars, print_note, print_line, wire_word};
+use crate::output::{bold, colour_word, dim, print_line, print_note, strip_control_chars, wire_word};
 
 /// Prints attempts one after the other; the log of a parallel step is printed afterwards.
 pub(super) fn follow_to_end(client: &ApiClient, id: &str) -> anyhow::Result<ExitCode> {
@@ -17,8 +19,8 @@ pub(super) fn follow_to_end(client: &ApiClient, id: &str) -> anyhow::Result<Exit
     let mut told = BTreeSet::new();
     let mut seen = client.get::<WireDeployment>(&path)?;
     loop {
-        let next =
-            started_attempts(&seen.data).find(|(_, step, attempt)| !shown.contains(&(step.id.clone(), attempt.number)));
+        let next = started_attempts(&seen.data)
+            .find(|(_, step, attempt)| !shown.contains(&(step.id.clone(), attempt.number)));
         if let Some((stage, step, attempt)) = next {
             shown.insert((step.id.clone(), attempt.number));
             print_line(&attempt_heading(stage, step, attempt))?;
@@ -47,7 +49,12 @@ pub(super) fn follow_to_end(client: &ApiClient, id: &str) -> anyhow::Result<Exit
 }
 
 /// Waits for the end of an attempt, which comes shortly after the end of its log.
-fn wait_for_attempt(client: &ApiClient, path: &str, id: &str, number: u32) -> anyhow::Result<ApiReply<WireDeployment>> {
+fn wait_for_attempt(
+    client: &ApiClient,
+    path: &str,
+    id: &str,
+    number: u32,
+) -> anyhow::Result<ApiReply<WireDeployment>> {
     let mut seen = client.get::<WireDeployment>(path)?;
     while find_attempt(&seen.data, id, number).is_some_and(|it| it.status == AttemptStatus::Running) {
         let etag = seen.etag.clone().unwrap_or_default();
@@ -63,7 +70,9 @@ fn find_attempt<'d>(it: &'d WireDeployment, id: &str, number: u32) -> Option<&'d
     found.map(|(_, _, attempt)| attempt)
 }
 
-fn started_attempts(it: &WireDeployment) -> impl Iterator<Item = (&DeploymentStage, &DeploymentStep, &StepAttempt)> {
+fn started_attempts(
+    it: &WireDeployment,
+) -> impl Iterator<Item = (&DeploymentStage, &DeploymentStep, &StepAttempt)> {
     let steps =
         it.stages.iter().flat_map(|stage| stage.steps.iter().flatten().map(move |step| (stage, step)));
     steps.flat_map(|(stage, step)| step.attempts.iter().map(move |attempt| (stage, step, attempt)))

@@ -31,7 +31,10 @@ impl LocalProject {
     pub(super) fn find(from: &Path, pipeline: Option<&str>) -> anyhow::Result<Self> {
         let from = from.canonicalize().with_context(|| format!("cannot read {}", from.display()))?;
         let root = from.ancestors().find(|dir| dir.join(DIR).is_dir()).ok_or_else(|| {
-            ClientError::NotFound(format!("no {DIR}/NAME/{FILE} in {} or its parent directories", from.display()))
+            ClientError::NotFound(format!(
+                "no {DIR}/NAME/{FILE} in {} or its parent directories",
+                from.display()
+            ))
         })?;
         let known = list_pipelines(root)?;
         let slug = match (pipeline, known.as_slice()) {

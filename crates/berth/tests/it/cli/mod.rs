@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
-use crate::harness::{TestHome, BerthProcess, ProcessOutput, TestServer, berth};
+use crate::harness::{BerthProcess, ProcessOutput, TestHome, TestServer, berth};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) const DEFINITION: &str = "version: 1

@@ -15,7 +15,7 @@ use std::time::Duration;
 use berth_testkit::outcome;
 use rustix::process::{Pid, Signal, kill_process_group};
 
-use crate::harness::{TestHome, BerthProcess, TestServer, program};
+use crate::harness::{BerthProcess, TestHome, TestServer, program};
 
 /// Timeout per page.
 const PAGE_MAX: Duration = Duration::from_secs(180);
@@ -150,7 +150,8 @@ fn check(page: &str) {
     }
     shell.args(["-c", &script(page, &blocks, address)]).process_group(0);
     let process = BerthProcess::start(&mut shell);
-    let group = ProcessGroupGuard(Pid::from_raw(i32::try_from(process.id()).expect("a number")).expect("a process"));
+    let group =
+        ProcessGroupGuard(Pid::from_raw(i32::try_from(process.id()).expect("a number")).expect("a process"));
     let ran = process.wait(PAGE_MAX);
     drop(group);
     assert_eq!(ran.code, Some(0), "{}\n{}", ran.stdout, ran.stderr);

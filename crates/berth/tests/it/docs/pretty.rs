@@ -16,7 +16,8 @@ fn format_value(value: &Value, depth: usize) -> String {
     let (inner, outer) = ("  ".repeat(depth + 1), "  ".repeat(depth));
     match value {
         Value::Array(items) => {
-            let items: Vec<_> = items.iter().map(|it| format!("{inner}{}", format_value(it, depth + 1))).collect();
+            let items: Vec<_> =
+                items.iter().map(|it| format!("{inner}{}", format_value(it, depth + 1))).collect();
             format!("[\n{}\n{outer}]", items.join(",\n"))
         }
         Value::Object(fields) => {

@@ -1,9 +1,9 @@
 //! Compares the search with brute force over every order, on short histories.
 
-use super::history::{LockAnswer, LockCall, SessionRef, Operation, CallOutcome, print};
+use super::history::{CallOutcome, LockAnswer, LockCall, Operation, SessionRef, print};
 use super::intervals;
 use super::lock::LockSpec;
-use super::search::{Specification, SearchVerdict, search};
+use super::search::{SearchVerdict, Specification, search};
 use crate::random::SeededRandom;
 
 const HISTORIES: usize = 20_000;
@@ -40,7 +40,10 @@ fn some_operation(random: &mut SeededRandom, at: u64) -> Operation {
         0 => (LockCall::Claim, vec![LockAnswer::Opened(hold.clone()), LockAnswer::Held(hold)]),
         1 => {
             let only = Some(random.within(1..4)).filter(|_| fence != 2);
-            (LockCall::Force { only }, vec![LockAnswer::Opened(hold.clone()), LockAnswer::Opened(hold), LockAnswer::Moved])
+            (
+                LockCall::Force { only },
+                vec![LockAnswer::Opened(hold.clone()), LockAnswer::Opened(hold), LockAnswer::Moved],
+            )
         }
         2 => (LockCall::Release { session }, vec![LockAnswer::Released, LockAnswer::NotActive]),
         _ => (LockCall::Get, vec![LockAnswer::Held(hold), LockAnswer::Free { fence: fence - 1 }]),

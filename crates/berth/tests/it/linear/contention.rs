@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::accounts::{TestAccount, create_accounts};
 use super::history::SessionRef;
-use super::real_server::{PER_PIPELINE, create_pipeline, session_ref, id_of, path};
+use super::real_server::{PER_PIPELINE, create_pipeline, id_of, path, session_ref};
 use crate::client::{ApiHandle, HttpConnection};
 use crate::harness::{TestHome, TestServer};
 
@@ -107,7 +107,8 @@ fn claim_of_ten_thousand_environments_succeeds() {
     assert_eq!(sessions.len(), PIPELINES * PER_PIPELINE);
     assert!(held.iter().all(|hold| hold.fence == 1), "each is the first of its environment");
 
-    let listed: HashSet<_> = (0..PIPELINES).flat_map(|pipeline| list_sessions(&server.api, pipeline)).collect();
+    let listed: HashSet<_> =
+        (0..PIPELINES).flat_map(|pipeline| list_sessions(&server.api, pipeline)).collect();
     assert!(listed == sessions, "the lists show what was claimed");
     for environment in (0..PIPELINES * PER_PIPELINE).step_by(997) {
         check_one(&server.api, environment);

@@ -121,8 +121,9 @@ impl FakeLocks {
 
     fn release(&self, environment: usize, session: &str) -> LockAnswer {
         self.change(environment, |state| {
-            let is_meant =
-                |hold: &SessionRef| &*hold.session == session || self.mistake == InjectedBug::ReleasesTheCurrent;
+            let is_meant = |hold: &SessionRef| {
+                &*hold.session == session || self.mistake == InjectedBug::ReleasesTheCurrent
+            };
             match state.holder.take_if(|hold| is_meant(hold)) {
                 Some(_) => LockAnswer::Released,
                 None => LockAnswer::NotActive,
@@ -184,7 +185,9 @@ fn run(mistake: InjectedBug, seed: u64) -> Result<(), String> {
             for _ in 0..CLIENTS {
                 let (mut random, mut fake, board) = (SeededRandom::from_seed(random.next()), &fake, &board);
                 scope.spawn(move || {
-                    board.run_client(&mut fake, &mut random, |board| board.response_count() < until + most / 2);
+                    board.run_client(&mut fake, &mut random, |board| {
+                        board.response_count() < until + most / 2
+                    });
                 });
             }
             while board.response_count() < until {

@@ -144,7 +144,8 @@ fn parse_call(text: &str) -> Option<LockCall> {
 }
 
 fn parse_answer(text: &str) -> Option<LockAnswer> {
-    let hold = |session: &str, fence| Some(SessionRef { session: session.into(), fence: parse_fence(fence)? });
+    let hold =
+        |session: &str, fence| Some(SessionRef { session: session.into(), fence: parse_fence(fence)? });
     Some(match text.split_whitespace().collect::<Vec<_>>()[..] {
         ["opened", session, fence] => LockAnswer::Opened(hold(session, fence)?),
         ["held", session, fence] => LockAnswer::Held(hold(session, fence)?),

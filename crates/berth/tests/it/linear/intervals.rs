@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::history::{LockAnswer, LockCall, SessionRef, Operation, Tick};
+use super::history::{LockAnswer, LockCall, Operation, SessionRef, Tick};
 
 /// Number of a lock state: twice the fence while held, plus one once it is free again.
 type LockPosition = u64;

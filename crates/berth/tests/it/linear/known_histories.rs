@@ -4,7 +4,7 @@ use super::check_history;
 use super::history::{Operation, parse};
 use super::intervals;
 use super::lock::LockSpec;
-use super::search::{Specification, SearchVerdict, search};
+use super::search::{SearchVerdict, Specification, search};
 
 /// Which of the two checks reports an error.
 #[derive(Debug, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::history::{LockAnswer, LockCall, SessionRef, Operation};
+use super::history::{LockAnswer, LockCall, Operation, SessionRef};
 use super::search::Specification;
 
 /// One environment. It never needs a reset, so every change of holder raises the fence by exactly one.
@@ -75,18 +75,26 @@ impl Specification for LockSpec {
             (LockCall::Claim, None) if state.is_free() => Some(state.opened(SpecHolder::Unnamed)),
             (LockCall::Claim, None) => same(),
             // With `If-Match`, a forced claim succeeds if and only if that session still holds the lock.
-            (LockCall::Force { only }, Some(LockAnswer::Opened(hold))) if state.accepts(*only) => state.after_opening(hold),
+            (LockCall::Force { only }, Some(LockAnswer::Opened(hold))) if state.accepts(*only) => {
+                state.after_opening(hold)
+            }
             (LockCall::Force { only }, Some(LockAnswer::Moved)) if !state.accepts(*only) => same(),
-            (LockCall::Force { only }, None) if state.accepts(*only) => Some(state.opened(SpecHolder::Unnamed)),
+            (LockCall::Force { only }, None) if state.accepts(*only) => {
+                Some(state.opened(SpecHolder::Unnamed))
+            }
             (LockCall::Force { .. }, None) => same(),
             // A release ends the named session, or none.
             (LockCall::Release { session }, Some(LockAnswer::Released)) if state.is_held_by(session) => {
                 Some(state.freed())
             }
-            (LockCall::Release { session }, Some(LockAnswer::NotActive)) if !state.is_held_by(session) => same(),
+            (LockCall::Release { session }, Some(LockAnswer::NotActive)) if !state.is_held_by(session) => {
+                same()
+            }
             (LockCall::Release { session }, None) if state.is_held_by(session) => Some(state.freed()),
             (LockCall::Release { .. } | LockCall::Get, None) => same(),
-            (LockCall::Get, Some(LockAnswer::Free { fence })) if state.is_free() && *fence == state.fence => same(),
+            (LockCall::Get, Some(LockAnswer::Free { fence })) if state.is_free() && *fence == state.fence => {
+                same()
+            }
             _ => None,
         }
     }

@@ -61,7 +61,8 @@ fn check_one_server(random: &mut SeededRandom) -> (usize, usize) {
             };
             let clients: Vec<_> = (0..CLIENTS).map(play).collect();
             // A client that ends early has panicked; the scope reports it.
-            let is_over = || board.response_count() >= goal || clients.iter().any(ScopedJoinHandle::is_finished);
+            let is_over =
+                || board.response_count() >= goal || clients.iter().any(ScopedJoinHandle::is_finished);
             wait_until(ROUND_MAX, "round of answers", || is_over().then_some(()));
             if kill < KILLS {
                 server.process.kill();
@@ -152,7 +153,9 @@ pub(crate) fn request(api: &ApiHandle, environment: usize, call: &LockCall) -> R
                 None => request,
             }
         }
-        LockCall::Release { session } => api.request("DELETE", &format!("{path}/sessions/{}", id_of(session))),
+        LockCall::Release { session } => {
+            api.request("DELETE", &format!("{path}/sessions/{}", id_of(session)))
+        }
         LockCall::Get => api.request("GET", &path),
     }
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use super::history::{LockAnswer, LockCall, SessionRef, Operation, CallOutcome, Tick};
+use super::history::{CallOutcome, LockAnswer, LockCall, Operation, SessionRef, Tick};
 use crate::random::SeededRandom;
 
 /// An environment is retired after this many operations, or this many without a response, to keep the search small.
@@ -69,7 +69,11 @@ impl HistoryRecorder {
     }
 
     /// One operation by a client that may send it several times; every send that could take effect is recorded.
-    pub(crate) fn record_call(&self, random: &mut SeededRandom, ask: impl FnOnce(usize, &LockCall) -> Vec<Option<CallOutcome>>) {
+    pub(crate) fn record_call(
+        &self,
+        random: &mut SeededRandom,
+        ask: impl FnOnce(usize, &LockCall) -> Vec<Option<CallOutcome>>,
+    ) {
         let environment = self.pick(random);
         let call = environment.next_call(random);
         let invoked = self.now();
@@ -108,7 +112,12 @@ impl HistoryRecorder {
         open.clone()
     }
 
-    fn ask(&self, service: &mut impl LockService, environment: &RecordedEnvironment, call: LockCall) -> Option<LockAnswer> {
+    fn ask(
+        &self,
+        service: &mut impl LockService,
+        environment: &RecordedEnvironment,
+        call: LockCall,
+    ) -> Option<LockAnswer> {
         let invoked = self.now();
         let answer = service.ask(environment.number, &call);
         let returned = self.now();

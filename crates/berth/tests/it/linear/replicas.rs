@@ -45,7 +45,8 @@ fn replicas_are_linearizable_across_server_and_database_kills() {
                 scope.spawn(move || board.run_client(&mut service, &mut random, goes_on))
             };
             let clients: Vec<_> = (0..CLIENTS).map(play).collect();
-            let is_over = || board.response_count() >= goal || clients.iter().any(ScopedJoinHandle::is_finished);
+            let is_over =
+                || board.response_count() >= goal || clients.iter().any(ScopedJoinHandle::is_finished);
             wait_until(ROUND_MAX, "round of answers", || is_over().then_some(()));
             match round % 3 {
                 0 => servers[0].process.kill(),

@@ -126,7 +126,8 @@ fn runner_refuses_a_lower_fence_until_a_take_over() {
 
     let held = claim(&yard, &json!({"commitId": "4f2a1c9"}));
     assert_eq!(fence(&held), 2);
-    let refused = yard.wait_for_deployment(&text(&held["deploymentId"]), "end", |it| it["status"] == "failed");
+    let refused =
+        yard.wait_for_deployment(&text(&held["deploymentId"]), "end", |it| it["status"] == "failed");
     let attempts = &first_step(&refused)["attempts"];
     assert_eq!(attempts.as_array().map(Vec::len), Some(1), "nobody else is asked: {refused}");
     assert_eq!(attempts[0]["status"], "never_started", "{refused}");
@@ -166,7 +167,8 @@ fn runner_refuses_the_same_fence_for_another_session() {
 
     let held = claim(&yard, &json!({"commitId": "4f2a1c9"}));
     assert_eq!(fence(&held), 2);
-    let refused = yard.wait_for_deployment(&text(&held["deploymentId"]), "end", |it| it["status"] == "failed");
+    let refused =
+        yard.wait_for_deployment(&text(&held["deploymentId"]), "end", |it| it["status"] == "failed");
     assert_eq!(first_step(&refused)["attempts"][0]["status"], "never_started", "{refused}");
     assert_eq!(state(&yard), "unknown");
     let alarm = events(&yard, "environment_fence_refused");

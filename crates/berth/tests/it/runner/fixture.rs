@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::client::ApiHandle;
-use crate::harness::{TestHome, BerthProcess, TestServer, berth, wait_until};
+use crate::harness::{BerthProcess, TestHome, TestServer, berth, wait_until};
 
 pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 pub(super) const ORG: &str = "/api/v1/organizations/acme";

@@ -14,7 +14,7 @@ use berth_testkit::outcome;
 use rustix::process::Signal;
 use serde_json::json;
 
-use crate::harness::{TestHome, BerthProcess, berth, wait_until};
+use crate::harness::{BerthProcess, TestHome, berth, wait_until};
 use fixture::{LOST, ORG, PATIENCE, RunnerFixture, first_step, is_alive, text};
 
 fn git(dir: &Path, args: &[&str]) {
@@ -82,8 +82,9 @@ fn remote_runner_handles_source_secrets_outputs_and_artifacts() {
     assert_eq!(waits["blockedBy"][0]["detail"], "no runner with labels gpu is online for step \"make\"");
 
     let runner = yard.runner("far", &["--labels", "gpu,big"]);
-    let done =
-        yard.wait_for_deployment(&id, "end", |it| ["succeeded", "failed"].contains(&it["status"].as_str().unwrap_or("")));
+    let done = yard.wait_for_deployment(&id, "end", |it| {
+        ["succeeded", "failed"].contains(&it["status"].as_str().unwrap_or(""))
+    });
     assert_eq!(done["status"], "succeeded", "{done}\n{}", runner.stderr());
     assert_eq!(first_step(&done)["outputs"]["who"], "hello-there");
     assert_eq!(yard.log(&id, "make"), "hello theresecret is ***\n");
@@ -110,7 +111,8 @@ fn killed_runner_is_lost_and_on_lost_applies() {
     let process = yard.pid();
     runner.kill();
     let killed = Instant::now();
-    let lost = yard.wait_for_deployment(&id, "unknown outcome", |it| it["blockedBy"][0]["kind"] == "unknown_outcome");
+    let lost = yard
+        .wait_for_deployment(&id, "unknown outcome", |it| it["blockedBy"][0]["kind"] == "unknown_outcome");
     assert!(killed.elapsed() + Duration::from_secs(2) > LOST, "after {:?}", killed.elapsed());
     assert_eq!(first_step(&lost)["attempts"][0]["status"], "unknown");
     assert_eq!(yard.state("far"), "lost");
@@ -153,7 +155,8 @@ fn disconnected_runner_stops_its_steps_before_it_is_lost() {
     let took = cut.elapsed();
     yard.server.process.signal(Signal::CONT);
     assert!(took > Duration::from_secs(1) && took < LOST, "{took:?}\n{}", runner.stderr());
-    let told = yard.wait_for_deployment(&id, "word of it", |it| it["blockedBy"][0]["kind"] == "unknown_outcome");
+    let told =
+        yard.wait_for_deployment(&id, "word of it", |it| it["blockedBy"][0]["kind"] == "unknown_outcome");
     assert_eq!(first_step(&told)["attempts"][0]["status"], "interrupted");
     assert!(yard.log(&id, "long").ends_with("[berth] stopped: the server did not answer for too long\n"));
 }
@@ -200,7 +203,8 @@ fn draining_runner_finishes_its_steps_and_accepts_no_more() {
     std::fs::write(&go, "").expect("written");
     let ran = runner.wait(PATIENCE);
     assert_eq!(ran.code, Some(0), "{ran:?}");
-    let left = yard.wait_for_deployment(&id, "word of a missing runner", |it| it["blockedBy"][0]["kind"] == "no_runner");
+    let left = yard
+        .wait_for_deployment(&id, "word of a missing runner", |it| it["blockedBy"][0]["kind"] == "no_runner");
     assert_eq!(first_step(&left)["status"], "succeeded");
     assert_eq!(left["stages"][0]["steps"][1]["status"], "ready");
     assert_eq!(yard.state("far"), "offline");

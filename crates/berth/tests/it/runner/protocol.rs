@@ -63,7 +63,8 @@ fn runner_cannot_report_on_another_runners_attempt() {
         "isolation": "none", "logBytes": 0, "nextNonce": "n", "boot": "b", "labels": [],
     });
     assert_eq!(stranger.say("report", &report)["data"], json!({"order": "stale", "next": null}));
-    let log = RawRequest::new("POST", &format!("/api/v1/runner/log?attempt={nonce}&offset=7")).body("forged\n");
+    let log =
+        RawRequest::new("POST", &format!("/api/v1/runner/log?attempt={nonce}&offset=7")).body("forged\n");
     assert_eq!(stranger.ask(log)["data"]["order"], "stale");
     for what in ["source", "artifact", "registry"] {
         let answer = stranger.get(&format!("{what}?attempt={nonce}&name=site&digest=sha256:0"));

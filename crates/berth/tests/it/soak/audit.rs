@@ -18,7 +18,11 @@ struct AuditedSession {
 
 /// Sessions of an environment form a chain; acknowledged sessions exist; no step was granted to a session that had lost
 /// its environment.
-pub(super) fn check(url: &str, acknowledged: &HashMap<String, u64>, taken: &[TakenEnvironment]) -> Result<(), String> {
+pub(super) fn check(
+    url: &str,
+    acknowledged: &HashMap<String, u64>,
+    taken: &[TakenEnvironment],
+) -> Result<(), String> {
     let mut client = Client::connect(url, NoTls).map_err(|error| error.to_string())?;
     let mut ask = |text: &str| client.query(text, &[]).map_err(|error| format!("{text}: {error}"));
     let rows = ask("SELECT environment_id, id, fence, number, claimed_at, ended_at FROM sessions

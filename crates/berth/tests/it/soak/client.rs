@@ -9,7 +9,7 @@ use super::{SERVERS, SoakState};
 use crate::client::{HttpConnection, RawRequest, RawResponse};
 use crate::harness::wait_until;
 use crate::linear::accounts::TestAccount;
-use crate::linear::history::{LockCall, CallOutcome};
+use crate::linear::history::{CallOutcome, LockCall};
 use crate::linear::real_server::{answer, request};
 use crate::random::SeededRandom;
 
@@ -44,7 +44,12 @@ pub(super) struct RequestFate {
 }
 
 impl<'a> UnreliableClient<'a> {
-    pub(super) fn new(shared: &'a SoakState, person: TestAccount, random: SeededRandom, number: usize) -> Self {
+    pub(super) fn new(
+        shared: &'a SoakState,
+        person: TestAccount,
+        random: SeededRandom,
+        number: usize,
+    ) -> Self {
         Self { shared, person, random, number, requests: 0 }
     }
 

@@ -25,7 +25,14 @@ pub(super) fn take_over_and_deploy(asker: &mut UnreliableClient<'_>) {
     let data = done.json()["data"].clone();
     let deployment = text(&data["deploymentId"]);
     let hold = session_ref(&data);
-    let taken = TakenEnvironment { place, session: text(&data["sessionId"]), fence: hold.fence, deployment, sent, told };
+    let taken = TakenEnvironment {
+        place,
+        session: text(&data["sessionId"]),
+        fence: hold.fence,
+        deployment,
+        sent,
+        told,
+    };
     asker.shared.taken.lock().expect("unpoisoned").push(taken.clone());
 
     // Some clients leave early, some are taken over, some finish.

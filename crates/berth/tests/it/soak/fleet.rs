@@ -9,10 +9,10 @@ use berth_testkit::Server as Postgres;
 use rustix::process::Signal;
 use serde_json::json;
 
-use super::proxy::{ServerPorts, RunnerProxy};
+use super::proxy::{RunnerProxy, ServerPorts};
 use super::{RUNNERS, SERVERS, audit};
 use crate::client::ApiHandle;
-use crate::harness::{TestHome, BerthProcess, TestServer, berth, wait_until};
+use crate::harness::{BerthProcess, TestHome, TestServer, berth, wait_until};
 use crate::random::SeededRandom;
 
 /// A runner stops its steps after three seconds without the server and is lost after six.

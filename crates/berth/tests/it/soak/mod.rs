@@ -108,8 +108,11 @@ fn soak_with_failing_servers_runners_and_database_stays_consistent() {
         let end = Instant::now() + load;
         while Instant::now() < end || faults <= FAULTS.len() {
             std::thread::sleep(Duration::from_millis(random.within(CALM_MS)));
-            let fault =
-                if faults % ROUND == LOST_AT { InjectedFault::RunnerLost } else { FAULTS[faults % FAULTS.len()] };
+            let fault = if faults % ROUND == LOST_AT {
+                InjectedFault::RunnerLost
+            } else {
+                FAULTS[faults % FAULTS.len()]
+            };
             fleet.inject(fault, random);
             faults += 1;
         }
@@ -126,7 +129,8 @@ fn soak_with_failing_servers_runners_and_database_stays_consistent() {
     ));
     assert!(told.wrong.is_empty(), "{:?}", told.wrong);
     audit::check_order(&told.taken).unwrap_or_else(|why| panic!("{why}"));
-    audit::check(&fleet.database(), &acknowledged_sessions(&told), &told.taken).unwrap_or_else(|why| panic!("{why}"));
+    audit::check(&fleet.database(), &acknowledged_sessions(&told), &told.taken)
+        .unwrap_or_else(|why| panic!("{why}"));
     for api in fleet.apis() {
         let verified = api.post(&format!("{ORG}/events/verify"), &json!({})).json();
         assert_eq!(verified["data"]["valid"], true, "{verified}");
@@ -192,7 +196,11 @@ fn under_load(
                 let _end = StopOnDrop(over);
                 let mut asker = UnreliableClient::new(shared, person, seeded, number);
                 while !over.load(Ordering::Relaxed) {
-                    if number < LOCKERS { asker.send_random_call() } else { deployer::take_over_and_deploy(&mut asker) }
+                    if number < LOCKERS {
+                        asker.send_random_call()
+                    } else {
+                        deployer::take_over_and_deploy(&mut asker)
+                    }
                 }
             });
         }

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::{ORGANIZATION, PATIENCE, SHOP, admin, claim, deploy, log_of, make_shop, serve, text};
 use crate::client::ApiHandle;
-use crate::harness::{DEFINITION, TestHome, BerthProcess, STOP_MAX, berth, wait_until};
+use crate::harness::{BerthProcess, DEFINITION, STOP_MAX, TestHome, berth, wait_until};
 
 const WRITERS: usize = 4;
 /// As documented in docs/operations-backup.md.

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::{ORGANIZATION, admin, claim, make_shop};
-use crate::harness::{TestHome, BerthProcess, STOP_MAX};
+use crate::harness::{BerthProcess, STOP_MAX, TestHome};
 
 #[test]
 fn copied_database_is_refused_until_the_epoch_is_raised() {
@@ -20,7 +20,9 @@ fn copied_database_is_refused_until_the_epoch_is_raised() {
     let mut highest = given;
     for _ in 0..2 {
         std::fs::copy(&copy, &file).expect("the copy back");
-        BerthProcess::start(&mut home.serve_command()).wait(STOP_MAX).refused(&["copied here", "raise-epoch"]);
+        BerthProcess::start(&mut home.serve_command())
+            .wait(STOP_MAX)
+            .refused(&["copied here", "raise-epoch"]);
         let told = admin(&["raise-epoch", "--json"], &home.path()).json();
         assert!(told["epoch"].as_i64().expect("an epoch") >= 16, "{told}");
         let server = home.serve();

@@ -13,7 +13,7 @@ use serde_json::json;
 use super::{ORGANIZATION, PATIENCE, SHOP, admin, make_shop, text};
 use crate::audit_log::{export, verify};
 use crate::client::HttpConnection;
-use crate::harness::{TestHome, BerthProcess, TestServer, berth, run, wait_until};
+use crate::harness::{BerthProcess, TestHome, TestServer, berth, run, wait_until};
 
 const DAYS: &str = "2";
 const LONG_AGO_US: i64 = 4 * 24 * 60 * 60 * 1_000_000;

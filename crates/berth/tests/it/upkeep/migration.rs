@@ -4,7 +4,7 @@ use berth_testkit::{Scratch, outcome};
 use serde_json::json;
 
 use super::{SHOP, admin, claim, deploy, log_of, make_shop, serve, text};
-use crate::harness::{TestHome, BerthProcess, STOP_MAX, run};
+use crate::harness::{BerthProcess, STOP_MAX, TestHome, run};
 
 #[test]
 fn migration_to_postgresql_and_back_keeps_sessions() {

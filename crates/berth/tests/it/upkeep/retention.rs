@@ -124,8 +124,8 @@ fn artifact_retention_keeps_rollback_targets() {
     let in_session = |api: &ApiHandle, commit: &str| deploy(api, "qa-1", &session, commit, "succeeded");
     let [gone, shared, young] = ["gone-1", "same-1", "same-2"].map(|commit| in_session(&server.api, commit));
     let deployments = format!("{SHOP}/deployments");
-    let [first, second] =
-        ["first-1", "second-1"].map(|it| deploy_through_stages(&server.api, &deployments, &json!({ "commitId": it })));
+    let [first, second] = ["first-1", "second-1"]
+        .map(|it| deploy_through_stages(&server.api, &deployments, &json!({ "commitId": it })));
     server.stop();
     let [gone_page, first_page] = [&gone, &first].map(|it| page(&home, it));
     assert_eq!(page(&home, &shared), page(&home, &young), "the same content is one file");

@@ -7,7 +7,7 @@ use berth_testkit::outcome;
 use rustix::process::Signal;
 
 use super::{PATIENCE, text};
-use crate::harness::{TestHome, BerthProcess, STOP_MAX, wait_until};
+use crate::harness::{BerthProcess, STOP_MAX, TestHome, wait_until};
 
 fn is_there(program: &str) -> bool {
     Command::new(program).arg("version").output().is_ok()

@@ -1,9 +1,9 @@
 //! Cancels a deployment: a queued one ends at once, a running one is told to stop.
 
 use super::deployment_event;
-use crate::decision::{RuleDecision, CommandRefusal, RefusableDecision};
-use crate::deployment::{CancelRequest, CancelCause, DeploymentState, EnvironmentDeployment};
-use crate::environment::{LockDraft, Lock, DecisionContext};
+use crate::decision::{CommandRefusal, RefusableDecision, RuleDecision};
+use crate::deployment::{CancelCause, CancelRequest, DeploymentState, EnvironmentDeployment};
+use crate::environment::{DecisionContext, Lock, LockDraft};
 use crate::event::{Actor, EventKind};
 use crate::id::DeploymentId;
 use crate::name::Reason;

@@ -3,9 +3,10 @@
 use super::deployment_event;
 use crate::decision::{CommandRefusal, RefusableDecision};
 use crate::deployment::{
-    StartObstacle, Deployment, DeploymentAttempt, DeploymentState, EnvironmentDeployment, EnvironmentTarget, DeploymentPurpose,
+    Deployment, DeploymentAttempt, DeploymentPurpose, DeploymentState, EnvironmentDeployment,
+    EnvironmentTarget, StartObstacle,
 };
-use crate::environment::{EnvironmentCondition, LockDraft, Lock, DecisionContext};
+use crate::environment::{DecisionContext, EnvironmentCondition, Lock, LockDraft};
 use crate::event::EventKind;
 use crate::id::DeploymentId;
 
@@ -36,7 +37,8 @@ pub fn obstacles(lock: &Lock, deployment: &EnvironmentDeployment) -> Vec<StartOb
         if let Some(reset) = lock.reset().filter(|_| !overrides) {
             found.push(StartObstacle::EnvironmentResetting { reset: reset.id });
         }
-        if let Some(other) = earlier.find(|other| other.target.purpose == DeploymentPurpose::Session(session)) {
+        if let Some(other) = earlier.find(|other| other.target.purpose == DeploymentPurpose::Session(session))
+        {
             found.push(StartObstacle::Queue { behind: other.id });
         }
     }
@@ -44,7 +46,11 @@ pub fn obstacles(lock: &Lock, deployment: &EnvironmentDeployment) -> Vec<StartOb
 }
 
 /// Idempotent by nonce. Refused if the deployment has ended.
-pub fn grant(lock: &Lock, cmd: &GrantCommand, moment: &DecisionContext) -> RefusableDecision<EnvironmentDeployment> {
+pub fn grant(
+    lock: &Lock,
+    cmd: &GrantCommand,
+    moment: &DecisionContext,
+) -> RefusableDecision<EnvironmentDeployment> {
     let mut draft = LockDraft::begin(lock, moment);
     let Some(deployment) = draft.lock.deployment(cmd.deployment).cloned() else {
         return draft.refuse(CommandRefusal::InvalidState("the deployment has ended".into()));
@@ -53,7 +59,10 @@ pub fn grant(lock: &Lock, cmd: &GrantCommand, moment: &DecisionContext) -> Refus
     match &deployment.status {
         DeploymentState::Queued => {}
         DeploymentState::Running if is_same => return draft.finish(Ok(deployment)),
-        _ => return draft.refuse(CommandRefusal::InvalidState("another runner is already executing it".into())),
+        _ => {
+            return draft
+                .refuse(CommandRefusal::InvalidState("another runner is already executing it".into()));
+        }
     }
     if !draft.lock.is_current(&deployment) {
         return draft.refuse(CommandRefusal::InvalidState("its session has ended".into()));

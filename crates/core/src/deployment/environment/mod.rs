@@ -9,9 +9,9 @@ pub mod report;
 
 pub use grant::{GrantCommand, obstacles};
 
-use super::{EnvironmentDeployment, DeploymentPurpose};
+use super::{DeploymentPurpose, EnvironmentDeployment};
 use crate::environment::Environment;
-use crate::event::{EventKind, NewEvent, EventSubject};
+use crate::event::{EventKind, EventSubject, NewEvent};
 
 /// The fields that every event about such a deployment carries.
 pub(crate) fn deployment_event(

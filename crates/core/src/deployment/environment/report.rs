@@ -2,9 +2,11 @@
 
 use super::deployment_event;
 use crate::decision::RuleDecision;
-use crate::deployment::{FailureCode, DeploymentState, EnvironmentDeployment, ExecutionFailure, DeploymentPurpose};
+use crate::deployment::{
+    DeploymentPurpose, DeploymentState, EnvironmentDeployment, ExecutionFailure, FailureCode,
+};
 use crate::environment::fence::Fence;
-use crate::environment::{EnvironmentCondition, LockDraft, Lock, DecisionContext};
+use crate::environment::{DecisionContext, EnvironmentCondition, Lock, LockDraft};
 use crate::event::EventKind;
 use crate::id::DeploymentId;
 
@@ -48,14 +50,20 @@ pub fn report(
     moment: &DecisionContext,
 ) -> RuleDecision<RunnerOrder> {
     let mut draft = LockDraft::begin(lock, moment);
-    let Some(deployment) = draft.lock.deployment(id).cloned() else { return draft.finish(RunnerOrder::Stale) };
+    let Some(deployment) = draft.lock.deployment(id).cloned() else {
+        return draft.finish(RunnerOrder::Stale);
+    };
     if deployment.attempt().is_none_or(|attempt| attempt.nonce != nonce) {
         return draft.finish(RunnerOrder::Stale);
     }
     let is_cancelling = matches!(deployment.status, DeploymentState::Cancelling(_));
     let counts = !is_cancelling && draft.lock.is_current(&deployment);
     let order = if counts { RunnerOrder::Continue } else { RunnerOrder::Stale };
-    let status = if counts { ended_status(&deployment, outcome) } else { cancelled_status(&mut draft, &deployment, outcome) };
+    let status = if counts {
+        ended_status(&deployment, outcome)
+    } else {
+        cancelled_status(&mut draft, &deployment, outcome)
+    };
     conclude(&mut draft, deployment, status, outcome);
     complete_drain(&mut draft);
     draft.finish(order)
@@ -71,7 +79,12 @@ pub fn mark_unknown(lock: &Lock, moment: &DecisionContext) -> RuleDecision<()> {
 /// A runner refused an attempt with fence `own`, because it has executed work under the fence `known`, which the
 /// database does not know or which belongs to another session: the database lost a holder. `None` if the fence is
 /// known.
-pub fn record_refused_fence(lock: &Lock, own: Fence, known: Fence, moment: &DecisionContext) -> Option<RuleDecision<()>> {
+pub fn record_refused_fence(
+    lock: &Lock,
+    own: Fence,
+    known: Fence,
+    moment: &DecisionContext,
+) -> Option<RuleDecision<()>> {
     let given = lock.environment.fence;
     if known <= given && known != own {
         return None;
@@ -104,11 +117,18 @@ fn ended_status(deployment: &EnvironmentDeployment, outcome: &DeploymentOutcome)
 }
 
 fn lost_failure() -> ExecutionFailure {
-    ExecutionFailure { cause: FailureCode::Lost, detail: "its runner was lost; the outcome is unknown".into() }
+    ExecutionFailure {
+        cause: FailureCode::Lost,
+        detail: "its runner was lost; the outcome is unknown".into(),
+    }
 }
 
 /// Ends a cancelled deployment. A success reported after the cancel comes too late.
-fn cancelled_status(draft: &mut LockDraft<'_>, deployment: &EnvironmentDeployment, outcome: &DeploymentOutcome) -> DeploymentState {
+fn cancelled_status(
+    draft: &mut LockDraft<'_>,
+    deployment: &EnvironmentDeployment,
+    outcome: &DeploymentOutcome,
+) -> DeploymentState {
     if *outcome == DeploymentOutcome::Succeeded {
         let event = deployment_event(EventKind::FinishedAfterCancel, &draft.lock.environment, deployment);
         draft.record(event);
@@ -142,7 +162,8 @@ fn conclude(
         (DeploymentState::Succeeded, work) => {
             environment.deployed_commit = Some(deployment.commit.clone());
             let is_reset = work == DeploymentPurpose::Reset;
-            environment.condition = if is_reset { EnvironmentCondition::Clean } else { EnvironmentCondition::Dirty };
+            environment.condition =
+                if is_reset { EnvironmentCondition::Clean } else { EnvironmentCondition::Dirty };
         }
         _ => {}
     }

@@ -1,11 +1,11 @@
 //! Applies the consequences of a change to a run. Every decision about a run ends with it.
 
 use super::draft::RunDraft;
-use super::held;
+use super::gated_steps;
 use super::plan::StageType;
 use super::report::{self, attempts_exhausted};
 use super::state::{AttemptOutcome, StageRunStatus, StepRunStatus};
-use crate::deployment::{FailureCode, ExecutionFailure};
+use crate::deployment::{ExecutionFailure, FailureCode};
 use crate::event::EventKind;
 
 pub(super) fn advance(draft: &mut RunDraft<'_>) {
@@ -102,8 +102,10 @@ fn is_due(draft: &RunDraft<'_>, stage: usize, at: usize) -> bool {
 fn decide_step(draft: &mut RunDraft<'_>, stage: usize, at: usize) {
     let index = draft.run.steps[at].index;
     match draft.plan.decide_when(&draft.run, stage, index) {
-        Ok(true) if draft.run.steps[at].has_used_all_attempts() => report::fail_step(draft, at, attempts_exhausted()),
-        Ok(true) if held::start_wait(draft, at) => {}
+        Ok(true) if draft.run.steps[at].has_used_all_attempts() => {
+            report::fail_step(draft, at, attempts_exhausted())
+        }
+        Ok(true) if gated_steps::start_wait(draft, at) => {}
         Ok(true) => draft.step(at).status = StepRunStatus::Ready,
         Ok(false) => draft.step(at).status = StepRunStatus::Skipped,
         Err(error) => {
@@ -115,7 +117,8 @@ fn decide_step(draft: &mut RunDraft<'_>, stage: usize, at: usize) {
 
 fn fail_stage(draft: &mut RunDraft<'_>, stage: usize) {
     let positions: Vec<usize> = draft.run.stage_step_positions(stage).collect();
-    let failed = positions.iter().map(|at| &draft.run.steps[*at]).find(|it| it.status == StepRunStatus::Failed);
+    let failed =
+        positions.iter().map(|at| &draft.run.steps[*at]).find(|it| it.status == StepRunStatus::Failed);
     let failure = failed.map(|step| {
         let inner = step.failure.clone();
         let (cause, detail) =
@@ -128,8 +131,10 @@ fn fail_stage(draft: &mut RunDraft<'_>, stage: usize) {
 pub(super) fn fail_stage_with(draft: &mut RunDraft<'_>, stage: usize, failure: Option<ExecutionFailure>) {
     let positions: Vec<usize> = draft.run.stage_step_positions(stage).collect();
     for at in positions {
-        if matches!(draft.run.steps[at].status, StepRunStatus::Pending | StepRunStatus::Ready | StepRunStatus::Waiting)
-        {
+        if matches!(
+            draft.run.steps[at].status,
+            StepRunStatus::Pending | StepRunStatus::Ready | StepRunStatus::Waiting
+        ) {
             end_unfinished_step(draft, at);
         }
     }

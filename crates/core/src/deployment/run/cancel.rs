@@ -3,7 +3,7 @@
 use super::draft::RunDraft;
 use super::plan::Plan;
 use super::state::{Run, StageRunStatus};
-use crate::decision::{RuleDecision, CommandRefusal};
+use crate::decision::{CommandRefusal, RuleDecision};
 use crate::deployment::CancelRequest;
 use crate::event::EventKind;
 use crate::time::Timestamp;

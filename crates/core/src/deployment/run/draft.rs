@@ -6,8 +6,8 @@ use std::sync::Arc;
 use super::grant::GrantStep;
 use super::plan::Plan;
 use super::state::{Attempt, AttemptEnd, AttemptOutcome, Run, StageRun, StepRun, StepRunStatus};
-use crate::decision::{RecordChange, RuleDecision, DomainRecord};
-use crate::event::{EventKind, NewEvent, EventSubject};
+use crate::decision::{DomainRecord, RecordChange, RuleDecision};
+use crate::event::{EventKind, EventSubject, NewEvent};
 use crate::id::StepRunId;
 use crate::time::Timestamp;
 
@@ -181,11 +181,8 @@ impl<'a> RunDraft<'a> {
 
 impl Run {
     fn event(&self, kind: EventKind) -> NewEvent {
-        NewEvent::new(kind, EventSubject::new("deployment", self.deployment, None)).with_subject(EventSubject::new(
-            "pipeline",
-            self.pipeline,
-            None,
-        ))
+        NewEvent::new(kind, EventSubject::new("deployment", self.deployment, None))
+            .with_subject(EventSubject::new("pipeline", self.pipeline, None))
     }
 
     pub(super) fn position(&self, id: StepRunId) -> Option<usize> {

@@ -162,7 +162,11 @@ mod tests {
             ("2rb", Behind(id(2)), Behind(id(2))),
         ] {
             let others = contenders(told);
-            assert_eq!((decide_entry(waits(3), &others), decide_rollback_entry(3, &others)), (plain, back), "{told}");
+            assert_eq!(
+                (decide_entry(waits(3), &others), decide_rollback_entry(3, &others)),
+                (plain, back),
+                "{told}"
+            );
         }
     }
 

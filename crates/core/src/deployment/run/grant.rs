@@ -3,7 +3,7 @@
 use super::draft::RunDraft;
 use super::plan::Plan;
 use super::state::{Attempt, Run, StageRunStatus, StepRun, StepRunStatus};
-use crate::decision::{RuleDecision, CommandRefusal};
+use crate::decision::{CommandRefusal, RuleDecision};
 use crate::event::EventKind;
 use crate::id::StepRunId;
 use crate::time::Timestamp;
@@ -46,7 +46,12 @@ impl Run {
 }
 
 /// Idempotent by nonce.
-pub fn grant(run: &Run, plan: &Plan, cmd: &GrantStep, now: Timestamp) -> Result<RuleDecision<Attempt>, CommandRefusal> {
+pub fn grant(
+    run: &Run,
+    plan: &Plan,
+    cmd: &GrantStep,
+    now: Timestamp,
+) -> Result<RuleDecision<Attempt>, CommandRefusal> {
     let refused = |text: &str| CommandRefusal::InvalidState(text.to_owned());
     let at = run.position(cmd.step).ok_or_else(|| refused("there is no such step"))?;
     if let Some(live) = &run.steps[at].live {
@@ -60,7 +65,8 @@ pub fn grant(run: &Run, plan: &Plan, cmd: &GrantStep, now: Timestamp) -> Result<
     }
     // A window may have closed since the stage was entered. Started steps continue.
     let stage = run.steps[at].stage;
-    let is_shut = || run.entered_unstarted_stage() == Some(stage) && plan.stages[stage].closed_until(now).is_some();
+    let is_shut =
+        || run.entered_unstarted_stage() == Some(stage) && plan.stages[stage].closed_until(now).is_some();
     if !cmd.passes_gates && run.steps[at].live.is_none() && is_shut() {
         return Err(refused("the deployment window of its stage is closed"));
     }

@@ -5,29 +5,30 @@
 //! retry is the only way to continue it.
 
 mod advance;
-pub mod back;
+mod approval_subject;
 pub mod begin;
-mod bound;
 pub mod cancel;
+mod contexts;
 mod draft;
 pub mod enter;
+pub mod gated_steps;
 pub mod grant;
-pub mod held;
-mod known;
 pub mod limits;
 pub mod park;
 mod plan;
 pub mod report;
 pub mod resolve;
 pub mod retry;
+pub mod rollback;
 mod state;
 mod status;
 
-pub use bound::approval_content;
+pub use approval_subject::approval_content;
+pub use contexts::secrets_used;
 pub use draft::RunChange;
-pub use known::secrets_used;
-pub use park::{PendingApproval, CustomStepState, UnfinishedResponse};
-pub use plan::{StageGate, PinnedSecret, Plan, StagePlan, StepPlan, SourceCommit, StageType, StepActivation};
+pub use park::{CustomStepState, PendingApproval, UnfinishedResponse};
+pub use plan::{PinnedSecret, Plan, SourceCommit, StageGate, StagePlan, StageType, StepActivation, StepPlan};
 pub use state::{
-    Attempt, AttemptEnd, AttemptOutcome, OutcomeResolution, Run, RunStatus, StageRun, StageRunStatus, StepRun, StepRunStatus,
+    Attempt, AttemptEnd, AttemptOutcome, OutcomeResolution, Run, RunStatus, StageRun, StageRunStatus,
+    StepRun, StepRunStatus,
 };

@@ -16,7 +16,7 @@ use super::report::{order, report};
 use super::state::{AttemptOutcome, Run, StepRun, StepRunStatus};
 use crate::decision::RuleDecision;
 use crate::deployment::environment::report::RunnerOrder;
-use crate::deployment::{FailureCode, ExecutionFailure};
+use crate::deployment::{ExecutionFailure, FailureCode};
 use crate::event::EventKind;
 use crate::id::StepRunId;
 use crate::pipeline::seconds::DurationSeconds;
@@ -144,8 +144,13 @@ pub(super) fn repeat_call(draft: &mut RunDraft<'_>, at: usize, outcome: &Attempt
     let Some(memory) = &step.memory else { return false };
     let (pause_s, may_repeat) = match outcome {
         AttemptOutcome::NeverStarted { known_fence: Some(_), .. } => return false,
-        AttemptOutcome::NeverStarted { .. } => (NEVER_STARTED_PAUSE_S, step.false_starts + 1 < NEVER_STARTED_MAX),
-        AttemptOutcome::Lost | AttemptOutcome::Interrupted | AttemptOutcome::Stopped | AttemptOutcome::Unanswered { .. } => {
+        AttemptOutcome::NeverStarted { .. } => {
+            (NEVER_STARTED_PAUSE_S, step.false_starts + 1 < NEVER_STARTED_MAX)
+        }
+        AttemptOutcome::Lost
+        | AttemptOutcome::Interrupted
+        | AttemptOutcome::Stopped
+        | AttemptOutcome::Unanswered { .. } => {
             (POLL_LOST_PAUSE_S, memory.is_poll() && memory.lost < POLL_LOSSES_MAX)
         }
         AttemptOutcome::Succeeded { .. } | AttemptOutcome::Failed { .. } => return false,
@@ -186,7 +191,9 @@ pub(super) fn time_out(draft: &mut RunDraft<'_>) {
     let late: Vec<usize> =
         draft.run.steps.iter().enumerate().filter(|(_, step)| is_over(step)).map(|(at, _)| at).collect();
     for at in late {
-        let limit = DurationSeconds::from_secs(draft.plan.step(&draft.run.steps[at]).timeout_seconds().unsigned_abs());
+        let limit = DurationSeconds::from_secs(
+            draft.plan.step(&draft.run.steps[at]).timeout_seconds().unsigned_abs(),
+        );
         let detail = format!("took longer than its timeout of {limit}");
         super::report::fail_step(draft, at, ExecutionFailure { cause: FailureCode::TimedOut, detail });
     }

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use crate::id::{RepositoryId, SecretId};
 use crate::pipeline::grammar::{ArtifactName, EnvVarName, Label, OutputName, SecretName, StepId};
-use crate::pipeline::model::{Artifact, OnFailure, ApprovalPolicy, RetryPolicy, StepType};
+use crate::pipeline::model::{ApprovalPolicy, Artifact, OnFailure, RetryPolicy, StepType};
 use crate::pipeline::seconds::DurationSeconds;
 use crate::pipeline::window::DeploymentWindow;
 use crate::registry::PinnedStep;
@@ -88,9 +88,8 @@ impl StagePlan {
 
     /// Whether authors may be excluded from approving. A value that is not known yet may turn out to be false.
     pub fn may_bar_authors(&self) -> bool {
-        let bars = |it: &StepPlan| {
-            it.params.get("self_approval").is_some_and(|value| *value != Value::Bool(true))
-        };
+        let bars =
+            |it: &StepPlan| it.params.get("self_approval").is_some_and(|value| *value != Value::Bool(true));
         self.approval_policy().is_some_and(|rule| !rule.self_approval)
             || self.steps.iter().any(|step| step.is_approval() && bars(step))
     }

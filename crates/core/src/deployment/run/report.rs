@@ -7,7 +7,7 @@ use super::plan::{Plan, StepPlan};
 use super::state::{AttemptOutcome, Run, StageRunStatus, StepRun, StepRunStatus};
 use crate::decision::RuleDecision;
 use crate::deployment::environment::report::RunnerOrder;
-use crate::deployment::{FailureCode, ExecutionFailure};
+use crate::deployment::{ExecutionFailure, FailureCode};
 use crate::event::EventKind;
 use crate::id::StepRunId;
 use crate::step::OnLost;
@@ -109,7 +109,10 @@ fn apply_outcome(draft: &mut RunDraft<'_>, at: usize, outcome: AttemptOutcome) {
             }
         }
         // An attempt that stopped without being cancelled has an unknown outcome.
-        AttemptOutcome::Interrupted | AttemptOutcome::Lost | AttemptOutcome::Stopped | AttemptOutcome::Unanswered { .. } => {
+        AttemptOutcome::Interrupted
+        | AttemptOutcome::Lost
+        | AttemptOutcome::Stopped
+        | AttemptOutcome::Unanswered { .. } => {
             handle_lost(draft, at, &outcome);
         }
     }
@@ -146,7 +149,12 @@ fn handle_lost(draft: &mut RunDraft<'_>, at: usize, outcome: &AttemptOutcome) {
     }
 }
 
-pub(super) fn schedule_retry(draft: &mut RunDraft<'_>, at: usize, not_before: Timestamp, failure: Option<ExecutionFailure>) {
+pub(super) fn schedule_retry(
+    draft: &mut RunDraft<'_>,
+    at: usize,
+    not_before: Timestamp,
+    failure: Option<ExecutionFailure>,
+) {
     if draft.run.steps[at].has_used_all_attempts() {
         return fail_step(draft, at, attempts_exhausted());
     }

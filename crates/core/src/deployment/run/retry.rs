@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::draft::RunDraft;
 use super::plan::Plan;
 use super::state::{Run, StageRunStatus, StepRunStatus};
-use crate::decision::{RuleDecision, CommandRefusal};
+use crate::decision::{CommandRefusal, RuleDecision};
 use crate::event::EventKind;
 use crate::id::StepRunId;
 use crate::time::Timestamp;

@@ -60,7 +60,10 @@ impl StageRunStatus {
     pub const fn is_final(self) -> bool {
         matches!(
             self,
-            StageRunStatus::Succeeded | StageRunStatus::Failed | StageRunStatus::Cancelled | StageRunStatus::Skipped
+            StageRunStatus::Succeeded
+                | StageRunStatus::Failed
+                | StageRunStatus::Cancelled
+                | StageRunStatus::Skipped
         )
     }
 

@@ -1,7 +1,7 @@
 //! Derives the status of a run from its stages.
 
 use super::state::{Run, RunStatus, StageRun, StageRunStatus};
-use crate::deployment::{CancelRequest, CancelCause, FailureCode, ExecutionFailure};
+use crate::deployment::{CancelCause, CancelRequest, ExecutionFailure, FailureCode};
 use crate::event::Actor;
 
 impl Run {
@@ -15,7 +15,8 @@ impl Run {
             };
         }
         if let Some(failed) = is(StageRunStatus::Failed) {
-            let unsaid = || ExecutionFailure { cause: FailureCode::StepFailed, detail: "a stage failed".into() };
+            let unsaid =
+                || ExecutionFailure { cause: FailureCode::StepFailed, detail: "a stage failed".into() };
             return RunStatus::Failed(failed.failure.clone().unwrap_or_else(unsaid));
         }
         match is(StageRunStatus::Cancelled) {

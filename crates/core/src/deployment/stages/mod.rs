@@ -4,10 +4,12 @@ pub mod stage;
 
 use std::collections::BTreeSet;
 
-use crate::decision::{RecordChange, RuleDecision, DomainRecord};
+use crate::decision::{DomainRecord, RecordChange, RuleDecision};
 use crate::deployment::run::RunStatus;
-use crate::deployment::{CancelRequest, DeploymentState, ExecutionFailure, StagesDeployment, StagesTarget, StartTrigger};
-use crate::event::{Actor, EventKind, NewEvent, EventSubject};
+use crate::deployment::{
+    CancelRequest, DeploymentState, ExecutionFailure, StagesDeployment, StagesTarget, StartTrigger,
+};
+use crate::event::{Actor, EventKind, EventSubject, NewEvent};
 use crate::id::{DeploymentId, UserId};
 use crate::name::Reason;
 use crate::time::Timestamp;
@@ -111,7 +113,11 @@ pub fn begin(
 
 /// Copies the status of the run, including from failed back to running after a retry. Only final and cancelling states
 /// append an event; the stages append the others.
-pub fn follow_run(deployment: &StagesDeployment, run: RunStatus, now: Timestamp) -> RuleDecision<StagesDeployment> {
+pub fn follow_run(
+    deployment: &StagesDeployment,
+    run: RunStatus,
+    now: Timestamp,
+) -> RuleDecision<StagesDeployment> {
     let (status, kind) = match run {
         RunStatus::Running => (DeploymentState::Running, None),
         RunStatus::Waiting => (DeploymentState::Waiting, None),
@@ -133,12 +139,20 @@ pub fn follow_run(deployment: &StagesDeployment, run: RunStatus, now: Timestamp)
 }
 
 /// Fails a deployment that cannot begin: its sources are missing or its definition cannot run.
-pub fn fail(deployment: &StagesDeployment, failure: ExecutionFailure, now: Timestamp) -> RuleDecision<StagesDeployment> {
+pub fn fail(
+    deployment: &StagesDeployment,
+    failure: ExecutionFailure,
+    now: Timestamp,
+) -> RuleDecision<StagesDeployment> {
     end(deployment, DeploymentState::Failed(failure), EventKind::DeploymentFailed, now)
 }
 
 /// Cancels a deployment that has not begun.
-pub fn cancel(deployment: &StagesDeployment, cancel: CancelRequest, now: Timestamp) -> RuleDecision<StagesDeployment> {
+pub fn cancel(
+    deployment: &StagesDeployment,
+    cancel: CancelRequest,
+    now: Timestamp,
+) -> RuleDecision<StagesDeployment> {
     end(deployment, DeploymentState::Cancelled(cancel), EventKind::DeploymentCancelled, now)
 }
 
@@ -258,7 +272,10 @@ mod tests {
 
     #[test]
     fn what_ended_before_it_began_does_not_begin() {
-        for ended in [cancel(&queued_deployment(), cancel_request(), NOW).answer, supersede(&queued_deployment(), newer_deployment(), NOW).answer] {
+        for ended in [
+            cancel(&queued_deployment(), cancel_request(), NOW).answer,
+            supersede(&queued_deployment(), newer_deployment(), NOW).answer,
+        ] {
             assert_unchanged(&ended, &begin(&ended, None, NOW));
         }
         assert_unchanged(&running_deployment(), &begin(&running_deployment(), None, NOW));

@@ -3,8 +3,8 @@
 //! A rollback pauses promotion into the stage, so that the next push does not bring the same change back. Resuming the
 //! pipeline lifts the pause.
 
-use crate::decision::{RecordChange, RuleDecision, DomainRecord, CommandRefusal};
-use crate::event::{Actor, EventKind, NewEvent, EventSubject};
+use crate::decision::{CommandRefusal, DomainRecord, RecordChange, RuleDecision};
+use crate::event::{Actor, EventKind, EventSubject, NewEvent};
 use crate::id::{DeploymentId, PipelineId};
 use crate::name::Reason;
 use crate::time::Timestamp;
@@ -120,7 +120,8 @@ fn put(stage: Stage) -> RecordChange {
 }
 
 fn stage_event(kind: EventKind, stage: &Stage) -> NewEvent {
-    NewEvent::new(kind, EventSubject::new("pipeline", stage.pipeline, None)).with("stage", stage.name.as_str())
+    NewEvent::new(kind, EventSubject::new("pipeline", stage.pipeline, None))
+        .with("stage", stage.name.as_str())
 }
 
 #[cfg(test)]
@@ -141,7 +142,8 @@ mod tests {
         for word in story.split_whitespace() {
             let digits: Vec<u8> = word.bytes().filter(u8::is_ascii_digit).map(|it| it - b'0').collect();
             let of = digits.get(1).copied().map(deployment);
-            let is_origin = |it: &&PastStageEnd| Some(it.end.deployment) == digits.get(2).copied().map(deployment);
+            let is_origin =
+                |it: &&PastStageEnd| Some(it.end.deployment) == digits.get(2).copied().map(deployment);
             let origin = past.iter().find(is_origin).map_or(deployment(digits[0]), |it| it.end.origin);
             for it in past.iter_mut().filter(|it| Some(it.end.deployment) == of) {
                 it.is_rolled_back = true;
@@ -197,7 +199,9 @@ mod tests {
         let paused = pause_promotion(&stage, told);
         assert_eq!(paused.events[0].kind, EventKind::PromotionPaused);
         assert_eq!(paused.events[0].data["reason"], "5xx");
-        let [RecordChange::Put(DomainRecord::Stage(next))] = paused.changes.as_slice() else { panic!("{paused:?}") };
+        let [RecordChange::Put(DomainRecord::Stage(next))] = paused.changes.as_slice() else {
+            panic!("{paused:?}")
+        };
         let lifted = resume_promotion(next, None);
         assert_eq!((lifted.events[0].kind, lifted.changes.len()), (EventKind::PromotionResumed, 1));
     }

@@ -5,9 +5,10 @@ use serde_json::json;
 use super::*;
 use crate::access::Role;
 use crate::approval::{
-    Approval, VoteRequest, ApprovalChoice, ApprovalElectorate, LapseCause, NewApproval, VotingAccount, expire, lapse, request, vote,
+    Approval, ApprovalChoice, ApprovalElectorate, LapseCause, NewApproval, VoteRequest, VotingAccount,
+    expire, lapse, request, vote,
 };
-use crate::event::{Actor, ActorType, EventKind, NewEvent, EventSubject};
+use crate::event::{Actor, ActorType, EventKind, EventSubject, NewEvent};
 use crate::id::{ApprovalId, DeploymentId, EventId, OrgId, PipelineId, UserId};
 use crate::name::Reason;
 use crate::pipeline::model::ApprovalPolicy;
@@ -112,7 +113,12 @@ fn request_approval(message: Option<&str>) -> (Approval, Vec<NewEvent>) {
     (decision.answer, decision.events)
 }
 
-fn cast_vote(approval: &Approval, person: u8, choice: ApprovalChoice, comment: &str) -> (Approval, Vec<NewEvent>) {
+fn cast_vote(
+    approval: &Approval,
+    person: u8,
+    choice: ApprovalChoice,
+    comment: &str,
+) -> (Approval, Vec<NewEvent>) {
     let person = UserId::from_parts(NOON, [person; 10]);
     let by = Actor { kind: ActorType::User, id: Some(person), name: "ada".into(), token: None };
     let voter = VotingAccount { by, person, role: Role::Owner, emails: Vec::new() };
@@ -160,7 +166,10 @@ fn summary_of_an_approval_has_its_deployment_and_comments() {
         (LapseCause::Over, "lapsed: nothing waits for it any more"),
     ] {
         let made = lapse(&pending, why, NOON).events;
-        assert_eq!(summaries(&made), [format!("The approval of deployment #42 to production of web {wanted}")]);
+        assert_eq!(
+            summaries(&made),
+            [format!("The approval of deployment #42 to production of web {wanted}")]
+        );
     }
 }
 

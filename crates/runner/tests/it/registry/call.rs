@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use berth_api::runner::{CallInput, FailureCause, AttemptOrder, StepRunOutcome};
+use berth_api::runner::{AttemptOrder, CallInput, FailureCause, StepRunOutcome};
 use serde_json::{Value, json};
 
 use super::{call, custom, offer, unanswered};

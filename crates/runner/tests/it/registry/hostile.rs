@@ -1,6 +1,6 @@
 //! Steps that replace files, leave processes behind, or write without end.
 
-use berth_api::runner::{Isolation, Network, StepRunOutcome, SecretText};
+use berth_api::runner::{Isolation, Network, SecretText, StepRunOutcome};
 use berth_runner::SandboxMode;
 use serde_json::json;
 

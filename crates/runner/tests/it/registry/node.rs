@@ -206,5 +206,7 @@ fn node_registry_with_public_sdk_runs() {
         assert_eq!(state, expected.map(|looks| json!({"looks": looks})));
     }
     let (answer, _) = called(dir.path(), &built, &execution_task("deploy", params, None, None));
-    assert!(matches!(answer, CustomStepResponse::Failed { code: Some(code), .. } if code == "STEP_NOT_FOUND"));
+    assert!(
+        matches!(answer, CustomStepResponse::Failed { code: Some(code), .. } if code == "STEP_NOT_FOUND")
+    );
 }

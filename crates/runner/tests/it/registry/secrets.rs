@@ -1,6 +1,6 @@
 //! A registry that prints, stores or returns its secrets.
 
-use berth_api::runner::{CallInput, StepRunOutcome, SecretText};
+use berth_api::runner::{CallInput, SecretText, StepRunOutcome};
 use serde_json::json;
 
 use super::{custom, offer};

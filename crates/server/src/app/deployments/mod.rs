@@ -1,14 +1,14 @@
 //! Deployments: start, list, view, cancel, retry, roll back, resolve.
 
-mod blocked;
+mod blockers;
 mod operate;
+mod response;
 mod retry;
 mod rollback;
-mod shown;
 
 use berth_api::deployment as wire;
 use berth_core::access::permit;
-use berth_core::deployment::{Deployment, EnvironmentDeployment, DeploymentTarget, DeploymentPurpose};
+use berth_core::deployment::{Deployment, DeploymentPurpose, DeploymentTarget, EnvironmentDeployment};
 use berth_core::environment::Lock;
 use berth_core::id::{DeploymentId, OrgId, SessionId};
 use berth_store::StoreRead;
@@ -69,7 +69,11 @@ impl App {
             Ok(berth_store::pagination::ListPage { items, total: found.total, has_more: found.has_more })
         });
         let slice = slice.await?;
-        Ok(ResponsePage::from_list_page(&slice, |it: &wire::WireDeployment| it.id.clone(), wire::WireDeployment::clone))
+        Ok(ResponsePage::from_list_page(
+            &slice,
+            |it: &wire::WireDeployment| it.id.clone(),
+            wire::WireDeployment::clone,
+        ))
     }
 
     pub async fn view_deployment(
@@ -80,7 +84,7 @@ impl App {
         let (plans, labels) = (self.services.engine.run_cache().clone(), self.config.runner_labels.clone());
         self.read(who, move |db| {
             let found = find(db, &id)?;
-            shown::full_response(db, &plans, &found, labels.as_deref())
+            response::full_response(db, &plans, &found, labels.as_deref())
         })
         .await
     }
@@ -97,10 +101,15 @@ fn find(db: &mut impl StoreRead, id: &str) -> Result<Deployment, AppError> {
 
 fn to_list_item(db: &mut impl StoreRead, it: &Deployment) -> Result<wire::WireDeployment, AppError> {
     Ok(match &it.target {
-        DeploymentTarget::Environment(target) => shown::deployment_summary(it, environment::by_id(db, target.environment)?.as_ref()),
+        DeploymentTarget::Environment(target) => {
+            response::deployment_summary(it, environment::by_id(db, target.environment)?.as_ref())
+        }
         DeploymentTarget::Stages(_) => {
             let stages = run::list_stages(db, it.id)?;
-            wire::WireDeployment { stages: stages.iter().map(shown::stage_to_wire).collect(), ..shown::deployment_summary(it, None) }
+            wire::WireDeployment {
+                stages: stages.iter().map(response::stage_to_wire).collect(),
+                ..response::deployment_summary(it, None)
+            }
         }
     })
 }
@@ -123,7 +132,7 @@ pub(super) fn list_of_session(lock: &Lock, session: SessionId) -> Vec<wire::Wire
 
 /// Converts a deployment into the form used in lists, without steps.
 pub(super) fn to_summary(it: &EnvironmentDeployment, lock: Option<&Lock>) -> wire::WireDeployment {
-    shown::deployment_summary(&Deployment::from(it.clone()), lock)
+    response::deployment_summary(&Deployment::from(it.clone()), lock)
 }
 
 /// The full response after a change of a deployment.
@@ -134,5 +143,5 @@ fn load_full_response(
     labels: Option<&[String]>,
 ) -> Result<ApiResponse<wire::WireDeployment>, AppError> {
     let found = deployment::by_id(db, id)?.ok_or_else(|| AppError::not_found("deployment"))?;
-    shown::full_response(db, plans, &found, labels)
+    response::full_response(db, plans, &found, labels)
 }

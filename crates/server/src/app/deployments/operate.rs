@@ -4,8 +4,8 @@ use berth_api::deployment as wire;
 use berth_core::access::{Action, Role, permit};
 use berth_core::decision::CommandRefusal;
 use berth_core::deployment::environment::cancel as in_environment;
-use berth_core::deployment::run::{OutcomeResolution, cancel, held, resolve};
-use berth_core::deployment::{CancelRequest, CancelCause, Deployment, DeploymentTarget, StartTrigger};
+use berth_core::deployment::run::{OutcomeResolution, cancel, gated_steps, resolve};
+use berth_core::deployment::{CancelCause, CancelRequest, Deployment, DeploymentTarget, StartTrigger};
 use berth_core::event::Actor;
 use berth_core::id::StepRunId;
 use berth_core::name::{CommitId, Reason};
@@ -15,7 +15,7 @@ use berth_store::Tx;
 use berth_store::idempotency::IdempotencyKey;
 use berth_store::tables::{environment, pipeline};
 
-use super::{load_full_response, find, location};
+use super::{find, load_full_response, location};
 use crate::app::{ApiResponse, App, IdempotentResponse};
 use crate::auth::authorize::AuthorizedCaller;
 use crate::error::AppError;
@@ -62,8 +62,13 @@ impl App {
                 let text = "is required: this pipeline has no repository with a tracked branch";
                 return Err(AppError::invalid_member("/commitId", text));
             };
-            let asked =
-                StartRequest { commit, trigger: StartTrigger::Api, by, reason: new.reason, bypass: new.bypass };
+            let asked = StartRequest {
+                commit,
+                trigger: StartTrigger::Api,
+                by,
+                reason: new.reason,
+                bypass: new.bypass,
+            };
             let started = stage_deployments::start(tx, &found, asked)?;
             let answer = load_full_response(tx, &plans, started.id, labels.as_deref())?;
             Ok(ApiResponse { status: 202, location: Some(location(org, started.id)), ..answer })
@@ -148,14 +153,15 @@ impl App {
         self.operate(who, id, once, move |tx, plans, found, by, _| {
             let (mut aggregate, step) = load_step(tx, plans, found, &step)?;
             if !aggregate.can_proceed() {
-                return Err(
-                    CommandRefusal::InvalidState("this deployment has ended or is being cancelled".into()).into()
-                );
+                return Err(CommandRefusal::InvalidState(
+                    "this deployment has ended or is being cancelled".into(),
+                )
+                .into());
             }
             let (run, plan, reason) = (&aggregate.run, &aggregate.plan, reason.as_ref());
             let decision = match end {
-                SoakEnd::Passed => held::end_soak(run, plan, step, reason, tx.now())?,
-                SoakEnd::Rejected => held::reject_soak(run, plan, step, &by.name, reason, tx.now())?,
+                SoakEnd::Passed => gated_steps::end_soak(run, plan, step, reason, tx.now())?,
+                SoakEnd::Rejected => gated_steps::reject_soak(run, plan, step, &by.name, reason, tx.now())?,
             };
             Ok(aggregate.apply(tx, decision)?)
         })
@@ -167,7 +173,9 @@ impl App {
         who: &AuthorizedCaller<permit::DeploymentsOperate>,
         id: String,
         once: Option<IdempotencyKey>,
-        work: impl FnOnce(&mut Tx<'_>, &RunCache, &Deployment, Actor, Role) -> Result<(), AppError> + Send + 'static,
+        work: impl FnOnce(&mut Tx<'_>, &RunCache, &Deployment, Actor, Role) -> Result<(), AppError>
+        + Send
+        + 'static,
     ) -> Result<IdempotentResponse<wire::WireDeployment>, AppError> {
         let by = who.principal().actor();
         let (plans, labels) = (self.services.engine.run_cache().clone(), self.config.runner_labels.clone());

@@ -7,7 +7,9 @@ use berth_api::deployment as wire;
 use berth_core::access::{Action, Role, permit};
 use berth_core::decision::CommandRefusal;
 use berth_core::deployment::run::retry;
-use berth_core::deployment::{DeploymentState, EnvironmentDeployment, StagesDeployment, DeploymentPurpose, stages};
+use berth_core::deployment::{
+    DeploymentPurpose, DeploymentState, EnvironmentDeployment, StagesDeployment, stages,
+};
 use berth_core::environment::deploy::{self, RetryCommand};
 use berth_core::environment::{LockHolder, NamedSession};
 use berth_core::event::Actor;
@@ -19,7 +21,7 @@ use berth_store::idempotency::IdempotencyKey;
 use berth_store::tables::{environment, schedule, session};
 
 use super::operate::SINCE_MAX;
-use super::{build_response, load_full_response, find, location};
+use super::{build_response, find, load_full_response, location};
 use crate::app::{ApiResponse, App, IdempotentResponse, RuleOutcome, environments};
 use crate::auth::authorize::AuthorizedCaller;
 use crate::error::AppError;

@@ -13,7 +13,7 @@ use berth_store::idempotency::IdempotencyKey;
 use berth_store::tables::{run, schedule};
 
 use super::operate::SINCE_MAX;
-use super::{load_full_response, find, location};
+use super::{find, load_full_response, location};
 use crate::app::{ApiResponse, App, IdempotentResponse};
 use crate::auth::authorize::AuthorizedCaller;
 use crate::error::AppError;

@@ -7,7 +7,7 @@ use berth_core::decision::CommandRefusal;
 use berth_core::environment::claim::{self, ClaimCommand, ClaimOutcome, OpenedSession};
 use berth_core::environment::fence::Fence;
 use berth_core::environment::force::{self, ForceClaimCommand, TakeoverMode};
-use berth_core::environment::{Lock, ClaimTerms, eta};
+use berth_core::environment::{ClaimTerms, Lock, eta};
 use berth_core::id::{EnvironmentId, OrgId, TicketGroupId};
 use berth_core::name::Reason;
 use berth_store::Tx;
@@ -16,7 +16,7 @@ use berth_store::tables::{environment, pipeline};
 
 use super::queue::{session_lengths, with_ticket_tag};
 use super::view::with_environment_tag;
-use super::{EnvironmentChange, EnvironmentPath, holder, location, shown};
+use super::{EnvironmentChange, EnvironmentPath, holder, location, response};
 use crate::app::{ApiResponse, App, IdempotentResponse, RuleOutcome, deployments};
 use crate::auth::authorize::AuthorizedCaller;
 use crate::error::AppError;
@@ -45,7 +45,8 @@ impl App {
         once: Option<IdempotencyKey>,
     ) -> Result<IdempotentResponse<Wire>, AppError> {
         let (org, cmd) = (who.org(), claim_command(who, asked));
-        let doubt = self.check_commit_ambiguity(org, &place.pipeline, cmd.terms.commit.as_ref(), "/commitId").await?;
+        let doubt =
+            self.check_commit_ambiguity(org, &place.pipeline, cmd.terms.commit.as_ref(), "/commitId").await?;
         self.run_environment_rule(who, once, move |change, tx, _| {
             let lock = require_declared(place.find_any(tx)?)?;
             doubt.map_or(Ok(()), Err)?;
@@ -72,7 +73,8 @@ impl App {
             mode: asked.mode,
             expected: asked.expected,
         };
-        let doubt = self.check_commit_ambiguity(org, &place.pipeline, cmd.terms.commit.as_ref(), "/commitId").await?;
+        let doubt =
+            self.check_commit_ambiguity(org, &place.pipeline, cmd.terms.commit.as_ref(), "/commitId").await?;
         self.run_environment_rule(who, once, move |change, tx, _| {
             let lock = require_declared(place.find_any(tx)?)?;
             doubt.map_or(Ok(()), Err)?;
@@ -152,13 +154,17 @@ fn join_all(
                     first = Some((seconds, ClaimOutcome::Ticket(ticket), after));
                 }
             }
-            Ok(ClaimOutcome::Session(_)) => return Err(AppError::bug("a held environment was free after all")),
+            Ok(ClaimOutcome::Session(_)) => {
+                return Err(AppError::bug("a held environment was free after all"));
+            }
             Err(refusal) => full = Some((refusal, after)),
         }
     }
     match (first, full) {
         (Some((_, ticket, after)), _) => Ok(RuleOutcome::Yes(claim_response(tx, ticket, org, &after)?)),
-        (None, Some((refusal, after))) => Ok(RuleOutcome::No(shown::refusal_error(refusal, org, &after, tx.now()))),
+        (None, Some((refusal, after))) => {
+            Ok(RuleOutcome::No(response::refusal_error(refusal, org, &after, tx.now())))
+        }
         (None, None) => Err(AppError::bug("no environment to wait for")),
     }
 }
@@ -186,22 +192,27 @@ fn to_rule_outcome(
 ) -> Result<RuleOutcome<Wire>, AppError> {
     match claimed {
         Ok(claimed) => Ok(RuleOutcome::Yes(claim_response(tx, claimed, org, after)?)),
-        Err(refusal) => Ok(RuleOutcome::No(shown::refusal_error(refusal, org, after, tx.now()))),
+        Err(refusal) => Ok(RuleOutcome::No(response::refusal_error(refusal, org, after, tx.now()))),
     }
 }
 
-fn claim_response(tx: &mut Tx<'_>, claimed: ClaimOutcome, org: OrgId, after: &Lock) -> Result<ApiResponse<Wire>, AppError> {
+fn claim_response(
+    tx: &mut Tx<'_>,
+    claimed: ClaimOutcome,
+    org: OrgId,
+    after: &Lock,
+) -> Result<ApiResponse<Wire>, AppError> {
     let base = location(org, after);
     Ok(match claimed {
         ClaimOutcome::Session(OpenedSession { session, deployment }) => {
             let deployments = deployments::list_of_session(after, session.id);
-            let mut body = shown::session_to_wire(&session, org, after, deployments);
+            let mut body = response::session_to_wire(&session, org, after, deployments);
             body.deployment_id = deployment.map(|id| id.to_string());
             let at = format!("{base}/sessions/{}", session.id);
             with_environment_tag(ApiResponse::created(at, Wire::Session(Box::new(body))), after)
         }
         ClaimOutcome::Ticket(ticket) => {
-            let body = shown::ticket_to_wire(&ticket, after, &session_lengths(tx, after)?, tx.now());
+            let body = response::ticket_to_wire(&ticket, after, &session_lengths(tx, after)?, tx.now());
             let at = format!("{base}/queue/{}", ticket.id);
             with_ticket_tag(ApiResponse::accepted(at, Wire::Ticket(Box::new(body))), &ticket, after)
         }
@@ -213,11 +224,13 @@ fn all_held_error(locks: &[Lock], label: &str) -> AppError {
         let session = lock.session.as_ref()?;
         Some(serde_json::json!({
             "envName": lock.environment.name.as_str(),
-            "holder": shown::holder_to_wire(&session.holder),
+            "holder": response::holder_to_wire(&session.holder),
             "since": session.claimed_at.to_string(),
             "queueLength": lock.tickets.len(),
         }))
     });
     let text = format!("all {} environments with the label \"{label}\" are held", locks.len());
-    ProblemDetails::new(Code::EnvironmentLocked, text).with_member("environments", held.collect::<Vec<_>>()).into()
+    ProblemDetails::new(Code::EnvironmentLocked, text)
+        .with_member("environments", held.collect::<Vec<_>>())
+        .into()
 }

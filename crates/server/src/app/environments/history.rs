@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use berth_api::environment::{HistoryEntry, HolderShare, EnvironmentInsights, Spread};
+use berth_api::environment::{EnvironmentInsights, HistoryEntry, HolderShare, Spread};
 use berth_core::access::permit;
-use berth_core::environment::{SessionEndReason, Session, Ticket, TicketCause, TicketState};
+use berth_core::environment::{Session, SessionEndReason, Ticket, TicketCause, TicketState};
 use berth_core::time::Timestamp;
 use berth_store::tables::session;
 use berth_store::tables::ticket::{self, INSIGHT_ROWS_MAX};
 
-use super::{EnvironmentPath, shown};
+use super::{EnvironmentPath, response};
 use crate::app::{ApiResponse, App};
 use crate::auth::authorize::AuthorizedCaller;
 use crate::error::AppError;
@@ -40,7 +40,10 @@ impl App {
             let sessions =
                 if from > 0 { session::list_before(db, environment.id, from, limit)? } else { Vec::new() };
             let now = db.now();
-            Ok(NumberedPage { items: sessions.iter().map(|session| history_entry(session, now)).collect(), total })
+            Ok(NumberedPage {
+                items: sessions.iter().map(|session| history_entry(session, now)).collect(),
+                total,
+            })
         })
         .await
     }
@@ -68,13 +71,13 @@ fn history_entry(it: &Session, now: Timestamp) -> HistoryEntry {
     let end = it.end.as_ref();
     HistoryEntry {
         session_id: it.id.to_string(),
-        holder: shown::holder_to_wire(&it.holder),
+        holder: response::holder_to_wire(&it.holder),
         context: it.context.as_ref().map(ToString::to_string),
         commit_id: it.commit.as_ref().map(ToString::to_string),
-        status: shown::session_status_to_wire(it.status()),
+        status: response::session_status_to_wire(it.status()),
         claimed_at: it.claimed_at.to_string(),
         ended_at: end.map(|end| end.at.to_string()),
-        end_reason: end.map(|end| shown::end_reason_to_wire(end.reason)),
+        end_reason: end.map(|end| response::end_reason_to_wire(end.reason)),
         ended_by: end.map(|end| actor_to_wire(&end.by)),
         duration_seconds: end.map_or(now, |end| end.at).seconds_since(it.claimed_at),
         deployment_count: it.deployments,
@@ -83,7 +86,12 @@ fn history_entry(it: &Session, now: Timestamp) -> HistoryEntry {
 }
 
 /// Computes usage statistics for the time since `from`. `sessions` and `tickets` are sorted newest first.
-fn compute_insights(sessions: &[Session], tickets: &[Ticket], from: Timestamp, now: Timestamp) -> EnvironmentInsights {
+fn compute_insights(
+    sessions: &[Session],
+    tickets: &[Ticket],
+    from: Timestamp,
+    now: Timestamp,
+) -> EnvironmentInsights {
     let end_of = |session: &Session| session.end.as_ref().map_or(now, |end| end.at);
     let recent: Vec<_> = sessions.iter().filter(|session| end_of(session) >= from).collect();
     let ended = |reasons: &[SessionEndReason]| {
@@ -123,7 +131,7 @@ fn holder_shares(sessions: &[&Session], end_of: &dyn Fn(&Session) -> Timestamp) 
     let mut shares = BTreeMap::new();
     for session in sessions {
         let share = shares.entry(session.holder.id).or_insert_with(|| HolderShare {
-            holder: shown::holder_to_wire(&session.holder),
+            holder: response::holder_to_wire(&session.holder),
             sessions: 0,
             seconds: 0,
         });

@@ -3,14 +3,14 @@
 mod claim;
 mod history;
 mod queue;
+pub(super) mod response;
 mod session;
-pub(super) mod shown;
 mod view;
 
 pub use claim::{ClaimRequest, ForceClaimRequest};
 pub use history::NumberedPage;
+pub(super) use response::{refusal_error, session_not_active};
 pub use session::DeployRequest;
-pub(super) use shown::{refusal_error, session_not_active};
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use berth_api::ReplayableBody;
 use berth_core::access::ActionPermit;
 use berth_core::decision::{CommandRefusal, RefusableDecision};
-use berth_core::environment::{LockHolder, Lock, DecisionContext};
+use berth_core::environment::{DecisionContext, Lock, LockHolder};
 use berth_core::event::ActorType;
 use berth_core::id::OrgId;
 use berth_core::name::EnvName;
@@ -27,7 +27,7 @@ use berth_store::tables::environment;
 use berth_store::{StoreRead, Tx};
 
 use super::{App, IdempotentResponse, RuleOutcome};
-use crate::auth::authorize::{AuthorizedCaller, Principal, CurrentAccess};
+use crate::auth::authorize::{AuthorizedCaller, CurrentAccess, Principal};
 use crate::error::AppError;
 
 /// The pipeline and environment named in a URL.
@@ -99,7 +99,9 @@ impl App {
         &self,
         who: &AuthorizedCaller<P>,
         once: Option<IdempotencyKey>,
-        work: impl FnOnce(&EnvironmentChange, &mut Tx<'_>, &CurrentAccess) -> Result<RuleOutcome<T>, AppError> + Send + 'static,
+        work: impl FnOnce(&EnvironmentChange, &mut Tx<'_>, &CurrentAccess) -> Result<RuleOutcome<T>, AppError>
+        + Send
+        + 'static,
     ) -> Result<IdempotentResponse<T>, AppError>
     where
         P: ActionPermit,

@@ -3,13 +3,13 @@
 use berth_api::session as wire;
 use berth_core::access::{Action, permit};
 use berth_core::environment::eta::SESSIONS_MAX;
-use berth_core::environment::{SessionEndReason, Lock, Session, Ticket, TicketCause, TicketState, queue};
+use berth_core::environment::{Lock, Session, SessionEndReason, Ticket, TicketCause, TicketState, queue};
 use berth_core::id::TicketId;
 use berth_store::StoreRead;
 use berth_store::tables::{environment, session, ticket};
 
 use super::view::with_environment_tag;
-use super::{EnvironmentPath, holder, shown};
+use super::{EnvironmentPath, holder, response};
 use crate::app::{ApiResponse, App, IdempotentResponse, RuleOutcome};
 use crate::auth::authorize::AuthorizedCaller;
 use crate::error::AppError;
@@ -23,7 +23,11 @@ impl App {
         self.read(who, move |db| {
             let lock = place.find(db)?;
             let lengths = session_lengths(db, &lock)?;
-            Ok(lock.tickets.iter().map(|ticket| shown::ticket_to_wire(ticket, &lock, &lengths, db.now())).collect())
+            Ok(lock
+                .tickets
+                .iter()
+                .map(|ticket| response::ticket_to_wire(ticket, &lock, &lengths, db.now()))
+                .collect())
         })
         .await
     }
@@ -59,15 +63,19 @@ impl App {
                 .decide(tx, &lock, |lock, moment| queue::leave_queue(lock, &found, &by, may_force, moment))?;
             match left {
                 Ok(left) => build_response(tx, &left, &after).map(RuleOutcome::Yes),
-                Err(refusal) => Ok(RuleOutcome::No(shown::refusal_error(refusal, org, &after, tx.now()))),
+                Err(refusal) => Ok(RuleOutcome::No(response::refusal_error(refusal, org, &after, tx.now()))),
             }
         })
         .await
     }
 }
 
-fn build_response(db: &mut impl StoreRead, ticket: &Ticket, lock: &Lock) -> Result<ApiResponse<wire::WireTicket>, AppError> {
-    let body = shown::ticket_to_wire(ticket, lock, &session_lengths(db, lock)?, db.now());
+fn build_response(
+    db: &mut impl StoreRead,
+    ticket: &Ticket,
+    lock: &Lock,
+) -> Result<ApiResponse<wire::WireTicket>, AppError> {
+    let body = response::ticket_to_wire(ticket, lock, &session_lengths(db, lock)?, db.now());
     Ok(with_ticket_tag(ApiResponse::ok(body), ticket, lock))
 }
 

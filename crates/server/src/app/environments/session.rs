@@ -1,12 +1,12 @@
 //! Operations on a session: view, deploy, extend, release, hand over.
 
-use berth_api::deployment::WireDeployment as WireDeployment;
+use berth_api::deployment::WireDeployment;
 use berth_api::session as wire;
 use berth_core::access::{Action, permit};
-use berth_core::environment::deploy::{self, DeployCommand, ConflictMode};
+use berth_core::environment::deploy::{self, ConflictMode, DeployCommand};
 use berth_core::environment::fence::Fence;
 use berth_core::environment::release::{self, ReleaseCommand};
-use berth_core::environment::{LockHolder, Lock, NamedSession, Session, extend, hand_over};
+use berth_core::environment::{Lock, LockHolder, NamedSession, Session, extend, hand_over};
 use berth_core::event::ActorType;
 use berth_core::id::{SessionId, UserId};
 use berth_core::name::{CommitId, Email, Reason};
@@ -15,7 +15,7 @@ use berth_store::tables::{deployment, member, session, user};
 use berth_store::{StoreRead, Tx};
 
 use super::view::with_environment_tag;
-use super::{EnvironmentPath, holder, location, shown};
+use super::{EnvironmentPath, holder, location, response};
 use crate::app::{ApiResponse, App, IdempotentResponse, RuleOutcome, deployments};
 use crate::auth::authorize::AuthorizedCaller;
 use crate::error::AppError;
@@ -42,7 +42,7 @@ impl App {
             let lock = place.find_any(db)?;
             let found = find(db, &lock, &id)?;
             let deployments = list_deployments(db, &found, &lock)?;
-            Ok(build_response(shown::session_to_wire(&found, org, &lock, deployments), &found, &lock))
+            Ok(build_response(response::session_to_wire(&found, org, &lock, deployments), &found, &lock))
         })
         .await
     }
@@ -57,7 +57,8 @@ impl App {
         once: Option<IdempotencyKey>,
     ) -> Result<IdempotentResponse<WireDeployment>, AppError> {
         let (org, by) = (who.org(), holder(who.principal()));
-        let doubt = self.check_commit_ambiguity(org, &place.pipeline, Some(&asked.commit), "/commitId").await?;
+        let doubt =
+            self.check_commit_ambiguity(org, &place.pipeline, Some(&asked.commit), "/commitId").await?;
         self.run_environment_rule(who, once, move |change, tx, standing| {
             if asked.override_drain.is_some() && !standing.role.may(Action::DrainOverride) {
                 return Err(AppError::forbidden(Action::DrainOverride));
@@ -73,9 +74,13 @@ impl App {
             Ok(match deployed {
                 Ok(deployment) => {
                     let location = Some(deployments::location(org, deployment.id));
-                    RuleOutcome::Yes(ApiResponse { status: 202, location, ..deployments::build_response(&deployment, &after) })
+                    RuleOutcome::Yes(ApiResponse {
+                        status: 202,
+                        location,
+                        ..deployments::build_response(&deployment, &after)
+                    })
                 }
-                Err(refusal) => RuleOutcome::No(shown::refusal_error(refusal, org, &after, tx.now())),
+                Err(refusal) => RuleOutcome::No(response::refusal_error(refusal, org, &after, tx.now())),
             })
         })
         .await
@@ -99,7 +104,7 @@ impl App {
                 .decide(tx, &lock, |lock, moment| extend::extend(lock, &named, &by, ttl_seconds, moment))?;
             match extended {
                 Ok(session) => Ok(RuleOutcome::Yes(full_response(tx, &session, &after)?)),
-                Err(refusal) => Ok(RuleOutcome::No(shown::refusal_error(refusal, org, &after, tx.now()))),
+                Err(refusal) => Ok(RuleOutcome::No(response::refusal_error(refusal, org, &after, tx.now()))),
             }
         })
         .await
@@ -126,7 +131,7 @@ impl App {
                     answer.body.released = Some(done.released);
                     Ok(RuleOutcome::Yes(answer))
                 }
-                Err(refusal) => Ok(RuleOutcome::No(shown::refusal_error(refusal, org, &after, tx.now()))),
+                Err(refusal) => Ok(RuleOutcome::No(response::refusal_error(refusal, org, &after, tx.now()))),
             }
         })
         .await
@@ -156,7 +161,7 @@ impl App {
                     answer.location = Some(format!("{}/sessions/{}", location(org, &after), session.id));
                     Ok(RuleOutcome::Yes(answer))
                 }
-                Err(refusal) => Ok(RuleOutcome::No(shown::refusal_error(refusal, org, &after, tx.now()))),
+                Err(refusal) => Ok(RuleOutcome::No(response::refusal_error(refusal, org, &after, tx.now()))),
             }
         })
         .await
@@ -173,7 +178,11 @@ fn find(db: &mut impl StoreRead, lock: &Lock, id: &str) -> Result<Session, AppEr
     session::by_id(db, id)?.filter(|found| found.environment == lock.environment.id).ok_or_else(missing)
 }
 
-fn list_deployments(db: &mut impl StoreRead, session: &Session, lock: &Lock) -> Result<Vec<WireDeployment>, AppError> {
+fn list_deployments(
+    db: &mut impl StoreRead,
+    session: &Session,
+    lock: &Lock,
+) -> Result<Vec<WireDeployment>, AppError> {
     if session.deployments == 0 {
         return Ok(Vec::new());
     }
@@ -181,9 +190,13 @@ fn list_deployments(db: &mut impl StoreRead, session: &Session, lock: &Lock) -> 
     Ok(found.iter().map(|deployment| deployments::to_summary(deployment, Some(lock))).collect())
 }
 
-fn full_response(tx: &mut Tx<'_>, session: &Session, lock: &Lock) -> Result<ApiResponse<wire::WireSession>, AppError> {
+fn full_response(
+    tx: &mut Tx<'_>,
+    session: &Session,
+    lock: &Lock,
+) -> Result<ApiResponse<wire::WireSession>, AppError> {
     let deployments = list_deployments(tx, session, lock)?;
-    Ok(build_response(shown::session_to_wire(session, tx.org()?, lock, deployments), session, lock))
+    Ok(build_response(response::session_to_wire(session, tx.org()?, lock, deployments), session, lock))
 }
 
 /// The `ETag` of a session starts with the fence of the session itself, which holders send in `If-Match`.

@@ -6,7 +6,7 @@ use berth_core::environment::Lock;
 use berth_core::id::EnvironmentId;
 use berth_store::tables::{environment, pipeline};
 
-use super::{EnvironmentPath, shown};
+use super::{EnvironmentPath, response};
 use crate::app::{ApiResponse, App};
 use crate::auth::authorize::AuthorizedCaller;
 use crate::error::AppError;
@@ -21,7 +21,7 @@ impl App {
             let found = pipeline::find(db, &key)?.ok_or_else(|| AppError::not_found("pipeline"))?;
             let locks = environment::list_of_pipeline(db, found.id)?;
             let there = locks.iter().filter(|lock| lock.environment.is_declared || lock.session.is_some());
-            Ok(there.map(shown::environment_to_wire).collect())
+            Ok(there.map(response::environment_to_wire).collect())
         })
         .await
     }
@@ -33,7 +33,7 @@ impl App {
     ) -> Result<ApiResponse<wire::WireEnvironment>, AppError> {
         self.read(who, move |db| {
             let lock = place.find(db)?;
-            Ok(with_environment_tag(ApiResponse::ok(shown::environment_to_wire(&lock)), &lock))
+            Ok(with_environment_tag(ApiResponse::ok(response::environment_to_wire(&lock)), &lock))
         })
         .await
     }

@@ -15,7 +15,9 @@ pub(super) fn complete(operation: &mut Value, route: &RouteInfo) {
     operation["description"] = json!(sentences.join(" "));
     operation["security"] = match route.access {
         RouteAccess::Open => json!([]),
-        RouteAccess::Caller | RouteAccess::Runner | RouteAccess::NewRunner | RouteAccess::Permission(_) => json!([{"token": []}]),
+        RouteAccess::Caller | RouteAccess::Runner | RouteAccess::NewRunner | RouteAccess::Permission(_) => {
+            json!([{"token": []}])
+        }
     };
 }
 

@@ -5,20 +5,20 @@ use std::sync::Arc;
 use axum::extract::{Path, State};
 use berth_api::Data;
 use berth_api::analysis::{
-    WireAnalysis, AnalysisOrPreview, AnalysisNew, AnalysisPreview, AnalysisProvider, AnalysisSettings,
-    AnalysisSettingsPut,
+    AnalysisNew, AnalysisOrPreview, AnalysisPreview, AnalysisProvider, AnalysisSettings, AnalysisSettingsPut,
+    WireAnalysis,
 };
 use berth_api::page::List;
 use berth_core::access::permit;
-use berth_core::analysis::{ModelLimits, AnalysisModel, ModelProvider};
+use berth_core::analysis::{AnalysisModel, ModelLimits, ModelProvider};
 use berth_core::id::AnalysisId;
 use berth_core::pipeline::grammar::SecretName;
 
-use crate::app::{ApiResponse, App, NewAnalysisSettings, IdempotentResponse};
+use crate::app::{ApiResponse, App, IdempotentResponse, NewAnalysisSettings};
 use crate::error::AppError;
-use crate::http::body::{PostBody, JsonBody};
-use crate::http::check::InputChecker;
-use crate::http::guard::RequirePermit;
+use crate::http::access_control::RequirePermit;
+use crate::http::body::{JsonBody, PostBody};
+use crate::http::input_checker::InputChecker;
 use crate::http::query::{IfMatch, ListResponse, PageQuery};
 
 /// Analyse a failed step. If an analysis of it exists, returns that one.
@@ -95,15 +95,17 @@ pub(crate) async fn put_analysis_settings(
     if provider.is_some() && !is_named {
         check.require::<(), _>("/model", Err(NO_MODEL));
     }
-    let model =
-        provider.zip(name).map(|(provider, name)| AnalysisModel { provider, base_url, name, api_key: secret });
+    let model = provider.zip(name).map(|(provider, name)| AnalysisModel {
+        provider,
+        base_url,
+        name,
+        api_key: secret,
+    });
     let usual = ModelLimits::default();
     let mut limit = |pointer: &str, sent: Option<i64>, usual: i64, (least, most): (i64, i64)| {
         let number = sent.unwrap_or(usual);
         let fits = (least..=most).contains(&number).then_some(number);
-        check
-            .require(pointer, fits.ok_or_else(|| format!("must be from {least} to {most}")))
-            .unwrap_or(usual)
+        check.require(pointer, fits.ok_or_else(|| format!("must be from {least} to {most}"))).unwrap_or(usual)
     };
     let limits = ModelLimits {
         output_tokens_max: limit(
@@ -121,7 +123,8 @@ pub(crate) async fn put_analysis_settings(
         timeout_s: limit("/timeoutSeconds", body.timeout_seconds, usual.timeout_s, ModelLimits::TIMEOUT_S),
     };
     check.finish(Some(()))?;
-    let new = NewAnalysisSettings { model, limits, permits_definition: body.permit_definition.unwrap_or(false) };
+    let new =
+        NewAnalysisSettings { model, limits, permits_definition: body.permit_definition.unwrap_or(false) };
     app.change_analysis_settings(&who, new, expected).await
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::extract::{Path, State};
 use berth_api::Data;
-use berth_api::approval::{WireApproval, ApprovalStatusFilter, ApprovalApprove};
+use berth_api::approval::{ApprovalApprove, ApprovalStatusFilter, WireApproval};
 use berth_api::page::List;
 use berth_api::pipeline::ReasonBody;
 use berth_core::access::permit;
@@ -14,9 +14,9 @@ use berth_core::name::Reason;
 
 use crate::app::{ApiResponse, App, ApprovalFilter, IdempotentResponse};
 use crate::error::AppError;
+use crate::http::access_control::RequirePermit;
 use crate::http::body::PostBody;
-use crate::http::check::InputChecker;
-use crate::http::guard::RequirePermit;
+use crate::http::input_checker::InputChecker;
 use crate::http::query::{ListResponse, PageQuery};
 
 const STATUSES: &[&str] = &["pending", "approved", "rejected", "expired", "lapsed", "all"];
@@ -61,7 +61,14 @@ pub(crate) async fn approve(
 ) -> Result<IdempotentResponse<WireApproval>, AppError> {
     let mut check = InputChecker::default();
     let comment = check.optional("/comment", posted.body.comment.as_deref(), Reason::parse);
-    app.answer_approval(&who, id, ApprovalChoice::Approve, check.finish(Some(comment))?, posted.idempotency_key).await
+    app.answer_approval(
+        &who,
+        id,
+        ApprovalChoice::Approve,
+        check.finish(Some(comment))?,
+        posted.idempotency_key,
+    )
+    .await
 }
 
 /// Reject a pending approval. One rejection is final; the step or stage that waits for it fails.
@@ -75,5 +82,6 @@ pub(crate) async fn reject(
 ) -> Result<IdempotentResponse<WireApproval>, AppError> {
     let mut check = InputChecker::default();
     let reason = check.optional("/reason", posted.body.reason.as_deref(), Reason::parse);
-    app.answer_approval(&who, id, ApprovalChoice::Reject, check.finish(Some(reason))?, posted.idempotency_key).await
+    app.answer_approval(&who, id, ApprovalChoice::Reject, check.finish(Some(reason))?, posted.idempotency_key)
+        .await
 }

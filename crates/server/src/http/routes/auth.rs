@@ -7,7 +7,8 @@ use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
 use berth_api::Data;
 use berth_api::auth::{
-    LoginRequest, CurrentUser, PasswordChange, PasswordConfirmation, PasswordReset, PasswordResetDone, SignedOut,
+    CurrentUser, LoginRequest, PasswordChange, PasswordConfirmation, PasswordReset, PasswordResetDone,
+    SignedOut,
 };
 use berth_api::problem::Code;
 use berth_core::name::Email;
@@ -15,11 +16,11 @@ use berth_engine::credential::RedactedString;
 use berth_store::tables::sign_in::SIGN_IN_AGE_S_MAX;
 use http::header::{HeaderMap, HeaderValue, ORIGIN, SET_COOKIE};
 
-use crate::app::{ApiResponse, App, LoginAttempt, IdempotentResponse, SignedIn};
+use crate::app::{ApiResponse, App, IdempotentResponse, LoginAttempt, SignedIn};
 use crate::error::AppError;
-use crate::http::body::{PostBody, JsonBody};
+use crate::http::access_control::{self, RequireCaller};
+use crate::http::body::{JsonBody, PostBody};
 use crate::http::edge::RequestOrigin;
-use crate::http::guard::{self, RequireCaller};
 
 /// Lifetime of the cookie that identifies a browser in which an account has logged in.
 const KNOWN_BROWSER_S: i64 = 365 * 24 * 60 * 60;
@@ -30,9 +31,9 @@ const KNOWN_BROWSER_S: i64 = 365 * 24 * 60 * 60;
     responses((status = 200, body = Data<CurrentUser>)))]
 pub(crate) async fn log_in(State(app): State<Arc<App>>, request: Request) -> Result<Response, AppError> {
     let cookie = cookie_name(&app, request.headers())?;
-    guard::check_same_origin(&app, request.headers())?;
-    let RequestOrigin { request_id, address } = guard::request_origin(request.extensions())?.clone();
-    let known_browser = guard::cookie(request.headers(), &browser_cookie(cookie)).map(str::to_owned);
+    access_control::check_same_origin(&app, request.headers())?;
+    let RequestOrigin { request_id, address } = access_control::request_origin(request.extensions())?.clone();
+    let known_browser = access_control::cookie(request.headers(), &browser_cookie(cookie)).map(str::to_owned);
     let JsonBody(LoginRequest { email, password }) = JsonBody::from_request(request, &app).await?;
     let password = RedactedString::new(password);
     let email =
@@ -58,7 +59,10 @@ pub(crate) async fn log_out(
 
 /// Get the current user and their organizations.
 #[utoipa::path(get, operation_id = "getMe", path = "/api/v1/me", tag = "sign-in", responses((status = 200, body = Data<CurrentUser>)))]
-pub(crate) async fn me(State(app): State<Arc<App>>, RequireCaller(who): RequireCaller) -> Result<ApiResponse<CurrentUser>, AppError> {
+pub(crate) async fn me(
+    State(app): State<Arc<App>>,
+    RequireCaller(who): RequireCaller,
+) -> Result<ApiResponse<CurrentUser>, AppError> {
     app.me(&who).await.map(ApiResponse::ok)
 }
 
@@ -94,8 +98,8 @@ pub(crate) async fn reset_password(
     State(app): State<Arc<App>>,
     request: Request,
 ) -> Result<ApiResponse<PasswordResetDone>, AppError> {
-    guard::check_stranger(&app, &request)?;
-    let RequestOrigin { request_id, .. } = guard::request_origin(request.extensions())?.clone();
+    access_control::check_stranger(&app, &request)?;
+    let RequestOrigin { request_id, .. } = access_control::request_origin(request.extensions())?.clone();
     let JsonBody(body) = JsonBody::<PasswordReset>::from_request(request, &app).await?;
     let (link, new) = (RedactedString::new(body.token), RedactedString::new(body.new_password));
     app.reset_password(&link, new, body.revoke_tokens, request_id).await.map(ApiResponse::ok)
@@ -110,7 +114,7 @@ pub(crate) struct EmptyBody {}
 pub(super) fn cookie_name(app: &App, headers: &HeaderMap) -> Result<&'static str, AppError> {
     // Browsers send `Origin`. Other clients store cookies on their own, and the restriction does not apply.
     if headers.contains_key(ORIGIN)
-        && let Some(dashboard) = guard::dashboard_elsewhere(app, headers)
+        && let Some(dashboard) = access_control::dashboard_elsewhere(app, headers)
     {
         let text = format!(
             "log in at {dashboard}: a cookie for this address would be sent to every other program that listens on it"

@@ -13,7 +13,7 @@ use berth_core::id::PipelineId;
 use super::events::parse_time;
 use crate::app::{ApiResponse, App, InsightsRequest};
 use crate::error::AppError;
-use crate::http::guard::RequirePermit;
+use crate::http::access_control::RequirePermit;
 use crate::http::query::{ListResponse, PageQuery, QueryParams};
 
 /// List what is currently deployed. Returns each pipeline with what its stages and environments run.

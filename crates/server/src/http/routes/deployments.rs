@@ -5,7 +5,9 @@ use std::sync::Arc;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
 use berth_api::Data;
-use berth_api::deployment::{WireDeployment, DeploymentStatus, DeploymentNew, StepResolution, StageRetry, StageRollback};
+use berth_api::deployment::{
+    DeploymentNew, DeploymentStatus, StageRetry, StageRollback, StepResolution, WireDeployment,
+};
 use berth_api::page::List;
 use berth_api::pipeline::ReasonBody;
 use berth_core::access::permit;
@@ -19,13 +21,14 @@ use http::HeaderMap;
 use super::events::{follow, last_event_id, parse_time, wants_stream};
 use super::sessions::{has_news, parse_required_reason};
 use crate::app::{
-    App, DeploymentFilter, EventFilter, NewDeployment, NewRollback, PipelineSelector, IdempotentResponse, SoakEnd,
+    App, DeploymentFilter, EventFilter, IdempotentResponse, NewDeployment, NewRollback, PipelineSelector,
+    SoakEnd,
 };
 use crate::auth::authorize::AuthorizedCaller;
 use crate::error::AppError;
+use crate::http::access_control::RequirePermit;
 use crate::http::body::PostBody;
-use crate::http::check::InputChecker;
-use crate::http::guard::RequirePermit;
+use crate::http::input_checker::InputChecker;
 use crate::http::query::{ListResponse, PageQuery, QueryParams};
 
 /// Get a deployment. With `wait`, responds when it changes or has finished. With `Accept: text/event-stream`, streams

@@ -6,14 +6,14 @@ use axum::Json;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
 use berth_api::Data;
-use berth_api::environment::{All, WireEnvironment, HistoryEntry, EnvironmentInsights, Numbered};
+use berth_api::environment::{All, EnvironmentInsights, HistoryEntry, Numbered, WireEnvironment};
 use berth_core::access::permit;
 use http::HeaderMap;
 
 use super::events::{follow, last_event_id, wants_stream};
-use crate::app::{ApiResponse, App, EventFilter, EnvironmentPath};
+use crate::app::{ApiResponse, App, EnvironmentPath, EventFilter};
 use crate::error::AppError;
-use crate::http::guard::RequirePermit;
+use crate::http::access_control::RequirePermit;
 use crate::http::query::{PageNumber, QueryParams};
 use crate::limits::{INSIGHT_DAYS_DEFAULT, INSIGHT_DAYS_MAX};
 

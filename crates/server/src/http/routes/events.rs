@@ -7,22 +7,22 @@ use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
 use berth_api::Data;
-use berth_api::event::{ChainHead, WireEvent, EventKind, EventsVerify, ChainVerification};
+use berth_api::event::{ChainHead, ChainVerification, EventKind, EventsVerify, WireEvent};
 use berth_api::page::List;
 use berth_core::access::permit;
 use berth_core::id::EventId;
 use berth_core::time::Timestamp;
-use berth_core::webhook::{is_event_kind, all_event_kinds};
+use berth_core::webhook::{all_event_kinds, is_event_kind};
 use berth_core::wording::nearest;
 use berth_store::audit::AuditHead;
 use futures_util::StreamExt as _;
 use http::header::{self, HeaderMap};
 
 use crate::app::{ApiResponse, App, EventFilter};
-use crate::auth::authorize::{AuthorizedCaller, AuthMethod};
+use crate::auth::authorize::{AuthMethod, AuthorizedCaller};
 use crate::error::AppError;
+use crate::http::access_control::{RequirePermit, check_same_origin};
 use crate::http::body::PostBody;
-use crate::http::guard::{RequirePermit, check_same_origin};
 use crate::http::query::{PageQuery, QueryParams};
 
 pub(super) const EVENT_STREAM: &str = "text/event-stream";
@@ -128,7 +128,8 @@ pub(crate) async fn verify_events(
     RequirePermit(who): RequirePermit<permit::EventsRead>,
     posted: PostBody<EventsVerify>,
 ) -> Result<ApiResponse<ChainVerification>, AppError> {
-    let kept = posted.body.head.map(|ChainHead { sequence, hash }| AuditHead::parse(sequence, &hash)).transpose();
+    let kept =
+        posted.body.head.map(|ChainHead { sequence, hash }| AuditHead::parse(sequence, &hash)).transpose();
     let wanted = "must have a sequence from 0, and a hash of sha256: and 64 hex digits";
     app.verify_events(&who, kept.map_err(|_| AppError::invalid_member("/head", wanted))?).await
 }

@@ -9,8 +9,8 @@ use berth_core::access::permit;
 
 use crate::app::{ApiResponse, App, IdempotentResponse};
 use crate::error::AppError;
+use crate::http::access_control::RequirePermit;
 use crate::http::body::PostBody;
-use crate::http::guard::RequirePermit;
 use crate::http::routes::auth::EmptyBody;
 
 /// Get the pull request for a suggested fix. If another analysis of the same failure has one, returns that.

@@ -7,7 +7,7 @@ use axum::response::Response;
 use berth_api::Data;
 use berth_api::auth::CurrentUser;
 use berth_api::invitation::{
-    WireInvitation, InvitationCreated, InvitationNew, InvitationOffer, InvitationToken, SignUp as SignUpBody,
+    InvitationCreated, InvitationNew, InvitationOffer, InvitationToken, SignUp as SignUpBody, WireInvitation,
 };
 use berth_api::organization::WireOrganization;
 use berth_api::page::List;
@@ -20,12 +20,12 @@ use http::header::HOST;
 use http::uri::Authority;
 
 use super::auth::{cookie_name, respond_signed_in};
-use crate::app::{ApiResponse, App, NewInvitation, IdempotentResponse, SignUpRequest};
+use crate::app::{ApiResponse, App, IdempotentResponse, NewInvitation, SignUpRequest};
 use crate::error::AppError;
-use crate::http::body::{PostBody, JsonBody};
-use crate::http::check::InputChecker;
+use crate::http::access_control::{self, RequireCaller, RequirePermit};
+use crate::http::body::{JsonBody, PostBody};
 use crate::http::edge::RequestOrigin;
-use crate::http::guard::{self, RequirePermit, RequireCaller};
+use crate::http::input_checker::InputChecker;
 use crate::http::query::{ListResponse, PageQuery};
 
 /// List open invitations.
@@ -89,7 +89,7 @@ pub(crate) async fn view_offer(
     State(app): State<Arc<App>>,
     request: Request,
 ) -> Result<ApiResponse<InvitationOffer>, AppError> {
-    guard::check_stranger(&app, &request)?;
+    access_control::check_stranger(&app, &request)?;
     let JsonBody(InvitationToken { token }) = JsonBody::from_request(request, &app).await?;
     app.view_offer(&RedactedString::new(token)).await.map(ApiResponse::ok)
 }
@@ -99,9 +99,9 @@ pub(crate) async fn view_offer(
     responses((status = 200, body = Data<CurrentUser>)))]
 pub(crate) async fn sign_up(State(app): State<Arc<App>>, request: Request) -> Result<Response, AppError> {
     let cookie = cookie_name(&app, request.headers())?;
-    guard::check_stranger(&app, &request)?;
-    guard::check_same_origin(&app, request.headers())?;
-    let RequestOrigin { request_id, .. } = guard::request_origin(request.extensions())?.clone();
+    access_control::check_stranger(&app, &request)?;
+    access_control::check_same_origin(&app, request.headers())?;
+    let RequestOrigin { request_id, .. } = access_control::request_origin(request.extensions())?.clone();
     let JsonBody(body) = JsonBody::<SignUpBody>::from_request(request, &app).await?;
     let mut check = InputChecker::default();
     let name = check.optional("/name", body.name.as_deref(), DisplayName::parse);
@@ -124,7 +124,7 @@ pub(crate) async fn join_organization(
 
 /// The base URL of the dashboard: the configured one, or the host that this request was sent to.
 fn base_url(app: &App, headers: &HeaderMap) -> String {
-    if let Some(dashboard) = guard::dashboard_elsewhere(app, headers) {
+    if let Some(dashboard) = access_control::dashboard_elsewhere(app, headers) {
         return dashboard;
     }
     let host = headers.get(HOST).and_then(|host| host.to_str().ok()?.parse::<Authority>().ok());

@@ -9,15 +9,15 @@ use axum::response::{IntoResponse, Response};
 use berth_api::Data;
 use berth_api::log::{LogSection, LogStreamName};
 use berth_core::access::permit;
-use berth_engine::logs::{LOG_LINES_MAX, LOG_MATCHES_MAX, LogStream, LogQuery};
+use berth_engine::logs::{LOG_LINES_MAX, LOG_MATCHES_MAX, LogQuery, LogStream};
 use futures_util::StreamExt as _;
 use http::header::{self, HeaderMap};
 
 use super::events::{EVENT_STREAM, wants_stream};
-use crate::app::{App, LogSelector, LogPart, SearchFrom};
+use crate::app::{App, LogPart, LogSelector, SearchFrom};
 use crate::auth::authorize::AuthMethod;
 use crate::error::AppError;
-use crate::http::guard::{RequirePermit, check_same_origin};
+use crate::http::access_control::{RequirePermit, check_same_origin};
 use crate::http::query::QueryParams;
 use crate::limits::OFFSET_MAX;
 

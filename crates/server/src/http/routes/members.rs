@@ -4,17 +4,17 @@ use std::sync::Arc;
 
 use axum::extract::{Path, State};
 use berth_api::Data;
-use berth_api::member::{WireMember, MemberNew, MemberPatch};
+use berth_api::member::{MemberNew, MemberPatch, WireMember};
 use berth_api::page::List;
 use berth_core::access::{Role, permit};
 use berth_core::id::UserId;
 use berth_core::name::{DisplayName, Email};
 
-use crate::app::{ApiResponse, App, NewServiceAccount, IdempotentResponse};
+use crate::app::{ApiResponse, App, IdempotentResponse, NewServiceAccount};
 use crate::error::AppError;
-use crate::http::body::{PostBody, JsonBody};
-use crate::http::check::InputChecker;
-use crate::http::guard::RequirePermit;
+use crate::http::access_control::RequirePermit;
+use crate::http::body::{JsonBody, PostBody};
+use crate::http::input_checker::InputChecker;
 use crate::http::query::{IfMatch, ListResponse, PageQuery};
 
 /// List members.

@@ -4,17 +4,17 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use berth_api::Data;
-use berth_api::organization::{WireOrganization, OrganizationPatch};
+use berth_api::organization::{OrganizationPatch, WireOrganization};
 use berth_api::page::List;
 use berth_core::access::permit;
 use berth_core::name::DisplayName;
 use berth_engine::wire::domain_network;
 
-use crate::app::{ApiResponse, App, OrganizationChange, IdempotentResponse, ResponsePage};
+use crate::app::{ApiResponse, App, IdempotentResponse, OrganizationChange, ResponsePage};
 use crate::error::AppError;
+use crate::http::access_control::{RequireCaller, RequirePermit};
 use crate::http::body::JsonBody;
-use crate::http::check::InputChecker;
-use crate::http::guard::{RequirePermit, RequireCaller};
+use crate::http::input_checker::InputChecker;
 use crate::http::query::{IfMatch, ListResponse, PageQuery};
 
 /// List your organizations. An API token sees only the organization it belongs to.
@@ -26,9 +26,12 @@ pub(crate) async fn list_organizations(
     paging: PageQuery,
 ) -> Result<ListResponse<WireOrganization>, AppError> {
     let all = app.list_organizations_of(&who).await?;
-    Ok(paging.list(ResponsePage::from_all(all, &paging.start::<berth_core::id::OrgId>()?, paging.limit, |org| {
-        org.id.clone()
-    })))
+    Ok(paging.list(ResponsePage::from_all(
+        all,
+        &paging.start::<berth_core::id::OrgId>()?,
+        paging.limit,
+        |org| org.id.clone(),
+    )))
 }
 
 /// Get an organization.

@@ -6,18 +6,21 @@ use axum::extract::{Path, State};
 use berth_api::Data;
 use berth_api::page::List;
 use berth_api::pipeline::{
-    ReasonBody, Definition, DefinitionNew, DefinitionText, WirePipeline, PipelineNew, PipelineStatus, DefinitionValidation,
+    Definition, DefinitionNew, DefinitionText, DefinitionValidation, PipelineNew, PipelineStatus, ReasonBody,
+    WirePipeline,
 };
-use berth_api::plan::{WirePlan, PlanNew};
+use berth_api::plan::{PlanNew, WirePlan};
 use berth_core::access::permit;
 use berth_core::id::PipelineId;
 use berth_core::name::{CommitId, DisplayName, EnvName, Reason, Slug};
 
-use crate::app::{ApiResponse, App, NewPipeline, IdempotentResponse, PipelineFilter, PlanPreviewRequest, PlanSource};
+use crate::app::{
+    ApiResponse, App, IdempotentResponse, NewPipeline, PipelineFilter, PlanPreviewRequest, PlanSource,
+};
 use crate::error::AppError;
-use crate::http::body::{PostBody, JsonBody};
-use crate::http::check::InputChecker;
-use crate::http::guard::RequirePermit;
+use crate::http::access_control::RequirePermit;
+use crate::http::body::{JsonBody, PostBody};
+use crate::http::input_checker::InputChecker;
 use crate::http::query::{IfMatch, ListResponse, PageQuery, QueryParams};
 
 /// List pipelines, oldest first.

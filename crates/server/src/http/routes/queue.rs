@@ -6,14 +6,14 @@ use axum::Json;
 use axum::extract::{Path, State};
 use berth_api::Data;
 use berth_api::environment::All;
-use berth_api::session::{WireTicket, TicketStatus};
+use berth_api::session::{TicketStatus, WireTicket};
 use berth_core::access::permit;
 use http::HeaderMap;
 
 use super::sessions::{EnvironmentItemPath, has_news};
-use crate::app::{ApiResponse, App, IdempotentResponse, EnvironmentPath};
+use crate::app::{ApiResponse, App, EnvironmentPath, IdempotentResponse};
 use crate::error::AppError;
-use crate::http::guard::RequirePermit;
+use crate::http::access_control::RequirePermit;
 use crate::http::query::QueryParams;
 
 /// List the tickets in the queue for an environment, next first.

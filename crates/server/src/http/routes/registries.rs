@@ -16,11 +16,11 @@ use berth_core::pipeline::grammar::SecretName;
 use berth_core::registry::RegistryName;
 use berth_core::repository::RemoteUrl;
 
-use crate::app::{ApiResponse, App, BuildLogPart, NewRegistry, IdempotentResponse, RegistryChange};
+use crate::app::{ApiResponse, App, BuildLogPart, IdempotentResponse, NewRegistry, RegistryChange};
 use crate::error::AppError;
-use crate::http::body::{PostBody, JsonBody};
-use crate::http::check::InputChecker;
-use crate::http::guard::RequirePermit;
+use crate::http::access_control::RequirePermit;
+use crate::http::body::{JsonBody, PostBody};
+use crate::http::input_checker::InputChecker;
 use crate::http::query::{IfMatch, ListResponse, PageQuery, QueryParams};
 use crate::http::routes::auth::EmptyBody;
 use crate::limits::{BUILD_LOG_LINES_MAX, OFFSET_MAX};

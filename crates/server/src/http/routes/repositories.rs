@@ -5,17 +5,17 @@ use std::sync::Arc;
 use axum::extract::{Path, State};
 use berth_api::Data;
 use berth_api::page::List;
-use berth_api::repository::{WireRepository, RepositoryNew, RepositoryPatch};
+use berth_api::repository::{RepositoryNew, RepositoryPatch, WireRepository};
 use berth_core::access::permit;
 use berth_core::id::RepositoryId;
 use berth_core::pipeline::grammar::SecretName;
 use berth_core::repository::{POLL_SECONDS_MAX, POLL_SECONDS_MIN, RemoteUrl};
 
-use crate::app::{ApiResponse, App, NewRepository, IdempotentResponse, RepositoryChange};
+use crate::app::{ApiResponse, App, IdempotentResponse, NewRepository, RepositoryChange};
 use crate::error::AppError;
-use crate::http::body::{PostBody, JsonBody};
-use crate::http::check::InputChecker;
-use crate::http::guard::RequirePermit;
+use crate::http::access_control::RequirePermit;
+use crate::http::body::{JsonBody, PostBody};
+use crate::http::input_checker::InputChecker;
 use crate::http::query::{IfMatch, ListResponse, PageQuery, QueryParams};
 use crate::http::routes::auth::EmptyBody;
 

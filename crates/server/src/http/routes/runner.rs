@@ -10,17 +10,17 @@ use axum::response::{IntoResponse, Response};
 use berth_api::Data;
 use berth_api::problem::Code;
 use berth_api::remote::{
-    AcquireRequest, AcquiredWork, ArtifactReceipt, GoodbyeReceipt, RunnerGoodbye, HeartbeatResult, HeartbeatRequest, RunnerHello, LogReceipt,
-    RegistrationRequest, RegisteredRunner, RunnerWelcome,
+    AcquireRequest, AcquiredWork, ArtifactReceipt, GoodbyeReceipt, HeartbeatRequest, HeartbeatResult,
+    LogReceipt, RegisteredRunner, RegistrationRequest, RunnerGoodbye, RunnerHello, RunnerWelcome,
 };
-use berth_api::runner::{StepReport, ReportReceipt};
+use berth_api::runner::{ReportReceipt, StepReport};
 use berth_engine::artifacts::ArtifactStore;
 use http::header;
 
 use crate::app::{ApiResponse, App};
 use crate::error::AppError;
+use crate::http::access_control::RunnerRequest;
 use crate::http::body::{RunnerBody, next_frame, read_raw};
-use crate::http::guard::RunnerRequest;
 use crate::http::query::QueryParams;
 use crate::limits::LOG_CHUNK_BYTES_MAX;
 use crate::limits::{ARTIFACT_UPLOAD_BYTES_MAX, OFFSET_MAX};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use axum::extract::{Path, State};
 use berth_api::Data;
 use berth_api::page::List;
-use berth_api::runners::{WireRunner, RunnerCreated, RunnerNew};
+use berth_api::runners::{RunnerCreated, RunnerNew, WireRunner};
 use berth_core::access::permit;
 use berth_core::id::{InvalidId, RunnerId};
 use berth_core::name::Slug;
@@ -14,9 +14,9 @@ use berth_core::runner::EMBEDDED;
 
 use crate::app::{ApiResponse, App, IdempotentResponse};
 use crate::error::AppError;
+use crate::http::access_control::RequirePermit;
 use crate::http::body::PostBody;
-use crate::http::check::InputChecker;
-use crate::http::guard::RequirePermit;
+use crate::http::input_checker::InputChecker;
 use crate::http::query::{IfMatch, ListResponse, PageQuery};
 
 /// List runners, oldest first. The embedded runner comes first.

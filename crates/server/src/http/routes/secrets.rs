@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::extract::{Path, State};
 use berth_api::Data;
 use berth_api::page::List;
-use berth_api::secret::{ScopeKind, ScopeNew, WireSecret, SecretNew, SecretPatch, SecretPut};
+use berth_api::secret::{ScopeKind, ScopeNew, SecretNew, SecretPatch, SecretPut, WireSecret};
 use berth_core::access::permit;
 use berth_core::id::SecretId;
 use berth_core::name::Reason;
@@ -13,11 +13,11 @@ use berth_core::pipeline::grammar::{SecretName, StageName};
 use berth_core::secret::check_value;
 use berth_engine::credential::RedactedString;
 
-use crate::app::{ApiResponse, App, NewScope, NewSecret, IdempotentResponse, SecretChange};
+use crate::app::{ApiResponse, App, IdempotentResponse, NewScope, NewSecret, SecretChange};
 use crate::error::AppError;
-use crate::http::body::{PostBody, JsonBody};
-use crate::http::check::InputChecker;
-use crate::http::guard::RequirePermit;
+use crate::http::access_control::RequirePermit;
+use crate::http::body::{JsonBody, PostBody};
+use crate::http::input_checker::InputChecker;
 use crate::http::query::{IfMatch, ListResponse, PageQuery, QueryParams};
 
 /// List secrets, without their values.
@@ -106,7 +106,8 @@ pub(crate) async fn delete_secret(
 
 fn secret_change(sent: Option<String>, description: Option<&str>) -> Result<SecretChange, AppError> {
     let mut check = InputChecker::default();
-    let value = sent.map(|sent| check_secret_value(&mut check, sent)).map_or(Some(None), |value| value.map(Some));
+    let value =
+        sent.map(|sent| check_secret_value(&mut check, sent)).map_or(Some(None), |value| value.map(Some));
     let description = check.optional("/description", description, Reason::parse);
     Ok(SecretChange { value: check.finish(value)?, description })
 }

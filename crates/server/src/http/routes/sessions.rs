@@ -6,8 +6,8 @@ use axum::extract::{Path, State};
 use berth_api::Data;
 use berth_api::deployment::WireDeployment;
 use berth_api::session::{
-    AnySessionNew, ClaimResult, DeployNew, ExtendRequest, ForceClaim, ForceMode, HandOver, OnConflict, WireSession,
-    SessionNew, SessionStatus, WireTicket,
+    AnySessionNew, ClaimResult, DeployNew, ExtendRequest, ForceClaim, ForceMode, HandOver, OnConflict,
+    SessionNew, SessionStatus, WireSession, WireTicket,
 };
 use berth_core::access::{ActionPermit, permit};
 use berth_core::environment::ClaimTerms;
@@ -21,12 +21,15 @@ use berth_core::name::{CommitId, Reason};
 use http::header::{self, HeaderMap};
 
 use super::deployments::is_final;
-use crate::app::{ApiResponse, App, ClaimRequest, DeployRequest, ForceClaimRequest, IdempotentResponse, EnvironmentPath, LongPoll};
+use crate::app::{
+    ApiResponse, App, ClaimRequest, DeployRequest, EnvironmentPath, ForceClaimRequest, IdempotentResponse,
+    LongPoll,
+};
 use crate::auth::authorize::AuthorizedCaller;
 use crate::error::AppError;
+use crate::http::access_control::RequirePermit;
 use crate::http::body::PostBody;
-use crate::http::check::InputChecker;
-use crate::http::guard::RequirePermit;
+use crate::http::input_checker::InputChecker;
 use crate::http::query::{IfMatch, QueryParams};
 
 /// Path parameters: organization, pipeline, environment, and a record in it.
@@ -48,8 +51,13 @@ pub(crate) async fn claim_session(
 ) -> Result<IdempotentResponse<ClaimResult>, AppError> {
     let (wait, body) = (params.wait()?, posted.body);
     let mut check = InputChecker::default();
-    let wish =
-        parse_wish(&mut check, body.commit_id.as_deref(), body.context.as_deref(), body.ttl_seconds, body.deploy);
+    let wish = parse_wish(
+        &mut check,
+        body.commit_id.as_deref(),
+        body.context.as_deref(),
+        body.ttl_seconds,
+        body.deploy,
+    );
     let wait_seconds = parse_queue_wait(&mut check, body.queue, body.wait_seconds);
     let asked = check.finish(Some(ClaimRequest { wish, wait_seconds }))?;
     let place = EnvironmentPath { pipeline, env_name };
@@ -73,8 +81,13 @@ pub(crate) async fn claim_any(
 ) -> Result<IdempotentResponse<ClaimResult>, AppError> {
     let (wait, body) = (params.wait()?, posted.body);
     let mut check = InputChecker::default();
-    let wish =
-        parse_wish(&mut check, body.commit_id.as_deref(), body.context.as_deref(), body.ttl_seconds, body.deploy);
+    let wish = parse_wish(
+        &mut check,
+        body.commit_id.as_deref(),
+        body.context.as_deref(),
+        body.ttl_seconds,
+        body.deploy,
+    );
     let wait_seconds = parse_queue_wait(&mut check, body.queue, body.wait_seconds);
     let asked = check.finish(Some(ClaimRequest { wish, wait_seconds }))?;
     let waiting = app.begin_long_poll(&who, wait)?;
@@ -99,8 +112,13 @@ pub(crate) async fn force_claim(
 ) -> Result<IdempotentResponse<ClaimResult>, AppError> {
     let (wait, body) = (params.wait()?, posted.body);
     let mut check = InputChecker::default();
-    let wish =
-        parse_wish(&mut check, body.commit_id.as_deref(), body.context.as_deref(), body.ttl_seconds, body.deploy);
+    let wish = parse_wish(
+        &mut check,
+        body.commit_id.as_deref(),
+        body.context.as_deref(),
+        body.ttl_seconds,
+        body.deploy,
+    );
     let why = check.optional("/reason", body.reason.as_deref(), Reason::parse);
     let grace = check_range(&mut check, "/graceSeconds", body.grace_seconds, GRACE_S_MIN, GRACE_S_MAX);
     let mode = match body.mode {
@@ -114,7 +132,8 @@ pub(crate) async fn force_claim(
     let expected = expected.map(Fence::from_number);
     let asked = check.finish(Some(ForceClaimRequest { wish, why, mode, expected }))?;
     let waiting = app.begin_long_poll(&who, wait)?;
-    let claimed = app.force_claim(&who, EnvironmentPath { pipeline, env_name }, asked, posted.idempotency_key).await?;
+    let claimed =
+        app.force_claim(&who, EnvironmentPath { pipeline, env_name }, asked, posted.idempotency_key).await?;
     Ok(wait_for_deployment(&app, &who, waiting, claimed).await)
 }
 
@@ -165,7 +184,8 @@ pub(crate) async fn deploy_commit(
     let commit = check.require("/commitId", CommitId::parse(&body.commit_id));
     let context = check.optional("/context", body.context.as_deref(), Reason::parse);
     let overrides = body.override_drain.as_ref().map(|given| given.reason.as_str());
-    let override_drain = overrides.and_then(|text| check.require("/overrideDrain/reason", parse_required_reason(text)));
+    let override_drain =
+        overrides.and_then(|text| check.require("/overrideDrain/reason", parse_required_reason(text)));
     let on_conflict = match body.on_conflict {
         None | Some(OnConflict::Queue) => deploy::ConflictMode::Queue,
         Some(OnConflict::Supersede) => deploy::ConflictMode::Supersede,
@@ -201,7 +221,15 @@ pub(crate) async fn extend_session(
     let ttl = check_range(&mut check, "/ttlSeconds", posted.body.ttl_seconds, TTL_S_MIN, TTL_S_MAX);
     let ttl = check.finish(Some(ttl))?;
     let expected = expected.map(Fence::from_number);
-    app.extend_session(&who, EnvironmentPath { pipeline, env_name }, id, ttl, expected, posted.idempotency_key).await
+    app.extend_session(
+        &who,
+        EnvironmentPath { pipeline, env_name },
+        id,
+        ttl,
+        expected,
+        posted.idempotency_key,
+    )
+    .await
 }
 
 /// Hand over an environment to another member. Returns their new session.
@@ -265,8 +293,13 @@ async fn wait_for_deployment<P: ActionPermit>(
         seen.body.deployment_id = Some(deployment.clone());
         let body = ClaimResult::Session(Box::new(seen.body));
         let ApiResponse { status, location, .. } = answer;
-        answer =
-            ApiResponse { status, location, version: seen.version, variant: seen.variant, ..ApiResponse::ok(body) };
+        answer = ApiResponse {
+            status,
+            location,
+            version: seen.version,
+            variant: seen.variant,
+            ..ApiResponse::ok(body)
+        };
     }
     IdempotentResponse::Fresh(answer)
 }
@@ -296,7 +329,13 @@ fn parse_queue_wait(check: &mut InputChecker, queue: Option<bool>, wait_seconds:
     waits.then(|| seconds.unwrap_or(WAIT_S_DEFAULT))
 }
 
-fn check_range(check: &mut InputChecker, pointer: &str, given: Option<i64>, least: i64, most: i64) -> Option<i64> {
+fn check_range(
+    check: &mut InputChecker,
+    pointer: &str,
+    given: Option<i64>,
+    least: i64,
+    most: i64,
+) -> Option<i64> {
     let value = given?;
     let is_in_range = (least..=most).contains(&value);
     let wanted = || format!("must be a whole number from {least} to {most}");

@@ -10,11 +10,11 @@ use berth_core::access::permit;
 use berth_core::id::{TokenId, UserId};
 use berth_core::name::DisplayName;
 
-use crate::app::{ApiResponse, App, NewToken, IdempotentResponse};
+use crate::app::{ApiResponse, App, IdempotentResponse, NewToken};
 use crate::error::AppError;
+use crate::http::access_control::RequirePermit;
 use crate::http::body::PostBody;
-use crate::http::check::InputChecker;
-use crate::http::guard::RequirePermit;
+use crate::http::input_checker::InputChecker;
 use crate::http::query::{IfMatch, ListResponse, PageQuery};
 use crate::limits::{TOKEN_DAYS, TOKEN_DAYS_MAX};
 

@@ -6,19 +6,19 @@ use axum::extract::{Path, State};
 use berth_api::Data;
 use berth_api::page::List;
 use berth_api::webhook::{
-    WireDelivery, DeliveryStatus as DeliveryStatusWire, WireWebhook, WebhookFormat, WebhookNew, WebhookPatch,
-    WebhookPing, WebhookWithSecret,
+    DeliveryStatus as DeliveryStatusWire, WebhookFormat, WebhookNew, WebhookPatch, WebhookPing,
+    WebhookWithSecret, WireDelivery, WireWebhook,
 };
 use berth_core::access::permit;
 use berth_core::id::WebhookId;
 use berth_core::name::Slug;
-use berth_core::webhook::{DeliveryState, PayloadFormat, EventKindFilter};
+use berth_core::webhook::{DeliveryState, EventKindFilter, PayloadFormat};
 
-use crate::app::{ApiResponse, App, NewWebhook, IdempotentResponse, WebhookChange};
+use crate::app::{ApiResponse, App, IdempotentResponse, NewWebhook, WebhookChange};
 use crate::error::AppError;
-use crate::http::body::{PostBody, JsonBody};
-use crate::http::check::InputChecker;
-use crate::http::guard::RequirePermit;
+use crate::http::access_control::RequirePermit;
+use crate::http::body::{JsonBody, PostBody};
+use crate::http::input_checker::InputChecker;
 use crate::http::query::{IfMatch, ListResponse, PageQuery};
 use crate::http::routes::auth::EmptyBody;
 
@@ -49,7 +49,12 @@ pub(crate) async fn create_webhook(
     let (name, kinds) = check.finish(name.zip(kinds))?;
     let format = body.format.map(format_from_wire).unwrap_or_default();
     let is_active = body.is_active.unwrap_or(true);
-    app.create_webhook(&who, NewWebhook { name, url: body.url, kinds, format, is_active }, posted.idempotency_key).await
+    app.create_webhook(
+        &who,
+        NewWebhook { name, url: body.url, kinds, format, is_active },
+        posted.idempotency_key,
+    )
+    .await
 }
 
 /// Get a webhook and its delivery status, without its secret.

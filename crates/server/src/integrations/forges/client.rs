@@ -1,10 +1,10 @@
 //! Sends requests to a forge and turns errors into messages for users.
 
 use berth_engine::credential::RedactedString;
-use berth_engine::egress::{EgressResponse, EgressRequest, EgressClient};
+use berth_engine::egress::{EgressClient, EgressRequest, EgressResponse};
 use serde_json::Value;
 
-use super::{BranchPair, ForgePullRequestState, Forge, PullRequestDraft, ForgeRepository, PullRequest};
+use super::{BranchPair, Forge, ForgePullRequestState, ForgeRepository, PullRequest, PullRequestDraft};
 
 /// A pull request response has some tens of kilobytes.
 const ANSWER_BYTES_MAX: u64 = 1024 * 1024;

@@ -2,8 +2,11 @@
 
 use serde_json::{Value, json};
 
-use super::place::percent_encode;
-use super::{BranchPair, ForgePullRequestState, Forge, PullRequestDraft, ForgeRepository, PullRequest, parse_github_state, parse_pull_request};
+use super::location::percent_encode;
+use super::{
+    BranchPair, Forge, ForgePullRequestState, ForgeRepository, PullRequest, PullRequestDraft,
+    parse_github_state, parse_pull_request,
+};
 
 const VERSION: &str = "2022-11-28";
 

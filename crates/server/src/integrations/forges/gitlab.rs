@@ -2,8 +2,11 @@
 
 use serde_json::{Value, json};
 
-use super::place::percent_encode;
-use super::{BranchPair, ForgePullRequestState, Forge, PullRequestDraft, ForgeRepository, PullRequest, parse_pull_request, parse_time};
+use super::location::percent_encode;
+use super::{
+    BranchPair, Forge, ForgePullRequestState, ForgeRepository, PullRequest, PullRequestDraft,
+    parse_pull_request, parse_time,
+};
 
 pub struct GitLab;
 
@@ -25,7 +28,11 @@ impl Forge for GitLab {
     }
 
     fn find_url(&self, at: &ForgeRepository, branches: BranchPair<'_>) -> String {
-        format!("{}?state=opened&source_branch={}&per_page=1", self.open_url(at), percent_encode(branches.head))
+        format!(
+            "{}?state=opened&source_branch={}&per_page=1",
+            self.open_url(at),
+            percent_encode(branches.head)
+        )
     }
 
     fn parse_found(&self, answer: &Value) -> Option<PullRequest> {

@@ -7,7 +7,7 @@ mod client;
 mod gitea;
 mod github;
 mod gitlab;
-mod place;
+mod location;
 mod text;
 
 use berth_core::time::Timestamp;
@@ -17,8 +17,10 @@ pub use client::{ForgeClient, ForgeError};
 pub use gitea::Gitea;
 pub use github::GitHub;
 pub use gitlab::GitLab;
-pub use place::{ForgeHost, InvalidForge, ForgeRepository};
-pub use text::{PullRequestContext, LINES_QUOTED_MAX, QuotedLine, render_body, render_commit_message, inert, render_title};
+pub use location::{ForgeHost, ForgeRepository, InvalidForge};
+pub use text::{
+    LINES_QUOTED_MAX, PullRequestContext, QuotedLine, inert, render_body, render_commit_message, render_title,
+};
 
 /// All supported forges.
 pub const FORGES: &[&dyn Forge] = &[&GitHub, &GitLab, &Gitea];
@@ -98,7 +100,11 @@ fn parse_github_state(answer: &Value) -> Option<ForgePullRequestState> {
             let is_merged = answer.get("merged").and_then(Value::as_bool).unwrap_or(false);
             let merged_at = parse_time(answer, "merged_at");
             let is_merged = is_merged || merged_at.is_some();
-            Some(if is_merged { ForgePullRequestState::Merged(merged_at) } else { ForgePullRequestState::Closed(parse_time(answer, "closed_at")) })
+            Some(if is_merged {
+                ForgePullRequestState::Merged(merged_at)
+            } else {
+                ForgePullRequestState::Closed(parse_time(answer, "closed_at"))
+            })
         }
         _ => None,
     }
@@ -111,6 +117,6 @@ fn parse_time(answer: &Value, name: &str) -> Option<Timestamp> {
 /// Number and web page from these members of the response.
 fn parse_pull_request(answer: &Value, number: &str, url: &str) -> Option<PullRequest> {
     let number = answer.get(number)?.as_i64().filter(|number| *number > 0)?;
-    let url = place::check_link(answer.get(url)?.as_str()?)?;
+    let url = location::check_link(answer.get(url)?.as_str()?)?;
     Some(PullRequest { number, url })
 }

@@ -1,13 +1,15 @@
 //! Sends deliveries that are due and records the outcome.
 
-use berth_core::event::{EventKind, NewEvent, EventSubject};
+use berth_core::event::{EventKind, EventSubject, NewEvent};
 use berth_core::id::{OrgId, WebhookId};
-use berth_core::webhook::{Delivery, DeliveryState, FAILURES_BROKEN, DeliveryResult, Webhook, record_attempt};
+use berth_core::webhook::{
+    Delivery, DeliveryResult, DeliveryState, FAILURES_BROKEN, Webhook, record_attempt,
+};
 use berth_store::tables::{delivery, webhook};
-use berth_store::{TxContext, Tx};
+use berth_store::{Tx, TxContext};
 
 use super::WebhookNotifier;
-use super::{WebhookRequest, SendSlot};
+use super::{SendSlot, WebhookRequest};
 use crate::error::AppError;
 
 /// Webhooks read per turn; more than can be sent to at once.
@@ -16,7 +18,10 @@ const DUE_BATCH_MAX: i64 = 10_000;
 /// Starts sending due deliveries, as far as slots are free. At most one attempt per webhook is in flight, so a slow
 /// receiver does not delay others.
 pub(super) async fn deliver(notify: &WebhookNotifier) -> Result<(), AppError> {
-    let due = notify.services.store.read(None, |db| Ok::<_, AppError>(delivery::list_due_webhooks(db, DUE_BATCH_MAX)?));
+    let due = notify
+        .services
+        .store
+        .read(None, |db| Ok::<_, AppError>(delivery::list_due_webhooks(db, DUE_BATCH_MAX)?));
     for (org, webhook) in due.await? {
         if let Some(place) = notify.slots.take(org, webhook) {
             tokio::spawn(deliver_in_slot(notify.clone(), org, webhook, place));
@@ -50,7 +55,10 @@ async fn send_next(notify: &WebhookNotifier, org: OrgId, id: WebhookId) -> Resul
             secrets.push(vault.open_signing(db, org, id, &secret)?);
         }
         let seconds = db.now().as_micros() / 1_000_000;
-        Ok::<_, AppError>(Some((found, WebhookRequest { id: next, url: webhook.url, body, secrets, seconds })))
+        Ok::<_, AppError>(Some((
+            found,
+            WebhookRequest { id: next, url: webhook.url, body, secrets, seconds },
+        )))
     });
     let Some((found, letter)) = due.await? else { return Ok(()) };
     let url = letter.url.clone();
@@ -64,7 +72,12 @@ async fn send_next(notify: &WebhookNotifier, org: OrgId, id: WebhookId) -> Resul
 
 /// Records the outcome of an attempt that was sent to `url`. Does nothing if the delivery was changed since it was
 /// read.
-fn record_attempt(tx: &mut Tx<'_>, sent: &Delivery, url: &str, tried: &DeliveryResult) -> Result<(), AppError> {
+fn record_attempt(
+    tx: &mut Tx<'_>,
+    sent: &Delivery,
+    url: &str,
+    tried: &DeliveryResult,
+) -> Result<(), AppError> {
     let (webhook, found) = (webhook::by_id(tx, sent.webhook)?, delivery::by_id(tx, sent.id)?);
     let (Some(webhook), Some(found)) = (webhook, found) else { return Ok(()) };
     if found.status != DeliveryState::Pending || found.attempts != sent.attempts {

@@ -9,10 +9,10 @@ use berth_core::pipeline::state::Pipeline;
 use berth_core::webhook::Webhook;
 use berth_store::tables::webhook::{self, LaggingWebhook};
 use berth_store::tables::{delivery, event, organization, pipeline};
-use berth_store::{TxContext, ReadTx, Tx};
+use berth_store::{ReadTx, Tx, TxContext};
 
 use super::WebhookNotifier;
-use super::message::{PayloadContext, event_payload};
+use super::payload::{PayloadContext, event_payload};
 use crate::error::AppError;
 use crate::limits::{DELIVERIES_PENDING_MAX, WEBHOOKS_PER_ORGANIZATION_MAX};
 
@@ -82,7 +82,11 @@ impl FanOutStep {
 }
 
 /// Processes one batch of an organization's events. Returns whether any webhook made progress.
-async fn read_batch(notify: &WebhookNotifier, org: OrgId, behind: Vec<LaggingWebhook>) -> Result<bool, AppError> {
+async fn read_batch(
+    notify: &WebhookNotifier,
+    org: OrgId,
+    behind: Vec<LaggingWebhook>,
+) -> Result<bool, AppError> {
     let positions: Vec<i64> =
         behind.iter().map(|it| it.sequence.max(notify.slots.position(it.webhook))).collect();
     let (public_url, behind_max) = (notify.public_url.clone(), notify.behind_max);
@@ -92,7 +96,8 @@ async fn read_batch(notify: &WebhookNotifier, org: OrgId, behind: Vec<LaggingWeb
     });
     let steps = steps.await?;
     let has_moved = !steps.is_empty();
-    let (written, read): (Vec<FanOutStep>, Vec<FanOutStep>) = steps.into_iter().partition(FanOutStep::is_written);
+    let (written, read): (Vec<FanOutStep>, Vec<FanOutStep>) =
+        steps.into_iter().partition(FanOutStep::is_written);
     for step in read {
         notify.slots.cache_position(step.webhook, step.to);
     }
@@ -218,9 +223,9 @@ impl PipelineCache {
 
 #[cfg(test)]
 mod tests {
-    use berth_core::event::{EventKind, NewEvent, EventSubject};
+    use berth_core::event::{EventKind, EventSubject, NewEvent};
     use berth_core::name::{DisplayName, Slug};
-    use berth_core::webhook::{PayloadFormat, EventKindFilter, WebhookState};
+    use berth_core::webhook::{EventKindFilter, PayloadFormat, WebhookState};
     use berth_store::Store;
     use berth_store::tables::organization::Organization;
 
@@ -290,7 +295,10 @@ mod tests {
                 };
                 organization::put(tx, &org)?;
                 tx.within_org(id, |tx| {
-                    tx.record(NewEvent::new(EventKind::OrganizationCreated, EventSubject::new("org", id, None)))?;
+                    tx.record(NewEvent::new(
+                        EventKind::OrganizationCreated,
+                        EventSubject::new("org", id, None),
+                    ))?;
                     let (found, step) = read_step(tx)?;
                     change(tx, &found, inactive(&found))?;
                     Ok::<_, AppError>((write_step(tx, step)?, delivery::count_pending(tx, found.id)?))

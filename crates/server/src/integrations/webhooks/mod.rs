@@ -6,11 +6,11 @@
 
 mod deliver;
 mod fan_out;
-mod message;
+mod payload;
 mod send;
 mod sign;
 
-pub(crate) use message::ping_payload;
+pub(crate) use payload::ping_payload;
 pub(crate) use send::WebhookRequest;
 pub(crate) use sign::new_secret;
 
@@ -81,7 +81,8 @@ struct SendSlots {
 
 impl Default for SendSlots {
     fn default() -> Self {
-        let [sends, pings] = [SENDS_AT_ONCE, PINGS_AT_ONCE].map(|it| Arc::new(AdmissionControl::without_queue(it)));
+        let [sends, pings] =
+            [SENDS_AT_ONCE, PINGS_AT_ONCE].map(|it| Arc::new(AdmissionControl::without_queue(it)));
         let positions = Arc::new(Cache::new(POSITIONS_MAX));
         Self { wakeup: Arc::default(), positions, sending: Arc::default(), sends, pings }
     }

@@ -3,7 +3,7 @@
 use berth_core::id::DeliveryId;
 use berth_core::webhook::DeliveryResult;
 use berth_engine::credential::RedactedString;
-use berth_engine::egress::{EgressResponse, EgressClient, EgressFailure, PostRequest};
+use berth_engine::egress::{EgressClient, EgressFailure, EgressResponse, PostRequest};
 use tokio::sync::oneshot;
 
 use crate::error::AppError;

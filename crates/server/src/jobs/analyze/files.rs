@@ -3,7 +3,7 @@
 use std::cell::Cell;
 
 use berth_analysis::diff::{CommitTree, FILE_BYTES_MAX, FileContent, TreeEntry};
-use berth_engine::git::{self, EntryKind, GitMirror, CommitHash};
+use berth_engine::git::{self, CommitHash, EntryKind, GitMirror};
 
 use crate::limits::FIX_LOOKUPS_MAX;
 

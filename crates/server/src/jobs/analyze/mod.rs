@@ -2,13 +2,13 @@
 //!
 //! All state is in the store. A server that is killed during an analysis starts it again.
 
+mod analyzer;
 mod files;
-mod look;
 mod model;
 mod result;
 
-pub(crate) use look::preview;
-pub(crate) use result::{StoredFindings, EvidenceLines};
+pub(crate) use analyzer::preview;
+pub(crate) use result::{EvidenceLines, StoredFindings};
 
 use std::sync::Arc;
 
@@ -83,8 +83,11 @@ async fn resume(analyses: &AnalysisJob) -> Result<(), AppError> {
 
 /// Runs the oldest queued analysis of an organization that has none running. `false` if there is none.
 async fn run_next(analyses: &AnalysisJob) -> Result<bool, AppError> {
-    let queued =
-        analyses.services.store.read(None, |db| Ok::<_, AppError>(analysis::list_queued(db, QUEUED)?)).await?;
+    let queued = analyses
+        .services
+        .store
+        .read(None, |db| Ok::<_, AppError>(analysis::list_queued(db, QUEUED)?))
+        .await?;
     let mut queued = queued.into_iter();
     let free = queued.find_map(|(org, id)| Some((analyses.under_way.try_enter(org)?, org, id)));
     let Some((_pass, org, id)) = free else { return Ok(false) };
@@ -94,7 +97,7 @@ async fn run_next(analyses: &AnalysisJob) -> Result<bool, AppError> {
         Ok::<_, AppError>(decision.map(|decision| tx.commit(decision)).transpose()?)
     });
     let Some(begun) = begun.await? else { return Ok(true) };
-    let looked = look::analyze_failure(&analyses.services, org, &begun).await;
+    let looked = analyzer::analyze_failure(&analyses.services, org, &begun).await;
     let done = analyses.services.store.transact(TxContext::system(Some(org)), move |tx| {
         let Some(found) = analysis::by_id(tx, id)? else { return Ok(()) };
         let decision = match looked {

@@ -106,7 +106,12 @@ fn quote_evidence(range: LineRange, lines: &[String], first_line: usize) -> LogE
 }
 
 /// Evidence from line numbers given by a model; empty if the lines do not exist.
-pub(super) fn model_evidence(range: LineRange, exists: bool, lines: &[String], first_line: usize) -> LogEvidence {
+pub(super) fn model_evidence(
+    range: LineRange,
+    exists: bool,
+    lines: &[String],
+    first_line: usize,
+) -> LogEvidence {
     if exists {
         return quote_evidence(range, lines, first_line);
     }

@@ -10,7 +10,11 @@ use crate::error::AppError;
 use crate::integrations::forges::{LINES_QUOTED_MAX, QuotedLine};
 
 /// From the masked log; missing lines are omitted.
-pub(super) async fn load_quoted_lines(fixes: &FixPullRequestJob, org: OrgId, analysis: &Analysis) -> Result<Vec<QuotedLine>, AppError> {
+pub(super) async fn load_quoted_lines(
+    fixes: &FixPullRequestJob,
+    org: OrgId,
+    analysis: &Analysis,
+) -> Result<Vec<QuotedLine>, AppError> {
     let result = analysis.output().map(|answer| answer.result.clone()).unwrap_or_default();
     let ranges = ranges(&result);
     let key = LogKey {

@@ -4,11 +4,11 @@
 //! All state is in the store. After a kill the server repeats the work: the commit is deterministic, and an existing
 //! branch or pull request is reused.
 
-mod ends;
+mod create;
 mod evidence;
-mod make;
+mod outcomes;
 
-pub(crate) use ends::{FixEnds, check_pull_request};
+pub(crate) use outcomes::{FixEnds, check_pull_request};
 
 use std::sync::Arc;
 
@@ -41,7 +41,12 @@ pub(crate) struct FixPullRequestJob {
 
 impl FixPullRequestJob {
     pub(crate) fn new(services: Arc<Services>, config: Arc<AppConfig>) -> Self {
-        Self { services, config, under_way: AdmissionControl::without_queue(FIXES_AT_ONCE), wakeup: Notify::new() }
+        Self {
+            services,
+            config,
+            under_way: AdmissionControl::without_queue(FIXES_AT_ONCE),
+            wakeup: Notify::new(),
+        }
     }
 
     /// Wakes the job: a pull request was requested.
@@ -70,7 +75,7 @@ async fn run_next(fixes: &FixPullRequestJob) -> Result<bool, AppError> {
     let mut waiting = waiting.await?.into_iter();
     let free = waiting.find_map(|(org, id)| Some((fixes.under_way.try_enter(org)?, org, id)));
     let Some((_pass, org, id)) = free else { return Ok(false) };
-    make::create_pull_request(fixes, org, id).await
+    create::create_pull_request(fixes, org, id).await
 }
 
 /// The base branch of a fix.
@@ -79,7 +84,11 @@ fn base_branch(pipeline: &Pipeline, repository: &Repository) -> Option<String> {
 }
 
 /// The forge client of a repository; `None` for plain git, or without a token for the API.
-fn forge_client(fixes: &FixPullRequestJob, repository: &Repository, credential: Option<&GitCredential>) -> Option<ForgeClient> {
+fn forge_client(
+    fixes: &FixPullRequestJob,
+    repository: &Repository,
+    credential: Option<&GitCredential>,
+) -> Option<ForgeClient> {
     let (forge, at) = ForgeRepository::locate(&repository.url, &fixes.config.forges)?;
     let token = credential.and_then(GitCredential::token)?;
     Some(ForgeClient { egress: fixes.services.egress.clone(), forge, at, token })

@@ -6,19 +6,21 @@ use std::time::Duration;
 
 use berth_core::event::EventKind;
 use berth_core::id::{OrgId, RegistryId};
-use berth_core::registry::{RegistryBuild, BuildStatus, Registry, RegistryStatus, RegistrySyncState, RegistryVersion, short_hash};
+use berth_core::registry::{
+    BuildStatus, Registry, RegistryBuild, RegistryStatus, RegistrySyncState, RegistryVersion, short_hash,
+};
 use berth_core::time::Timestamp;
 use berth_engine::artifacts::{ArtifactError, ArtifactStore, StoredArtifact};
 use berth_engine::events::registry_event;
-use berth_engine::git::{GitError, GitMirror, CommitHash};
+use berth_engine::git::{CommitHash, GitError, GitMirror};
 use berth_store::tables::{registry, registry_build};
-use berth_store::{TxContext, StoreError, Tx};
+use berth_store::{StoreError, Tx, TxContext};
 use tokio_util::sync::CancellationToken;
 
 use super::RegistryJob;
-use super::builder::{BuildRequest, BuildError, RegistryBuilder, BuildOutput};
+use super::builder::{BuildError, BuildOutput, BuildRequest, RegistryBuilder};
 use super::log::BuildLog;
-use super::look::{due_at, reload_unchanged};
+use super::poll::{due_at, reload_unchanged};
 use crate::error::AppError;
 use crate::limits::BUILDS_KEPT_MAX;
 
@@ -183,8 +185,10 @@ impl BuildTask {
             is_stopping: &|| self.shutdown.is_cancelled(),
         };
         let built = builder.build(&asked, log)?;
-        let kept =
-            self.artifacts.store_path(self.org, source, "").map_err(|error| artifact_error(error, self.bytes_max))?;
+        let kept = self
+            .artifacts
+            .store_path(self.org, source, "")
+            .map_err(|error| artifact_error(error, self.bytes_max))?;
         let StoredArtifact { digest, .. } = kept;
         Ok((built, digest))
     }

@@ -5,9 +5,9 @@
 mod build;
 mod builder;
 mod log;
-mod look;
+mod poll;
 
-pub use builder::{BuildRequest, BuildError, RegistryBuilder, BuildOutput};
+pub use builder::{BuildError, BuildOutput, BuildRequest, RegistryBuilder};
 pub(crate) use log::BuildLog;
 
 use std::path::PathBuf;
@@ -152,7 +152,7 @@ async fn run_next(registries: &RegistryJob) -> Result<bool, AppError> {
         .read(Some(org), move |db| Ok::<_, AppError>(registry::by_id(db, id)?))
         .await?;
     match found {
-        Some(found) => look::poll_registry(registries, org, found, builder).await,
+        Some(found) => poll::poll_registry(registries, org, found, builder).await,
         None => Ok(true),
     }
 }

@@ -56,10 +56,8 @@ async fn remove_old_artifacts(jobs: &BackgroundJobs) -> Result<usize, AppError> 
     }
     let (mut after, mut removed) = (None, 0);
     loop {
-        let read = jobs
-            .services
-            .store
-            .read(None, move |db| Ok::<_, AppError>(organization::list_ids(db, after)?));
+        let read =
+            jobs.services.store.read(None, move |db| Ok::<_, AppError>(organization::list_ids(db, after)?));
         let page = read.await?;
         let Some((last, _)) = page.last() else { return Ok(removed) };
         after = Some(*last);
@@ -120,10 +118,9 @@ async fn find_unreferenced(
     let mut after = None;
     while !digests.is_empty() {
         let from = after.take();
-        let read = jobs
-            .services
-            .store
-            .read(Some(org), move |db| Ok::<_, AppError>(retention::list_referenced_artifacts(db, from.as_ref(), lately)?));
+        let read = jobs.services.store.read(Some(org), move |db| {
+            Ok::<_, AppError>(retention::list_referenced_artifacts(db, from.as_ref(), lately)?)
+        });
         let page = read.await?;
         let Some(last) = page.last() else { break };
         after = Some(last.clone());

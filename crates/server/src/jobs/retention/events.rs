@@ -49,10 +49,8 @@ async fn remove_old_events(jobs: &BackgroundJobs) -> Result<usize, AppError> {
     let seconds = i64::try_from(kept.as_secs()).unwrap_or(i64::MAX);
     let (mut after, mut removed) = (None, 0);
     loop {
-        let read = jobs
-            .services
-            .store
-            .read(None, move |db| Ok::<_, AppError>(organization::list_ids(db, after)?));
+        let read =
+            jobs.services.store.read(None, move |db| Ok::<_, AppError>(organization::list_ids(db, after)?));
         let page = read.await?;
         let Some((last, _)) = page.last() else { return Ok(removed) };
         after = Some(*last);
@@ -88,7 +86,11 @@ async fn remove_of_organization(jobs: &BackgroundJobs, org: OrgId, seconds: i64)
     Ok(removed)
 }
 
-async fn remove_batch(jobs: &BackgroundJobs, org: OrgId, announced: AnnouncedRemoval) -> Result<usize, AppError> {
+async fn remove_batch(
+    jobs: &BackgroundJobs,
+    org: OrgId,
+    announced: AnnouncedRemoval,
+) -> Result<usize, AppError> {
     let removed = jobs.services.store.transact(TxContext::system(Some(org)), move |tx| {
         Ok::<_, AppError>(event_retention::remove_batch(tx, announced)?)
     });

@@ -10,10 +10,10 @@ use berth_core::pipeline::origin::{self, DefinitionOrigin};
 use berth_core::pipeline::state::{self, CreatePipelineCommand, Pipeline};
 use berth_core::repository::SyncProblem;
 use berth_engine::declare_environments;
-use berth_engine::git::{ChangedPaths, BranchHeads, GitMirror, CommitHash};
+use berth_engine::git::{BranchHeads, ChangedPaths, CommitHash, GitMirror};
 use berth_engine::stage_deployments::{self, StartRequest};
 use berth_store::tables::pipeline;
-use berth_store::{TxContext, Tx};
+use berth_store::{Tx, TxContext};
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 
 use super::SyncJob;
@@ -83,7 +83,11 @@ async fn list_pipelines(
 }
 
 /// Creates, changes or revives one pipeline. Returns whether anything changed.
-fn define_pipeline(tx: &mut Tx<'_>, repository: RepositoryId, found: ValidDefinition) -> Result<bool, AppError> {
+fn define_pipeline(
+    tx: &mut Tx<'_>,
+    repository: RepositoryId,
+    found: ValidDefinition,
+) -> Result<bool, AppError> {
     let ValidDefinition { slug, path, source, defined } = found;
     let (environments, now) = (defined.environments.clone(), tx.now());
     let held = pipeline::by_slug(tx, &slug)?;
@@ -140,8 +144,10 @@ pub(super) async fn apply_heads(
     let reader = mirror.clone();
     let judged = syncs.services.git.run(org, move || match_paths(&reader, moved)).await?;
     for (moved, starts) in judged {
-        let done =
-            syncs.services.store.transact(TxContext::system(Some(org)), move |tx| apply_head_move(tx, moved, starts));
+        let done = syncs
+            .services
+            .store
+            .transact(TxContext::system(Some(org)), move |tx| apply_head_move(tx, moved, starts));
         done.await?;
     }
     syncs.services.wake_engine();

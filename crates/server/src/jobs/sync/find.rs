@@ -6,7 +6,7 @@ use berth_core::pipeline::limits::PIPELINE_BYTES_MAX;
 use berth_core::pipeline::state::CheckedDefinition;
 use berth_core::repository::SyncProblem;
 use berth_engine::definitions::check_definition;
-use berth_engine::git::{GitError, EntryKind, GitMirror, CommitHash};
+use berth_engine::git::{CommitHash, EntryKind, GitError, GitMirror};
 
 use crate::error::AppError;
 use crate::limits::PIPELINES_PER_REPOSITORY_MAX;
@@ -35,7 +35,10 @@ pub(super) struct FoundDefinitions {
     pub(super) is_cut: bool,
 }
 
-pub(super) fn find_definitions(mirror: &GitMirror, head: Option<&CommitHash>) -> Result<FoundDefinitions, GitError> {
+pub(super) fn find_definitions(
+    mirror: &GitMirror,
+    head: Option<&CommitHash>,
+) -> Result<FoundDefinitions, GitError> {
     let mut found = FoundDefinitions::default();
     let Some(head) = head else { return Ok(found) };
     let entries = mirror.list(head, FOLDER)?.into_iter().filter(|entry| entry.kind == EntryKind::Directory);
@@ -84,7 +87,9 @@ pub(super) fn sync_problem(path: &str, message: String) -> SyncProblem {
     SyncProblem { path: path.to_owned(), message, diagnostics: Vec::new() }
 }
 
-fn check_file(bytes: Result<Vec<u8>, String>) -> Result<(String, CheckedDefinition), (String, Vec<serde_json::Value>)> {
+fn check_file(
+    bytes: Result<Vec<u8>, String>,
+) -> Result<(String, CheckedDefinition), (String, Vec<serde_json::Value>)> {
     let bytes = bytes.map_err(|text| (text, Vec::new()))?;
     let source =
         String::from_utf8(bytes).map_err(|_| ("the file is not UTF-8 text".to_owned(), Vec::new()))?;

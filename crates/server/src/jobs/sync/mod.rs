@@ -14,7 +14,7 @@ use berth_core::repository::{Repository, RepositorySyncState, SyncProblem};
 use berth_core::time::Timestamp;
 use berth_engine::admission::AdmissionControl;
 use berth_engine::events::repository_event;
-use berth_engine::git::{GitError, BranchHeads};
+use berth_engine::git::{BranchHeads, GitError};
 use berth_engine::limits::SYNCS_AT_ONCE;
 use berth_store::TxContext;
 use berth_store::tables::repository;
@@ -96,7 +96,8 @@ async fn sync_repository(syncs: &SyncJob, org: OrgId, before: Repository) -> Res
             };
             let head = heads.head().map(ToString::to_string);
             let default_branch = heads.default_branch;
-            finish(syncs, org, before, SyncResult { began, default_branch, head, problems, has_changed }).await
+            finish(syncs, org, before, SyncResult { began, default_branch, head, problems, has_changed })
+                .await
         }
         // The next start repeats the sync.
         Err(GitError::Stopping) => Ok(()),
@@ -141,7 +142,8 @@ async fn find_and_apply(
         problems.push(find::sync_problem(".", text.to_owned()));
     } else if !is_known {
         let (reader, head) = (mirror.clone(), heads.head().cloned());
-        let found = syncs.services.git.run(org, move || find::find_definitions(&reader, head.as_ref())).await?;
+        let found =
+            syncs.services.git.run(org, move || find::find_definitions(&reader, head.as_ref())).await?;
         let found = found.map_err(|error| AppError::bug(format!("a mirror cannot be read: {error}")))?;
         let applied = apply::apply_definitions(syncs, org, repository.id, found).await?;
         (problems, has_changed, broken) = (applied.problems, applied.has_changed, applied.broken);
@@ -206,7 +208,8 @@ async fn fail(syncs: &SyncJob, org: OrgId, before: Repository, error: String) ->
             }
             let failures = now.seen.failures + 1;
             let due_at = due_at(&before, &now, failures, tx.now());
-            let seen = RepositorySyncState { error: Some(error.clone()), failures, due_at, ..now.seen.clone() };
+            let seen =
+                RepositorySyncState { error: Some(error.clone()), failures, due_at, ..now.seen.clone() };
             repository::put_sync_result(tx, now.id, &seen)?;
             if now.seen.error.is_none() {
                 tx.record(repository_event(EventKind::RepositorySynced, &now).with("error", error))?;
@@ -218,5 +221,9 @@ async fn fail(syncs: &SyncJob, org: OrgId, before: Repository, error: String) ->
 
 /// A sync requested during a sync causes another one.
 fn due_at(before: &Repository, now: &Repository, failures: i64, time: Timestamp) -> Option<Timestamp> {
-    if now.seen.due_at == before.seen.due_at { Some(now.next_sync_at(failures, time)) } else { now.seen.due_at }
+    if now.seen.due_at == before.seen.due_at {
+        Some(now.next_sync_at(failures, time))
+    } else {
+        now.seen.due_at
+    }
 }

@@ -44,7 +44,8 @@ const TOKENS: &str = "/api/v1/organizations/acme/api-tokens";
 async fn credentials_never_leak_into_responses_logs_events_panics_or_files() {
     let watch = Watch::begin();
     let egress_allow = vec!["127.0.0.1".parse().unwrap()];
-    let config = AppConfig { rate_limit: false, egress_allow, ..AppConfig::local(([127, 0, 0, 1], 8080).into()) };
+    let config =
+        AppConfig { rate_limit: false, egress_allow, ..AppConfig::local(([127, 0, 0, 1], 8080).into()) };
     let world = World::with(config).await;
     let mut search = Search::begin(world).await;
     search.use_credentials().await;

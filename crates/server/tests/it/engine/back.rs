@@ -1,8 +1,8 @@
 //! Rollback with approvals, soaks, bypasses and artifacts of earlier stages.
 
-use berth_core::decision::{RecordChange, RuleDecision, DomainRecord};
+use berth_core::decision::{DomainRecord, RecordChange, RuleDecision};
 use berth_core::deployment::stages::stage::{Stage, StageEnd};
-use berth_core::event::{EventKind, NewEvent, EventSubject};
+use berth_core::event::{EventKind, EventSubject, NewEvent};
 use berth_core::id::PipelineId;
 use berth_store::TxContext;
 use expect_test::expect;
@@ -230,7 +230,10 @@ async fn failed_stage_ends_even_if_its_rollback_cannot_be_planned() {
                 RecordChange::Put(DomainRecord::Stage(Box::new(stage))),
                 RecordChange::Put(DomainRecord::StageEnd(Box::new(end))),
             ],
-            events: vec![NewEvent::new(EventKind::PipelineUpdated, EventSubject::new("pipeline", pipeline, None))],
+            events: vec![NewEvent::new(
+                EventKind::PipelineUpdated,
+                EventSubject::new("pipeline", pipeline, None),
+            )],
             ..RuleDecision::without_changes(())
         })
     });

@@ -3,12 +3,12 @@
 use berth_core::environment::DecisionContext;
 use berth_core::environment::claim::{ClaimCommand, ClaimOutcome, claim};
 use berth_core::environment::release::{self, ReleaseCommand};
-use berth_core::environment::{LockHolder, NamedSession, ClaimTerms};
+use berth_core::environment::{ClaimTerms, LockHolder, NamedSession};
 use berth_core::event::ActorType;
 use berth_core::id::UserId;
 use berth_core::name::EnvName;
 use berth_store::tables::environment;
-use berth_store::{TxContext, StoreError};
+use berth_store::{StoreError, TxContext};
 use serde_json::{Value, json};
 
 use super::{DEFINITION, PIPELINE, Shop};
@@ -24,7 +24,12 @@ async fn held_before(shop: &Shop, lengths: &'static [i64]) {
             let by = LockHolder { kind: ActorType::User, id, name: "grace".into() };
             let load = |tx: &mut _| environment::find(tx, "shop", &EnvName::parse("qa-1").unwrap());
             let lock = load(tx)?.unwrap();
-            let claimed = ClaimCommand { by: by.clone(), token: None, terms: ClaimTerms::default(), wait_seconds: None };
+            let claimed = ClaimCommand {
+                by: by.clone(),
+                token: None,
+                terms: ClaimTerms::default(),
+                wait_seconds: None,
+            };
             let ruling = claim(&lock, &claimed, &DecisionContext { now, ..tx.moment()? });
             let Ok(ClaimOutcome::Session(opened)) = tx.commit(ruling)? else { panic!("it is free") };
             now = now.plus_seconds(*length);

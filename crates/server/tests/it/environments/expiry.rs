@@ -1,12 +1,12 @@
 //! Expiry and idle timeouts: the next request finds the session ended, even if no sweep ran in between.
 
 use berth_core::environment::claim::{ClaimCommand, ClaimOutcome, claim};
-use berth_core::environment::{LockHolder, DecisionContext, ClaimTerms};
+use berth_core::environment::{ClaimTerms, DecisionContext, LockHolder};
 use berth_core::event::ActorType;
 use berth_core::id::UserId;
 use berth_core::name::EnvName;
 use berth_store::tables::environment;
-use berth_store::{TxContext, StoreError};
+use berth_store::{StoreError, TxContext};
 use serde_json::{Value, json};
 
 use super::{Shop, at, data, text};
@@ -23,7 +23,8 @@ async fn claimed_two_hours_ago(shop: &Shop, ttl_seconds: Option<i64>) -> Value {
         let moment = DecisionContext { now: tx.now().plus_seconds(-2 * HOUR_S), ..tx.moment()? };
         let by = LockHolder { kind: ActorType::User, id, name: "grace".into() };
         let wish = ClaimTerms { ttl_seconds, ..ClaimTerms::default() };
-        let ruling = claim(&lock, &ClaimCommand { by, token: None, terms: wish, wait_seconds: None }, &moment);
+        let ruling =
+            claim(&lock, &ClaimCommand { by, token: None, terms: wish, wait_seconds: None }, &moment);
         match tx.commit(ruling)? {
             Ok(ClaimOutcome::Session(opened)) => Ok::<_, StoreError>(opened.session.id.to_string()),
             other => panic!("{other:?}"),

@@ -3,7 +3,7 @@
 use berth_core::deployment::environment::grant::{GrantCommand, grant};
 use berth_core::id::DeploymentId;
 use berth_store::tables::{deployment, environment};
-use berth_store::{TxContext, StoreError};
+use berth_store::{StoreError, TxContext};
 use serde_json::{Value, json};
 
 use super::{Shop, at, data, text};

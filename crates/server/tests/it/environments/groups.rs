@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 
 use berth_core::environment::claim::{ClaimCommand, ClaimOutcome, claim, claim_in_group};
-use berth_core::environment::{LockHolder, DecisionContext, Ticket, TicketState, ClaimTerms, settle};
+use berth_core::environment::{ClaimTerms, DecisionContext, LockHolder, Ticket, TicketState, settle};
 use berth_core::event::ActorType;
 use berth_core::id::{OrgId, TicketGroupId};
 use berth_core::name::EnvName;
 use berth_store::tables::{environment, ticket};
-use berth_store::{TxContext, StoreError};
+use berth_store::{StoreError, TxContext};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree as _;
@@ -204,7 +204,12 @@ async fn claim_any_gets_one_of_two_environments_whose_sessions_are_overdue() {
             let earlier = DecisionContext { now: tx.now().plus_seconds(-7_200), ..tx.moment()? };
             let ruling = claim(&lock, &hold, &earlier);
             assert!(matches!(tx.commit(ruling)?, Ok(ClaimOutcome::Session(_))));
-            let wait = ClaimCommand { by: ada.clone(), terms: ClaimTerms::default(), wait_seconds: Some(14_400), ..hold };
+            let wait = ClaimCommand {
+                by: ada.clone(),
+                terms: ClaimTerms::default(),
+                wait_seconds: Some(14_400),
+                ..hold
+            };
             let lock = environment::find(tx, "shop", &name)?.unwrap();
             let ruling = claim_in_group(&lock, &wait, group, &earlier);
             assert!(matches!(tx.commit(ruling)?, Ok(ClaimOutcome::Ticket(_))));

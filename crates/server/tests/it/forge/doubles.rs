@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use berth_core::time::Timestamp;
-use berth_server::integrations::forges::{ForgePullRequestState, ForgeError, PullRequest};
+use berth_server::integrations::forges::{ForgeError, ForgePullRequestState, PullRequest};
 use serde_json::json;
 
 use super::{BRANCHES, Double, LIMIT, NEW, client};
@@ -86,8 +86,18 @@ fn pull_request_state_is_parsed_for_each_forge() {
         ("gitea", github, closed, Ok(ForgePullRequestState::Closed(at))),
         ("gitlab", gitlab, json!({"state": "opened"}), Ok(ForgePullRequestState::Open)),
         ("gitlab", gitlab, json!({"state": "locked"}), Ok(ForgePullRequestState::Open)),
-        ("gitlab", gitlab, json!({"state": "merged", "merged_at": time}), Ok(ForgePullRequestState::Merged(at))),
-        ("gitlab", gitlab, json!({"state": "closed", "closed_at": "soon"}), Ok(ForgePullRequestState::Closed(None))),
+        (
+            "gitlab",
+            gitlab,
+            json!({"state": "merged", "merged_at": time}),
+            Ok(ForgePullRequestState::Merged(at)),
+        ),
+        (
+            "gitlab",
+            gitlab,
+            json!({"state": "closed", "closed_at": "soon"}),
+            Ok(ForgePullRequestState::Closed(None)),
+        ),
         ("gitlab", gitlab, json!({"state": "gone"}), Err(ForgeError::Odd)),
         ("github", github, json!([]), Err(ForgeError::Odd)),
     ] {

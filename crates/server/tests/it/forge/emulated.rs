@@ -1,6 +1,6 @@
 //! An emulated GitHub, and a mock that checks requests against GitHub's OpenAPI description.
 
-use berth_server::integrations::forges::{ForgePullRequestState, ForgeError};
+use berth_server::integrations::forges::{ForgeError, ForgePullRequestState};
 use serde_json::{Value, json};
 
 use super::{BRANCHES, LIMIT, NEW, client};

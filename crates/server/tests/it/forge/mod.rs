@@ -10,7 +10,7 @@ use std::time::Duration;
 use berth_core::repository::RemoteUrl;
 use berth_engine::credential::RedactedString;
 use berth_engine::egress::{EgressClient, EgressPolicy, system_lookup};
-use berth_server::integrations::forges::{BranchPair, ForgeClient, PullRequestDraft, ForgeRepository};
+use berth_server::integrations::forges::{BranchPair, ForgeClient, ForgeRepository, PullRequestDraft};
 
 pub(crate) use double::Double;
 pub(crate) use emulated::{TOKEN, asked, github, told};

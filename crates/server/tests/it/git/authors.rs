@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::process::{Command, Stdio};
 
 use berth_core::approval::ChangeAuthors;
-use berth_engine::git::{NewCommit, CommitHash};
+use berth_engine::git::{CommitHash, NewCommit};
 use berth_engine::limits::{CHANGE_COMMITS_MAX, FIRST_CHANGE_COMMITS_MAX};
 
 use super::{Mirrored, Origin, anything, mirrored};

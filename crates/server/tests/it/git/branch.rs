@@ -3,7 +3,9 @@
 use berth_core::repository::RemoteUrl;
 use berth_core::time::Timestamp;
 use berth_engine::credential::RedactedString;
-use berth_engine::git::{GitCredential, FileChange, GitError, GitMirror, NewCommit, NewFile, PushResult, GitRemote, CommitHash};
+use berth_engine::git::{
+    CommitHash, FileChange, GitCredential, GitError, GitMirror, GitRemote, NewCommit, NewFile, PushResult,
+};
 
 use super::{Origin, anything, mirrored, serve};
 

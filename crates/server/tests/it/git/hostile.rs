@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use berth_core::repository::RemoteUrl;
-use berth_engine::git::{RepositoryAccess, GitError, GitMirror};
+use berth_engine::git::{GitError, GitMirror, RepositoryAccess};
 
 use super::{Origin, PATIENCE, anything, mirrored};
 

@@ -3,7 +3,7 @@
 use std::os::unix::fs::PermissionsExt;
 
 use berth_core::name::CommitId;
-use berth_engine::git::{ChangedPaths, GitError, EntryKind, ResolvedCommit};
+use berth_engine::git::{ChangedPaths, EntryKind, GitError, ResolvedCommit};
 
 use super::{Origin, anything, mirrored};
 
@@ -90,7 +90,8 @@ fn ambiguous_short_hash_resolves_to_no_commit() {
     origin.commit("first");
     let both = origin.alike();
     it.mirror.sync(&origin.url(), None, &anything()).unwrap();
-    let ResolvedCommit::Several(found) = it.mirror.resolve(&commit_id(&both[0].as_str()[..4])).unwrap() else {
+    let ResolvedCommit::Several(found) = it.mirror.resolve(&commit_id(&both[0].as_str()[..4])).unwrap()
+    else {
         panic!("one was chosen");
     };
     assert!(both.iter().all(|sha| found.contains(sha)), "{found:?}");

@@ -14,7 +14,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use berth_core::repository::RemoteUrl;
-use berth_engine::git::{RepositoryAccess, GitMirror, CommitHash};
+use berth_engine::git::{CommitHash, GitMirror, RepositoryAccess};
 
 /// Timeout of every wait.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);

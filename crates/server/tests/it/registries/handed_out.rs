@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use berth_api::runner::{AcquireParams, AttemptAssignment, RunnerLink as _, LinkError};
+use berth_api::runner::{AcquireParams, AttemptAssignment, LinkError, RunnerLink as _};
 use berth_engine::EmbeddedLink;
 
 use super::super::world::World;

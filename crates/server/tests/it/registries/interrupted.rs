@@ -8,7 +8,7 @@ use berth_engine::vault::{SecretVault, WhenMissing};
 use berth_server::app::App;
 use berth_server::config::AppConfig;
 use berth_server::http::HttpService;
-use berth_server::jobs::registry_builds::{BuildRequest, BuildError, RegistryBuilder, BuildOutput};
+use berth_server::jobs::registry_builds::{BuildError, BuildOutput, BuildRequest, RegistryBuilder};
 use berth_testkit::Scratch;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;

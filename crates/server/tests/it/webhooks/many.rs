@@ -2,18 +2,18 @@
 
 use std::sync::Arc;
 
-use berth_core::event::{EventKind, NewEvent, EventSubject};
+use berth_core::event::{EventKind, EventSubject, NewEvent};
 use berth_core::id::{OrgId, WebhookId};
 use berth_core::name::{DisplayName, Slug};
 use berth_core::step::NetworkAccess;
 use berth_core::time::Timestamp;
-use berth_core::webhook::{PayloadFormat, EventKindFilter, WebhookState, Webhook};
+use berth_core::webhook::{EventKindFilter, PayloadFormat, Webhook, WebhookState};
 use berth_engine::limits::PINGS_AT_ONCE;
 use berth_server::config::AppConfig;
 use berth_server::limits::WEBHOOKS_PER_ORGANIZATION_MAX;
 use berth_store::tables::organization::{self, Organization};
 use berth_store::tables::webhook;
-use berth_store::{TxContext, StoreError, Tx};
+use berth_store::{StoreError, Tx, TxContext};
 use serde_json::json;
 use tokio::sync::Notify;
 
@@ -29,7 +29,8 @@ fn indifferent(tx: &mut Tx<'_>, number: u8) -> Result<(), StoreError> {
     let default_network = NetworkAccess::Host;
     organization::put(tx, &Organization { id, slug, name, version: 1, created_at: now, default_network })?;
     tx.within_org(id, |tx| {
-        let event = || NewEvent::new(EventKind::OrganizationCreated, EventSubject::new("organization", id, None));
+        let event =
+            || NewEvent::new(EventKind::OrganizationCreated, EventSubject::new("organization", id, None));
         tx.record(event())?;
         for index in 0..WEBHOOKS_PER_ORGANIZATION_MAX {
             let made = Webhook {

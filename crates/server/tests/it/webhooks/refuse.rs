@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use berth_core::event::{EventKind, NewEvent, EventSubject};
+use berth_core::event::{EventKind, EventSubject, NewEvent};
 use berth_server::config::AppConfig;
 use berth_server::limits::DELIVERIES_PENDING_MAX;
-use berth_store::{TxContext, StoreError};
+use berth_store::{StoreError, TxContext};
 use serde_json::{Value, json};
 
 use super::{Answer, Harbour, Receiver, WEBHOOKS, patch};

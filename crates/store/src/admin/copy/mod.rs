@@ -39,7 +39,11 @@ pub struct CopiedTable {
 }
 
 /// Copies between the database of a data directory and the one at `url`. No server may be running on either.
-pub fn copy_database(dir: &DataDir, url: &str, direction: CopyDirection) -> Result<Vec<CopiedTable>, OpenError> {
+pub fn copy_database(
+    dir: &DataDir,
+    url: &str,
+    direction: CopyDirection,
+) -> Result<Vec<CopiedTable>, OpenError> {
     sqlite::check_version()?;
     let path = dir.database();
     if direction == CopyDirection::ToPostgres {
@@ -59,7 +63,11 @@ pub fn copy_database(dir: &DataDir, url: &str, direction: CopyDirection) -> Resu
     Ok(copied)
 }
 
-fn to_postgres(db: &Connection, to: &mut CopyClient, tables: &[CopyTable]) -> Result<Vec<CopiedTable>, OpenError> {
+fn to_postgres(
+    db: &Connection,
+    to: &mut CopyClient,
+    tables: &[CopyTable],
+) -> Result<Vec<CopiedTable>, OpenError> {
     let mut writing = to.begin()?;
     refuse_filled(tables, |table| writing.count(table), "the PostgreSQL database")?;
     writing.execute(&format!("DELETE FROM {INSTANCE}"))?;

@@ -7,7 +7,7 @@ use ::postgres::{Client, Transaction};
 use super::BATCH_ROWS;
 use super::schema::CopyTable;
 use crate::error::{OpenError, StoreError};
-use crate::postgres::{open_client, read_row, error_chain};
+use crate::postgres::{error_chain, open_client, read_row};
 use crate::sql::value::SqlValue;
 
 pub(super) struct CopyClient(Client);
@@ -32,7 +32,8 @@ impl CopyClient {
 
 impl CopyTx<'_> {
     pub(super) fn count(&mut self, table: &CopyTable) -> Result<u64, StoreError> {
-        let row = self.tx.query_one(&format!("SELECT COUNT(*) FROM {}", table.name), &[]).map_err(copy_error)?;
+        let row =
+            self.tx.query_one(&format!("SELECT COUNT(*) FROM {}", table.name), &[]).map_err(copy_error)?;
         Ok(u64::try_from(row.get::<_, i64>(0)).unwrap_or_default())
     }
 

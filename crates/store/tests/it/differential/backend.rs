@@ -7,24 +7,24 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
 use berth_core::access::Role;
-use berth_core::decision::{RecordChange, RuleDecision, DomainRecord};
+use berth_core::decision::{DomainRecord, RecordChange, RuleDecision};
 use berth_core::deployment::EnvironmentDeployment;
 use berth_core::environment::fence::Fence;
-use berth_core::environment::{Lock, DecisionContext, Session, Ticket};
-use berth_core::event::{Actor, ActorType, EventKind, NewEvent, EventSubject};
+use berth_core::environment::{DecisionContext, Lock, Session, Ticket};
+use berth_core::event::{Actor, ActorType, EventKind, EventSubject, NewEvent};
 use berth_core::id::{DeploymentId, EnvironmentId, OrgId, SessionId, TicketId};
+use berth_core::memory_store::MemoryStore;
 use berth_core::name::{DisplayName, Email, Slug};
-use berth_core::pipeline::state::{self, CreatePipelineCommand, CheckedDefinition, DefinitionOutline};
+use berth_core::pipeline::state::{self, CheckedDefinition, CreatePipelineCommand, DefinitionOutline};
 use berth_core::step::NetworkAccess;
-use berth_core::world::MemoryStore;
 use berth_sim::locks::{EnvironmentIndex, LockAnswer, LockRecords, LockRequest, Surroundings, cast, execute};
 use berth_store::tables::deployment;
 use berth_store::tables::member::{self, Member};
 use berth_store::tables::organization::{self, Organization};
 use berth_store::tables::token::{self, Token};
-use berth_store::tables::user::{self, UserAccount, User};
+use berth_store::tables::user::{self, User, UserAccount};
 use berth_store::tables::{environment, pipeline, session, ticket};
-use berth_store::{TxContext, Store, StoreError, Tx};
+use berth_store::{Store, StoreError, Tx, TxContext};
 
 use super::super::{Place as Where, new_organization};
 use super::beside::Beside;
@@ -115,7 +115,8 @@ impl<'d> Run<'d> {
             for place in 0..2 {
                 add_pipeline(tx, place, 0)?;
             }
-            let changes = environments.into_iter().map(|it| RecordChange::Put(DomainRecord::Environment(it))).collect();
+            let changes =
+                environments.into_iter().map(|it| RecordChange::Put(DomainRecord::Environment(it))).collect();
             tx.commit(RuleDecision { changes, ..RuleDecision::without_changes(()) })
         })
         .unwrap();

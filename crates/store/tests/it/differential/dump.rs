@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use berth_core::deployment::EnvironmentDeployment;
 use berth_core::environment::{Lock, Session, Ticket};
-use berth_core::event::{Actor, NewEvent, EventSubject};
+use berth_core::event::{Actor, EventSubject, NewEvent};
 use berth_core::id::{DeploymentId, EnvironmentId, OrgId, SessionId, TicketId};
 use berth_core::pipeline::model::ReleaseAction;
 use berth_sim::locks::{EnvironmentIndex, LockModel, Surroundings, cast};

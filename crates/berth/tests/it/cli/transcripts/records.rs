@@ -17,12 +17,10 @@ fn secret_set_list_remove() {
     talk.run_with_input("secret set deploy-token", "s3cr3t-value-of-some-length\n");
     let made = desk.run("token create ci --days 7 --json").json();
     let token = made["token"].as_str().expect("a token").to_owned();
-    let used = || BerthProcess::start(desk.command(&["env", "list"]).env("BERTH_TOKEN", &token)).wait(PATIENCE);
+    let used =
+        || BerthProcess::start(desk.command(&["env", "list"]).env("BERTH_TOKEN", &token)).wait(PATIENCE);
     assert_eq!(used().code, Some(0));
-    talk.run_all(&[
-        &format!("token revoke {}", made["id"].as_str().expect("an id")),
-        "token revoke nothing",
-    ]);
+    talk.run_all(&[&format!("token revoke {}", made["id"].as_str().expect("an id")), "token revoke nothing"]);
     assert_eq!(used().code, Some(4));
     talk.run_all(&[
         "secret list",

@@ -54,7 +54,8 @@ fn nothing_of_a_log_a_model_or_a_name_becomes_active_in_a_forge() {
     for hostile in HOSTILE {
         let evidence = [QuotedLine { line: 7, text: (*hostile).to_owned() }];
         let about = about(hostile, &evidence);
-        let (body, title, message) = (render_body(&about), render_title(&about), render_commit_message(&about));
+        let (body, title, message) =
+            (render_body(&about), render_title(&about), render_commit_message(&about));
         let outside = outside(&render_body);
         let without_ours = outside.replace("[deployment dep_1](<https://berth.acme.test/d/dep_1>)", "");
         for text in [&without_ours, &render_title, &message] {

@@ -3,22 +3,22 @@
 //! The model has no tools, sees only the given files, and gets no secret except its own API key. Its response is text.
 //! If anything fails here, the result of the rules remains.
 
-mod answer;
 mod prompt;
 mod provider;
+mod response;
 
 pub(super) use prompt::PromptFacts;
 
 use std::time::Duration;
 
 use aws_lc_rs::digest;
-use berth_core::analysis::{Analysis, ModelLimits, AnalysisModel, TokenUsage};
+use berth_core::analysis::{Analysis, AnalysisModel, ModelLimits, TokenUsage};
 use berth_core::event::EventKind;
 use berth_core::id::OrgId;
 use berth_core::secret::ScopePath;
 use berth_core::time::Timestamp;
 use berth_engine::credential::{RedactedString, random_base62};
-use berth_engine::egress::{EgressResponse, EgressFailure, PostRequest};
+use berth_engine::egress::{EgressFailure, EgressResponse, PostRequest};
 use berth_engine::vault::hex;
 use berth_store::TxContext;
 use berth_store::tables::analysis::{self, ModelRequest};
@@ -87,14 +87,15 @@ pub(super) async fn ask_model(
         Ok(key) => key,
         Err(why) => return Ok(Err(why)),
     };
-    let mut asking = ModelConversation { services, org, it, model, limits, key, usage: TokenUsage::default() };
+    let mut asking =
+        ModelConversation { services, org, it, model, limits, key, usage: TokenUsage::default() };
     let mut prompt = ModelPrompt::new(facts, &random_marker());
     for round in 1..=ROUNDS_MAX {
         let text = match asking.send(&prompt).await? {
             Ok(text) => text,
             Err(why) => return Ok(Err(why)),
         };
-        match answer::parse_response(&text, facts) {
+        match response::parse_response(&text, facts) {
             Ok((found, diff)) => return Ok(Ok(ModelFindings { found, diff, usage: asking.usage })),
             Err(complaints) if round < ROUNDS_MAX => prompt.repair(&text, &complaints),
             Err(_) => {}

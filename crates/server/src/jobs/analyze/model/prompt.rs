@@ -61,11 +61,19 @@ impl ModelPrompt {
             let _ = write!(text, "\nIts exit code: {code}.");
         }
         if !facts.detail.is_empty() {
-            let _ = write!(text, "\nThe engine says:\n{}", frame_data(mark, &truncate(&facts.detail, DETAIL_CHARS_MAX)));
+            let _ = write!(
+                text,
+                "\nThe engine says:\n{}",
+                frame_data(mark, &truncate(&facts.detail, DETAIL_CHARS_MAX))
+            );
         }
         if let Some(script) = &facts.script {
             let script: Vec<String> = script.lines().map(clean).collect();
-            let _ = write!(text, "\nIts script:\n{}", frame_data(mark, &truncate(&script.join("\n"), SCRIPT_CHARS_MAX)));
+            let _ = write!(
+                text,
+                "\nIts script:\n{}",
+                frame_data(mark, &truncate(&script.join("\n"), SCRIPT_CHARS_MAX))
+            );
         }
         for (path, content) in &facts.files {
             let content: Vec<String> = content.lines().map(keep_whitespace).collect();

@@ -4,7 +4,7 @@ use berth_core::analysis::{AnalysisModel, ModelProvider, TokenUsage};
 use berth_engine::credential::RedactedString;
 use serde_json::{Value, json};
 
-use super::prompt::{ModelPrompt, MessageRole};
+use super::prompt::{MessageRole, ModelPrompt};
 
 const ANTHROPIC: &str = "https://api.anthropic.com";
 const ANTHROPIC_VERSION: &str = "2023-06-01";
@@ -74,8 +74,10 @@ pub(super) fn parse_answer(provider: ModelProvider, bytes: &[u8]) -> Option<(Str
         }
         ModelProvider::Openai => {
             let text = value["choices"][0]["message"]["content"].as_str()?.to_owned();
-            let usage =
-                TokenUsage { input_tokens: tokens("prompt_tokens"), output_tokens: tokens("completion_tokens") };
+            let usage = TokenUsage {
+                input_tokens: tokens("prompt_tokens"),
+                output_tokens: tokens("completion_tokens"),
+            };
             Some((text, usage))
         }
     }

@@ -1,0 +1,64 @@
+//! The expression contexts of a step when it starts.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+use super::plan::{Plan, StageType, StepActivation, StepPlan};
+use super::state::{Run, StepRun, StepRunStatus};
+use crate::expression::{EvaluationError, ExpressionContexts, is_true};
+use crate::pipeline::grammar::SecretName;
+use crate::pipeline::secrets::{collect_from_text, collect_from_value};
+
+impl Plan {
+    /// The contexts at planning time plus the outputs so far. Secrets are not included.
+    pub fn contexts_for(&self, run: &Run, stage: usize) -> ExpressionContexts {
+        let mut contexts = self.stages.get(stage).map(|planned| planned.contexts.clone()).unwrap_or_default();
+        let build = self.stages.iter().position(|planned| planned.kind == StageType::Build);
+        let built: Map<String, Value> =
+            succeeded_steps(run, build).flat_map(|step| outputs(&step.outputs)).collect();
+        let steps: Map<String, Value> = succeeded_steps(run, Some(stage))
+            .map(|step| (step.step.to_string(), Value::Object(outputs(&step.outputs).collect())))
+            .collect();
+        contexts.insert("build".to_owned(), Value::Object(built));
+        contexts.insert("steps".to_owned(), Value::Object(steps));
+        contexts
+    }
+
+    /// Evaluates the step's condition, once everything it needs has ended.
+    pub fn decide_when(&self, run: &Run, stage: usize, index: usize) -> Result<bool, EvaluationError> {
+        let planned = self.stages.get(stage).and_then(|planned| planned.steps.get(index));
+        match planned.map(|step| &step.when) {
+            Some(StepActivation::Always) => Ok(true),
+            Some(StepActivation::Never) => Ok(false),
+            Some(StepActivation::If(condition)) => is_true(condition, &self.contexts_for(run, stage)),
+            None => {
+                Err(EvaluationError { message: format!("the plan has no step {index} in stage {stage}") })
+            }
+        }
+    }
+}
+
+/// The secrets that the step needs.
+pub fn secrets_used(step: &StepPlan) -> BTreeSet<SecretName> {
+    let mut found = Vec::new();
+    for text in step.env.values() {
+        collect_from_text(text, "", &mut found);
+    }
+    for value in step.params.values() {
+        collect_from_value(value, "", &mut found);
+    }
+    let in_files = step.secret_files.values().cloned();
+    found.into_iter().map(|(name, _)| name).chain(in_files).collect()
+}
+
+/// A skipped or failed step has no outputs, whatever an earlier attempt produced.
+fn succeeded_steps(run: &Run, stage: Option<usize>) -> impl Iterator<Item = &StepRun> {
+    let is_it = move |step: &&StepRun| Some(step.stage) == stage && step.status == StepRunStatus::Succeeded;
+    run.steps.iter().map(Arc::as_ref).filter(is_it)
+}
+
+fn outputs(outputs: &BTreeMap<String, String>) -> impl Iterator<Item = (String, Value)> {
+    outputs.iter().map(|(name, value)| (name.clone(), Value::String(value.clone())))
+}

@@ -1,0 +1,54 @@
+//! Builds the events about environments, sessions and tickets.
+
+use super::fence::Fence;
+use super::lock::Lock;
+use super::state::{Session, Ticket};
+use crate::event::{EventKind, EventSubject, NewEvent};
+
+fn event_about(kind: EventKind, lock: &Lock) -> NewEvent {
+    let environment = &lock.environment;
+    NewEvent::new(kind, EventSubject::new("environment", environment.id, Some(environment.name.as_str())))
+        .with_subject(EventSubject::new("pipeline", environment.pipeline, None))
+}
+
+pub(super) fn environment_event(kind: EventKind, lock: &Lock) -> NewEvent {
+    event_about(kind, lock).with("fence", lock.environment.fence.number())
+}
+
+pub(super) fn session_event(kind: EventKind, lock: &Lock, session: &Session) -> NewEvent {
+    event_about(kind, lock)
+        .with("sessionId", session.id.to_string())
+        .with("fence", session.fence.number())
+        .with("holder", session.holder.name.clone())
+        .with("holderId", session.holder.id.to_string())
+}
+
+pub(super) fn session_opened_event(lock: &Lock, opened: &Session, previous: Fence) -> NewEvent {
+    session_event(EventKind::SessionClaimed, lock, opened)
+        .with("previousFence", previous.number())
+        .with_some("commitId", opened.commit.as_ref())
+        .with_some("context", opened.context.as_ref())
+        .with_some("expiresAt", opened.expires_at)
+}
+
+/// By then the environment's fence may already be the successor's.
+pub(super) fn session_ended_event(kind: EventKind, lock: &Lock, ended: &Session) -> NewEvent {
+    let event = session_event(kind, lock, ended);
+    match &ended.end {
+        None => event,
+        Some(end) => event
+            .with("endReason", end.reason.as_str())
+            .with("endedBy", end.by.name.clone())
+            .with_some("reason", end.why.as_ref())
+            .with_some("successorId", end.successor),
+    }
+}
+
+pub(super) fn ticket_event(kind: EventKind, lock: &Lock, ticket: &Ticket) -> NewEvent {
+    event_about(kind, lock)
+        .with("ticketId", ticket.id.to_string())
+        .with("holder", ticket.holder.name.clone())
+        .with("holderId", ticket.holder.id.to_string())
+        .with_some("commitId", ticket.terms.commit.as_ref())
+        .with_some("groupId", ticket.group)
+}

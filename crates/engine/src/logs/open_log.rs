@@ -1,0 +1,376 @@
+//! An open log: its files, length and line index, guarded by a mutex.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::{Mutex, MutexGuard};
+use tokio::sync::watch;
+
+use super::index::{BLOCK_BYTES, LineIndex, block_start};
+use super::sealed_log::{self, LogSeal, SealedLog, read_plain};
+use super::{AppendResult, LOG_BYTES_MAX, LogError};
+
+/// Directory levels to fsync for a new log: deployment, organization and root.
+const PATH_LEVELS: usize = 3;
+
+/// The progress of a log.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct LogProgress {
+    pub length: u64,
+    /// Nothing will be appended any more.
+    pub ended: bool,
+    /// Data is missing from this byte on.
+    pub damaged: Option<u64>,
+}
+
+pub(super) struct OpenLog {
+    files: LogFiles,
+    state: Mutex<OpenLogState>,
+    /// Held while sealing.
+    sealing: Mutex<()>,
+    pub(super) news: watch::Sender<LogProgress>,
+    /// The store's request counter at the last use.
+    pub(super) used: AtomicU64,
+    #[cfg(test)]
+    pub(super) fault: Mutex<Option<io::ErrorKind>>,
+    /// Other servers may write the same files.
+    is_shared: bool,
+}
+
+/// The paths of the plain and the sealed file.
+pub(super) struct LogFiles {
+    pub(super) plain: PathBuf,
+    pub(super) packed: PathBuf,
+}
+
+#[derive(Default)]
+struct OpenLogState {
+    phase: LogPhase,
+    file: Option<Arc<File>>,
+    index: LineIndex,
+    flushed: u64,
+    damaged: Option<u64>,
+    /// This process has appended to the log, so no other process does.
+    is_ours: bool,
+}
+
+#[derive(Default)]
+enum LogPhase {
+    /// The files have not been read yet.
+    #[default]
+    Unknown,
+    Open,
+    Sealing,
+    Sealed(LogSeal),
+}
+
+/// The sources for reading a log.
+pub(super) enum LogContent {
+    Plain { file: Option<Arc<File>>, index: LineIndex, damaged: Option<u64> },
+    Packed(Box<SealedLog>),
+}
+
+impl OpenLog {
+    pub(super) fn new(files: LogFiles, is_shared: bool) -> Self {
+        Self {
+            files,
+            is_shared,
+            state: Mutex::default(),
+            sealing: Mutex::default(),
+            news: watch::Sender::default(),
+            used: AtomicU64::new(0),
+            #[cfg(test)]
+            fault: Mutex::default(),
+        }
+    }
+
+    pub(super) fn touch(&self, count: u64) {
+        self.used.store(count, Ordering::Relaxed);
+    }
+
+    pub(super) fn append(&self, offset: u64, bytes: &[u8]) -> Result<AppendResult, LogError> {
+        let mut state = self.load_state()?;
+        if self.is_shared {
+            self.reload_state(&mut state)?;
+        }
+        let length = state.length();
+        let Some(known) = length.checked_sub(offset) else { return Ok(AppendResult::Gap { length }) };
+        let new = usize::try_from(known).ok().and_then(|known| bytes.get(known..)).unwrap_or_default();
+        if new.is_empty() {
+            return Ok(AppendResult::Written { length });
+        }
+        match state.phase {
+            LogPhase::Sealing | LogPhase::Sealed(_) => return Err(LogError::Sealed { length }),
+            LogPhase::Unknown | LogPhase::Open => {}
+        }
+        if state.damaged.is_some() {
+            return Err(LogError::Damaged { length });
+        }
+        if length + new.len() as u64 > LOG_BYTES_MAX {
+            return Err(LogError::TooLong);
+        }
+        state.is_ours = true;
+        if let Err(error) = self.write(&mut state, new) {
+            return Err(self.record_failure(state, error));
+        }
+        state.index.push(new);
+        let length = state.index.length();
+        self.publish_progress(&state);
+        Ok(AppendResult::Written { length })
+    }
+
+    /// Fsyncs everything appended so far.
+    pub(super) fn flush(&self) -> Result<(), LogError> {
+        let state = self.load_state()?;
+        let (file, length) = match &state.file {
+            Some(file) if state.flushed < state.index.length() => (file.clone(), state.index.length()),
+            _ => return Ok(()),
+        };
+        let new_dirs = state.new_dirs();
+        drop(state);
+        let flushed = self.faultless().and_then(|()| file.sync_data());
+        let flushed = flushed.and_then(|()| sync_dirs(&self.files.plain, new_dirs));
+        let mut state = self.state.lock();
+        match flushed {
+            Ok(()) => {
+                state.flushed = state.flushed.max(length);
+                Ok(())
+            }
+            Err(error) => Err(self.record_failure(state, error)),
+        }
+    }
+
+    /// Seals the log. Does not block readers and followers.
+    pub(super) fn seal(&self) -> Result<LogSeal, LogError> {
+        let _turn = self.sealing.lock();
+        let mut state = self.load_state()?;
+        if self.is_shared {
+            self.reload_state(&mut state)?;
+        }
+        if let LogPhase::Sealed(sealed) = state.phase {
+            return Ok(sealed);
+        }
+        state.phase = LogPhase::Sealing;
+        let (file, index, damaged) = (state.file.clone(), state.index.clone(), state.damaged);
+        // The rename changes the deployment's directory.
+        let dirs = state.new_dirs().max(1);
+        drop(state);
+        let sealed = match &file {
+            Some(file) => pack(&self.files.packed, file, &index, damaged).and_then(|sealed| {
+                sync_dirs(&self.files.packed, dirs).map(|()| sealed).map_err(LogError::from)
+            }),
+            // A step without output leaves no file.
+            None => Ok(LogSeal { damaged, ..LogSeal::empty() }),
+        };
+        let mut state = self.state.lock();
+        match sealed {
+            Ok(sealed) => {
+                *state = OpenLogState { phase: LogPhase::Sealed(sealed), ..OpenLogState::default() };
+                // The sealed file is complete. If removing the plain one fails, it is ignored later.
+                let _ = std::fs::remove_file(&self.files.plain);
+            }
+            Err(_) => state.phase = LogPhase::Open,
+        }
+        self.publish_progress(&state);
+        sealed
+    }
+
+    /// Ends the log because its deployment and all files are removed.
+    pub(super) fn mark_removed(&self) {
+        let mut state = self.state.lock();
+        *state = OpenLogState { phase: LogPhase::Sealed(LogSeal::empty()), ..OpenLogState::default() };
+        self.publish_progress(&state);
+    }
+
+    pub(super) fn readable(&self) -> Result<LogContent, LogError> {
+        let state = self.load_state()?;
+        if let LogPhase::Sealed(sealed) = state.phase {
+            let (index, damaged) = (LineIndex::default(), sealed.damaged);
+            return Ok(match sealed.bytes {
+                0 => LogContent::Plain { file: None, index, damaged },
+                _ => LogContent::Packed(Box::new(SealedLog::open(File::open(&self.files.packed)?)?)),
+            });
+        }
+        let OpenLogState { file, index, damaged, .. } = &*state;
+        Ok(LogContent::Plain { file: file.clone(), index: index.clone(), damaged: *damaged })
+    }
+
+    /// The plain file, if there is one, and its length.
+    pub(super) fn plain_file(&self) -> Result<Option<(Arc<File>, u64)>, LogError> {
+        let state = self.load_state()?;
+        Ok(state.file.as_ref().map(|file| (file.clone(), state.index.length())))
+    }
+
+    /// Reads what another server has appended, or that it has sealed the log.
+    pub(super) fn catch_up(&self) -> Result<(), LogError> {
+        let mut state = self.load_state()?;
+        if state.is_ours && !self.is_shared {
+            return Ok(());
+        }
+        self.reload_state(&mut state)
+    }
+
+    /// Rereads the files: new data or the sealed file.
+    fn reload_state(&self, state: &mut OpenLogState) -> Result<(), LogError> {
+        if !matches!(state.phase, LogPhase::Open) {
+            return Ok(());
+        }
+        let before = state.length();
+        let is_sealed = self.files.packed.try_exists()?;
+        match state.file.clone() {
+            Some(file) if !is_sealed => count(&file, &mut state.index)?,
+            _ => *state = load(&self.files)?,
+        }
+        if is_sealed || state.length() != before {
+            self.publish_progress(state);
+        }
+        Ok(())
+    }
+
+    /// Returns the state and reads it from the files on first use.
+    fn load_state(&self) -> Result<MutexGuard<'_, OpenLogState>, LogError> {
+        let mut state = self.state.lock();
+        if matches!(state.phase, LogPhase::Unknown) {
+            *state = load(&self.files)?;
+            self.publish_progress(&state);
+        }
+        Ok(state)
+    }
+
+    fn publish_progress(&self, state: &OpenLogState) {
+        let ended = matches!(state.phase, LogPhase::Sealed(_));
+        let damaged = match state.phase {
+            LogPhase::Sealed(sealed) => sealed.damaged,
+            LogPhase::Unknown | LogPhase::Open | LogPhase::Sealing => state.damaged,
+        };
+        self.news.send_replace(LogProgress { length: state.length(), ended, damaged });
+    }
+
+    fn write(&self, state: &mut OpenLogState, bytes: &[u8]) -> io::Result<()> {
+        self.faultless()?;
+        let file = match &state.file {
+            Some(file) => file,
+            None => {
+                if let Some(dir) = self.files.plain.parent() {
+                    std::fs::create_dir_all(dir)?;
+                }
+                state.file.insert(Arc::new(open_plain(&self.files.plain, true)?))
+            }
+        };
+        // Write at the known offset, to overwrite the remains of a failed write.
+        file.write_all_at(bytes, state.index.length())
+    }
+
+    /// Handles an I/O error. A full disk may recover. After any other error the content of the disk is unknown, so the
+    /// log is marked as damaged and sealed.
+    fn record_failure(&self, mut state: MutexGuard<'_, OpenLogState>, error: io::Error) -> LogError {
+        let error = LogError::from(error);
+        if matches!(error, LogError::Full) {
+            return error;
+        }
+        let length = state.length();
+        tracing::error!(%error, log = %self.files.plain.display(), length, "log damaged");
+        state.damaged = Some(length);
+        self.publish_progress(&state);
+        drop(state);
+        if let Err(error) = self.seal() {
+            tracing::error!(%error, log = %self.files.plain.display(), "sealing a damaged log failed");
+        }
+        LogError::Damaged { length }
+    }
+
+    #[cfg(test)]
+    fn faultless(&self) -> io::Result<()> {
+        let fault = self.fault.lock().take();
+        fault.map_or(Ok(()), |kind| Err(kind.into()))
+    }
+
+    #[cfg(not(test))]
+    #[expect(clippy::unused_self, clippy::unnecessary_wraps, reason = "tests make it fail")]
+    const fn faultless(&self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl OpenLogState {
+    /// Directory levels that may contain a new entry; none after the first fsync.
+    fn new_dirs(&self) -> usize {
+        if self.flushed == 0 { PATH_LEVELS } else { 0 }
+    }
+
+    fn length(&self) -> u64 {
+        match &self.phase {
+            LogPhase::Sealed(sealed) => sealed.bytes,
+            LogPhase::Unknown | LogPhase::Open | LogPhase::Sealing => self.index.length(),
+        }
+    }
+}
+
+fn load(files: &LogFiles) -> Result<OpenLogState, LogError> {
+    if let Some(file) = none_if_missing(File::open(&files.packed))? {
+        let sealed = SealedLog::open(file)?.sealed;
+        let _ = std::fs::remove_file(&files.plain);
+        return Ok(OpenLogState { phase: LogPhase::Sealed(sealed), ..OpenLogState::default() });
+    }
+    let Some(file) = none_if_missing(open_plain(&files.plain, false))? else {
+        return Ok(OpenLogState { phase: LogPhase::Open, ..OpenLogState::default() });
+    };
+    // The index of an unsealed log is not stored, so rebuild it.
+    let mut index = LineIndex::default();
+    count(&file, &mut index)?;
+    Ok(OpenLogState { phase: LogPhase::Open, file: Some(Arc::new(file)), index, ..OpenLogState::default() })
+}
+
+/// Extends the index with the rest of the file.
+fn count(file: &File, index: &mut LineIndex) -> io::Result<()> {
+    let mut buffer = vec![0; BLOCK_BYTES];
+    loop {
+        match file.read_at(&mut buffer, index.length())? {
+            0 => return Ok(()),
+            read => index.push(&buffer[..read]),
+        }
+    }
+}
+
+fn open_plain(path: &Path, create: bool) -> io::Result<File> {
+    // Never truncate: the file contains appended data.
+    OpenOptions::new().read(true).write(true).create(create).truncate(false).mode(0o600).open(path)
+}
+
+/// Writes the sealed file under a temporary name, then renames it.
+fn pack(path: &Path, plain: &File, index: &LineIndex, damaged: Option<u64>) -> Result<LogSeal, LogError> {
+    let unfinished = path.with_extension("part");
+    let packed = (|| {
+        let into =
+            OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&unfinished)?;
+        let sealed = sealed_log::write(&into, index, damaged, |number, block| {
+            let left = usize::try_from(index.length() - block_start(number)).unwrap_or(usize::MAX);
+            Ok(read_plain(plain, block_start(number), block, left.min(BLOCK_BYTES))?)
+        })?;
+        // Keep the time of the last write, because retention is based on it.
+        into.set_modified(plain.metadata()?.modified()?)?;
+        std::fs::rename(&unfinished, path)?;
+        Ok(sealed)
+    })();
+    if packed.is_err() {
+        let _ = std::fs::remove_file(&unfinished);
+    }
+    packed
+}
+
+/// Fsyncs the directories above the file.
+fn sync_dirs(path: &Path, levels: usize) -> io::Result<()> {
+    path.ancestors().skip(1).take(levels).try_for_each(|dir| File::open(dir)?.sync_all())
+}
+
+pub(super) fn none_if_missing<T>(opened: io::Result<T>) -> io::Result<Option<T>> {
+    match opened {
+        Ok(opened) => Ok(Some(opened)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}

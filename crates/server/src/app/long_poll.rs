@@ -1,0 +1,62 @@
+//! Long polling: the response waits until something changes.
+
+use std::time::Duration;
+
+use berth_store::feed::{EventFollower, FeedItem};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::App;
+use crate::auth::authorize::AuthorizedCaller;
+use crate::error::AppError;
+use crate::streams::StreamSlot;
+
+/// Poll interval in case the feed has dropped an event.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// Minimum time between two checks, so that a busy organization does not cause a check per event.
+const LOOK_PAUSE: Duration = Duration::from_millis(20);
+
+/// State of a long poll: the handler checks again after each event in the organization.
+pub struct LongPoll {
+    deadline: Instant,
+    /// `None`: no waiting requested.
+    listening: Option<(EventFollower, StreamSlot)>,
+    shutdown: CancellationToken,
+}
+
+impl App {
+    /// Starts a long poll. Subscribes before the first check, so that no event in between is missed.
+    pub fn begin_long_poll<P>(
+        &self,
+        who: &AuthorizedCaller<P>,
+        wait: Duration,
+    ) -> Result<LongPoll, AppError> {
+        let listening = match wait.is_zero() {
+            true => None,
+            false => Some((self.services.store.follow(who.org()), self.take_stream(who)?)),
+        };
+        Ok(LongPoll { deadline: Instant::now() + wait, listening, shutdown: self.services.shutdown.clone() })
+    }
+}
+
+impl LongPoll {
+    /// Waits and returns whether to check again: `false` if `is_done` or the deadline has passed.
+    pub async fn wait_for_change(&mut self, is_done: bool) -> bool {
+        let now = Instant::now();
+        let Some((follower, _)) = &mut self.listening else { return false };
+        if is_done || now >= self.deadline {
+            return false;
+        }
+        tokio::select! {
+            () = self.shutdown.cancelled() => return false,
+            () = tokio::time::sleep_until(self.deadline.min(now + LOOK_EVERY)) => {}
+            heard = follower.next() => if matches!(heard, FeedItem::End) {
+                return false;
+            },
+        }
+        tokio::time::sleep_until(now + LOOK_PAUSE).await;
+        // One check covers all events received so far.
+        follower.skip();
+        true
+    }
+}

@@ -1,0 +1,255 @@
+//! Authentication and authorization middleware. Runs before routing, on the path and method that the router will see.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use axum::extract::FromRequestParts;
+use berth_api::problem::{Code, ProblemDetails};
+use berth_core::access::ActionPermit;
+use berth_engine::{RemoteCall, RunnerCaller};
+use http::Method;
+use http::header::{self, HeaderMap};
+use http::request::Parts;
+
+use super::edge::RequestOrigin;
+use super::path::decode;
+use super::router::{RouteAccess, RouteInfo};
+use crate::app::App;
+use crate::auth::authorize::{AuthorizedCaller, Principal, ProtectedResource, RouteGrant, authorize};
+use crate::error::{AppError, DenialReason};
+
+/// All routes with the access they require, matched the same way as in the router.
+pub(super) struct RouteTable(matchit::Router<RouteEntry>);
+
+struct RouteEntry {
+    route: Arc<str>,
+    by_method: Vec<(Method, RouteAccess)>,
+}
+
+/// The route that matches a request.
+pub(super) struct MatchedRoute<'a> {
+    /// The route pattern, not the path as sent.
+    pub(super) route: Arc<str>,
+    /// `None`: the method is not allowed; the router responds with a 405.
+    access: Option<RouteAccess>,
+    org: &'a str,
+}
+
+impl RouteTable {
+    /// Panics on conflicting routes, as the router does.
+    pub(super) fn new(table: &[RouteInfo]) -> Self {
+        let mut doors = BTreeMap::<&str, Vec<(Method, RouteAccess)>>::new();
+        for route in table {
+            let method = Method::from_bytes(route.method.as_bytes()).expect("a method of the table");
+            doors.entry(&route.path).or_default().push((method, route.access));
+        }
+        let mut found = matchit::Router::new();
+        for (path, by_method) in doors {
+            found.insert(path, RouteEntry { route: path.into(), by_method }).expect("a path of the table");
+        }
+        Self(found)
+    }
+
+    pub(super) fn find<'a>(&self, method: &Method, path: &'a str) -> Option<MatchedRoute<'a>> {
+        let found = self.0.at(path).ok()?;
+        // The router serves HEAD with the GET handler.
+        let method = if *method == Method::HEAD { &Method::GET } else { method };
+        let access = found.value.by_method.iter().find(|(of, _)| of == method).map(|(_, access)| *access);
+        let org = found.params.get("orgId").unwrap_or_default();
+        Some(MatchedRoute { route: found.value.route.clone(), access, org })
+    }
+}
+
+/// Authenticates and authorizes a request, and adds the proof to its extensions for the handler.
+pub(super) async fn authorize_request(
+    app: &App,
+    matched: &MatchedRoute<'_>,
+    request: &mut Parts,
+) -> Result<(), AppError> {
+    let action = match matched.access {
+        None | Some(RouteAccess::Open) => return Ok(()),
+        Some(access @ (RouteAccess::Runner | RouteAccess::NewRunner)) => {
+            let caller = authenticate_runner(app, request, access).await?;
+            app.rates.check_caller(&caller.runner.id.to_string()).map_err(rate_limit_error)?;
+            request.extensions.insert(caller);
+            return Ok(());
+        }
+        Some(RouteAccess::Caller) => None,
+        Some(RouteAccess::Permission(action)) => Some(action),
+    };
+    let principal = Arc::new(authenticate(app, request).await?);
+    app.rates.check_caller(&principal.key_scope()).map_err(rate_limit_error)?;
+    if let Some(action) = action {
+        let key = decode(matched.org).unwrap_or_default();
+        let membership = app.find_membership(&principal, &key).await?;
+        let membership = membership.ok_or_else(|| AppError::not_found("organization"))?;
+        match authorize(&principal, action, ProtectedResource::Organization(&membership)) {
+            Ok(grant) => request.extensions.insert(grant),
+            Err(refused) => {
+                app.record_denied(&principal, membership.org, DenialReason::Permission(action)).await;
+                return Err(refused);
+            }
+        };
+    }
+    request.extensions.insert(principal);
+    Ok(())
+}
+
+async fn authenticate(app: &App, request: &Parts) -> Result<Principal, AppError> {
+    let headers = &request.headers;
+    let RequestOrigin { request_id: id, address } = request_origin(&request.extensions)?;
+    let found = match read_credentials(app, headers)? {
+        RequestCredentials::None => Err(AppError::unauthenticated("send Authorization: Bearer <token>")),
+        RequestCredentials::Token(token) => {
+            app.authenticate_token(token, id.clone()).await?.ok_or_else(|| {
+                AppError::unauthenticated(
+                    "the token is invalid, expired or revoked, or its user has left the organization",
+                )
+            })
+        }
+        RequestCredentials::Cookie(cookie) => {
+            let principal = app.authenticate_cookie(cookie, id.clone()).await?;
+            principal.ok_or_else(|| AppError::unauthenticated("your login has expired; log in again"))
+        }
+    };
+    let principal = match found {
+        Ok(principal) => principal,
+        Err(refused) => {
+            return Err(app.rates.check_stranger(*address).err().map_or(refused, rate_limit_error));
+        }
+    };
+    if let crate::auth::authorize::AuthMethod::SignIn { id } = &principal.via
+        && !matches!(request.method, Method::GET | Method::HEAD)
+    {
+        check_same_origin(app, headers)?;
+        let sent = headers.get("x-berth-csrf").and_then(|value| value.to_str().ok()).unwrap_or_default();
+        if !app.services.vault.keyed_hashes().is_csrf_token(&id.to_string(), sent) {
+            let text = "a change made with a cookie needs the header X-Berth-CSRF with the csrfToken of GET /api/v1/me";
+            return Err(AppError::new(Code::Forbidden, text));
+        }
+    }
+    Ok(principal)
+}
+
+/// Authenticates a runner. Its identity comes from the token alone, never from the request body.
+async fn authenticate_runner(
+    app: &App,
+    request: &Parts,
+    access: RouteAccess,
+) -> Result<RunnerCaller, AppError> {
+    let found = match bearer(&request.headers)? {
+        None => Err(AppError::unauthenticated("send Authorization: Bearer <token>")),
+        Some(token) if access == RouteAccess::NewRunner => app.find_runner_by_token(token).await,
+        Some(token) => app.find_runner_by_credential(token).await,
+    };
+    match found {
+        Err(refused) => {
+            let address = request_origin(&request.extensions)?.address;
+            Err(app.rates.check_stranger(address).err().map_or(refused, rate_limit_error))
+        }
+        found => found,
+    }
+}
+
+enum RequestCredentials<'a> {
+    None,
+    Token(&'a str),
+    Cookie(&'a str),
+}
+
+fn read_credentials<'a>(app: &App, headers: &'a HeaderMap) -> Result<RequestCredentials<'a>, AppError> {
+    if let Some(token) = bearer(headers)? {
+        return Ok(RequestCredentials::Token(token));
+    }
+    let Some(name) = app.config.cookie_name() else { return Ok(RequestCredentials::None) };
+    Ok(cookie(headers, name).map_or(RequestCredentials::None, RequestCredentials::Cookie))
+}
+
+pub(super) fn cookie<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    let cookies = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
+    let mut pairs = cookies.flat_map(|value| value.split(';')).filter_map(|pair| pair.trim().split_once('='));
+    pairs.find(|(key, _)| *key == name).map(|(_, value)| value)
+}
+
+fn bearer(headers: &HeaderMap) -> Result<Option<&str>, AppError> {
+    let mut sent = headers.get_all(header::AUTHORIZATION).iter();
+    let Some(value) = sent.next() else { return Ok(None) };
+    let one = value.to_str().ok().filter(|_| sent.next().is_none());
+    let bearer =
+        one.and_then(|text| text.split_once(' ')).filter(|(kind, _)| kind.eq_ignore_ascii_case("bearer"));
+    match bearer {
+        Some((_, token)) => Ok(Some(token.trim())),
+        None => Err(AppError::unauthenticated("the Authorization header must be: Bearer <token>")),
+    }
+}
+
+/// Rate limit per address for open routes that check a secret, whether the secret is right or wrong.
+pub(super) fn check_stranger(app: &App, request: &axum::extract::Request) -> Result<(), AppError> {
+    app.rates.check_stranger(request_origin(request.extensions())?.address).map_err(rate_limit_error)
+}
+
+/// CSRF protection: only requests from the dashboard's own pages may use the cookie, according to `Sec-Fetch-Site` and
+/// `Origin`.
+pub(super) fn check_same_origin(app: &App, headers: &HeaderMap) -> Result<(), AppError> {
+    let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or("unreadable"));
+    let site_is_ours = matches!(text("sec-fetch-site"), None | Some("same-origin" | "none"));
+    let host = |url: &str| url.split_once("://").map(|(_, host)| host.trim_end_matches('/').to_owned());
+    let ours = app.config.public_url.as_deref().and_then(host).or_else(|| text("host").map(str::to_owned));
+    let origin_is_ours = text("origin").is_none_or(|origin| host(origin) == ours);
+    if site_is_ours && origin_is_ours {
+        return Ok(());
+    }
+    Err(AppError::new(Code::Forbidden, "this request was sent by a page of another site"))
+}
+
+/// Returns the URL of the dashboard if the request was sent to another name of this machine.
+pub(super) fn dashboard_elsewhere(app: &App, headers: &HeaderMap) -> Option<String> {
+    app.config.dashboard_instead_of(headers.get(header::HOST)?.to_str().ok()?)
+}
+
+fn rate_limit_error(wait: std::time::Duration) -> AppError {
+    let seconds = wait.as_secs() + 1;
+    let text = format!("too many requests; wait {seconds} s");
+    ProblemDetails::new(Code::RateLimited, text).with_member("retryAfterSeconds", seconds).into()
+}
+
+pub(super) fn request_origin(extensions: &http::Extensions) -> Result<&RequestOrigin, AppError> {
+    extensions.get::<RequestOrigin>().ok_or_else(|| AppError::bug("a request from nowhere"))
+}
+
+/// Extractor for the proof of authorization that a use case requires.
+pub(super) struct RequirePermit<P>(pub(super) AuthorizedCaller<P>);
+
+impl<P: ActionPermit, S: Send + Sync> FromRequestParts<S> for RequirePermit<P> {
+    type Rejection = AppError;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, AppError> {
+        let grant = parts.extensions.get::<RouteGrant>().cloned();
+        grant.ok_or_else(|| AppError::bug("a route without a guard"))?.into_authorized().map(Self)
+    }
+}
+
+/// Extractor for the caller, on routes that require no permission.
+pub(super) struct RequireCaller(pub(super) Arc<Principal>);
+
+impl<S: Send + Sync> FromRequestParts<S> for RequireCaller {
+    type Rejection = AppError;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, AppError> {
+        let principal = parts.extensions.get::<Arc<Principal>>().cloned();
+        principal.map(Self).ok_or_else(|| AppError::bug("a route without a guard"))
+    }
+}
+
+/// Extractor for an authenticated runner.
+pub(super) struct RunnerRequest(pub(super) RemoteCall);
+
+impl FromRequestParts<Arc<App>> for RunnerRequest {
+    type Rejection = AppError;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, AppError> {
+        let who = parts.extensions.get::<RunnerCaller>().cloned();
+        let who = who.ok_or_else(|| AppError::bug("a route of runners without a guard"))?;
+        Ok(Self(RemoteCall { services: app.services.clone(), caller: who }))
+    }
+}

@@ -1,0 +1,178 @@
+//! Determines the forge of a repository and its path there.
+
+use std::str::FromStr;
+
+use berth_core::repository::{GitTransport, RemoteUrl};
+use url::Url;
+use url::form_urlencoded::byte_serialize;
+
+use super::{FORGES, Forge};
+
+const LINK_BYTES_MAX: usize = 2_048;
+
+/// A configured host: `git.acme.test=gitea`, or with the URL of its API,
+/// `git.acme.test=github=https://git.acme.test/api/v3`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ForgeHost {
+    pub host: String,
+    pub forge: String,
+    pub api: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "must be like git.acme.test=gitea, or git.acme.test=github=https://git.acme.test/api/v3; forges are github, gitlab and gitea"
+)]
+pub struct InvalidForge;
+
+impl FromStr for ForgeHost {
+    type Err = InvalidForge;
+    fn from_str(text: &str) -> Result<Self, InvalidForge> {
+        let mut parts = text.splitn(3, '=');
+        let host = parts.next().filter(|host| !host.is_empty() && !host.contains('/')).ok_or(InvalidForge)?;
+        let forge = parts.next().filter(|name| find_forge(name).is_some()).ok_or(InvalidForge)?;
+        let api = parts.next().map(|api| check_link(api).ok_or(InvalidForge)).transpose()?;
+        let api = api.map(|api| api.trim_end_matches('/').to_owned());
+        Ok(Self { host: host.to_ascii_lowercase(), forge: forge.to_owned(), api })
+    }
+}
+
+/// A repository on its forge.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ForgeRepository {
+    /// Without a trailing slash.
+    pub api: String,
+    /// `acme/shop`, or `acme/web/shop` with nested groups.
+    pub path: String,
+}
+
+impl ForgeRepository {
+    /// The forge of a repository and its location there; `None` for an unknown host.
+    pub fn locate(url: &RemoteUrl, known: &[ForgeHost]) -> Option<(&'static dyn Forge, Self)> {
+        let host = url.host()?.to_ascii_lowercase();
+        let said = known.iter().find(|at| at.host == host);
+        let forge = match said {
+            Some(at) => find_forge(&at.forge)?,
+            None => *FORGES.iter().find(|forge| forge.is_at(&host))?,
+        };
+        let origin = match (url.transport(), url.origin()) {
+            (GitTransport::Https | GitTransport::Http, Some(origin)) => origin.to_ascii_lowercase(),
+            _ => format!("https://{host}"),
+        };
+        let api = said.and_then(|at| at.api.clone()).unwrap_or_else(|| forge.api(&origin));
+        let path = repository_path(url)?;
+        Some((forge, Self { api, path: path.to_owned() }))
+    }
+
+    pub(super) fn owner(&self) -> &str {
+        let before = self.path.rsplit_once('/').map_or("", |(before, _)| before);
+        before.rsplit('/').next().unwrap_or_default()
+    }
+
+    pub(super) fn name(&self) -> &str {
+        self.path.rsplit('/').next().unwrap_or_default()
+    }
+}
+
+fn find_forge(name: &str) -> Option<&'static dyn Forge> {
+    FORGES.iter().copied().find(|forge| forge.name() == name)
+}
+
+/// The path after the host, without `.git`; at least an owner and a name.
+fn repository_path(url: &RemoteUrl) -> Option<&str> {
+    let text = url.as_str();
+    let path = match text.split_once("://") {
+        Some((_, rest)) => rest.split_once('/')?.1,
+        None => text.split_once(':')?.1,
+    };
+    let path = path.trim_matches('/');
+    let path = path.strip_suffix(".git").unwrap_or(path).trim_end_matches('/');
+    let is_good = path.split('/').count() >= 2 && path.split('/').all(|part| !part.is_empty());
+    is_good.then_some(path)
+}
+
+/// Percent-encodes one path segment or query value.
+pub(super) fn percent_encode(text: &str) -> String {
+    byte_serialize(text.as_bytes()).collect()
+}
+
+/// A URL that is safe to show as a link.
+pub(super) fn check_link(text: &str) -> Option<String> {
+    let url = Url::parse(text).ok().filter(|_| text.len() <= LINK_BYTES_MAX)?;
+    let is_plain = url.username().is_empty() && url.password().is_none() && url.host().is_some();
+    (["https", "http"].contains(&url.scheme()) && is_plain).then(|| url.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(url: &str, known: &[&str]) -> Option<String> {
+        let known: Vec<_> = known.iter().map(|text| text.parse().unwrap()).collect();
+        let (forge, at) = ForgeRepository::locate(&RemoteUrl::parse(url).unwrap(), &known)?;
+        Some(format!("{} {} {} {} {}", forge.name(), at.api, at.path, at.owner(), at.name()))
+    }
+
+    #[test]
+    fn the_host_says_which_forge_it_is_and_the_configuration_says_it_first() {
+        let none: &[&str] = &[];
+        for (url, known, expected) in [
+            ("https://github.com/acme/shop.git", none, "github https://api.github.com acme/shop acme shop"),
+            ("git@github.com:acme/shop.git", none, "github https://api.github.com acme/shop acme shop"),
+            (
+                "https://gitlab.acme.test/acme/web/shop",
+                none,
+                "gitlab https://gitlab.acme.test/api/v4 acme/web/shop web shop",
+            ),
+            ("https://codeberg.org/acme/shop", none, "gitea https://codeberg.org/api/v1 acme/shop acme shop"),
+            (
+                "ssh://git@git.acme.test:2222/acme/shop.git",
+                &["git.acme.test=gitea"],
+                "gitea https://git.acme.test/api/v1 acme/shop acme shop",
+            ),
+            (
+                "https://git.acme.test:8443/acme/shop",
+                &["git.acme.test=github"],
+                "github https://git.acme.test:8443/api/v3 acme/shop acme shop",
+            ),
+            (
+                "http://127.0.0.1:3000/acme/shop.git",
+                &["127.0.0.1=github=http://127.0.0.1:4001/"],
+                "github http://127.0.0.1:4001 acme/shop acme shop",
+            ),
+        ] {
+            assert_eq!(place(url, known).as_deref(), Some(expected), "{url}");
+        }
+        for url in [
+            "/srv/shop.git",
+            "https://git.acme.test/acme/shop",
+            "https://github.com/shop",
+            "https://github.com.evil.test/a/b",
+        ] {
+            assert_eq!(place(url, none), None, "{url}");
+        }
+    }
+
+    #[test]
+    fn what_the_configuration_says_is_checked() {
+        for wrong in [
+            "",
+            "git.acme.test",
+            "git.acme.test=svn",
+            "=gitea",
+            "a/b=gitea",
+            "a=gitea=ftp://a",
+            "a=gitea=https://u:p@a/",
+        ] {
+            assert_eq!(wrong.parse::<ForgeHost>(), Err(InvalidForge), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn only_addresses_of_the_web_are_links() {
+        for wrong in ["javascript:alert(1)", "data:text/html,x", "https://u:p@a/", "//a/b", ""] {
+            assert_eq!(check_link(wrong), None, "{wrong}");
+        }
+        assert_eq!(check_link("https://a.test/b#c").as_deref(), Some("https://a.test/b#c"));
+    }
+}
