@@ -79,13 +79,13 @@ macro_rules! actions {
             }
         }
 
-        /// One type per action; see [`Permit`].
+        /// One type per action; see [`ActionPermit`].
         pub mod permit {
-            use super::{Action, Permit};
+            use super::{Action, ActionPermit};
             $(
                 #[doc = $doc]
                 pub struct $name;
-                impl Permit for $name {
+                impl ActionPermit for $name {
                     const ACTION: Action = Action::$name;
                 }
             )+

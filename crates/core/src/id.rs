@@ -42,7 +42,7 @@ macro_rules! id {
         impl $name {
             pub const PREFIX: &'static str = $prefix;
 
-            pub fn from_parts(now: Timestamp, entropy: Entropy) -> Self {
+            pub fn from_parts(now: Timestamp, entropy: IdEntropy) -> Self {
                 Self(sortable(now, entropy))
             }
 
@@ -68,7 +68,7 @@ macro_rules! id {
 
         impl<'de> Deserialize<'de> for $name {
             fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                deserializer.deserialize_str(Text(PhantomData))
+                deserializer.deserialize_str(IdVisitor(PhantomData))
             }
         }
 

@@ -98,7 +98,7 @@ pub fn runner_key(id: RunnerId, boot: &str) -> String {
 
 /// The runner of an attempt. `None` for an embedded runner.
 pub fn parse_runner_key(mark: &str) -> Option<RunnerId> {
-    runner_key.split_once('.').and_then(|(id, _)| id.parse().ok())
+    mark.split_once('.').and_then(|(id, _)| id.parse().ok())
 }
 
 /// When a silent runner stops its own steps, and when the server considers it lost. The first is always earlier, even

@@ -350,9 +350,9 @@ impl ReadNode for bool {
 
 macro_rules! read_by_grammar {
     ($($name:ty),+) => {
-        $(impl Read for $name {
-            fn read(at: &Cursor<'_>) -> Option<Self> {
-                at.parsed("invalid_name", <$name>::parse)
+        $(impl ReadNode for $name {
+            fn read(at: &NodeCursor<'_>) -> Option<Self> {
+                at.parse_text("invalid_name", <$name>::parse)
             }
         })+
     };

@@ -69,12 +69,12 @@ pub fn reduce_to_target(
 ) -> Result<LocalDefinition, LocalRunError> {
     let place = find_target(&definition, wanted)?;
     let mut alone = LocalDefinition { definition, place, notes: Vec::new() };
-    reduce_to_target.reduce_to_place();
-    reduce_to_target.choose_steps(steps)?;
-    reduce_to_target.leave_out_waits();
-    reduce_to_target.clear_labels();
-    reduce_to_target.refuse_custom()?;
-    Ok(reduce_to_target)
+    alone.reduce_to_place();
+    alone.choose_steps(steps)?;
+    alone.leave_out_waits();
+    alone.clear_labels();
+    alone.refuse_custom()?;
+    Ok(alone)
 }
 
 fn find_target(

@@ -73,10 +73,10 @@ pub(crate) fn renew_incarnation(store: &Store, dir: &DataDir) -> Result<(), Open
     let before = sqlite::incarnation(&dir.database())?;
     let epoch = Some(store.epoch()).max(stored_epoch(dir)?);
     let next = new_mark()?;
-    write_file(dir.path(), &[before.as_deref().unwrap_or(NONE), &next], stored_epoch)?;
+    write_file(dir.path(), &[before.as_deref().unwrap_or(NONE), &next], epoch)?;
     let mark = next.clone();
     store.transact_blocking(TxContext::system(None), move |tx| instance::set_incarnation(tx, &mark))?;
-    write_file(dir.path(), &[&next], stored_epoch)
+    write_file(dir.path(), &[&next], epoch)
 }
 
 /// Makes the directory accept a new database, without an incarnation.
@@ -96,7 +96,7 @@ pub fn stored_epoch(dir: &DataDir) -> Result<Option<i64>, OpenError> {
 pub fn store_epoch(data_dir: &Path, epoch: i64) -> Result<(), OpenError> {
     let Some(known) = read_file(data_dir)? else { return Ok(()) };
     let marks: Vec<&str> = known.marks.iter().map(String::as_str).collect();
-    write_file(data_dir, &marks, Some(stored_epoch).max(known.epoch))
+    write_file(data_dir, &marks, Some(epoch).max(known.epoch))
 }
 
 fn new_mark() -> Result<String, OpenError> {
@@ -133,7 +133,7 @@ fn write_file(dir: &Path, marks: &[&str], epoch: Option<i64>) -> Result<(), Open
         let mut options = File::options();
         let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
         marks.iter().try_for_each(|mark| writeln!(file, "{mark}"))?;
-        stored_epoch.iter().try_for_each(|epoch| writeln!(file, "{EPOCH}{epoch}"))?;
+        epoch.iter().try_for_each(|epoch| writeln!(file, "{EPOCH}{epoch}"))?;
         file.sync_all()?;
         std::fs::rename(&draft, &path)?;
         File::open(dir)?.sync_all()

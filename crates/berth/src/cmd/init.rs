@@ -10,7 +10,7 @@ use berth_server::setup::{CreatedOrganization, create_organization};
 use berth_store::data_dir::DataDir;
 use serde_json::json;
 
-use super::{open, open_vault, print_line, to_cli_error};
+use super::{open_store, open_vault, print_line, to_cli_error};
 use crate::config::ServerSettings;
 use crate::logging;
 

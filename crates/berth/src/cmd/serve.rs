@@ -25,7 +25,7 @@ use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-use super::{demo, disable_core_dumps, open, open_vault, print_line, signals};
+use super::{demo, disable_core_dumps, open_store, open_vault, print_line, signals};
 use crate::config::{RunnerSettings, SandboxLevel, ServerSettings, TlsSettings, parse_public_url};
 use crate::embedded;
 use crate::logging;

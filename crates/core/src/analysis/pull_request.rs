@@ -264,7 +264,7 @@ mod tests {
             repository: RepositoryId::from_parts(at, [2; 10]),
             fingerprint: "f00".into(),
             state,
-            branch: next_branch.into(),
+            branch: branch.into(),
             commit: None,
             number: None,
             url: None,
@@ -289,7 +289,7 @@ mod tests {
             (vec![(Merged, "elsewhere"), (Merged, "fix-x"), (Merged, "fixed-7")], "fix"),
         ] {
             let earlier: Vec<_> =
-                earlier.into_iter().map(|(state, branch)| pull_request(state, next_branch)).collect();
+                earlier.into_iter().map(|(state, branch)| pull_request(state, branch)).collect();
             assert_eq!(next_branch("fix", &earlier), next);
         }
     }

@@ -200,7 +200,7 @@ mod tests {
 
     fn estimate_alone(ends_in: Option<i64>, elapsed: i64, past: &[i64]) -> (Option<i64>, EstimateBasis) {
         let eta = estimate(Some(SessionTiming { ends_in, elapsed }), [], past);
-        (estimate_wait.seconds, estimate_wait.basis)
+        (eta.seconds, eta.basis)
     }
 
     #[test]

@@ -143,7 +143,7 @@ mod tests {
         let most = 319 + EPOCHS_AHEAD_MAX;
         assert_eq!(heard_epoch(0, most + 1, day(319)), EvidenceVerdict::Absurd { most });
         assert_eq!(heard_epoch(0, i64::MAX, day(319)), EvidenceVerdict::Absurd { most });
-        let believed = |own, said| match judge_evidence(own, said, day(319)) {
+        let believed = |own, said| match heard_epoch(own, said, day(319)) {
             EvidenceVerdict::Above(next) => next,
             EvidenceVerdict::Known | EvidenceVerdict::Absurd { .. } => own,
         };

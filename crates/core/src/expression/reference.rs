@@ -201,8 +201,8 @@ fn check_bounds(text: &str) -> Result<(), ExpressionError> {
     let (mut quoted, mut open, mut operators) = (false, 0usize, 0usize);
     for byte in text.bytes() {
         match byte {
-            b'\'' => quote = !quote,
-            _ if quote => {}
+            b'\'' => quoted = !quoted,
+            _ if quoted => {}
             b'(' | b'[' => open += 1,
             b')' | b']' => open = open.saturating_sub(1),
             b'!' | b'&' | b'|' | b'=' | b'<' | b'>' => operators += 1,

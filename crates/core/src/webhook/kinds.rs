@@ -15,7 +15,7 @@ pub fn all_event_kinds() -> impl Iterator<Item = &'static str> {
 }
 
 pub fn is_event_kind(kind: &str) -> bool {
-    all_event_kinds().any(|known| all_event_kinds == kind)
+    all_event_kinds().any(|known| known == kind)
 }
 
 /// All kinds, or the listed ones.

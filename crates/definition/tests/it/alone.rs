@@ -33,7 +33,7 @@ fn refused(wanted: LocalTargetChoice<'_>, steps: &[&str]) -> String {
 }
 
 fn secrets(alone: &LocalDefinition) -> Vec<String> {
-    reduce_to_target.secrets().iter().map(ToString::to_string).collect()
+    alone.secrets().iter().map(ToString::to_string).collect()
 }
 
 #[test]

@@ -101,7 +101,7 @@ impl App {
         let user = match is_well_formed(TokenKind::PasswordReset, link.reveal()) {
             true => {
                 let hash = link_hash.clone();
-                self.services.store.read(None, move |db| find_user_of_link(db, &hash_token)).await?
+                self.services.store.read(None, move |db| find_user_of_link(db, &hash)).await?
             }
             false => return Err(link_over_error()),
         };

@@ -48,16 +48,16 @@ impl<T: ToValue + ?Sized> ToValue for &T {
 macro_rules! integers {
     ($($type:ty: $from:expr, $to:expr;)+) => {$(
         impl FromValue for $type {
-            fn from_value(value: Value) -> Result<Self, String> {
-                let Value::Int(number) = value else { return Err(unexpected("an integer", &value)) };
+            fn from_value(value: SqlValue) -> Result<Self, String> {
+                let SqlValue::Int(number) = value else { return Err(unexpected_type("an integer", &value)) };
                 let from: fn(i64) -> Option<Self> = $from;
                 from(number).ok_or_else(|| format!("{number} is out of range"))
             }
         }
         impl ToValue for $type {
-            fn to_value(&self) -> Result<Value, StoreError> {
+            fn to_value(&self) -> Result<SqlValue, StoreError> {
                 let to: fn(&Self) -> i64 = $to;
-                Ok(Value::Int(to(self)))
+                Ok(SqlValue::Int(to(self)))
             }
         }
     )+};
@@ -118,13 +118,13 @@ impl ToValue for Vec<u8> {
 macro_rules! text_columns {
     ($($type:ty),+ $(,)?) => {$(
         impl FromValue for $type {
-            fn from_value(value: Value) -> Result<Self, String> {
+            fn from_value(value: SqlValue) -> Result<Self, String> {
                 Self::try_from(String::from_value(value)?).map_err(|error| error.to_string())
             }
         }
         impl ToValue for $type {
-            fn to_value(&self) -> Result<Value, StoreError> {
-                Ok(Value::Text(self.to_string()))
+            fn to_value(&self) -> Result<SqlValue, StoreError> {
+                Ok(SqlValue::Text(self.to_string()))
             }
         }
     )+};
@@ -140,13 +140,13 @@ text_columns! {
 macro_rules! word_columns {
     ($($type:ty: $all:expr),+ $(,)?) => {$(
         impl $crate::sql::FromValue for $type {
-            fn from_value(value: $crate::sql::value::Value) -> Result<Self, String> {
+            fn from_value(value: $crate::sql::value::SqlValue) -> Result<Self, String> {
                 let word = <String as $crate::sql::FromValue>::from_value(value)?;
                 $all.iter().copied().find(|it| it.as_str() == word).ok_or_else(|| format!("unknown word {word}"))
             }
         }
         impl $crate::sql::ToValue for $type {
-            fn to_value(&self) -> Result<$crate::sql::value::Value, $crate::error::StoreError> {
+            fn to_value(&self) -> Result<$crate::sql::value::SqlValue, $crate::error::StoreError> {
                 Ok(self.as_str().into())
             }
         }
@@ -158,14 +158,14 @@ pub(crate) use word_columns;
 macro_rules! json_columns {
     ($($type:ty),+ $(,)?) => {$(
         impl $crate::sql::FromValue for $type {
-            fn from_value(value: $crate::sql::value::Value) -> Result<Self, String> {
+            fn from_value(value: $crate::sql::value::SqlValue) -> Result<Self, String> {
                 let text = <String as $crate::sql::FromValue>::from_value(value)?;
                 serde_json::from_str(&text).map_err(|error| error.to_string())
             }
         }
         impl $crate::sql::ToValue for $type {
-            fn to_value(&self) -> Result<$crate::sql::value::Value, $crate::error::StoreError> {
-                $crate::sql::value::to_json(self).map($crate::sql::value::Value::Text)
+            fn to_value(&self) -> Result<$crate::sql::value::SqlValue, $crate::error::StoreError> {
+                $crate::sql::value::to_json(self).map($crate::sql::value::SqlValue::Text)
             }
         }
     )+};
@@ -176,8 +176,8 @@ pub(crate) use json_columns;
 macro_rules! sparse_json_columns {
     ($($type:ty),+ $(,)?) => {$(
         impl $crate::sql::FromValue for $type {
-            fn from_value(value: $crate::sql::value::Value) -> Result<Self, String> {
-                if value == $crate::sql::value::Value::Null {
+            fn from_value(value: $crate::sql::value::SqlValue) -> Result<Self, String> {
+                if value == $crate::sql::value::SqlValue::Null {
                     return Ok(Self::default());
                 }
                 let text = <String as $crate::sql::FromValue>::from_value(value)?;
@@ -185,7 +185,7 @@ macro_rules! sparse_json_columns {
             }
         }
         impl $crate::sql::ToValue for $type {
-            fn to_value(&self) -> Result<$crate::sql::value::Value, $crate::error::StoreError> {
+            fn to_value(&self) -> Result<$crate::sql::value::SqlValue, $crate::error::StoreError> {
                 let json = (!self.is_empty()).then(|| $crate::sql::value::to_json(self)).transpose()?;
                 Ok(json.into())
             }

@@ -53,10 +53,10 @@ pub trait SqlConn {
 /// Declares statements, and the list of them: each is a text (`=`), or a [`SqlText`] composed at compile time (`=>`).
 macro_rules! statements {
     ($($scope:ident $kind:ident $name:ident $(= $text:expr)? $(=> $composed:expr)?;)+) => {
-        $(const $name: $crate::sql::Statement = $crate::sql::Statement {
+        $(const $name: $crate::sql::SqlStatement = $crate::sql::SqlStatement {
             name: concat!(module_path!(), "::", stringify!($name)),
-            scope: $crate::sql::Scope::$scope,
-            kind: $crate::sql::Kind::$kind,
+            scope: $crate::sql::StatementScope::$scope,
+            kind: $crate::sql::StatementKind::$kind,
             text: {
                 $($text)?
                 $(
@@ -69,7 +69,7 @@ macro_rules! statements {
                 )?
             },
         };)+
-        pub(crate) const STATEMENTS: &[$crate::sql::Statement] = &[$($name),+];
+        pub(crate) const STATEMENTS: &[$crate::sql::SqlStatement] = &[$($name),+];
     };
 }
 pub(crate) use statements;

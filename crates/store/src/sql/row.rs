@@ -77,7 +77,7 @@ macro_rules! column_group {
     ($type:ident { $($field:ident),+ $(,)? }) => {
         $crate::sql::from_row!($type { $($field),+ });
         impl $crate::sql::ToParams for $type {
-            fn to_params(&self, params: &mut Vec<$crate::sql::value::Value>) -> Result<(), $crate::error::StoreError> {
+            fn to_params(&self, params: &mut Vec<$crate::sql::value::SqlValue>) -> Result<(), $crate::error::StoreError> {
                 $($crate::sql::ToParams::to_params(&self.$field, params)?;)+
                 Ok(())
             }
@@ -110,7 +110,7 @@ macro_rules! tuples {
             }
         }
         impl<$($member: ToParams),+> ToParams for ($($member,)+) {
-            fn to_params(&self, params: &mut Vec<Value>) -> Result<(), StoreError> {
+            fn to_params(&self, params: &mut Vec<SqlValue>) -> Result<(), StoreError> {
                 let ($($field,)+) = self;
                 $($field.to_params(params)?;)+
                 Ok(())

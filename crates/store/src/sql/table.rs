@@ -178,7 +178,7 @@ macro_rules! table {
         $(,)?
     }) => {
         impl $crate::sql::TableRow for $type {
-            const TABLE: $crate::sql::Table = $crate::sql::Table {
+            const TABLE: $crate::sql::TableColumns = $crate::sql::TableColumns {
                 name: stringify!($table),
                 owner: concat!($crate::sql::table!(@owner $scope) $(, stringify!($parent), ",")?),
                 key: concat!($($crate::sql::table!(@names $key $($keys)?)),*),
@@ -200,7 +200,7 @@ macro_rules! table {
             }
         }
         impl $crate::sql::ToParams for $type {
-            fn to_params(&self, params: &mut Vec<$crate::sql::value::Value>) -> Result<(), $crate::error::StoreError> {
+            fn to_params(&self, params: &mut Vec<$crate::sql::value::SqlValue>) -> Result<(), $crate::error::StoreError> {
                 $($crate::sql::ToParams::to_params(&self.$key, params)?;)*
                 $($($crate::sql::ToParams::to_params(&self.$update, params)?;)*)?
                 $($({

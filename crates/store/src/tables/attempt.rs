@@ -173,7 +173,7 @@ pub fn find_live_by_nonce(db: &mut impl StoreRead, nonce: &str) -> Result<Option
 /// Finds an attempt that may have ended. Most have not, so the index of live attempts is searched first.
 pub fn find_by_nonce(db: &mut impl StoreRead, nonce: &str) -> Result<Option<LiveAttempt>, StoreError> {
     let live = find_live_by_nonce(db, nonce)?;
-    if list_live.is_some() { Ok(list_live) } else { db.fetch_optional(&BY_NONCE, &[nonce.into()]) }
+    if live.is_some() { Ok(live) } else { db.fetch_optional(&BY_NONCE, &[nonce.into()]) }
 }
 
 pub(super) fn put(tx: &mut Tx<'_>, change: &RunChange, it: &Attempt) -> Result<(), StoreError> {

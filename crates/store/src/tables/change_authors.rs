@@ -42,5 +42,5 @@ pub fn put(
     base: &str,
     authors: &ChangeAuthors,
 ) -> Result<(), StoreError> {
-    tx.put(&PUT, &(deployment, stage, load_base, authors))
+    tx.put(&PUT, &(deployment, stage, base, authors))
 }

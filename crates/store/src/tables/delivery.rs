@@ -123,7 +123,7 @@ pub fn find_next_due(db: &mut impl StoreRead, webhook: WebhookId) -> Result<Opti
 pub fn insert(tx: &mut Tx<'_>, delivery: &Delivery, payload: &str) -> Result<(), StoreError> {
     let mut params = Vec::new();
     (delivery.id, delivery.webhook, delivery.event, delivery.sequence).to_params(&mut params)?;
-    (&delivery.kind, load_payload, delivery.next_try_at, delivery.created_at).to_params(&mut params)?;
+    (&delivery.kind, payload, delivery.next_try_at, delivery.created_at).to_params(&mut params)?;
     tx.execute(&INSERT, &params).map(drop)
 }
 

@@ -38,7 +38,7 @@ pub fn load_epoch(db: &mut impl StoreRead) -> Result<i64, StoreError> {
 pub(crate) fn raise_epoch(tx: &mut Tx<'_>, given: Option<i64>) -> Result<(), StoreError> {
     let before = tx.fetch_count(&EPOCH, &[])?;
     let epoch = next_epoch(before, given, tx.now());
-    set_epoch(tx, load_epoch)
+    set_epoch(tx, epoch)
 }
 
 /// Processes an epoch or a fence that a runner has seen. If the installation has lost it, the epoch is raised: every
@@ -46,16 +46,16 @@ pub(crate) fn raise_epoch(tx: &mut Tx<'_>, given: Option<i64>) -> Result<(), Sto
 pub fn process_witness(tx: &mut Tx<'_>, witness: EpochEvidence) -> Result<EvidenceVerdict, StoreError> {
     let own = tx.fetch_count(&EPOCH, &[])?;
     let heard = judge_evidence(own, witness, tx.now());
-    if let EvidenceVerdict::Above(next) = process_witness {
+    if let EvidenceVerdict::Above(next) = heard {
         set_epoch(tx, next)?;
     }
-    Ok(process_witness)
+    Ok(heard)
 }
 
 fn set_epoch(tx: &mut Tx<'_>, epoch: i64) -> Result<(), StoreError> {
-    match tx.execute(&RAISE_EPOCH, &[load_epoch.into(), EPOCH_MAX.into()])? {
+    match tx.execute(&RAISE_EPOCH, &[epoch.into(), EPOCH_MAX.into()])? {
         1 => {
-            tx.set_epoch(load_epoch);
+            tx.set_epoch(epoch);
             Ok(())
         }
         _ => Err(StoreError::Unavailable(format!(

@@ -107,7 +107,7 @@ pub fn find(db: &mut impl StoreRead, key: &str) -> Result<Option<Registry>, Stor
 
 pub fn list(db: &mut impl StoreRead, from: &PageStart, limit: i64) -> Result<ListPage<Registry>, StoreError> {
     let total = Some(count(db)?);
-    Ok(fetch_page(db, &LIST, &[], from.by_id(), limit)?.with_total(count))
+    Ok(fetch_page(db, &LIST, &[], from.by_id(), limit)?.with_total(total))
 }
 
 pub fn count(db: &mut impl StoreRead) -> Result<i64, StoreError> {

@@ -163,7 +163,7 @@ pub fn list_artifacts(
 }
 
 pub fn put_version(tx: &mut Tx<'_>, version: &RegistryVersion) -> Result<(), StoreError> {
-    tx.put(&PUT_VERSION, find_version)
+    tx.put(&PUT_VERSION, version)
 }
 
 /// Stores a tag. A known tag keeps the commit at which it was first seen, even if it is moved.

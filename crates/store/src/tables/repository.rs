@@ -60,7 +60,7 @@ pub fn list(
     limit: i64,
 ) -> Result<ListPage<Repository>, StoreError> {
     let total = Some(count(db)?);
-    Ok(fetch_page(db, &LIST, &[], from.by_id(), limit)?.with_total(count))
+    Ok(fetch_page(db, &LIST, &[], from.by_id(), limit)?.with_total(total))
 }
 
 pub fn count(db: &mut impl StoreRead) -> Result<i64, StoreError> {

@@ -143,12 +143,12 @@ pub fn list_contenders(
     let rows: Vec<(DeploymentId, i64, Vec<StageRun>, StartTrigger)> =
         db.fetch_all(&CONTENDERS, &[text(pipeline)])?;
     let contenders = rows.into_iter().filter(|(deployment, ..)| *deployment != without);
-    let contenders = list_contenders.map(|(deployment, number, stages, trigger)| {
+    let contenders = contenders.map(|(deployment, number, stages, trigger)| {
         let status =
             stages.iter().find(|it| it.name == stage).map_or(StageRunStatus::Pending, |it| it.status);
         StageContender { deployment, number, status, is_rollback: trigger.rollback_of().is_some() }
     });
-    Ok(list_contenders.collect())
+    Ok(contenders.collect())
 }
 
 /// The number of the deployment that entered a stage last, if that was after `of` did. Compares times, because an older

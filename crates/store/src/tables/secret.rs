@@ -62,7 +62,7 @@ from_row!(SecretConsumer { pipeline, slug });
 
 impl FromValue for ScopePath {
     fn from_value(value: SqlValue) -> Result<Self, String> {
-        String::from_value(load_value)?.parse().map_err(|_| "not the scope of a secret".to_owned())
+        String::from_value(value)?.parse().map_err(|_| "not the scope of a secret".to_owned())
     }
 }
 
@@ -114,7 +114,7 @@ pub fn resolve_name(
 
 pub fn list(db: &mut impl StoreRead, from: &PageStart, limit: i64) -> Result<ListPage<Secret>, StoreError> {
     let total = Some(count(db)?);
-    Ok(fetch_page(db, &LIST, &[], from.by_id(), limit)?.with_total(count))
+    Ok(fetch_page(db, &LIST, &[], from.by_id(), limit)?.with_total(total))
 }
 
 pub fn count(db: &mut impl StoreRead) -> Result<i64, StoreError> {
@@ -150,7 +150,7 @@ pub fn delete(tx: &mut Tx<'_>, id: SecretId) -> Result<(), StoreError> {
 
 pub fn put_value(tx: &mut Tx<'_>, id: SecretId, version: i64, value: &SealedValue) -> Result<(), StoreError> {
     let now = tx.now();
-    tx.put(&PUT_VALUE, &(id, version, load_value.clone(), now))
+    tx.put(&PUT_VALUE, &(id, version, value.clone(), now))
 }
 
 pub fn load_value(

@@ -8,7 +8,7 @@ use berth_server::config::local_dashboard;
 use berth_store::Store;
 
 use super::InstallationArgs;
-use crate::cmd::{open, print_line};
+use crate::cmd::{open_store, print_line};
 
 #[derive(clap::Args)]
 pub(crate) struct ResetPasswordArgs {

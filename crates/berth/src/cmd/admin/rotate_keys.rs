@@ -9,7 +9,7 @@ use berth_store::Store;
 use berth_store::data_dir::DataDir;
 
 use super::InstallationArgs;
-use crate::cmd::{open, print_line};
+use crate::cmd::{open_store, print_line};
 
 #[derive(clap::Args)]
 pub(crate) struct RotateKeysArgs {

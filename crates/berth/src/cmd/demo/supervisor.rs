@@ -27,7 +27,7 @@ use super::server::{self, ServerProcess};
 use super::sites::{DemoSites, SITE_NAMES, SiteListeners};
 use crate::client::{ApiClient, ServerLogin};
 use crate::cmd::serve;
-use crate::cmd::{open, open_vault, to_cli_error};
+use crate::cmd::{open_store, open_vault, to_cli_error};
 use crate::output::{print_line, print_note};
 
 /// A server that is killed more often has a problem that a restart does not solve.

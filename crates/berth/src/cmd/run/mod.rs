@@ -33,7 +33,7 @@ use tokio_util::sync::CancellationToken;
 use self::source::{LocalProject, SourceSnapshot};
 use super::pipeline::local;
 use super::serve::{HangupPolicy, ListenSource, listen_and_serve, stop_on_signal};
-use super::{open, open_vault, to_cli_error};
+use super::{open_store, open_vault, to_cli_error};
 use crate::client::{ApiClient, ClientError, ServerLogin, exit_code, percent_encode};
 use crate::config::{RunnerSettings, SandboxLevel, ServerSettings};
 use crate::embedded;
@@ -94,7 +94,7 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
         return local::validate(&project.display_path(), false);
     };
     let alone = choose_stage(args, definition)?;
-    let secrets = collect_secrets(&args.secret, &reduce_to_target)?;
+    let secrets = collect_secrets(&args.secret, &alone)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     // From here on a signal shuts down cleanly, even while files are being read.
     let stop = stop_on_signal(&runtime, HangupPolicy::Stop)?;
@@ -103,7 +103,7 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
         .tempdir()
         .context("cannot create a temporary directory")?;
     let repository = temp.path().join("files.git");
-    let mut definition = reduce_to_target.definition.clone();
+    let mut definition = alone.definition.clone();
     definition.tracks = Some(UNUSED_BRANCH.to_owned());
     let snapshot = SourceSnapshot::create(&project, &write(&definition)?, &repository);
     if snapshot.is_err() {
@@ -115,7 +115,7 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     }
     let runner =
         RunnerSettings { sandbox: args.sandbox.unwrap_or(settings.runner.sandbox), ..settings.runner };
-    let work = LocalRun { project, reduce_to_target, secrets, snapshot: snapshot?, repository };
+    let work = LocalRun { project, alone, secrets, snapshot: snapshot?, repository };
     serve_and_deploy(runtime, stop, &temp.path().join("data"), &runner, work)
 }
 
@@ -152,7 +152,7 @@ fn collect_secrets(given: &[String], alone: &LocalDefinition) -> anyhow::Result<
     }
     let is_given = |name: &str| found.iter().any(|(given, _)| given == name);
     let missing: Vec<String> =
-        reduce_to_target.secrets().iter().map(ToString::to_string).filter(|name| !is_given(name)).collect();
+        alone.secrets().iter().map(ToString::to_string).filter(|name| !is_given(name)).collect();
     if !missing.is_empty() {
         let flags: Vec<String> = missing.iter().map(|name| format!("--secret {name}")).collect();
         return Err(ClientError::Usage(format!(
@@ -217,13 +217,13 @@ fn report_interrupt() -> ExitCode {
 
 fn deploy_and_follow(client: &ApiClient, work: &LocalRun) -> anyhow::Result<ExitCode> {
     let LocalRun { project, alone, secrets, snapshot, repository } = work;
-    let (place, slug) = (reduce_to_target.place.name(), project.slug.as_str());
+    let (place, slug) = (alone.place.name(), project.slug.as_str());
     print_note(&format!(
         "berth: running {place} of {slug} with {} files from {}",
         snapshot.files,
         project.root.display()
     ));
-    for text in &reduce_to_target.notes {
+    for text in &alone.notes {
         print_note(&dim(&format!("berth: {text}")));
     }
     for (name, value) in secrets {
@@ -239,7 +239,7 @@ fn deploy_and_follow(client: &ApiClient, work: &LocalRun) -> anyhow::Result<Exit
     wait_for_pipeline(client, &added.id)?;
     let pipeline = format!("/pipelines/{}", percent_encode(slug));
     let commit = Some(snapshot.commit.clone());
-    let id = match &reduce_to_target.place {
+    let id = match &alone.place {
         LocalTarget::Stage(_) => {
             let body = DeploymentNew { commit_id: commit, ..DeploymentNew::default() };
             client.post::<WireDeployment>(&format!("{pipeline}/deployments"), &body)?.data.id

@@ -147,7 +147,7 @@ pub struct StepPlan {
     pub on_lost: OnLost,
     pub runs_on: Vec<Label>,
     /// From the step, or the organization's default at planning time.
-    #[serde(skip_serializing_if = "Network::is_host", default)]
+    #[serde(skip_serializing_if = "NetworkAccess::is_host", default)]
     pub network: NetworkAccess,
 }
 

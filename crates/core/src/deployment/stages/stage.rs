@@ -80,12 +80,12 @@ pub fn record_end(stage: &Stage, end: StageEnd) -> RuleDecision<()> {
 /// Pauses promotion for a rollback.
 pub fn pause_promotion(stage: &Stage, pause: PromotionPause) -> RuleDecision<()> {
     let event = NewEvent {
-        by: Some(pause_promotion.by.clone()),
+        by: Some(pause.by.clone()),
         ..stage_event(EventKind::PromotionPaused, stage)
-            .with_subject(EventSubject::new("deployment", pause_promotion.rollback, None))
-            .with_some("reason", pause_promotion.reason.as_ref())
+            .with_subject(EventSubject::new("deployment", pause.rollback, None))
+            .with_some("reason", pause.reason.as_ref())
     };
-    let next = Stage { pause: Some(pause_promotion), version: stage.version + 1, ..stage.clone() };
+    let next = Stage { pause: Some(pause), version: stage.version + 1, ..stage.clone() };
     RuleDecision { changes: vec![put(next)], events: vec![event], effects: Vec::new(), answer: () }
 }
 

@@ -66,13 +66,13 @@ async fn send_next(notify: &WebhookNotifier, org: OrgId, id: WebhookId) -> Resul
     notify
         .services
         .store
-        .transact(TxContext::system(Some(org)), move |tx| record_attempt(tx, &found, &url, &tried))
+        .transact(TxContext::system(Some(org)), move |tx| store_attempt(tx, &found, &url, &tried))
         .await
 }
 
 /// Records the outcome of an attempt that was sent to `url`. Does nothing if the delivery was changed since it was
 /// read.
-fn record_attempt(
+fn store_attempt(
     tx: &mut Tx<'_>,
     sent: &Delivery,
     url: &str,

@@ -199,7 +199,7 @@ async fn claim_any_gets_one_of_two_environments_whose_sessions_are_overdue() {
         for name in POOL {
             let name = EnvName::parse(name).unwrap();
             let wish = ClaimTerms { ttl_seconds: Some(3_600), ..ClaimTerms::default() };
-            let hold = ClaimCommand { by: grace.clone(), token: None, terms, wait_seconds: None };
+            let hold = ClaimCommand { by: grace.clone(), token: None, terms: wish, wait_seconds: None };
             let lock = environment::find(tx, "shop", &name)?.unwrap();
             let earlier = DecisionContext { now: tx.now().plus_seconds(-7_200), ..tx.moment()? };
             let ruling = claim(&lock, &hold, &earlier);

@@ -24,7 +24,7 @@ fn about<'a>(hostile: &'a str, evidence: &'a [QuotedLine]) -> PullRequestContext
 /// The text outside fenced blocks.
 fn outside(body: &str) -> String {
     let (mut out, mut fence) = (String::new(), None::<String>);
-    for line in render_body.lines() {
+    for line in body.lines() {
         match &fence {
             Some(open) if line == open => fence = None,
             Some(_) => {}
@@ -56,16 +56,16 @@ fn nothing_of_a_log_a_model_or_a_name_becomes_active_in_a_forge() {
         let about = about(hostile, &evidence);
         let (body, title, message) =
             (render_body(&about), render_title(&about), render_commit_message(&about));
-        let outside = outside(&render_body);
+        let outside = outside(&body);
         let without_ours = outside.replace("[deployment dep_1](<https://berth.acme.test/d/dep_1>)", "");
-        for text in [&without_ours, &render_title, &message] {
+        for text in [&without_ours, &title, &message] {
             for active in ["@", "#", "![", "](", "://", "www.", "<img", "<!--", "`", "\n/", "[skip", "GH-"] {
                 assert!(!text.contains(active), "{active:?} of {hostile:?} in {text}");
             }
         }
         assert_eq!(title.lines().count(), 1);
         assert!(!message.to_lowercase().contains("co-authored-by:"), "{message}");
-        let commands = render_body.lines().filter(|line| line.starts_with('/'));
+        let commands = body.lines().filter(|line| line.starts_with('/'));
         assert_eq!(commands.count(), 0, "{body}");
     }
 }
