@@ -8,6 +8,7 @@ use crate::event::WireActor;
 
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = Approval)]
 pub struct WireApproval {
     #[schema(example = "apr_01k9x8s6q0e3v8n5j2m4t7w9yb")]
     pub id: String,

@@ -9,6 +9,7 @@ use crate::{Data, ReplayableBody};
 
 #[derive(Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
+#[schema(as = Login)]
 pub struct LoginRequest {
     #[schema(format = Email, max_length = 254, example = "ada@acme.test")]
     pub email: String,
@@ -60,6 +61,7 @@ pub struct PasswordConfirmation {
 
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = Me)]
 pub struct CurrentUser {
     pub user: WireUser,
     /// Organizations the caller can access: all of a logged-in user's, or the one the API token belongs to.
@@ -75,6 +77,7 @@ pub struct CurrentUser {
 /// A demo server with throw-away data.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = Demo)]
 pub struct DemoInfo {
     pub sites: Vec<DemoSite>,
 }
@@ -100,6 +103,7 @@ impl ReplayableBody for CurrentUser {
 
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = User)]
 pub struct WireUser {
     pub id: String,
     pub email: String,

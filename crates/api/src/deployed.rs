@@ -9,6 +9,7 @@ use crate::pipeline::{CurrentCommit, PipelineStage};
 /// What is currently deployed in the stages and environments of a pipeline.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = Deployed)]
 pub struct DeployedPipeline {
     #[schema(example = "pl_01k9x8s6q0e3v8n5j2m4t7w9yb")]
     pub pipeline_id: String,

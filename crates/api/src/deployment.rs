@@ -11,6 +11,7 @@ use crate::runner::{Isolation, Network};
 
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = Deployment)]
 pub struct WireDeployment {
     #[schema(example = "dep_01k9x8s6q0e3v8n5j2m4t7w9yb")]
     pub id: String,
@@ -89,6 +90,7 @@ pub enum DeploymentTrigger {
 
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = Rollback)]
 pub struct RollbackInfo {
     pub stage: String,
     /// Deployment that is rolled back.

@@ -11,6 +11,7 @@ use crate::session::{EndReason, SessionStatus};
 
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = Environment)]
 pub struct WireEnvironment {
     #[schema(example = "env_01k9x8s6q0e3v8n5j2m4t7w9yb")]
     pub id: String,
@@ -36,6 +37,7 @@ impl ReplayableBody for WireEnvironment {}
 /// Configuration of an environment from the pipeline definition.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = Configuration)]
 pub struct EnvironmentConfiguration {
     pub triggers: Vec<Trigger>,
     pub release: Vec<ReleaseRule>,
@@ -99,6 +101,7 @@ pub enum EnvironmentState {
 
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = Lock)]
 pub struct WireLock {
     pub status: LockStatus,
     pub session_id: String,
@@ -155,6 +158,7 @@ pub struct HistoryEntry {
 /// Usage statistics of an environment.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = Insights)]
 pub struct EnvironmentInsights {
     pub env_name: String,
     #[schema(format = DateTime)]

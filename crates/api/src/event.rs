@@ -7,6 +7,7 @@ use utoipa::{PartialSchema, ToSchema};
 
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = Event)]
 pub struct WireEvent {
     #[schema(example = "evt_01k9x8s6q0e3v8n5j2m4t7w9yb")]
     pub id: String,
@@ -61,6 +62,7 @@ words! {
 
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = Actor)]
 pub struct WireActor {
     #[serde(rename = "type")]
     pub kind: ActorKind,
@@ -109,6 +111,7 @@ pub struct EventsVerify {
 
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = Verification)]
 pub struct ChainVerification {
     pub valid: bool,
     /// Number of events that are intact: all, or those before the first problem.

@@ -9,6 +9,7 @@ use crate::{Data, ReplayableBody};
 /// An open invitation: neither accepted nor revoked.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = Invitation)]
 pub struct WireInvitation {
     #[schema(example = "inv_01k9x8s6q0e3v8n5j2m4t7w9yb")]
     pub id: String,
@@ -30,6 +31,7 @@ impl ReplayableBody for WireInvitation {}
 
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = Inviter)]
 pub struct InvitationSender {
     pub id: String,
     pub name: String,

@@ -8,6 +8,7 @@ use crate::ReplayableBody;
 /// Part of a step's log at the time of the request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = Log)]
 pub struct LogSection {
     #[schema(example = "stp_01k9x8s6q0e3v8n5j2m4t7w9yb")]
     pub step_id: String,

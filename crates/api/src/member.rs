@@ -7,6 +7,7 @@ use crate::ReplayableBody;
 
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = Member)]
 pub struct WireMember {
     /// The user's id.
     #[schema(example = "usr_01k9x8s6q0e3v8n5j2m4t7w9yb")]
@@ -28,6 +29,7 @@ impl ReplayableBody for WireMember {}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
+#[schema(as = Role)]
 pub enum WireRole {
     Viewer,
     Deployer,

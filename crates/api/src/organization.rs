@@ -9,6 +9,7 @@ use crate::runner::Network;
 
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = Organization)]
 pub struct WireOrganization {
     #[schema(example = "org_01k9x8s6q0e3v8n5j2m4t7w9yb")]
     pub id: String,

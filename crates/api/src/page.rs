@@ -16,6 +16,7 @@ pub struct List<T> {
 
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = Pagination)]
 pub struct PageInfo {
     /// Page size used: the requested `limit`, at most 1,000.
     #[schema(example = 50)]

@@ -8,6 +8,7 @@ use crate::event::{EventKindOrAll, WireActor};
 
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = Pipeline)]
 pub struct WirePipeline {
     #[schema(example = "pl_01k9x8s6q0e3v8n5j2m4t7w9yb")]
     pub id: String,
@@ -73,6 +74,7 @@ pub enum PipelineStatus {
 
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = Stopped)]
 pub struct PipelineStop {
     pub by: WireActor,
     #[schema(format = DateTime)]
@@ -91,6 +93,7 @@ pub struct PipelineOrigin {
 
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = Stage)]
 pub struct PipelineStage {
     pub name: String,
     /// What is currently deployed; null until a deployment has succeeded.
@@ -102,6 +105,7 @@ pub struct PipelineStage {
 /// What is currently deployed in a stage or environment.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = Current)]
 pub struct CurrentCommit {
     /// Full commit hash, if known.
     pub commit_id: String,
@@ -160,6 +164,7 @@ pub struct Definition {
 
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = Validation)]
 pub struct DefinitionValidation {
     pub valid: bool,
     pub diagnostics: Vec<Diagnostic>,
@@ -195,6 +200,7 @@ pub enum Severity {
 /// Optional reason, recorded in the audit log.
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
+#[schema(as = Because)]
 pub struct ReasonBody {
     #[schema(max_length = 4000)]
     pub reason: Option<String>,

@@ -26,6 +26,7 @@ pub struct PlanNew {
 
 #[derive(Debug, Clone, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = Plan)]
 pub struct WirePlan {
     /// The build, if there is one, followed by the stages in order, or by the environment.
     pub stages: Vec<PlannedStage>,
@@ -77,6 +78,7 @@ pub struct PlannedStep {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
+#[schema(as = Runs)]
 pub enum PlannedCondition {
     Always,
     /// The step's condition is false.

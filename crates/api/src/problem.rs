@@ -106,6 +106,7 @@ codes! {
 /// Error response, sent as `application/problem+json` (RFC 9457).
 #[derive(Debug, Clone, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = Problem)]
 pub struct ProblemDetails {
     /// Documentation page of the code.
     #[serde(rename = "type")]

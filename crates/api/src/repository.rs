@@ -8,6 +8,7 @@ use crate::pipeline::Diagnostic;
 
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = Repository)]
 pub struct WireRepository {
     #[schema(example = "rep_01k9x8s6q0e3v8n5j2m4t7w9yb")]
     pub id: String,

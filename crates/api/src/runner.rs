@@ -1,7 +1,7 @@
 //! Runner protocol: messages between a runner and the server.
 //!
 //! A runner requests work, sends heartbeats, uploads logs and reports how an attempt ended. Every response tells it
-//! what to do. The embedded runner and remote runners use the same types; only the [`Link`] implementation differs.
+//! what to do. The embedded runner and remote runners use the same types; only the [`RunnerLink`] implementation differs.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -8,6 +8,7 @@ use crate::{Data, ReplayableBody};
 
 #[derive(Debug, Clone, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = Runner)]
 pub struct WireRunner {
     /// `run_…`; `embedded` for the runner inside the server.
     #[schema(example = "run_01k9x8s6q0e3v8n5j2m4t7w9yb")]

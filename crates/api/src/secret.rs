@@ -7,6 +7,7 @@ use crate::ReplayableBody;
 
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = Secret)]
 pub struct WireSecret {
     #[schema(example = "sec_01k9x8s6q0e3v8n5j2m4t7w9yb")]
     pub id: String,

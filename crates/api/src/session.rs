@@ -11,6 +11,7 @@ use crate::event::WireActor;
 /// A session: exclusive use of an environment.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = Session)]
 pub struct WireSession {
     #[schema(example = "ses_01k9x8s6q0e3v8n5j2m4t7w9yb")]
     pub session_id: String,
@@ -127,6 +128,7 @@ pub struct Drain {
 /// A position in the queue for an environment.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = Ticket)]
 pub struct WireTicket {
     #[schema(example = "tkt_01k9x8s6q0e3v8n5j2m4t7w9yb")]
     pub ticket_id: String,
@@ -295,6 +297,7 @@ pub struct OverrideDrain {
 
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
+#[schema(as = Extend)]
 pub struct ExtendRequest {
     /// New time until the session expires, from now. Defaults to the session's original length. Never shortens the
     /// session.

@@ -8,6 +8,7 @@ use crate::{Data, ReplayableBody};
 
 #[derive(Debug, Clone, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = Webhook)]
 pub struct WireWebhook {
     #[schema(example = "whk_01k9x8s6q0e3v8n5j2m4t7w9yb")]
     pub id: String,
@@ -134,6 +135,7 @@ impl ReplayableBody for WebhookPing {}
 
 #[derive(Debug, Clone, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = Delivery)]
 pub struct WireDelivery {
     /// Same for every attempt; sent as the `webhook-id` header.
     #[schema(example = "dlv_01k9x8s6q0e3v8n5j2m4t7w9yb")]

@@ -325,7 +325,7 @@ impl<'a> FieldReader<'a> {
     }
 }
 
-/// A key parser for [`Cursor::named`].
+/// A key parser for [`NodeCursor::named_entries`].
 pub(super) fn parse_key<K>(
     parse: fn(&str) -> Result<K, InvalidName>,
 ) -> impl Fn(&str) -> Result<K, DefinitionProblem> {

@@ -169,7 +169,7 @@ mod tests {
             told(json!([{"stepType": "a", "paramsJsonSchema": remote}])).contains("the schema is refused")
         );
         let failed = parse_metadata(br#"{"status":"FAILED","error":"no"}"#).expect_err("failed");
-        assert_eq!(failed, r#"it answered "FAILED" when asked for its metadata: "no""#);
+        assert_eq!(failed, r#"it responded with "FAILED" when asked for its metadata: "no""#);
     }
 
     #[test]

@@ -67,7 +67,7 @@ impl<K: Hash + Eq> AdmissionControl<K> {
         Self { at_once, waiting, all, shares: Mutex::default() }
     }
 
-    /// Admission without a queue, for callers that retry later: see [`Admission::try_enter`].
+    /// Admission without a queue, for callers that retry later: see [`AdmissionControl::try_enter`].
     pub fn without_queue(at_once: AdmissionCapacity) -> Self {
         Self::new(at_once, AdmissionCapacity { total: 0, share: 0 })
     }
@@ -90,7 +90,7 @@ impl<K: Hash + Eq> AdmissionControl<K> {
         Ok(AdmissionPermit { _running: [of_share, of_all], _admitted: admitted })
     }
 
-    /// Waits for a permit and runs the blocking `work` on a blocking thread. Refuses as [`Admission::enter`] does.
+    /// Waits for a permit and runs the blocking `work` on a blocking thread. Refuses as [`AdmissionControl::enter`] does.
     pub async fn run<T: Send + 'static>(
         &self,
         key: K,

@@ -37,7 +37,7 @@ pub struct DeploymentAggregate {
 }
 
 /// Collects several decisions about a run so that its row is written once per transaction
-/// ([`DeploymentAggregate::write`]).
+/// ([`DeploymentAggregate::write_deferred`]).
 #[derive(Default)]
 struct DeferredChanges(Option<Box<RunChange>>);
 
@@ -132,7 +132,7 @@ impl DeploymentAggregate {
         Ok(tx.commit(decision)?)
     }
 
-    /// Defers writes of the run until [`Self::write`].
+    /// Defers writes of the run until [`Self::write_deferred`].
     pub(super) fn defer_writes(&mut self) {
         self.deferred.get_or_insert_default();
     }

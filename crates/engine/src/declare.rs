@@ -7,7 +7,7 @@ use berth_core::environment::Lock;
 use berth_core::environment::declare::{self, DeclareCommand};
 use berth_core::id::EnvironmentId;
 use berth_core::name::EnvName;
-use berth_core::pipeline::model::EnvironmentDefinition as Configuration;
+use berth_core::pipeline::model::EnvironmentDefinition;
 use berth_core::pipeline::state::Pipeline;
 use berth_store::Tx;
 use berth_store::tables::environment;
@@ -19,7 +19,7 @@ use crate::error::EngineError;
 pub fn declare_environments(
     tx: &mut Tx<'_>,
     pipeline: &Pipeline,
-    mut named: BTreeMap<EnvName, Configuration>,
+    mut named: BTreeMap<EnvName, EnvironmentDefinition>,
 ) -> Result<(), EngineError> {
     let hash = &pipeline.definition_hash;
     for known in environment::list_of_pipeline(tx, pipeline.id)? {

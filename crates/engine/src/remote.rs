@@ -9,7 +9,7 @@ use berth_api::remote::HeartbeatRequest;
 use berth_api::runner::{
     AttemptInstruction, AttemptOrder, LinkError, ReportReceipt, StepReport, StepRunOutcome,
 };
-use berth_core::deployment::run::AttemptOutcome as Ended;
+use berth_core::deployment::run::AttemptOutcome;
 use berth_core::id::OrgId;
 use berth_core::runner::{Runner, SLOTS_MAX, parse_runner_key, runner_key};
 use berth_store::tables::{attempt, runner};
@@ -209,8 +209,8 @@ impl RemoteCall {
         for it in live {
             // The runner records each attempt before it starts it, so unrecorded ones never started.
             let outcome = match left.begun.contains(&it.nonce) {
-                true => Ended::Lost,
-                false => Ended::never_started("its runner shut down before it started".into()),
+                true => AttemptOutcome::Lost,
+                false => AttemptOutcome::never_started("its runner shut down before it started".into()),
             };
             tracing::warn!(runner = %id, deployment = %it.deployment, ?outcome, "runner restarted; ending an attempt of its previous process");
             super::lost_attempts::report_ended(&self.services, it, outcome).await?;

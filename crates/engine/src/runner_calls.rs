@@ -8,8 +8,8 @@ use berth_api::runner::{
     AttemptAssignment, AttemptInstruction, AttemptOrder, AttemptRef, FailureCause, LinkError, ReportReceipt,
     StepReport, StepRunOutcome,
 };
-use berth_core::deployment::environment::report::RunnerOrder as Ordered;
-use berth_core::deployment::run::{AttemptOutcome as Ended, Plan, UnfinishedResponse};
+use berth_core::deployment::environment::report::RunnerOrder;
+use berth_core::deployment::run::{AttemptOutcome, Plan, UnfinishedResponse};
 use berth_core::deployment::{ExecutionFailure, FailureCode};
 use berth_core::environment::fence::Fence;
 use berth_core::id::OrgId;
@@ -50,7 +50,7 @@ pub(super) fn poll_once(
     Ok((given.used > 0).then_some(work))
 }
 
-/// Time until the next poll: until the next step becomes ready, at most [`LOOK_EVERY`].
+/// Time until the next poll: until the next step becomes ready, at most [`POLL_INTERVAL`].
 pub(super) fn next_poll_delay(services: &Services) -> Duration {
     let next = services.store.read_blocking(None, |db| {
         let now = db.now();
@@ -68,12 +68,12 @@ pub(super) fn build_assignment(
 ) -> Result<Option<AttemptAssignment>, EngineError> {
     let assigned = assign(granted).map_err(|detail| {
         let failure = ExecutionFailure { cause: FailureCode::NotRunnable, detail };
-        Ended::Failed { failure, exit_code: None }
+        AttemptOutcome::Failed { failure, exit_code: None }
     });
     let assigned = assigned.and_then(|mut assignment| {
         if let Some(call) = assignment.custom.as_mut().filter(|_| granted.attempt.calls > 1) {
             // If the log cannot be read now, only this call has to wait.
-            call.log_bytes = log_length(services, granted).map_err(Ended::never_started)?;
+            call.log_bytes = log_length(services, granted).map_err(AttemptOutcome::never_started)?;
         }
         Ok(assignment)
     });
@@ -288,18 +288,18 @@ pub(super) fn unavailable(error: EngineError) -> LinkError {
     LinkError::Unavailable(format!("{error:?}"))
 }
 
-const fn to_wire_order(order: Ordered) -> AttemptOrder {
+const fn to_wire_order(order: RunnerOrder) -> AttemptOrder {
     match order {
-        Ordered::Continue => AttemptOrder::Continue,
-        Ordered::Cancel => AttemptOrder::Cancel,
-        Ordered::Stale => AttemptOrder::Stale,
+        RunnerOrder::Continue => AttemptOrder::Continue,
+        RunnerOrder::Cancel => AttemptOrder::Cancel,
+        RunnerOrder::Stale => AttemptOrder::Stale,
     }
 }
 
 fn to_call_ending(outcome: &StepRunOutcome) -> CallEnding {
     CallEnding::Over(match outcome {
         StepRunOutcome::Succeeded { outputs, artifacts } => {
-            Ended::Succeeded { outputs: outputs.clone(), artifacts: artifacts.clone() }
+            AttemptOutcome::Succeeded { outputs: outputs.clone(), artifacts: artifacts.clone() }
         }
         StepRunOutcome::Failed { cause, detail, exit_code } => {
             let cause = match cause {
@@ -308,18 +308,18 @@ fn to_call_ending(outcome: &StepRunOutcome) -> CallEnding {
                 FailureCause::TimedOut => FailureCode::TimedOut,
                 FailureCause::Invalid => FailureCode::NotRunnable,
             };
-            Ended::Failed {
+            AttemptOutcome::Failed {
                 failure: ExecutionFailure { cause, detail: detail.clone() },
                 exit_code: *exit_code,
             }
         }
-        StepRunOutcome::Stopped => Ended::Stopped,
-        StepRunOutcome::Interrupted => Ended::Interrupted,
-        StepRunOutcome::NeverStarted { detail, known_fence } => Ended::NeverStarted {
+        StepRunOutcome::Stopped => AttemptOutcome::Stopped,
+        StepRunOutcome::Interrupted => AttemptOutcome::Interrupted,
+        StepRunOutcome::NeverStarted { detail, known_fence } => AttemptOutcome::NeverStarted {
             detail: detail.clone(),
             known_fence: known_fence.and_then(Fence::from_untrusted),
         },
-        StepRunOutcome::Unanswered { detail } => Ended::Unanswered { detail: detail.clone() },
+        StepRunOutcome::Unanswered { detail } => AttemptOutcome::Unanswered { detail: detail.clone() },
         StepRunOutcome::Waiting { state, pause_ms } => {
             return CallEnding::Parked(UnfinishedResponse::Polls {
                 state: state.clone(),

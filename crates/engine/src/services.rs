@@ -105,7 +105,7 @@ impl Services {
         Ok(check_organizations(self.config.isolation, all.await?))
     }
 
-    /// Blocking variant of [`Services::check_alone`].
+    /// Blocking variant of [`Services::check_isolation`].
     pub(crate) fn check_isolation_blocking(&self) -> Result<Result<(), String>, EngineError> {
         if !self.may_be_joined() {
             return Ok(Ok(()));

@@ -1,6 +1,6 @@
 //! Executes the steps of deployments.
 //!
-//! A runner asks its [`Link`](berth_api::runner::Link) for work, runs each step in its own workspace and sandbox,
+//! A runner asks its [`RunnerLink`](berth_api::runner::Link) for work, runs each step in its own workspace and sandbox,
 //! sends the masked log and reports the outcome. When an attempt is cancelled, the runner stops its whole process
 //! tree and reports it as stopped only when no process is left. Threads block; there is no async code.
 //!

@@ -53,7 +53,7 @@ fn entry(list: &mut String, dist: &Path, path: &Path) -> Result<(), Box<dyn Erro
     let name = format!("/{}", path.strip_prefix(dist)?.display());
     writeln!(
         list,
-        "File {{ path: {name:?}, kind: {:?}, etag: \"W/\\\"{:016x}\\\"\", plain: include_bytes!({path:?}), brotli: {}, gzip: {} }},",
+        "DashboardFile {{ path: {name:?}, kind: {:?}, etag: \"W/\\\"{:016x}\\\"\", plain: include_bytes!({path:?}), brotli: {}, gzip: {} }},",
         kind(path).unwrap_or_default(),
         hasher.finish(),
         beside("br"),

@@ -79,7 +79,7 @@ fn page(list: &mut String, out: &Path, file: &Path, name: &str) -> Result<(), Bo
     let path = address(Path::new(""), name);
     let rendered = out.join(format!("docs-{}.html", name.replace('/', "-")));
     fs::write(&rendered, body)?;
-    writeln!(list, "Page {{ path: {:?}, title: {title:?}, body: include_str!({rendered:?}) }},", &*path)?;
+    writeln!(list, "DocsPage {{ path: {:?}, title: {title:?}, body: include_str!({rendered:?}) }},", &*path)?;
     Ok(())
 }
 

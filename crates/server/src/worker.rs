@@ -17,7 +17,7 @@ const RESTART_PAUSE: Duration = Duration::from_secs(1);
 /// Maximum number of turns in [`run_once`].
 const TURNS_MAX: usize = 1_000;
 
-/// The result of [`Job::turn`].
+/// The result of [`BackgroundJob::turn`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TurnResult {
     /// Some work was done, and there may be more.

@@ -1,6 +1,6 @@
 //! Transactions.
 //!
-//! A `Reader` reads, a `Tx` also writes. Both bind their organization as `$1` of every organization-scoped statement, so a
+//! A `ReadTx` reads, a `Tx` also writes. Both bind their organization as `$1` of every organization-scoped statement, so a
 //! statement cannot reach the rows of another organization. A `Tx` that writes without recording an event is rolled back.
 
 use std::sync::atomic::Ordering;
@@ -35,7 +35,7 @@ impl TxContext {
     }
 }
 
-/// Runs read statements: a `Reader` or a `Tx`.
+/// Runs read statements: a `ReadTx` or a `Tx`.
 pub trait StoreRead {
     /// The store's time.
     fn now(&self) -> Timestamp;

@@ -6,7 +6,7 @@ use berth_core::environment::LockHolder;
 use berth_core::event::ActorType;
 use berth_core::id::{EnvironmentId, PipelineId, TokenId, UserId};
 use berth_core::name::{CommitId, EnvName, Reason};
-use berth_core::pipeline::model::{EnvironmentDefinition as Configuration, ReleaseAction, ReleaseCondition};
+use berth_core::pipeline::model::{EnvironmentDefinition, ReleaseAction, ReleaseCondition};
 use berth_core::pipeline::seconds::DurationSeconds;
 use berth_core::time::Timestamp;
 
@@ -60,9 +60,9 @@ pub fn reason(text: &str) -> Reason {
 }
 
 /// `qa` has expiring sessions and a reset; `plain` has neither.
-pub fn configuration(place: u8) -> Configuration {
+pub fn configuration(place: u8) -> EnvironmentDefinition {
     let seconds = |value: i64| DurationSeconds::from_secs(value.unsigned_abs());
-    let mut plain = Configuration {
+    let mut plain = EnvironmentDefinition {
         triggers: Vec::new(),
         release: Vec::new(),
         on_release: ReleaseAction::None,

@@ -112,7 +112,7 @@ impl ApiClient {
         self.post_if(path, body, None)
     }
 
-    /// Like [`Client::post`], with `If-Match`.
+    /// Like [`ApiClient::post`], with `If-Match`.
     pub(crate) fn post_if<T: DeserializeOwned>(
         &self,
         path: &str,

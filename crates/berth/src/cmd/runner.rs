@@ -20,7 +20,7 @@ use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::{disable_core_dumps, print_line};
-use crate::config::{SandboxLevel, ServerSettings as Configuration};
+use crate::config::{SandboxLevel, ServerSettings};
 use crate::{embedded, logging};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -72,7 +72,7 @@ pub(crate) struct RunnerArgs {
 }
 
 pub(crate) fn run(args: &RunnerArgs) -> anyhow::Result<ExitCode> {
-    logging::start(&Configuration::load(None)?.log, false);
+    logging::start(&ServerSettings::load(None)?.log, false);
     disable_core_dumps();
     let server = parse_server_url(&args.server, args.allow_plain_http)?;
     let home = RemoteWorkDir::open(&args.work_dir)?;

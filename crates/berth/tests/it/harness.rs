@@ -115,7 +115,7 @@ impl BerthProcess {
         line.unwrap_or_else(|| panic!("it ended instead of starting: {}", self.stderr.text()))
     }
 
-    /// Like [`Process::first_line`]; `None` if the program ends without output.
+    /// Like [`BerthProcess::first_line`]; `None` if the program ends without output.
     pub(crate) fn first_line_or_end(&mut self) -> Option<String> {
         wait_until(START_MAX, "first line", || {
             let has_ended = self.has_ended();

@@ -99,7 +99,7 @@ fn database_with_a_foreign_migration_history_is_refused() {
     database.execute("UPDATE schema_migrations SET checksum = 'edited' WHERE number = 1", []).unwrap();
     database.close().unwrap();
     BerthProcess::start(&mut home.serve_command()).wait(REFUSAL_MAX).refused(&[
-        "history differs",
+        "migration history of the database differs",
         "migration 1",
         "nothing was changed",
     ]);

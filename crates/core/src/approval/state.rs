@@ -107,7 +107,7 @@ impl LapseCause {
 }
 
 impl Approval {
-    /// People who approved. [`super::Electorate::tally`] says which of them count.
+    /// People who approved. [`super::ApprovalElectorate::tally`] says which of them count.
     pub fn approvers(&self) -> BTreeSet<UserId> {
         self.votes
             .iter()

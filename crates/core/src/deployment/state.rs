@@ -10,7 +10,7 @@ use crate::id::{DeploymentId, EnvironmentId, PipelineId, SessionId, UserId};
 use crate::name::{CommitId, EnvName, Reason};
 use crate::time::Timestamp;
 
-/// A deployment of one commit. `T` is the kind of target: [`EnvironmentTarget`], [`StagesTarget`], or [`Target`] for
+/// A deployment of one commit. `T` is the kind of target: [`EnvironmentTarget`], [`StagesTarget`], or [`DeploymentTarget`] for
 /// code that handles both.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Deployment<T = DeploymentTarget> {

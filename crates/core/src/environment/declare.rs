@@ -11,7 +11,7 @@ use crate::deployment::{self, CancelCause, CancelRequest};
 use crate::event::{Actor, EventKind};
 use crate::id::{EnvironmentId, PipelineId};
 use crate::name::EnvName;
-use crate::pipeline::model::EnvironmentDefinition as Configuration;
+use crate::pipeline::model::EnvironmentDefinition;
 use crate::time::Timestamp;
 
 #[derive(Debug, Clone)]
@@ -19,7 +19,7 @@ pub struct DeclareCommand {
     pub id: EnvironmentId,
     pub pipeline: PipelineId,
     pub name: EnvName,
-    pub configuration: Configuration,
+    pub configuration: EnvironmentDefinition,
     pub definition_hash: String,
     /// The highest fence that an environment of this name ever had in a pipeline of this name.
     pub last_fence: Fence,
@@ -51,7 +51,7 @@ pub fn declare(cmd: DeclareCommand, now: Timestamp) -> RuleDecision<Environment>
 /// Updates the configuration of an environment. An active session keeps its old terms.
 pub fn redeclare(
     lock: &Lock,
-    configuration: Configuration,
+    configuration: EnvironmentDefinition,
     definition_hash: String,
     moment: &DecisionContext,
 ) -> RuleDecision<()> {

@@ -1,6 +1,6 @@
 //! The lock on an environment: who holds it, who waits for it, and what may happen in it.
 //!
-//! Every rule is a function of a [`Lock`], a command and a [`Moment`]. Each rule first applies expired timers (a
+//! Every rule is a function of a [`Lock`], a command and a [`DecisionContext`]. Each rule first applies expired timers (a
 //! session ends, the next ticket is granted) and applies them again at the end, so no stored state has a free
 //! environment with a valid ticket waiting.
 //!
@@ -64,7 +64,7 @@ impl NamedSession<'_> {
         }
     }
 
-    /// Like [`Self::active`], and checks that `by` is the holder.
+    /// Like [`Self::require_active`], and checks that `by` is the holder.
     pub(crate) fn require_holder<'d>(
         &self,
         by: &LockHolder,

@@ -8,7 +8,7 @@ use crate::id::{
     DeploymentId, EnvironmentId, PipelineId, SessionId, TicketGroupId, TicketId, TokenId, UserId,
 };
 use crate::name::{CommitId, EnvName, Reason};
-use crate::pipeline::model::EnvironmentDefinition as Configuration;
+use crate::pipeline::model::EnvironmentDefinition;
 use crate::time::Timestamp;
 
 #[derive(Debug, Clone, PartialEq)]
@@ -17,7 +17,7 @@ pub struct Environment {
     pub pipeline: PipelineId,
     pub name: EnvName,
     /// The configuration from the pipeline definition with this hash.
-    pub configuration: Configuration,
+    pub configuration: EnvironmentDefinition,
     pub definition_hash: String,
     /// False once the definition no longer declares it. The record stays, so that its fence never decreases.
     pub is_declared: bool,

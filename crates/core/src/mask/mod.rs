@@ -29,7 +29,7 @@ pub struct SecretMasker {
     unmaskable: usize,
 }
 
-/// One byte stream through a [`Masker`].
+/// One byte stream through a [`SecretMasker`].
 pub struct MaskStream {
     finder: Option<Arc<SecretFinder>>,
     state: StateID,

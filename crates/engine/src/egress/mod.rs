@@ -104,7 +104,7 @@ impl EgressClient {
         self.post_within(post, self.limit, ANSWER_BYTES_MAX)
     }
 
-    /// As [`Egress::post`], for slow or large responses.
+    /// As [`EgressClient::post`], for slow or large responses.
     pub fn post_within(
         &self,
         post: &PostRequest,
@@ -114,7 +114,7 @@ impl EgressClient {
         self.request(&post.url, &post.headers, Some(&post.body), limit, bytes_max)
     }
 
-    /// As [`Egress::post`], for callers that use the response body.
+    /// As [`EgressClient::post`], for callers that use the response body.
     pub fn send(&self, ask: &EgressRequest) -> Result<EgressResponse, EgressFailure> {
         self.request(&ask.url, &ask.headers, ask.body.as_deref(), self.limit, ask.answer_bytes_max)
     }

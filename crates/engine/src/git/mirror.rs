@@ -1,4 +1,4 @@
-//! A mirror: a bare copy of a repository's branches and tags, updated by [`Mirror::sync`].
+//! A mirror: a bare copy of a repository's branches and tags, updated by [`GitMirror::sync`].
 //!
 //! Objects are only deleted together with the mirror, because a deployment may use a commit that is no longer on any
 //! branch.

@@ -1,6 +1,6 @@
 //! Runs the `git` program; no other module does.
 //!
-//! Each repository has a bare mirror in the data directory. All operations block; run them with [`Mirrors::run`].
+//! Each repository has a bare mirror in the data directory. All operations block; run them with [`MirrorStore::run`].
 //! Repositories are untrusted: URLs and refs are validated, git runs with a clean environment and with limits, and
 //! checkouts cannot write outside their directory.
 

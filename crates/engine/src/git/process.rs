@@ -216,7 +216,7 @@ impl<'a> GitCommand<'a> {
         Self { growth: Some(growth), ..self }
     }
 
-    /// Runs git to its end. The caller checks the exit status; see [`Ran::ok`].
+    /// Runs git to its end. The caller checks the exit status; see [`GitOutput::ok`].
     pub(super) fn run(mut self) -> Result<GitOutput, GitError> {
         let (tell, told) = channel();
         let number = self.live.register_process(tell.clone())?;

@@ -246,7 +246,7 @@ impl LogWatch {
         *self.seen.borrow_and_update()
     }
 
-    /// Waits for progress since [`Watch::news`].
+    /// Waits for progress since [`LogWatch::progress`].
     pub async fn wait_for_change(&mut self) {
         // The sender cannot be dropped: it is part of the log that this holds.
         let _ = self.seen.changed().await;

@@ -95,7 +95,7 @@ impl RootKeys {
     }
 }
 
-/// Number of secrets that [`Vault::check_sample`] decrypts per organization.
+/// Number of secrets that [`SecretVault::check_sample`] decrypts per organization.
 const SAMPLED_PER_ORGANIZATION: i64 = 20;
 
 const INSTANCE_KEY: &[&str] = &["berth instance key"];
@@ -185,7 +185,7 @@ impl SecretVault {
         Ok(value)
     }
 
-    /// As [`Vault::reveal`], without an event: for further calls of an attempt whose read was recorded.
+    /// As [`SecretVault::reveal`], without an event: for further calls of an attempt whose read was recorded.
     pub fn reveal_again(
         &self,
         tx: &mut Tx<'_>,

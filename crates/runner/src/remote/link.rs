@@ -1,4 +1,4 @@
-//! [`Link`] over HTTP: each call is a request.
+//! [`RunnerLink`] over HTTP: each call is a request.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ const NETWORK_TIME_MAX: Duration = Duration::from_secs(5);
 const REPORT_MAX: Duration = Duration::from_secs(30);
 const LOG_MAX: Duration = Duration::from_secs(10);
 
-/// [`Link`] of a remote runner.
+/// [`RunnerLink`] of a remote runner.
 pub struct RemoteLink {
     client: Arc<ServerClient>,
     network_time: Duration,

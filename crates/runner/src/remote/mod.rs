@@ -1,4 +1,4 @@
-//! Remote runners: the [`Link`](berth_api::runner::Link) over HTTP.
+//! Remote runners: the [`RunnerLink`](berth_api::runner::Link) over HTTP.
 //!
 //! ```text
 //! register ── token ──> credential, stored in the work directory

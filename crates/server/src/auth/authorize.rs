@@ -1,4 +1,4 @@
-//! Authorization: only [`authorize`] creates an [`Authorized`], and every use case requires one.
+//! Authorization: only [`authorize`] creates an [`AuthorizedCaller`], and every use case requires one.
 
 use std::marker::PhantomData;
 use std::sync::Arc;

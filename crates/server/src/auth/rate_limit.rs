@@ -33,7 +33,7 @@ impl RateLimits {
         self.check(&self.callers, &key.to_owned())
     }
 
-    /// Like [`Self::caller`], for requests with missing or invalid credentials.
+    /// Like [`Self::check_caller`], for requests with missing or invalid credentials.
     pub fn check_stranger(&self, address: IpAddr) -> Result<(), Duration> {
         self.check(&self.strangers, &address)
     }

@@ -13,7 +13,7 @@ use crate::app::App;
 
 /// A file that `build.rs` found in `web/dist`, with its compressed variants.
 #[derive(Debug, Clone, Copy)]
-struct File {
+struct DashboardFile {
     path: &'static str,
     kind: &'static str,
     etag: &'static str,
@@ -22,7 +22,7 @@ struct File {
     gzip: Option<&'static [u8]>,
 }
 
-static FILES: &[File] = include!(concat!(env!("OUT_DIR"), "/dashboard_files.rs"));
+static FILES: &[DashboardFile] = include!(concat!(env!("OUT_DIR"), "/dashboard_files.rs"));
 
 const DOCUMENT: &str = "/index.html";
 /// File names below it contain a hash of the content.
@@ -83,7 +83,7 @@ fn is_navigation(headers: &HeaderMap) -> bool {
     }
 }
 
-fn respond(files: &[File], path: &str, headers: &HeaderMap) -> Response {
+fn respond(files: &[DashboardFile], path: &str, headers: &HeaderMap) -> Response {
     if is_page(path) {
         let mut response = document_response(files, headers);
         response.extensions_mut().insert(AnyPath);
@@ -98,14 +98,14 @@ fn respond(files: &[File], path: &str, headers: &HeaderMap) -> Response {
     }
 }
 
-fn document_response(files: &[File], headers: &HeaderMap) -> Response {
+fn document_response(files: &[DashboardFile], headers: &HeaderMap) -> Response {
     match files.iter().find(|file| file.path == DOCUMENT) {
         Some(file) => file_response(file, headers),
         None => pages::without_dashboard().into_response(),
     }
 }
 
-fn file_response(file: &File, headers: &HeaderMap) -> Response {
+fn file_response(file: &DashboardFile, headers: &HeaderMap) -> Response {
     let (bytes, encoding) = match (file.brotli, file.gzip) {
         (Some(brotli), _) if accepts(headers, "br") => (brotli, Some("br")),
         (_, Some(gzip)) if accepts(headers, "gzip") => (gzip, Some("gzip")),
@@ -138,8 +138,8 @@ fn accepts(headers: &HeaderMap, encoding: &str) -> bool {
 mod tests {
     use super::*;
 
-    const DIST: &[File] = &[
-        File {
+    const DIST: &[DashboardFile] = &[
+        DashboardFile {
             path: "/index.html",
             kind: "text/html; charset=utf-8",
             etag: "W/\"1\"",
@@ -147,7 +147,7 @@ mod tests {
             brotli: Some(b"br"),
             gzip: Some(b"gz"),
         },
-        File {
+        DashboardFile {
             path: "/assets/a-1.js",
             kind: "text/javascript; charset=utf-8",
             etag: "W/\"2\"",

@@ -4,13 +4,13 @@ use axum::response::{Html, IntoResponse as _, Response};
 use http::header;
 
 /// A file of `docs/`, rendered by `build/docs.rs`.
-struct Page {
+struct DocsPage {
     path: &'static str,
     title: &'static str,
     body: &'static str,
 }
 
-static PAGES: &[Page] = include!(concat!(env!("OUT_DIR"), "/docs_pages.rs"));
+static PAGES: &[DocsPage] = include!(concat!(env!("OUT_DIR"), "/docs_pages.rs"));
 static IMAGES: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/docs_images.rs"));
 
 const STYLE: &str = "\

@@ -10,7 +10,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use berth_api::environment::{Numbered, PageNumbers};
 use berth_api::page::{List, PAGE_SIZE_DEFAULT, PAGE_SIZE_MAX, PageInfo};
-use berth_store::pagination::PageStart as Start;
+use berth_store::pagination::PageStart;
 use http::header::{self, HeaderMap};
 use http::request::Parts;
 
@@ -189,11 +189,11 @@ impl<S: Send + Sync> FromRequestParts<S> for PageQuery {
 
 impl PageQuery {
     /// The start of the page. `K` is the type of the keys in this list's cursors.
-    pub(super) fn start<K: FromStr>(&self) -> Result<Start, AppError> {
-        let Some(cursor) = &self.cursor else { return Ok(Start::Offset(self.offset)) };
+    pub(super) fn start<K: FromStr>(&self) -> Result<PageStart, AppError> {
+        let Some(cursor) = &self.cursor else { return Ok(PageStart::Offset(self.offset)) };
         let key = URL_SAFE_NO_PAD.decode(cursor).ok().and_then(|bytes| String::from_utf8(bytes).ok());
         match key.filter(|key| !key.is_empty() && key.parse::<K>().is_ok()) {
-            Some(key) => Ok(Start::After(key)),
+            Some(key) => Ok(PageStart::After(key)),
             None => Err(AppError::invalid_parameter("cursor", "must be a nextCursor of this list")),
         }
     }

@@ -18,7 +18,7 @@ impl IntoResponse for AppError {
     fn into_response(self) -> Response {
         let problem = self.into_problem();
         let status = StatusCode::from_u16(problem.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        // `Edge` writes the body, because it knows the request id and what the client accepts.
+        // `HttpService` writes the body, because it knows the request id and what the client accepts.
         let mut response = status.into_response();
         response.extensions_mut().insert(problem);
         response

@@ -192,7 +192,7 @@ impl PostgresAddress {
         Ok((client, warned))
     }
 
-    /// Like [`Address::connect`], with a [`StoreError`].
+    /// Like [`PostgresAddress::connect`], with a [`StoreError`].
     pub(super) fn open_connection(
         &self,
         purpose: ConnectionPurpose,

@@ -38,7 +38,7 @@ impl ReadOnlyClient {
         Ok(rows.iter().map(read).collect())
     }
 
-    /// Begins a snapshot, which lasts until [`Looker::end`].
+    /// Begins a snapshot, which lasts until [`ReadOnlyClient::end`].
     pub(crate) fn begin(&mut self) -> Result<(&mut PgConn, i64), StoreError> {
         let now =
             self.conn.query_number(&format!("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; {NOW}"))?;

@@ -41,7 +41,7 @@ impl TableColumns {
     }
 
     /// `UPDATE <table> SET <update and derived columns> <rest>`, where `rest` has the condition. Takes the first
-    /// [`Table::update_params`] parameters of the insert.
+    /// [`TableColumns::update_params`] parameters of the insert.
     pub(crate) const fn update(&self, rest: &str) -> SqlText {
         let keys = count_names(self.owner) + count_names(self.key);
         let text = sql("UPDATE ").then(self.name).then(" SET ").list(
@@ -52,7 +52,7 @@ impl TableColumns {
         text.then(" ").then(rest)
     }
 
-    /// How many parameters [`Table::update`] takes, without those of the organization and a parent record.
+    /// How many parameters [`TableColumns::update`] takes, without those of the organization and a parent record.
     pub(crate) const fn update_params(&self) -> usize {
         count_names(self.key) + count_names(self.update) + count_names(self.derived)
     }
@@ -153,10 +153,10 @@ impl SqlText {
     }
 }
 
-/// Maps the columns of a table to the fields of a type: gives it a [`Table`], `FromRow` and `ToParams`.
+/// Maps the columns of a table to the fields of a type: gives it a [`TableColumns`], `FromRow` and `ToParams`.
 ///
 /// A field has the column of its name; `field: column` names another one, and `field: (a, b)` several. Only `key` is
-/// required. See [`Table`] for the lists; fields that are `unset` are not stored, and their default is read. Rows that
+/// required. See [`TableColumns`] for the lists; fields that are `unset` are not stored, and their default is read. Rows that
 /// belong to another record are declared `of` the column with its id, which a statement takes before the record.
 ///
 /// ```ignore

@@ -12,7 +12,7 @@ const CLOCK_STEP_S_MAX: i64 = 5;
 /// By how much the store's time is ahead of the wall clock, in microseconds.
 pub(crate) type ClockOffset = Arc<AtomicI64>;
 
-/// The writer's clock. Readers use the wall clock plus [`Ahead`].
+/// The writer's clock. Readers use the wall clock plus [`ClockOffset`].
 pub(crate) struct StoreClock {
     last: Timestamp,
     started: Instant,

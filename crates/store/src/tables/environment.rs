@@ -4,7 +4,7 @@ use berth_core::environment::fence::Fence;
 use berth_core::environment::{Environment, EnvironmentCondition, Lock, LockAgenda, Session};
 use berth_core::id::{DeploymentId, EnvironmentId, OrgId, PipelineId, UserId};
 use berth_core::name::{CommitId, EnvName, Slug};
-use berth_core::pipeline::model::{EnvironmentDefinition as Configuration, ReleaseAction};
+use berth_core::pipeline::model::{EnvironmentDefinition, ReleaseAction};
 use berth_core::time::Timestamp;
 
 use super::deployment;
@@ -27,7 +27,7 @@ table!(Org Environment in environments {
     insert: [definition_hash, is_declared, configuration, id, created_at],
 });
 column_group!(LockAgenda { waiting, unfinished, holder, due_at, startable });
-json_columns!(Configuration);
+json_columns!(EnvironmentDefinition);
 
 /// An environment, the status of its pipeline and its open session in one row.
 const fn select_lock(condition: &str) -> SqlText {

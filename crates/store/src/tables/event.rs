@@ -175,7 +175,7 @@ impl ChainLink {
     }
 }
 
-/// Like [`after`], but rows that were tampered with are returned, not an error.
+/// Like [`list_after`], but rows that were tampered with are returned, not an error.
 pub fn list_chain_links(
     db: &mut impl StoreRead,
     sequence: i64,

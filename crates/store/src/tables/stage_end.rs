@@ -17,7 +17,7 @@ table!(Org StageEnd in stage_ends {
 from_row!(PastStageEnd { end, is_rolled_back });
 from_row!(LastStageEnd { past, created_at });
 
-/// The columns of a [`Past`]: the end, and the number of rollbacks of it.
+/// The columns of a [`PastStageEnd`]: the end, and the number of rollbacks of it.
 const fn select_past(rest: &str) -> SqlText {
     sql("SELECT ")
         .columns(&StageEnd::TABLE, "e")

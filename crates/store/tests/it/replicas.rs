@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use berth_core::environment::fence::{EpochEvidence, EvidenceVerdict as Known, Fence};
+use berth_core::environment::fence::{EpochEvidence, EvidenceVerdict, Fence};
 use berth_core::event::{EventKind, EventSubject, NewEvent};
 use berth_core::name::Slug;
 use berth_store::audit::StoredCheck;
@@ -319,10 +319,10 @@ fn epoch_seen_by_a_runner_is_raised_on_every_server() {
             instance::process_witness(tx, EpochEvidence::Epoch(epoch))
         })
     };
-    assert_eq!(hears(&stores[0], 7).unwrap(), Known::Above(8));
+    assert_eq!(hears(&stores[0], 7).unwrap(), EvidenceVerdict::Above(8));
     assert_eq!([&stores[0], &stores[1]].map(given), [8, 8]);
-    assert_eq!(hears(&stores[1], 8).unwrap(), Known::Known);
-    assert!(matches!(hears(&stores[1], 8_000).unwrap(), Known::Absurd { .. }));
+    assert_eq!(hears(&stores[1], 8).unwrap(), EvidenceVerdict::Known);
+    assert!(matches!(hears(&stores[1], 8_000).unwrap(), EvidenceVerdict::Absurd { .. }));
     assert_eq!([&stores[0], &stores[1]].map(given), [8, 8]);
 }
 

@@ -13,7 +13,7 @@ use berth_core::event::{Actor, EventKind, EventSubject, NewEvent};
 use berth_core::id::{AnalysisId, DeploymentId, EnvironmentId, OrgId, RegistryId, RepositoryId, StepRunId};
 use berth_core::name::{CommitId, EnvName};
 use berth_core::pipeline::grammar::StepId;
-use berth_core::pipeline::model::{EnvironmentDefinition as Configuration, ReleaseAction};
+use berth_core::pipeline::model::{EnvironmentDefinition, ReleaseAction};
 use berth_core::registry::{Registry, RegistryName};
 use berth_core::repository::{RemoteUrl, Repository, RepositorySyncState};
 use berth_core::time::Timestamp;
@@ -116,7 +116,7 @@ fn add_startable(tx: &mut Tx<'_>, at: i64) -> Result<DeploymentId, StoreError> {
         id: EnvironmentId::from_parts(second(at), tx.entropy()?),
         pipeline: pipeline.id,
         name: EnvName::parse("qa-1").unwrap(),
-        configuration: Configuration {
+        configuration: EnvironmentDefinition {
             triggers: vec![],
             release: vec![],
             on_release: ReleaseAction::None,
@@ -188,7 +188,7 @@ fn due_registries_are_shared_among_organizations() {
 }
 
 #[test]
-fn rollouts_to_plan_are_shared_among_organizations() {
+fn deployments_to_plan_are_shared_among_organizations() {
     check(add_rollout, |tx, batch| schedule::list_to_plan(tx, batch));
 }
 

@@ -36,7 +36,7 @@ fn failed_transaction_is_rolled_back() {
 fn write_without_an_event_is_rolled_back() {
     let ground = Ground::new();
     let failed = ground.transact(|tx| pipeline::put_definition(tx, "h", "version: 1"));
-    assert!(failed.unwrap_err().to_string().contains("without an event"));
+    assert!(failed.unwrap_err().to_string().contains("without recording an event"));
     assert_eq!(ground.transact(|tx| pipeline::load_definition(tx, "h")).unwrap(), None);
 }
 

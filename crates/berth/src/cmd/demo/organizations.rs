@@ -35,7 +35,7 @@ pub(super) fn create_organizations(
     ])
 }
 
-/// Returns the shop's definition for sites at these URLs, in the order of [`PLACES`](super::sites::PLACES), and
+/// Returns the shop's definition for sites at these URLs, in the order of [`SITE_NAMES`](super::sites::PLACES), and
 /// for this program.
 pub(super) fn shop_definition(addresses: &[String], program: &str) -> String {
     // Quoted as JSON, which is valid YAML, because a path may contain anything.

@@ -182,7 +182,7 @@ pub(super) fn json_str(value: &Value) -> anyhow::Result<&str> {
     value.as_str().context("unexpected response from the server")
 }
 
-/// Polls until `look` returns a value; fails after [`WAIT_MAX`].
+/// Polls until `look` returns a value; fails after [`WAIT_TIMEOUT`].
 pub(super) fn poll_until<T>(
     what: &str,
     mut look: impl FnMut() -> anyhow::Result<Option<T>>,

@@ -82,7 +82,7 @@ struct SitesState {
 #[derive(Clone)]
 pub(super) struct DemoSites {
     harbour: Arc<SitesState>,
-    /// In the order of [`PLACES`].
+    /// In the order of [`SITE_NAMES`].
     pub(super) addresses: Vec<String>,
     own: String,
 }
@@ -104,7 +104,7 @@ impl SiteListeners {
             .map(Self)
     }
 
-    /// URLs of the sites, in the order of [`PLACES`].
+    /// URLs of the sites, in the order of [`SITE_NAMES`].
     pub(super) fn addresses(&self) -> std::io::Result<Vec<String>> {
         (0..SITE_NAMES.len()).map(|index| self.address(index)).collect()
     }
@@ -160,7 +160,7 @@ impl DemoSites {
         format!("{}/told/{}", self.own, self.harbour.webhook_code)
     }
 
-    /// URL that returns [`Story`] as JSON.
+    /// URL that returns [`ScenarioProgress`] as JSON.
     pub(super) fn progress_url(&self) -> String {
         format!("{}/story", self.own)
     }

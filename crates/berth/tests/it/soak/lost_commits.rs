@@ -21,7 +21,7 @@ pub(super) struct CommitLosingProxy {
 }
 
 impl CommitLosingProxy {
-    /// Forwards to the server with this socket; loses nothing until [`Amnesia::begin`].
+    /// Forwards to the server with this socket; loses nothing until [`CommitLosingProxy::begin`].
     pub(super) fn in_front_of(server: &Path) -> Self {
         let dir = tempfile::tempdir().expect("a directory");
         let socket = dir.path().join(server.file_name().expect("a name"));

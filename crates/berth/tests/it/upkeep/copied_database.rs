@@ -22,7 +22,7 @@ fn copied_database_is_refused_until_the_epoch_is_raised() {
         std::fs::copy(&copy, &file).expect("the copy back");
         BerthProcess::start(&mut home.serve_command())
             .wait(STOP_MAX)
-            .refused(&["copied here", "raise-epoch"]);
+            .refused(&["a copy that lacks later changes", "raise-epoch"]);
         let told = admin(&["raise-epoch", "--json"], &home.path()).json();
         assert!(told["epoch"].as_i64().expect("an epoch") >= 16, "{told}");
         let server = home.serve();
@@ -56,7 +56,7 @@ fn admin_sql_is_read_only() {
         "UPDATE pipelines SET slug = 'x' RETURNING id",
         "nonsense",
     ] {
-        ask(bad).refused(&["cannot be answered"]);
+        ask(bad).refused(&["cannot be run"]);
     }
     let path = format!("{ORGANIZATION}/pipelines");
     assert_eq!(server.api.get(&path).json()["pagination"]["total"], 1);

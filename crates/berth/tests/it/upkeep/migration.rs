@@ -27,7 +27,8 @@ fn migration_to_postgresql_and_back_keeps_sessions() {
     let foreign = home.path().with_file_name("foreign");
     std::fs::create_dir(&foreign).expect("a directory");
     std::fs::copy(home.path().join("berth.db"), foreign.join("berth.db")).expect("a copy");
-    copy(&format!("sqlite:{}", text(&foreign)), &there).refused(&["copied here", "raise-epoch"]);
+    copy(&format!("sqlite:{}", text(&foreign)), &there)
+        .refused(&["a copy that lacks later changes", "raise-epoch"]);
 
     let told = copy(&here, &there).json();
     assert_eq!((&told["tables"]["sessions"], &told["tables"]["plans"]), (&json!(2), &json!(1)), "{told}");
@@ -60,7 +61,7 @@ fn migration_to_postgresql_and_back_keeps_sessions() {
         "SELECT 1; DELETE FROM sessions",
         "WITH x AS (DELETE FROM sessions RETURNING 1) SELECT 1",
     ] {
-        admin(&[&asked[..], &[bad]].concat(), &home.path()).refused(&["cannot be answered"]);
+        admin(&[&asked[..], &[bad]].concat(), &home.path()).refused(&["cannot be run"]);
     }
 
     let told = copy(&there, &into).json();

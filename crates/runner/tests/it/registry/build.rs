@@ -136,7 +136,7 @@ fn registry_build_error_is_explained() {
         (r#"{"status":"SUCCESS","data":{"metadata":[]}}"#, "it offers no steps"),
         (
             r#"{"status":"FAILED","error":"broken"}"#,
-            r#"it answered "FAILED" when asked for its metadata: "broken""#,
+            r#"it responded with "FAILED" when asked for its metadata: "broken""#,
         ),
         ("nonsense", "its metadata cannot be read"),
     ] {

@@ -1,7 +1,7 @@
 //! Claims of an environment, force-claims, and claims of any environment with a label.
 
 use berth_api::problem::{Code, ProblemDetails};
-use berth_api::session::ClaimResult as Wire;
+use berth_api::session::ClaimResult;
 use berth_core::access::permit;
 use berth_core::decision::CommandRefusal;
 use berth_core::environment::claim::{self, ClaimCommand, ClaimOutcome, OpenedSession};
@@ -43,7 +43,7 @@ impl App {
         place: EnvironmentPath,
         asked: ClaimRequest,
         once: Option<IdempotencyKey>,
-    ) -> Result<IdempotentResponse<Wire>, AppError> {
+    ) -> Result<IdempotentResponse<ClaimResult>, AppError> {
         let (org, cmd) = (who.org(), claim_command(who, asked));
         let doubt =
             self.check_commit_ambiguity(org, &place.pipeline, cmd.terms.commit.as_ref(), "/commitId").await?;
@@ -63,7 +63,7 @@ impl App {
         place: EnvironmentPath,
         asked: ForceClaimRequest,
         once: Option<IdempotencyKey>,
-    ) -> Result<IdempotentResponse<Wire>, AppError> {
+    ) -> Result<IdempotentResponse<ClaimResult>, AppError> {
         let org = who.org();
         let cmd = ForceClaimCommand {
             by: holder(who.principal()),
@@ -94,7 +94,7 @@ impl App {
         label: String,
         asked: ClaimRequest,
         once: Option<IdempotencyKey>,
-    ) -> Result<IdempotentResponse<Wire>, AppError> {
+    ) -> Result<IdempotentResponse<ClaimResult>, AppError> {
         let (org, cmd) = (who.org(), claim_command(who, asked));
         let doubt = self.check_commit_ambiguity(org, &key, cmd.terms.commit.as_ref(), "/commitId").await?;
         self.run_environment_rule(who, once, move |change, tx, _| {
@@ -138,7 +138,7 @@ fn join_all(
     ids: &[EnvironmentId],
     cmd: &ClaimCommand,
     org: OrgId,
-) -> Result<RuleOutcome<Wire>, AppError> {
+) -> Result<RuleOutcome<ClaimResult>, AppError> {
     let group = TicketGroupId::from_parts(tx.now(), tx.entropy()?);
     let mut first: Option<(i64, ClaimOutcome, Lock)> = None;
     let mut full = None;
@@ -189,7 +189,7 @@ fn to_rule_outcome(
     claimed: Result<ClaimOutcome, CommandRefusal>,
     org: OrgId,
     after: &Lock,
-) -> Result<RuleOutcome<Wire>, AppError> {
+) -> Result<RuleOutcome<ClaimResult>, AppError> {
     match claimed {
         Ok(claimed) => Ok(RuleOutcome::Yes(claim_response(tx, claimed, org, after)?)),
         Err(refusal) => Ok(RuleOutcome::No(response::refusal_error(refusal, org, after, tx.now()))),
@@ -201,7 +201,7 @@ fn claim_response(
     claimed: ClaimOutcome,
     org: OrgId,
     after: &Lock,
-) -> Result<ApiResponse<Wire>, AppError> {
+) -> Result<ApiResponse<ClaimResult>, AppError> {
     let base = location(org, after);
     Ok(match claimed {
         ClaimOutcome::Session(OpenedSession { session, deployment }) => {
@@ -209,12 +209,12 @@ fn claim_response(
             let mut body = response::session_to_wire(&session, org, after, deployments);
             body.deployment_id = deployment.map(|id| id.to_string());
             let at = format!("{base}/sessions/{}", session.id);
-            with_environment_tag(ApiResponse::created(at, Wire::Session(Box::new(body))), after)
+            with_environment_tag(ApiResponse::created(at, ClaimResult::Session(Box::new(body))), after)
         }
         ClaimOutcome::Ticket(ticket) => {
             let body = response::ticket_to_wire(&ticket, after, &session_lengths(tx, after)?, tx.now());
             let at = format!("{base}/queue/{}", ticket.id);
-            with_ticket_tag(ApiResponse::accepted(at, Wire::Ticket(Box::new(body))), &ticket, after)
+            with_ticket_tag(ApiResponse::accepted(at, ClaimResult::Ticket(Box::new(body))), &ticket, after)
         }
     })
 }

@@ -1,6 +1,6 @@
 //! Forges: opening and reading pull requests.
 //!
-//! A forge defines its requests and responses; [`Client`] sends them through the egress layer. The token is the
+//! A forge defines its requests and responses; [`ForgeClient`] sends them through the egress layer. The token is the
 //! repository's credential and is sent in a header to that repository's forge only.
 
 mod client;

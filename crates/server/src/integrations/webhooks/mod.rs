@@ -23,7 +23,7 @@ use berth_engine::admission::{AdmissionControl, AdmissionPermit};
 use berth_engine::limits::{PINGS_AT_ONCE, SENDS_AT_ONCE};
 use parking_lot::Mutex;
 use quick_cache::sync::Cache;
-use tokio::sync::Notify as Bell;
+use tokio::sync::Notify;
 
 use crate::error::AppError;
 use crate::worker::{BackgroundJob, TurnResult};
@@ -69,7 +69,7 @@ impl WebhookNotifier {
 /// In-flight webhook requests, and the read position of each webhook.
 #[derive(Clone)]
 struct SendSlots {
-    wakeup: Arc<Bell>,
+    wakeup: Arc<Notify>,
     /// Last event read for each webhook. Avoids storing the cursor for every event that the webhook does not subscribe
     /// to.
     positions: Arc<Cache<WebhookId, i64>>,
@@ -113,7 +113,7 @@ impl SendSlots {
 /// An attempt in flight; dropping it frees the slot and wakes the job.
 struct SendSlot {
     webhook: WebhookId,
-    wakeup: Arc<Bell>,
+    wakeup: Arc<Notify>,
     sending: Arc<Mutex<HashSet<WebhookId>>>,
     pass: Option<AdmissionPermit>,
 }

@@ -60,7 +60,7 @@ impl StoredFindings {
         let found = |evidence: &LogEvidence| {
             let kind = template(evidence.text.lines().next()?);
             let at = kinds.iter().rposition(|other| *other == kind)?;
-            Some(self::quote_evidence(LineRange::one(at + first_line), lines, first_line))
+            Some(quote_evidence(LineRange::one(at + first_line), lines, first_line))
         };
         self.evidence = self.evidence.iter().filter_map(found).collect();
         self

@@ -58,7 +58,7 @@ async fn webhook_retry_has_the_same_id_and_body() {
     let statuses: Vec<_> =
         log[0]["attempts"].as_array().unwrap().iter().map(|it| it["status"].clone()).collect();
     assert_eq!(statuses, [500, 500, 200]);
-    assert_eq!(log[0]["attempts"][0]["error"], "answered 500");
+    assert_eq!(log[0]["attempts"][0]["error"], "responded with 500");
     assert_eq!(harbour.see("/ops").await["failures"], 0);
     harbour.close().await;
 }
@@ -252,7 +252,7 @@ async fn webhook_ping_shows_the_receivers_response() {
     let bad = harbour.post("/ops/ping", &json!({})).await.body["data"].clone();
     assert_eq!(
         (&bad["isAccepted"], &bad["error"], &bad["excerpt"]),
-        (&json!(false), &json!("answered 500"), &json!("noted"))
+        (&json!(false), &json!("responded with 500"), &json!("noted"))
     );
     let silent = harbour.post("/ops/ping", &json!({})).await.body["data"].clone();
     assert_eq!((&silent["status"], &silent["isAccepted"]), (&json!(null), &json!(false)), "{silent}");
