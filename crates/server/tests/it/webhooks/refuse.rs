@@ -30,8 +30,8 @@ async fn invalid_webhook_is_refused_with_advice() {
         (json!({"name": "ops", "url": "nonsense", "kinds": ["*"]}), "/url", "https://"),
         (json!({"name": "ops", "url": "http://hooks.acme.test/", "kinds": ["*"]}), "/url", "--egress-allow"),
         (json!({"name": "ops", "url": "https://10.0.0.7/", "kinds": ["*"]}), "/url", "--egress-allow"),
-        (json!({"name": "ops", "url": "https://0x7f.1/", "kinds": ["*"]}), "/url", "open network"),
-        (json!({"name": "ops", "url": "https://[::1]/", "kinds": ["*"]}), "/url", "open network"),
+        (json!({"name": "ops", "url": "https://0x7f.1/", "kinds": ["*"]}), "/url", "public address"),
+        (json!({"name": "ops", "url": "https://[::1]/", "kinds": ["*"]}), "/url", "public address"),
         (
             json!({"name": "ops", "url": "https://a:b@hooks.acme.test/", "kinds": ["*"]}),
             "/url",
