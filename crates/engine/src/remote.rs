@@ -292,7 +292,7 @@ impl RemoteCall {
             let given = grant_from_deployment(services, it.org, it.deployment, &asking)?;
             let same = given.granted.iter().filter(|granted| granted.attempt.nonce == nonces[0]);
             same.for_each(|it| {
-                super::assign::assign(it).iter().for_each(|it| services.engine.maskers.insert(it))
+                super::assign::assign(it).iter().for_each(|it| services.engine.maskers.insert(it));
             });
             Ok::<_, EngineError>(())
         });

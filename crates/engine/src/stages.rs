@@ -94,7 +94,7 @@ async fn enter_each(services: &Services, waiting: impl Iterator<Item = (OrgId, D
             Ok(StageMove::Stay) => {}
             Ok(StageMove::ReadAuthors(change)) => unread.push((org, id, change)),
             Ok(StageMove::Ask { .. } | StageMove::Enter | StageMove::GiveWay(_)) => {
-                enter_and_log(services, org, id).await
+                enter_and_log(services, org, id).await;
             }
             Err(error) => tracing::error!(?error, deployment = %id, "entering a stage failed"),
         }

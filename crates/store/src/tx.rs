@@ -273,7 +273,7 @@ impl<'c> Tx<'c> {
                 RecordChange::Put(DomainRecord::Session(it)) => tables::session::put(self, &it)?,
                 RecordChange::Put(DomainRecord::Ticket(it)) => tables::ticket::put(self, &it)?,
                 RecordChange::Put(DomainRecord::EnvironmentDeployment(it)) => {
-                    tables::deployment::put(self, &it)?
+                    tables::deployment::put(self, &it)?;
                 }
                 RecordChange::Put(DomainRecord::StagesDeployment(it)) => tables::deployment::put(self, &it)?,
                 RecordChange::Put(DomainRecord::Run(it)) => tables::run::put(self, &it)?,
@@ -282,7 +282,7 @@ impl<'c> Tx<'c> {
                 RecordChange::Put(DomainRecord::StageEnd(it)) => tables::stage_end::put(self, &it)?,
                 RecordChange::Put(DomainRecord::Analysis(it)) => tables::analysis::put(self, &it)?,
                 RecordChange::Put(DomainRecord::FixPullRequest(it)) => {
-                    tables::fix_pull_request::put(self, &it)?
+                    tables::fix_pull_request::put(self, &it)?;
                 }
             }
         }

@@ -59,7 +59,7 @@ fn check_custom(step: &LocatedValue<'_, StepDefinition>, kind: &str, offers: Opt
         // Only warnings: the registry may be added later, and pipelines must stay editable while it is missing.
         Some(Some(Err(why))) => at.add(DefinitionProblem::warning("unknown_custom_step", why.clone())),
         Some(None) => {
-            at.add(DefinitionProblem::warning("unknown_custom_step", "there is no such custom step"))
+            at.add(DefinitionProblem::warning("unknown_custom_step", "there is no such custom step"));
         }
     }
 }

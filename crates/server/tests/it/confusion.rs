@@ -473,7 +473,7 @@ async fn alternative_path_spelling_has_the_same_authorization() {
             match route.access {
                 RouteAccess::Open => assert_eq!(nobody, 200, "{what}"),
                 RouteAccess::Caller | RouteAccess::Runner | RouteAccess::NewRunner => {
-                    assert_eq!(nobody, 401, "{what}")
+                    assert_eq!(nobody, 401, "{what}");
                 }
                 RouteAccess::Permission(_) => {
                     let foreign = target.ask(operation, &variant, Some(&world.hank.token)).await;

@@ -91,7 +91,7 @@ pub fn verify_export(mut file: impl BufRead, kept: Option<AuditHead>) -> Result<
                 return Err(ExportError::NotAnExport(format!("line 1 {why}")));
             }
             Err(LineFault::Foreign(why) | LineFault::Altered(why)) => {
-                verifier.report_unreadable(&format!("it {why}"))
+                verifier.report_unreadable(&format!("it {why}"));
             }
         }
         if verifier.problem().is_some() {

@@ -160,7 +160,7 @@ impl ChainVerifier {
         let (last, next) = (self.at.sequence, self.at.sequence + 1);
         match head {
             None => {
-                self.report(next, AuditFault::Truncated, "the head is missing: the end was truncated".into())
+                self.report(next, AuditFault::Truncated, "the head is missing: the end was truncated".into());
             }
             Some(head) if head.sequence > last => {
                 let text = format!("the head is event {}, but the last event is {last}", head.sequence);

@@ -177,7 +177,7 @@ impl EnvironmentMemory {
                     self.condition = EnvironmentCondition::Dirty;
                 }
                 status if status.is_final() && has_run && is_lost => {
-                    self.condition = EnvironmentCondition::Unknown
+                    self.condition = EnvironmentCondition::Unknown;
                 }
                 DeploymentState::Succeeded => {
                     self.deployed_commit = Some(new.commit.clone());

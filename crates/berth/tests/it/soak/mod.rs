@@ -197,9 +197,9 @@ fn under_load(
                 let mut asker = UnreliableClient::new(shared, person, seeded, number);
                 while !over.load(Ordering::Relaxed) {
                     if number < LOCKERS {
-                        asker.send_random_call()
+                        asker.send_random_call();
                     } else {
-                        deployer::take_over_and_deploy(&mut asker)
+                        deployer::take_over_and_deploy(&mut asker);
                     }
                 }
             });

@@ -103,7 +103,7 @@ fn decide_step(draft: &mut RunDraft<'_>, stage: usize, at: usize) {
     let index = draft.run.steps[at].index;
     match draft.plan.decide_when(&draft.run, stage, index) {
         Ok(true) if draft.run.steps[at].has_used_all_attempts() => {
-            report::fail_step(draft, at, attempts_exhausted())
+            report::fail_step(draft, at, attempts_exhausted());
         }
         Ok(true) if gated_steps::start_wait(draft, at) => {}
         Ok(true) => draft.step(at).status = StepRunStatus::Ready,

@@ -135,7 +135,7 @@ pub(super) fn start_wait(draft: &mut RunDraft<'_>, at: usize) -> bool {
     };
     match until {
         Err(detail) => {
-            report::fail_step(draft, at, ExecutionFailure { cause: FailureCode::NotRunnable, detail })
+            report::fail_step(draft, at, ExecutionFailure { cause: FailureCode::NotRunnable, detail });
         }
         Ok(until) => {
             let event = draft.step_event(EventKind::StepStarted, at);

@@ -195,10 +195,10 @@ fn stage_gate_blockers(
     let mut found = Vec::new();
     match gates::approval_progress(db, aggregate, stage)? {
         ApprovalProgress::Pending(approval) => {
-            found.push(approval_blocker(db, &format!("stage \"{name}\""), &approval)?)
+            found.push(approval_blocker(db, &format!("stage \"{name}\""), &approval)?);
         }
         ApprovalProgress::Missing { .. } if authors::unread_range(db, aggregate, stage)?.is_some() => {
-            found.push(unread_authors_blocker(name))
+            found.push(unread_authors_blocker(name));
         }
         // Not requested yet: the engine requests approvals once the stage is next.
         ApprovalProgress::Satisfied | ApprovalProgress::Missing { .. } => {}
