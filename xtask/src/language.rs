@@ -213,11 +213,11 @@ mod tests {
     #[test]
     fn pronouns_are_counted_in_comments_only() {
         let counts = counts(
-            "//! Nobody's file.\nfn a() { b(\"// nobody\"); } // others\n/// See https://nobody.example here.\nfn c() {}",
+            "//! Others' file.\nfn a() { b(\"// others\"); } // others\n/// See https://others.example here.\nfn c() {}",
         );
         assert_eq!(
             counts.pronouns,
-            ["a.rs:1: Nobody's file.", "a.rs:2: others", "a.rs:3: See https://nobody.example here."]
+            ["a.rs:1: Others' file.", "a.rs:2: others", "a.rs:3: See https://others.example here."]
         );
         assert_eq!(counts.comment_words, 9);
     }

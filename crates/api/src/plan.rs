@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
+use crate::deployment::StageKind;
 use crate::pipeline::DefinitionText;
 use crate::runner::Network;
 
@@ -42,14 +43,6 @@ pub struct PlannedStage {
     pub kind: StageKind,
     /// Steps, without those that are skipped here.
     pub steps: Vec<PlannedStep>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum StageKind {
-    Build,
-    Stage,
-    Environment,
 }
 
 /// A planned step with its known values filled in. `[SECRET:NAME]` stands for a secret, `[OUTPUT:step/name]` for an

@@ -1,5 +1,5 @@
 //! Slots of a runner that works for all organizations. Each organization has a share, so that its long-running steps
-//! leave slots for others.
+//! leave slots for other organizations.
 
 use std::collections::HashMap;
 

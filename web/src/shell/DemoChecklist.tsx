@@ -10,7 +10,7 @@ import { Link } from "@/ui/Link";
 import "./checklist.css";
 
 const DISMISSED_KEY = "berth.demo.dismissed";
-/** Wide enough to show the checklist beside the page; the style sheet uses the same width. Collapsed at first below it. */
+/** Wide enough to show the checklist next to the page; the style sheet uses the same width. Collapsed at first below it. */
 const WIDE_QUERY = "(min-width: 75em)";
 
 /** Checklist of the demo. Steps are checked off by the server's deployments and events. */

@@ -1,5 +1,6 @@
 //! Dry run of a definition: the plan it would produce.
 
+use berth_api::deployment::StageKind;
 use berth_api::plan as wire;
 use berth_api::problem::{Code, ProblemDetails};
 use berth_core::access::permit;
@@ -135,9 +136,9 @@ fn to_response(plan: &Plan, offers: &AvailableSteps) -> wire::WirePlan {
         stages.push(wire::PlannedStage {
             name: stage.name.clone(),
             kind: match stage.kind {
-                StageType::Build => wire::StageKind::Build,
-                StageType::Stage => wire::StageKind::Stage,
-                StageType::Environment => wire::StageKind::Environment,
+                StageType::Build => StageKind::Build,
+                StageType::Stage => StageKind::Stage,
+                StageType::Environment => StageKind::Environment,
             },
             steps: stage.steps.iter().map(|step| step_to_response(step, stage, &mut marks)).collect(),
         });

@@ -16,7 +16,7 @@ use crate::error::AppError;
 const DUE_BATCH_MAX: i64 = 10_000;
 
 /// Starts sending due deliveries, as far as slots are free. At most one attempt per webhook is in flight, so a slow
-/// receiver does not delay others.
+/// receiver does not delay other webhooks.
 pub(super) async fn deliver(notify: &WebhookNotifier) -> Result<(), AppError> {
     let due = notify
         .services
