@@ -219,7 +219,7 @@ mod tests {
             counts.pronouns,
             ["a.rs:1: Others' file.", "a.rs:2: others", "a.rs:3: See https://others.example here."]
         );
-        assert_eq!(counts.comment_words, 9);
+        assert_eq!(counts.comment_words, 8);
     }
 
     #[test]
