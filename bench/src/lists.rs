@@ -15,9 +15,9 @@ use crate::report;
 use crate::site::Site;
 
 pub(crate) const PAGE_ROWS: usize = 20;
-/// Random positions that reads use; too many for a cache to hold all their pages.
+/// Maximum number of random positions to read from: so many that a cache cannot hold all their pages.
 const PLACES_MAX: usize = 4_096;
-/// A case that takes this many times its round is measured only once.
+/// A case that takes longer than this many times the length of a round is not measured again.
 const SLOW_TIMES: u32 = 4;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -127,7 +127,7 @@ async fn places(site: &Site) -> anyhow::Result<Places> {
     let mut random = Random::new(site.rows as u64);
     let mut places = Places { ids: Vec::new(), cursors: Vec::new() };
     for _ in 0..PLACES_MAX.min(site.rows) {
-        // With a full page after it, so that every cursor leads to a full page.
+        // Leaves room for a full page after the offset, so that every cursor leads to a full page.
         let offset = random.below(site.rows - 2 * PAGE_ROWS);
         let page = page(&mut connection, &format!("{}?limit=1&offset={offset}", site.list)).await?;
         let text = |pointer: &str| page.pointer(pointer).and_then(|value| value.as_str()).map(str::to_owned);

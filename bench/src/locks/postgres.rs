@@ -1,7 +1,7 @@
 //! Berth on PostgreSQL, compared with the same statements without Berth.
 //!
 //! Each round has three parts on the same PostgreSQL: Berth is measured; Berth runs once more while its statements
-//! are recorded; the recording is replayed at full speed against a copy of the database from before.
+//! are recorded; the recording is replayed at full speed against a copy of the database as it was before.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -16,13 +16,14 @@ use super::replay::{Recording, replay};
 use super::{Options, Round, round};
 use crate::report::{machine, median, millis, rate};
 
-/// Minimum share of the replay's rate.
+/// Minimum ratio of Berth's rate to the rate of the replay.
 const PART_MIN: f64 = 0.6;
 
 struct Measured {
     berth: Round,
-    /// Pairs of the recorded round, and how long its statements take alone.
+    /// Number of claim-and-release pairs in the recorded round.
     recorded: usize,
+    /// How long the recorded statements take when they are replayed without Berth.
     alone: Duration,
     connections: usize,
     statement_bytes: usize,

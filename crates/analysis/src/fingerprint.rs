@@ -1,4 +1,4 @@
-//! Fingerprints: whether two failures are the same.
+//! Fingerprints: failures with the same fingerprint are treated as the same failure.
 
 use std::fmt::{self, Write as _};
 
@@ -15,7 +15,7 @@ const VERSION: &str = "1";
 const BYTES: usize = 16;
 
 /// Hash of step type, category, rule and the template of the first evidence line. Numbers, times, ids and
-/// directories do not count.
+/// directories are ignored.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Fingerprint(String);

@@ -74,7 +74,7 @@ codes! {
     EnvironmentLocked, 409, "environment_locked", "The environment is locked",
         "The environment is held. `holder`, `since`, `context` and `expiresAt` say by whom, since when, why and until when. Join the queue with `\"queue\": true`, or take over with force-claim.";
     SessionNotActive, 409, "session_not_active", "The session is not active",
-        "The session was released, has expired, or was taken over. `sessionStatus` says which, `overriddenBy` who took over. Claim the environment again.";
+        "The session was released, has expired, or was taken over. `sessionStatus` says which, and `overriddenBy` says who took over. Claim the environment again.";
     ApprovalEnded, 409, "approval_ended", "The approval has ended",
         "It was approved or rejected, has expired, or has lapsed because what it was for has changed or no longer waits. `detail` says which, and what to do.";
     AlreadyVoted, 409, "already_voted", "You have already voted",

@@ -182,7 +182,7 @@ pub struct HolderFence {
     /// `env_…`
     pub environment_id: String,
     pub fence: i64,
-    /// `ses_…`; detects a fence that was issued twice. Absent for a reset.
+    /// `ses_…`; lets the runner detect a fence that was issued twice. Absent for a reset.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub session_id: Option<String>,

@@ -146,14 +146,14 @@ id! {
 const NUMBER_BITS: u32 = 40;
 
 impl EventId {
-    /// Embeds the sequence number, by which the event is found.
+    /// Embeds the sequence number, so that the event can be looked up by it.
     #[must_use]
     pub fn with_number(self, number: i64) -> Self {
         let number = u128::from(number.unsigned_abs()) & ((1 << NUMBER_BITS) - 1);
         Self(self.0 >> NUMBER_BITS << NUMBER_BITS | number)
     }
 
-    /// The embedded sequence number; arbitrary for ids from before numbering.
+    /// The embedded sequence number; arbitrary for ids created before sequence numbers were embedded.
     pub fn number(self) -> i64 {
         i64::try_from(self.0 & ((1 << NUMBER_BITS) - 1)).unwrap_or(i64::MAX)
     }

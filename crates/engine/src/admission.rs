@@ -289,7 +289,7 @@ mod tests {
                     AdmissionMove::GiveUp(at) if !queue.is_empty() => drop(queue.remove(at.index(queue.len()))),
                     AdmissionMove::Leave(_) | AdmissionMove::GiveUp(_) => {}
                 }
-                // A permit may pass through both queues.
+                // Poll twice: an operation may have to pass the queue of its share and then the common queue.
                 for _ in 0..2 {
                     let mut still = Vec::new();
                     for (key, mut future) in queue.drain(..) {

@@ -26,7 +26,7 @@ use crate::wire;
 /// Configuration of [`Services`].
 #[derive(Debug, Clone)]
 pub struct ServicesConfig {
-    /// Directory of logs, artifacts and mirrors of repositories.
+    /// Directory of logs, artifacts and repository mirrors.
     pub data_dir: PathBuf,
     /// Directory that no other server uses; the same as `data_dir` for a single server.
     pub own_dir: PathBuf,
@@ -52,9 +52,9 @@ pub struct Services {
     pub transfers: AdmissionControl,
     pub git: MirrorStore,
     pub(crate) git_credentials: GitCredentials,
-    /// Wakes the sync of repositories.
+    /// Wakes the job that syncs repositories.
     pub sync_wanted: Notify,
-    /// The only HTTP client for outgoing requests of the server.
+    /// The only HTTP client for the server's outgoing requests.
     pub egress: EgressClient,
     pub engine: EngineState,
     pub config: ServicesConfig,

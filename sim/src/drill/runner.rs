@@ -1,5 +1,6 @@
-//! A runner: takes work, touches the environment, sends heartbeats, and stops on order, when its work is done, or
-//! when the server is silent for too long. It crashes, is disconnected, repeats messages and uses foreign nonces.
+//! A runner: takes work, writes to the environment, sends heartbeats, and stops when the server tells it to, when its
+//! work is done, or when the server has been silent for too long. It can crash, lose its connection, repeat messages
+//! and send the nonces of other runners.
 
 use berth_core::deployment::environment::report::RunnerOrder;
 use berth_core::id::DeploymentId;
@@ -13,7 +14,7 @@ use crate::random::SeededRandom;
 
 /// After this long without a response a runner stops its work.
 const SELF_STOP_S: u64 = 20;
-/// From the order to stop to the end of the last process.
+/// Time from the order to stop until the last process has ended.
 const STOP_GRACE_S: u64 = 10;
 
 pub(super) struct DrillRunner {
@@ -25,7 +26,7 @@ pub(super) struct DrillRunner {
 
 enum DrillRunnerState {
     Idle,
-    /// Has requested work and does not know the response yet.
+    /// Has requested work and has not received the response yet.
     Asking {
         job: RunnerJob,
         pending: Option<PendingDecision>,
@@ -67,14 +68,14 @@ impl DrillRunner {
         Self { nonce: site.new_nonce(), cut_off_until: 0, state: DrillRunnerState::Idle }
     }
 
-    /// The request may have been received: it is repeated with the same nonce.
+    /// Loses the response to a request, which is repeated with the same nonce: the server may have received it.
     pub(super) fn lose_server(&mut self) {
         if let DrillRunnerState::Asking { pending, .. } = &mut self.state {
             *pending = None;
         }
     }
 
-    /// Stops work when the runner's own clock requires it.
+    /// Ends the work when it is done or, by the runner's own clock, has to stop. Until then, writes to the environment.
     pub(super) fn obey_clock(&mut self, site: &mut DrillSite) -> Result<(), LockViolation> {
         let DrillRunnerState::Working(job) = &mut self.state else { return Ok(()) };
         if site.second >= job.answered + SELF_STOP_S {
@@ -127,7 +128,7 @@ impl DrillRunner {
         Ok(())
     }
 
-    /// Ends the runner with all its processes; it comes back as a new runner.
+    /// Kills the runner with all its processes; it comes back as a new runner.
     fn crash(&mut self, site: &mut DrillSite) {
         if let DrillRunnerState::Working(job) = &self.state {
             site.leave(job.place, job.id, self.nonce);
@@ -203,7 +204,7 @@ impl DrillRunner {
         mut job: RunnerJob,
     ) -> Result<(), LockViolation> {
         if chance.percent(10) {
-            // A foreign nonce must have no effect.
+            // The nonce of another runner must have no effect.
             let stolen = WhichNonce::Of(self.nonce.wrapping_add(chance.pick(&[1, 2, u16::MAX])));
             self.say_wrongly(site, &job, stolen)?;
         }

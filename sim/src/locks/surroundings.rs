@@ -20,7 +20,7 @@ pub struct Surroundings {
     pub is_tracked: bool,
     pub revoked_people: Vec<u8>,
     pub revoked_tokens: Vec<u8>,
-    /// How often each name was given to a new environment.
+    /// Number of environments created with each name so far.
     pub incarnations: [u8; 2],
     /// Whether the environment of that name was deleted.
     pub deleted: [bool; 2],

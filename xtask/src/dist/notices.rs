@@ -14,7 +14,7 @@ pub(super) const FILE: &str = "THIRD-PARTY.txt";
 
 /// Prefixes of files with licences and notices.
 const BEGINNINGS: [&str; 5] = ["LICENSE", "LICENCE", "COPYING", "COPYRIGHT", "NOTICE"];
-/// Extensions of source files, which may have such a name too.
+/// Extensions of source files, whose names may start with these prefixes too.
 const SOURCES: [&str; 4] = ["rs", "js", "ts", "json"];
 const RULE: &str = "================================================================================";
 
@@ -155,12 +155,12 @@ mod tests {
         let found = crates().unwrap();
         let has = |name: &str| found.iter().any(|it| it.name == name);
         assert!(has("tokio") && has("rusqlite") && has("libsqlite3-sys") && has("aws-lc-sys"));
-        // The second is only in Cargo.lock, through a feature that is not enabled.
+        // `ring` is only in Cargo.lock, through a feature that is not enabled.
         let others = ["expect-test", "ring", "berth-core", "cc"];
         assert!(!others.into_iter().any(has), "{found:?}");
         let made = render_packages(&found).unwrap();
         assert!(made.contains("\ntokio 1.") && made.contains("Permission is hereby granted, free of charge"));
-        // Each text occurs once, in a few variants.
+        // Identical texts appear only once, but the Apache licence exists in several variants.
         let apache = made.matches("\"Licensor\" shall mean the copyright owner").count();
         assert!((1..60).contains(&apache), "{apache} times");
     }

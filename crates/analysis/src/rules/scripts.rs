@@ -180,7 +180,7 @@ pub(super) const RULES: &[Rule] = &[
             r"(?P<what>error Command failed with exit code \d+)",
             r"(?P<what>ELIFECYCLE.*Command failed.*)",
         ],
-        says: "A script of package.json failed: {what}.",
+        says: "A package.json script failed: {what}.",
         advice: "Its output is above.",
         ..REPORT
     },
@@ -188,7 +188,7 @@ pub(super) const RULES: &[Rule] = &[
         id: "make-report",
         category: Command,
         patterns: &[r"make(?:\[\d+\])?: \*\*\* \[(?P<what>[^\]]+)\] (?:Error \d+|\w+)"],
-        says: "A command of the Makefile failed: {what}.",
+        says: "A Makefile command failed: {what}.",
         advice: "Its output is above.",
         ..REPORT
     },

@@ -1,4 +1,4 @@
-//! Hostile logs: whatever they contain, it only ends up as text.
+//! Hostile logs: their content is only ever treated as text.
 
 use std::time::{Duration, Instant};
 

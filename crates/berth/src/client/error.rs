@@ -30,7 +30,7 @@ pub(crate) enum ClientError {
     NotLoggedIn,
     /// No token is configured for this server.
     NoToken(String),
-    /// The client found no such record.
+    /// A lookup in the client found nothing. A 404 response is a [`ClientError::Problem`].
     NotFound(String),
     /// The arguments are ambiguous or incomplete.
     Usage(String),

@@ -21,7 +21,7 @@ pub(crate) struct DeployArgs {
     /// Pipeline slug or id
     #[arg(env = "BERTH_PIPELINE")]
     pipeline: String,
-    /// Commit; HEAD is the one of your git repository [default: head of the tracked branch]
+    /// Commit; HEAD is resolved in your local git repository [default: head of the tracked branch]
     commit: Option<String>,
     /// Branch or tag to deploy instead of a commit
     #[arg(long = "ref", conflicts_with = "commit", value_name = "REF")]

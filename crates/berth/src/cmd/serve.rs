@@ -65,13 +65,14 @@ pub(crate) struct ServeArgs {
     /// Directory in which local repositories are allowed; can be repeated
     #[arg(long, value_name = "DIR")]
     pub(super) repository_root: Vec<PathBuf>,
-    /// Git host allowed in a private network; can be repeated
+    /// Git host that may be in a private network; can be repeated
     #[arg(long, value_name = "HOST")]
     pub(super) repository_host: Vec<String>,
     /// Private host, address or network (10.0.0.0/8) that webhooks can reach, also over plain http; can be repeated
     #[arg(long, value_name = "HOST|CIDR")]
     pub(super) egress_allow: Vec<String>,
-    /// Type of a git host for fix pull requests: HOST=github, gitlab or gitea, plus =URL of its API; can be repeated
+    /// Forge that a git host runs, for fix pull requests: github, gitlab or gitea, optionally with its API URL; can be
+    /// repeated
     #[arg(long, value_name = "HOST=FORGE[=URL]")]
     pub(super) forge: Vec<String>,
     /// Configuration file

@@ -1,5 +1,5 @@
-//! The given interface, statement by statement and in its order, against a real server with a pipeline that deploys.
-//! Whatever that text leaves open follows openapi.json.
+//! Every statement of the API specification, in its order, tested against a real server with a pipeline that deploys.
+//! Details that the specification leaves open follow openapi.json.
 
 use std::process::Command;
 use std::time::Duration;

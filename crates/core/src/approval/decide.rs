@@ -62,7 +62,8 @@ pub fn request(asked: NewApproval, needed: u32, now: Timestamp) -> RuleDecision<
     put(approval, vec![event])
 }
 
-/// `digest` is that of the content to be deployed now. Expiry and lapse are written even if the vote is refused.
+/// `digest` is the digest of the content that would be deployed now. If the approval has expired, or was for different
+/// content and therefore lapses, the vote is refused and the new state is stored.
 pub fn vote(
     approval: &Approval,
     ballot: &VoteRequest,
@@ -198,7 +199,8 @@ pub fn expire(
     put(next, vec![event])
 }
 
-/// Ends an approval whose subject has changed or is over. A granted approval also lapses if its subject changed.
+/// Ends an approval whose subject has changed or no longer waits for it. A granted approval also lapses if its subject
+/// changed.
 pub fn lapse(approval: &Approval, why: LapseCause, now: Timestamp) -> RuleDecision<Approval> {
     if !matches!(approval.status, ApprovalState::Pending | ApprovalState::Approved) {
         return RuleDecision::without_changes(approval.clone());

@@ -1,4 +1,4 @@
-//! Validates paths and links in archives: they are relative and never lead outside.
+//! Validates paths and links in archives: they must be relative and must not lead outside the archive.
 
 use super::{ARCHIVE_DEPTH_MAX, ARCHIVE_PATH_BYTES_MAX, ArtifactError};
 
@@ -25,8 +25,8 @@ pub(super) fn parts(path: &[u8]) -> Result<Vec<&[u8]>, ArtifactError> {
     Ok(parts)
 }
 
-/// Checks that a link stays inside. Its target first goes up, at most to the root, and then only down: a `..` after a
-/// name could follow another link and go up from its target.
+/// Checks that a link does not lead outside the archive. Its target may first go up, at most to the root, and then only
+/// down: in `name/..`, the name could be another link, and `..` would go up from where that link leads.
 pub(super) fn check_link(path: &[u8], depth: usize, target: &[u8]) -> Result<(), ArtifactError> {
     let refused = |why| Err(ArtifactError::refusal(display_path(path), why));
     if target.is_empty() || target.len() > ARCHIVE_PATH_BYTES_MAX || target.contains(&0) {

@@ -8,7 +8,7 @@ use super::mirror::GitMirror;
 use super::tree::EntryKind;
 use super::{CommitHash, GitError};
 
-/// [`Files`] cannot return errors, so git errors are kept for [`CommitFiles::finish`] and the file appears as missing.
+/// [`CommitTree`] cannot return errors, so git errors are kept for [`CommitFiles::finish`] and the file appears as missing.
 pub struct CommitFiles<'a> {
     mirror: &'a GitMirror,
     commit: &'a CommitHash,

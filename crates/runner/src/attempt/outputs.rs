@@ -1,7 +1,7 @@
 //! Parses `$BERTH_OUTPUT`.
 //!
-//! The file has lines `name=value`; a multi-line value stands between `name<<WORD` and a line `WORD`. Outputs come
-//! from this file only, never from what the step prints.
+//! The file contains lines of the form `name=value`. A multi-line value is enclosed by the lines `name<<WORD` and
+//! `WORD`. Outputs come only from this file, never from what the step prints.
 
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;

@@ -1,5 +1,5 @@
 //! Transfers of large bodies. A helper thread does the blocking IO while the attempt's thread checks whether the
-//! transfer is still wanted. An abandoned helper writes nothing and ends by its timeout.
+//! transfer is still wanted. An abandoned helper writes nothing and ends when its timeout expires.
 
 use std::fs::File;
 use std::io::{self, Read};

@@ -11,10 +11,10 @@ use berth_api::remote::RunnerWelcome;
 use berth_api::runner::{AttemptRef, LinkError, RunnerLink as _};
 use berth_runner::remote::{RemoteLink, ServerClient};
 
-/// The transfer timeout is 15 minutes.
+/// Far below the transfer timeout of 15 minutes.
 const SOON: Duration = Duration::from_secs(10);
 
-/// A server that sends these bytes to each client, and then nothing. The receiver signals a connection.
+/// Starts a server that sends `said` to each client and then stays silent. The receiver yields each connection.
 fn silent_after(said: &'static [u8]) -> (RemoteLink, Receiver<TcpStream>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address");
@@ -52,7 +52,7 @@ fn attempt() -> AttemptRef {
     AttemptRef { organization_id: id(), deployment_id: id(), step_id: id(), number: 1, nonce }
 }
 
-/// Starts a transfer that is wanted until the server was reached, and checks that it ends soon.
+/// Starts a transfer that is no longer wanted once it has reached the server, and checks that it ends soon.
 fn check_ends<T: std::fmt::Debug>(
     said: &'static [u8],
     ask: impl FnOnce(&RemoteLink, &dyn Fn() -> bool) -> Result<T, LinkError>,

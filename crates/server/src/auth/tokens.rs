@@ -57,7 +57,7 @@ pub fn is_well_formed(kind: TokenKind, text: &str) -> bool {
         && checksum(&text[..split]) == text[split..]
 }
 
-/// Whether a text contains the beginning of a token. For fields where none may be stored.
+/// Whether a text contains the prefix of a token. Used to keep tokens out of logs and public fields.
 pub fn looks_like_token(text: &str) -> bool {
     TokenKind::ALL.iter().any(|kind| text.contains(kind.prefix()))
 }

@@ -65,7 +65,7 @@ pub fn restore(from: &Path, data_dir: &Path, key: &Path) -> Result<RestoreReport
         }
     }
     remove_dir(&staging).map_err(io("cannot remove", &staging))?;
-    // Until here the database has the incarnation of a backup, which a server refuses to open.
+    // Until now the database is marked as a backup, which servers refuse to open; `begin_in` replaces the mark.
     Store::open_sqlite(&dir.database())?.begin_in(&dir)?;
     Ok(restored)
 }
@@ -81,7 +81,8 @@ fn prepare(from: &Path, staging: &Path, key: &Path) -> Result<RestoreReport, Upk
     let secrets = vault.check_sample(&store)?;
     let verified = verify(&mut ReadOnly::sqlite(&database)?, staging, &manifest_heads(&manifest))?;
     let settled = settle(&mut store, given)?;
-    // Before the installation can issue a fence. The directory of the backups may be read-only.
+    // Store the epoch before the installation can issue a fence. An error is only reported, because the directory of
+    // the backups may be read-only.
     let note_error = restore_note::write_note(from, settled.epoch).err().map(|error| error.to_string());
     Ok(RestoreReport { manifest, settled, verified, secrets, unnoted: note_error })
 }

@@ -1,4 +1,4 @@
-//! A client that knows only the given interface works.
+//! A client that uses only the API as specified works.
 
 use serde_json::json;
 

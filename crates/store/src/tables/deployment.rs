@@ -20,7 +20,7 @@ use crate::sql::{
 };
 use crate::tx::{StoreRead, Tx};
 
-/// The columns of a deployment. Those of the other kind of target are null.
+/// The columns of a deployment. Columns that apply only to the other kind of target are null.
 pub(super) struct DeploymentRow {
     id: DeploymentId,
     number: i64,
@@ -35,7 +35,7 @@ pub(super) struct DeploymentRow {
     started_at: Option<Timestamp>,
     finished_at: Option<Timestamp>,
     environment: Option<EnvironmentId>,
-    /// The name of the environment; empty for stages.
+    /// The name of the environment; empty for a deployment through stages.
     stage: String,
     session: Option<SessionId>,
     fence: Option<Fence>,
@@ -230,7 +230,7 @@ pub fn by_id(db: &mut impl StoreRead, id: DeploymentId) -> Result<Option<Deploym
     db.fetch_optional(&BY_ID, &[text(id)])?.map(DeploymentRow::into_deployment).transpose()
 }
 
-/// `None` also for a deployment to an environment.
+/// Returns `None` for a deployment to an environment, too.
 pub fn stages_by_id(
     db: &mut impl StoreRead,
     id: DeploymentId,

@@ -18,7 +18,7 @@ pub struct DeploymentFilter {
     /// Id or name.
     pub environment: Option<String>,
     pub session: Option<SessionId>,
-    /// A stage of the deployment, or the environment that it goes to.
+    /// Name of a stage of the deployment, or of its environment.
     pub stage: Option<String>,
     /// The requested commit, or a prefix of the resolved hash.
     pub commit: Option<String>,
@@ -30,7 +30,7 @@ pub struct DeploymentFilter {
     pub until: Option<Timestamp>,
 }
 
-/// The conditions of a [`DeploymentFilter`]. An empty text disables one.
+/// The conditions of a [`DeploymentFilter`]. An empty parameter disables its condition.
 const CONDITIONS: &str = " AND ($2 = '' OR d.status = $2) AND ($3 = '' OR d.pipeline_id = $3)
     AND ($4 = '' OR d.environment_id = $4 OR (d.environment_id IS NOT NULL AND d.stage = $4))
     AND ($5 = '' OR d.session_id = $5)

@@ -85,7 +85,8 @@ pub fn list_organizations(db: &mut impl StoreRead, user: UserId) -> Result<Vec<O
     db.fetch_all(&ORGANIZATIONS, &[text(user), ORGANIZATIONS_PER_USER_MAX.into()])
 }
 
-/// The organization of a user's oldest membership: the one that created the account, while the user is a member there.
+/// The organization of a user's oldest membership. This is the one that created the account, unless the user has left
+/// it.
 pub fn find_home(db: &mut impl StoreRead, user: UserId) -> Result<Option<OrgId>, StoreError> {
     db.fetch_optional(&HOME, &[text(user)])
 }

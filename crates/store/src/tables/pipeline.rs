@@ -44,7 +44,7 @@ statements! {
     Org Read ACTIVE_AFTER = "SELECT id FROM pipelines
         WHERE org_id = $1 AND id > $2 AND status = 'active' AND deleted_at IS NULL ORDER BY id LIMIT $3";
     Org Write PUT => Pipeline::TABLE.upsert("WHERE pipelines.version = excluded.version - 1");
-    // Needs no event: the deployment that it starts has one.
+    // Records no event: the deployment that a new head starts has its own.
     Org Upkeep MOVE_HEAD = "UPDATE pipelines SET head = $3 WHERE org_id = $1 AND id = $2";
     Org Read DEFINITION = "SELECT source FROM definitions WHERE org_id = $1 AND hash = $2";
     Org Write PUT_DEFINITION = "INSERT INTO definitions (org_id, hash, source, created_at) VALUES ($1, $2, $3, $4)
@@ -124,7 +124,7 @@ pub fn list(
     }
     let params = [filter.status.as_deref().into(), filter.search.as_deref().map(like_pattern).into()];
     let page: ListPage<_> = fetch_page(db, &FILTERED, &params, from.by_id(), limit)?;
-    // A search scans the whole list, so it is not counted again if the first page has every match.
+    // Counting the matches scans the whole list, so it is skipped if the first page already has all of them.
     let total = if !page.has_more && *from == PageStart::Offset(0) {
         i64::try_from(page.items.len()).ok()
     } else {

@@ -24,7 +24,7 @@ const RETRY_INTERVAL: Duration = Duration::from_secs(2);
 pub(super) struct ClaimArgs {
     #[command(flatten)]
     named: EnvironmentArgs,
-    /// Commit to deploy once you hold the environment; HEAD is the one of your git repository
+    /// Commit to deploy once you hold the environment; HEAD is resolved in your local git repository
     #[arg(long)]
     commit: Option<String>,
     /// Reason, visible to everyone
@@ -54,7 +54,7 @@ pub(super) struct ClaimArgs {
 pub(super) struct TakeOverArgs {
     #[command(flatten)]
     named: EnvironmentArgs,
-    /// Commit to deploy once you hold the environment; HEAD is the one of your git repository
+    /// Commit to deploy once you hold the environment; HEAD is resolved in your local git repository
     #[arg(long)]
     commit: Option<String>,
     /// Reason, shown to the current holder

@@ -18,7 +18,7 @@ use crate::output::{CommandOutput, strip_control_chars, wire_word};
 pub(super) struct EnvDeployArgs {
     #[command(flatten)]
     named: EnvironmentArgs,
-    /// Commit, branch or tag; HEAD is the one of your git repository
+    /// Commit, branch or tag; HEAD is resolved in your local git repository
     commit: String,
     /// Reason, shown with the deployment
     #[arg(long, short = 'm')]

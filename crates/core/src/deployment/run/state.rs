@@ -29,7 +29,7 @@ pub struct StageRun {
     pub name: String,
     pub kind: StageType,
     pub status: StageRunStatus,
-    /// How often the stage was started.
+    /// Number of times the stage was started.
     pub tries: u32,
     pub started_at: Option<Timestamp>,
     pub finished_at: Option<Timestamp>,
@@ -47,7 +47,7 @@ pub enum StageRunStatus {
     /// Next in order, but another deployment is in the stage or a gate is closed.
     Queued,
     Running,
-    /// Nothing is running until a person or time lets it continue.
+    /// Nothing runs until a person acts or a waiting time is over.
     Waiting,
     Cancelling,
     Succeeded,

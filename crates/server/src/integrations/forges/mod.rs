@@ -49,7 +49,7 @@ pub struct PullRequestDraft<'a> {
     pub body: &'a str,
 }
 
-/// The API calls in use.
+/// The API calls that Berth makes.
 pub trait Forge: Send + Sync {
     /// The name in the configuration.
     fn name(&self) -> &'static str;
@@ -84,7 +84,7 @@ pub trait Forge: Send + Sync {
     fn parse_state(&self, answer: &Value) -> Option<ForgePullRequestState>;
 }
 
-/// The state of a pull request, with the time from the forge.
+/// The state of a pull request, with the time of the merge or close if the forge reports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ForgePullRequestState {
     Open,
@@ -92,7 +92,7 @@ pub enum ForgePullRequestState {
     Closed(Option<Timestamp>),
 }
 
-/// In the format of GitHub and Gitea.
+/// Parses a response in the format of GitHub and Gitea.
 fn parse_github_state(answer: &Value) -> Option<ForgePullRequestState> {
     match answer.get("state")?.as_str()? {
         "open" => Some(ForgePullRequestState::Open),

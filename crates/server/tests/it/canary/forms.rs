@@ -30,7 +30,7 @@ impl Canaries {
         self.0.len()
     }
 
-    /// Returns the values in rotation.
+    /// Returns the value at this position, starting over after the last one.
     pub(crate) fn value(&self, number: usize) -> &str {
         &self.0[number % self.0.len()].value
     }

@@ -1,4 +1,4 @@
-//! The given interface: every operation, with both prefixes, with and without a trailing slash.
+//! The environments API as specified: every operation, with and without the prefix `/api/v1` and a trailing slash.
 
 use serde_json::{Value, json};
 

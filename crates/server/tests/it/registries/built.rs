@@ -1,4 +1,4 @@
-//! Builds run once per commit, and a failed one keeps the last good version in use.
+//! Builds run once per commit. After a failed build, the last good version stays in use.
 
 use serde_json::{Value, json};
 
@@ -113,7 +113,7 @@ async fn registry_tag_that_moves_keeps_its_version() {
     assert_eq!(offered(&world, "tools/deploy@main").await, format!("{second} deploy"));
     assert!(offered(&world, "tools/evil@v1").await.contains("has no step"));
 
-    // The same if the registry itself follows the tag.
+    // The tag also keeps its version if the registry itself tracks it.
     world.send(patch("tools").by(&world.ada).json(&json!({"ref": "v1"}))).await;
     jobs::tick(world.app.jobs()).await.unwrap();
     assert_eq!(offered(&world, "tools/deploy@v1").await, format!("{first} deploy"));
