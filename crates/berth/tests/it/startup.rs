@@ -101,7 +101,7 @@ fn database_with_a_foreign_migration_history_is_refused() {
     BerthProcess::start(&mut home.serve_command()).wait(REFUSAL_MAX).refused(&[
         "migration history of the database differs",
         "migration 1",
-        "nothing was changed",
+        "Nothing was changed",
     ]);
 }
 

@@ -47,7 +47,7 @@ fn migration_to_postgresql_and_back_keeps_sessions() {
     assert!(taken > other + 1, "{taken} is not above what the old database could still give");
     let back = home.path().with_file_name("back");
     let into = format!("sqlite:{}", text(&back));
-    copy(&there, &into).refused(&["a server is running", "Nothing was changed"]);
+    copy(&there, &into).refused(&["a server is running", "nothing was changed"]);
     server.stop();
     let verified = admin(&["verify", "--database", &there], &home.path());
     assert_eq!(verified.code, Some(0), "{verified:?}");
