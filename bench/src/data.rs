@@ -1,4 +1,4 @@
-//! Fills a store with pipelines, through the rules and writes of the server.
+//! Fills a store with pipelines, using the same rules and writes as the server.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -11,7 +11,7 @@ use berth_definition::parse;
 use berth_store::tables::pipeline;
 use berth_store::{Store, TxContext};
 
-/// A search term that [`SEARCHED_ROWS`] names contain, whatever the list's size.
+/// Search term that exactly [`SEARCHED_ROWS`] names contain, for any size of the list.
 pub(crate) const SEARCHED: &str = "lighthouse";
 pub(crate) const SEARCHED_ROWS: usize = 5;
 
@@ -19,8 +19,8 @@ const DEFINITION: &str = include_str!("pipeline.yaml");
 /// Placeholder for the definition's hash; the store only compares it.
 const DEFINITION_HASH: &str = "sha256:0000000000000000000000000000000000000000000000000000000000000000";
 const ROWS_PER_TRANSACTION: usize = 5_000;
-/// Interval between creation times. Within one transaction all would be equal, and ids of the same millisecond are
-/// unordered.
+/// Interval between creation times. Otherwise all rows of a transaction would have the same time, and ids created in
+/// the same millisecond have no defined order.
 const APART_MICROS: i64 = 1_000;
 
 pub(crate) fn fill(store: &Store, org: OrgId, rows: usize) -> anyhow::Result<()> {

@@ -1,4 +1,5 @@
-//! Deployments to an environment of a pipeline without a repository: created, awaited and timed.
+//! Deployments to an environment of a pipeline without a repository: creates them, waits for them and takes their
+//! times.
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -8,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::served::{Api, ORGANIZATION, PIPELINES};
 
-/// A deployment that takes longer has hung.
+/// A deployment that takes longer than this has hung.
 const HANGS_AFTER: Duration = Duration::from_secs(300);
 const ENVIRONMENT: &str = "qa";
 
@@ -33,7 +34,7 @@ impl Pipeline {
         Ok(Self { sessions: format!("{PIPELINES}/{slug}/ephemeral-environments/{ENVIRONMENT}/sessions") })
     }
 
-    /// Claims the environment with a commit.
+    /// Claims the environment with a commit, which starts a deployment.
     pub(crate) async fn deploy(&self, api: &mut Api) -> anyhow::Result<Deployed> {
         let sent = SystemTime::now();
         let session = api.post(&self.sessions, &json!({ "commitId": "9fceb02" })).await?;
@@ -70,12 +71,12 @@ pub(crate) fn log_path(deployment: &str, step: &str) -> String {
     format!("{ORGANIZATION}/deployments/{deployment}/steps/{step}/logs")
 }
 
-/// The first attempt of the first step.
+/// Returns the first attempt of the deployment's first step.
 pub(crate) fn first_attempt(deployment: &Value) -> &Value {
     &deployment["stages"][0]["steps"][0]["attempts"][0]
 }
 
-/// The time between two timestamps of a response, which have millisecond resolution.
+/// Returns the time between two timestamps in a response. They have millisecond resolution.
 pub(crate) fn between(from: &Value, to: &Value) -> anyhow::Result<Duration> {
     let time = |value: &Value| Timestamp::parse(value.as_str().unwrap_or_default()).context("no time");
     let micros = time(to)?.as_micros() - time(from)?.as_micros();

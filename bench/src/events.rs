@@ -1,4 +1,4 @@
-//! `events`: cost and latency of event streams, and how long it takes to seal and verify an audit log.
+//! `events`: measures the cost and latency of event streams, and how long it takes to seal and verify an audit log.
 
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -83,7 +83,7 @@ pub(crate) fn run(args: &[String]) -> anyhow::Result<()> {
     let config = AppConfig {
         data_dir: dir.path().to_owned(),
         rate_limit: false,
-        // The limit per token is not measured here.
+        // All followers use one token, so raise its limit, which is not measured here.
         streams_per_token_max: options.followers.max(100),
         ..AppConfig::local(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))
     };
@@ -138,7 +138,7 @@ fn seal_and_check(store: &Store, org: OrgId, count: i64) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Seals the same events again in memory: the share of the hash chain.
+/// Seals the same events again in memory, to measure how much of the time the hash chain takes.
 fn sealing_alone(store: &Store, org: OrgId, count: i64) -> anyhow::Result<Duration> {
     let mut events = store.transact_blocking(TxContext::system(Some(org)), move |tx| {
         tables::event::list_after(tx, 0, i64::MAX, count)
@@ -168,7 +168,7 @@ async fn measure(
     for number in 0..options.followers {
         let token = tokens[number % tokens.len()].clone();
         tokio::spawn(follow(address, token, hear.clone(), ready.clone()));
-        // In small groups: the backlog of a listening socket is short.
+        // Open the connections in small groups, because the backlog of a listening socket is short.
         if number % 50 == 49 {
             for _ in 0..50 {
                 readied.recv().await.context("a follower")?;
@@ -222,7 +222,7 @@ async fn record(app: &App, org: OrgId, number: i64) -> anyhow::Result<()> {
     Ok(recorded.await?)
 }
 
-/// The sequence number of the last committed event.
+/// Returns the sequence number of the last committed event.
 async fn last(app: &App, org: OrgId) -> Result<i64, StoreError> {
     app.store().read(Some(org), |db| Ok(tables::event::chain_head(db)?.sequence)).await
 }

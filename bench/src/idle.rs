@@ -1,4 +1,4 @@
-//! `idle`: start-up time and memory of an idle server.
+//! `idle`: measures start-up time and memory of an idle server.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -21,7 +21,7 @@ bench idle [--starts N] [--check]
 const START_MAX: Duration = Duration::from_millis(100);
 const MEMORY_BYTES_MAX: u64 = 48_000_000;
 const STARTS: usize = 15;
-/// A start that takes longer has failed.
+/// A start that takes longer than this has failed.
 const PATIENCE: Duration = Duration::from_secs(20);
 const LOOK_AGAIN: Duration = Duration::from_micros(200);
 const IDLE: Duration = Duration::from_secs(10);
@@ -98,7 +98,7 @@ fn start(dir: &Path) -> anyhow::Result<Duration> {
     Ok(took)
 }
 
-/// Starts the server with its runner, loads the dashboard once, and returns its memory when idle.
+/// Starts the server with its runner, loads the dashboard once, and returns the memory that the idle server uses.
 fn idle(dir: &Path) -> anyhow::Result<u64> {
     let address = free_address()?;
     let server = served::serve_at(dir, address)?;
@@ -127,7 +127,7 @@ fn until_ready(address: SocketAddr, began: Instant) -> anyhow::Result<Duration> 
     }
 }
 
-/// Whether the response has status 200.
+/// Sends a GET request and returns whether the response has status 200.
 fn ask(address: SocketAddr, path: &str) -> anyhow::Result<bool> {
     let mut stream = TcpStream::connect(address)?;
     stream.set_read_timeout(Some(PATIENCE))?;

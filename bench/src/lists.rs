@@ -1,7 +1,7 @@
-//! `lists`: whether a page costs the same for any list size and depth.
+//! `lists`: measures whether reading a page takes the same time for any size of the list and any position in it.
 //!
-//! All sizes are served at once, and each round measures every case at every size in turn, so that noise affects
-//! both sides of a ratio.
+//! Lists of all sizes are served at the same time, and each round measures every case at every size in turn, so that
+//! noise affects both sides of a ratio.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,9 +15,9 @@ use crate::report;
 use crate::site::Site;
 
 pub(crate) const PAGE_ROWS: usize = 20;
-/// Maximum number of random positions to read from: so many that a cache cannot hold all their pages.
+/// Maximum number of random positions to read from. Their pages do not all fit into a cache.
 const PLACES_MAX: usize = 4_096;
-/// A case that takes longer than this many times the length of a round is not measured again.
+/// If a case takes longer than this many times the length of a round, it is not measured again.
 const SLOW_TIMES: u32 = 4;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -33,7 +33,7 @@ pub(crate) enum Case {
 impl Case {
     const ALL: [Case; 6] = [Case::One, Case::First, Case::Cursor, Case::Offset, Case::Last, Case::Search];
 
-    /// The baseline and the selected cases.
+    /// Returns the baseline and the selected cases.
     pub(crate) fn wanted(only: &str) -> Vec<Case> {
         let mut all = Case::ALL.to_vec();
         all.retain(|case| *case == Case::One || case.title().contains(only));
@@ -55,7 +55,7 @@ impl Case {
 /// Rounds by size and case.
 pub(crate) type Rounds = HashMap<(usize, Case), Vec<Round>>;
 
-/// Random positions in a list, from the server's responses.
+/// Ids and cursors at random positions in a list, taken from the server's responses.
 struct Places {
     ids: Vec<String>,
     cursors: Vec<String>,
@@ -68,7 +68,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
         eprintln!("filling a list of {} pipelines", report::grouped(*rows));
         sites.push(Site::open(temp.path(), *rows)?);
     }
-    // The clients share one thread, to leave the cores to the server.
+    // All clients share one thread, to leave the other cores to the server.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let rounds = runtime.block_on(measure(options, &sites))?;
     print!("{}", report::render(options, &sites, &rounds));
@@ -127,7 +127,7 @@ async fn places(site: &Site) -> anyhow::Result<Places> {
     let mut random = Random::new(site.rows as u64);
     let mut places = Places { ids: Vec::new(), cursors: Vec::new() };
     for _ in 0..PLACES_MAX.min(site.rows) {
-        // Leaves room for a full page after the offset, so that every cursor leads to a full page.
+        // Stay away from the end of the list, so that every cursor leads to a full page.
         let offset = random.below(site.rows - 2 * PAGE_ROWS);
         let page = page(&mut connection, &format!("{}?limit=1&offset={offset}", site.list)).await?;
         let text = |pointer: &str| page.pointer(pointer).and_then(|value| value.as_str()).map(str::to_owned);
@@ -137,8 +137,8 @@ async fn places(site: &Site) -> anyhow::Result<Places> {
     Ok(places)
 }
 
-/// Checks that the search finds its rows, because an empty result would be measured too. A refused search counts as
-/// failed later.
+/// Checks that the search finds the expected rows, because an empty result would be fast for the wrong reason. If the
+/// search is refused, it is counted as failed later.
 async fn check_search(site: &Site) -> anyhow::Result<()> {
     let mut connection = Connection::open(&site.target).await?;
     let (status, body) = connection.get(&format!("{}?search={SEARCHED}", site.list)).await?;

@@ -1,4 +1,4 @@
-//! Load generator: keep-alive connections that send one request after the other, with a minimal HTTP/1.1 client.
+//! Load generator with a minimal HTTP/1.1 client. Each keep-alive connection sends one request after the other.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ impl Round {
     }
 }
 
-/// Sends requests for `length`. Requests in flight at the end are awaited and counted.
+/// Sends requests for the duration `length`. Requests in flight at the end are completed and counted.
 pub(crate) async fn round(
     target: &Target,
     next: &NextPath,
@@ -82,7 +82,7 @@ async fn client(
 
 pub(crate) struct Connection {
     stream: TcpStream,
-    /// Header lines of every request.
+    /// Header lines that every request has.
     lines: String,
     request: String,
     answer: Vec<u8>,
@@ -112,8 +112,8 @@ impl Connection {
         Ok((status, &self.answer[start..]))
     }
 
-    /// Sends a raw request and returns status and body. No timeout: a timer per request would distort the
-    /// measurement.
+    /// Sends a raw request and returns status and body. There is no timeout, because a timer per request would distort
+    /// the measurement.
     pub(crate) async fn ask(&mut self, request: &[u8]) -> anyhow::Result<(u16, &[u8])> {
         let (status, start) = self.exchange(request).await?;
         Ok((status, &self.answer[start..]))

@@ -1,4 +1,4 @@
-//! Benchmarks. Each creates its own data and server, uses loopback only, and prints a report in Markdown.
+//! Benchmarks. Each one creates its own data and server, uses only loopback, and prints a report in Markdown.
 
 mod analysis;
 mod data;

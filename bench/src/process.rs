@@ -12,7 +12,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts the server with a piped standard output.
+    /// Starts the server, with its standard output piped to this process.
     pub(crate) fn start(command: &mut Command) -> anyhow::Result<Self> {
         let started = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
         let program = command.get_program().to_string_lossy().into_owned();
@@ -31,13 +31,13 @@ impl Drop for Server {
     }
 }
 
-/// Returns an unused address, for programs that cannot choose one themselves.
+/// Returns an unused address, for servers that cannot choose one themselves.
 pub(crate) fn free_address() -> anyhow::Result<SocketAddr> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("cannot listen on loopback")?;
     Ok(listener.local_addr()?)
 }
 
-/// User and system time of a process so far.
+/// Returns the user and system CPU time that a process has used so far.
 pub(crate) fn cpu_time(process: u32) -> anyhow::Result<Duration> {
     let path = format!("/proc/{process}/stat");
     let stat = std::fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
@@ -77,9 +77,9 @@ pub(crate) fn forget_peak_memory(process: u32) -> anyhow::Result<()> {
     std::fs::write(&path, PEAK).with_context(|| format!("cannot write {path}"))
 }
 
-/// CPU time in ticks of 10 ms, the usual unit on Linux.
+/// Parses the CPU time from `/proc/PID/stat`. Its unit is a tick, which is 10 ms on Linux.
 fn ticks(stat: &str) -> Option<u64> {
-    // The second field is the program's name, which may contain spaces and brackets.
+    // Start after the second field, the program's name, which may contain spaces and brackets.
     let (_, rest) = stat.rsplit_once(") ")?;
     let mut times = rest.split(' ').skip(11).map(str::parse::<u64>);
     Some(times.next()?.ok()? + times.next()?.ok()?)

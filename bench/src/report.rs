@@ -1,4 +1,4 @@
-//! Report table and the limits of `--check`.
+//! The report's table and the limits that `--check` enforces.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::load::Round;
 use crate::options::Options;
 use crate::site::Site;
 
-/// Minimum share, at the largest size, of the rate at the smallest size.
+/// For each case, the rate at the largest size must be at least this fraction of the rate at the smallest size.
 const FLOORS: &[(Case, f64)] = &[(Case::First, 0.5), (Case::Cursor, 0.5), (Case::Offset, 0.25)];
 
 pub(crate) fn render(options: &Options, sites: &[Site], rounds: &Rounds) -> String {
@@ -64,7 +64,7 @@ pub(crate) fn render(options: &Options, sites: &[Site], rounds: &Rounds) -> Stri
     out
 }
 
-/// Fails with every limit that is exceeded.
+/// Checks the limits. The error lists every limit that is exceeded.
 pub(crate) fn check(rows: &[usize], rounds: &Rounds) -> anyhow::Result<()> {
     let (Some(smallest), Some(largest)) = (rows.first(), rows.last()) else { return Ok(()) };
     let mut broken = Vec::new();
@@ -89,7 +89,7 @@ pub(crate) fn check(rows: &[usize], rounds: &Rounds) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The median ratio of rounds measured side by side.
+/// Returns the median ratio of rounds that were measured at the same time.
 fn ratio(these: &[Round], those: &[Round]) -> f64 {
     median(these.iter().zip(those).map(|(this, that)| this.per_second() / that.per_second()))
 }
@@ -111,7 +111,7 @@ pub(crate) fn millis(sorted: &[Duration], percent: usize) -> String {
     }
 }
 
-/// A measured value; `Duration::MAX` if there is none.
+/// Returns the measured value at this percentile, without interpolation; `Duration::MAX` if there is none.
 pub(crate) fn percentile(sorted: &[Duration], percent: usize) -> Duration {
     let place = (sorted.len() * percent).div_ceil(100).saturating_sub(1);
     sorted.get(place).copied().unwrap_or(Duration::MAX)
@@ -148,7 +148,7 @@ pub(crate) fn machine() -> String {
     format!("{cores} cores and {:.0} GiB of memory", kib / 1024.0 / 1024.0)
 }
 
-/// Load average of the last minute, including this program.
+/// Returns the load average of the last minute, which includes this program.
 pub(crate) fn load() -> String {
     let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     text.split(' ').next().unwrap_or_default().to_owned()
@@ -159,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_formatted() {
+    fn report_numbers_are_grouped_and_rounded() {
         assert_eq!(grouped(7), "7");
         assert_eq!(grouped(1_000), "1,000");
         assert_eq!(grouped(12_345_678), "12,345,678");

@@ -1,4 +1,4 @@
-//! The `berth` binary in a separate process, without rate limits, and a client of its API.
+//! Runs the `berth` binary in a separate process, without rate limits, and provides a client of its API.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::SocketAddr;
@@ -31,7 +31,7 @@ pub(crate) fn init(dir: &Path, args: &[&str]) -> anyhow::Result<String> {
     Ok(made["apiToken"].as_str().context("berth init prints no token")?.to_owned())
 }
 
-/// Starts a server on what [`init`] has created.
+/// Starts a server on the installation that [`init`] created.
 pub(crate) fn serve(dir: &Path, args: &[&str], token: &str) -> anyhow::Result<(Server, Target)> {
     let program = program()?;
     let all = [&["serve", "--listen", "127.0.0.1:0", "--rate-limit", "off"], args].concat();
@@ -50,7 +50,7 @@ pub(crate) fn serve_at(dir: &Path, listen: SocketAddr) -> anyhow::Result<Server>
     Server::start(command(&program()?, &args, dir).env("BERTH_LOG__LEVEL", "warn"))
 }
 
-/// The binary next to the benchmark, built with the same profile.
+/// Returns the path of the `berth` binary next to the benchmark, built with the same profile.
 fn program() -> anyhow::Result<PathBuf> {
     let program = std::env::current_exe()?.with_file_name("berth");
     ensure!(
@@ -61,7 +61,7 @@ fn program() -> anyhow::Result<PathBuf> {
     Ok(program)
 }
 
-/// Without settings from the caller's environment.
+/// Returns a command that does not inherit settings from the caller's environment.
 fn command(program: &Path, args: &[&str], dir: &Path) -> Command {
     let mut command = Command::new(program);
     for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("BERTH_")) {
@@ -82,12 +82,12 @@ impl Api {
         Ok(Self { connection: Connection::open(target).await?, target: target.clone() })
     }
 
-    /// Returns `data` of the response.
+    /// Sends a GET request and returns `data` of the response.
     pub(crate) async fn get(&mut self, path: &str) -> anyhow::Result<Value> {
         data("GET", path, self.connection.get(path).await?)
     }
 
-    /// Returns the body as text.
+    /// Sends a GET request and returns the response's body as text.
     pub(crate) async fn get_text(&mut self, path: &str) -> anyhow::Result<String> {
         let (status, body) = self.connection.get(path).await?;
         let body = String::from_utf8_lossy(body).into_owned();

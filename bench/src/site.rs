@@ -1,4 +1,4 @@
-//! A server in this process with a list of a given length.
+//! A server in this process that has a list of a given length.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
@@ -26,7 +26,7 @@ use crate::load::Target;
 pub(crate) struct Site {
     pub(crate) rows: usize,
     pub(crate) target: Target,
-    /// Path of the list.
+    /// API path of the list.
     pub(crate) list: String,
     pub(crate) filled_in: Duration,
     pub(crate) bytes: u64,
@@ -36,7 +36,7 @@ pub(crate) struct Site {
 }
 
 impl Site {
-    /// Fills a new data directory below `place` and serves it.
+    /// Fills a new data directory inside `place` and serves it.
     pub(crate) fn open(place: &Path, rows: usize) -> anyhow::Result<Self> {
         let dir = DataDir::open(&place.join(rows.to_string()))?;
         let store = Store::open_sqlite(&dir.database())?;

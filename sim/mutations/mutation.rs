@@ -9,12 +9,12 @@ thread_local! {
     static ACTIVE: Cell<&'static str> = const { Cell::new("") };
 }
 
-/// Whether the current thread runs under this mutation.
+/// Returns whether this mutation is switched on in the current thread.
 pub fn is_active(name: &str) -> bool {
     ACTIVE.get() == name
 }
 
-/// Runs `work` under a mutation. Other threads are not affected.
+/// Runs `work` with a mutation switched on, in this thread only.
 pub fn with_mutation<T>(name: &'static str, work: impl FnOnce() -> T) -> T {
     struct Reset;
     impl Drop for Reset {
@@ -27,9 +27,9 @@ pub fn with_mutation<T>(name: &'static str, work: impl FnOnce() -> T) -> T {
     work()
 }
 
-/// Finds the first seed at which `check` reports a violation, for each mutation selected for the suite; without
-/// the mutation the same seed must pass. Writes one line per caught mutation: its name, the seed, and the first
-/// line of the violation.
+/// For each mutation selected for the suite, finds the first seed for which `check` reports a violation; without the
+/// mutation the same seed must pass. Writes one line per caught mutation: its name, the seed, and the first line of the
+/// violation.
 pub fn run_suite(suite: &str, seeds: Range<u64>, mut check: impl FnMut(u64) -> Option<String>) {
     let dir = std::env::var_os("BERTH_MUTANTS").expect("run this test with `cargo xtask mutants`");
     let dir = PathBuf::from(dir);

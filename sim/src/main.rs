@@ -1,4 +1,4 @@
-//! Runs simulations from a seed, and prints the trace of a run that breaks a promise.
+//! Runs simulations from a seed, and prints the trace of a run that violates a rule.
 
 use std::process::ExitCode;
 

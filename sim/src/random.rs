@@ -1,6 +1,6 @@
 //! Deterministic pseudo-random numbers: the same seed gives the same run on every machine.
 
-/// splitmix64.
+/// A splitmix64 generator.
 #[derive(Debug, Clone)]
 pub struct SeededRandom(u64);
 
@@ -21,7 +21,7 @@ impl SeededRandom {
         self.draw() % end
     }
 
-    /// Like `below`, for small numbers.
+    /// Like `below`, for numbers that fit into a byte.
     pub fn small(&mut self, end: u8) -> u8 {
         u8::try_from(self.below(u64::from(end))).unwrap_or(0)
     }

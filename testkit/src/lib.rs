@@ -1,7 +1,7 @@
 //! PostgreSQL servers and databases for tests.
 //!
-//! `cargo xtask test` starts one server for all tests and passes its address; a test that runs alone starts its
-//! own.
+//! `cargo xtask test` starts one server for all tests and passes its address in [`SERVER_VARIABLE`]. A test that is run
+//! on its own starts its own server.
 
 pub mod outcome;
 #[cfg(feature = "scratch")]
@@ -9,7 +9,7 @@ mod scratch;
 mod server;
 mod template;
 
-/// The PostgreSQL driver, for queries of tests.
+/// The PostgreSQL driver, for tests that run queries.
 #[cfg(feature = "scratch")]
 pub use postgres;
 #[cfg(feature = "scratch")]
@@ -17,9 +17,9 @@ pub use scratch::Scratch;
 pub use server::{Server, binaries};
 pub use template::{copy_dir, template_dir};
 
-/// URL of a database on the shared test server, in which databases can be created.
+/// Environment variable with the URL of a database on the shared test server. Its user may create databases.
 pub const SERVER_VARIABLE: &str = "BERTH_TEST_POSTGRES";
-/// The directory with `initdb` and `postgres`.
+/// Environment variable with the directory that contains `initdb` and `postgres`.
 pub const BIN_VARIABLE: &str = "BERTH_TEST_POSTGRES_BIN";
-/// `postgres`: tests that would run on SQLite run on PostgreSQL.
+/// Environment variable: if it is `postgres`, tests run on PostgreSQL instead of SQLite.
 pub const DATABASE_VARIABLE: &str = "BERTH_TEST_DATABASE";

@@ -1,33 +1,34 @@
-//! Lines by which a test reports that it was skipped, or what it covered. `cargo xtask test` collects them for its
-//! summary.
+//! Output lines with which a test reports that it was skipped, or what it covered. `cargo xtask test` collects them for
+//! its summary.
 
 use std::fmt::Display;
 use std::ops::Range;
 
-/// A program is missing that can be installed.
+/// The test needs a program that is missing but can be installed.
 pub const SKIPPED: &str = "SKIPPED:";
-/// The kernel or the privileges of this machine do not allow the test.
+/// The machine's kernel or privileges do not allow the test.
 pub const IMPOSSIBLE: &str = "NOT POSSIBLE:";
-/// What a test with a short and a long form covered.
+/// What a test that has a short and a long form covered.
 pub const COVERED: &str = "COVERED:";
-/// `1`: a test whose program is missing fails. Set by `cargo xtask test --strict`.
+/// Environment variable: if it is `1`, a test whose program is missing fails. Set by `cargo xtask test --strict`.
 pub const STRICT_VARIABLE: &str = "BERTH_TEST_STRICT";
-/// `1`: tests with a short and a long form run the long one. Set by `cargo xtask test --long`.
+/// Environment variable: if it is `1`, tests with a short and a long form run the long one. Set by `cargo xtask test
+/// --long`.
 pub const LONG_VARIABLE: &str = "BERTH_TEST_LONG";
 
-/// Reports that the test needs a program that is missing, and how to install it. Panics in strict mode.
+/// Reports that a program that the test needs is missing, and how to install it. Panics in strict mode.
 pub fn skip(missing: &str, install: &str) {
     let line = format!("{missing} is missing: {install}");
     assert!(!is_set(STRICT_VARIABLE), "{line}");
     eprintln!("{SKIPPED} {line}");
 }
 
-/// Reports that this machine cannot run the test, with what the probe found.
+/// Reports that this machine cannot run the test, and what a probe found.
 pub fn impossible(what: &str, found: &str) {
     eprintln!("{IMPOSSIBLE} {what}: {found}");
 }
 
-/// The seeds of one of several tests that share a range, `size` seeds each.
+/// Returns the seeds for one part of a test that is split into parts with `size` seeds each.
 pub fn seed_range(part: u64, size: u64) -> Range<u64> {
     part * size..(part + 1) * size
 }
@@ -50,7 +51,7 @@ pub fn covered(what: &str) {
     println!("{COVERED} {what}");
 }
 
-/// Picks the size of a test that has a short and a long form.
+/// Returns the size for the form of the test that was chosen: short or long.
 pub fn short_or_long<T>(short: T, long: T) -> T {
     if is_set(LONG_VARIABLE) { long } else { short }
 }

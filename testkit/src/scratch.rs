@@ -6,27 +6,27 @@ use postgres::{Client, NoTls};
 
 use crate::{DATABASE_VARIABLE, SERVER_VARIABLE, Server, binaries};
 
-/// A new and empty database, dropped with the value.
+/// A new, empty database, dropped together with this value.
 pub struct Scratch {
     name: String,
     maintenance: String,
-    // The test's own server, if there is no shared one.
+    // The server that this test started, if there is no shared one.
     server: Option<Server>,
     is_kept: bool,
 }
 
 impl Scratch {
-    /// Whether tests run on PostgreSQL.
+    /// Returns whether tests should run on PostgreSQL.
     pub fn is_wanted() -> bool {
         std::env::var(DATABASE_VARIABLE).is_ok_and(|word| word == "postgres")
     }
 
-    /// A database if tests run on PostgreSQL.
+    /// Creates a database if tests should run on PostgreSQL.
     pub fn if_wanted() -> Option<Self> {
         Self::is_wanted().then(|| Self::new().unwrap_or_else(|| panic!("no PostgreSQL here")))
     }
 
-    /// `None` if PostgreSQL is not installed.
+    /// Creates a database. Returns `None` if PostgreSQL is not installed.
     pub fn new() -> Option<Self> {
         let (maintenance, server) = match std::env::var(SERVER_VARIABLE) {
             Ok(given) => (given, None),
@@ -39,13 +39,13 @@ impl Scratch {
         Some(Self { name, maintenance, server, is_kept: false })
     }
 
-    /// A copy of this database, which must have no open connections. `None` if the test has its own server.
+    /// Copies a template database, which must have no open connections. Returns `None` if there is no shared server.
     pub fn copy_of(template: &str) -> Option<Self> {
         let maintenance = std::env::var(SERVER_VARIABLE).ok()?;
         Some(Self { name: create(&maintenance, template), maintenance, server: None, is_kept: false })
     }
 
-    /// The server shared by all tests, if there is one.
+    /// Returns the URL of the server that all tests share, if there is one.
     pub fn shared_server() -> Option<String> {
         std::env::var(SERVER_VARIABLE).ok()
     }
@@ -63,12 +63,12 @@ impl Scratch {
         }
     }
 
-    /// Opens a connection in addition to those of the program.
+    /// Opens a connection for the test itself, in addition to those of the program under test.
     pub fn connect(&self) -> Client {
         connect(&self.url())
     }
 
-    /// The test's own server, if it has one.
+    /// Returns the server that this test started, if there is one.
     pub fn server(&mut self) -> Option<&mut Server> {
         self.server.as_mut()
     }
@@ -76,7 +76,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // The test's own server is removed as a whole.
+        // A server that this test started is deleted with all its databases.
         if self.server.is_none() && !self.is_kept {
             ask(&self.maintenance, &[format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", self.name)]);
         }
@@ -94,7 +94,8 @@ fn connect(url: &str) -> Client {
     Client::connect(url, NoTls).unwrap_or_else(|error| panic!("PostgreSQL for tests: {error}"))
 }
 
-/// Runs statements on a separate thread, because tests may be inside an async runtime.
+/// Runs statements on a separate thread, because the caller may be inside an async runtime, where the driver must not
+/// block.
 fn ask(url: &str, texts: &[String]) {
     let (url, texts) = (url.to_owned(), texts.to_vec());
     let asked = std::thread::spawn(move || {

@@ -12,11 +12,11 @@ const START_MAX: Duration = Duration::from_secs(30);
 const STOP_MAX: Duration = Duration::from_secs(5);
 const START_PAUSE: Duration = Duration::from_millis(10);
 const PACKAGES: &str = "/usr/lib/postgresql";
-/// fsync is cheap in memory, so tests do not disable it.
+/// Preferred place for the server's files: fsync is cheap in memory, so tests need not disable it.
 const MEMORY: &str = "/dev/shm";
 const MEMORY_BYTES_MIN: u64 = 4 * 1024 * 1024 * 1024;
 
-/// The newest server programs of this machine.
+/// Returns the directory of the newest PostgreSQL server programs on this machine.
 pub fn binaries() -> Option<PathBuf> {
     if let Some(given) = std::env::var_os(BIN_VARIABLE) {
         return Some(given.into());
@@ -39,7 +39,7 @@ impl Server {
         Self::start_in(bin, &place())
     }
 
-    /// Starts a server with its files in this directory, for benchmarks.
+    /// Starts a server with its files in the given directory; used by benchmarks.
     pub fn start_in(bin: &Path, place: &Path) -> Result<Self, String> {
         let dir = tempfile::Builder::new().prefix("berth-pg-").tempdir_in(place);
         let dir = dir.map_err(|error| format!("no directory for it: {error}"))?;
@@ -62,7 +62,8 @@ impl Server {
                 std::fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap_or_default();
             let _ = child.kill();
             let _ = child.wait();
-            // Backends would end by themselves, but on a busy machine might still answer once.
+            // Also kill the backends. They would end by themselves, but on a busy machine they might still answer a
+            // query before.
             let _ = Command::new("kill")
                 .arg("-9")
                 .args(children.split_whitespace())
@@ -92,7 +93,7 @@ impl Server {
                     let _ = child.kill();
                     return Err("it did not start in time".into());
                 }
-                // Processes of the killed server are still ending: retry.
+                // The server exited because processes of the killed one are still ending: start it again.
                 if child.try_wait().is_ok_and(|ended| ended.is_some()) {
                     break;
                 }
@@ -110,7 +111,7 @@ impl Server {
         run(self.command("pg_ctl").args(["promote", "--wait", "--pgdata"]).arg(self.data()))
     }
 
-    /// The path of the server's socket.
+    /// Returns the path of the server's socket.
     pub fn socket(&self) -> PathBuf {
         self.dir.path().join(".s.PGSQL.5432")
     }
@@ -136,7 +137,7 @@ impl Server {
 }
 
 impl Drop for Server {
-    /// Immediate shutdown, which also frees its shared memory.
+    /// Performs an immediate shutdown, which also frees the server's shared memory.
     fn drop(&mut self) {
         if let Some(child) = &mut self.child {
             let _ = kill_process(Pid::from_child(child), Signal::QUIT);

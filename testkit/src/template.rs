@@ -5,10 +5,10 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
-/// Returns the directory of a fixture, and creates it at the first call.
+/// Returns the directory of a fixture, creating it if necessary.
 ///
-/// A fixture belongs to one build of `program`, and to `server` if its content refers to one; otherwise a new one
-/// replaces it. Each test is its own process, so a file lock decides which of them creates it.
+/// A fixture is valid for one build of `program`, and for one `server` if its content refers to a server; otherwise it
+/// is created again. Each test is a separate process, so a file lock decides which of them creates it.
 pub fn template_dir(name: &str, program: &Path, server: &str, make: impl FnOnce(&Path)) -> PathBuf {
     let all = program.with_file_name("test-templates");
     create_dir_all(&all).unwrap_or_else(|error| panic!("{}: {error}", all.display()));
@@ -34,7 +34,7 @@ pub fn template_dir(name: &str, program: &Path, server: &str, make: impl FnOnce(
     dir
 }
 
-/// Copies the files of a directory, without subdirectories, into an existing one.
+/// Copies the files of a directory, but not its subdirectories, into an existing directory.
 pub fn copy_dir(from: &Path, to: &Path) {
     let copy = || {
         for entry in std::fs::read_dir(from)? {

@@ -9,13 +9,13 @@ use crate::served::DemoServer;
 use crate::tool::{TaskResult, cargo, root, run};
 use crate::{npm, python};
 
-/// The latest openapi-ts that runs on Node 20.
+/// npm packages and their versions. This is the latest openapi-ts that runs on Node 20.
 const NPM_PACKAGES: &[(&str, &str)] = &[("@hey-api/openapi-ts", "0.95.0"), ("typescript", "5.9.3")];
 const PYTHON_PACKAGES: &[(&str, &str)] = &[("openapi-python-client", "0.29.1"), ("mypy", "2.4.1")];
 const ENVIRONMENT: &str = "qa-1";
 const DEFINITION: &str = "version: 1\npipeline:\n  name: Generated clients\n  stages:\n    - name: staging\n  steps:\n    - name: Deploy\n      type: dummy\n  ephemeral_environments:\n    qa-1: {}\n";
 
-/// Installed generators, with the compilers of their languages.
+/// The installed client generators, with the compilers of their languages.
 #[derive(Default)]
 pub(crate) struct Generators {
     pub(crate) npm: Option<PathBuf>,
@@ -55,7 +55,7 @@ pub(crate) fn drive_demo(generators: &Generators, berth: &Path) -> TaskResult {
     driven.and(stopped)
 }
 
-/// The directory of generators and generated code, next to this program.
+/// Returns the directory of generators and generated code, next to this program.
 fn own_dir() -> Result<PathBuf, String> {
     let own = std::env::current_exe().map_err(|error| format!("cannot find my own program: {error}"))?;
     let dir = own.with_file_name("clients");
@@ -63,7 +63,7 @@ fn own_dir() -> Result<PathBuf, String> {
     Ok(dir)
 }
 
-/// Empties the directory.
+/// Empties the directory and returns it.
 fn fresh(dir: &Path) -> Result<PathBuf, String> {
     let _ = std::fs::remove_dir_all(dir);
     std::fs::create_dir_all(dir).map_err(|error| format!("cannot make {}: {error}", dir.display()))?;
@@ -102,7 +102,8 @@ fn build_python(venv: &Path, dir: &Path) -> Result<Command, String> {
     let (driver, package) = (root().join("clients/python/drive.py"), dir.join("berth_client"));
     let mut generate = Command::new(programs.join("openapi-python-client"));
     generate.args(["generate", "--meta", "none", "--overwrite", "--path"]).arg(root().join("openapi.json"));
-    // The generator runs a formatter from its virtual environment, and reports skipped operations at length.
+    // The generator needs a formatter from its virtual environment in PATH. Its output is hidden, because it reports
+    // skipped operations at length.
     let path = std::env::join_paths([programs.clone(), "/usr/bin".into(), "/bin".into()]);
     generate.env("PATH", path.map_err(|error| error.to_string())?);
     run_silently(generate.arg("--output-path").arg(&package).current_dir(dir))?;

@@ -1,5 +1,5 @@
-//! `cargo xtask demo`: builds the dashboard and the binary and runs it. `--check` runs the tests of the README's
-//! tour.
+//! `cargo xtask demo`: builds the dashboard and the binary and runs the demo. `--check` runs the tests of the tour in
+//! the README.
 
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -22,14 +22,14 @@ pub(crate) fn run(args: &[String]) -> TaskResult {
 }
 
 fn start(args: &[String]) -> TaskResult {
-    // Fail before the build, which takes minutes.
+    // Check for git now, to fail before the build, which takes minutes.
     if output(Command::new("git").arg("--version")).is_none() {
         return Err(
             "the demo needs git 2.39 or newer: install it (`apt-get install git`) and try again".into()
         );
     }
     prepare_sandbox();
-    // On stderr, because `--json` promises a single JSON object on stdout.
+    // Print to stderr, because `--json` promises a single JSON object on stdout.
     eprintln!("1 of 3: the dashboard");
     prepare_dashboard();
     eprintln!("2 of 3: the berth binary; the first build takes some minutes");
@@ -49,18 +49,18 @@ fn start(args: &[String]) -> TaskResult {
         );
         command.args(["--sandbox", "off"]);
     }
-    // exec(2), so that Ctrl-C and the exit code need no forwarding.
+    // Use exec(2), so that Ctrl-C and the exit code need no forwarding.
     let error = command.exec();
     Err(format!("cannot start {}: {error}", berth.display()))
 }
 
-/// Path of the server binary. Cargo puts all programs of a profile into one directory.
+/// Returns the path of the server binary. Cargo puts all programs of a profile into one directory.
 fn berth_program() -> Result<PathBuf, String> {
     let own = std::env::current_exe().map_err(|error| format!("cannot find my own program: {error}"))?;
     Ok(own.with_file_name("berth"))
 }
 
-/// Installs bubblewrap for the sandbox if possible; without it the server reports its alternative.
+/// Installs bubblewrap for the sandbox if possible. Without it, the server reports what it uses instead.
 fn prepare_sandbox() {
     if output(Command::new("bwrap").arg("--version")).is_some() {
         return;
@@ -76,14 +76,14 @@ fn chooses_sandbox(args: &[String]) -> bool {
         || std::env::var_os("BERTH_RUNNER__SANDBOX").is_some()
 }
 
-/// Runs `berth doctor --local` for this machine.
+/// Runs `berth admin doctor` for this machine, with the settings of a local server, and returns its JSON output.
 fn ask_doctor(berth: &Path) -> Vec<u8> {
     let mut doctor = Command::new(berth);
     doctor.args(["admin", "doctor", "--json"]).env("BERTH_LOCAL", "true");
     doctor.output().map(|output| output.stdout).unwrap_or_default()
 }
 
-/// Why no sandbox works here, if none does.
+/// Returns the reason if no sandbox works on this machine.
 fn missing_sandbox(said: &[u8]) -> Option<String> {
     let checks: Vec<serde_json::Value> = serde_json::from_slice(said).ok()?;
     let found = checks.iter().find(|check| check["check"] == "sandbox")?;
@@ -107,7 +107,7 @@ fn check() -> TaskResult {
     };
     tool::run(&mut cargo(tests.iter().copied()))?;
     println!("==> browser");
-    // Built by the tests above.
+    // The tests above have built this binary.
     let berth = berth_program()?;
     web::browse(&berth, &[BROWSER_STORY], &berth.with_file_name("demo.xml"))
 }
@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn demo_runs_without_a_sandbox_only_where_none_works_and_none_is_chosen() {
+    fn demo_sandbox_is_missing_only_if_doctor_check_fails_and_flag_is_recognized() {
         let said = |state: &str| {
             format!(
                 r#"[{{"check":"git","state":"fail"}},{{"check":"sandbox","state":"{state}","detail":"no bwrap"}}]"#

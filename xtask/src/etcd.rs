@@ -1,4 +1,4 @@
-//! Installs etcd, which the `locks` benchmark compares with.
+//! Installs etcd, with which the `locks` benchmark compares Berth.
 
 use std::process::Command;
 
@@ -6,7 +6,7 @@ use crate::tool::{apt_install, may_install, output};
 
 const PACKAGE: &str = "etcd-server";
 
-/// Installs etcd where this is allowed. Without it the benchmark measures Berth alone.
+/// Installs etcd if this machine allows it. Without etcd the benchmark measures only Berth.
 pub(crate) fn prepare() {
     if output(Command::new("etcd").arg("--version")).is_some() || !may_install() {
         return;

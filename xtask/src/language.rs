@@ -12,7 +12,7 @@ use crate::tool::{TaskResult, root};
 /// Pronouns that hide the actor of a sentence.
 const PRONOUNS: &[&str] = &["whoever", "somebody", "nobody", "anybody", "everybody", "others"];
 
-/// Participles that do not end in "-ed", without those that are also verbs (`read`, `put`, `set`).
+/// Participles that do not end in "-ed". Words that are also verbs (`read`, `put`, `set`) are not in the list.
 const IRREGULAR_PARTICIPLES: &str = "\
     begun bound broken brought built chosen done drawn fallen felt found given gone grown heard held \
     hidden kept known laid left lost made meant met paid risen said seen sent shown sold spent spoken \
@@ -20,10 +20,10 @@ const IRREGULAR_PARTICIPLES: &str = "\
 /// Words that end in "-ed" but are not participles.
 const ED_WORDS: &[&str] = &["embed", "exceed", "feed", "need", "proceed", "seed", "shed", "speed", "succeed"];
 
-/// Directories whose public type names must be unique; only the first counts for everything else.
+/// Directories in which public type names must be unique. All other measures cover only the first one.
 const ROOTS: &[&str] = &["crates", "sim", "testkit", "bench", "xtask"];
 
-/// `--list` prints every offender, `--check` fails when a limit is exceeded.
+/// Runs the task. `--list` prints every offender; `--check` fails if a limit is exceeded.
 pub(crate) fn run(args: &[String]) -> TaskResult {
     if let Some(unknown) = args.iter().find(|arg| !["--list", "--check"].contains(&arg.as_str())) {
         return Err(format!("unknown option \"{unknown}\"; expected --list or --check"));
@@ -52,13 +52,13 @@ struct LanguageMeasure {
 }
 
 impl LanguageMeasure {
-    /// Rates must stay below their limit; a limit of zero allows zero.
+    /// Returns whether the value is below its limit. A limit of zero allows exactly zero.
     fn is_met(&self) -> bool {
         self.value < self.limit || self.value == 0.0
     }
 }
 
-/// Counts over all files.
+/// Counts, accumulated over all files.
 #[derive(Default)]
 struct LanguageCounts {
     comment_words: usize,
@@ -121,7 +121,7 @@ fn measure_workspace(root: &Path) -> Result<LanguageCounts, String> {
     Ok(counts)
 }
 
-/// The text of a `//`, `///` or `//!` comment, alone on its line or after code.
+/// Returns the text of a `//`, `///` or `//!` comment, which may follow code.
 fn comment_text(line: &str) -> Option<&str> {
     let is_code = |text: &str| text.matches('"').count().is_multiple_of(2);
     let starts = line.match_indices("//").map(|(at, _)| at);
@@ -129,7 +129,7 @@ fn comment_text(line: &str) -> Option<&str> {
     Some(line[at..].trim_start_matches(['/', '!']))
 }
 
-/// Collects the names that a file defines, without those of its unit tests.
+/// Collects the names that a file defines, except in its unit tests.
 struct NameVisitor<'a> {
     file: &'a str,
     is_measured: bool,
@@ -156,7 +156,7 @@ impl<'ast> Visit<'ast> for NameVisitor<'_> {
         match item {
             Item::Mod(item) if is_test_only(&item.attrs) => return,
             Item::Fn(item) if is_test_only(&item.attrs) => return,
-            // Methods of a trait are counted where the trait is defined.
+            // Skip trait implementations: their methods are counted in the trait's definition.
             Item::Impl(item) if item.trait_.is_some() => return,
             Item::Struct(item) => self.add_type(&item.ident, &item.vis),
             Item::Enum(item) => self.add_type(&item.ident, &item.vis),

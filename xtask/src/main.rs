@@ -85,7 +85,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// The test that compares openapi.json with the handlers also writes it.
+/// Runs the test that compares openapi.json with the handlers, in the mode in which it writes the file.
 fn openapi() -> TaskResult {
     println!("writing openapi.json and openapi-runner.json from the handlers");
     run(cargo(["test", "-p", "berth-server", "--test", "it", "openapi"]).env("UPDATE_EXPECT", "1"))
@@ -98,10 +98,10 @@ fn sim(args: &[String]) -> TaskResult {
 fn bench(args: &[String]) -> TaskResult {
     let name = args.first().map(String::as_str).unwrap_or_default();
     if name == "analysis" {
-        // Accuracy does not depend on optimization.
+        // Run without optimization, because accuracy does not depend on it.
         return run(cargo(["run", "--quiet", "-p", "berth-bench", "--"]).args(args));
     }
-    // Progress goes to stderr: stdout is the report.
+    // Print progress to stderr, because stdout is for the report.
     eprintln!("building the benchmark with optimizations; a cold build takes some minutes");
     if ["locks", "many", "steps", "logs", "idle"].contains(&name) {
         // These measure the `berth` binary, which is built next to the benchmark.

@@ -1,11 +1,11 @@
-//! npm packages that tests use: emulated forges, API descriptions and model providers.
+//! npm packages that tests use: emulators of forges and model providers, and API descriptions.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::tool::{output, run};
 
-/// Environment variable with their directory, for the tests.
+/// Environment variable that tells the tests the directory of the packages.
 pub(crate) const VARIABLE: &str = "BERTH_TEST_NPM";
 const NODE_VERSION_MIN: u32 = 20;
 const PACKAGES: &[(&str, &str)] = &[
@@ -15,19 +15,19 @@ const PACKAGES: &[(&str, &str)] = &[
     ("@copilotkit/aimock", "1.43.0"),
 ];
 
-/// Returns the directory if all packages are installed.
+/// Returns the packages' directory if all of them are installed.
 pub(crate) fn find() -> Option<PathBuf> {
     let dir = dir()?;
     has_all(&dir, PACKAGES).then_some(dir)
 }
 
-/// Installs them next to this program, outside of the sources.
+/// Installs the packages next to this program, outside of the source tree.
 pub(crate) fn install() -> Result<PathBuf, String> {
     let dir = dir().ok_or("cannot find my own program")?;
     install_into(&dir, PACKAGES)
 }
 
-/// Installs the packages unless they are present in these versions.
+/// Installs the packages, unless they are already installed in these versions.
 pub(crate) fn install_into(dir: &Path, packages: &[(&str, &str)]) -> Result<PathBuf, String> {
     if has_all(dir, packages) {
         return Ok(dir.to_owned());

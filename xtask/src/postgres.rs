@@ -1,4 +1,4 @@
-//! Finds the PostgreSQL server programs, and installs them where this is allowed.
+//! Finds the PostgreSQL server programs, and installs them if this machine allows it.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,7 +8,7 @@ use crate::tool::{apt_install, may_install, output};
 const VERSION_MIN: u32 = 15;
 const PACKAGES: &str = "/usr/lib/postgresql";
 
-/// Returns the newest suitable version on this machine.
+/// Returns the program directory of the newest suitable version on this machine.
 pub(crate) fn find() -> Option<PathBuf> {
     let packaged = std::fs::read_dir(PACKAGES).into_iter().flatten().flatten();
     let packaged = packaged.map(|version| version.path().join("bin"));
@@ -17,11 +17,11 @@ pub(crate) fn find() -> Option<PathBuf> {
     let found =
         on_path.into_iter().chain(packaged).filter_map(|bin| version(&bin).map(|version| (version, bin)));
     let suitable = found.filter(|(version, _)| *version >= VERSION_MIN);
-    // Of equal versions the last one wins: a system package, whose programs are next to their libraries.
+    // Of equal versions, `max_by_key` returns the last: a system package, whose programs are next to their libraries.
     suitable.max_by_key(|(version, _)| *version).map(|(_, bin)| bin)
 }
 
-/// Installs PostgreSQL if this machine may be changed.
+/// Installs PostgreSQL, if this machine allows it.
 pub(crate) fn install() -> Result<PathBuf, String> {
     if !may_install() {
         return Err(missing("it is not installed"));
@@ -46,7 +46,7 @@ fn version(bin: &Path) -> Option<u32> {
     major(&output(Command::new(initdb).arg("--version"))?)
 }
 
-/// Parses `initdb (PostgreSQL) 15.14 (Debian 15.14-0+deb12u1)` or `17beta1`.
+/// Parses the major version from `initdb (PostgreSQL) 15.14 (Debian 15.14-0+deb12u1)` or `17beta1`.
 fn major(text: &str) -> Option<u32> {
     let number = text.split(") ").nth(1)?;
     let digits: String = number.chars().take_while(char::is_ascii_digit).collect();

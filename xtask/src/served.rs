@@ -1,4 +1,4 @@
-//! A demo server for a task, stopped on drop.
+//! A demo server for use by a task, stopped on drop.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader};
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-/// The server's own shutdown limit.
+/// The server promises to shut down within this time.
 const STOP_MAX: Duration = Duration::from_secs(10);
 const ANSWER_MAX: Duration = Duration::from_secs(20);
 const POLL_EVERY: Duration = Duration::from_millis(20);
@@ -16,12 +16,12 @@ const POLL_EVERY: Duration = Duration::from_millis(20);
 pub(crate) struct DemoServer {
     child: Child,
     log: PathBuf,
-    /// What the demo printed: `baseUrl` and `organizations`.
+    /// The JSON that the demo printed, with `baseUrl` and `organizations`.
     pub(crate) told: Value,
 }
 
 impl DemoServer {
-    /// Starts `berth serve --demo` without background activity on a free port, logging to this file.
+    /// Starts `berth serve --demo` on a free port, without its background activity, and writes its log to this file.
     pub(crate) fn start(berth: &Path, log: &Path) -> Result<Self, String> {
         let file = File::create(log).map_err(|error| format!("cannot write {}: {error}", log.display()))?;
         let mut command = Command::new(berth);
@@ -41,7 +41,7 @@ impl DemoServer {
         }
         let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(file).spawn();
         let child = child.map_err(|error| format!("cannot start {}: {error}", berth.display()))?;
-        // From here on, dropping the value kills the process.
+        // From here on the process is killed when this value is dropped.
         let mut served = Self { child, log: log.to_owned(), told: Value::Null };
         let mut line = String::new();
         if let Some(stdout) = served.child.stdout.take() {
@@ -62,7 +62,8 @@ impl DemoServer {
         found.ok_or_else(|| format!("the demo did not print {pointer}"))
     }
 
-    /// Sends a `GET`, or a `POST` with a body, below the base URL and returns the body of a successful response.
+    /// Sends a `GET`, or a `POST` if there is a body, to a path below the base URL. Returns the body of a successful
+    /// response.
     pub(crate) fn ask(&self, path: &str, body: Option<&Value>) -> Result<Value, String> {
         let (base, token) = (self.text("/baseUrl")?, self.text("/organizations/0/apiToken")?);
         let (url, bearer) = (format!("{base}{path}"), format!("Bearer {token}"));
@@ -83,7 +84,7 @@ impl DemoServer {
         serde_json::from_str(&text).map_err(|error| format!("{path}: {error}"))
     }
 
-    /// Stops the server and checks that it exits with 0, in time and without errors in its log.
+    /// Stops the server, and checks that it exits in time with status 0 and without errors in its log.
     pub(crate) fn stop(mut self) -> Result<(), String> {
         let terminate = format!("kill -TERM {}", self.child.id());
         crate::tool::run(Command::new("sh").args(["-c", &terminate]))?;

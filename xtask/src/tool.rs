@@ -1,20 +1,20 @@
-//! Runs other programs.
+//! Functions that run other programs.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-/// The result of a task; the error is for users.
+/// The result of a task. The error is a message for the user.
 pub(crate) type TaskResult = Result<(), String>;
 
-/// The repository's root.
+/// Returns the repository's root directory.
 pub(crate) fn root() -> PathBuf {
     let own = std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
     let own = own.unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
     own.parent().map(PathBuf::from).unwrap_or(own)
 }
 
-/// The cargo that runs this task, in the caller's directory, so that a relative CARGO_TARGET_DIR keeps its
-/// meaning.
+/// Returns a command for the cargo that runs this task, in the caller's directory, so that a relative CARGO_TARGET_DIR
+/// stays valid.
 pub(crate) fn cargo<'a>(args: impl IntoIterator<Item = &'a str>) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(args);
@@ -35,20 +35,20 @@ pub(crate) fn run(command: &mut Command) -> TaskResult {
     }
 }
 
-/// The output of a command; `None` if it cannot be run or fails.
+/// Returns the output of a command, or `None` if it cannot be run or fails.
 pub(crate) fn output(command: &mut Command) -> Option<String> {
     let output = command.stderr(Stdio::null()).output().ok()?;
     output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
-/// Whether packages may be installed on this machine: root, with apt.
+/// Returns whether this program may install packages on this machine, which requires root and apt.
 pub(crate) fn may_install() -> bool {
     let is_root = output(Command::new("id").arg("-u")).is_some_and(|id| id == "0");
     is_root && output(Command::new("apt-get").arg("--version")).is_some()
 }
 
 pub(crate) fn apt_install(packages: &[&str]) -> TaskResult {
-    // On stderr: the stdout of some tasks is their result.
+    // Print to stderr, because the stdout of some tasks is their result.
     eprintln!("    installing {} with apt-get", packages.join(", "));
     let apt = |args: &[&str]| {
         let mut command = Command::new("apt-get");

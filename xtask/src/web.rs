@@ -1,4 +1,4 @@
-//! The dashboard: build, checks and browser tests.
+//! Builds, checks and tests the dashboard.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use crate::tool::{self, TaskResult, output, root};
 
 /// The oldest supported version of Node.
 const NODE_MIN: (u32, u32) = (20, 19);
-/// Inputs of the dashboard's build; it is rebuilt if one is newer.
+/// Inputs of the dashboard's build. If one of them is newer than the build, the dashboard is rebuilt.
 const SOURCES: &[&str] = &[
     "web/src",
     "web/public",
@@ -21,13 +21,13 @@ const SOURCES: &[&str] = &[
     "crates/core/src/event.rs",
 ];
 const BUILT: &str = "web/dist/index.html";
-/// Written by npm after a complete install.
+/// npm writes this file at the end of a complete install.
 const INSTALLED: &str = "web/node_modules/.package-lock.json";
 pub(crate) const CHROMIUM: &str = "/usr/bin/chromium";
-/// Scripts of `package.json` that only need the sources and the output of `generate`.
+/// Scripts of `package.json` that need only the sources and the output of the script `generate`.
 const CHECKS: &[&str] = &["lint", "types", "bundle", "test"];
 
-/// Builds the dashboard if something has changed. Needs Node.
+/// Builds the dashboard if one of its inputs has changed. Requires Node.
 pub(crate) fn prepare() -> TaskResult {
     find_node()?;
     let root = root();
@@ -40,7 +40,8 @@ pub(crate) fn prepare() -> TaskResult {
     install().and_then(|()| npm(&["run", "build"]))
 }
 
-/// Runs lint, types, unit tests and the build with its size budget. The unit tests report to this file.
+/// Runs linter, type check, unit tests, and the build with its size budget. The unit tests write their report to
+/// `junit`.
 pub(crate) fn check(junit: &Path) -> TaskResult {
     npm(&["run", "generate"])?;
     std::thread::scope(|scope| {
@@ -53,7 +54,7 @@ pub(crate) fn check(junit: &Path) -> TaskResult {
     })
 }
 
-/// Prints one line if the script succeeds, and its output if it fails.
+/// Runs a script. Prints one line if it succeeds, and its whole output if it fails.
 fn run_script(script: &str, junit: &Path) -> TaskResult {
     let started = Instant::now();
     let mut npm = command("npm");
@@ -65,15 +66,15 @@ fn run_script(script: &str, junit: &Path) -> TaskResult {
         return Ok(());
     }
     let text = [output.stdout, output.stderr].concat();
-    // One call, so that the output of two failures does not interleave.
+    // Print with a single call, so that the output of two failing scripts does not interleave.
     eprintln!("    npm run {script}: failed after {seconds:.1} s\n{}", String::from_utf8_lossy(&text));
     Err(format!("`npm run {script}` failed: {}", output.status))
 }
 
-/// Runs the browser tests against this server binary, which embeds the dashboard: all of them, or the files with
-/// these names.
+/// Runs the browser tests against this server binary, which embeds the dashboard. `files` selects test files; if it is
+/// empty, all run.
 pub(crate) fn browse(program: &Path, files: &[&str], junit: &Path) -> TaskResult {
-    // The tests run in `web`.
+    // Make the path absolute, because the tests run in the directory `web`.
     let program = std::path::absolute(program)
         .map_err(|error| format!("cannot find {}: {error}", program.display()))?;
     let mut command = command("npx");
@@ -92,13 +93,13 @@ pub(crate) fn find_node() -> TaskResult {
     }
 }
 
-/// Parses `v20.20.2`.
+/// Parses a version such as `v20.20.2`.
 fn parse_version(version: &str) -> Option<(u32, u32)> {
     let mut numbers = version.strip_prefix('v')?.split('.');
     Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
 }
 
-/// Installs the packages of the dashboard, unless they are up to date.
+/// Installs the dashboard's packages, unless they are up to date.
 pub(crate) fn install() -> TaskResult {
     let root = root();
     let (installed, wanted) =
@@ -106,12 +107,13 @@ pub(crate) fn install() -> TaskResult {
     if installed.is_some() && installed >= wanted {
         return Ok(());
     }
-    // Not `npm ci`: it rejects a lock file without the packages of other platforms, which not every mirror has.
+    // Do not use `npm ci`: it rejects a lock file that lacks the packages of other platforms, and not every mirror has
+    // those.
     npm(&["install", "--no-save", "--no-progress"])
 }
 
 fn npm(args: &[&str]) -> TaskResult {
-    // On stderr, because the demo promises a single JSON object on stdout.
+    // Print to stderr, because the demo promises a single JSON object on stdout.
     tool::run(command("npm").args(args).stdout(Stdio::from(std::io::stderr())))
 }
 
@@ -121,14 +123,14 @@ fn command(program: impl AsRef<OsStr>) -> Command {
     command
 }
 
-/// The latest modification time below a path; `None` if it does not exist.
+/// Returns the latest modification time at or below a path; `None` if the path does not exist.
 fn changed_at(path: &Path) -> Option<SystemTime> {
     let about = std::fs::metadata(path).ok()?;
     if !about.is_dir() {
         return about.modified().ok();
     }
     let inside: Vec<PathBuf> = std::fs::read_dir(path).ok()?.flatten().map(|entry| entry.path()).collect();
-    // Generated files are written by the build itself.
+    // Skip generated files, because the build itself writes them.
     let written = inside.iter().filter(|path| !path.to_string_lossy().ends_with(".gen.ts"));
     written.filter_map(|path| changed_at(path)).max()
 }
@@ -153,7 +155,7 @@ mod tests {
         }
     }
 
-    /// The first stage builds the dashboard from the copied files only.
+    /// In the Dockerfile's first stage, the dashboard is built from only the files that were copied.
     #[test]
     fn dockerfile_copies_every_dashboard_source() {
         let text = std::fs::read_to_string(root().join("packaging/Dockerfile")).unwrap();

@@ -1,7 +1,7 @@
-//! `analysis`: accuracy of the analysis rules on logs of tools that really failed.
+//! `analysis`: measures how accurate the analysis rules are on logs of tools that really failed.
 //!
-//! Each case runs its tool in an empty directory, like a step, and analyzes the output. The expected result is
-//! part of the case. Half of the cases are held out; see `cases`.
+//! Each case runs its tool in an empty directory, like a step, and analyzes the output. The expected result is part of
+//! the case. Half of the cases are held out; see `cases`.
 
 mod cases;
 mod report;
@@ -31,10 +31,10 @@ usage: cargo xtask bench analysis [options]
   --check          fail unless 85 % have the right category and 80 % the right line
 ";
 
-/// Limit for a log.
+/// Logs are cut off at this size.
 const LOG_BYTES_MAX: u64 = 4 * 1024 * 1024;
 const LOOK_EVERY: Duration = Duration::from_millis(20);
-/// Longer evidence does not count as pointing at a line.
+/// Evidence with more lines than this does not count as identifying a line.
 const EVIDENCE_LINES_MAX: usize = 5;
 
 struct Options {
@@ -81,7 +81,7 @@ struct Scored {
 enum Verdict {
     /// A tool that the case needs is not installed.
     Skipped(String),
-    /// The tool did not fail as intended: the expected line is not in its log.
+    /// The tool did not fail as intended: its log does not contain the expected line.
     Void,
     Judged {
         category: Option<Category>,
@@ -146,7 +146,7 @@ fn score(case: &'static Case, tools: &Tools, dir: &Path) -> anyhow::Result<Score
     Ok(Scored { case, verdict, log })
 }
 
-/// Returns the combined output and the exit status; `None` after a timeout.
+/// Runs a case. Returns its combined output and its exit status, which is `None` after a timeout.
 fn execute(case: &Case, tools: &Tools, dir: &Path) -> anyhow::Result<(String, Option<ExitStatus>)> {
     let (work, home) = (dir.join("work"), dir.join("home"));
     std::fs::create_dir_all(&work)?;
@@ -169,7 +169,7 @@ fn execute(case: &Case, tools: &Tools, dir: &Path) -> anyhow::Result<(String, Op
         }
         std::thread::sleep(LOOK_EVERY);
     };
-    // Kill background processes of the case.
+    // Kill background processes that the case left behind.
     let group = format!("-{}", child.id());
     Command::new("kill").args(["-KILL", "--", &group]).stderr(Stdio::null()).status().ok();
     child.wait()?;

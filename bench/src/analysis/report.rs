@@ -1,4 +1,4 @@
-//! Report table, score, and the goals of `--check`.
+//! The report's table, the score, and the goals that `--check` enforces.
 
 use std::fmt::Write as _;
 
@@ -8,11 +8,11 @@ use super::{Scored, Verdict};
 
 const CATEGORY_MIN: f64 = 0.85;
 const LINE_MIN: f64 = 0.80;
-/// A score of fewer cases is meaningless.
+/// Minimum number of cases for a meaningful score.
 const CASES_MIN: usize = 30;
 const SHOWN_LINES_MAX: usize = 60;
 
-/// Number of judged cases, and how many of them were right.
+/// Number of cases that were judged, and the number of correct results among them.
 #[derive(Default)]
 struct Score {
     cases: usize,
@@ -90,7 +90,7 @@ fn is_wrong(one: &Scored) -> bool {
     }
 }
 
-/// Fails with every missed goal, for all cases and for the held-out ones.
+/// Checks the goals, for all cases and for the held-out ones. The error lists every goal that was missed.
 pub(super) fn check(scored: &[Scored]) -> anyhow::Result<()> {
     let mut broken = Vec::new();
     let all = Score::of(scored.iter());

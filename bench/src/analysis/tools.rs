@@ -1,4 +1,4 @@
-//! Tools of the cases: programs of this machine, and packages that are installed once.
+//! Tools that the cases need: programs of this machine, and packages that are installed once.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::Context as _;
 
-/// Packages; cases refer to them with the prefix `npm:` or `pip:`.
+/// Packages to install. Cases refer to them with the prefix `npm:` or `pip:`.
 const NPM: &[&str] = &["typescript@5", "vitest@3", "jest@30"];
 const PIP: &[&str] = &["pytest==8.4.2"];
 
@@ -15,7 +15,7 @@ pub(super) struct Tools {
     path: OsString,
     node_modules: PathBuf,
     is_root: bool,
-    /// Why a package manager's packages could not be installed.
+    /// By package manager, why its packages could not be installed.
     failed: BTreeMap<&'static str, String>,
     kept: Vec<(&'static str, OsString)>,
 }
@@ -34,7 +34,7 @@ impl Tools {
         let mut places = vec![node_modules.join(".bin"), venv.join("bin")];
         places.extend(std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()));
         let home = PathBuf::from(std::env::var_os("HOME").unwrap_or_default());
-        // A case has its own HOME; these tools need files of the real one.
+        // A case runs with its own HOME, but these tools need files from the real one.
         let kept = [("CARGO_HOME", ".cargo"), ("RUSTUP_HOME", ".rustup"), ("PYENV_ROOT", ".pyenv")];
         let kept =
             kept.map(|(name, usual)| (name, std::env::var_os(name).unwrap_or(home.join(usual).into())));
@@ -48,7 +48,7 @@ impl Tools {
         })
     }
 
-    /// Describes the first missing requirement.
+    /// Returns a description of the first requirement that is not met.
     pub(super) fn missing(&self, needs: &[&str]) -> Option<String> {
         needs.iter().find_map(|need| match need.split_once(':') {
             Some((manager, package)) => {

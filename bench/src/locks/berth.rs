@@ -40,7 +40,8 @@ impl Berth {
         Ok(Self { server, target })
     }
 
-    /// Checks that every counted pair really happened: the fence counts the claims of an environment.
+    /// Checks that every counted pair of claim and release really happened: an environment's fence is the number of its
+    /// claims.
     pub(super) async fn check_history(&self, rows: &[Rows]) -> anyhow::Result<()> {
         let counted: usize = rows.iter().flat_map(|row| &row.berth).map(|round| round.latencies.len()).sum();
         let mut connection = Connection::open(&self.target).await?;
@@ -100,7 +101,7 @@ impl Service for Berth {
     }
 }
 
-/// Returns a first idempotency key that no other client or round uses.
+/// Returns the first idempotency key for a client. No other client or round uses this key or the ones that follow it.
 fn fresh_keys(address: SocketAddr, number: usize) -> anyhow::Result<u128> {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?.as_nanos();
     Ok((now << 24) | ((number as u128) << 16) | u128::from(address.port() & 0xff))

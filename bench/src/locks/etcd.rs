@@ -1,5 +1,5 @@
-//! The etcd side of the comparison: one server with default settings, called through its JSON gateway. Each client
-//! has its own lease and lock name; etcd persists a lock before it responds.
+//! The etcd side of the comparison: one server with default settings, called through its JSON gateway. Each client has
+//! its own lease and lock name. etcd persists a lock before it responds.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -56,7 +56,7 @@ impl Etcd {
     }
 }
 
-/// Connects as soon as the server reports that it has a leader.
+/// Connects once the server reports that it has elected a leader.
 async fn ready(target: &Target, server: &mut Server, log: &Path) -> anyhow::Result<Connection> {
     let deadline = Instant::now() + START_MAX;
     loop {

@@ -1,8 +1,8 @@
-//! `locks`: claim and release over HTTP, compared with etcd's lock service.
+//! `locks`: measures claim and release over HTTP, compared with etcd's lock service.
 //!
-//! Both run as separate processes on this machine, with their data on the same disk and the same clients. Each
-//! client claims and releases its own environment in a loop. A *pair* is one claim and one release, both persisted
-//! before the response. Each round measures both sides in turn; only ratios within a round are compared.
+//! Both servers are separate processes on this machine, with their data on the same disk and with the same clients.
+//! Each client claims and releases its own environment in a loop. A *pair* is one claim and one release, both persisted
+//! before the response. Each round measures both servers in turn; only ratios within a round are compared.
 
 mod berth;
 mod etcd;
@@ -34,7 +34,7 @@ usage: cargo xtask bench locks [options]
 ";
 
 const CLIENTS_MAX: usize = 200;
-/// A round that exceeds its length by this much has hung.
+/// A round that exceeds its planned length by this much has hung.
 const HANGS_AFTER: Duration = Duration::from_secs(60);
 
 struct Options {
@@ -84,22 +84,22 @@ trait Service {
 
     fn process_id(&self) -> u32;
 
-    /// The client with this number, which has its own lock.
+    /// Returns the client with this number. Each client has its own lock.
     fn client(&self, number: usize) -> anyhow::Result<Box<dyn Client>>;
 }
 
-/// Writes requests and parses responses; constant parts are prepared in advance.
+/// Writes requests and parses responses. Constant parts of the requests are prepared in advance.
 trait Client {
     fn acquire(&mut self, request: &mut Vec<u8>);
 
-    /// Takes the response to `acquire`.
+    /// Writes the release request. `answer` is the response to `acquire`.
     fn release(&mut self, answer: &[u8], request: &mut Vec<u8>) -> anyhow::Result<()>;
 
-    /// Expected statuses of acquire and release.
+    /// Returns the expected statuses of acquire and release.
     fn expects(&self) -> (u16, u16);
 }
 
-/// The result of one round of one side.
+/// The result of one round for one server.
 struct Round {
     /// Latency of each pair, sorted.
     latencies: Vec<Duration>,
@@ -114,11 +114,11 @@ impl Round {
     }
 }
 
-/// The rounds of one number of clients.
+/// The rounds with a certain number of clients.
 struct Rows {
     clients: usize,
     berth: Vec<Round>,
-    /// Empty without etcd.
+    /// Empty if etcd is not installed.
     etcd: Vec<Round>,
 }
 
@@ -129,7 +129,7 @@ pub(crate) fn run(args: &[String]) -> anyhow::Result<()> {
         return postgres::run(&options, temp.path());
     }
     let most = options.clients.iter().copied().max().unwrap_or(1);
-    // The clients share one thread, to leave the cores to the servers.
+    // All clients share one thread, to leave the other cores to the servers.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let berth = runtime.block_on(Berth::start(&temp.path().join("berth"), most))?;
     let etcd = match etcd::is_installed() {
@@ -157,7 +157,7 @@ async fn measure(options: &Options, berth: &Berth, etcd: Option<&Etcd>) -> anyho
     Ok(rows)
 }
 
-/// Runs every client for `length`. Requests in flight at the end are awaited and counted.
+/// Runs all clients for the duration `length`. Requests in flight at the end are completed and counted.
 async fn round(service: &impl Service, clients: usize, length: Duration) -> anyhow::Result<Round> {
     let mut ready = Vec::with_capacity(clients);
     for number in 0..clients {

@@ -1,7 +1,7 @@
-//! Berth on PostgreSQL, compared with the same statements without Berth.
+//! Berth on PostgreSQL, compared with the same SQL statements without Berth.
 //!
-//! Each round has three parts on the same PostgreSQL: Berth is measured; Berth runs once more while its statements
-//! are recorded; the recording is replayed at full speed against a copy of the database as it was before.
+//! Each round has three parts, on the same PostgreSQL: Berth is measured; Berth runs again while its statements are
+//! recorded; and the recording is replayed at full speed on a copy of the database as it was before.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -23,7 +23,7 @@ struct Measured {
     berth: Round,
     /// Number of claim-and-release pairs in the recorded round.
     recorded: usize,
-    /// How long the recorded statements take when they are replayed without Berth.
+    /// How long the replay of the recorded statements takes.
     alone: Duration,
     connections: usize,
     statement_bytes: usize,
@@ -100,7 +100,7 @@ async fn one(
 fn ask(database: &Postgres, text: &str) -> anyhow::Result<()> {
     let url = database.url("postgres");
     let text = text.to_owned();
-    // The blocking driver cannot be used inside a runtime.
+    // Use a thread: the blocking driver cannot run inside an async runtime.
     let asked = std::thread::spawn(move || Client::connect(&url, NoTls)?.batch_execute(&text)).join();
     Ok(asked.map_err(|_| anyhow::anyhow!("the question to PostgreSQL panicked"))??)
 }

@@ -1,5 +1,5 @@
-//! Records what a server sends to PostgreSQL and replays it: the same statements in the same order, over as many
-//! connections.
+//! Records what a server sends to PostgreSQL and replays it: the same statements in the same order, over the same
+//! number of connections.
 
 use std::io::{self, Read, Write as _};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -13,11 +13,11 @@ use parking_lot::Mutex;
 const SILENCE_MAX: Duration = Duration::from_secs(60);
 const CHUNK_BYTES: usize = 64 * 1024;
 
-/// What each connection has sent, in order.
+/// The bytes that each connection has sent, in order.
 #[derive(Clone, Default)]
 pub(super) struct Recording(Arc<Mutex<Vec<Said>>>);
 
-/// Bytes of one connection.
+/// The bytes that one connection has sent.
 type Said = Arc<Mutex<Vec<u8>>>;
 
 impl Recording {
@@ -46,7 +46,7 @@ impl Recording {
         std::thread::spawn(move || copy(database, client, |_| ()));
     }
 
-    /// The recorded bytes by connection.
+    /// Returns the recorded bytes of each connection.
     pub(super) fn streams(&self) -> Vec<Vec<u8>> {
         let all = self.0.lock();
         all.iter().map(|said| said.lock().clone()).collect()
@@ -64,8 +64,8 @@ fn copy(mut from: UnixStream, mut to: UnixStream, mut see: impl FnMut(&[u8])) {
     let _ = to.shutdown(std::net::Shutdown::Both);
 }
 
-/// Replays all connections concurrently against another database of the same server. Both database names have the
-/// same length.
+/// Replays all connections concurrently on another database of the same server. The names of the two databases must
+/// have the same length, because the messages contain their own length.
 pub(super) fn replay(socket: &Path, streams: &[Vec<u8>], from: &str, to: &str) -> anyhow::Result<Duration> {
     ensure!(from.len() == to.len(), "{from} and {to} are not of the same length");
     let begin = Instant::now();
@@ -88,7 +88,7 @@ fn say(socket: &Path, said: &[u8], from: &str, to: &str) -> anyhow::Result<()> {
     let mut group = 0;
     while let Some((message, _)) = split(&rest[group..], 1) {
         group += message.len();
-        // A simple query or Sync ends a group: wait for the response. Other messages are sent with what follows.
+        // A simple query or a Sync ends a group of messages: send the group and wait for the response.
         if matches!(message[0], b'Q' | b'S') {
             stream.write_all(&rest[..group])?;
             until_ready(&mut answers)?;
@@ -99,7 +99,7 @@ fn say(socket: &Path, said: &[u8], from: &str, to: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Splits off one complete message; its length field follows `before` bytes that it does not count.
+/// Splits off one complete message. Its length field follows the first `before` bytes and does not count them.
 fn split(bytes: &[u8], before: usize) -> Option<(&[u8], &[u8])> {
     let length = bytes.get(before..before + 4)?;
     let length = u32::from_be_bytes(length.try_into().ok()?);
@@ -115,7 +115,7 @@ fn renamed(hello: &[u8], from: &str, to: &str) -> Vec<u8> {
     hello
 }
 
-/// Reads until ReadyForQuery. An error response fails the replay.
+/// Reads until ReadyForQuery. An error response from the database fails the replay.
 fn until_ready(answers: &mut impl Read) -> anyhow::Result<()> {
     loop {
         let mut head = [0; 5];

@@ -1,4 +1,4 @@
-//! Report table, ratios, and the goals of `--check`.
+//! The report's table, the ratios, and the goals that `--check` enforces.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -8,12 +8,12 @@ use anyhow::ensure;
 use super::{Round, Rows};
 use crate::report::{grouped, machine, median, millis, percentile, rate};
 
-/// Minimum multiple of etcd's pairs per second.
+/// Goal: Berth's pairs per second are at least this multiple of etcd's.
 const PAIRS_TIMES_MIN: f64 = 4.0;
-/// Maximum share of etcd's p99.
+/// Goal: Berth's p99 latency is at most this fraction of etcd's.
 const P99_PART_MAX: f64 = 1.0 / 3.0;
 
-/// Berth against etcd, by round.
+/// Ratio of a Berth value to the same value of etcd, over all rounds.
 struct Ratio {
     median: f64,
     least: f64,
@@ -93,7 +93,7 @@ fn figures(rounds: &[Round]) -> String {
     )
 }
 
-/// Fails with every missed goal of the first number of clients.
+/// Checks the goals for the first number of clients. The error lists every goal that was missed.
 pub(super) fn check(rows: &[Rows]) -> anyhow::Result<()> {
     let Some(row) = rows.first() else { return Ok(()) };
     let (Some(pairs), Some(p99)) = (Ratio::pairs(row), Ratio::p99(row)) else {
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn goals_compare_rounds_of_the_same_time() {
+    fn goal_check_fails_on_low_rate_high_latency_or_missing_etcd() {
         let row = |ours, theirs| vec![Rows { clients: 64, berth: ours, etcd: theirs }];
         assert!(check(&row(rounds(400, 2), rounds(100, 9))).is_ok());
         assert!(check(&row(rounds(399, 2), rounds(100, 9))).is_err());

@@ -1,4 +1,4 @@
-//! Latency of log streaming: the step prints the time, and the reader compares it with its own clock.
+//! Latency of log streaming: the step prints the current time, and the reader compares it with its own clock.
 
 use std::time::{Duration, SystemTime};
 
@@ -16,13 +16,13 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// Returns the latency of each line, sorted.
 pub(super) async fn delays(api: &mut Api, target: &Target, count: usize) -> anyhow::Result<Vec<Duration>> {
-    // At uneven intervals, so that they do not align with a timer of the server.
+    // Print at uneven intervals, so that the lines do not align with a timer in the server.
     let run =
         format!("i=0; while [ $i -lt {count} ]; do date +%s%N; sleep 0.0$((i % 7 + 1)); i=$((i + 1)); done");
     let pipeline = Pipeline::create(api, "live", vec![masked("print", &run)]).await?;
     let deployed = pipeline.deploy(api).await?;
     let mut delays = follow(target, &log_path(&deployed.id, "print")).await?;
-    // The server closes idle connections.
+    // Reconnect, because the server closes idle connections.
     *api = Api::open(target).await?;
     pipeline.finish(api, &deployed, LOOK_EVERY).await?;
     ensure!(delays.len() == count, "{} of {count} lines have arrived", delays.len());
@@ -30,7 +30,7 @@ pub(super) async fn delays(api: &mut Api, target: &Target, count: usize) -> anyh
     Ok(delays)
 }
 
-/// Reads the stream to its end.
+/// Reads the stream to its end and returns the latency of each line.
 async fn follow(target: &Target, path: &str) -> anyhow::Result<Vec<Duration>> {
     let mut stream = ready(target, path).await?;
     let (mut delays, mut line) = (Vec::new(), String::new());
@@ -50,7 +50,7 @@ async fn follow(target: &Target, path: &str) -> anyhow::Result<Vec<Duration>> {
     }
 }
 
-/// Opens the stream as soon as the deployment has its steps.
+/// Opens the stream once the deployment's steps exist.
 async fn ready(target: &Target, path: &str) -> anyhow::Result<BufReader<TcpStream>> {
     const TRIES_MAX: usize = 1_000;
     for _ in 0..TRIES_MAX {

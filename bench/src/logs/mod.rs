@@ -1,5 +1,5 @@
-//! `logs`: cost of masking, storing and streaming a step's output, latency of a line, and the server's behaviour
-//! under endless output.
+//! `logs`: measures the cost of masking, storing and streaming a step's output, the latency of a line, and how the
+//! server copes with endless output.
 //!
 //! The step is compared with the same command writing to a file. Only ratios within a round are compared.
 
@@ -30,7 +30,7 @@ usage: cargo xtask bench logs [options]
   --check          fail unless the step takes at most twice as long as a file, and a line arrives within 100 ms
 ";
 
-/// Secrets to mask.
+/// Secrets that are masked in the output.
 const SECRETS: &[(&str, &str)] =
     &[("TOKEN", "k7Q2-mPz9-Xw41-Lr83-vTn6"), ("PASSWORD", "correct-Horse-7-battery-Staple")];
 const LOOK_EVERY: Duration = Duration::from_millis(10);
@@ -68,7 +68,7 @@ fn options(args: &[String]) -> anyhow::Result<Options> {
     Ok(Options { lines, rounds, live, bytes, dir, check })
 }
 
-/// One round: the step, the same command into a file, and into `/dev/null`.
+/// Times of one round: for the step, and for the same command writing to a file and to `/dev/null`.
 struct Round {
     step: Duration,
     file: Duration,
@@ -78,7 +78,7 @@ struct Round {
 struct Measured {
     command: String,
     rounds: Vec<Round>,
-    /// From a line's own time to its arrival, sorted.
+    /// Time from when a line was printed to its arrival, sorted.
     delays: Vec<Duration>,
     stress: Vec<stress::Stressed>,
 }
@@ -106,7 +106,7 @@ async fn measure(options: &Options, dir: &Path) -> anyhow::Result<Measured> {
     Ok(Measured { command, rounds, delays, stress })
 }
 
-/// A step with secrets, so that its output is masked.
+/// Returns a step that has secrets, so that its output is masked.
 fn masked(id: &str, run: &str) -> Value {
     let mut step = script(id, run);
     let env =

@@ -1,4 +1,4 @@
-//! Report tables and the goals of `--check`.
+//! The report's tables and the goals that `--check` enforces.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -8,16 +8,16 @@ use anyhow::ensure;
 use super::{Measured, Round};
 use crate::report::{grouped, load, machine, median, millis, percentile};
 
-/// Maximum multiple of the time of the same command into a file.
+/// Goal: the step takes at most this multiple of the time of the same command writing to a file.
 const TIMES_MAX: f64 = 2.0;
-/// Maximum latency of a line at p99.
+/// Goal: the p99 latency of a line is at most this.
 const DELAY_MAX: Duration = Duration::from_millis(100);
 
 fn ms(length: Duration) -> f64 {
     length.as_secs_f64() * 1_000.0
 }
 
-/// Ratio of step and file by round.
+/// Returns the ratio of the step's time to that of the command writing to a file, for each round.
 fn ratios(rounds: &[Round]) -> Vec<f64> {
     rounds.iter().map(|round| ms(round.step) / ms(round.file)).collect()
 }
@@ -80,7 +80,7 @@ pub(super) fn render(measured: &Measured) -> String {
     out
 }
 
-/// Fails with every missed goal.
+/// Checks the goals. The error lists every goal that was missed.
 pub(super) fn check(measured: &Measured) -> anyhow::Result<()> {
     let times = median(ratios(&measured.rounds).into_iter());
     let delay = percentile(&measured.delays, 99);

@@ -1,4 +1,4 @@
-//! Endless output: the server's memory, and the latency of other requests in the meantime.
+//! Endless output: measures the server's memory, and the latency of other requests during the step.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use crate::load::Target;
 use crate::process::{Server, forget_peak_memory, peak_memory};
 use crate::served::{Api, PIPELINES};
 
-/// Interval between the requests of the concurrent reader.
+/// Interval between the requests that are sent during the step.
 const ASK_EVERY: Duration = Duration::from_millis(2);
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 const LONG_LINE_BYTES: u64 = 100_000_000;

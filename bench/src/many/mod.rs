@@ -1,7 +1,9 @@
-//! `many`: cost of claims next to many held sessions, idle runners, and steps that no runner can take.
+//! `many`: measures the cost of claims in the presence of many held sessions, idle runners, and steps that no runner
+//! can take.
 //!
-//! Runners are clients that speak the runner protocol and never get work: they register, send hello and long-poll,
-//! each on its own connection. The same claims are measured after each part is added.
+//! The runners are clients of the runner protocol that never get work: they register, send hello and long-poll, each on
+//! its own connection. Sessions, runners and steps are added one after the other, and the same claims are measured
+//! after each addition.
 
 mod runners;
 mod site;
@@ -82,7 +84,7 @@ fn options(args: &[String]) -> anyhow::Result<Options> {
     Ok(found)
 }
 
-/// The result of one part.
+/// The result of one measurement.
 struct Part {
     name: String,
     /// Latency of each claim, sorted.
@@ -124,7 +126,7 @@ async fn measure(options: &Options, target: &Target, server: u32) -> anyhow::Res
     parts.push(part("nothing else", options, target, server).await?);
     site.hold(target, options).await?;
     parts.push(part(&format!("{} held sessions", grouped(options.sessions)), options, target, server).await?);
-    // The server closes idle connections.
+    // Reconnect, because the server closes idle connections.
     let mut api = Api::open(target).await?;
     let _runners = runners::come(&mut api, target, options.runners).await?;
     let name = format!("and {} idle runners", grouped(options.runners));
@@ -135,7 +137,7 @@ async fn measure(options: &Options, target: &Target, server: u32) -> anyhow::Res
     Ok(parts)
 }
 
-/// Claims and releases for the configured time, each client in its own environment.
+/// Measures claims and releases for the configured time; each client uses its own environment.
 async fn part(name: &str, options: &Options, target: &Target, server: u32) -> anyhow::Result<Part> {
     eprintln!("measuring with {name}");
     tokio::time::sleep(SETTLE).await;

@@ -11,11 +11,11 @@ use super::site::ask;
 use crate::load::{Connection, Target};
 use crate::served::{Api, ORGANIZATION};
 
-/// The wait of real runners.
+/// Long-poll timeout, the same as that of real runners.
 const WAIT_MS: u64 = 5_000;
 const SLOTS: usize = 4;
 
-/// Stops the runners when dropped.
+/// Running long polls of the simulated runners, stopped on drop.
 pub(super) struct Runners(Vec<JoinHandle<()>>);
 
 impl Drop for Runners {

@@ -1,4 +1,4 @@
-//! Pipelines, held environments, and waiting deployments.
+//! Sets up pipelines, held environments, and waiting deployments.
 
 use std::io::Write as _;
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use super::Options;
 use crate::load::{Connection, Target};
 use crate::served::{Api, ORGANIZATION, PIPELINES};
 
-/// Limit of environments per pipeline.
+/// Maximum number of environments per pipeline.
 const PER_PIPELINE: usize = 200;
 const STEPS_PER_DEPLOYMENT: usize = 100;
 const HOLDERS: usize = 8;
@@ -18,9 +18,9 @@ const BEGIN_MAX: Duration = Duration::from_secs(600);
 const LOOK_PAUSE: Duration = Duration::from_millis(500);
 
 pub(super) struct Site {
-    /// Environments with waiting deployments.
+    /// Number of environments with waiting deployments.
     working: usize,
-    /// Environments that are only held.
+    /// Number of environments that are held but have no deployments.
     quiet: usize,
 }
 
@@ -65,7 +65,7 @@ impl Site {
         Ok(())
     }
 
-    /// Starts the deployments, waits until all of them wait for a runner, and returns the number of steps.
+    /// Starts the deployments, waits until all of them are waiting for a runner, and returns the number of their steps.
     pub(super) async fn pile_up(&self, api: &mut Api) -> anyhow::Result<usize> {
         eprintln!("starting {} deployments of {STEPS_PER_DEPLOYMENT} steps", self.working);
         for number in 0..self.working {
@@ -100,7 +100,7 @@ async fn pipeline(api: &mut Api, slug: &str, environments: usize, steps: &str) -
     api.post(PIPELINES, &json!({ "slug": slug, "definition": definition })).await.map(drop)
 }
 
-/// Returns the id of the new session.
+/// Claims an environment and returns the id of the new session.
 pub(super) async fn claim(
     connection: &mut Connection,
     target: &Target,
@@ -111,7 +111,7 @@ pub(super) async fn claim(
     Ok(made["sessionId"].as_str().context("a session without an id")?.to_owned())
 }
 
-/// Returns `data` of a successful response.
+/// Sends a request and returns `data` of the successful response.
 pub(super) async fn ask(
     connection: &mut Connection,
     Target { address, token }: &Target,

@@ -1,8 +1,8 @@
-//! `steps`: cost of a step that does nothing, compared with the same command without Berth, and how soon a
+//! `steps`: measures the cost of a step that does nothing, compared with the same command without Berth, and how soon a
 //! deployment's first step starts.
 //!
-//! Each sandbox level has its own server. In each round every server runs one deployment of many steps in
-//! sequence, and the benchmark starts as many shells itself. Only ratios within a round are compared.
+//! Each sandbox level has its own server. In each round every server runs one deployment of many steps in sequence, and
+//! the benchmark itself starts the same number of shells. Only ratios within a round are compared.
 
 mod report;
 
@@ -30,7 +30,8 @@ usage: cargo xtask bench steps [options]
 
 const LEVELS: &[&str] = &["off", "landlock", "bubblewrap"];
 const STEPS_MAX: usize = 500;
-/// Polling a deployment of many steps takes time from the steps, so it is rare. Times come from the record.
+/// Poll rarely, because polling a deployment of many steps slows the steps down. The measured times come from the
+/// server's records, not from polling.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 const LOOK_EVERY_START: Duration = Duration::from_millis(10);
 
@@ -79,18 +80,18 @@ struct Level {
     rounds: Vec<(Duration, Duration)>,
 }
 
-/// How soon the first step starts, sorted.
+/// Times until the first step starts, sorted.
 #[derive(Default)]
 struct Starts {
     /// From the deployment's `createdAt` to the first attempt's `startedAt`.
     recorded: Vec<Duration>,
-    /// From before the request was sent to the time that the step prints.
+    /// From just before the request was sent to the time that the step prints.
     seen: Vec<Duration>,
 }
 
 struct Measured {
     levels: Vec<Level>,
-    /// Levels that do not work on this machine.
+    /// Sandbox levels that do not work on this machine.
     missing: Vec<&'static str>,
     /// Time per bare process, for each round.
     bare: Vec<Duration>,
@@ -122,7 +123,7 @@ async fn measure(options: &Options, dir: &std::path::Path) -> anyhow::Result<Mea
         }
     }
     let mut measured = Measured { levels, missing, bare: Vec::new(), starts: Starts::default() };
-    // The first deployment of a server runs with cold caches.
+    // The first deployment of a server runs with cold caches, so it is not measured.
     for level in &mut measured.levels {
         level.round(options.steps).await?;
         level.rounds.clear();
@@ -141,7 +142,7 @@ async fn measure(options: &Options, dir: &std::path::Path) -> anyhow::Result<Mea
     Ok(measured)
 }
 
-/// Time per shell that does nothing.
+/// Returns the time per shell that does nothing.
 fn bare(count: usize) -> anyhow::Result<Duration> {
     let began = Instant::now();
     for _ in 0..count {

@@ -1,4 +1,4 @@
-//! Report table, ratios, and the goals of `--check`.
+//! The report's table, the ratios, and the goals that `--check` enforces.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -8,10 +8,11 @@ use anyhow::ensure;
 use super::{Level, Measured};
 use crate::report::{load, machine, median, millis, percentile};
 
-/// Maximum multiple of a bare process without a sandbox, and the long-term aim.
+/// Goal for a step without a sandbox: at most `TIMES_MAX` times the time of a bare process. `TIMES_AIM` is the
+/// long-term goal.
 const TIMES_MAX: f64 = 2.2;
 const TIMES_AIM: f64 = 1.35;
-/// Maximum time from the request to the first step at p99, and the long-term aim.
+/// Goal for the p99 time from the request to the first step: at most `START_MAX`. `START_AIM` is the long-term goal.
 const START_MAX: Duration = Duration::from_millis(10);
 const START_AIM: Duration = Duration::from_millis(2);
 
@@ -19,7 +20,7 @@ fn ms(length: Duration) -> f64 {
     length.as_secs_f64() * 1_000.0
 }
 
-/// Ratio of step and bare process by round.
+/// Returns the ratio of a step's time to that of a bare process, for each round.
 fn ratios(level: &Level, bare: &[Duration]) -> Vec<f64> {
     level.rounds.iter().zip(bare).map(|((took, _), bare)| ms(*took) / ms(*bare)).collect()
 }
@@ -79,7 +80,7 @@ pub(super) fn render(steps: usize, measured: &Measured) -> String {
     out
 }
 
-/// Fails with every missed goal.
+/// Checks the goals. The error lists every goal that was missed.
 pub(super) fn check(measured: &Measured) -> anyhow::Result<()> {
     let mut broken = Vec::new();
     if let Some(level) = measured.levels.iter().find(|level| level.name == "off") {

@@ -1,12 +1,13 @@
-//! Chooses among the rules that match a log.
+//! Chooses the rule that explains a log best.
 //!
-//! 1. Causes recorded by the engine are certain.
-//! 2. A line that the last successful run printed as well is not evidence.
-//! 3. A tool's own message for one cause outweighs a generic message, that a tool's report about a program it
-//!    called, and that an exit code ([`crate::rule::RuleWeight`]).
-//! 4. Among equals the match nearest to the end of the log wins: a step stops at what made it fail. On the same
-//!    line the rule that comes first in the table wins.
-//! 5. The reported line is the first of the last group of matches: later errors of one kind follow from the first.
+//! 1. Causes that the engine recorded are certain.
+//! 2. A line that the last successful run printed too is not evidence.
+//! 3. Matches are ranked by [`crate::rule::RuleWeight`]: a tool's own message about one cause, then a generic message,
+//!    then a tool's report that a program it called has failed, then the exit code.
+//! 4. If several rules have the same weight, the match nearest to the end of the log wins, because a step stops at the
+//!    error that made it fail. On the same line, the rule that comes first in the table wins.
+//! 5. The reported line is the first one of the last group of matches, because later errors of the same kind follow
+//!    from the first.
 
 use std::sync::LazyLock;
 
@@ -20,16 +21,16 @@ use crate::pattern::{PatternSet, compile};
 use crate::rule::{AFTER_MAX, Rule, fill_template};
 use crate::rules;
 
-/// Matches of one rule that are further apart belong to different groups.
+/// If two matches of a rule are further apart than this, they belong to different groups.
 const GROUP_GAP_LINES: usize = 100;
-/// Ranges of evidence, most significant first.
+/// Maximum number of line ranges that are listed as evidence.
 const EVIDENCE_MAX: usize = 3;
 const WORTH_A_LOOK_MAX: usize = 5;
 
-/// Compiled patterns of all rules.
+/// The compiled patterns of all rules.
 struct PatternTable {
     patterns: PatternSet,
-    /// For each pattern: the index of its rule, and whether it is in the rule's `with` list.
+    /// For each pattern, the index of its rule, and whether it comes from the rule's `with` list.
     owner: Vec<(usize, bool)>,
     error_words: Regex,
 }
@@ -50,14 +51,14 @@ static TABLE: LazyLock<PatternTable> = LazyLock::new(|| {
     }
 });
 
-/// Matches of one rule as (line, pattern), in order.
+/// The matches of one rule as pairs of line and pattern, in order.
 #[derive(Default, Clone)]
 struct RuleMatches {
     hits: Vec<(usize, usize)>,
     has_with: bool,
 }
 
-/// Finds out why a step failed, as far as its log tells.
+/// Determines why a step failed, as far as its log and its exit code show.
 pub fn analyse(input: &AnalysisInput<'_>) -> AnalysisResult {
     let skipped = skipped_lines(input.lines);
     let lines: Vec<String> = input.lines[skipped..].iter().map(|line| clean(line)).collect();
@@ -72,7 +73,8 @@ pub fn analyse(input: &AnalysisInput<'_>) -> AnalysisResult {
             Some((rule, match_position(rule, matches, input, lines.len())?, matches))
         })
         .collect();
-    // `min_by_key` with a reversed key keeps the first of equals.
+    // Finds the greatest weight and line. `min_by_key` with a reversed key is used because it returns the first of
+    // several equal rules.
     let best = candidates.iter().min_by_key(|(rule, at, _)| std::cmp::Reverse((rule.weight, *at)));
     let Some((rule, _, matches)) = best else {
         let worth_a_look = worth_a_look(&lines, first_line);
@@ -84,7 +86,7 @@ pub fn analyse(input: &AnalysisInput<'_>) -> AnalysisResult {
     AnalysisResult::Found(build_finding(rule, matches, confidence, &lines, first_line, news))
 }
 
-/// Number of leading lines that exceed the limits.
+/// Number of lines at the start that are skipped because the log exceeds the limits.
 fn skipped_lines(lines: &[String]) -> usize {
     let mut bytes = 0;
     let fits = |line: &&String| {
@@ -102,7 +104,8 @@ fn match_lines(lines: &[String], known: Option<&KnownTemplates>) -> Vec<RuleMatc
         for hit in hits {
             let (rule, is_with) = TABLE.owner[hit];
             let matches = &mut found[rule];
-            // A `with` pattern identifies the tool and may match an old line, because it is not evidence.
+            // A `with` pattern only identifies the tool and is not evidence, so it may also match a line that a
+            // successful run printed.
             matches.has_with |= is_with;
             if !is_with && !is_old && matches.hits.last().is_none_or(|(last, _)| *last != at) {
                 matches.hits.push((at, hit));
@@ -112,7 +115,7 @@ fn match_lines(lines: &[String], known: Option<&KnownTemplates>) -> Vec<RuleMatc
     found
 }
 
-/// Returns the line at which the rule matched, or `None` if it does not apply.
+/// Returns the line at which the rule matched last, or `None` if the rule does not apply.
 fn match_position(
     rule: &Rule,
     matches: &RuleMatches,
@@ -173,13 +176,13 @@ fn first_of_last_group(hits: &[(usize, usize)]) -> Option<(usize, usize)> {
     Some(first)
 }
 
-/// The last line printed by the step itself; the runner adds a line when it stops a step.
+/// The last line that the step itself printed. When the runner stops a step, it adds a line of its own.
 fn last_own_line(lines: &[String]) -> Option<usize> {
     let is_own = |line: &String| !line.is_empty() && !line.starts_with("[berth] ");
     lines.iter().rposition(is_own).or_else(|| lines.iter().rposition(|line| !line.is_empty()))
 }
 
-/// The last lines with an error word, and the last line that is not empty.
+/// Lines that may help a person: the last ones with an error word, and the last line that is not empty.
 fn worth_a_look(lines: &[String], first_line: usize) -> Vec<LineRange> {
     let last = last_own_line(lines);
     let speaking = (0..lines.len()).rev().filter(|at| TABLE.error_words.is_match(&lines[*at]));

@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 
 macro_rules! categories {
     ($($name:ident $text:literal $means:literal;)*) => {
-        /// What has to be fixed. A tool that cannot reach its own service (a cluster, a daemon, a database) counts
-        /// as that tool, anything else as network.
+        /// What has to be fixed. If a tool cannot reach its own service (a cluster, a daemon, a database), the failure
+        /// belongs to the category of that tool; other connection failures belong to the network.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         #[serde(rename_all = "snake_case")]
         pub enum Category {
@@ -15,14 +15,14 @@ macro_rules! categories {
         impl Category {
             pub const ALL: &[Category] = &[$(Category::$name,)*];
 
-            /// The name in the API.
+            /// The category's name in the API.
             pub const fn as_str(self) -> &'static str {
                 match self {
                     $(Category::$name => $text,)*
                 }
             }
 
-            /// One sentence for users.
+            /// One sentence that explains the category to users.
             pub const fn means(self) -> &'static str {
                 match self {
                     $(Category::$name => $means,)*

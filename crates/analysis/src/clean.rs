@@ -1,4 +1,4 @@
-//! Removes what a terminal does not show: escape sequences, control characters, invisible Unicode.
+//! Removes what a terminal does not show: escape sequences, control characters and invisible Unicode characters.
 
 use crate::input::LINE_CHARS_MAX;
 
@@ -7,7 +7,7 @@ const BELL: char = '\u{7}';
 
 /// Returns the line as a terminal would show it, truncated to [`LINE_CHARS_MAX`] characters.
 pub fn clean(line: &str) -> String {
-    // A progress bar overwrites itself: keep what was written last.
+    // A progress bar overwrites its line, so only the text written last is kept.
     let line = line.trim_end_matches(['\r', '\n']);
     let line = line.rsplit('\r').find(|part| !part.trim().is_empty()).unwrap_or_default();
     let mut out = String::with_capacity(line.len().min(LINE_CHARS_MAX));
@@ -33,14 +33,15 @@ pub fn clean(line: &str) -> String {
     out
 }
 
-/// Skips an escape sequence: a control sequence, a terminated string, or one character.
+/// Skips an escape sequence: a control sequence, a string with its terminator, or a single character.
 fn skip_sequence(chars: &mut std::str::Chars<'_>) {
     match chars.next() {
         Some('[') => {
             chars.find(|c| ('\u{40}'..='\u{7e}').contains(c));
         }
         Some(']' | 'P' | 'X' | '^' | '_') => {
-            // An unterminated string would hide the rest of the line: only skip its start.
+            // A string without its terminator would hide the rest of the line, so only its first characters are
+            // skipped.
             let mut ahead = chars.clone();
             let found = ahead.find(|c| *c == BELL || *c == ESCAPE);
             if found == Some(ESCAPE) && ahead.clone().next() == Some('\\') {
@@ -57,7 +58,8 @@ fn skip_sequence(chars: &mut std::str::Chars<'_>) {
     }
 }
 
-/// Invisible characters that change how text reads: tags, directions, zero width, fillers.
+/// Invisible characters that can change how text reads: tag characters, direction marks, zero-width characters and
+/// fillers.
 const fn is_invisible(c: char) -> bool {
     matches!(c,
         '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'

@@ -1,11 +1,10 @@
-//! Results of an analysis.
+//! The results of an analysis.
 
 use serde::{Deserialize, Serialize};
 
 use crate::category::Category;
 use crate::fix::FixSuggestion;
 
-/// The result of an analysis.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "result", rename_all = "snake_case")]
 pub enum AnalysisResult {
@@ -17,31 +16,30 @@ pub enum AnalysisResult {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Finding {
-    /// One or two sentences. Text from the log is truncated.
+    /// One or two sentences. Quoted log text is truncated.
     pub root_cause: String,
     pub category: Category,
     pub confidence: Confidence,
-    /// Lines of the log, most significant first.
+    /// Line ranges of the log, most significant first.
     pub evidence: Vec<LineRange>,
-    /// What to do about it.
+    /// What the user can do about the failure.
     pub advice: String,
-    /// The rule that matched; `None` for a finding of another analyzer.
+    /// The rule that matched. `None` if another analyzer produced the finding.
     pub rule: Option<String>,
     /// Lines that the last successful run did not print.
     pub new_lines: Vec<LineRange>,
     pub suggested_fix: Option<FixSuggestion>,
 }
 
-/// No rule matched. Contains lines that may help a person.
+/// A failure that no rule explains, with lines that may help a person.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct UnexplainedFailure {
-    /// Lines with an error word, and the last line of the log.
+    /// Lines that contain an error word, and the last line of the log.
     pub worth_a_look: Vec<LineRange>,
     pub new_lines: Vec<LineRange>,
 }
 
-/// How certain a finding is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Confidence {
@@ -51,7 +49,7 @@ pub enum Confidence {
 }
 
 impl Confidence {
-    /// The name in the API.
+    /// The confidence level's name in the API.
     pub const fn as_str(self) -> &'static str {
         match self {
             Confidence::Low => "low",
@@ -68,7 +66,7 @@ impl Confidence {
     }
 }
 
-/// A range of lines, from 1, both ends included.
+/// A range of lines. Lines start at 1, and both ends are included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct LineRange {
     pub first: usize,
@@ -81,7 +79,7 @@ impl LineRange {
         Self { first: line, last: line }
     }
 
-    /// Whether a log with the lines `first..=last` contains the range.
+    /// Whether the range lies within a log that has the lines `first..=last`.
     pub const fn is_within(self, first: usize, last: usize) -> bool {
         first <= self.first && self.first <= self.last && self.last <= last
     }

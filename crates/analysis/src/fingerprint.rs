@@ -1,4 +1,4 @@
-//! Fingerprints: failures with the same fingerprint are treated as the same failure.
+//! Fingerprints. Two failures with the same fingerprint are treated as the same failure.
 
 use std::fmt::{self, Write as _};
 
@@ -10,12 +10,12 @@ use crate::finding::{AnalysisResult, LineRange};
 use crate::input::AnalysisInput;
 use crate::template::template;
 
-/// Increase it when the hashed parts change, so that old fingerprints no longer match.
+/// Must be increased when the hashed parts change, so that old fingerprints no longer match.
 const VERSION: &str = "1";
 const BYTES: usize = 16;
 
-/// Hash of step type, category, rule and the template of the first evidence line. Numbers, times, ids and
-/// directories are ignored.
+/// Hash of the step type, the category, the rule, the recorded cause, and the template of the first evidence line. The
+/// template ignores numbers, times, ids and directories. If no rule matched, the exit code is hashed too.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Fingerprint(String);
@@ -41,7 +41,7 @@ pub fn fingerprint(input: &AnalysisInput<'_>, analysis: &AnalysisResult) -> Fing
         }
         AnalysisResult::NotEnoughEvidence(unexplained) => ("", "", unexplained.worth_a_look.last()),
     };
-    // Without a rule the exit code has to tell failures apart.
+    // If no rule matched, the exit code is needed to tell failures apart.
     let code = if rule.is_empty() { input.ending.shell_code() } else { None };
     let code = code.map(|code| code.to_string()).unwrap_or_default();
     let cause = input.ending.cause.as_str();

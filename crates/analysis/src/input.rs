@@ -1,27 +1,27 @@
-//! Input of an analysis.
+//! The input of an analysis.
 
 use berth_core::deployment::FailureCode;
 
-/// Only the last lines of a longer log are analyzed.
+/// Maximum number of lines. Of a longer log, only the last lines are analyzed.
 pub const LINES_MAX: usize = 5_000;
-/// Longer lines are truncated.
+/// Maximum length of a line. Longer lines are truncated.
 pub const LINE_CHARS_MAX: usize = 1_000;
-/// Limit for all lines together, each counted with at most [`LINE_CHARS_MAX`].
+/// Limit for all lines together. Each line counts with at most [`LINE_CHARS_MAX`].
 pub const LOG_BYTES_MAX: usize = 1024 * 1024;
 
-/// A failed step. All text is untrusted.
+/// A failed step to analyze. All text is untrusted.
 #[derive(Debug, Clone, Copy)]
 pub struct AnalysisInput<'a> {
-    /// As in the definition, such as `script`.
+    /// The step type as written in the definition, such as `script`.
     pub step_type: &'a str,
-    /// The step's script, if it has one.
+    /// The script of the step, if it has one.
     pub run: Option<&'a str>,
     pub ending: StepEnding<'a>,
-    /// Masked lines without line endings; only the last ones of a long log.
+    /// Lines of the log, with secrets masked and without line endings. Of a long log, only the last lines.
     pub lines: &'a [String],
-    /// Number of the first line in the log, from 1.
+    /// The number that the first of these lines has in the log, starting at 1.
     pub first_line: usize,
-    /// The log of the last successful run of the same step.
+    /// The log of the last run of the same step that succeeded.
     pub last_good: Option<&'a [String]>,
 }
 
@@ -36,7 +36,7 @@ pub struct StepEnding<'a> {
 }
 
 impl<'a> StepEnding<'a> {
-    /// Parses a recorded failure. The detail names the signal.
+    /// Creates an ending from a recorded failure. The signal is parsed from the detail text.
     pub fn from_record(cause: FailureCode, exit_code: Option<i32>, detail: &'a str) -> Self {
         let signal = detail.split("ended by signal ").nth(1).filter(|_| exit_code.is_none());
         let digits = signal.and_then(|rest| rest.split(|c: char| !c.is_ascii_digit()).next());
@@ -58,7 +58,7 @@ impl<'a> StepEnding<'a> {
         Self { cause: FailureCode::TimedOut, exit_code: None, signal: None, detail: "" }
     }
 
-    /// The exit code that a shell would return: 128 plus the signal number.
+    /// The exit code as a shell would return it: 128 plus the signal number if the step was killed by a signal.
     pub(crate) fn shell_code(&self) -> Option<i32> {
         self.exit_code.or_else(|| self.signal?.checked_add(128))
     }

@@ -1,11 +1,11 @@
-//! Failure analysis: why a step failed, from its log and its exit.
+//! Failure analysis: determines why a step failed, from its log and its exit code.
 //!
-//! Pure functions: no IO, no clock, no network. Input is untrusted: it is cleaned and truncated first ([`clean`]),
-//! matched by patterns in linear time ([`rules`]), and quoted only in bounded length.
+//! All functions are pure: no IO, no clock, no network. The input is untrusted. It is first cleaned and truncated
+//! ([`clean`]), then matched against patterns in linear time ([`rules`]), and quoted only in bounded length.
 //!
-//! [`analyse`] returns a [`Finding`], or that there is not enough evidence. [`fingerprint()`] tells whether two
-//! failures are the same. [`fix::suggest_fix`] writes a diff for some rules; every diff, whatever its source, is
-//! applied through [`diff::apply`].
+//! [`analyse`] returns a [`Finding`], or reports that there is not enough evidence. [`fingerprint()`] tells whether two
+//! failures are the same. [`fix::suggest_fix`] writes a diff for the findings of some rules. Every diff, whatever its
+//! source, is applied by [`diff::apply`].
 
 mod analyse;
 mod category;

@@ -7,7 +7,7 @@ use crate::finding::LineRange;
 use crate::input::LINES_MAX;
 use crate::template::template;
 
-/// Limit for the list.
+/// Maximum number of ranges in the list.
 const NEW_RANGES_MAX: usize = 50;
 
 /// The line templates of a successful run.
@@ -23,7 +23,7 @@ impl KnownTemplates {
     }
 }
 
-/// Returns ranges of new lines. Empty lines never count.
+/// Returns the ranges of new lines. Empty lines never count as new.
 pub(crate) fn new_lines(known: &KnownTemplates, lines: &[String], first_line: usize) -> Vec<LineRange> {
     let mut ranges: Vec<LineRange> = Vec::new();
     for (number, line) in (first_line..).zip(lines) {

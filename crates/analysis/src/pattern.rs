@@ -1,7 +1,7 @@
 //! Matches a line against the patterns of all rules.
 //!
-//! An Aho-Corasick automaton finds literals in the line; only patterns whose literal occurs are tried. The
-//! literals are derived from the patterns.
+//! An Aho-Corasick automaton first finds literals in the line. Only patterns that have one of these literals are tried.
+//! The literals are derived from the patterns.
 
 use std::collections::BTreeMap;
 
@@ -9,12 +9,13 @@ use aho_corasick::AhoCorasick;
 use regex::Regex;
 use regex_syntax::hir::{Class, Hir, HirKind};
 
-/// Shorter literals occur in almost every line.
+/// Minimum length of a literal. Shorter ones occur in almost every line.
 const WORD_BYTES_MIN: usize = 3;
-/// A pattern with more alternatives than this is always tried.
+/// A pattern with more alternative literals than this is tried on every line.
 const WORDS_MAX: usize = 64;
 
-/// Compiles a pattern with ASCII classes, which are faster and sufficient for the output of tools.
+/// Compiles a pattern with ASCII character classes. They are faster than Unicode classes and sufficient for the output
+/// of tools.
 pub(crate) fn compile(text: &str) -> Result<Regex, regex::Error> {
     Regex::new(&ascii_pattern(text))
 }
@@ -27,18 +28,18 @@ fn ascii_pattern(text: &str) -> String {
         .replace(r"\b", r"(?-u:\b)")
 }
 
-/// A set of patterns, identified by index.
+/// A set of patterns, which are identified by their index.
 pub(crate) struct PatternSet {
     each: Vec<Regex>,
     words: AhoCorasick,
-    /// Patterns with a literal, by index of the literal.
+    /// For each literal, the indexes of the patterns that have it.
     by_word: Vec<Vec<usize>>,
-    /// Patterns without a literal, tried on every line.
+    /// Patterns without a literal, which are tried on every line.
     always: Vec<usize>,
 }
 
 impl PatternSet {
-    /// Fails on the first invalid pattern. A test checks the patterns of all rules.
+    /// Compiles the patterns. Fails on the first invalid one; a test checks that the patterns of all rules are valid.
     pub(crate) fn new<'p>(texts: impl IntoIterator<Item = &'p str>) -> Result<Self, String> {
         let (mut each, mut always) = (Vec::new(), Vec::new());
         let mut by_word: BTreeMap<String, Vec<usize>> = BTreeMap::new();
@@ -80,7 +81,8 @@ impl PatternSet {
     }
 }
 
-/// Returns literals, in lower case, of which every matching line contains at least one. Prefers long ones.
+/// Returns literals in lower case. Every line that matches the pattern contains at least one of them. Prefers long
+/// literals.
 fn required_literals(hir: &Hir) -> Option<Vec<String>> {
     match hir.kind() {
         HirKind::Literal(_) | HirKind::Class(_) => long_enough(vec![literal_text(hir)?]),
@@ -114,7 +116,7 @@ fn long_enough(words: Vec<String>) -> Option<Vec<String>> {
     words.iter().all(|word| word.len() >= WORD_BYTES_MIN).then_some(words)
 }
 
-/// Replaces `best` if the shortest word of `other` is longer.
+/// Replaces `best` with `other` if the shortest literal in `other` is longer.
 fn keep_longer(best: &mut Option<Vec<String>>, other: Option<Vec<String>>) {
     let shortest = |words: &Vec<String>| words.iter().map(String::len).min().unwrap_or_default();
     if other.as_ref().map(shortest) > best.as_ref().map(shortest) {
@@ -122,7 +124,7 @@ fn keep_longer(best: &mut Option<Vec<String>>, other: Option<Vec<String>>) {
     }
 }
 
-/// Literal text, or one letter in either case.
+/// Returns the text of a literal, or the letter of a class that matches one letter in both cases.
 fn literal_text(hir: &Hir) -> Option<String> {
     match hir.kind() {
         HirKind::Literal(literal) => Some(std::str::from_utf8(&literal.0).ok()?.to_ascii_lowercase()),
@@ -131,8 +133,8 @@ fn literal_text(hir: &Hir) -> Option<String> {
             let chars: Option<Vec<char>> =
                 ascii.by_ref().map(|range| (range.start() == range.end()).then_some(range.start())).collect();
             let chars = chars?;
-            // In case-insensitive patterns, `k` and `s` also match characters outside of ASCII; tools do not print
-            // those.
+            // In a case-insensitive pattern, `k` and `s` also match two characters outside of ASCII, which are ignored
+            // because tools do not print them.
             let is_letter = chars.len() == 2 && chars[0].eq_ignore_ascii_case(&chars[1]);
             is_letter.then(|| chars[0].to_ascii_lowercase().to_string())
         }
@@ -147,7 +149,7 @@ mod tests {
     use crate::rules;
 
     #[test]
-    fn literals_are_extracted_from_patterns() {
+    fn pattern_literals_are_extracted() {
         for (pattern, words) in [
             (r"^E\s+(?P<what>assert .+)", Some(vec!["assert "])),
             (r"(?i)connection refused", Some(vec!["connection refused"])),
@@ -164,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn almost_every_rule_pattern_has_a_literal() {
+    fn rule_patterns_without_a_literal_are_rare() {
         const ALWAYS_MAX: usize = 4;
         let texts = rules::all().flat_map(|rule| rule.patterns.iter().chain(rule.with)).copied();
         let patterns = PatternSet::new(texts).unwrap();

@@ -1,4 +1,4 @@
-//! Definition of a rule.
+//! The definition of a rule.
 
 use berth_core::deployment::FailureCode;
 use regex::Regex;
@@ -7,52 +7,52 @@ use serde::Serialize;
 use crate::category::Category;
 use crate::finding::Confidence;
 
-/// Limit for text from the log that is quoted in a sentence.
+/// Maximum length of log text that is quoted in a sentence.
 pub const WORD_CHARS_MAX: usize = 120;
-/// Limit for [`Rule::after`].
+/// Maximum value of [`Rule::after`].
 pub const AFTER_MAX: usize = 4;
 
-/// Everything known about one kind of failure.
+/// A rule: how to recognize one kind of failure, and what to tell the user about it.
 #[derive(Debug, Clone, Copy)]
 pub struct Rule {
-    /// Must never change: it is part of fingerprints.
+    /// Must never change, because it is part of fingerprints.
     pub id: &'static str,
     pub category: Category,
     pub weight: RuleWeight,
     pub confidence: Confidence,
-    /// Patterns of a line; any of them may match. Named groups can be quoted.
+    /// Patterns of which one must match a line. Their named groups can be quoted in the sentences.
     pub patterns: &'static [&'static str],
-    /// If not empty, one of these must match somewhere in the log as well.
+    /// If not empty, one of these patterns must also match some line of the log.
     pub with: &'static [&'static str],
-    /// If not empty, the step must have ended with one of these exit codes, as counted by a shell.
+    /// If not empty, the step must have ended with one of these exit codes, as a shell reports them.
     pub exits: &'static [i32],
     /// If set, the engine must have recorded this cause.
     pub cause: Option<FailureCode>,
-    /// How many lines after the match belong to it.
+    /// Number of lines after the match that belong to the evidence.
     pub after: usize,
-    /// The root cause, with `{name}` for a named group.
+    /// The sentence that states the root cause. `{name}` stands for the text of a named group.
     pub says: &'static str,
     pub advice: &'static str,
 }
 
-/// How significant a match is, least first.
+/// How much a match counts, in increasing order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RuleWeight {
-    /// Only the exit code is known.
+    /// Only the exit code points to the cause.
     Exit,
-    /// A tool reports that a program it called has failed.
+    /// A tool reports that a program that it called has failed.
     Report,
-    /// A generic message, whichever tool prints it.
+    /// A generic message that many tools print.
     General,
-    /// A tool's own message for one cause.
+    /// A tool's own message about one specific cause.
     Cause,
-    /// Recorded by the engine.
+    /// The engine recorded the cause.
     Engine,
 }
 
 impl RuleWeight {
-    /// The name in the documentation.
+    /// The weight's name in the documentation.
     pub const fn as_str(self) -> &'static str {
         match self {
             RuleWeight::Exit => "exit",
@@ -78,7 +78,7 @@ const BLANK: Rule = Rule {
     advice: "",
 };
 
-/// Defaults for rules of each weight.
+/// Default values for the rules of each weight.
 pub(crate) const CAUSE: Rule = Rule { weight: RuleWeight::Cause, confidence: Confidence::High, ..BLANK };
 pub(crate) const GENERAL: Rule =
     Rule { weight: RuleWeight::General, confidence: Confidence::Medium, ..BLANK };
@@ -86,7 +86,8 @@ pub(crate) const REPORT: Rule = Rule { weight: RuleWeight::Report, confidence: C
 pub(crate) const EXIT: Rule = Rule { weight: RuleWeight::Exit, confidence: Confidence::Low, ..BLANK };
 pub(crate) const ENGINE: Rule = Rule { weight: RuleWeight::Engine, confidence: Confidence::High, ..BLANK };
 
-/// Fills named groups into a sentence. Filled-in text is not expanded again.
+/// Replaces the placeholders in a sentence with the text of named groups. Placeholders in that text are not replaced
+/// again.
 pub(crate) fn fill_template(says: &str, pattern: Option<&Regex>, line: &str) -> String {
     let found = pattern.and_then(|pattern| pattern.captures(line));
     let mut out = String::new();
@@ -95,7 +96,7 @@ pub(crate) fn fill_template(says: &str, pattern: Option<&Regex>, line: &str) -> 
         let Some((name, tail)) = tail.split_once('}') else { break };
         out.push_str(before);
         let word = found.as_ref().and_then(|found| found.name(name)).map_or("", |word| word.as_str());
-        // Avoid a double full stop.
+        // Avoids a double full stop.
         let word = if tail.starts_with('.') { word.trim_end_matches(['.', ' ']) } else { word };
         out.push_str(&truncate_word(word));
         rest = tail;

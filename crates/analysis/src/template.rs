@@ -1,4 +1,5 @@
-//! Line templates: a line without what differs from run to run (numbers, times, ids, addresses, directories).
+//! Line templates: lines with placeholders for everything that differs from run to run (numbers, times, ids, addresses,
+//! directories).
 
 use std::sync::LazyLock;
 
@@ -6,20 +7,20 @@ use regex::{Captures, Regex};
 
 use crate::pattern::compile;
 
-/// Longer words of hexadecimal letters only are ids.
+/// A word that consists of hexadecimal letters only counts as an id if it has at least this many of them.
 const WORD_LETTERS_MAX: usize = 12;
 
-/// Patterns of varying words, longest first, with their placeholder.
+/// Patterns for words that differ from run to run, with the names of their placeholders. Longer forms come first.
 const VARYING: &[(&str, &str)] = &[
     ("uuid", r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}"),
     (
         "time",
         r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[T ][0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:[.,][0-9]+)?)?(?:Z|[+-][0-9]{2}:?[0-9]{2})?)?|[0-9]{1,2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]+)?",
     ),
-    // Drop the directory and keep the name: workspaces differ in location, not in content.
+    // Replaces the directory but keeps the file name, because workspaces have different paths but the same content.
     ("path", r"(?P<lead>^|[\s'\x22`(=:,\[<])(?:~|[A-Za-z]:)?[/\\](?:[\w.@+~-]+[/\\])+"),
     ("tmp", r"\btmp[._-]?[A-Za-z0-9_]{6,}\b"),
-    // Commit ids and the like. Some have digits only, so numbers get the same placeholder.
+    // Commit ids and similar. Some of them consist of digits only, so numbers get the same placeholder.
     ("n", r"\b0x[0-9a-fA-F]+\b|\b[0-9a-f]{6,}\b(?:[.,:]\d+)*|\d+(?:[.,:]\d+)*"),
 ];
 
@@ -31,7 +32,7 @@ static PATTERN: LazyLock<Regex> = LazyLock::new(|| {
 /// Returns the template of a cleaned line.
 pub fn template(line: &str) -> String {
     let replaced = PATTERN.replace_all(line, |found: &Captures<'_>| {
-        // A short word of the letters a to f is a word, not an id.
+        // A short word of the letters a to f is an ordinary word, not an id.
         if found[0].len() < WORD_LETTERS_MAX && found[0].bytes().all(|b| b.is_ascii_alphabetic()) {
             return found[0].to_owned();
         }

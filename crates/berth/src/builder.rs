@@ -8,14 +8,15 @@ use berth_runner::registry::{self, RegistryBuildRequest};
 use berth_server::jobs::registry_builds::{BuildError, BuildOutput, BuildRequest, RegistryBuilder};
 
 pub(crate) struct SandboxedBuilder {
-    /// `Err`: why this machine cannot build.
+    /// `Err`: why this machine cannot run builds.
     pub(crate) confinement: Result<Confinement, String>,
 }
 
 impl RegistryBuilder for SandboxedBuilder {
     fn build(&self, asked: &BuildRequest<'_>, log: &mut dyn FnMut(&[u8])) -> Result<BuildOutput, BuildError> {
         let confinement = self.confinement.as_ref().map_err(|why| BuildError::Machine(why.clone()))?;
-        // Source and scratch directories share a parent that belongs to this build only.
+        // The source and scratch directories have a common parent that no other build uses, so the build user may be
+        // allowed to enter it.
         if let Some(place) = asked.scratch.parent() {
             confinement.allow_traverse(place).map_err(|error| BuildError::Machine(error.to_string()))?;
         }

@@ -16,7 +16,7 @@ pub(crate) struct ServerSettings {
     pub(crate) data_dir: PathBuf,
     pub(crate) listen: SocketAddr,
     pub(crate) database: Option<String>,
-    /// As `--local`.
+    /// Same as the flag `--local`.
     pub(crate) local: bool,
     pub(crate) public_url: Option<String>,
     pub(crate) trusted_proxies: Vec<IpAddr>,
@@ -29,7 +29,7 @@ pub(crate) struct ServerSettings {
     pub(crate) repository_roots: Vec<PathBuf>,
     pub(crate) repository_hosts: Vec<String>,
     pub(crate) egress: EgressSettings,
-    /// As `--forge`.
+    /// Same as the flag `--forge`.
     pub(crate) forges: Vec<String>,
     pub(crate) metrics: MetricsSettings,
     pub(crate) tls: TlsSettings,
@@ -37,7 +37,7 @@ pub(crate) struct ServerSettings {
     pub(crate) log: LogSettings,
 }
 
-/// HTTP connections of clients and proxies.
+/// Settings for HTTP connections of clients and proxies.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct HttpSettings {
@@ -83,15 +83,15 @@ impl Default for PasswordSettings {
     }
 }
 
-/// Prometheus metrics.
+/// Settings for Prometheus metrics.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct MetricsSettings {
-    /// Separate address. `None`: no metrics.
+    /// Address of the metrics endpoint, separate from the API's. `None`: no metrics.
     pub(crate) listen: Option<SocketAddr>,
 }
 
-/// PEM files; both or neither.
+/// Paths of PEM files. Set both or neither.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct TlsSettings {
@@ -99,7 +99,7 @@ pub(crate) struct TlsSettings {
     pub(crate) key: Option<PathBuf>,
 }
 
-/// Retention in days; `0` keeps forever.
+/// Retention in days; `0` means forever.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct RetentionSettings {
@@ -108,15 +108,15 @@ pub(crate) struct RetentionSettings {
     pub(crate) event_days: u32,
 }
 
-/// Outgoing requests of the server.
+/// Settings for requests that the server itself sends.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct EgressSettings {
-    /// Private hosts, addresses and networks that are allowed.
+    /// Private hosts, addresses and networks that the server may connect to.
     pub(crate) allow: Vec<String>,
 }
 
-/// The embedded runner.
+/// Settings of the embedded runner.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct RunnerSettings {
@@ -125,7 +125,7 @@ pub(crate) struct RunnerSettings {
     pub(crate) sandbox: SandboxLevel,
     /// Files, sockets and directories that every step can access.
     pub(crate) expose: Vec<PathBuf>,
-    /// User to run steps and builds as, if the server is root.
+    /// User that steps and builds run as, if the server runs as root.
     pub(crate) user: Option<String>,
     /// Work directory of steps and builds [default: in the data directory].
     pub(crate) work_dir: Option<PathBuf>,
@@ -133,7 +133,7 @@ pub(crate) struct RunnerSettings {
     pub(crate) step_memory_bytes_max: Option<u64>,
     /// A runner without heartbeats for this long is lost; the default is longer on PostgreSQL.
     pub(crate) lost_ms: Option<u64>,
-    /// From SIGTERM to SIGKILL, on every runner.
+    /// Time between SIGTERM and SIGKILL when a step is stopped, on every runner.
     pub(crate) stop_grace_ms: u64,
 }
 
@@ -148,7 +148,7 @@ pub(crate) enum SandboxLevel {
 }
 
 impl RunnerSettings {
-    /// An empty variable unsets a user set by a container image.
+    /// Returns the configured user. An empty environment variable overrides a user set by a container image.
     pub(crate) fn user_name(&self) -> Option<&str> {
         self.user.as_deref().filter(|name| !name.is_empty())
     }
@@ -171,15 +171,15 @@ impl Default for RunnerSettings {
     }
 }
 
-/// Steps mostly wait, so there are more slots than cores.
+/// More slots than most machines have cores, because steps spend most of their time waiting.
 const RUNNER_PLACES: usize = 16;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct LogSettings {
-    /// `text` or `json`; by default text on a terminal.
+    /// `text` or `json`. The default is text on a terminal and JSON otherwise.
     pub(crate) format: Option<LogFormat>,
-    /// For example `info` or `berth_server=debug`.
+    /// Log filter, for example `info` or `berth_server=debug`.
     pub(crate) level: Option<String>,
 }
 
@@ -259,7 +259,7 @@ impl ServerSettings {
         if let Some(file) = file {
             sources = sources.add_source(config::File::from(file).format(config::FileFormat::Toml));
         }
-        // Only known variables: Kubernetes sets BERTH_PORT and others for a service named berth.
+        // Read only known variables: for a service named "berth", Kubernetes sets BERTH_PORT and similar variables.
         let known = VARIABLES.iter().filter_map(|name| Some(((*name).to_owned(), std::env::var(name).ok()?)));
         let environment = config::Environment::with_prefix("BERTH")
             .source(Some(known.collect()))
@@ -285,7 +285,8 @@ impl ServerSettings {
     }
 }
 
-/// An origin as browsers send it: lower case and without a path. Anything else would never match.
+/// Checks that the URL is an origin as browsers send it: lower case, without a path. No request would match any other
+/// form.
 pub(crate) fn parse_public_url(url: &str) -> Result<String, &'static str> {
     let host = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"));
     let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || ".-:[]".contains(c);

@@ -18,13 +18,14 @@ use tokio_util::sync::CancellationToken;
 use crate::builder::SandboxedBuilder;
 use crate::config::{RunnerSettings, SandboxLevel};
 
-/// Advice after the reason why no sandbox works.
+/// Advice that is logged after the reason why no sandbox works.
 const NOTHING_RUNS: &str = "this server runs no steps and builds no custom steps; install bubblewrap, \
     set `--sandbox landlock` or `--sandbox off`, or add remote runners";
 
-/// Chooses the sandbox of steps and builds once at startup.
+/// Chooses the sandbox for steps and builds, once at startup.
 ///
-/// `Err`: why neither runs on this machine. An explicitly chosen level that does not work is a fatal error.
+/// The inner `Err` is the reason why neither can run on this machine. If an explicitly chosen level does not work, the
+/// outer result is an error and the server does not start.
 pub(crate) fn choose_confinement(
     config: &AppConfig,
     told: &RunnerSettings,
@@ -48,12 +49,12 @@ pub(crate) fn choose_confinement(
     }
 }
 
-/// Sets the builder of step registries, which uses the same sandbox as steps.
+/// Configures the builder of step registries, which uses the same sandbox as steps.
 pub(crate) fn with_registry_builder(app: App, confinement: Result<Confinement, String>) -> App {
     app.with_builder(Arc::new(SandboxedBuilder { confinement }))
 }
 
-/// Kills processes of an earlier server and starts the runner. `None`: this server runs no steps.
+/// Kills leftover processes of an earlier server and starts the runner. Returns `None` if this server runs no steps.
 pub(crate) fn start_runner(
     app: &Arc<App>,
     told: &RunnerSettings,
@@ -61,13 +62,13 @@ pub(crate) fn start_runner(
 ) -> anyhow::Result<Option<StepRunner>> {
     let config = app.config();
     let (work_dir, build_dir) = (config.step_dir(), config.build_dir());
-    // Builds start over.
+    // Interrupted builds are started from scratch, so their processes can be killed.
     kill_leftovers(&build_dir).context("cannot kill processes of an earlier build")?;
     if let Some(confinement) = confinement.as_ref().ok().filter(|it| it.has_user()) {
         grant_build_dirs(confinement, &work_dir, &build_dir)?;
     }
     let (Some(labels), Ok(confinement)) = (config.runner_labels.clone(), confinement) else {
-        // The server declares attempts of its predecessor lost, so their processes must be gone.
+        // The server will declare the attempts of its predecessor lost, so their processes must not be running anymore.
         kill_leftovers(&work_dir).context("cannot kill processes of an earlier server")?;
         return Ok(None);
     };
@@ -78,7 +79,7 @@ pub(crate) fn start_runner(
         step_memory_bytes_max: told.step_memory_bytes_max,
         stop_grace: config.runner_times.stop_grace,
         self_stop: config.runner_times.self_stop,
-        // Logs are buffered at least as long as steps keep running without the server.
+        // Buffer logs at least as long as steps keep running while the server is unreachable.
         step_log_patience: STEP_LOG_PATIENCE.max(config.runner_times.self_stop),
         heartbeat_wait: config.runner_times.heartbeat,
         ..RunnerOptions::new(work_dir, link.boot().to_owned(), confinement)
@@ -88,12 +89,12 @@ pub(crate) fn start_runner(
     Ok(Some(runner))
 }
 
-/// Gives the build user access to the build directories.
+/// Gives the user that builds run as access to the build directories.
 fn grant_build_dirs(confinement: &Confinement, work_dir: &Path, build_dir: &Path) -> anyhow::Result<()> {
     let attempts = build_dir.join("attempts");
     let failed = || format!("cannot use {} for builds", build_dir.display());
     DirBuilder::new().recursive(true).mode(0o700).create(&attempts).with_context(failed)?;
-    // Otherwise it is in the data directory, which stays inaccessible.
+    // A build directory outside of the work directory is in the data directory, which must stay inaccessible.
     if build_dir.starts_with(work_dir) {
         for dir in [work_dir, build_dir, &attempts] {
             confinement.allow_traverse(dir).with_context(failed)?;
@@ -112,7 +113,7 @@ pub(crate) fn sandbox_mode(level: SandboxLevel, is_local: bool) -> SandboxMode {
     }
 }
 
-/// Stops the runner on shutdown; outcomes of its steps are reported first.
+/// Stops the runner on shutdown, after it has reported the outcomes of its steps.
 pub(crate) async fn stop_on_shutdown(runner: Option<StepRunner>, stop: CancellationToken) {
     stop.cancelled().await;
     let Some(runner) = runner else { return };

@@ -6,7 +6,7 @@ use tracing_subscriber::EnvFilter;
 
 use crate::config::{LogFormat, LogSettings};
 
-/// `quiet` logs warnings only, for commands that print for people.
+/// Starts logging. With `quiet` only warnings and errors are logged, for commands whose output is read by people.
 pub(crate) fn start(log: &LogSettings, quiet: bool) {
     let default = if quiet { "warn" } else { "info" };
     let level = log.level.as_deref().unwrap_or(default);

@@ -16,7 +16,7 @@ use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use client::ClientError;
 use cmd::approval::ApprovalDecision;
 
-/// Faster than the system allocator for small allocations that move between threads.
+/// Used because it is faster than the system allocator for small allocations that move between threads.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -118,7 +118,7 @@ fn main() -> ExitCode {
         Ok(cli) => cli.command,
         Err(error) => error.exit(),
     };
-    // These commands print credentials only once, so a failed write is an error.
+    // These commands print credentials that are never shown again, so a failed write is an error.
     let must_be_read = matches!(command, CliCommand::Init(_) | CliCommand::Serve(_) | CliCommand::Admin(_));
     let done = match command {
         CliCommand::Init(args) => cmd::init::run(&args),
@@ -148,7 +148,7 @@ fn main() -> ExitCode {
         CliCommand::Man(args) => cmd::shell::write_man_pages(&args, Cli::command()),
     };
     done.unwrap_or_else(|error| {
-        // The reader has closed the pipe, as `head` does.
+        // The reader closed the pipe early, as `head` does.
         let is_read = |it: &std::io::Error| it.kind() == std::io::ErrorKind::BrokenPipe;
         if !must_be_read && error.chain().any(|it| it.downcast_ref().is_some_and(is_read)) {
             return ExitCode::FAILURE;

@@ -1,4 +1,4 @@
-//! Output: colours and tables on a terminal, tab-separated lines in a pipe, JSON with --json.
+//! Command output: coloured tables on a terminal, tab-separated lines in a pipe, JSON with `--json`.
 
 mod live;
 mod sanitizer;
@@ -69,7 +69,7 @@ fn terminal_width() -> Option<u16> {
     Some(size.ws_col).filter(|columns| *columns > 0)
 }
 
-/// Prints to standard output; a closed pipe is an error, not a panic.
+/// Prints to standard output. A closed pipe is returned as an error instead of causing a panic.
 pub(crate) fn print_line(text: &str) -> anyhow::Result<()> {
     use std::io::Write as _;
     writeln!(anstream::stdout().lock(), "{text}").context("cannot print")
@@ -85,7 +85,7 @@ fn apply_style(text: &str, style: Style) -> String {
     format!("{style}{text}{style:#}")
 }
 
-/// Colours known status words.
+/// Colours a word if it is a known status.
 pub(crate) fn colour_word(word: &str) -> String {
     colour_like(word, word)
 }

@@ -1,4 +1,4 @@
-//! Roles and actions, and the table that says which role may do what.
+//! Roles, actions, and the minimum role that each action requires.
 
 use std::fmt;
 use std::str::FromStr;
@@ -49,14 +49,14 @@ impl FromStr for Role {
 #[error("must be one of viewer, deployer, admin, owner")]
 pub struct UnknownRole;
 
-/// An action as a type, so that a use case can require proof of exactly its own permission.
+/// Represents an action as a type, so that a function can demand proof of exactly the permission it needs.
 pub trait ActionPermit: Send + Sync + 'static {
     const ACTION: Action;
 }
 
 macro_rules! actions {
     ($($name:ident, $text:literal, $least:ident, $doc:literal;)+) => {
-        /// Everything that needs a permission.
+        /// Every action that requires a permission.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Action {
             $(#[doc = $doc] $name,)+
@@ -69,7 +69,7 @@ macro_rules! actions {
                 match self { $(Action::$name => $text),+ }
             }
 
-            /// The lowest role with this permission.
+            /// The lowest role that has this permission.
             pub const fn least_role(self) -> Role {
                 match self { $(Action::$name => Role::$least),+ }
             }
@@ -79,7 +79,7 @@ macro_rules! actions {
             }
         }
 
-        /// One type per action; see [`ActionPermit`].
+        /// One marker type per action; see [`ActionPermit`].
         pub mod permit {
             use super::{Action, ActionPermit};
             $(
@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_role_may_do_everything_the_one_before_it_may() {
+    fn higher_role_includes_permissions_of_lower_roles() {
         for pair in Role::ALL.windows(2) {
             for action in Action::ALL {
                 assert!(!pair[0].may(*action) || pair[1].may(*action), "{} lost {action}", pair[1]);
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_viewer_changes_nothing_but_the_own_tokens() {
+    fn viewer_role_allows_only_reads_and_own_tokens() {
         let allowed: Vec<_> = Action::ALL.iter().filter(|action| Role::Viewer.may(**action)).collect();
         for action in allowed {
             assert!(action.as_str().ends_with(":read") || *action == Action::TokensOwn, "{action}");

@@ -1,4 +1,4 @@
-//! The result of a rule: a decision or a refusal. A rule has no side effects; the caller commits the decision.
+//! The result of a rule: a decision or a refusal. Rules have no side effects; the caller commits the decision.
 
 use crate::analysis::{Analysis, AnalysisPullRequest};
 use crate::approval::Approval;
@@ -26,11 +26,11 @@ impl<A> RuleDecision<A> {
     }
 }
 
-/// A decision whose answer may be a refusal and that may still have changes. A command for an expired session, for
-/// example, is refused, and the expiry is written with the refusal.
+/// A decision that may refuse the command and still contain changes. For example, a command for an expired session is
+/// refused, and the session's expiry is written in the same transaction.
 pub type RefusableDecision<A> = RuleDecision<Result<A, CommandRefusal>>;
 
-/// A change writes a whole record, so every kind of record has one load and one write.
+/// Writes one complete record. Partial updates do not exist, so each record type needs only one load and one write.
 #[derive(Debug, Clone, PartialEq)]
 pub enum RecordChange {
     Put(DomainRecord),
@@ -52,15 +52,15 @@ pub enum DomainRecord {
     FixPullRequest(Box<AnalysisPullRequest>),
 }
 
-/// A side effect outside the database, kept in the outbox until it is done.
+/// A side effect outside the database. It stays in the outbox until a worker has completed it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OutboxEffect {
-    /// The worker that handles it.
+    /// Selects the worker that handles the effect.
     pub kind: String,
     pub payload: serde_json::Value,
 }
 
-/// Why a command was refused. A refusal is a result, not a fault.
+/// Why a command was refused. A refusal is an expected result, not an internal error.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CommandRefusal {
     #[error("the record has changed since you read it: it is now at version {current}")]
@@ -71,7 +71,7 @@ pub enum CommandRefusal {
     InvalidState(String),
     #[error("{0}")]
     Forbidden(String),
-    /// The approval has already ended.
+    /// The approval has already been approved, rejected, expired or lapsed.
     #[error("{0}")]
     ApprovalEnded(String),
     #[error("{0}")]
@@ -79,10 +79,10 @@ pub enum CommandRefusal {
     /// The approval rule excludes this person.
     #[error("{0}")]
     NotEligible(String),
-    /// The text says why no earlier deployment qualifies.
+    /// No earlier deployment can be the target of the rollback; the text says why.
     #[error("{0}")]
     NothingToRollBackTo(String),
-    /// The requested name is not echoed, because a path may contain anything.
+    /// The message does not repeat the requested name, because a URL path may contain anything.
     #[error("there is no such stage in this deployment")]
     NoSuchStage,
     #[error("the environment is held by {}", .0.session.holder.name)]
@@ -91,7 +91,7 @@ pub enum CommandRefusal {
     SessionNotActive(Box<InactiveSession>),
     #[error("the session is held by {}", .0.name)]
     NotSessionHolder(LockHolder),
-    /// `None` if the environment is free.
+    /// The environment has another holder than the caller expected; `current` is `None` if it has no holder.
     #[error("{}", match current {
         Some(fence) => format!("the holder of the environment has changed since you read it: it is now at fence {fence}"),
         None => "the holder of the environment has changed since you read it: it is not held now".to_owned(),

@@ -1,6 +1,8 @@
-//! Events of the audit log: what happened, who did it, to what. Appended in the transaction of the change itself.
+//! Events of the audit log: what happened, who did it, and what it affected. An event is appended in the same
+//! transaction as the change it describes.
 //!
-//! Kinds are only ever added. A stored kind is text, so an older program can read newer kinds.
+//! New event kinds are added, but none is ever renamed or removed. Kinds are stored as text, so an older version of
+//! Berth can read events of newer kinds.
 
 mod summary;
 
@@ -144,7 +146,7 @@ impl fmt::Display for EventKind {
     }
 }
 
-/// Who acted. The name is a snapshot, so that the audit log stays readable after a rename.
+/// Who acted. The name is a copy, so that the audit log stays readable after a rename.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Actor {
     #[serde(rename = "type")]
@@ -171,7 +173,7 @@ impl Actor {
     }
 }
 
-/// What an event is about, like `pipeline` `pl_…`.
+/// A record that an event is about, such as type `pipeline` and id `pl_…`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EventSubject {
     #[serde(rename = "type")]
@@ -187,14 +189,14 @@ impl EventSubject {
     }
 }
 
-/// An event to append; the transaction adds actor, time and request id.
+/// An event to append. The transaction adds the actor, the time and the request id.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewEvent {
     pub kind: EventKind,
-    /// The actor, if it is not the caller: an expired session is ended by the system.
+    /// The actor, if it is not the caller. For example, the system ends an expired session.
     pub by: Option<Actor>,
     pub subjects: Vec<EventSubject>,
-    /// Details of this kind; never a secret or a request body.
+    /// Details that depend on the kind. Never contains a secret or a request body.
     pub data: serde_json::Value,
 }
 
@@ -237,7 +239,7 @@ impl NewEvent {
 pub struct Event {
     pub id: EventId,
     pub org: OrgId,
-    /// Position in the organization's audit log, from 1, without gaps.
+    /// Position in the organization's audit log, from 1 and without gaps.
     pub sequence: i64,
     pub kind: String,
     pub occurred_at: Timestamp,
@@ -245,7 +247,8 @@ pub struct Event {
     pub request_id: Option<String>,
     pub subjects: Vec<EventSubject>,
     pub data: serde_json::Value,
-    /// Hash chain: the hash of the previous event and of this one, which makes later edits detectable.
+    /// Links the event into a hash chain: each event's hash covers the previous event's hash, which makes later edits
+    /// detectable.
     pub previous_hash: String,
     pub hash: String,
 }

@@ -1,7 +1,7 @@
-//! Identifiers: a prefix for the kind, then 128 bits that sort by time.
+//! Identifiers: a prefix for the type, followed by 128 bits that sort by time.
 //!
-//! `pl_01k9x8…` is a UUIDv7 as 26 characters of lower-case Crockford base32: URL-safe, and its text sorts by time.
-//! Built from given time and entropy, never from a clock.
+//! `pl_01k9x8…` is a UUIDv7 as 26 characters of lower-case Crockford base32. It is safe in URLs, and its text sorts by
+//! time. Ids are built from a time and entropy passed in; nothing here reads a clock.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -16,7 +16,7 @@ use crate::time::Timestamp;
 pub type IdEntropy = [u8; 10];
 
 const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
-/// Decoding table.
+/// Maps each character of the base32 alphabet to its value.
 const DIGITS: [Option<u8>; 256] = {
     let (mut digits, mut digit) = ([None; 256], 0u8);
     while digit < 32 {
@@ -102,27 +102,27 @@ macro_rules! id {
 }
 
 id! {
-    /// An organization: the tenant of every token and record.
+    /// An organization, to which every token and record belongs.
     OrgId = "org",
     /// A person or a service account.
     UserId = "usr",
     PipelineId = "pl",
     EnvironmentId = "env",
-    /// An exclusive lock on an environment.
+    /// A session: the exclusive use of an environment.
     SessionId = "ses",
-    /// A position in the queue of an environment.
+    /// A claim that waits in an environment's queue.
     TicketId = "tkt",
-    /// The tickets of one claim for any of several environments.
+    /// Groups the tickets of one claim for any of several environments.
     TicketGroupId = "tkg",
     DeploymentId = "dep",
     /// An analysis of a failed step.
     AnalysisId = "anl",
     /// A request for approval.
     ApprovalId = "apr",
-    /// A step of one deployment, in one stage.
+    /// A step of one deployment in one stage.
     StepRunId = "stp",
     RepositoryId = "rep",
-    /// A repository of custom steps.
+    /// A step registry: a repository of custom steps.
     RegistryId = "reg",
     /// A machine that executes steps.
     RunnerId = "run",
@@ -133,27 +133,27 @@ id! {
     SecretId = "sec",
     /// A key that encrypts an organization's secrets.
     DataKeyId = "key",
-    /// A browser session.
+    /// A login session in a browser.
     SignInId = "sgn",
     WebhookId = "whk",
     /// One event to be delivered to one webhook.
     DeliveryId = "dlv",
-    /// An entry of the outbox.
+    /// An entry in the outbox.
     EffectId = "eff",
 }
 
-/// Bits of an event id that hold its sequence number.
+/// Number of bits of an event id that hold the event's sequence number.
 const NUMBER_BITS: u32 = 40;
 
 impl EventId {
-    /// Embeds the sequence number, so that the event can be looked up by it.
+    /// Embeds the sequence number in the id, so that the event can be found by it.
     #[must_use]
     pub fn with_number(self, number: i64) -> Self {
         let number = u128::from(number.unsigned_abs()) & ((1 << NUMBER_BITS) - 1);
         Self(self.0 >> NUMBER_BITS << NUMBER_BITS | number)
     }
 
-    /// The embedded sequence number; arbitrary for ids created before sequence numbers were embedded.
+    /// The embedded sequence number. Arbitrary for old ids, which were created without one.
     pub fn number(self) -> i64 {
         i64::try_from(self.0 & ((1 << NUMBER_BITS) - 1)).unwrap_or(i64::MAX)
     }
@@ -177,14 +177,14 @@ impl<T: FromStr<Err = InvalidId>> Visitor<'_> for IdVisitor<T> {
 fn sortable(now: Timestamp, mut entropy: IdEntropy) -> u128 {
     let micros = u64::try_from(now.as_micros()).unwrap_or(0);
     let millis = micros / 1_000;
-    // The twelve bits after the milliseconds hold the microseconds, as RFC 9562 allows, so that ids sort in order of
-    // creation.
+    // The twelve bits after the milliseconds hold the fraction of a millisecond, as RFC 9562 allows, so that ids
+    // created within one millisecond also sort by time.
     let [_, _, .., high, low] = (micros % 1_000 * 4_096 / 1_000).to_be_bytes();
     entropy[..2].copy_from_slice(&[high, low]);
     uuid::Builder::from_unix_timestamp_millis(millis, &entropy).into_uuid().as_u128()
 }
 
-/// Writes into a buffer, because ids are encoded for every statement.
+/// Writes into a buffer instead of allocating, because every SQL statement encodes ids.
 fn encode(mut bits: u128, into: &mut [u8]) {
     for place in into.iter_mut().rev() {
         *place = ALPHABET[(bits & 31) as usize];
@@ -193,7 +193,7 @@ fn encode(mut bits: u128, into: &mut [u8]) {
 }
 
 fn decode(text: &str) -> Option<u128> {
-    // 26 characters hold 130 bits, so the first one may only carry three.
+    // 26 characters hold 130 bits, so the first character may only use three of its five.
     if text.len() != ENCODED_CHARS || text.as_bytes()[0] > b'7' {
         return None;
     }
@@ -207,7 +207,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn an_id_survives_its_text_and_sorts_by_time(
+        fn id_round_trips_through_text_and_sorts_by_time(
             a in 0i64..4_000_000_000_000_000, b in 0i64..4_000_000_000_000_000, entropy: IdEntropy
         ) {
             let make = |micros| PipelineId::from_parts(Timestamp::from_micros(micros), entropy);
@@ -218,7 +218,7 @@ mod tests {
         }
 
         #[test]
-        fn an_id_of_an_event_ends_with_its_number(
+        fn event_id_contains_sequence_number(
             micros in 0i64..4_000_000_000_000_000, entropy: IdEntropy, number in 0i64..1 << 40
         ) {
             let id = EventId::from_parts(Timestamp::from_micros(micros), entropy);
@@ -231,7 +231,7 @@ mod tests {
         }
 
         #[test]
-        fn any_text_is_an_id_or_an_error(text in ".{0,40}") {
+        fn id_parser_accepts_only_canonical_text(text in ".{0,40}") {
             if let Ok(id) = text.parse::<PipelineId>() {
                 prop_assert_eq!(id.to_string(), text);
             }
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn a_prefix_keeps_kinds_apart() {
+    fn id_with_prefix_of_other_type_is_rejected() {
         let id = PipelineId::from_parts(Timestamp::from_micros(1), [7; 10]).to_string();
         assert!(id.parse::<OrgId>().is_err());
         assert!(id.starts_with("pl_"));

@@ -1,6 +1,7 @@
-//! DORA metrics: how often, how fast and how safely changes reach the last stage.
+//! DORA metrics: how often, how fast and how safely changes reach the last stage of a pipeline.
 //!
-//! A rollback is not a change: it counts neither as a deployment nor as a failure, but it restores a failed stage.
+//! A rollback is not a change: it counts neither as a deployment nor as a failure. A successful rollback does end a
+//! failure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +11,7 @@ use crate::time::Timestamp;
 
 const DAY_MICROS: i64 = 24 * 60 * 60 * 1_000_000;
 
-/// The end of a deployment in the last stage.
+/// A deployment that ended in the last stage of its pipeline.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LastStageEnd {
     pub past: PastStageEnd,
@@ -20,36 +21,36 @@ pub struct LastStageEnd {
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct DoraMetrics {
-    /// Changes that succeeded in the last stage.
+    /// Number of changes that succeeded in the last stage.
     pub deployments: usize,
     pub lead: LeadTimeStats,
     pub failures: FailureStats,
     pub restores: RestoreStats,
-    /// Every day of the period, in UTC.
+    /// One entry for every day (UTC) of the period.
     pub days: Vec<DayMetrics>,
 }
 
-/// Seconds from the commit to success.
+/// Lead time: seconds from the commit to success in the last stage.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeadTimeStats {
     pub seconds: DurationPercentiles,
-    /// Changes with a known commit time.
+    /// Number of changes with a known commit time.
     pub from_commit: usize,
-    /// Changes without one, measured from the request of the deployment.
+    /// Number of changes without a known commit time; their lead time starts with the request for the deployment.
     pub from_creation: usize,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct FailureStats {
-    /// Changes that succeeded or failed in the last stage.
+    /// Number of changes that succeeded or failed in the last stage.
     pub reached: usize,
     pub failed: usize,
-    /// Changes that succeeded and were rolled back.
+    /// Number of changes that succeeded and were rolled back later.
     pub rolled_back: usize,
 }
 
 impl FailureStats {
-    /// `None` if there were no changes.
+    /// The share of changes that failed or were rolled back; `None` if there were no changes.
     pub fn rate(&self) -> Option<f64> {
         ratio(self.failed + self.rolled_back, self.reached)
     }
@@ -60,7 +61,7 @@ impl FailureStats {
 pub struct RestoreStats {
     pub seconds: DurationPercentiles,
     pub restored: usize,
-    /// Still failed at the end of the period.
+    /// Number of pipelines that are still failed at the end of the period.
     pub open: usize,
 }
 
@@ -87,7 +88,7 @@ struct DaySamples {
     restores: Vec<i64>,
 }
 
-/// `seen` is sorted, oldest first. The caller bounds the period.
+/// Computes the metrics. `seen` is sorted, oldest first. The caller limits the length of the period.
 pub fn measure(seen: &[LastStageEnd], from: Timestamp, to: Timestamp) -> DoraMetrics {
     let mut days: BTreeMap<i64, DaySamples> = BTreeMap::new();
     let last = to.as_micros().saturating_sub(1).max(from.as_micros()).div_euclid(DAY_MICROS);
@@ -167,7 +168,7 @@ fn duration_percentiles(mut seconds: Vec<i64>) -> DurationPercentiles {
     DurationPercentiles { median: at(50), p90: at(90) }
 }
 
-/// Rounded to thousandths.
+/// The ratio, rounded to three decimal places.
 fn ratio(part: usize, whole: usize) -> Option<f64> {
     let thousandths = (part * 1_000).checked_div(whole)?;
     Some(f64::from(u32::try_from(thousandths).unwrap_or(1_000)) / 1_000.0)
@@ -188,7 +189,7 @@ mod tests {
         DeploymentId::from_parts(midnight(), [number; 10])
     }
 
-    /// An end in the last stage at this hour; the deployment was requested an hour before.
+    /// A deployment that ended in the last stage at this hour and was requested an hour before.
     fn end(number: u8, hours: i64, is_success: bool) -> LastStageEnd {
         let at = midnight().plus_seconds(hours * HOUR_S);
         let end = StageEnd {
@@ -219,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn of_nothing_nothing_is_known() {
+    fn metrics_without_deployments_are_empty() {
         let found = measure_days(&[], 2);
         assert_eq!((found.deployments, found.failures.rate()), (0, None));
         assert_eq!(
@@ -232,14 +233,14 @@ mod tests {
     }
 
     #[test]
-    fn a_made_history_gives_the_four_measures() {
+    fn metrics_of_sample_deployments_match_expected_values() {
         let mut bad = end(4, 30, true);
         bad.past.is_rolled_back = true;
         let mut back = end(5, 31, true);
         (back.past.end.rolled_back, back.past.end.origin) = (Some(id(4)), id(3));
         let history = [
             with_commit_time(end(1, 10, true), 5),
-            // Failed twice, and restored two hours after the first failure.
+            // Deployment 2 fails twice, and deployment 3 succeeds two hours after the first failure.
             end(2, 12, false),
             end(2, 13, false),
             end(3, 14, true),
@@ -264,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rollback_restores_and_is_no_deployment() {
+    fn rollback_counts_as_restore_but_not_as_deployment() {
         let mut back = end(3, 3, true);
         (back.past.end.rolled_back, back.past.end.origin) = (Some(id(2)), id(1));
         let found = measure_days(&[end(1, 1, true), end(2, 2, false), back], 1);
@@ -273,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn a_commit_from_the_future_took_no_time() {
+    fn lead_time_of_commit_in_future_is_zero() {
         let found = measure_days(&[with_commit_time(end(1, 1, true), -3)], 1);
         assert_eq!(found.lead.seconds.median, Some(0));
     }

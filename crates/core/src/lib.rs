@@ -1,7 +1,7 @@
 //! The domain rules of Berth.
 //!
-//! Everything here is a pure function of state, command and time: no IO, no clock, no randomness, no async.
-//! `clippy.toml` bans the calls that would break this.
+//! Everything here is a pure function of state, command and time: no I/O, no clock, no randomness, no async code.
+//! `clippy.toml` bans calls that would violate this.
 
 pub mod access;
 pub mod analysis;

@@ -1,4 +1,4 @@
-//! An in-memory reference model of the store, for tests and simulations. Every store must give the same answers.
+//! An in-memory model of the store, for tests and simulations. Every real store must behave the same.
 
 use std::collections::BTreeMap;
 
@@ -17,16 +17,16 @@ pub struct MemoryStore {
     pub tickets: BTreeMap<TicketId, Ticket>,
     pub deployments: BTreeMap<DeploymentId, EnvironmentDeployment>,
     pub events: Vec<NewEvent>,
-    /// Stopped pipelines.
+    /// Pipelines that are stopped.
     pub paused: Vec<PipelineId>,
     /// The commit that resets deploy.
     pub tracked: Option<CommitId>,
-    /// Users who may no longer claim, and revoked tokens.
+    /// Users who may no longer claim; `revoked_tokens` are the revoked tokens.
     pub revoked: Vec<UserId>,
     pub revoked_tokens: Vec<TokenId>,
 }
 
-/// The lock has changed since it was loaded.
+/// The lock was changed after it was loaded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VersionConflict;
 
@@ -58,7 +58,7 @@ impl MemoryStore {
         })
     }
 
-    /// Writes a decision unless the environment has changed since it was loaded.
+    /// Writes a decision, unless the environment was changed after it was loaded.
     pub fn apply<A>(&mut self, decision: RuleDecision<A>) -> Result<A, VersionConflict> {
         for change in &decision.changes {
             if let RecordChange::Put(DomainRecord::Environment(next)) = change

@@ -1,4 +1,4 @@
-//! Names chosen by users: validated at the boundary, newtypes inside.
+//! Names chosen by users: validated once on input, then passed around as newtypes.
 
 pub const SLUG_CHARS_MAX: usize = 63;
 pub const DISPLAY_NAME_CHARS_MAX: usize = 120;
@@ -60,7 +60,7 @@ macro_rules! name {
 pub(crate) use name;
 
 name!(
-    /// The URL name of an organization or a pipeline: `shop-api`.
+    /// The name of an organization or a pipeline in URLs, such as `shop-api`.
     Slug,
     |text| label(text).map_err(|()| {
         "must be 1 to 63 characters of a-z, 0-9 and -, beginning and ending with a letter or digit"
@@ -68,7 +68,7 @@ name!(
 );
 
 name!(
-    /// The name of an ephemeral environment; same grammar as a slug.
+    /// The name of an ephemeral environment; follows the same rules as a slug.
     EnvName,
     |text| label(text).map_err(|()| {
         "must be 1 to 63 characters of a-z, 0-9 and -, beginning and ending with a letter or digit"
@@ -76,14 +76,14 @@ name!(
 );
 
 name!(
-    /// A display name: any printable characters, trimmed.
+    /// A display name: printable characters, without surrounding whitespace.
     DisplayName,
     |text| line(text, DISPLAY_NAME_CHARS_MAX)
         .ok_or("must be 1 to 120 printable characters on one line")
 );
 
 name!(
-    /// An email address as entered. Compare by [`Email::key`].
+    /// An email address as entered. Use [`Email::key`] for comparisons.
     Email,
     |text| {
         let text = text.trim();
@@ -100,7 +100,7 @@ name!(
 );
 
 name!(
-    /// Free text given as a reason or context. Line endings become `\n`.
+    /// Free text that a user gives as a reason or context. Line endings are normalized to `\n`.
     Reason,
     |text| {
         let text = text.replace("\r\n", "\n").replace('\r', "\n");
@@ -114,8 +114,8 @@ name!(
 );
 
 name!(
-    /// A commit, branch or tag: anything that `git check-ref-format --allow-onelevel` accepts, including object ids and
-    /// abbreviations, but never an option.
+    /// A commit, branch or tag: anything that `git check-ref-format --allow-onelevel` accepts, including full and
+    /// abbreviated hashes, but nothing that git could mistake for an option.
     CommitId,
     |text| {
         let is_ref = (1..=COMMIT_CHARS_MAX).contains(&text.chars().count())
@@ -134,7 +134,7 @@ name!(
 );
 
 impl Email {
-    /// Equal for different spellings of the same address.
+    /// A comparison key: different spellings of the same address have the same key.
     pub fn key(&self) -> String {
         self.0.to_lowercase()
     }
@@ -167,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_commit_is_never_an_option_or_a_way_out() {
+    fn commit_id_rejects_git_options_and_path_traversal() {
         for good in [
             "a",
             "9fceb02",
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn slugs_are_dns_labels() {
+    fn slug_accepts_only_dns_labels() {
         for good in ["a", "shop", "shop-api", "0", &"a".repeat(63)] {
             assert_eq!(Slug::parse(good).expect(good).as_str(), good);
         }
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn display_names_are_trimmed_and_printable() {
+    fn display_name_is_trimmed_and_printable() {
         assert_eq!(DisplayName::parse("  Shop API ").expect("a name").as_str(), "Shop API");
         for bad in ["", "   ", "a\0b", "a\nb", "\u{202e}gpj.exe", &"x".repeat(121)] {
             assert!(DisplayName::parse(bad).is_err(), "{bad:?} was accepted");
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn one_address_is_one_account_however_it_is_written() {
+    fn email_key_ignores_case_and_whitespace() {
         let spelled = |text| Email::parse(text).expect("an address").key();
         assert_eq!(spelled("Ada@Acme.test"), spelled(" ada@acme.TEST "));
         for bad in ["", "ada", "@acme", "ada@", "a@b@c", "a b@c.d", "a\0@b"] {

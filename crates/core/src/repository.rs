@@ -1,4 +1,4 @@
-//! A git repository with pipeline definitions, and when it is synced next.
+//! A git repository that contains pipeline definitions, and when it is synced next.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,18 +11,18 @@ pub const URL_BYTES_MAX: usize = 1_024;
 pub const POLL_SECONDS_DEFAULT: i64 = 60;
 pub const POLL_SECONDS_MIN: i64 = 10;
 pub const POLL_SECONDS_MAX: i64 = 86_400;
-/// The longest pause between retries.
+/// The longest pause between retries, in seconds.
 pub const RETRY_SECONDS_MAX: i64 = 3_600;
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Repository {
     pub id: RepositoryId,
     pub url: RemoteUrl,
-    /// A secret of the organization.
+    /// The organization's secret with the credential for the repository.
     pub credential: Option<SecretName>,
     pub poll_seconds: i64,
     pub seen: RepositorySyncState,
-    /// Increases with every change by a user, not with syncs.
+    /// Increases when a user changes the repository's settings, not when it is synced.
     pub version: i64,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
@@ -33,11 +33,11 @@ pub struct Repository {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct RepositorySyncState {
     pub default_branch: Option<String>,
-    /// The head of the default branch.
+    /// The head commit of the default branch.
     pub head: Option<String>,
-    /// The last successful sync.
+    /// When the last successful sync took place.
     pub synced_at: Option<Timestamp>,
-    /// Why syncs have failed since.
+    /// Why the last sync failed; `None` if it succeeded.
     pub error: Option<String>,
     /// Consecutive failed syncs.
     pub failures: i64,
@@ -51,16 +51,16 @@ pub struct RepositorySyncState {
 pub struct SyncProblem {
     pub path: String,
     pub message: String,
-    /// In the format of the API.
+    /// Diagnostics in the format of the API.
     pub diagnostics: Vec<serde_json::Value>,
 }
 
 impl Repository {
-    /// The next sync after this many consecutive failures, with exponential backoff.
+    /// When to sync next after this number of consecutive failures; exponential backoff.
     pub fn next_sync_at(&self, failures: i64, now: Timestamp) -> Timestamp {
         let doublings = u32::try_from(failures).unwrap_or(0).min(16);
         let wait = self.poll_seconds.saturating_mul(1 << doublings);
-        // Failures never shorten the poll interval.
+        // The pause is never shorter than the poll interval, even if that is longer than the maximum for retries.
         now.plus_seconds(wait.min(RETRY_SECONDS_MAX.max(self.poll_seconds)))
     }
 }
@@ -75,8 +75,8 @@ pub enum GitTransport {
     Local,
 }
 
-/// The URL of a repository, restricted to forms that git cannot mistake for an option or a program, and without a
-/// password.
+/// The URL of a repository. Only accepts forms that git cannot mistake for an option or a program to run, and no URL
+/// that contains a password.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct RemoteUrl {
@@ -129,14 +129,14 @@ impl RemoteUrl {
         (self.transport == GitTransport::Local).then_some(path)
     }
 
-    /// Scheme, host and port of an HTTP URL; credentials are bound to it.
+    /// Scheme, host and port of an HTTP URL; a credential is only sent to this origin.
     pub fn origin(&self) -> Option<&str> {
         let begin = self.text.find("://")? + 3;
         let end = self.text[begin..].find('/').map_or(self.text.len(), |found| begin + found);
         matches!(self.transport, GitTransport::Https | GitTransport::Http).then(|| &self.text[..end])
     }
 
-    /// The host without user, port and brackets; `None` for a local repository.
+    /// The host, without user, port or brackets; `None` for a local repository.
     pub fn host(&self) -> Option<&str> {
         let authority = match self.transport {
             GitTransport::Local => return None,
@@ -152,7 +152,7 @@ impl RemoteUrl {
     }
 }
 
-/// Rejects spaces, quotes, control characters, and anything special to a shell or git.
+/// False for spaces, quotes, control characters, and anything special to a shell or git.
 fn is_plain(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"._~/%+@:,=-[]?#".contains(&byte)
 }
@@ -193,7 +193,7 @@ fn is_path(path: &str) -> bool {
     parts && !path.is_empty() && !path.starts_with(':') && !path.contains(['[', ']'])
 }
 
-/// A host with an optional port.
+/// Whether the text is a host with an optional port.
 fn is_authority(text: &str) -> bool {
     let (host, port) = match port_of(text) {
         Some(port) => (&text[..text.len() - port.len() - 1], port.parse::<u16>().is_ok_and(|port| port > 0)),
@@ -237,7 +237,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_forms_of_an_address_are_told_apart() {
+    fn remote_url_detects_transport_and_host() {
         for (text, transport, host) in [
             ("https://git.acme.test/shop.git", GitTransport::Https, Some("git.acme.test")),
             ("https://git.acme.test:8443/a/b", GitTransport::Https, Some("git.acme.test")),
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_be_an_option_a_program_or_a_password_is_no_address() {
+    fn remote_url_rejects_options_programs_and_passwords() {
         for bad in [
             "",
             "shop",
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_double_the_wait_up_to_an_hour() {
+    fn next_sync_at_doubles_wait_up_to_an_hour() {
         let now = Timestamp::from_micros(0);
         let repository = |poll_seconds| Repository {
             id: RepositoryId::from_parts(now, [0; 10]),

@@ -1,4 +1,4 @@
-//! Remote runners, and the timeouts after which one counts as lost.
+//! Remote runners, and the timeouts after which a runner counts as lost.
 
 use std::time::Duration;
 
@@ -7,24 +7,24 @@ use crate::name::Slug;
 use crate::pipeline::grammar::Label;
 use crate::time::Timestamp;
 
-/// Protocol version between runner and server.
+/// Version of the protocol between runner and server.
 pub const PROTOCOL: u32 = 2;
-/// Validity of a registration token.
+/// How long a registration token is valid, in seconds.
 pub const TOKEN_S: i64 = 60 * 60;
-/// A runner that was silent for this long is not online.
+/// After this many seconds without a heartbeat, a runner is no longer shown as online.
 pub const ONLINE_S: i64 = 15;
 pub const LABELS_MAX: usize = 32;
-/// Concurrent steps per runner.
+/// Maximum number of steps that a runner executes concurrently.
 pub const SLOTS_MAX: i64 = 256;
-/// Paths that an operator exposes to every step of a runner.
+/// Maximum number of paths that an operator may expose to the steps of a runner.
 pub const EXPOSED_MAX: usize = 32;
 pub const EXPOSED_BYTES_MAX: usize = 1024;
-/// Label of the server's embedded runner only; steps select it with `runs_on`.
+/// A label that only the server's embedded runner has; steps select it with `runs_on`.
 pub const LOCAL_LABEL: &str = "local";
 /// The id of the embedded runner.
 pub const EMBEDDED: &str = "embedded";
 
-/// The greatest assumed clock rate of a server relative to a runner, as a fraction.
+/// How much faster than a runner's clock the server's clock is assumed to run at most: 3/2.
 const CLOCK_RATE: (u32, u32) = (3, 2);
 const HEARTBEAT_MAX: Duration = Duration::from_secs(5);
 const SELF_STOP_MIN: Duration = Duration::from_secs(1);
@@ -32,10 +32,10 @@ const SELF_STOP_MIN: Duration = Duration::from_secs(1);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Runner {
     pub id: RunnerId,
-    /// `None` until the runner registers, unless an admin chose it.
+    /// Chosen by an admin, or by the runner when it registers; `None` until then.
     pub name: Option<Slug>,
     pub labels: Vec<Label>,
-    /// Labels that the runner may have in addition to its OS and architecture; set by an admin at creation.
+    /// Labels that the runner may have in addition to its OS and architecture. Set by the admin who created the runner.
     pub allowed_labels: Vec<Label>,
     /// The isolation level that the runner reports. `None` until it registers.
     pub isolation: Option<String>,
@@ -47,25 +47,25 @@ pub struct Runner {
     pub created_at: Timestamp,
     pub token_expires_at: Timestamp,
     pub registered_at: Option<Timestamp>,
-    /// Identifies the runner process; new at every start.
+    /// Identifies the runner process; different after each start.
     pub boot: Option<String>,
     pub is_draining: bool,
     pub seen_at: Option<Timestamp>,
-    /// When it shut down cleanly.
+    /// When the runner shut down cleanly.
     pub left_at: Option<Timestamp>,
-    /// Milliseconds of silence after which this process stops its steps and counts as lost.
+    /// Milliseconds without a heartbeat after which this runner process counts as lost. It stops its own steps earlier.
     pub lost_ms: Option<i64>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RunnerStatus {
-    /// Its registration token was not used yet.
+    /// Not registered yet.
     Pending,
     Online,
-    /// Finishes its steps and takes no new ones.
+    /// The runner finishes its steps and is granted no new ones.
     Draining,
     Offline,
-    /// Went silent without a clean shutdown.
+    /// No heartbeat for `lost_ms`, without a clean shutdown.
     Lost,
 }
 
@@ -86,7 +86,7 @@ impl Runner {
         }
     }
 
-    /// The runner name on its attempts, derived from its credential and boot id.
+    /// The name recorded in this process's attempts, made of the runner's id and its boot id.
     pub fn process_key(&self) -> Option<String> {
         self.boot.as_deref().map(|boot| runner_key(self.id, boot))
     }
@@ -96,19 +96,19 @@ pub fn runner_key(id: RunnerId, boot: &str) -> String {
     format!("{id}.{boot}")
 }
 
-/// The runner of an attempt. `None` for an embedded runner.
+/// The runner whose name was recorded in an attempt; `None` for an embedded runner.
 pub fn parse_runner_key(mark: &str) -> Option<RunnerId> {
     mark.split_once('.').and_then(|(id, _)| id.parse().ok())
 }
 
-/// When a silent runner stops its own steps, and when the server considers it lost. The first is always earlier, even
-/// if the runner's clock is slower by half.
+/// When a runner without contact to the server stops its own steps, and when the server considers it lost. The runner
+/// always stops first, even if the server's clock runs 1.5 times as fast as the runner's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RunnerTimeouts {
     pub lost: Duration,
     /// Time from SIGTERM to SIGKILL.
     pub stop_grace: Duration,
-    /// Time without a response after which a runner stops its steps.
+    /// Time without a response from the server after which a runner stops its steps.
     pub self_stop: Duration,
     pub heartbeat: Duration,
 }
@@ -136,7 +136,8 @@ impl RunnerTimeouts {
         i64::try_from(self.lost.as_millis()).unwrap_or(i64::MAX)
     }
 
-    /// For a shared database, whose failover may take half a minute without stopping steps.
+    /// The default with an external database. A failover of the database may take half a minute and must not stop
+    /// steps.
     pub const LOST_SHARED: Duration = Duration::from_secs(105);
 }
 
@@ -179,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_runner_is_what_it_was_last_heard_to_be() {
+    fn runner_status_follows_time_since_last_heartbeat() {
         let times = RunnerTimeouts::default();
         let at = |it: &Runner, seconds| it.state(NOON.plus_seconds(seconds), &times);
         assert_eq!(at(&runner(), 0), RunnerStatus::Pending);
@@ -199,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_says_whose_attempt_it_is() {
+    fn runner_key_round_trips_to_runner_id() {
         let id = runner().id;
         assert_eq!(parse_runner_key(&runner_key(id, "a.b")), Some(id));
         assert_eq!(parse_runner_key("boot_Zx41"), None);
@@ -207,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn l12_a_runner_has_stopped_its_steps_before_it_is_called_lost() {
+    fn l12_runner_stops_its_steps_before_it_counts_as_lost() {
         assert_eq!(
             RunnerTimeouts::new(Duration::from_secs(45), Duration::from_secs(10)),
             Ok(RunnerTimeouts::default())

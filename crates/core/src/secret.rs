@@ -1,4 +1,4 @@
-//! Secrets: their scopes, and which values can be masked. The vault stores the values.
+//! Secrets: their scopes, and which values can be masked. The values themselves are stored by the vault.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,10 +9,10 @@ use crate::pipeline::grammar::{SecretName, StageName};
 use crate::time::Timestamp;
 
 pub const SECRET_VALUE_BYTES_MAX: usize = 64 * 1024;
-/// Shorter values would mask unrelated text.
+/// Shorter values are not masked, because they would match unrelated text.
 pub const MASKED_BYTES_MIN: usize = 4;
 
-/// Values so common that masking them would blank out half of every log.
+/// Values so common that masking them would make logs unreadable.
 const COMMON_VALUES: &[&str] = &[
     "true",
     "false",
@@ -39,15 +39,16 @@ pub struct Secret {
     pub name: SecretName,
     pub scope: ScopePath,
     pub description: Option<Reason>,
-    /// Version of the value.
+    /// Increases with every new value.
     pub version: i64,
-    /// Version of the record.
+    /// Increases with every change of the record.
     pub revision: i64,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
 }
 
-/// Where a secret applies. The narrowest scope wins: stage, then pipeline, then organization.
+/// Where a secret can be used. If several scopes define a secret, the narrowest wins: stage, then pipeline, then
+/// organization.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum ScopePath {
     Organization,
@@ -74,7 +75,7 @@ impl ScopePath {
     }
 }
 
-/// The text form in the database and in the associated data of the encryption.
+/// The text form used in the database and in the associated data of the encryption.
 impl fmt::Display for ScopePath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -115,7 +116,7 @@ pub fn check_value(value: &str) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// Whether logs can be masked for this value without hiding unrelated text.
+/// Whether the value can be masked in logs without hiding unrelated text.
 pub fn is_maskable(value: &str) -> bool {
     let value = value.trim();
     value.len() >= MASKED_BYTES_MIN && !COMMON_VALUES.contains(&value.to_lowercase().as_str())
@@ -126,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_scope_survives_its_text() {
+    fn scope_round_trips_through_text() {
         let pipeline = PipelineId::from_parts(Timestamp::from_micros(1), [1; 10]);
         let stage = StageName::parse("production").unwrap();
         for scope in ScopePath::visible_scopes(pipeline, Some(&stage)) {
@@ -138,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn the_nearest_scope_comes_first() {
+    fn visible_scopes_are_sorted_narrowest_first() {
         let pipeline = PipelineId::from_parts(Timestamp::from_micros(1), [1; 10]);
         let stage = StageName::parse("qa").unwrap();
         let seen = ScopePath::visible_scopes(pipeline, Some(&stage));
@@ -150,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn short_and_common_values_cannot_be_masked() {
+    fn is_maskable_rejects_short_and_common_values() {
         for poor in ["abc", "x", " yes ", "TRUE", "localhost"] {
             assert!(!is_maskable(poor), "{poor}");
         }

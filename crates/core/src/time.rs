@@ -1,4 +1,4 @@
-//! Timestamps: microseconds since 1970, UTC. Always passed in; nothing here reads a clock.
+//! Timestamps in microseconds since 1970, UTC. They are always passed in; nothing here reads a clock.
 
 use std::fmt;
 
@@ -34,7 +34,7 @@ impl Timestamp {
         Self(self.0.saturating_add(millis.saturating_mul(1_000)))
     }
 
-    /// Whole seconds since `earlier`; negative if it is later.
+    /// Whole seconds since `earlier`; negative if `earlier` is in fact later.
     pub const fn seconds_since(self, earlier: Self) -> i64 {
         self.0.saturating_sub(earlier.0) / 1_000_000
     }
@@ -46,7 +46,7 @@ impl Timestamp {
 
 const WIRE_FORM: DateTimePrinter = DateTimePrinter::new().precision(Some(3));
 
-/// RFC 3339 in UTC with milliseconds, as in the API.
+/// RFC 3339 in UTC with milliseconds, the format of the API.
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let time = jiff::Timestamp::from_microsecond(self.0).unwrap_or(jiff::Timestamp::MAX);
@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_wire_form_is_utc_with_milliseconds() {
+    fn timestamp_is_displayed_in_utc_with_milliseconds() {
         let time = Timestamp::parse("2026-11-15T10:30:00.123456+01:00").expect("a time");
         assert_eq!(time.to_string(), "2026-11-15T09:30:00.123Z");
         assert_eq!(time.plus_seconds(60).seconds_since(time), 60);

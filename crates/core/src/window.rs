@@ -1,8 +1,8 @@
-//! When a deployment window is open. Hours are local time in the window's zone.
+//! Computes when a deployment window is open. Hours are local time in the window's time zone.
 //!
-//! A window belongs to the day on which it begins, even if it ends on the next one. An excepted date is closed all day.
-//! When clocks go forward, a skipped local time means the moment of the change; when they go back, an ambiguous one
-//! means its first occurrence.
+//! A window belongs to the day on which it begins, even if it ends on the next day. On an excepted date it is closed
+//! all day. If the start or end falls into the hour that is skipped when clocks go forward, the moment of the change
+//! counts; if it falls into the hour that is repeated when clocks go back, its first occurrence counts.
 
 use jiff::SignedDuration;
 use jiff::civil::{Date, DateTime};
@@ -11,7 +11,7 @@ use jiff::tz::{AmbiguousOffset, TimeZone, TimeZoneDatabase};
 use crate::pipeline::window::{DateRange, DeploymentWindow, WindowDay};
 use crate::time::Timestamp;
 
-/// Days searched after an exception: a week plus a margin for clock changes.
+/// How many days after an exception are searched for the next opening: a week plus a margin for clock changes.
 const DAYS_BETWEEN_EXCEPTIONS_MAX: usize = 10;
 const MINUTES_PER_DAY: u16 = 24 * 60;
 
@@ -20,11 +20,11 @@ impl DeploymentWindow {
         self.opens_next(now) == Some(now)
     }
 
-    /// When the window is open next: now, if it is open. `None` if never again.
+    /// When the window opens next, or `now` if it is open. `None` if it never opens again.
     pub fn opens_next(&self, now: Timestamp) -> Option<Timestamp> {
         let zone = self.zone()?;
         let today = zone.to_datetime(jiff::Timestamp::from_microsecond(now.as_micros()).ok()?).date();
-        // Yesterday's window may last until today.
+        // A window that began yesterday may last until today.
         let mut date = today.yesterday().ok()?;
         for _ in 0..(self.except.len() + 1) * DAYS_BETWEEN_EXCEPTIONS_MAX {
             if let Some(shut) = self.exception(date) {
@@ -41,7 +41,7 @@ impl DeploymentWindow {
         None
     }
 
-    /// Whether the exceptions leave no day on which it would open again.
+    /// Whether the window does not open any more after its last exception.
     pub fn never_opens_again(&self) -> bool {
         let Some(last) = self.except.iter().map(|range| range.last).max() else { return false };
         let after = last.tomorrow().ok().and_then(|date| to_timestamp(&self.zone()?, date.at(0, 0, 0, 0)));
@@ -56,7 +56,7 @@ impl DeploymentWindow {
         self.except.iter().find(|range| (range.first..=range.last).contains(&date))
     }
 
-    /// When it is open on a date that is not excepted.
+    /// When the window that begins on this date opens and closes. The caller has checked that the date is not excepted.
     fn open_span(&self, zone: &TimeZone, date: Date) -> Option<(Timestamp, Timestamp)> {
         let (_, day) = WindowDay::ALL[usize::try_from(date.weekday().to_monday_zero_offset()).ok()?];
         if !self.days.is_empty() && !self.days.contains(&day) {
@@ -84,7 +84,7 @@ fn to_timestamp(zone: &TimeZone, clock: DateTime) -> Option<Timestamp> {
     let found = zone.to_ambiguous_timestamp(clock);
     let time = match found.offset() {
         AmbiguousOffset::Gap { .. } => {
-            // The library shifts a skipped time by the length of the gap instead.
+            // Instead of this, the library would shift a skipped time by the length of the gap.
             let past = found.compatible().ok()?.checked_add(SignedDuration::from_secs(1)).ok()?;
             zone.preceding(past).next()?.timestamp()
         }
@@ -101,7 +101,7 @@ mod tests {
     use super::*;
     use crate::pipeline::window::{WindowHours, ZoneName};
 
-    /// `Europe/Vienna mon,tue 09:00-17:00 except 2026-12-24`
+    /// Parses a window such as `Europe/Vienna mon,tue 09:00-17:00 2026-12-24`; `-` means every day or all hours.
     fn window(text: &str) -> DeploymentWindow {
         let mut parts = text.split(' ');
         let timezone = ZoneName::parse(parts.next().expect("a zone")).expect("a zone");
@@ -118,7 +118,7 @@ mod tests {
         Timestamp::parse(text).expect("a time")
     }
 
-    /// Each line is a moment, and `open` or the next opening.
+    /// Compares one line per moment: `open`, or the time of the next opening.
     fn check(text: &str, moments: &[&str], expected: &Expect) {
         let window = window(text);
         let told = moments.iter().map(|text| {
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn days_hours_and_exceptions() {
+    fn window_respects_days_hours_and_exceptions() {
         check(
             "Europe/Vienna mon,tue,wed,thu,fri 09:00-17:00 2026-12-24/2027-01-01",
             &[
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn across_midnight_it_belongs_to_the_day_it_begins_on() {
+    fn window_across_midnight_belongs_to_day_it_begins_on() {
         check(
             "UTC fri 22:00-04:00 2026-11-28",
             &[
@@ -183,8 +183,8 @@ mod tests {
     }
 
     #[test]
-    fn where_the_clock_is_put_forward() {
-        // 2026-03-29 in Vienna: 02:00 becomes 03:00, at 01:00 UTC.
+    fn window_opens_at_clock_change_if_start_is_skipped() {
+        // On 2026-03-29 in Vienna, clocks go from 02:00 to 03:00, at 01:00 UTC.
         check(
             "Europe/Vienna - 02:30-03:30",
             &["2026-03-29T00:59:59Z", "2026-03-29T01:00:00Z", "2026-03-29T01:29:59Z", "2026-03-29T01:30:00Z"],
@@ -215,8 +215,8 @@ mod tests {
     }
 
     #[test]
-    fn where_the_clock_is_put_back() {
-        // 2026-10-25 in Vienna: 03:00 becomes 02:00, at 01:00 UTC.
+    fn window_uses_first_occurrence_of_repeated_hour() {
+        // On 2026-10-25 in Vienna, clocks go from 03:00 back to 02:00, at 01:00 UTC.
         check(
             "Europe/Vienna - 02:10-02:50",
             &["2026-10-25T00:09:59Z", "2026-10-25T00:10:00Z", "2026-10-25T00:50:00Z", "2026-10-25T01:10:00Z"],
@@ -239,8 +239,8 @@ mod tests {
     }
 
     #[test]
-    fn odd_zones() {
-        // A day that starts at one o'clock, half-hour summer time, and a skipped date.
+    fn window_handles_unusual_time_zones() {
+        // A day that begins at one o'clock, a daylight saving shift of half an hour, and a date that a zone skipped.
         check(
             "America/Havana sun -",
             &["2026-03-08T04:59:59Z", "2026-03-08T05:00:00Z", "2026-03-09T03:59:59Z", "2026-03-09T04:00:00Z"],
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn exceptions_may_leave_nothing() {
+    fn window_with_all_days_excepted_never_opens() {
         assert!(window("UTC - - 2026-01-01/9999-12-31").never_opens_again());
         assert!(!window("UTC mon - 2026-01-01/2030-12-31").never_opens_again());
         assert!(!window("UTC mon -").never_opens_again());
@@ -278,7 +278,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_opens_next_is_open_then_and_shut_before(
+        fn opens_next_is_first_open_moment(
             minutes in 0i64..2_000_000, from in 0u16..1_440, to in 0u16..1_440, days in 0u8..128,
             zone in prop::sample::select(vec!["UTC", "Europe/Vienna", "America/New_York", "Asia/Kolkata"]),
         ) {

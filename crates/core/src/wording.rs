@@ -2,7 +2,8 @@
 
 use crate::pipeline::limits::{CHOICES_LISTED_MAX, QUOTED_CHARS_MAX, SUGGESTED_CHARS_MAX};
 
-/// `; did you mean …?` with the suggested word, or `; there are …` if no word is close and the choices are few.
+/// Returns a hint and the suggested word: `; did you mean …?`, or `; there are …` if no word is similar but the choices
+/// are few.
 pub fn hint<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> (String, Option<String>) {
     let known: Vec<&str> = known.into_iter().collect();
     match nearest(word, &known) {
@@ -15,8 +16,8 @@ pub fn hint<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> (String
     }
 }
 
-/// The word that was probably meant: a small edit distance, or one is a prefix or suffix of the other: `tuesday` for
-/// `tue`, `smoke` for `smoke-test`, `repositoryUrl` for `url`.
+/// The word that was probably meant: its edit distance is small, or one word is a prefix or suffix of the other, as
+/// with `tuesday` and `tue`, `smoke` and `smoke-test`, or `url` and `repositoryUrl`.
 pub fn nearest<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
     const AFFIX_CHARS_MIN: usize = 3;
     let length = word.chars().count();
@@ -39,13 +40,13 @@ pub fn nearest<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
     ranked.min_by_key(|(distance, _)| *distance).map(|(_, candidate)| candidate)
 }
 
-/// User text inside a message: on one line and truncated.
+/// Quotes user text in a message: on one line and truncated.
 pub fn quote(text: &str) -> String {
     let one_line: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     format!("`{}`", truncate(&one_line, QUOTED_CHARS_MAX))
 }
 
-/// "a", "a and b", "a, b and c".
+/// Joins words as "a", "a and b", or "a, b and c", with `joint` before the last word.
 pub fn join_words<'k>(words: impl IntoIterator<Item = &'k str>, joint: &str) -> String {
     let words: Vec<&str> = words.into_iter().collect();
     match words.as_slice() {
@@ -60,7 +61,7 @@ pub fn escape_pointer(key: &str) -> String {
     key.replace('~', "~0").replace('/', "~1")
 }
 
-/// Truncates to this many characters, with `…` at the end.
+/// Truncates to this number of characters and marks the cut with `…`.
 pub fn truncate(text: &str, chars_max: usize) -> String {
     match text.char_indices().nth(chars_max) {
         Some((end, _)) => format!("{}…", &text[..end]),
@@ -73,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_probably_meant_is_near_in_letters_or_in_its_beginning() {
+    fn nearest_finds_typos_and_common_prefixes() {
         for (word, known, meant) in [
             ("tmeout", vec!["name", "timeout"], Some("timeout")),
             ("Timeout", vec!["name", "timeout"], Some("timeout")),
@@ -89,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn long_text_is_cut_in_messages_and_lines() {
+    fn quote_truncates_and_joins_lines() {
         assert_eq!(quote("a\nb"), "`a b`");
         assert_eq!(quote(&"ü".repeat(99)).chars().count(), QUOTED_CHARS_MAX + 3);
     }

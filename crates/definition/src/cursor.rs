@@ -1,4 +1,4 @@
-//! A cursor into the tree. It knows the position of its value, reads typed parts and reports problems.
+//! A cursor into the YAML tree. It knows the position of its value, reads typed parts of it, and reports problems.
 //!
 //! Reading does not stop at an error: a reader reports the problem and returns `None`, and the caller continues with
 //! the next value.
@@ -24,23 +24,23 @@ pub(super) struct NodeCursor<'a> {
     pub(super) pointer: String,
 }
 
-/// A mapping with a fixed set of fields.
+/// Reads a mapping with a fixed set of fields.
 pub(super) struct FieldReader<'a> {
     pub(super) at: NodeCursor<'a>,
 }
 
-/// A value with its position in the source, for later checks.
+/// A value that was read, with its cursor, so that later checks can report problems at its position.
 pub(super) struct LocatedValue<'a, T> {
     pub(super) value: T,
     pub(super) at: NodeCursor<'a>,
 }
 
-/// A type that can be read at a cursor.
+/// A type that can be read from the value at a cursor.
 pub(super) trait ReadNode: Sized {
     fn read(at: &NodeCursor<'_>) -> Option<Self>;
 }
 
-/// Fields reserved for future versions of the format. Pipelines must not use them, or their meaning would change later.
+/// Field names reserved for future versions of the format. A pipeline that used one now would change its meaning later.
 const RESERVED: [&str; 6] = ["schedule", "inputs", "include", "cache", "parallel", "matrix"];
 
 impl<'a> NodeCursor<'a> {
@@ -52,7 +52,7 @@ impl<'a> NodeCursor<'a> {
         self.report
     }
 
-    /// Reports a problem with this value.
+    /// Reports a problem at the position of this value.
     pub(super) fn add(&self, problem: DefinitionProblem) {
         self.report.add(&self.pointer, &self.node.range, problem);
     }
@@ -61,12 +61,12 @@ impl<'a> NodeCursor<'a> {
         self.add(DefinitionProblem::error(code, message));
     }
 
-    /// Reports a problem with the key of this value, or with the value where there is no key.
+    /// Reports a problem at the key of this value, or at the value if it has no key.
     pub(super) fn add_at_key(&self, problem: DefinitionProblem) {
         self.report.add(&self.pointer, self.key.as_ref().unwrap_or(&self.node.range), problem);
     }
 
-    /// Reports a problem with a part of this value.
+    /// Reports a problem at a byte range inside this value.
     pub(super) fn add_at(&self, range: &Range<usize>, problem: DefinitionProblem) {
         self.report.add(&self.pointer, range, problem);
     }
@@ -86,14 +86,15 @@ impl<'a> NodeCursor<'a> {
         }
     }
 
-    /// The field of a mapping; reports nothing.
+    /// The value of a field, if this is a mapping that has it. Reports no problems.
     pub(super) fn get(&self, name: &str) -> Option<NodeCursor<'a>> {
         let YamlValue::Map(entries) = &self.node.value else { return None };
         let entry = entries.iter().find(|entry| entry.key == name)?;
         Some(self.child(&entry.key, Some(entry.key_range.clone()), &entry.value))
     }
 
-    /// The cursor at a JSON pointer below this one, or at its nearest existing parent.
+    /// The cursor at a JSON pointer relative to this one. If nothing is there, the cursor at the nearest existing
+    /// parent.
     pub(super) fn descend(&self, pointer: &str) -> NodeCursor<'a> {
         let steps = pointer.split('/').skip(1).map(|step| step.replace("~1", "/").replace("~0", "~"));
         steps.fold(self.clone(), |at, step| {
@@ -132,7 +133,7 @@ impl<'a> NodeCursor<'a> {
         }
     }
 
-    /// All texts at or below this value, without keys.
+    /// All texts in this value, including nested ones but not keys.
     pub(super) fn texts(&self) -> Vec<(NodeCursor<'a>, &'a str)> {
         match &self.node.value {
             YamlValue::Text(text) => vec![(self.clone(), text)],
@@ -140,7 +141,7 @@ impl<'a> NodeCursor<'a> {
         }
     }
 
-    /// Reads a mapping with the fields `allowed` and no others.
+    /// Reads a mapping and reports fields that are not in `allowed`.
     pub(super) fn fields(&self, allowed: &[&str]) -> Option<FieldReader<'a>> {
         let YamlValue::Map(entries) = &self.node.value else {
             self.wrong_type("a mapping");
@@ -193,7 +194,7 @@ impl<'a> NodeCursor<'a> {
         Some(entries.iter().map(|entry| entry.key.as_str()).zip(self.children()).collect())
     }
 
-    /// Reads a mapping whose keys have a grammar.
+    /// Reads a mapping whose keys must be valid names.
     pub(super) fn named_entries<K: Ord, V>(
         &self,
         what: &str,
@@ -213,7 +214,7 @@ impl<'a> NodeCursor<'a> {
         map
     }
 
-    /// A text, which may contain expressions.
+    /// Reads a text that may contain expressions.
     pub(super) fn raw_text(&self) -> Option<&'a str> {
         match &self.node.value {
             YamlValue::Text(text) => Some(text),
@@ -224,7 +225,7 @@ impl<'a> NodeCursor<'a> {
         }
     }
 
-    /// A text without expressions.
+    /// Reads a text that must not contain expressions.
     pub(super) fn text(&self) -> Option<&'a str> {
         let text = self.raw_text()?;
         if text.contains("${{") {
@@ -237,21 +238,21 @@ impl<'a> NodeCursor<'a> {
         Some(text)
     }
 
-    /// A text with a grammar.
+    /// Reads a text and parses it with the given function.
     pub(super) fn parse_text<T>(
         &self,
         code: &'static str,
         parse: impl Fn(&str) -> Result<T, InvalidName>,
     ) -> Option<T> {
         let text = match &self.node.value {
-            // An id or label like `2024` is a number in YAML.
+            // An unquoted id or label such as `2024` is a number in YAML.
             YamlValue::Number { text, .. } => text,
             _ => self.text()?,
         };
         parse(text).map_err(|InvalidName(why)| self.error(code, format!("{} {why}", quote(text)))).ok()
     }
 
-    /// One of a fixed set of words.
+    /// Reads one of a fixed set of words.
     pub(super) fn choice<T: Copy>(&self, choices: &[(&str, T)]) -> Option<T> {
         let text = self.text()?;
         let found = choices.iter().find(|(name, _)| *name == text).map(|(_, value)| *value);
@@ -291,7 +292,8 @@ impl<'a> NodeCursor<'a> {
 }
 
 impl<'a> FieldReader<'a> {
-    /// The field, if present. An empty field is reported, because `timeout:` without a value is usually a mistake.
+    /// The value of a field, if present. An empty field is reported, because `timeout:` without a value is usually a
+    /// mistake.
     pub(super) fn get(&self, name: &str) -> Option<NodeCursor<'a>> {
         let at = self.at.get(name)?;
         if matches!(at.node.value, YamlValue::Null) {
@@ -325,7 +327,7 @@ impl<'a> FieldReader<'a> {
     }
 }
 
-/// A key parser for [`NodeCursor::named_entries`].
+/// Adapts a parser of names for [`NodeCursor::named_entries`].
 pub(super) fn parse_key<K>(
     parse: fn(&str) -> Result<K, InvalidName>,
 ) -> impl Fn(&str) -> Result<K, DefinitionProblem> {

@@ -1,4 +1,4 @@
-//! Metadata of custom steps from registries, and the schemas of their params.
+//! Metadata of custom steps in registries, including the schemas of their params.
 
 use berth_core::registry::{AvailableStep, StepMetadata, step_key};
 use serde::Deserialize;
@@ -30,7 +30,7 @@ struct RawStepMetadata {
     short_description: Option<String>,
     long_description: Option<String>,
     yaml_example: Option<String>,
-    /// `jsonSchema` is the name in older registries.
+    /// Older registries call this field `jsonSchema`.
     #[serde(alias = "jsonSchema")]
     params_json_schema: Option<Value>,
 }
@@ -68,14 +68,14 @@ pub fn parse_metadata(bytes: &[u8]) -> Result<Vec<StepMetadata>, String> {
     Ok(steps)
 }
 
-/// Compiles a schema. Params with a default are optional, even if the schema requires them.
+/// Compiles the schema of a custom step's params. A param with a default is optional, even if the schema requires it.
 pub fn params_schema(schema: &Value) -> Result<ParamsSchema, SchemaRefused> {
     let mut relaxed = schema.clone();
     relax(&mut relaxed);
     ParamsSchema::compile(&relaxed.to_string())
 }
 
-/// All problems with the params of a custom step that can be found before it runs.
+/// All problems in the params of a custom step that can be found before it runs.
 pub(crate) fn check_params(offer: &AvailableStep, params: &Map<String, Value>) -> Vec<ParamProblem> {
     match params_schema(&offer.schema) {
         Ok(schema) => schema.check(&Value::Object(params.clone()), |text| text.contains("${{")),
@@ -111,8 +111,8 @@ fn read_step(step: RawStepMetadata) -> Result<StepMetadata, String> {
     Ok(step)
 }
 
-/// Removes properties with a default from `required`. Generators list them because they describe the output of a
-/// parser, not its input.
+/// Removes properties that have a default from `required`. Schema generators list them there because they describe the
+/// output of a parser, in which defaults are filled in.
 fn relax(schema: &mut Value) {
     match schema {
         Value::Array(items) => items.iter_mut().for_each(relax),
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_are_read_by_new_and_old_names() {
+    fn metadata_accepts_new_and_old_field_names() {
         let schema = json!({"type": "object", "properties": {"target": {"type": "string"}}});
         let steps = parse_steps(json!([
             {"stepType": "CUSTOM:SCRIPT:DEPLOY", "name": "Deploy", "paramsJsonSchema": schema},
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_registry_that_cannot_be_used_says_why() {
+    fn invalid_metadata_is_rejected_with_reason() {
         let told = |steps| parse_steps(steps).expect_err("refused");
         assert_eq!(told(json!([])), "it offers no steps");
         assert!(
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn params_with_a_default_may_be_left_out() {
+    fn params_with_default_are_optional() {
         let schema = json!({
             "type": "object", "additionalProperties": false, "required": ["target", "replicas"],
             "properties": {"target": {"type": "string"}, "replicas": {"type": "number", "default": 1}},

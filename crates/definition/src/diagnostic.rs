@@ -1,4 +1,4 @@
-//! A problem in a definition, with its position and a fix if known.
+//! A problem in a definition, with its position and, if known, a suggested fix.
 
 use std::fmt;
 
@@ -14,7 +14,7 @@ pub enum DiagnosticSeverity {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct DefinitionDiagnostic {
     pub severity: DiagnosticSeverity,
-    /// Stable identifier in snake_case, for programs.
+    /// Stable identifier of the kind of problem, in snake_case.
     pub code: &'static str,
     /// Short text for users that says what to do.
     pub message: String,
@@ -28,7 +28,7 @@ pub struct DefinitionDiagnostic {
     pub end_column: u32,
     /// The source line, truncated if very long.
     pub source_line: String,
-    /// The replacement, if known.
+    /// The text to replace the affected range with, if known.
     pub suggestion: Option<String>,
 }
 

@@ -1,8 +1,8 @@
 //! The pipeline definition language: parses, checks, describes and plans definitions.
 //!
-//! Stages of processing: text → tree with byte ranges and budgets (`tree.rs`) → typed model with all problems collected
-//! (`read/`, `cursor.rs`) → checks between its parts (`check/`) → [`ParsedDefinition`]. Every problem is a [`DefinitionDiagnostic`] with a
-//! line and a column. [`planning`] turns a definition into a plan.
+//! Processing: text → tree with byte ranges, within size limits (`tree.rs`) → typed model, collecting all problems
+//! (`read/`, `cursor.rs`) → checks between its parts (`check/`) → [`ParsedDefinition`]. Every problem becomes a
+//! [`DefinitionDiagnostic`] with a line and a column. [`planning`] turns a definition into a plan.
 //!
 //! No I/O, no clock, no randomness: `clippy.toml` bans such calls.
 

@@ -1,7 +1,7 @@
-//! Reduces a definition to one stage or environment, for a local run.
+//! Reduces a definition to one stage or environment, for a run on the developer's machine.
 //!
-//! Gates, approvals and soaks are left out, because a local run is about the work of a stage. Each omission adds a note
-//! for the user.
+//! Gates, approvals and soaks are left out, because a local run only executes the work of the stage. Each omission adds
+//! a note for the user.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -14,10 +14,10 @@ use berth_core::pipeline::secrets::StepPhase;
 use berth_core::step::BuiltinStepType;
 use berth_core::wording::{hint, join_words, quote};
 
-/// The requested stage or environment.
+/// The stage or environment that the user selected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LocalTargetChoice<'w> {
-    /// The first stage or, without stages, the only environment.
+    /// The first stage or, if there are no stages, the only environment.
     Any,
     Stage(&'w str),
     Environment(&'w str),
@@ -38,7 +38,7 @@ impl LocalTarget {
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct LocalDefinition {
-    /// The definition with only this stage or environment.
+    /// The definition reduced to the selected stage or environment.
     pub definition: PipelineDefinition,
     pub place: LocalTarget,
     /// Sentences that say what differs from a run on a server.
@@ -61,7 +61,7 @@ impl fmt::Display for LocalRunError {
     }
 }
 
-/// Reduces a definition. `steps` are the ids of the steps to run; all if empty.
+/// Reduces a definition. `steps` are the ids of the steps to run; empty means all.
 pub fn reduce_to_target(
     definition: PipelineDefinition,
     wanted: LocalTargetChoice<'_>,
@@ -112,7 +112,7 @@ fn find_target(
 }
 
 impl LocalDefinition {
-    /// The secrets of the steps that run.
+    /// The secrets that the remaining steps use.
     pub fn secrets(&self) -> BTreeSet<SecretName> {
         let skip = self.skip();
         let is_run = |phase: StepPhase, id: &StepId| match phase {
@@ -174,7 +174,7 @@ impl LocalDefinition {
         }
     }
 
-    /// Skips steps that were not chosen, and the build unless a chosen step uses it.
+    /// Skips the steps that were not chosen. Also skips the build, unless a chosen step uses it.
     fn choose_steps(&mut self, chosen: &[String]) -> Result<(), LocalRunError> {
         if chosen.is_empty() {
             return Ok(());
@@ -247,7 +247,7 @@ fn is_enabled(step: &StepDefinition) -> bool {
     step.condition.as_ref().is_none_or(|it| it.0 != "false")
 }
 
-/// Whether a step uses the build. A false positive only causes an unnecessary build.
+/// Whether a step uses results of the build. A false positive is harmless: it only causes an unnecessary build.
 fn uses_build(step: &StepDefinition) -> bool {
     let values =
         step.env.values().cloned().chain([serde_json::Value::Object(step.params.clone()).to_string()]);

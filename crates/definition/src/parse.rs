@@ -1,4 +1,4 @@
-//! Entry points: parse and check a definition and collect all diagnostics.
+//! Entry points that parse and check a definition and collect all diagnostics.
 
 use berth_core::pipeline::limits::PIPELINE_BYTES_MAX;
 use berth_core::pipeline::model::PipelineDefinition;
@@ -19,12 +19,13 @@ pub struct ParsedDefinition {
     pub diagnostics: Vec<DefinitionDiagnostic>,
 }
 
-/// Parses and checks a definition in YAML or JSON. Custom steps are not checked, because that requires a server.
+/// Parses and checks a definition in YAML or JSON. Custom steps are not checked, because their schemas are on the
+/// server.
 pub fn parse(source: &str) -> ParsedDefinition {
     parse_with(source, None)
 }
 
-/// As [`parse`], and checks custom steps against `offers`.
+/// Like [`parse`], but also checks custom steps against `offers`.
 pub fn parse_with(source: &str, offers: Option<&AvailableSteps>) -> ParsedDefinition {
     let source = SourceText::new(source);
     let report = ProblemReport::new(&source);
@@ -32,7 +33,8 @@ pub fn parse_with(source: &str, offers: Option<&AvailableSteps>) -> ParsedDefini
     ParsedDefinition { definition, diagnostics: report.finish() }
 }
 
-/// Converts findings from elsewhere to diagnostics at the values their pointers name. Parses the source only once.
+/// Turns problems found elsewhere into diagnostics, each at the value that its JSON pointer names. Parses the source
+/// only once.
 pub fn diagnostics_at(
     source: &str,
     severity: DiagnosticSeverity,
@@ -63,7 +65,7 @@ fn read_source(report: &ProblemReport<'_>, offers: Option<&AvailableSteps>) -> O
     Some(draft.into_definition())
 }
 
-/// Checks that run before the YAML parser.
+/// Checks that must pass before the YAML parser runs.
 fn within_bounds(report: &ProblemReport<'_>) -> Option<()> {
     let text = report.source().text;
     if text.len() > PIPELINE_BYTES_MAX {

@@ -1,4 +1,4 @@
-//! Turns a definition into a plan: which steps run in which stage, in which order and with which inputs.
+//! Turns a definition into a plan: which steps run in which stage, in which order, and with which inputs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,13 +21,14 @@ use serde_json::{Map, Value, json};
 use crate::custom_step::check_params;
 use crate::step::params::UNKNOWN_PARAM;
 
-/// The name of the build's stage.
+/// The name of the stage that contains the build.
 pub const BUILD: &str = "build";
-/// Size limit of a plan, which repeats the steps for every stage.
+/// Maximum size of a plan. A plan repeats the steps for every stage, so it can be much larger than its definition.
 pub const PLAN_BYTES_MAX: usize = 16 * 1024 * 1024;
-/// Maximum number of steps. Each is a row, and all rows are read when a step ends.
+/// Maximum number of steps in a plan. Each step is a database row, and all of them are read whenever a step ends.
 pub const PLAN_STEPS_MAX: usize = 5_000;
-/// Budget for evaluating all conditions of a plan. Conditions beyond it are evaluated when their step becomes ready.
+/// Budget for evaluating all conditions while planning. Conditions that exceed it are evaluated when their step becomes
+/// ready.
 pub const PLAN_FUEL_MAX: usize = 1_000_000;
 
 /// The target of a deployment.
@@ -45,12 +46,12 @@ pub struct PlanInputs {
     pub pipeline: EntityNames,
     pub commit: String,
     pub source: Option<SourceCommit>,
-    /// The `trigger` context; the commit is added.
+    /// Values of the `trigger` context; planning adds the commit.
     pub trigger: Map<String, Value>,
-    /// The `session` and `environment` contexts of a deployment to an environment.
+    /// Values of the `session` and `environment` contexts; only for a deployment to an environment.
     pub session: Option<Map<String, Value>>,
     pub environment: Option<Map<String, Value>>,
-    /// The network of steps that do not specify one.
+    /// Network access of steps that do not specify it.
     pub default_network: NetworkAccess,
     /// The custom steps that the definition uses.
     pub offers: AvailableSteps,
@@ -63,7 +64,7 @@ pub struct EntityNames {
     pub name: String,
 }
 
-/// Makes the plan. Fails if this version cannot run all of it.
+/// Makes the plan of a deployment. Fails if this version of Berth cannot run all of it.
 pub fn plan(
     definition: &PipelineDefinition,
     target: &PlanTarget<'_>,
@@ -76,7 +77,7 @@ pub fn plan(
     }
 }
 
-/// Makes the plan for display, even if this version cannot run it.
+/// Makes a plan for display only, even if this version of Berth cannot run it.
 pub fn preview(
     definition: &PipelineDefinition,
     target: &PlanTarget<'_>,
@@ -103,13 +104,13 @@ pub fn preview(
     Ok(Plan { source: facts.source.clone(), stages, analyses_failures: definition.analysis.on_failure })
 }
 
-/// Sentences that say what in the plan cannot be run.
+/// Sentences that say which parts of the plan cannot be run.
 pub fn obstacles(plan: &Plan, offers: &AvailableSteps) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     let steps = plan.stages.iter().flat_map(|stage| &stage.steps);
     for step in steps.filter(|step| step.when != StepActivation::Never) {
         for sentence in obstacles_of(step, offers) {
-            // Every stage contains the same steps.
+            // Every stage contains the same steps, so the same sentence would be repeated.
             if !found.contains(&sentence) {
                 found.push(sentence);
             }
@@ -142,7 +143,7 @@ fn obstacles_of(step: &StepPlan, offers: &AvailableSteps) -> Vec<String> {
     }
 }
 
-/// A stage or an environment.
+/// A stage or an environment to plan.
 struct PlannedPlace<'d> {
     name: &'d str,
     kind: StageType,
@@ -246,8 +247,8 @@ impl StagePlanner<'_> {
         })
     }
 
-    /// The contexts of a stage. Contexts that do not exist for its kind are null, because the same steps serve stages
-    /// and environments.
+    /// The values that expressions in this stage can use. Stages and environments share the same steps, so a context
+    /// that only exists in the other is null.
     fn contexts(&self, place: &PlannedPlace<'_>) -> ExpressionContexts {
         let facts = self.facts;
         let kind = match place.kind {
@@ -255,7 +256,8 @@ impl StagePlanner<'_> {
             StageType::Stage => "stage",
             StageType::Environment => "environment",
         };
-        // All deployments of a commit share its build, so the build must not depend on the first one's trigger.
+        // All deployments of a commit share one build, so the build must not depend on what triggered the first of
+        // them.
         let mut trigger = if place.kind == StageType::Build { Map::new() } else { facts.trigger.clone() };
         trigger.insert("commit".into(), facts.commit.clone().into());
         let vars = place.vars.iter().map(|(name, value)| (name.to_string(), var_to_json(value))).collect();
@@ -280,7 +282,7 @@ impl StagePlanner<'_> {
         .collect()
     }
 
-    /// Evaluates a condition now if all its inputs are known, so that errors are reported before anything runs.
+    /// Evaluates a condition now if everything it refers to is known, so that errors are reported before anything runs.
     fn activation(
         &mut self,
         step: &StepDefinition,
@@ -304,10 +306,10 @@ impl StagePlanner<'_> {
     }
 }
 
-/// Dependencies between steps, given that some steps are skipped.
+/// The dependencies between the steps of a stage, without its skipped steps.
 struct StepOrder<'d> {
     all: BTreeMap<&'d StepId, &'d StepDefinition>,
-    /// Indexes of the remaining steps.
+    /// Indexes of the steps that are not skipped.
     places: BTreeMap<&'d StepId, usize>,
 }
 
@@ -319,7 +321,7 @@ impl<'d> StepOrder<'d> {
         }
     }
 
-    /// The indexes a step waits for. A skipped dependency is replaced by its own dependencies.
+    /// Indexes of the steps that a step waits for. A skipped step is replaced by the steps that it needs itself.
     fn needs(&self, step: &'d StepDefinition) -> Vec<usize> {
         let mut found = BTreeSet::new();
         let mut seen = BTreeSet::new();

@@ -8,13 +8,13 @@ use berth_core::wording::{hint, truncate};
 
 use crate::diagnostic::{DefinitionDiagnostic, DiagnosticSeverity};
 
-/// The source text with the offsets of its lines.
+/// The source text and the offsets at which its lines start.
 pub(super) struct SourceText<'a> {
     pub(super) text: &'a str,
     line_starts: Vec<usize>,
 }
 
-/// A problem without a position.
+/// A problem that has no position yet.
 #[derive(Debug, Clone)]
 pub(super) struct DefinitionProblem {
     pub(super) severity: DiagnosticSeverity,
@@ -50,7 +50,7 @@ impl DefinitionProblem {
         word: &str,
         known: impl IntoIterator<Item = &'k str>,
     ) -> Self {
-        // Further problems are not shown, so skip the comparisons: hostile files must not be expensive.
+        // Further problems are not shown, so their hints need not be computed; this keeps malicious files cheap.
         if report.found.borrow().len() <= DIAGNOSTICS_MAX {
             let (hint, suggestion) = hint(word, known);
             self.message.push_str(&hint);
@@ -75,7 +75,7 @@ impl<'a> SourceText<'a> {
         self.text.get(range.clone()).unwrap_or_default()
     }
 
-    /// The line number, from 1, and the range of the line without the line break.
+    /// The line number, from 1, and the byte range of the line without its line break.
     fn line_at(&self, byte: usize) -> (usize, Range<usize>) {
         let number = self.line_starts.partition_point(|start| *start <= byte).max(1);
         let start = self.line_starts[number - 1];
@@ -115,7 +115,7 @@ impl<'a> ProblemReport<'a> {
         self.found.borrow().iter().any(|found| found.problem.severity == DiagnosticSeverity::Error)
     }
 
-    /// Returns the diagnostics sorted by position. If there are too many, errors take precedence over warnings.
+    /// Returns the diagnostics sorted by position. If there are too many, warnings are dropped before errors.
     pub(super) fn finish(self) -> Vec<DefinitionDiagnostic> {
         let mut found = self.found.into_inner();
         found.sort_by(|a, b| sort_key(a).cmp(&sort_key(b)));
@@ -132,7 +132,7 @@ impl<'a> ProblemReport<'a> {
     }
 }
 
-/// Sort and deduplication key: a text that is read several times through aliases is reported once.
+/// Key for sorting and removing duplicates: a value that is read several times through YAML aliases is reported once.
 fn sort_key(found: &LocatedProblem) -> (usize, usize, DiagnosticSeverity, &str, &str) {
     let problem = &found.problem;
     (found.range.start, found.range.end, problem.severity, problem.code, &problem.message)
@@ -148,7 +148,7 @@ pub(super) fn diagnostic(
     let start = source.boundary(range.start);
     let (line, whole) = source.line_at(start);
     let start = start.min(whole.end);
-    // A range of several lines is shown up to the end of its first line.
+    // If the range spans several lines, only the part on the first line is shown.
     let end = source.boundary(range.end).clamp(start, whole.end);
     let column = 1 + source.chars_between(whole.start, start);
     let width = source.chars_between(start, end).max(1);
@@ -170,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_count_characters_and_ranges_end_with_their_line() {
+    fn diagnostic_columns_count_characters_and_end_at_line_end() {
         let source = SourceText::new("a: b\r\nü: 'cd\n  e'\n");
         let place = |range: Range<usize>| {
             let found = diagnostic(&source, String::new(), &range, DefinitionProblem::error("x", "y"));

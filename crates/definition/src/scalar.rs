@@ -1,10 +1,10 @@
-//! Resolves unquoted scalars: the core schema of YAML 1.2, with `true` and `false` as the only booleans.
+//! Resolves unquoted scalars by the core schema of YAML 1.2, except that only `true` and `false` are booleans.
 
 use serde_json::Number;
 
 use crate::tree::YamlValue;
 
-/// `yes`, `on` and `True` stay text, because treating them as booleans surprises users.
+/// `yes`, `on` and `True` stay text, because users would not expect them to become booleans.
 pub(super) fn resolve(text: &str) -> YamlValue {
     match text {
         "" | "~" | "null" | "Null" | "NULL" => return YamlValue::Null,
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn unquoted_words_mean_what_yaml_1_2_says() {
+    fn unquoted_scalars_follow_yaml_1_2_core_schema() {
         let kind = |text: &str| match resolve(text) {
             YamlValue::Null => "null".to_owned(),
             YamlValue::Bool(value) => format!("bool {value}"),

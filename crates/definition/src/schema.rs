@@ -1,7 +1,7 @@
-//! JSON Schema of the definition, for completion and validation in editors.
+//! JSON Schema of the definition format, for completion and validation in editors.
 //!
-//! It accepts everything that the checks accept and more: references, time zones and globs cannot be expressed in a
-//! schema. A test compares its fields with those the parser reads.
+//! The schema accepts everything that the parser accepts, and more: it cannot express references, time zones or globs.
+//! A test compares its fields with the fields that the parser reads.
 
 use berth_core::access::Role;
 use berth_core::pipeline::limits::{
@@ -17,7 +17,7 @@ use serde_json::{Map, Value, json};
 use crate::step::{BUILTINS, StepSpec};
 
 const DRAFT: &str = "https://json-schema.org/draft/2020-12/schema";
-/// `90s`, `10m`, `1h30m`: at least one unit, larger units first.
+/// A duration such as `90s`, `10m` or `1h30m`: at least one unit, larger units first.
 const DURATION: &str = "^(?=.)([0-9]+d)?([0-9]+h)?([0-9]+m)?([0-9]+s)?$";
 const TEMPLATE: &str = r"\$\{\{";
 const ID: &str = "^[a-z0-9][a-z0-9_-]*$";
@@ -26,7 +26,7 @@ const VARIABLE: &str = "^[A-Za-z_][A-Za-z0-9_]*$";
 const LABEL: &str = "^[A-Za-z0-9][A-Za-z0-9._-]*$";
 const SLUG: &str = "^[a-z0-9]([a-z0-9-]*[a-z0-9])?$";
 
-/// The schema, in draft 2020-12.
+/// The schema, in JSON Schema draft 2020-12.
 pub fn schema() -> Value {
     json!({
         "$schema": DRAFT,
@@ -216,7 +216,7 @@ fn step() -> Value {
     schema
 }
 
-/// The schema of `params`, conditional on the step type.
+/// The schema of `params`, which applies only to this step type.
 fn params(spec: &StepSpec) -> Value {
     let mut schema: Value = serde_json::from_str(spec.schema).unwrap_or_else(|_| json!({}));
     allow_expressions(&mut schema);
@@ -228,7 +228,8 @@ fn params(spec: &StepSpec) -> Value {
     json!({ "if": { "properties": { "type": { "const": spec.name } }, "required": ["type"] }, "then": then })
 }
 
-/// Replaces Berth's formats with patterns and allows an expression in place of every value but shell text.
+/// Replaces Berth's own formats with patterns, and allows an expression in place of every value except shell scripts
+/// (`run`).
 fn allow_expressions(schema: &mut Value) {
     let Some(properties) = schema["properties"].as_object_mut() else { return };
     for (name, property) in properties.iter_mut() {
@@ -294,7 +295,7 @@ fn choice(words: &[&str], about: &str) -> Value {
     json!({ "enum": words, "description": about })
 }
 
-/// A pattern cannot express the maximum, so the description states it.
+/// The schema of a duration. A pattern cannot express its maximum, so the description states it.
 fn duration(seconds_max: u64, about: &str) -> Value {
     with_description(
         reference("duration"),
@@ -302,7 +303,6 @@ fn duration(seconds_max: u64, about: &str) -> Value {
     )
 }
 
-/// Adds the default.
 fn with_default(default: impl Into<Value>, mut schema: Value) -> Value {
     schema["default"] = default.into();
     schema

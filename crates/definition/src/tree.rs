@@ -1,8 +1,8 @@
 //! Parses YAML into a tree in which every value has its byte range.
 //!
-//! Budgets are checked for every event of the YAML parser before a value is built, so a YAML bomb costs only what was
-//! read so far. An alias shares its value but is charged for the full size. Problems that leave the tree usable, such
-//! as tags and duplicate keys, are reported, and parsing continues.
+//! Size limits are checked at every event of the YAML parser, before a value is built, so that a YAML bomb costs only
+//! what was read up to that point. An alias shares its value but counts with the value's full size. Problems that leave
+//! the tree usable, such as tags and duplicate keys, are reported, and parsing continues.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -29,7 +29,7 @@ pub(super) struct YamlNode {
 pub(super) enum YamlValue {
     Null,
     Bool(bool),
-    /// The text is kept, because `1.10` may be a version.
+    /// `text` keeps the number as written, because `1.10` may be a version.
     Number {
         value: Number,
         text: String,
@@ -46,7 +46,7 @@ pub(super) struct YamlEntry {
     pub(super) value: Rc<YamlNode>,
 }
 
-/// The cost of an alias to this value.
+/// How much an alias to this value counts towards the limits.
 #[derive(Debug, Clone, Copy, Default)]
 struct NodeWeight {
     height: usize,
@@ -54,19 +54,20 @@ struct NodeWeight {
     bytes: usize,
 }
 
-/// A budget is exceeded or the text is not YAML. The problem has been reported.
+/// A limit is exceeded or the text is not valid YAML. The problem has already been reported.
 struct ParseAborted;
 
-/// Parses the only document of the source. Returns `None` after an error that leaves no tree; it has been reported.
+/// Parses the source, which must contain a single document. Returns `None` after an error that leaves no usable tree;
+/// the error has been reported.
 pub(super) fn read(report: &ProblemReport<'_>) -> Option<Rc<YamlNode>> {
     let options = granit_parser::options! {
         disallow_directives: true,
         emit_unresolved_aliases: true,
         emit_comments: false,
-        // One above the own limit, so that the own message is reported.
+        // One more than Berth's limit, so that Berth's own error message is reported first.
         flow_nesting_limit: YAML_DEPTH_MAX + 1,
         block_nesting_limit: YAML_DEPTH_MAX + 1,
-        // Keys are short, but in JSON on one line a whole object looks like a key at first.
+        // Keys are short, but when JSON is written on one line, an object may look like a key at first.
         simple_key_max_lookahead: 1024,
     };
     let text = report.source().text;
@@ -211,7 +212,7 @@ impl TreeBuilder<'_> {
         Ok(())
     }
 
-    /// Charges a value to the budgets before it is built.
+    /// Counts a value towards the limits before it is built.
     fn charge(&mut self, weight: NodeWeight, range: &Range<usize>) -> Result<(), ParseAborted> {
         if self.open.len() + weight.height > YAML_DEPTH_MAX {
             let message = format!("nested more than {YAML_DEPTH_MAX} levels deep");
@@ -241,7 +242,7 @@ impl TreeBuilder<'_> {
         self.attach(node, &at);
     }
 
-    /// Adds a finished value to the enclosing collection, as item, key or value.
+    /// Adds a finished value to the enclosing collection, as an item, a key or a value.
     fn attach(&mut self, node: Rc<YamlNode>, range: &Range<usize>) {
         let problem = match self.open.last_mut().map(|open| &mut open.content) {
             None => {
@@ -261,7 +262,7 @@ impl TreeBuilder<'_> {
                     *key = Some((name, range.clone()));
                     problem.map(|problem| (range.clone(), problem))
                 }
-                // The key was refused before.
+                // The key was invalid and has been reported, so its value is dropped.
                 Some((name, _)) if name.is_empty() => None,
                 Some((name, key_range)) if seen.contains(&name) => {
                     let message = format!("{} is given twice; keep one of them", quote(&name));
@@ -281,7 +282,7 @@ impl TreeBuilder<'_> {
         }
     }
 
-    /// JSON pointer to the value being read.
+    /// JSON pointer to the value that is being read.
     fn pointer(&self) -> String {
         let steps = self.open.iter().filter_map(|open| match &open.content {
             CollectionContent::List(items) => Some(items.len().to_string()),
@@ -307,7 +308,8 @@ impl TreeBuilder<'_> {
         }
     }
 
-    /// Escape sequences can produce characters that the file itself must not contain.
+    /// Reports forbidden characters in a parsed text. Escape sequences can produce characters that the file itself must
+    /// not contain.
     fn refuse_control(&self, text: &str, range: &Range<usize>) {
         if let Some(c) = text.chars().find(|c| is_forbidden(*c)) {
             self.problem(range, DefinitionProblem::error("control_character", control_message(c)));
@@ -343,7 +345,7 @@ impl NodeWeight {
     }
 }
 
-/// Characters that are forbidden in a definition, however they are written.
+/// Whether a definition must not contain this character, neither directly nor as an escape sequence.
 pub(super) fn is_forbidden(c: char) -> bool {
     c.is_control() && !matches!(c, '\n' | '\r' | '\t')
 }

@@ -1,4 +1,4 @@
-//! Serializes a definition. Defaults are written out; parsing the result gives the same definition.
+//! Serializes a definition, including its defaults. Parsing the result gives the same definition.
 
 use serde_json::{Map, Value, json};
 
@@ -6,11 +6,11 @@ use berth_core::pipeline::model::PipelineDefinition;
 
 pub fn write(definition: &PipelineDefinition) -> Result<String, serde_json::Error> {
     let pipeline = without_empty(serde_json::to_value(definition)?);
-    // JSON is valid YAML.
+    // The output is JSON, which is also valid YAML.
     serde_json::to_string_pretty(&json!({ "version": 1, "pipeline": pipeline }))
 }
 
-/// Removes empty values except `needs`: a step with empty needs differs from a step without the field.
+/// Removes empty values, except `needs`: empty needs are not the same as no `needs` field.
 fn without_empty(value: Value) -> Value {
     let Value::Object(fields) = value else {
         return match value {
@@ -20,7 +20,7 @@ fn without_empty(value: Value) -> Value {
     };
     let mut kept = Map::new();
     for (name, value) in fields {
-        // Params are kept as the author wrote them.
+        // Params are kept exactly as the author wrote them.
         let value = if name == "params" { value } else { without_empty(value) };
         if name == "needs" || name == "ephemeral_environments" || !is_empty_value(&value) {
             kept.insert(name, value);

@@ -1,4 +1,4 @@
-//! Long poll of a remote runner for work.
+//! Serves the long poll in which a remote runner asks for work.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use super::runner_calls;
 use crate::error::EngineError;
 use crate::services::Services;
 
-/// Upper bound for the long poll.
+/// Maximum duration of the long poll.
 const ACQUIRE_WAIT_MAX: Duration = Duration::from_secs(20);
 
 impl RemoteCall {
@@ -51,8 +51,8 @@ impl RemoteCall {
                 return Ok(Vec::new());
             }
             if Instant::now() >= deadline {
-                // An empty response retires these nonces, so check once more whether an earlier request was granted
-                // work under them.
+                // The runner discards its nonces when it receives an empty response. Check once more whether an earlier
+                // request of the runner was granted work under these nonces, because its response may have been lost.
                 found = Some(self.find_granted(&asking).await?.unwrap_or_default());
             }
         }
@@ -61,7 +61,7 @@ impl RemoteCall {
         Ok(work)
     }
 
-    /// Returns the work that was already granted under these nonces.
+    /// Returns the work that an earlier request was already granted under these nonces.
     async fn find_granted(
         &self,
         asking: &WorkRequest<'_>,
@@ -88,7 +88,8 @@ impl RemoteCall {
     }
 }
 
-/// Whether the runner may get work: it exists, has not restarted and is not draining.
+/// Whether the runner may be granted work: it is still registered, is not draining, and has not been restarted since it
+/// sent this request.
 pub(super) fn may_get_work(services: &Services, who: &RunnerCaller, mark: &str) -> Result<bool, EngineError> {
     let id = who.runner.id;
     let now = services.store.read_blocking(Some(who.org), move |db| runner::by_id(db, id))?;

@@ -1,4 +1,5 @@
-//! Admission control with a share for each organization, so that no organization can starve another.
+//! Admission control: limits concurrent operations in total and per organization, so that no organization can starve
+//! another.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -10,7 +11,7 @@ use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 
 use crate::error::EngineError;
 
-/// A limit in total and per organization.
+/// A total limit, and the share of it that one organization may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AdmissionCapacity {
     pub total: usize,
@@ -23,11 +24,12 @@ impl AdmissionCapacity {
     }
 }
 
-/// Limits how many operations run and how many wait, in total and per key `K` (usually the organization). Further ones
-/// are refused.
+/// Limits the number of running and of waiting operations, in total and per key `K` (usually the organization).
+/// Operations beyond the limits are refused.
 ///
-/// The permit of the share is acquired before the common one. The common queue therefore never holds more operations of
-/// one organization than its share, and another organization waits behind at most that many.
+/// An operation first acquires a permit from the share of its key and then one from the common pool. The common queue
+/// therefore never contains more operations of one organization than its share, and another organization waits behind
+/// at most that many.
 pub struct AdmissionControl<K = OrgId> {
     at_once: AdmissionCapacity,
     waiting: AdmissionCapacity,
@@ -41,7 +43,7 @@ struct PermitPools {
     admitted: Arc<Semaphore>,
 }
 
-/// A pair of permits; dropping it releases them.
+/// Permits of a running operation, from its share and from the common pool. Released on drop.
 pub struct AdmissionPermit {
     _running: [OwnedSemaphorePermit; 2],
     _admitted: AdmittedOperation,
@@ -67,7 +69,8 @@ impl<K: Hash + Eq> AdmissionControl<K> {
         Self { at_once, waiting, all, shares: Mutex::default() }
     }
 
-    /// Admission without a queue, for callers that retry later: see [`AdmissionControl::try_enter`].
+    /// Creates an admission control that never queues operations, for callers that retry later with
+    /// [`AdmissionControl::try_enter`].
     pub fn without_queue(at_once: AdmissionCapacity) -> Self {
         Self::new(at_once, AdmissionCapacity { total: 0, share: 0 })
     }
@@ -90,7 +93,8 @@ impl<K: Hash + Eq> AdmissionControl<K> {
         Ok(AdmissionPermit { _running: [of_share, of_all], _admitted: admitted })
     }
 
-    /// Waits for a permit and runs the blocking `work` on a blocking thread. Refuses as [`AdmissionControl::enter`] does.
+    /// Waits for a permit and runs the blocking `work` on a blocking thread. Like [`AdmissionControl::enter`], refuses
+    /// immediately if too many operations are waiting already.
     pub async fn run<T: Send + 'static>(
         &self,
         key: K,
@@ -105,7 +109,7 @@ impl<K: Hash + Eq> AdmissionControl<K> {
         done.await.map_err(|_| EngineError::bug("heavy work panicked"))
     }
 
-    /// Whether an operation of `key` runs or waits.
+    /// Whether any operation of `key` is running or waiting.
     pub fn has_operation(&self, key: &K) -> bool {
         self.shares.lock().get(key).is_some_and(|share| share.strong_count() > 0)
     }
@@ -122,7 +126,7 @@ impl<K: Hash + Eq> AdmissionControl<K> {
         if let Some(share) = shares.get(&key).and_then(Weak::upgrade) {
             return share;
         }
-        // Drop idle shares; they are recreated on demand.
+        // Remove the shares of keys without operations; they are recreated on demand.
         shares.retain(|_, share| share.strong_count() > 0);
         let share = Arc::new(PermitPools::new(self.at_once.share, self.waiting.share));
         shares.insert(key, Arc::downgrade(&share));
@@ -144,7 +148,7 @@ mod tests {
     const NO_QUEUE: AdmissionCapacity = AdmissionCapacity { total: 0, share: 0 };
 
     #[tokio::test]
-    async fn work_beyond_the_queue_is_refused_until_there_is_room_again() {
+    async fn operations_beyond_queue_limit_are_refused_until_a_slot_is_free() {
         let gate: Arc<AdmissionControl<u8>> = Arc::new(AdmissionControl::new(
             AdmissionCapacity { total: 1, share: 1 },
             AdmissionCapacity { total: 2, share: 2 },
@@ -173,16 +177,16 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_panic_gives_its_place_back() {
+    async fn panicking_operation_releases_its_permit() {
         let gate: AdmissionControl<u8> =
             AdmissionControl::new(AdmissionCapacity { total: 1, share: 1 }, NO_QUEUE);
         assert!(gate.run(1, || panic!("as it was told")).await.is_err());
         assert!(gate.run(1, || true).await.unwrap());
     }
 
-    /// Uses the limits of production.
+    /// Checks the limits that are used in production.
     #[test]
-    fn an_organization_that_takes_all_it_can_get_leaves_room_in_every_gate() {
+    fn greedy_organization_leaves_capacity_for_others_in_every_limit() {
         let queued = [
             (limits::DEFINITIONS_AT_ONCE, limits::DEFINITIONS_WAITING_MAX),
             (limits::LOG_READS_AT_ONCE, limits::LOG_READS_WAITING_MAX),
@@ -257,7 +261,7 @@ mod tests {
         #![proptest_config(ProptestConfig { cases: 500, ..ProptestConfig::default() })]
 
         #[test]
-        fn shares_hold_and_no_room_stays_empty_while_one_waits_for_it(
+        fn shares_hold_and_no_permit_stays_idle_while_operations_wait(
             at_once in some_capacity(1), waiting in some_capacity(0), moves in some_moves()
         ) {
             let gate: AdmissionControl<u8> = AdmissionControl::new(at_once, waiting);
@@ -289,7 +293,8 @@ mod tests {
                     AdmissionMove::GiveUp(at) if !queue.is_empty() => drop(queue.remove(at.index(queue.len()))),
                     AdmissionMove::Leave(_) | AdmissionMove::GiveUp(_) => {}
                 }
-                // Poll twice: an operation may have to pass the queue of its share and then the common queue.
+                // Poll twice: an operation may have to wait first in the queue of its share and then in the common
+                // queue.
                 for _ in 0..2 {
                     let mut still = Vec::new();
                     for (key, mut future) in queue.drain(..) {

@@ -1,5 +1,5 @@
-//! A deployment with its run and its plan. The status of the deployment follows the status of its run in the same
-//! transaction.
+//! A deployment together with its run and its plan. Whenever the run changes, the status of the deployment is updated
+//! in the same transaction.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ pub struct DeploymentAggregate {
     pub run: Run,
     pub plan: Arc<Plan>,
     pub deployment: LoadedDeployment,
-    /// Changes of the run that are decided but not written yet.
+    /// Changes to the run that have been decided but not written yet.
     deferred: Option<DeferredChanges>,
 }
 
@@ -42,7 +42,7 @@ pub struct DeploymentAggregate {
 struct DeferredChanges(Option<Box<RunChange>>);
 
 impl DeploymentAggregate {
-    /// `None` if the deployment does not exist or has not begun.
+    /// Returns `None` if the deployment does not exist or has not started.
     pub fn load(
         db: &mut impl StoreRead,
         plans: &RunCache,
@@ -53,7 +53,7 @@ impl DeploymentAggregate {
         Ok(Some(Self { run, plan: plans.plan(db, id)?, deployment, deferred: None }))
     }
 
-    /// Creates the run and applies its immediate consequences: a run without steps ends at once.
+    /// Creates the run and applies its immediate consequences. For example, a run without steps ends right away.
     pub(super) fn begin(
         tx: &mut Tx<'_>,
         decision: RuleDecision<()>,
@@ -75,7 +75,7 @@ impl DeploymentAggregate {
         Ok(aggregate)
     }
 
-    /// The order for the runner of an attempt.
+    /// Returns the order for the runner that executes this attempt: continue, cancel or stale.
     pub fn order(&self, step: StepRunId, nonce: &str) -> RunnerOrder {
         match (report::order(&self.run, step, nonce), self.deployment.order()) {
             (RunnerOrder::Stale, _) => RunnerOrder::Stale,
@@ -96,13 +96,13 @@ impl DeploymentAggregate {
         self.deployment.order() == RunnerOrder::Continue
     }
 
-    /// Why the running steps have to stop, if they do.
+    /// Returns the pending cancellation, if the running steps have to stop.
     pub fn pending_cancel(&self) -> Option<&CancelRequest> {
         let of_stage = self.run.stages.iter().filter(|stage| stage.status == StageRunStatus::Cancelling);
         of_stage.filter_map(|stage| stage.cancel.as_ref()).next().or(self.deployment.cancel())
     }
 
-    /// Writes a decision about the run and everything that follows from it.
+    /// Writes a decision about the run, and applies its consequences for the deployment, its stages and its approvals.
     pub fn apply<A>(&mut self, tx: &mut Tx<'_>, decision: RuleDecision<A>) -> Result<A, EngineError> {
         let next = decision.changes.iter().find_map(|change| match change {
             RecordChange::Put(DomainRecord::Run(it)) => Some(it.run.clone()),
@@ -117,7 +117,8 @@ impl DeploymentAggregate {
             self.follow_run(tx)?;
             gates::sync_approvals(tx, self)?;
             if let Some(back) = back {
-                // Entering a stage reads the rows of the deployments inside.
+                // Starting the rollback reads the runs of the deployments in the stage, so write the deferred changes
+                // first.
                 self.flush(tx)?;
                 back.start(tx)?;
             }
@@ -150,8 +151,9 @@ impl DeploymentAggregate {
         Ok(tx.commit(RuleDecision { changes, events: Vec::new(), effects: Vec::new(), answer: () })?)
     }
 
-    /// Records stages that have ended. A failed stage with `on_failure: rollback` starts its rollback in the same
-    /// transaction, so each failure is handled exactly once.
+    /// Records the stages that have just ended. Returns the plan of the automatic rollback if a stage with `on_failure:
+    /// rollback` has failed. The caller starts the rollback in the same transaction, so each failure is handled exactly
+    /// once.
     fn note_stages(&mut self, tx: &mut Tx<'_>, before: &Run) -> Result<Option<RollbackPlan>, EngineError> {
         let LoadedDeployment::Stages { deployment, .. } = &self.deployment else { return Ok(None) };
         let mut wants_back = None;
@@ -160,7 +162,7 @@ impl DeploymentAggregate {
                 &before.stages[index],
                 matches!(is.status, StageRunStatus::Succeeded | StageRunStatus::Failed),
             );
-            // A stage that ended before the deployment entered it has nothing to record.
+            // Skip a stage that ended without the deployment ever entering it.
             let was_inside = was.status.is_open() || is.tries > was.tries;
             if !is_end || !was_inside || is.kind != StageType::Stage || was.status == is.status {
                 continue;
@@ -183,7 +185,8 @@ impl DeploymentAggregate {
         let why = match RollbackPlan::find(tx, asked) {
             Ok(found) => return Ok(Some(found)),
             Err(EngineError::Problem(why)) => why.detail,
-            // A retry would fail in the same way; the stage has failed regardless.
+            // An internal error would occur again on a retry, and the stage has failed in any case, so record that the
+            // rollback was skipped.
             Err(EngineError::Fault(inside) | EngineError::Store(StoreError::Bug(inside))) => {
                 tracing::error!(%inside, deployment = %deployment.id, "automatic rollback failed");
                 "internal error".into()
@@ -222,7 +225,7 @@ impl DeploymentAggregate {
             LoadedDeployment::Environment { lock, deployment } => {
                 let outcome = match status {
                     RunStatus::Succeeded => DeploymentOutcome::Succeeded,
-                    // If the outcome of any step is unknown, the state of the environment is unknown.
+                    // If the outcome of any step is unknown, the state of the environment is unknown, too.
                     RunStatus::Failed(_) if has_lost_failure(&self.run) => DeploymentOutcome::Lost,
                     RunStatus::Failed(failure) => DeploymentOutcome::Failed(failure),
                     RunStatus::Cancelled(_) => DeploymentOutcome::Stopped,
@@ -246,7 +249,8 @@ impl DeploymentAggregate {
         Ok(())
     }
 
-    /// Stores the result of the build stage for reuse, or releases its claim if the build failed.
+    /// If the build stage has succeeded, stores its result for reuse by other deployments. If it has failed, releases
+    /// this deployment's claim on the build.
     fn note_build(&self, tx: &mut Tx<'_>, before: &Run) -> Result<(), EngineError> {
         let Some(stage) = self.run.stages.iter().position(|stage| stage.kind == StageType::Build) else {
             return Ok(());
@@ -263,7 +267,7 @@ impl DeploymentAggregate {
         }
         let left = (is == StageRunStatus::Succeeded).then_some(&left);
         if left.is_some() {
-            // A retried build released its claim when it failed.
+            // If this build was retried, the first failure released the claim, so claim the build again.
             plan::claim_build(tx, self.build_key(), self.run.deployment)?;
         }
         Ok(plan::end_build(tx, self.run.deployment, left)?)
@@ -277,7 +281,7 @@ impl DeploymentAggregate {
 }
 
 impl DeferredChanges {
-    /// Takes the changes of the run and returns the rest.
+    /// Moves the changes to the run from `changes` into `self` and returns the other changes.
     fn take(&mut self, changes: Vec<RecordChange>) -> Vec<RecordChange> {
         let mut rest = Vec::new();
         for change in changes {
@@ -291,7 +295,8 @@ impl DeferredChanges {
     }
 }
 
-/// Whether the run waits because the outcome of a step is unknown, not for a person or for time.
+/// Whether the run waits because the outcome of a step is unknown, as opposed to waiting for an approval or for a soak
+/// to end.
 fn is_unknown(run: &Run) -> bool {
     run.steps.iter().any(|step| step.status == StepRunStatus::Waiting && !step.is_gated())
 }

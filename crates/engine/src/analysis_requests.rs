@@ -1,4 +1,4 @@
-//! Requests for analyses of failed steps. The server crate processes them.
+//! Requests analyses of failed steps. The server crate performs the analyses.
 
 use berth_core::analysis::{Analysis, NewAnalysis};
 use berth_core::deployment::run::{Plan, Run, StepRun, StepRunStatus};
@@ -48,8 +48,8 @@ pub fn new_analysis(
     }
 }
 
-/// Requests analyses of steps that have just failed, if the definition enables that. Runs in the transaction that
-/// records the failure.
+/// Requests analyses of the steps that have just failed, if the pipeline definition enables automatic analysis. Called
+/// in the transaction that records the failure.
 pub fn note_failures(tx: &mut Tx<'_>, before: &Run, now: &Run, plan: &Plan) -> Result<(), EngineError> {
     if !plan.analyses_failures {
         return Ok(());
@@ -63,7 +63,8 @@ pub fn note_failures(tx: &mut Tx<'_>, before: &Run, now: &Run, plan: &Plan) -> R
     Ok(())
 }
 
-/// Skips the analysis if too many are pending, so that the failure itself is still recorded.
+/// Skips the request if too many analyses are pending, because an error here would prevent the failure itself from
+/// being recorded.
 fn request_automatically(
     tx: &mut Tx<'_>,
     run: &Run,

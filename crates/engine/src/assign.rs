@@ -1,5 +1,5 @@
-//! Builds assignments: everything a runner needs for an attempt, with expressions resolved. The only place that
-//! combines the plan, outputs and secret values.
+//! Builds assignments. An assignment contains everything a runner needs to execute an attempt, with all expressions
+//! evaluated. This is the only module that combines the plan, step outputs and secret values.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 use super::grant::GrantedAttempt;
 use crate::wire::network;
 
-/// Builds the assignment of a granted attempt. The error is shown to users: it says why the step cannot start and
+/// Builds the assignment of a granted attempt. The error text is shown to users; it says why the step cannot start and
 /// contains no secret values.
 pub(super) fn assign(granted: &GrantedAttempt) -> Result<AttemptAssignment, String> {
     let step = &granted.run.steps[granted.at];
@@ -36,7 +36,7 @@ pub(super) fn assign(granted: &GrantedAttempt) -> Result<AttemptAssignment, Stri
         secret_files.insert(name.to_string(), SecretText::new(value.reveal().to_owned()));
     }
     let mut masked: Vec<_> = granted.secrets.values().map(|value| value.reveal().to_owned()).collect();
-    // Values that expressions derive from secrets are masked, too.
+    // Mask the values that expressions derive from secrets, too.
     for text in texts {
         masked.extend(secret_values(text, &contexts));
     }
@@ -77,8 +77,8 @@ pub(super) fn assign(granted: &GrantedAttempt) -> Result<AttemptAssignment, Stri
     })
 }
 
-/// The contexts of expressions in these texts. Empty if there are no expressions, which saves collecting the outputs of
-/// all previous steps.
+/// Returns the values that expressions in `texts` may refer to. Returns none if `texts` contain no expressions, which
+/// saves collecting the outputs of all previous steps.
 fn contexts(granted: &GrantedAttempt, texts: &[&str]) -> ExpressionContexts {
     let has_some = |text: &&str| templates(text).map_or(true, |found| !found.is_empty());
     if !texts.iter().any(has_some) {
@@ -93,7 +93,8 @@ fn contexts(granted: &GrantedAttempt, texts: &[&str]) -> ExpressionContexts {
     contexts
 }
 
-/// The remaining timeout. Earlier calls of the same attempt count against it.
+/// Returns the remaining part of the step's timeout. A custom step may be called several times within one attempt, and
+/// all its calls share the timeout.
 fn remaining_seconds(granted: &GrantedAttempt) -> u64 {
     let step = &granted.run.steps[granted.at];
     let left = match &step.memory {
@@ -103,7 +104,8 @@ fn remaining_seconds(granted: &GrantedAttempt) -> u64 {
     left.max(1).unsigned_abs()
 }
 
-/// Milliseconds since the grant. Zero for later calls of an attempt, whose grant times are not recorded.
+/// Returns the milliseconds since the grant. Returns zero for the second and later calls of an attempt, because only
+/// the first call's grant time is recorded.
 fn granted_ms_ago(granted: &GrantedAttempt) -> u64 {
     let micros = granted.now.as_micros() - granted.attempt.granted_at.as_micros();
     if granted.attempt.calls > 1 { 0 } else { u64::try_from(micros / 1_000).unwrap_or(0) }
@@ -134,7 +136,7 @@ fn texts_in(value: &Value) -> Vec<&str> {
     }
 }
 
-/// The values of expressions that reference a secret.
+/// Returns the values of all expressions in `text` that reference a secret.
 fn secret_values(text: &str, contexts: &ExpressionContexts) -> Vec<String> {
     let found = templates(text).unwrap_or_default();
     let mentions = |inner: &str| {
@@ -143,6 +145,6 @@ fn secret_values(text: &str, contexts: &ExpressionContexts) -> Vec<String> {
     };
     let secret = found.into_iter().filter(|template| mentions(&text[template.inner.clone()]));
     let values = secret.filter_map(|template| fill(&text[template.whole], contexts).ok());
-    // A condition on a secret yields a common word. Masking it would garble every log.
+    // A comparison with a secret evaluates to `true` or `false`. Masking these words would garble the log.
     values.filter(|value| !matches!(value.as_str(), "" | "true" | "false")).collect()
 }

@@ -1,7 +1,8 @@
-//! Authors of the commits that a deployment brings into a stage, for rules that bar authors from approving.
+//! Finds the authors of the commits that a deployment brings into a stage. Approval rules can bar these authors from
+//! approving.
 //!
-//! They are read from the repository outside of any transaction, before approval is requested, and again if another
-//! commit has been deployed to the stage since.
+//! The authors are read from the repository outside of any transaction, before approval is requested. They are read
+//! again if another commit has been deployed to the stage in the meantime.
 
 use berth_core::deployment::StagesDeployment;
 use berth_core::deployment::run::{SourceCommit, StageRunStatus, StageType};
@@ -20,13 +21,13 @@ pub struct CommitRange {
     deployment: DeploymentId,
     stage: String,
     repository: RepositoryId,
-    /// The deployed commit. Empty if nothing, or nothing of this repository, is deployed.
+    /// The commit that is currently deployed. Empty if nothing is deployed, or nothing from this repository.
     base: String,
     head: String,
 }
 
-/// Returns the range to read before approval of this stage can be requested. `None` if no authors are needed or they
-/// were read already.
+/// Returns the range of commits whose authors have to be read before approval of this stage can be requested. Returns
+/// `None` if the rules do not need the authors, or they have been read already.
 pub fn unread_range(
     db: &mut impl StoreRead,
     aggregate: &DeploymentAggregate,
@@ -43,7 +44,7 @@ pub fn unread_range(
     }
     let (deployment, name) = (aggregate.run.deployment, &aggregate.run.stages[stage].name);
     let read = change_authors::load_base(db, deployment, name)?;
-    // Once the stage is entered, its base no longer changes.
+    // The base commit no longer changes once the deployment has entered the stage.
     if read.is_some() && aggregate.run.stages[stage].status != StageRunStatus::Queued {
         return Ok(None);
     }
@@ -55,8 +56,8 @@ pub fn unread_range(
     Ok(Some(CommitRange { deployment, stage: name.clone(), repository, base, head }))
 }
 
-/// The commit that is deployed to a stage or an environment. A build belongs to all stages; its base is the commit of
-/// the last stage.
+/// Returns the commit that is currently deployed to the stage or environment. For the build stage, which all stages
+/// share, returns the commit that is deployed to the last stage.
 fn base(
     db: &mut impl StoreRead,
     aggregate: &DeploymentAggregate,
@@ -86,7 +87,8 @@ fn base(
     }
 }
 
-/// Reads and stores the authors. Returns false if the repository cannot be read now; approval is then requested later.
+/// Reads the authors from the repository and stores them. Returns false if the repository cannot be read now; the
+/// caller then requests approval in a later pass.
 pub async fn read_authors(services: &Services, org: OrgId, change: CommitRange) -> Result<bool, EngineError> {
     let CommitRange { deployment, stage, repository, base, head } = change;
     let (mirror, since) = (services.git.mirror(org, repository), CommitHash::parse(&base));

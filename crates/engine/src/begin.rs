@@ -1,4 +1,4 @@
-//! Starts deployments: makes the plan, pins it and marks the first steps as ready.
+//! Starts deployments: makes and stores their plans, pins their secrets and marks the first steps as ready.
 
 use std::sync::Arc;
 
@@ -29,12 +29,12 @@ use crate::credential::random_base62;
 use crate::error::EngineError;
 use crate::services::Services;
 
-/// Batch size; the rest is loaded by the next pass. An organization may have up to 256 deployments that cannot start
-/// because their repository is unreachable before they block its later ones.
+/// Number of deployments loaded per pass; the next pass loads the rest. An organization's later deployments are only
+/// blocked once 256 of its earlier ones cannot start, for example because their repository is unreachable.
 const BEGIN: FairBatch = FairBatch { total: 1_024, share: 256 };
 const NONCE_CHARS: usize = 22;
 
-/// Starts queued deployments to environments and returns the tasks that do so.
+/// Spawns a task for each queued deployment to an environment. Each task starts its deployment. Returns the tasks.
 pub async fn begin_environment_deployments(
     services: &Arc<Services>,
 ) -> Result<Vec<JoinHandle<()>>, EngineError> {
@@ -116,7 +116,8 @@ fn fail_environment_deployment(
     Ok(())
 }
 
-/// Starts queued deployments to stages, oldest first, and returns the tasks that do so.
+/// Spawns a task for each queued deployment to stages, oldest first. Each task starts its deployment. Returns the
+/// tasks.
 pub async fn begin_stage_deployments(services: &Arc<Services>) -> Result<Vec<JoinHandle<()>>, EngineError> {
     let read = services.store.read(None, |db| Ok::<_, EngineError>(schedule::list_to_plan(db, BEGIN)?));
     let spawned = read.await?.into_iter().filter_map(|(org, id)| {
@@ -176,7 +177,7 @@ async fn begin_stage_deployment(
     Ok(())
 }
 
-/// Supersedes the deployment if a newer one of the pipeline is queued, too. Returns whether it did.
+/// Supersedes the deployment if a newer deployment of the same pipeline is queued. Returns whether it was superseded.
 async fn supersede_if_newer(
     services: &Services,
     org: OrgId,
@@ -218,9 +219,10 @@ fn has_build(plan: &Plan) -> bool {
 }
 
 enum BuildAvailability {
-    /// This deployment may start: it builds itself or reuses a finished build.
+    /// The deployment may start. It reuses the results of a finished build, or builds the commit itself if there are
+    /// none.
     Free(Option<BuildResults>),
-    /// Another deployment is building the same commit.
+    /// Another deployment is currently building the same commit.
     Underway,
 }
 
@@ -247,8 +249,8 @@ fn find_build(
     })
 }
 
-/// Pins the current version of every secret that the plan uses. A missing secret fails the deployment before any step
-/// starts.
+/// Pins the current version of every secret that the plan uses. If a secret is missing, the deployment fails before any
+/// step starts.
 fn pin_secrets(
     db: &mut impl StoreRead,
     pipeline: PipelineId,

@@ -1,4 +1,4 @@
-//! Redacted values and random base62 strings.
+//! A string type for secret values, and a generator of random base62 strings.
 
 /// A secret value. `Debug` prints a placeholder, and the memory is zeroed on drop.
 #[derive(Clone)]
@@ -9,7 +9,7 @@ impl RedactedString {
         Self(zeroize::Zeroizing::new(value))
     }
 
-    /// The plain value. Call it only where the value is shown or checked.
+    /// Returns the plain value. Call this only where the value itself is needed, for example to show or check it.
     pub fn reveal(&self) -> &str {
         &self.0
     }
@@ -28,7 +28,7 @@ pub fn random_base62(chars: usize) -> String {
     let mut out = String::with_capacity(chars);
     let mut buffer = [0u8; 64];
     while out.len() < chars {
-        // Secrets cannot be generated without random bytes. All supported platforms provide them.
+        // Without random bytes no secret can be generated. All supported platforms provide them.
         assert!(aws_lc_rs::rand::fill(&mut buffer).is_ok(), "the system gave no random bytes");
         let even = buffer.iter().filter(|byte| **byte < 62 * 4).map(|byte| BASE62[usize::from(byte % 62)]);
         out.extend(even.map(char::from).take(chars - out.len()));

@@ -1,4 +1,4 @@
-//! Synchronizes environments with the definition of their pipeline.
+//! Synchronizes a pipeline's environments with its definition.
 
 use std::collections::BTreeMap;
 
@@ -14,8 +14,8 @@ use berth_store::tables::environment;
 
 use crate::error::EngineError;
 
-/// Creates and updates the environments that the definition declares. Those it no longer declares cannot be claimed any
-/// more.
+/// Creates and updates the environments that the definition declares. Environments that are no longer declared cannot
+/// be claimed any more.
 pub fn declare_environments(
     tx: &mut Tx<'_>,
     pipeline: &Pipeline,
@@ -34,7 +34,7 @@ pub fn declare_environments(
     }
     for (name, configuration) in named {
         let moment = tx.moment()?;
-        // An environment that was declared before keeps its record and its fence.
+        // An environment that is declared again keeps its record and its fence.
         if let Some(lock) = environment::find(tx, &pipeline.id.to_string(), &name)? {
             tx.commit(declare::redeclare(&lock, configuration, hash.clone(), &moment))?;
             continue;
@@ -49,8 +49,8 @@ pub fn declare_environments(
     Ok(())
 }
 
-/// Deletes the environments of a deleted pipeline. Fails if one has an active session, unless `while_held` is set; then
-/// the sessions end.
+/// Deletes the environments of a deleted pipeline. If an environment has an active session, this fails unless
+/// `while_held` is set, in which case the session ends.
 pub fn delete_environments(
     tx: &mut Tx<'_>,
     pipeline: &Pipeline,
@@ -74,7 +74,7 @@ pub fn delete_environments(
     Ok(())
 }
 
-/// Reloads the lock, because a decision about another environment may have removed tickets from its queue.
+/// Reloads the lock, because a decision about one environment may remove tickets from the queues of other environments.
 fn reload_lock(tx: &mut Tx<'_>, known: &Lock) -> Result<Lock, EngineError> {
     environment::by_id(tx, known.environment.id)?.ok_or_else(|| EngineError::bug("an environment went away"))
 }

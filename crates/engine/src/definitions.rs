@@ -1,4 +1,4 @@
-//! Checks and hashes pipeline definitions.
+//! Parses, checks and hashes pipeline definitions.
 
 use aws_lc_rs::digest;
 use berth_api::pipeline as wire;
@@ -11,7 +11,7 @@ use berth_definition::{DefinitionDiagnostic, DiagnosticSeverity, parse};
 use crate::error::EngineError;
 use crate::vault::hex;
 
-/// Path segments below `/pipelines` that are not slugs.
+/// Path segments below `/pipelines` that the API uses for itself, so they cannot be pipeline slugs.
 const RESERVED_SLUGS: &[&str] = &["validate", "plan"];
 
 pub fn check_slug(slug: &Slug) -> Result<(), EngineError> {
@@ -24,7 +24,7 @@ pub fn check_slug(slug: &Slug) -> Result<(), EngineError> {
     Ok(())
 }
 
-/// Parses and hashes a definition. Fails if it has errors.
+/// Parses and hashes a definition. Returns an error if the definition is invalid.
 pub fn check_definition(source: &str) -> Result<CheckedDefinition, EngineError> {
     let definition = parse_definition(source)?;
     let hash = format!("sha256:{}", hex(digest::digest(&digest::SHA256, source.as_bytes()).as_ref()));

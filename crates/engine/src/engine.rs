@@ -21,12 +21,12 @@ use crate::lost_attempts::AttemptWatches;
 use crate::run_cache::RunCache;
 
 const BOOT_CHARS: usize = 16;
-/// Prefix of the embedded runner's name.
+/// Prefix of the names of embedded runners.
 pub(crate) const EMBEDDED: &str = "boot_";
 
 pub struct EngineState {
-    /// The name of the embedded runner, new at every start. Attempts under another name with this prefix belong to a
-    /// process that has ended.
+    /// Name of the embedded runner, generated at every start of the server. Attempts with another name of this prefix
+    /// belong to the embedded runner of another server process.
     pub(crate) boot: String,
     pub(crate) run_cache: RunCache,
     pub(crate) notifier: WorkNotifier,
@@ -36,10 +36,12 @@ pub struct EngineState {
     pub(crate) ready_queue: ReadyQueue,
     pub(crate) late: LateOutput,
     pub(crate) maskers: AttemptMaskers,
-    /// Admission for planning deployments. Plan previews of users are limited separately and do not delay it.
+    /// Admission control for planning deployments. Plan previews requested by users have their own limit and do not
+    /// delay deployments.
     pub(crate) planning: AdmissionControl,
     pub(crate) starts: StartsInProgress,
-    /// Limits events about refused runners, which retry continuously, to one per second and runner.
+    /// Rate limit for the events that record a refused runner: one per second and runner. Refused runners retry
+    /// continuously.
     pub(crate) refused: DefaultKeyedRateLimiter<RunnerId>,
 }
 
@@ -61,14 +63,14 @@ impl EngineState {
         }
     }
 
-    /// Wakes the background jobs and waiting runners after a commit that may start or cancel a step. Notifications are
-    /// coalesced.
+    /// Wakes the background jobs and the waiting runners. Called after a commit that may start or cancel a step.
+    /// Several notifications in a row may wake them only once.
     pub fn wake(&self) {
         self.wake_sender.send_replace(());
         self.notifier.notify();
     }
 
-    /// Wakes waiting runners only, not the background jobs.
+    /// Wakes the waiting runners, but not the background jobs.
     pub fn wake_runners(&self) {
         self.notifier.notify();
     }

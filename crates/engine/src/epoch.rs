@@ -1,5 +1,5 @@
-//! Detects a database that was restored from an older backup. Such a database issues fences again that are already in
-//! use. Runners remember the highest fence on their own disks, which are not restored with the database.
+//! Detects that the database was restored from an older backup. Such a database would issue fences that are already in
+//! use. Runners store the highest fence they have seen on their own disks, which are not restored with the database.
 
 use std::time::Duration;
 
@@ -17,16 +17,17 @@ use crate::error::EngineError;
 use crate::events::runner_event;
 
 const LOST: &str = "a runner has seen a higher fence epoch than this database has: the database may be an older copy. New fences are above all earlier ones; check what is really running";
-/// Retries for 10 minutes; after that, an admin has to raise the epoch.
+/// Number of retries, one per second for 10 minutes. After that, an admin has to raise the epoch.
 const RAISES_MAX: usize = 600;
 const RAISE_PAUSE: Duration = Duration::from_secs(1);
-/// Upper bound for epochs in events; fits JSON numbers.
+/// Maximum epoch that is written to events. The value is exactly representable as a JSON number.
 const EPOCH_SAID_MAX: i64 = 1 << 32;
 
 impl RemoteCall {
-    /// Handles the highest epoch or fence that a runner has seen. After it returns, no server issues a fence below it.
+    /// Raises the epoch, if necessary, above the highest epoch or fence that a runner has seen. After this returns, no
+    /// server issues a fence below it.
     pub async fn handle_epoch_evidence(&self, witness: EpochEvidence) -> Result<(), EngineError> {
-        // Read first, because the write locks the whole installation.
+        // Read without a write lock first, because the write below locks the whole installation.
         let look = |db: &mut ReadTx<'_>| Ok::<_, EngineError>((instance::load_epoch(db)?, db.now()));
         let (own, now) = self.services.store.read(None, look).await?;
         let heard = witness.epoch().min(EPOCH_SAID_MAX);
@@ -36,7 +37,8 @@ impl RemoteCall {
             EvidenceVerdict::Above(_) => {}
         }
         let (org, runner) = (self.caller.org, self.caller.runner.clone());
-        // PostgreSQL connections check the row. With SQLite, the epoch is also stored in the data directory.
+        // With PostgreSQL, every connection checks the epoch in the database. With SQLite, the epoch is also stored in
+        // the data directory.
         let dir = (!self.services.store.is_shared()).then(|| self.services.config.data_dir.clone());
         let done = self.services.store.transact(TxContext::system(None), move |tx| {
             let heard_of = instance::process_witness(tx, witness)?;
@@ -64,8 +66,9 @@ impl RemoteCall {
         }
     }
 
-    /// Raises the epoch above a lost fence. The state of the environment is unknown already; the next session must get
-    /// a higher fence. The runner reports the fence only once, so the server retries on store errors.
+    /// Raises the epoch above a fence that the database has lost, so that the next session gets a higher one. The
+    /// environment is already marked as unknown. The runner reports the fence only once, so the server itself retries
+    /// on store errors.
     pub(super) async fn handle_lost_fence(&self, fence: Fence) {
         let Err(error) = self.handle_epoch_evidence(EpochEvidence::Fence(fence)).await else { return };
         tracing::error!(?error, %fence, runner = %self.caller.runner.id, "raising the epoch above a lost fence failed");
@@ -86,15 +89,15 @@ impl RemoteCall {
         });
     }
 
-    /// Records the event and returns the error for the runner. The runner is refused, because if its claim is true, the
-    /// work it would get is wrong.
+    /// Records an event and returns the error for the runner. The runner gets no work, because if the epoch it reports
+    /// is real, this database is outdated and the work would be wrong.
     async fn refuse_evidence(&self, heard: i64, own: i64, most: i64) -> Result<EngineError, EngineError> {
         let detail = format!(
             "this runner reports fence epoch {heard}, but this server is at epoch {own} and accepts at most {most}. If the database is a much older copy, stop every server and run `berth admin raise-epoch` until the \
              epoch is above {heard}. Otherwise, the work directory of this runner belongs to another installation: use an empty one"
         );
         let runner = &self.caller.runner;
-        // The runner retries continuously; do not flood the server log and the audit log.
+        // The runner retries continuously, so limit the entries in the server log and the audit log.
         if self.services.engine.refused.check_key(&runner.id).is_ok() {
             tracing::error!(runner = %runner.id, heard, own, most, "runner refused: {detail}");
             let event = runner_event(EventKind::EpochRefused, runner)
@@ -109,8 +112,9 @@ impl RemoteCall {
 }
 
 impl DeploymentAggregate {
-    /// Marks the environment as unknown after a runner refused the fence of its attempt because it knows a higher one,
-    /// or another session with the same one. Returns true if the known fence is unknown to this server.
+    /// Marks the environment as unknown. Called after a runner refused the fence of its attempt, because it has seen a
+    /// higher fence (`known`), or the same fence for a different session. Returns true if this server does not know the
+    /// fence `known`.
     pub(super) fn record_unknown_fence(
         &mut self,
         tx: &mut Tx<'_>,
@@ -131,7 +135,7 @@ impl DeploymentAggregate {
 }
 
 impl LoadedDeployment {
-    /// The environment that the deployment changes, and its fence.
+    /// Returns the environment that the deployment changes, and the deployment's fence.
     pub(super) fn environment_fence(&self) -> Option<(EnvironmentId, Fence)> {
         match self {
             LoadedDeployment::Environment { deployment, .. } => {

@@ -1,4 +1,4 @@
-//! Errors of the engine: problems are returned to the caller, faults are logged.
+//! Errors of the engine. Problems are returned to the caller; faults are internal and only logged.
 
 use berth_api::problem::{Code, ProblemDetails};
 use berth_core::decision::CommandRefusal;
@@ -6,7 +6,7 @@ use berth_store::StoreError;
 
 #[derive(Debug)]
 pub enum EngineError {
-    /// A response for the caller.
+    /// An error response for the caller.
     Problem(Box<ProblemDetails>),
     /// An internal error; the text is only logged.
     Fault(String),

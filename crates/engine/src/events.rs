@@ -1,4 +1,4 @@
-//! Event constructors that several crates use.
+//! Constructors for events that several crates record.
 
 use berth_core::event::{EventKind, EventSubject, NewEvent};
 use berth_core::name::Slug;

@@ -1,4 +1,5 @@
-//! Gates of stages and steps: approvals, time windows and soaks. The run follows an approval in the same transaction.
+//! Gates of stages and steps: approvals, time windows and soaks. When an approval is decided, the run is updated in the
+//! same transaction.
 
 use std::collections::BTreeSet;
 
@@ -22,9 +23,9 @@ use crate::error::EngineError;
 use crate::services::Services;
 use crate::vault::hex;
 
-/// The approver that is recorded if approval was bypassed.
+/// Value recorded instead of an approver if the approval was bypassed.
 const BYPASS: &str = "bypass";
-/// Batch size; the rest is loaded by the next pass.
+/// Number of due gates loaded per pass; the next pass loads the rest.
 const DUE_MAX: i64 = 256;
 
 /// The state of a stage's approval.
@@ -32,7 +33,7 @@ pub enum ApprovalProgress {
     /// No approval is required, or enough people have approved.
     Satisfied,
     Pending(Box<Approval>),
-    /// Approval has to be requested. An earlier one is outdated.
+    /// Approval has to be requested. If there is an earlier approval, it is outdated.
     Missing {
         rule: ApprovalPolicy,
         before: Option<Box<Approval>>,
@@ -66,7 +67,8 @@ pub fn approval_progress(
     })
 }
 
-/// Until when the stage is closed. `None` if it is open, `Some(None)` if the end is not known.
+/// Returns when the stage's time window opens. `None` if the stage is open now, `Some(None)` if it is closed and the
+/// end is unknown.
 pub fn closed_until(
     aggregate: &DeploymentAggregate,
     stage: usize,
@@ -75,13 +77,13 @@ pub fn closed_until(
     if aggregate.deployment.has_bypass() { None } else { aggregate.plan.stages[stage].closed_until(now) }
 }
 
-/// The stage that was entered but has not started a step, if it has gates.
+/// Returns the stage that the deployment has entered without starting a step, if that stage has gates.
 pub fn gated_unstarted_stage(aggregate: &DeploymentAggregate) -> Option<usize> {
     aggregate.run.entered_unstarted_stage().filter(|stage| !aggregate.plan.stages[*stage].gates.is_empty())
 }
 
-/// Checks the gates again before the first step of a stage. Approval is requested again if too many approvers have lost
-/// eligibility. A stage that has started a step is not checked any more.
+/// Checks the gates again before the first step of a stage starts. Requests a new approval if too many approvers have
+/// lost their eligibility. Once a step has started, the gates of its stage are no longer checked.
 pub(super) fn check_gates(tx: &mut Tx<'_>, aggregate: &mut DeploymentAggregate) -> Result<bool, EngineError> {
     let Some(stage) = gated_unstarted_stage(aggregate) else { return Ok(true) };
     match approval_progress(tx, aggregate, stage)? {
@@ -113,8 +115,8 @@ pub fn is_protected(
     Ok(latest.as_ref().is_some_and(counts))
 }
 
-/// Requests approval of the stage that the deployment waits for or has entered without starting a step. An earlier
-/// approval lapses.
+/// Requests approval of the stage that the deployment is waiting for, or has entered without starting a step. An
+/// earlier approval lapses.
 pub(super) fn request_approval(
     tx: &mut Tx<'_>,
     aggregate: &mut DeploymentAggregate,
@@ -145,8 +147,8 @@ pub(super) fn request_approval(
     Ok(())
 }
 
-/// Requests approval for steps that now wait for it, and lapses approvals that are no longer needed. Called after every
-/// change of a run.
+/// Requests approval for the steps that now wait for one, and lapses pending approvals that are no longer needed.
+/// Called after every change to a run.
 pub(super) fn sync_approvals(
     tx: &mut Tx<'_>,
     aggregate: &mut DeploymentAggregate,
@@ -171,7 +173,7 @@ pub(super) fn sync_approvals(
                 BYPASS,
                 tx.now(),
             );
-            // `apply` calls `settle` again for the remaining steps.
+            // `apply` calls this function again, which handles the remaining steps.
             return aggregate.apply(tx, decision);
         }
         request_step_approval(tx, aggregate, at)?;
@@ -228,7 +230,8 @@ fn put_request(tx: &mut Tx<'_>, request: NewApproval) -> Result<(), EngineError>
     Ok(())
 }
 
-/// The digest of what the approval would permit now. `None` if nothing waits for it.
+/// Returns the digest of what the approval would permit if it were given now. `None` if the deployment no longer waits
+/// for the approval.
 pub fn digest_now(aggregate: &DeploymentAggregate, approval: &Approval) -> Option<String> {
     if !aggregate.can_proceed() || !is_awaited(aggregate, approval) {
         return None;
@@ -245,7 +248,8 @@ fn approval_digest(aggregate: &DeploymentAggregate, stage: usize, step: Option<u
     format!("sha256:{}", hex(digest::digest(&digest::SHA256, text.as_bytes()).as_ref()))
 }
 
-/// Applies the outcome of an approval to its step or stage. An approved stage is entered by the next pass.
+/// Applies the outcome of an approval to its step or stage. If a stage was approved, the next pass moves the deployment
+/// into it.
 pub fn follow_approval(
     tx: &mut Tx<'_>,
     aggregate: &mut DeploymentAggregate,
@@ -254,7 +258,7 @@ pub fn follow_approval(
     let now = tx.now();
     let failure = match said.status {
         ApprovalState::Pending => return Ok(()),
-        // A step that still waits requests approval again now, a stage in the next pass.
+        // If a step still waits, its approval is requested again now; for a stage, the next pass requests it.
         ApprovalState::Lapsed(_) => return sync_approvals(tx, aggregate),
         ApprovalState::Approved => {
             let Some(step) = said.step else { return Ok(()) };
@@ -280,7 +284,7 @@ pub fn follow_approval(
     aggregate.apply(tx, decision)
 }
 
-/// The approver's id as custom steps receive it.
+/// Returns the id of the last approver, which is passed to custom steps.
 fn last_approver(said: &Approval) -> String {
     let last = said.votes.iter().rev().find(|vote| vote.choice == ApprovalChoice::Approve);
     let id = last.and_then(|vote| vote.by.id).map(|id| id.to_string());
@@ -295,7 +299,8 @@ fn rejection_text(said: &Approval) -> String {
     format!("rejected by {}{why}", no.by.name)
 }
 
-/// Approved steps of a stage whose approvers are no longer eligible, for example because one of them retries the stage.
+/// Returns the approved steps of a stage that need a new approval because their approvers are no longer eligible, for
+/// example because one of them retries the stage.
 pub fn steps_to_reapprove(
     db: &mut impl StoreRead,
     aggregate: &DeploymentAggregate,
@@ -310,7 +315,7 @@ pub fn steps_to_reapprove(
         }
         let latest = approval_table::find_latest(db, aggregate.run.deployment, stage, Some(step.id))?;
         let digest = approval_digest(aggregate, step.stage, Some(at));
-        // A step without an approval was bypassed.
+        // A step that succeeded without an approval was bypassed, and needs none.
         if latest.is_some_and(|it| !approval::is_still_valid(&it, &digest, &electorate)) {
             found.insert(step.id);
         }
@@ -318,7 +323,7 @@ pub fn steps_to_reapprove(
     Ok(found)
 }
 
-/// Expires approvals and ends soaks that are due.
+/// Expires overdue approvals and ends soaks whose time has passed.
 pub async fn process_due_gates(services: &Services) -> Result<(), EngineError> {
     let read = services.store.read(None, |db| {
         let now = db.now();
@@ -368,7 +373,7 @@ async fn wake_run(services: &Services, org: OrgId, id: DeploymentId) -> Result<(
     let plans = services.engine.run_cache().clone();
     let done = services.store.transact(TxContext::system(Some(org)), move |tx| {
         let Some(mut aggregate) = DeploymentAggregate::load(tx, &plans, id)? else { return Ok(()) };
-        // If the environment has a new session by now, the deployment cannot succeed any more.
+        // If the environment has been claimed by another session since, the deployment can no longer succeed.
         if !aggregate.can_proceed() {
             return aggregate.follow_cancel(tx);
         }

@@ -1,4 +1,4 @@
-//! Credentials for repositories: secret values, cached by version.
+//! Credentials for repositories. They are secret values, cached by secret and version.
 
 use berth_core::id::{OrgId, SecretId};
 use berth_core::pipeline::grammar::SecretName;
@@ -15,8 +15,8 @@ use crate::services::Services;
 /// Maximum number of cached values.
 const KNOWN_MAX: usize = 4_096;
 
-/// Secret values with their versions. Every read of a secret appends an event, and reading at every poll would flood
-/// the audit log.
+/// Cache of secret values and their versions. Reading a secret records an event, so reading it whenever a repository is
+/// polled would flood the audit log.
 pub(crate) struct GitCredentials(Cache<SecretId, (i64, RedactedString)>);
 
 impl Default for GitCredentials {
@@ -26,7 +26,7 @@ impl Default for GitCredentials {
 }
 
 impl Services {
-    /// The value of a repository's secret. The inner error is shown to users.
+    /// Returns the value of a repository's secret. The text of the inner error is shown to users.
     pub async fn git_credential(
         &self,
         org: OrgId,

@@ -26,16 +26,16 @@ use crate::error::EngineError;
 use crate::services::Services;
 use crate::vault::{KeyError, SecretVault};
 
-/// Page size of the query for deployments with ready steps.
+/// Page size when listing deployments with ready steps.
 pub(super) const READY_MAX: i64 = 256;
-/// Maximum pages per pass; more than an installation has ready at once.
+/// Maximum number of pages per pass. An installation never has this many ready deployments at once.
 pub(super) const PAGES_MAX: usize = 64;
 
-/// A granted attempt, with everything needed to build its assignment.
+/// A granted attempt, with everything that is needed to build its assignment.
 pub(super) struct GrantedAttempt {
     pub(super) org: OrgId,
     pub(super) attempt: Attempt,
-    /// Position in `run.steps`.
+    /// Index of the step in `run.steps`.
     pub(super) at: usize,
     pub(super) run: Run,
     pub(super) plan: Arc<Plan>,
@@ -50,26 +50,30 @@ pub(super) struct GrantedAttempt {
 #[derive(Clone, Copy)]
 pub(super) struct WorkRequest<'a> {
     pub(super) runner: &'a str,
-    /// The silence after which the runner counts as lost, as it was told.
+    /// Time without a heartbeat after which the runner counts as lost. The server told the runner this value when the
+    /// runner connected.
     pub(super) lost_ms: Option<i64>,
-    /// The organization whose work the runner may get; `None` for all.
+    /// The organization whose steps the runner may be granted. `None` means all organizations.
     pub(super) org: Option<OrgId>,
     pub(super) nonces: &'a [String],
     pub(super) labels: &'a [String],
-    /// Only look up existing grants of the nonces and grant nothing new; their attempts may have ended by now.
+    /// Only returns attempts that were already granted under these nonces, and grants no new ones. The attempts may
+    /// have ended in the meantime.
     pub(super) only_existing: bool,
 }
 
-/// The result of a request. A used nonce counts even if its step could not start.
+/// The result of a request for work. `used` counts every nonce that an attempt was created for, even if the attempt's
+/// step could not start.
 #[derive(Default)]
 pub(super) struct GrantResult {
     pub(super) granted: Vec<GrantedAttempt>,
     pub(super) used: usize,
-    /// The ready steps of the deployment require other labels.
+    /// All ready steps of the deployment require labels that this runner does not have.
     pub(super) is_for_others: bool,
 }
 
-/// Goes through all ready steps page by page, so that steps this runner cannot run do not block later ones.
+/// Grants ready steps to a runner. Goes through all ready steps page by page, so that steps which this runner cannot
+/// run do not block later ones.
 pub(super) fn grant_ready(services: &Services, asking: &WorkRequest<'_>) -> Result<GrantResult, EngineError> {
     let mut given = find_granted(services, asking)?;
     let mut places = RunnerSlots::load(services, asking)?;
@@ -113,7 +117,8 @@ pub(super) fn grant_ready(services: &Services, asking: &WorkRequest<'_>) -> Resu
     Ok(given)
 }
 
-/// Returns attempts that were already granted under these nonces, because the response with them was lost.
+/// Returns the attempts that were already granted under these nonces. The runner asks again if it did not receive the
+/// response.
 pub(super) fn find_granted(
     services: &Services,
     asking: &WorkRequest<'_>,
@@ -129,7 +134,7 @@ pub(super) fn find_granted(
         let more = grant_from_deployment(services, it.org, it.deployment, &again)?;
         given.granted.extend(more.granted);
     }
-    // The runner asks for the other nonces with its next request.
+    // Count all nonces as used. The runner asks for more work in its next request.
     given.used = if given.granted.is_empty() { 0 } else { asking.nonces.len() };
     Ok(given)
 }
@@ -164,8 +169,8 @@ pub(super) fn grant_from_deployment(
     Ok(given)
 }
 
-/// Grants as many steps of one deployment as there are nonces. Idempotent: a nonce that has an attempt returns that
-/// attempt.
+/// Grants up to one step of the deployment for each nonce. Idempotent: if an attempt was already granted under a nonce,
+/// that attempt is returned.
 pub(super) fn grant_in(
     tx: &mut Tx<'_>,
     aggregate: &mut DeploymentAggregate,
@@ -182,7 +187,7 @@ pub(super) fn grant_in(
                 if !aggregate.can_proceed() || !gates::check_gates(tx, aggregate)? {
                     break;
                 }
-                // While the pipeline is stopped, custom steps that are already polling continue.
+                // While the pipeline is paused, only custom steps that are already polling are granted.
                 let may = |at: &usize| aggregate.may_grant() || aggregate.run.steps[*at].is_polling();
                 let fits = |at: &usize| may(at) && matches_labels(aggregate, *at, asking.labels);
                 let Some(at) = aggregate.run.ready_steps(tx.now()).into_iter().find(fits) else {
@@ -215,7 +220,7 @@ pub(super) fn grant_in(
                 secrets,
                 now: tx.now(),
             }),
-            // The attempt never ran, so the step can fail here.
+            // The attempt has not reached a runner, so the step can safely fail here.
             Err(detail) => fail(tx, aggregate, &attempt, detail)?,
         }
     }
@@ -242,7 +247,7 @@ pub fn matches_labels(aggregate: &DeploymentAggregate, at: usize, labels: &[Stri
     wanted.iter().all(|label| labels.iter().any(|own| own == label.as_str()))
 }
 
-/// Decrypts the secrets of the step. Each read appends an event. The inner error is shown to users.
+/// Decrypts the secrets of the step. Each read records an event. The text of the inner error is shown to users.
 fn reveal_secrets(
     tx: &mut Tx<'_>,
     aggregate: &DeploymentAggregate,
@@ -260,7 +265,7 @@ fn reveal_secrets(
         let Some(secret) = secret::by_id(tx, pinned.id)? else {
             return Ok(Err(format!("the secret {name} was deleted after the deployment began")));
         };
-        // All calls of an attempt count as one read.
+        // All calls of a custom step within one attempt count as a single read of the secret.
         let revealed = match attempt.calls {
             1 => vault.reveal(tx, &secret, pinned.version),
             _ => vault.reveal_again(tx, &secret, pinned.version),
@@ -277,7 +282,7 @@ fn reveal_secrets(
     Ok(Ok(found))
 }
 
-/// The `BERTH_*` variables of a step.
+/// Returns the `BERTH_*` environment variables of a step.
 fn berth_variables(aggregate: &DeploymentAggregate, at: usize) -> BTreeMap<String, String> {
     let step = &aggregate.run.steps[at];
     let stage = &aggregate.plan.stages[step.stage];

@@ -1,5 +1,5 @@
-//! Output that a step prints after its environment was taken over. The step's log ends with a line that says so; later
-//! output goes to a separate stream for troubleshooting.
+//! Handles output that a step prints after its environment was taken over. The step's log ends with a line that reports
+//! the takeover; later output goes to a separate log for troubleshooting.
 
 use std::collections::HashMap;
 
@@ -11,25 +11,27 @@ use crate::error::EngineError;
 use crate::logs::{LogKey, LogStream};
 use crate::services::Services;
 
-/// Cache limit. Beyond it, entries of logs that were not taken over are evicted.
+/// Maximum number of cache entries. At this limit, entries of attempts whose environment was not taken over are
+/// evicted.
 const SEEN_MAX: usize = 4_096;
 
 #[derive(Default)]
 pub(super) struct LateOutput {
-    /// Growing logs. An entry is removed when its attempt ends.
+    /// One entry per growing log. It is removed when the attempt ends.
     seen: Mutex<HashMap<LogKey, TakeoverCheck>>,
 }
 
 #[derive(Clone, Copy)]
 struct TakeoverCheck {
-    /// Notification count at the last check. Every takeover notifies before its response is sent.
+    /// The notifier's count at the last check. Every takeover sends a notification before its response, so while the
+    /// count is unchanged, no takeover has happened on this server.
     rings: u64,
-    /// Length of the step's own log, once the environment was taken over.
+    /// Length of the step's own log at the takeover. `None` if the environment was not taken over.
     end: Option<u64>,
 }
 
 impl LateOutput {
-    /// Returns the log and the offset in it for bytes that a runner sent for `offset`.
+    /// Maps the runner's log offset to a log and an offset in that log. After a takeover, this is the separate log.
     pub(super) fn log_position(
         &self,
         services: &Services,
@@ -40,8 +42,8 @@ impl LateOutput {
         let known = self.seen.lock().get(&key).copied();
         let end = match known {
             Some(TakeoverCheck { end: Some(end), .. }) => Some(end),
-            // If servers share the database, the notification of another server may arrive after the response to the
-            // takeover.
+            // The cached check is only valid if this is the only server: a takeover through another server may be
+            // complete before that server's notification arrives here.
             Some(seen) if seen.rings == rings && !services.store.is_shared() => None,
             _ => self.check_takeover(services, it, &key, offset)?,
         };
@@ -57,7 +59,7 @@ impl LateOutput {
         })
     }
 
-    /// Removes the entry of an ended attempt and seals the stream.
+    /// Removes the entry of an ended attempt, and seals the separate log if there is one.
     pub(super) fn remove_log(&self, services: &Services, key: &LogKey) {
         let seen = self.seen.lock().remove(key);
         if seen.is_some_and(|seen| seen.end.is_some()) {
@@ -77,7 +79,7 @@ impl LateOutput {
             services.store.read_blocking(Some(it.org), move |db| takeover_reason(db, &plans, &named))?;
         let Some(by) = found else { return Ok(None) };
         let line = format!("[berth] stopped: {by}; later output is in the after_fence log\n");
-        // The line is informational; without it the log still contains only output from before the takeover.
+        // This line is only informational. Without it, the step's log still ends at the takeover.
         if let Err(error) = services.logs.append(key, offset, line.as_bytes()) {
             tracing::warn!(%error, deployment = %key.deployment, "writing the takeover line to a log failed");
         }

@@ -1,7 +1,7 @@
 //! The engine plans and starts deployments, grants their steps to runners and records the runners' reports.
 //!
-//! The database is the only authority: in-memory state is a cache, and notifications only trigger a new read.
-//! [`Services`] holds the handles that the modules share. The engine does not depend on HTTP.
+//! The database is the only source of truth: in-memory state is a cache, and a notification only causes the database to
+//! be read again. [`Services`] contains the handles that all modules share. The engine does not depend on HTTP.
 
 mod acquire;
 pub mod admission;

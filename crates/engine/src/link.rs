@@ -1,4 +1,4 @@
-//! Connects the embedded runner to the server with in-process calls of the runner protocol.
+//! Connects the embedded runner to the server. Implements the runner protocol with in-process calls.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ impl EmbeddedLink {
         Self { services }
     }
 
-    /// The name of the runner process.
+    /// Returns the name of the embedded runner, which is unique to this server process.
     pub fn boot(&self) -> &str {
         self.services.engine.boot()
     }

@@ -1,4 +1,5 @@
-//! A deployment together with what decides whether it may proceed: the lock of its environment, or its pipeline.
+//! A deployment together with the state that decides whether it may proceed: the lock of its environment, or its
+//! pipeline.
 
 use berth_core::deployment::environment::report::{self, RunnerOrder};
 use berth_core::deployment::{CancelRequest, DeploymentState, EnvironmentDeployment, StagesDeployment};
@@ -17,7 +18,7 @@ pub enum LoadedDeployment {
     Stages { deployment: Box<StagesDeployment>, is_paused: bool },
 }
 
-/// Evaluates `$body` with the deployment of either kind.
+/// Evaluates `$body` with the deployment, whichever variant it is.
 macro_rules! with_deployment {
     ($self:expr, $deployment:ident => $body:expr) => {
         match $self {
@@ -28,8 +29,8 @@ macro_rules! with_deployment {
 }
 
 impl LoadedDeployment {
-    /// Loads the deployment with one read if its environment is cached: an unfinished deployment is part of the
-    /// environment's lock, which is needed in any case.
+    /// Loads the deployment. If its environment is cached, this takes a single read: the environment's lock, which is
+    /// needed in any case, includes the unfinished deployments.
     pub(super) fn load_cached(
         db: &mut impl StoreRead,
         plans: &RunCache,
@@ -60,7 +61,7 @@ impl LoadedDeployment {
                 let found = pipeline::by_id(db, deployment.pipeline)?;
                 let has_bypass = deployment.target.bypass.is_some();
                 let is_stopped = |it: Pipeline| matches!(it.status, PipelineActivity::Stopped { .. });
-                // No step of a deleted pipeline starts.
+                // If the pipeline was deleted, no further step starts.
                 let is_paused = found.is_none_or(|it| is_stopped(it) && !has_bypass);
                 Self::Stages { deployment, is_paused }
             }
@@ -93,12 +94,12 @@ impl LoadedDeployment {
         with_deployment!(self, it => it.number)
     }
 
-    /// The commit and the hash of the definition that the deployment runs.
+    /// Returns the commit and the hash of the definition that the deployment uses.
     pub(super) fn source(&self) -> (&CommitId, &str) {
         with_deployment!(self, it => (&it.commit, &it.definition_hash))
     }
 
-    /// Whether the deployment ignores windows, approvals and pauses.
+    /// Whether the deployment bypasses time windows, approvals and pauses.
     pub fn has_bypass(&self) -> bool {
         matches!(self, Self::Stages { deployment, .. } if deployment.target.bypass.is_some())
     }
@@ -110,7 +111,7 @@ impl LoadedDeployment {
         }
     }
 
-    /// Set while the deployment is cancelling.
+    /// Returns the cancellation request while the deployment is being cancelled.
     pub(super) fn cancel(&self) -> Option<&CancelRequest> {
         let status = match self {
             Self::Environment { lock, deployment } => {

@@ -1,12 +1,12 @@
-//! Reports attempts of lost runners.
+//! Detects attempts whose runner is lost, and reports them as lost.
 //!
-//! Silence is measured on this process's monotonic clock. A server that does not share its database declares attempts
-//! of other embedded runners lost in its first pass: they ended with their process. If servers share the database,
-//! other embedded runners may be alive, and time in which the database was unreachable is not counted, because no
-//! runner could renew then.
+//! The time without a heartbeat is measured with the monotonic clock of this process. If no other server shares the
+//! database, the first pass after a start also declares the attempts of earlier embedded runners lost, because those
+//! runners ended with their process. If servers share the database, embedded runners of other servers may be alive.
+//! Time during which the database was unreachable is not counted then, because no runner could renew its attempts.
 //!
-//! The timeout is the one each runner was told when it started; it is stored with its attempts. A changed server
-//! setting therefore cannot declare a runner lost before the runner has stopped its work.
+//! The server tells each runner its timeout when the runner starts, and stores it with the runner's attempts. A changed
+//! server setting therefore cannot declare a runner lost before that runner has stopped its work.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -24,26 +24,27 @@ use crate::error::EngineError;
 use crate::logs::{LogKey, LogStream};
 use crate::services::Services;
 
-/// Attempts per pass; more than all runners of an installation execute.
+/// Maximum number of attempts checked per pass. The runners of an installation execute fewer than this.
 pub(super) const LIVE_MAX: i64 = 16_384;
 
-/// Safety limit; exceeding it is a bug.
+/// Safety limit for [`end_all`]. Exceeding it indicates a bug.
 const LIVE_ALL_MAX: usize = 1_000_000;
 
-/// Expected maximum time between two passes. Time beyond this counts as an outage in which no runner could renew.
+/// Maximum expected time between two passes. Any additional time counts as a database outage, during which no runner
+/// could renew its attempts.
 const LOOK_GAP_MAX: Duration = Duration::from_secs(5);
 
-/// The silence of each attempt, by nonce.
+/// For each live attempt, by nonce, when it will be lost unless its runner renews it.
 #[derive(Default)]
 pub struct AttemptWatches {
     watched: HashMap<String, AttemptWatch>,
     looked_at: Option<Instant>,
 }
 
-/// What counts as lost.
+/// When an attempt counts as lost.
 #[derive(Clone, Copy)]
 struct LostRule {
-    /// The timeout if the attempt has none of its own.
+    /// Timeout for attempts without a stored timeout.
     after: Duration,
     /// No other server uses this database.
     is_alone: bool,
@@ -55,7 +56,7 @@ struct AttemptWatch {
 }
 
 impl AttemptWatches {
-    /// Returns the attempts that are lost by now and drops entries that are not in `live`.
+    /// Returns the attempts in `live` that are lost by now. Drops the watches of attempts that are not in `live`.
     fn take_lost(
         &mut self,
         live: Vec<LiveAttempt>,
@@ -90,7 +91,7 @@ impl AttemptWatches {
     }
 }
 
-/// Reports lost attempts. A failed report is retried in the next pass.
+/// Reports lost attempts. If a report fails, the next pass retries it.
 pub async fn reap(services: &Services) -> Result<(), EngineError> {
     let live =
         services.store.read(None, |db| Ok::<_, EngineError>(attempt::list_live(db, LIVE_MAX)?)).await?;
@@ -132,8 +133,8 @@ pub(super) async fn report_ended(
     Ok(())
 }
 
-/// Reports all live attempts as lost, because the database was restored and is older than they are. Returns their
-/// number.
+/// Reports all live attempts as lost, because the database was restored from a backup that is older than their current
+/// state. Returns the number of attempts.
 pub fn end_all(store: &Store) -> Result<usize, EngineError> {
     let (plans, mut ended) = (RunCache::default(), 0);
     loop {
@@ -187,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_earlier_process_left_is_lost_at_the_first_look_and_until_it_is_reported() {
+    fn attempts_of_earlier_process_are_lost_from_first_pass_until_reported() {
         let (mut watches, now) = (AttemptWatches::default(), Instant::now());
         let found = || vec![attempt("boot_old", "a", 3), attempt("boot_me", "b", 0), attempt("far", "c", 0)];
         assert_eq!(nonces(&watches.take_lost(found(), "boot_me", ALONE, now)), ["a"]);
@@ -196,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn where_servers_share_a_database_others_may_live_and_time_without_it_is_not_counted() {
+    fn shared_database_outage_does_not_count_towards_lost_timeout() {
         let (mut watches, start) = (AttemptWatches::default(), Instant::now());
         let mut at = |seconds: u64| {
             let found = vec![attempt("boot_other", "a", 3)];
@@ -210,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_silent_runner_is_lost_after_a_while_and_one_that_renews_is_not() {
+    fn silent_attempt_is_lost_after_timeout_unless_renewed() {
         let (mut watches, start) = (AttemptWatches::default(), Instant::now());
         let mut at = |seconds: u64, found: Vec<LiveAttempt>| {
             let lost = watches.take_lost(found, "boot_me", ALONE, start + Duration::from_secs(seconds));
@@ -227,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn each_is_lost_after_what_its_runner_was_told_whatever_the_server_that_looks_would_say() {
+    fn attempt_is_lost_after_its_stored_timeout() {
         let (mut watches, start) = (AttemptWatches::default(), Instant::now());
         let mut at = |seconds: u64| {
             let told = |nonce, s: i64| LiveAttempt { lost_ms: Some(1_000 * s), ..attempt("x", nonce, 1) };

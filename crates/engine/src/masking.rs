@@ -1,5 +1,5 @@
-//! Second masking of runner output, in case a runner failed to mask a value. Masking preserves the length of logs, so
-//! that the offsets stay those of the runner.
+//! Masks runner output a second time, in case a runner failed to mask a value. Log output keeps its length when it is
+//! masked, so offsets remain the same as on the runner.
 
 use std::sync::Arc;
 
@@ -8,12 +8,12 @@ use berth_core::mask::SecretMasker;
 use parking_lot::Mutex;
 use quick_cache::sync::Cache;
 
-/// Maximum number of cached attempts.
+/// Maximum number of attempts whose maskers are cached.
 const KNOWN_MAX: usize = 4_096;
-/// Bytes of preceding output that are kept to find values split across two requests.
+/// Number of bytes of preceding output that are kept, to find values that are split across two requests.
 const TAIL_BYTES_MAX: usize = 1_024;
 
-/// Maskers by nonce.
+/// The maskers of running attempts, by nonce.
 pub(super) struct AttemptMaskers(Cache<String, Arc<Mutex<AttemptMasker>>>);
 
 impl Default for AttemptMaskers {
@@ -24,7 +24,7 @@ impl Default for AttemptMaskers {
 
 struct AttemptMasker {
     masker: SecretMasker,
-    /// The last bytes before `offset`.
+    /// The last bytes of output before `offset`.
     tail: Vec<u8>,
     offset: u64,
 }
@@ -45,7 +45,7 @@ impl AttemptMaskers {
         self.0.remove(nonce);
     }
 
-    /// Masks values that the runner let through. Returns whether there were any.
+    /// Masks secret values that the runner failed to mask. Returns whether there were any.
     pub(super) fn mask_in_place(&self, nonce: &str, offset: u64, bytes: &mut [u8]) -> bool {
         let Some(net) = self.0.get(nonce) else { return false };
         let mut net = net.lock();
@@ -64,7 +64,7 @@ impl AttemptMaskers {
         is_new
     }
 
-    /// Masks outputs and error texts of an outcome, which users see, too.
+    /// Masks the outputs and error texts in an outcome, because users see them as well.
     pub(super) fn mask_outcome(&self, nonce: &str, outcome: StepRunOutcome) -> StepRunOutcome {
         let Some(net) = self.0.get(nonce) else { return outcome };
         let net = net.lock();
@@ -148,13 +148,13 @@ mod tests {
     }
 
     #[test]
-    fn se05_what_a_runner_forgot_to_mask_is_covered_and_nothing_moves() {
+    fn se05_unmasked_runner_output_is_masked_without_changing_length() {
         assert_eq!(
             mask_pieces(&maskers_for("hunter2-hunter2"), &["it is hunter2-hunter2.\n"]),
             "it is ***************.\n"
         );
         assert_eq!(mask_pieces(&maskers_for("hunter2-hunter2"), &["it is ***.\n"]), "it is ***.\n");
-        // The first part is written already; only the rest of the value can be masked.
+        // The first part of the value is already stored, so only the rest can be masked.
         assert_eq!(
             mask_pieces(&maskers_for("hunter2-hunter2"), &["is hunter2-h", "unter2!"]),
             "is hunter2-h******!"
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn se05_outputs_and_words_about_an_end_are_masked() {
+    fn se05_outputs_and_failure_details_are_masked() {
         let nets = maskers_for("hunter2-hunter2");
         let outputs = BTreeMap::from([("a".to_owned(), "x hunter2-hunter2".to_owned())]);
         let StepRunOutcome::Succeeded { outputs, .. } =

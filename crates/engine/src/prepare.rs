@@ -1,4 +1,5 @@
-//! Resolves the commit of a deployment and makes its plan, outside of transactions and requests.
+//! Resolves a deployment's commit and makes its plan. This happens in the background, outside of transactions and API
+//! requests.
 
 use berth_core::deployment::run::{Plan, SourceCommit};
 use berth_core::deployment::{ExecutionFailure, FailureCode};
@@ -28,21 +29,21 @@ pub(super) struct DeploymentPlanRequest {
     pub(super) trigger: String,
     pub(super) branch: Option<String>,
     pub(super) actor: String,
-    /// The id, holder and context of the session.
+    /// Id, holder and context of the session that the deployment belongs to.
     pub(super) session: Option<(SessionId, String, Option<String>)>,
 }
 
 pub(super) struct PreparedPlan {
     pub(super) plan: Plan,
-    /// The full hash, or the text as sent if the pipeline has no repository.
+    /// The full commit hash. If the pipeline has no repository, the commit exactly as the client sent it.
     pub(super) commit: String,
 }
 
 pub(super) enum PrepareResult {
     Ready(PreparedPlan),
-    /// The deployment can never run.
+    /// The deployment cannot run, now or later.
     Failed(ExecutionFailure),
-    /// The repository has to be synced first. The sync is requested and wakes the engine when done.
+    /// The repository has to be synced first. The sync has been requested and wakes the engine when it is done.
     Later,
 }
 
@@ -135,7 +136,7 @@ fn parse_stored_definition(source: &str) -> Result<PipelineDefinition, Execution
 
 enum CommitLookup {
     Commit(SourceCommit),
-    /// The pipeline accepts any commit.
+    /// The pipeline has no repository, so it accepts any commit.
     NoRepository,
     /// The text is shown to users.
     Missing(String),
@@ -144,9 +145,9 @@ enum CommitLookup {
     Later,
 }
 
-/// Resolves the commit of a deployment. A full hash is looked up in the mirror, and a sync is requested if it is
-/// missing. Other names require a mirror that is newer than the request: a branch or tag may have moved, or one may
-/// have been created with the name of an abbreviated hash.
+/// Resolves the commit of a deployment. A full hash is looked up in the mirror, and if it is missing, a sync is
+/// requested. Any other name requires that the mirror was synced after the deployment was requested, because a branch
+/// or tag may have moved, or a new one may have the same name as an abbreviated hash.
 async fn resolve_source(
     services: &Services,
     org: OrgId,
@@ -188,7 +189,7 @@ async fn resolve_source(
         match services.git.run(org, looked_up).await? {
             Ok(Some(found)) => return Ok(found),
             Ok(None) => {}
-            // Transient errors; the lookup is retried.
+            // These errors are transient, so the commit is looked up again later.
             Err(error @ (GitError::Stopping | GitError::TooSlow(_) | GitError::Io { .. })) => {
                 tracing::warn!(%error, repository = %id, "commit lookup failed");
                 return Ok(CommitLookup::Later);

@@ -1,8 +1,8 @@
-//! List of ready steps, shared by all remote runners that wait at this server.
+//! List of ready steps, shared by all remote runners that are waiting for work at this server.
 //!
-//! The list is read once for all runners, after a notification, with a pause between reads that bounds the load.
-//! Runners are woken when it has changed, and at least every second, because a step that could not be granted before
-//! may be grantable then.
+//! After a notification, the list is read once for all runners, with a pause between reads to limit the load. Runners
+//! are woken when the list has changed, and at least once a second, because a step that could not be granted before may
+//! be grantable by then.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -29,7 +29,7 @@ use crate::services::Services;
 
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 const LOOK_PAUSE_MIN: Duration = Duration::from_millis(2);
-/// The pause between two reads, as a multiple of the duration of a read.
+/// Pause between two reads of the list, as a multiple of the time that a read takes.
 const LOOK_PART: u32 = 4;
 
 pub(super) struct ReadyQueue {
@@ -53,7 +53,7 @@ impl Default for ReadyQueue {
 #[derive(Default)]
 pub(super) struct ReadySteps {
     ready: Vec<ReadyDeployment>,
-    /// Entries that no runner with the same labels has tried yet, by organization and label set.
+    /// Deployments that have not been offered to a runner with the same labels yet, by organization and label set.
     untried: Mutex<HashMap<(OrgId, u64), VecDeque<ReadyDeployment>>>,
 }
 
@@ -67,7 +67,7 @@ impl ReadySteps {
         of_kind.pop_front()
     }
 
-    /// Returns an entry for the next runner with the same labels.
+    /// Puts a deployment back, so that it is offered to the next runner with the same labels.
     fn put_back(&self, it: ReadyDeployment, labels: &[String]) {
         let mut untried = self.untried.lock();
         untried.entry((it.org, hash_labels(labels))).or_default().push_front(it);
@@ -75,15 +75,15 @@ impl ReadySteps {
 }
 
 impl ReadyQueue {
-    /// Subscribes to the list.
+    /// Subscribes to changes of the list.
     pub(super) fn watch(&self) -> watch::Receiver<Arc<ReadySteps>> {
         let shown = self.shown.subscribe();
-        // The list is not read while no runner waits, so request a read.
+        // Request a read, because the list is not read while no runner is waiting.
         self.wanted.notify_one();
         shown
     }
 
-    /// Grants steps from the list to a runner. Returns `None` if there are none for it.
+    /// Grants steps from the list to a runner. Returns `None` if there are no steps that the runner can run.
     pub(super) async fn take(
         services: &Arc<Services>,
         shown: &ReadySteps,
@@ -113,7 +113,7 @@ impl ReadyQueue {
                     there.engine.unfit.insert(&ready, &labels, given.is_for_others);
                     return Ok(Some((Vec::new(), 0)));
                 }
-                // The deployment may have further ready steps for other runners.
+                // The deployment may have more ready steps, which other runners can take.
                 there.engine.wake_runners();
                 let mut work = Vec::with_capacity(given.granted.len());
                 for it in &given.granted {
@@ -124,7 +124,7 @@ impl ReadyQueue {
             let tried = tried.await.map_err(|_| EngineError::bug("a grant panicked"))?;
             drop(pass);
             match tried {
-                // The runner was removed, restarted or drained while it waited.
+                // The runner was removed, restarted or drained while it was waiting.
                 Ok(None) => {
                     shown.put_back(ready, asking.labels);
                     return Ok(Some(work));
@@ -133,7 +133,8 @@ impl ReadyQueue {
                     work.extend(more);
                     used += count;
                 }
-                // The outcome of the grant is unknown. The runner retries with the same nonces and gets the result.
+                // It is unknown whether the grant was committed. The runner retries with the same nonces and then
+                // receives the attempt if it was.
                 Err(EngineError::Store(error @ (StoreError::Unavailable(_) | StoreError::Unknown(_)))) => {
                     return Err(error.into());
                 }
@@ -146,7 +147,7 @@ impl ReadyQueue {
     }
 }
 
-/// Keeps the list current while runners wait.
+/// Keeps the list up to date while runners are waiting.
 pub async fn refresh(services: Arc<Services>) {
     let window = &services.engine.ready_queue;
     let mut read_at = Instant::now();
@@ -167,7 +168,7 @@ pub async fn refresh(services: Arc<Services>) {
                 Err(error) => tracing::warn!(?error, "reading the ready steps failed"),
             }
         }
-        // The upper bound limits the pause after a long database outage.
+        // Cap the pause, because a read may take very long during a database outage.
         let rest = (began.elapsed() * LOOK_PART).clamp(LOOK_PAUSE_MIN, POLL_INTERVAL);
         let waits = async {
             tokio::time::sleep(rest).await;
@@ -181,7 +182,7 @@ pub async fn refresh(services: Arc<Services>) {
     }
 }
 
-/// Returns all ready steps and the time until the next one becomes ready.
+/// Returns all deployments with ready steps, and the time until another step becomes ready.
 async fn read(services: &Services) -> Result<(Vec<ReadyDeployment>, Duration), EngineError> {
     services
         .store

@@ -1,5 +1,6 @@
-//! Recounts pending approvals. Eligibility may change while an approval waits: members return, authors join the
-//! organization, or another commit is deployed to the stage. An approval with enough eligible votes is granted.
+//! Recounts the votes of pending approvals. Eligibility may change while an approval is pending: a member returns, an
+//! author joins the organization, or another commit is deployed to the stage. An approval with enough eligible votes is
+//! granted.
 
 use berth_core::approval::{self, Approval, ApprovalState};
 use berth_core::id::{ApprovalId, OrgId};
@@ -13,9 +14,9 @@ use super::{gates, voters};
 use crate::error::EngineError;
 use crate::services::Services;
 
-/// Page size.
+/// Number of pending approvals per page.
 const PENDING_MAX: i64 = 256;
-/// Maximum pages per pass.
+/// Maximum number of pages per pass.
 const PAGES_MAX: usize = 64;
 
 enum RecountStep {

@@ -1,5 +1,5 @@
-//! Serves remote runners. A runner is identified by its credential, and its attempts by the database. Of the data it
-//! sends, only the random part of a nonce is trusted.
+//! Serves the requests of remote runners. A runner is identified by its credential, and its attempts are looked up in
+//! the database. Of the data that a runner sends, only the random part of a nonce is trusted.
 
 use std::fs::File;
 use std::sync::Arc;
@@ -24,9 +24,9 @@ use crate::artifacts::ArtifactError;
 use crate::error::EngineError;
 use crate::services::Services;
 
-/// Minimum seconds between two writes of a runner's last-seen time.
+/// Minimum time between two updates of a runner's last-seen time, in seconds.
 const SEEN_EVERY_S: i64 = 3;
-/// Maximum length of values that a runner generates: nonces and boot ids.
+/// Maximum length of the values that a runner generates: nonces and boot ids.
 const WORD_CHARS_MAX: usize = 64;
 
 /// An authenticated runner.
@@ -36,13 +36,14 @@ pub struct RunnerCaller {
     pub runner: Runner,
 }
 
-/// A request of a remote runner.
+/// A request from a remote runner.
 pub struct RemoteCall {
     pub services: Arc<Services>,
     pub caller: RunnerCaller,
 }
 
-/// The attempts of the runner's previous process. None of them runs any more.
+/// The previous process of a runner, and the nonces of the attempts it had started. None of these attempts is running
+/// any more.
 pub struct PreviousProcess {
     pub boot: String,
     pub begun: Vec<String>,
@@ -94,7 +95,7 @@ impl RemoteCall {
         }
     }
 
-    /// Appends to a log. Values that the runner failed to mask are masked here.
+    /// Appends to a log. Masks secret values that the runner failed to mask.
     pub async fn append_log(
         self,
         nonce: String,
@@ -142,7 +143,7 @@ impl RemoteCall {
         Ok(done)
     }
 
-    /// The pinned commit as a compressed archive.
+    /// Returns the source of the pinned commit as a compressed archive.
     pub async fn source(self, nonce: &str) -> Result<File, EngineError> {
         let it = self.find_live_attempt(nonce).await?;
         let services = self.services.clone();
@@ -154,7 +155,7 @@ impl RemoteCall {
         packed.await?.map_err(to_engine_error)
     }
 
-    /// The packed artifact of an earlier step.
+    /// Returns an artifact of an earlier step as a compressed archive.
     pub async fn artifact(self, nonce: &str, name: String) -> Result<File, EngineError> {
         let it = self.find_live_attempt(nonce).await?;
         let found = self.blocking(move |services| {
@@ -173,7 +174,7 @@ impl RemoteCall {
         found.await?.map_err(to_engine_error)
     }
 
-    /// Checks that the attempt is live, before a large upload is received.
+    /// Checks that the attempt is live. Called before a large upload is received.
     pub async fn check_attempt(&self, nonce: &str) -> Result<(), EngineError> {
         self.find_live_attempt(nonce).await.map(drop)
     }
@@ -207,7 +208,8 @@ impl RemoteCall {
             .read(None, move |db| attempt::list_live_of_runner(db, &before, LIVE_MAX))
             .await?;
         for it in live {
-            // The runner records each attempt before it starts it, so unrecorded ones never started.
+            // The runner durably records each attempt before starting it, so an attempt that it did not record never
+            // started.
             let outcome = match left.begun.contains(&it.nonce) {
                 true => AttemptOutcome::Lost,
                 false => AttemptOutcome::never_started("its runner shut down before it started".into()),
@@ -225,7 +227,8 @@ impl RemoteCall {
         Ok(self.services.store.transact(context, move |tx| runner::put_shutdown(tx, id, &boot)).await?)
     }
 
-    /// The mark of the runner's attempts. Fails if the process was replaced by another one.
+    /// Returns the key under which this runner process is recorded in its attempts. Fails if another process of the
+    /// runner has connected since.
     pub(super) fn process_key(&self, boot: &str) -> Result<String, EngineError> {
         match self.caller.runner.process_key() {
             Some(mark) if self.caller.runner.boot.as_deref() == Some(boot) => Ok(mark),
@@ -247,7 +250,8 @@ impl RemoteCall {
         self.blocking(move |services| find_runner_attempt(services, org, id, &nonce)).await?
     }
 
-    /// Returns a live attempt. An ended attempt no longer gives access to anything.
+    /// Returns the live attempt with this nonce. Fails if the attempt has ended, so it no longer gives access to
+    /// anything.
     async fn find_live_attempt(&self, nonce: &str) -> Result<AttemptLocator, EngineError> {
         let id = self.caller.runner.id;
         if parse_runner_key(nonce) != Some(id) {
@@ -265,7 +269,7 @@ impl RemoteCall {
             .ok_or_else(unknown)
     }
 
-    /// Reloads the secret values of an attempt for masking, after a restart of the server.
+    /// Loads the secret values of an attempt for masking, if the server was restarted since the attempt was granted.
     async fn load_masker(&self, it: &AttemptLocator) -> Result<(), EngineError> {
         if self.services.engine.maskers.contains(&it.nonce) {
             return Ok(());
@@ -277,7 +281,7 @@ impl RemoteCall {
             let live = services
                 .store
                 .read_blocking(None, move |db| attempt::list_live_of_runner(db, &of, LIVE_MAX))?;
-            // Ended attempts are not granted again.
+            // Do not look for a grant if the attempt has ended.
             if !live.iter().any(|live| live.nonce == nonces[0]) {
                 return Ok(());
             }
@@ -312,7 +316,7 @@ impl RemoteCall {
         Ok(self.services.store.transact(TxContext::system(org), seen).await?)
     }
 
-    /// Waits for a notification or until `until`. Returns false if the server stops.
+    /// Waits for a notification, at most until `until`. Returns false if the server is shutting down.
     async fn wait_for_notification(&self, heard: u64, until: Instant) -> bool {
         let rung = tokio::time::timeout_at(until, self.services.engine.notifier.wait_async(heard));
         self.services.shutdown.run_until_cancelled(rung).await.is_some()

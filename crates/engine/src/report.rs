@@ -1,4 +1,5 @@
-//! Records reports of runners and grants the next step of the deployment in the same transaction.
+//! Records the reports of runners. If a runner asks for it, the next step of the deployment is granted in the same
+//! transaction.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +20,8 @@ use super::run_cache::RunCache;
 use crate::error::EngineError;
 use crate::services::Services;
 
-/// An attempt as a runner identifies it. Only the nonce is trusted; the other fields only locate the rows.
+/// Identifies an attempt in a runner's request. Only the nonce is trusted; the other fields just locate the database
+/// rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct AttemptLocator {
     pub(super) org: OrgId,
@@ -40,25 +42,24 @@ pub(super) struct CallReport {
     pub(super) attempt: AttemptLocator,
     pub(super) ending: CallEnding,
     pub(super) note: AttemptDetails,
-    /// The runner's request for the next step.
+    /// Set if the runner asks for the next step of the deployment.
     pub(super) next: Option<NextStepRequest>,
 }
 
-/// How a call ended.
+/// How a call of a step ended. Steps other than custom steps have exactly one call per attempt.
 pub(super) enum CallEnding {
     Over(AttemptOutcome),
-    /// A custom step that is not finished.
+    /// The custom step is not finished and will be called again.
     Parked(UnfinishedResponse),
 }
 
-/// The result of a report.
 pub(super) struct ReportResult {
     pub(super) order: RunnerOrder,
-    /// The attempt has not ended.
+    /// The attempt has not ended: its custom step will be called again.
     pub(super) is_unfinished: bool,
-    /// A fence of the environment that the runner knows and this server does not.
+    /// A fence of the environment that the runner has seen but this server does not know.
     pub(super) lost_fence: Option<Fence>,
-    /// The attempt that was granted in the same transaction.
+    /// The next attempt, if one was granted in the same transaction.
     pub(super) next: Option<GrantedAttempt>,
 }
 
@@ -105,7 +106,7 @@ pub(super) fn store_report(services: &Services, said: CallReport) -> Result<Repo
             };
             granted = grant_in(tx, &mut aggregate, &vault, &asking)?.granted.pop();
         }
-        // A late report about an earlier call must not overwrite the note of the next one.
+        // A late report about an earlier call must not overwrite the details of the current call.
         if is_its {
             attempt::set_details(tx, it.deployment, it.step, it.number, &said.note)?;
         }
@@ -134,12 +135,12 @@ pub(super) fn store_report(services: &Services, said: CallReport) -> Result<Repo
     Ok(stored)
 }
 
-/// What to wake after a report.
+/// Which tasks to wake after a report.
 #[derive(Debug, Clone, Copy)]
 enum WakeTarget {
-    /// Background jobs and runners: another deployment may be able to proceed.
+    /// Background jobs and runners, because another deployment may be able to proceed now.
     All,
-    /// Waiting runners: another step is ready.
+    /// Only waiting runners, because another step of this deployment is ready.
     Runners,
     None,
 }
@@ -153,14 +154,15 @@ impl WakeTarget {
     }
 }
 
-/// Applies the end of an attempt and its consequences.
+/// Applies the outcome of an attempt to its run.
 pub(super) fn apply_outcome(
     tx: &mut Tx<'_>,
     aggregate: &mut DeploymentAggregate,
     it: &AttemptLocator,
     outcome: AttemptOutcome,
 ) -> Result<RunnerOrder, EngineError> {
-    // The session may have changed: a cancelled attempt can only report that it has stopped.
+    // The environment may have been taken over since. If the deployment is being cancelled, the report can only confirm
+    // that the attempt has stopped.
     aggregate.follow_cancel(tx)?;
     let decision = report::report(&aggregate.run, &aggregate.plan, it.step, &it.nonce, outcome, tx.now());
     aggregate.apply(tx, decision)
@@ -178,7 +180,7 @@ fn apply_unfinished(
     aggregate.apply(tx, decision)
 }
 
-/// The order for the runner of an attempt, and the reason if it has to stop.
+/// Returns the order for the runner that executes the attempt and, if the attempt has to stop, the reason.
 pub(super) fn order(
     db: &mut impl StoreRead,
     plans: &RunCache,
@@ -192,7 +194,7 @@ pub(super) fn order(
     Ok((order, reason.flatten()))
 }
 
-/// If the environment of an attempt was taken over, returns a text that says by whom.
+/// If the environment of an attempt was taken over, returns the text that says by whom.
 pub(super) fn takeover_reason(
     db: &mut impl StoreRead,
     plans: &RunCache,
@@ -200,7 +202,7 @@ pub(super) fn takeover_reason(
 ) -> Result<Option<String>, EngineError> {
     let Some(aggregate) = DeploymentAggregate::load(db, plans, it.deployment)? else { return Ok(None) };
     Ok(match &aggregate.deployment {
-        // A reset continues under its own fence.
+        // A deployment that resets the environment keeps running under its own, lower fence.
         LoadedDeployment::Environment { lock, deployment }
             if deployment.target.fence < lock.environment.fence && !aggregate.may_grant() =>
         {
@@ -210,7 +212,7 @@ pub(super) fn takeover_reason(
     })
 }
 
-/// The text for the last line of a log.
+/// Returns the text for the last line of a stopped attempt's log.
 fn stop_reason(aggregate: &DeploymentAggregate) -> Option<String> {
     let told = aggregate.pending_cancel()?;
     let who = |actor: &Actor| actor.name.clone();
@@ -226,7 +228,7 @@ fn stop_reason(aggregate: &DeploymentAggregate) -> Option<String> {
     })
 }
 
-/// Renews attempts, with one transaction per organization so that they do not block each other.
+/// Renews the leases of attempts, in one transaction per organization, so that organizations do not block each other.
 pub(super) fn renew(services: &Services, attempts: &[AttemptLocator]) -> Result<(), EngineError> {
     let mut by_org: BTreeMap<OrgId, Vec<AttemptLocator>> = BTreeMap::new();
     for it in attempts {

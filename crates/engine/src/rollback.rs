@@ -1,5 +1,5 @@
-//! Rolls a stage back to what an earlier deployment left there. All inputs were pinned by that deployment, so the
-//! rollback starts in the transaction that requests it: nothing is planned, resolved or built again.
+//! Rolls a stage back to the state that an earlier deployment left it in. That deployment pinned all inputs, so the
+//! rollback starts in the same transaction that requests it: nothing is planned, resolved or built again.
 
 use berth_core::decision::CommandRefusal;
 use berth_core::deployment::run::begin::{BeginRunCommand, BuildResults, begin};
@@ -27,13 +27,13 @@ pub struct RollbackRequest {
     pub pipeline: PipelineId,
     pub stage: String,
     pub rolled_back: DeploymentId,
-    /// The deployment to return to; `None` for the last successful one.
+    /// The deployment to return to. `None` means the last successful one.
     pub to: Option<DeploymentId>,
     pub by: Actor,
     pub reason: Option<Reason>,
 }
 
-/// A rollback that can be started.
+/// A rollback that has been checked and can be started.
 pub struct RollbackPlan {
     asked: RollbackRequest,
     to: StagesDeployment,
@@ -43,8 +43,8 @@ pub struct RollbackPlan {
 }
 
 impl RollbackPlan {
-    /// Finds the deployment to return to and checks its secrets and artifacts. A refusal says why a rollback is
-    /// impossible.
+    /// Finds the deployment to return to, and checks that its secrets and artifacts still exist. If a rollback is
+    /// impossible, the error says why.
     pub fn find(db: &mut impl StoreRead, asked: RollbackRequest) -> Result<Self, EngineError> {
         let Some(found) = pipeline::by_id(db, asked.pipeline)? else {
             return Err(CommandRefusal::InvalidState(
@@ -75,14 +75,15 @@ impl RollbackPlan {
         let origin = origin(db, asked.pipeline, &asked.stage, id)?;
         check_artifacts(db, &to, origin)?;
         let gates = remaining_gates(db, &asked, id, planned)?;
-        // A deployment that bypassed its gates was not approved.
+        // If the target deployment bypassed its gates, its steps were not approved.
         let is_approved = |step: &StepId| to.target.bypass.is_none() && run.has_succeeded(&asked.stage, step);
         let cut = plan.reduce_to_stage(&asked.stage, gates, is_approved);
         let plan = cut.ok_or_else(|| EngineError::bug(format!("{id} has no plan for its stage")))?;
         Ok(Self { asked, to, plan, built: run.build_results(), is_stopped })
     }
 
-    /// Starts the rollback. It enters the stage if that is free, and pauses promotion into the stage.
+    /// Starts the rollback, and pauses promotion into the stage. The rollback enters the stage immediately if the stage
+    /// is free.
     pub fn start(self, tx: &mut Tx<'_>) -> Result<StagesDeployment, EngineError> {
         let Self { asked, to, plan, built, is_stopped } = self;
         let id = DeploymentId::from_parts(tx.now(), tx.entropy()?);
@@ -125,7 +126,7 @@ fn find_target(db: &mut impl StoreRead, asked: &RollbackRequest) -> Result<Deplo
     }
 }
 
-/// Checks that the secret versions of that deployment still exist.
+/// Checks that the secret versions that the target deployment used still exist.
 fn check_secrets(
     db: &mut impl StoreRead,
     to: &StagesDeployment,
@@ -147,7 +148,7 @@ fn check_secrets(
     Ok(())
 }
 
-/// Checks that the artifacts were not removed by retention.
+/// Checks that retention has not removed the artifacts of the target deployment.
 fn check_artifacts(
     db: &mut impl StoreRead,
     to: &StagesDeployment,
@@ -163,8 +164,8 @@ fn check_artifacts(
     Ok(())
 }
 
-/// The gates that apply to the rollback. Windows never do, and an approval of that deployment for this stage is still
-/// valid.
+/// Returns the gates that apply to the rollback. Time windows never apply. If the target deployment was approved for
+/// this stage, no gate applies.
 fn remaining_gates(
     db: &mut impl StoreRead,
     asked: &RollbackRequest,
@@ -183,7 +184,8 @@ fn remaining_gates(
         .collect())
 }
 
-/// The deployment whose plan `to` brought into the stage; differs from `to` if that is a rollback itself.
+/// Returns the deployment that originally brought the plan of `to` into the stage. Differs from `to` if `to` is itself
+/// a rollback.
 fn origin(
     db: &mut impl StoreRead,
     pipeline: PipelineId,
@@ -193,8 +195,8 @@ fn origin(
     Ok(stage_end::find_origin(db, pipeline, stage, to)?.map_or(to, |(origin, _)| origin))
 }
 
-/// The digest of an artifact that an earlier stage of the rollback's target stored. `None` if the deployment is not a
-/// rollback.
+/// Returns the digest of an artifact that was stored in an earlier stage of the deployment that the rollback `id`
+/// returns to. Returns `None` if the deployment `id` is not a rollback.
 pub(super) fn rollback_artifact(
     db: &mut impl StoreRead,
     id: DeploymentId,
@@ -206,7 +208,7 @@ pub(super) fn rollback_artifact(
     Ok(run::by_id(db, origin)?.and_then(|run| run.artifact_before(stage, name)))
 }
 
-/// Records that an attempt of a stage has succeeded or failed.
+/// Records that a stage of the deployment has succeeded or failed.
 pub(super) fn record_stage_end(
     tx: &mut Tx<'_>,
     deployment: &StagesDeployment,

@@ -1,6 +1,6 @@
-//! Caches of plans, runs and environments of deployments. Plans are immutable and a deployment never changes its
-//! environment, so these entries are never invalidated. A cached run is valid if its version matches the row, which is
-//! checked on every read.
+//! Caches of plans, of runs, and of the environment that a deployment belongs to. Plans are immutable and a deployment
+//! never changes its environment, so these entries are never invalidated. A cached run is only used if its version
+//! equals the version in the database, which is checked on every read.
 
 use std::sync::Arc;
 
@@ -51,7 +51,7 @@ impl RunCache {
         }
     }
 
-    /// The environment of a deployment, if cached.
+    /// Returns the environment of a deployment, if it is cached.
     pub(super) fn environment_of(&self, id: DeploymentId) -> Option<EnvironmentId> {
         self.environments.get(&id)
     }
@@ -60,8 +60,8 @@ impl RunCache {
         self.environments.insert(id, environment);
     }
 
-    /// Caches a committed run. Uncommitted ones must not be cached: after a rollback, the next change reuses their
-    /// version.
+    /// Caches a committed run. An uncommitted run must not be cached: if its transaction is rolled back, the next
+    /// change gets the same version number.
     pub(super) fn cache_run(&self, run: Run) {
         if run.status().is_final() {
             self.runs.remove(&run.deployment);

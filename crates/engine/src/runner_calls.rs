@@ -32,12 +32,12 @@ use crate::logs::{AppendResult, LogError, LogKey, LogStream};
 use crate::services::Services;
 use crate::wire::{domain_network, isolation};
 
-/// Minimum interval between queries for orders, however many notifications arrive.
+/// Minimum interval between two queries for orders, to limit the load when many notifications arrive.
 pub(super) const ORDERS_PAUSE: Duration = Duration::from_millis(10);
 /// Poll interval, in case a notification was missed.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Polls for work once. Returns `Some` if nonces were used, even without work.
+/// Polls for work once. Returns `Some` if any nonce was used, even if no assignment resulted from it.
 pub(super) fn poll_once(
     services: &Services,
     asking: &WorkRequest<'_>,
@@ -50,7 +50,7 @@ pub(super) fn poll_once(
     Ok((given.used > 0).then_some(work))
 }
 
-/// Time until the next poll: until the next step becomes ready, at most [`POLL_INTERVAL`].
+/// Returns the time until the next poll: until the next step becomes ready, but at most [`POLL_INTERVAL`].
 pub(super) fn next_poll_delay(services: &Services) -> Duration {
     let next = services.store.read_blocking(None, |db| {
         let now = db.now();
@@ -60,8 +60,8 @@ pub(super) fn next_poll_delay(services: &Services) -> Duration {
     micros.map_or(POLL_INTERVAL, |micros| POLL_INTERVAL.min(Duration::from_micros(micros)))
 }
 
-/// Builds the assignment of a granted step. A step that cannot start is reported as ended here and never reaches the
-/// runner.
+/// Builds the assignment of a granted step. If the step cannot start, reports it as ended right here and returns
+/// `None`, so it never reaches the runner.
 pub(super) fn build_assignment(
     services: &Services,
     granted: &GrantedAttempt,
@@ -72,7 +72,7 @@ pub(super) fn build_assignment(
     });
     let assigned = assigned.and_then(|mut assignment| {
         if let Some(call) = assignment.custom.as_mut().filter(|_| granted.attempt.calls > 1) {
-            // If the log cannot be read now, only this call has to wait.
+            // If the log cannot be read now, the call is reported as never started and can be repeated later.
             call.log_bytes = log_length(services, granted).map_err(AttemptOutcome::never_started)?;
         }
         Ok(assignment)
@@ -97,7 +97,8 @@ pub(super) fn build_assignment(
     }
 }
 
-/// The length of the attempt's log. A lost call may have written more than it reported.
+/// Returns the length of the attempt's log. Reads it from the log itself, because a lost call may have written more
+/// than was ever reported.
 fn log_length(services: &Services, granted: &GrantedAttempt) -> Result<u64, String> {
     let (step, attempt) = (granted.attempt.step, granted.attempt.number);
     let (org, deployment, stream) = (granted.org, granted.run.deployment, LogStream::Step);
@@ -106,8 +107,8 @@ fn log_length(services: &Services, granted: &GrantedAttempt) -> Result<u64, Stri
     Ok(log.map_or(0, |log| log.length()))
 }
 
-/// Orders for the attempts that the runner listed and those granted since, so that a cancellation does not wait for the
-/// next heartbeat.
+/// Returns the orders for the attempts listed by the runner, and for those granted to it since. The latter are included
+/// so that their cancellation does not have to wait for the next heartbeat.
 pub(super) fn orders(
     services: &Services,
     runner: &str,
@@ -146,13 +147,13 @@ pub(super) fn append(
         Err(error @ (LogError::Busy | LogError::Io(_) | LogError::Full)) => {
             Err(LinkError::Unavailable(error.to_string()))
         }
-        // These errors are permanent.
+        // All other errors are permanent.
         Err(error) => Err(LinkError::Refused(error.to_string())),
     }
 }
 
-/// Stores a runner's report. Returns the response and, if the runner knows a fence that this server does not, that
-/// fence.
+/// Stores a runner's report. Returns the response for the runner. If the runner has seen a fence that this server does
+/// not know, returns that fence as well.
 pub(super) fn report(
     services: &Services,
     attempt: AttemptLocator,
@@ -160,7 +161,7 @@ pub(super) fn report(
     next: Option<NextStepRequest>,
 ) -> Result<(ReportReceipt, Option<Fence>), LinkError> {
     let log = log_key(&attempt);
-    // The log must be durable before the end of the attempt is.
+    // Fsync the log before the end of the attempt is committed.
     if report.log_bytes > 0
         && let Err(error) = services.logs.flush(&log)
     {
@@ -179,8 +180,8 @@ pub(super) fn report(
     };
     let ReportResult { order, is_unfinished: goes_on, lost_fence, next } =
         store_report(services, said).map_err(unavailable)?;
-    // A log is sealed when its attempt has ended; the next call of an unfinished one continues it. A step without
-    // output has a log only if a client follows it.
+    // Seal the log once the attempt has ended. If it has not, the next call of the custom step continues the log. A
+    // step without output only has a log if a client follows it.
     if !goes_on && (report.log_bytes > 0 || services.logs.is_open(&log)) {
         services.logs.seal_later(&log);
     }
@@ -204,7 +205,7 @@ pub(super) fn checkout(services: &Services, it: &AttemptLocator, into: &Path) ->
     })
 }
 
-/// The name of the registry with this digest, if the attempt may read it.
+/// Returns the name of the registry with this digest, if the attempt is allowed to read that registry.
 pub(super) fn registry_name(
     services: &Services,
     it: &AttemptLocator,
@@ -212,15 +213,15 @@ pub(super) fn registry_name(
 ) -> Result<String, LinkError> {
     let plan = load_plan(services, it)?;
     let mut custom = plan.stages.iter().flat_map(|stage| &stage.steps).filter_map(|it| it.custom.as_ref());
-    // A runner may only read registries that the plan of its deployment uses, not those of another organization or
-    // pipeline.
+    // A runner may only read the registries that its deployment's plan uses, not those of other pipelines or
+    // organizations.
     match custom.find(|pinned| pinned.digest == digest) {
         Some(pinned) => Ok(pinned.name.to_string()),
         None => Err(LinkError::Refused("the deployment has no step of such a registry".into())),
     }
 }
 
-/// The path in the workspace at which a step leaves an artifact.
+/// Returns the workspace path at which a step leaves an artifact.
 pub(super) fn artifact_path(
     services: &Services,
     it: &AttemptLocator,
@@ -244,8 +245,8 @@ pub(super) fn load_plan(services: &Services, it: &AttemptLocator) -> Result<Arc<
     services.store.read_blocking(Some(it.org), move |db| plans.plan(db, id)).map_err(unavailable)
 }
 
-/// The digest of an artifact that an earlier step of the deployment stored. In a rollback, also of artifacts of the
-/// deployment it returns to.
+/// Returns the digest of an artifact that an earlier step of the deployment stored. For a rollback, this includes
+/// artifacts of the deployment that it returns to.
 pub(super) fn artifact_digest(
     services: &Services,
     it: &AttemptLocator,
@@ -332,7 +333,8 @@ fn to_call_ending(outcome: &StepRunOutcome) -> CallEnding {
     })
 }
 
-/// Drops paths that are too long, contain control characters or exceed the limit; runners are not trusted.
+/// Returns the exposed paths that a runner reported, without those that are too long, contain control characters or
+/// exceed the maximum number. Runners are not trusted.
 pub fn valid_exposed_paths(said: &[String]) -> Vec<String> {
     let fits = |path: &&String| path.len() <= EXPOSED_BYTES_MAX && !path.chars().any(char::is_control);
     said.iter().filter(fits).take(EXPOSED_MAX).cloned().collect()

@@ -1,4 +1,4 @@
-//! The handles that the engine, background jobs and use cases share.
+//! Handles that are shared by the engine, the background jobs and the API's use cases.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -26,11 +26,11 @@ use crate::wire;
 /// Configuration of [`Services`].
 #[derive(Debug, Clone)]
 pub struct ServicesConfig {
-    /// Directory of logs, artifacts and repository mirrors.
+    /// Directory that contains logs, artifacts and repository mirrors.
     pub data_dir: PathBuf,
-    /// Directory that no other server uses; the same as `data_dir` for a single server.
+    /// Directory that no other server uses. For a single server, the same as `data_dir`.
     pub own_dir: PathBuf,
-    /// The isolation of steps and builds on this server. `None`: this server runs neither.
+    /// Isolation level of the steps and builds that run on this server. `None` if it runs neither.
     pub isolation: Option<Isolation>,
     pub runner_times: RunnerTimeouts,
     /// Timeout of a git process.
@@ -45,20 +45,20 @@ pub struct Services {
     pub store: Store,
     pub vault: Arc<SecretVault>,
     pub logs: LogStore,
-    /// Admits readers that search logs or split them into lines.
+    /// Limits concurrent log reads that search a log or split it into lines.
     pub log_reads: AdmissionControl,
     pub artifacts: ArtifactStore,
-    /// Admits packing and unpacking of sources and artifacts for remote runners.
+    /// Limits concurrent packing and unpacking of sources and artifacts for remote runners.
     pub transfers: AdmissionControl,
     pub git: MirrorStore,
     pub(crate) git_credentials: GitCredentials,
     /// Wakes the job that syncs repositories.
     pub sync_wanted: Notify,
-    /// The only HTTP client for the server's outgoing requests.
+    /// The HTTP client for all of the server's outgoing requests.
     pub egress: EgressClient,
     pub engine: EngineState,
     pub config: ServicesConfig,
-    /// Cancelled when the server stops.
+    /// Cancelled when the server shuts down.
     pub shutdown: CancellationToken,
 }
 
@@ -89,14 +89,14 @@ impl Services {
         }
     }
 
-    /// Wakes the engine after a commit that may start or cancel a deployment. Without it, the engine polls once a
-    /// second.
+    /// Wakes the engine. Called after a commit that may start or cancel a deployment; without the call, the engine
+    /// would only notice at its next poll, up to a second later.
     pub fn wake_engine(&self) {
         self.engine.wake();
     }
 
-    /// Whether this server may run steps and builds with the current number of organizations. The inner error says why
-    /// not.
+    /// Checks whether this server's isolation allows it to run steps and builds for the current number of
+    /// organizations. The inner error says why not.
     pub async fn check_isolation(&self) -> Result<Result<(), String>, EngineError> {
         if !self.may_be_joined() {
             return Ok(Ok(()));
@@ -116,14 +116,14 @@ impl Services {
         Ok(check_organizations(self.config.isolation, all?))
     }
 
-    /// Whether another server may add an organization that this server's isolation is too weak for.
+    /// Whether another server could add an organization for which this server's isolation is too weak.
     fn may_be_joined(&self) -> bool {
         self.store.is_shared() && self.config.isolation != Some(Isolation::Bubblewrap)
     }
 }
 
-/// Only bubblewrap isolates organizations from each other; with weaker isolation, a machine may only run the work of
-/// one organization. The error says what to do.
+/// Checks the isolation level against the number of organizations. Only bubblewrap isolates organizations from each
+/// other; with weaker isolation, a machine may only run the work of one organization. The error text says what to do.
 pub fn check_organizations(isolation: Option<Isolation>, organizations: usize) -> Result<(), String> {
     match isolation {
         Some(level @ (Isolation::Process | Isolation::Landlock)) if organizations > 1 => Err(format!(

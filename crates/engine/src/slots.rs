@@ -1,5 +1,5 @@
-//! Slots of a runner that works for all organizations. Each organization has a share, so that its long-running steps
-//! leave slots for other organizations.
+//! Allocates the slots of a runner that works for all organizations. Each organization may only use a share of the
+//! slots, so that its long-running steps leave slots for other organizations.
 
 use std::collections::HashMap;
 
@@ -17,7 +17,8 @@ pub(crate) struct RunnerSlots {
 }
 
 impl RunnerSlots {
-    /// Loads the used slots of the runner. A runner of a single organization has no shares.
+    /// Loads how many slots each organization uses on the runner. If the runner belongs to a single organization, its
+    /// slots are not divided.
     pub(crate) fn load(services: &Services, asking: &WorkRequest<'_>) -> Result<Self, EngineError> {
         let (runner, free) = (asking.runner.to_owned(), asking.nonces.len());
         if asking.org.is_some() {
@@ -34,7 +35,7 @@ impl RunnerSlots {
         })
     }
 
-    /// The number of further slots the organization may use.
+    /// Returns the number of additional slots that the organization may use.
     pub(crate) fn free(&self, org: OrgId) -> usize {
         self.share.saturating_sub(self.taken.get(&org).copied().unwrap_or(0))
     }
@@ -44,7 +45,8 @@ impl RunnerSlots {
     }
 }
 
-/// Three quarters of the slots, and never the last one, unless there is only one organization or one slot.
+/// Returns the number of slots that one organization may use: about three quarters, and always at least one less than
+/// all. If there is only one organization or one slot, returns all slots.
 fn share(places: usize, organizations: usize) -> usize {
     if organizations < 2 || places < 2 { places } else { places - (places / 4).max(1) }
 }
@@ -54,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn share_leaves_places_to_other_organizations() {
+    fn organization_share_leaves_slots_for_others() {
         for (places, organizations, expected) in
             [(16, 1, 16), (16, 2, 12), (16, 100, 12), (4, 2, 3), (3, 2, 2), (2, 2, 1), (1, 2, 1), (0, 2, 0)]
         {

@@ -1,4 +1,4 @@
-//! Starts and cancels deployments through the stages of a pipeline, for API requests and for pushes.
+//! Starts and cancels deployments to the stages of a pipeline. Used by API requests and by pushes to a repository.
 
 use std::collections::BTreeSet;
 
@@ -25,11 +25,11 @@ pub struct StartRequest {
     pub trigger: StartTrigger,
     pub by: Actor,
     pub reason: Option<Reason>,
-    /// Why the deployment ignores its gates.
+    /// The reason for bypassing the gates. `None` if the gates apply.
     pub bypass: Option<Reason>,
 }
 
-/// Queues a deployment; a background job plans and begins it.
+/// Queues a deployment. A background job then plans and starts it.
 pub fn start(
     tx: &mut Tx<'_>,
     pipeline: &Pipeline,
@@ -52,7 +52,7 @@ pub fn start(
                 format!("{UNFINISHED_MAX} deployments of this pipeline have not finished; cancel one first");
             return Err(CommandRefusal::InvalidState(text).into());
         }
-        // A push cannot be refused: it supersedes the queued deployments.
+        // A push cannot be refused. If too many deployments are unfinished, supersede the queued ones.
         for waiting in
             line.iter().filter(|it| it.status == DeploymentState::Queued && it.target.bypass.is_none())
         {
@@ -80,7 +80,7 @@ pub fn start(
     Ok(tx.commit(decision)?)
 }
 
-/// Cancels a deployment. A queued one ends immediately, a running one once its steps have stopped.
+/// Cancels a deployment. A queued deployment ends immediately; a running one ends once its steps have stopped.
 pub fn cancel(
     tx: &mut Tx<'_>,
     plans: &RunCache,

@@ -1,4 +1,4 @@
-//! Moves deployments into stages, one at a time per stage, and propagates cancellations to runs.
+//! Moves deployments into stages, one deployment at a time per stage, and propagates cancellations to their runs.
 
 use berth_core::approval::Approval;
 use berth_core::deployment::environment::report::{self, DeploymentOutcome};
@@ -21,16 +21,18 @@ use super::run_cache::RunCache;
 use crate::error::EngineError;
 use crate::services::Services;
 
-/// Page size; the rest is loaded by the next pass.
+/// Number of deployments per page; the next pass loads the rest.
 const LOOK_MAX: i64 = 1_024;
-/// Batch of cancelling deployments, with a share per organization, because one may have many.
+/// Number of cancelling deployments loaded per pass. The share per organization prevents an organization with many of
+/// them from delaying others.
 const CANCELLING: FairBatch = FairBatch { total: LOOK_MAX, share: LOOK_MAX / 4 };
-/// Maximum pages per pass.
+/// Maximum number of pages per pass.
 const PAGES_MAX: usize = 64;
-/// Changes whose authors are read concurrently.
+/// Maximum number of changes whose authors are read at the same time.
 const READ_AT_ONCE: usize = 16;
 
-/// Cancels the runs of cancelling deployments to environments. Ends deployments that have no run.
+/// Cancels the runs of deployments to environments that are being cancelled. Ends such deployments right away if they
+/// have no run yet.
 pub async fn propagate_cancellations(services: &Services) -> Result<(), EngineError> {
     let read = services.store.read(None, |db| {
         Ok::<_, EngineError>((
@@ -68,7 +70,7 @@ pub async fn propagate_cancellations(services: &Services) -> Result<(), EngineEr
     Ok(())
 }
 
-/// Moves waiting deployments into free stages and ends those that were superseded.
+/// Moves waiting deployments into free stages and ends superseded deployments.
 pub async fn enter_stages(services: &Services) -> Result<(), EngineError> {
     let mut after = None;
     for _ in 0..PAGES_MAX {
@@ -118,8 +120,8 @@ async fn enter_and_log(services: &Services, org: OrgId, id: DeploymentId) {
     }
 }
 
-/// Determines the next move in a read transaction. Approvals and windows may take days, and checking them must not
-/// block writers.
+/// Determines a deployment's next move in a read transaction. A deployment may wait days for an approval or a time
+/// window, and checking on it in every pass must not block writers.
 async fn plan_move(services: &Services, org: OrgId, id: DeploymentId) -> Result<StageMove, EngineError> {
     let plans = services.engine.run_cache().clone();
     let looked = services.store.read(Some(org), move |db| match DeploymentAggregate::load(db, &plans, id)? {
@@ -131,7 +133,7 @@ async fn plan_move(services: &Services, org: OrgId, id: DeploymentId) -> Result<
 
 enum StageMove {
     Stay,
-    /// The authors of the change have to be read before approval is requested.
+    /// The authors of the change have to be read before approval can be requested.
     ReadAuthors(CommitRange),
     Ask {
         rule: ApprovalPolicy,
@@ -176,7 +178,7 @@ fn next_move(db: &mut impl StoreRead, aggregate: &DeploymentAggregate) -> Result
     })
 }
 
-/// Returns true if the deployment has moved.
+/// Moves a deployment into its next stage. Returns true if the deployment has moved.
 fn enter_one(tx: &mut Tx<'_>, plans: &RunCache, id: DeploymentId) -> Result<bool, EngineError> {
     match DeploymentAggregate::load(tx, plans, id)? {
         Some(mut aggregate) => enter_stage(tx, &mut aggregate),
@@ -184,7 +186,7 @@ fn enter_one(tx: &mut Tx<'_>, plans: &RunCache, id: DeploymentId) -> Result<bool
     }
 }
 
-/// Returns true if the deployment has moved.
+/// Moves a loaded deployment into its next stage. Returns true if the deployment has moved.
 pub(super) fn enter_stage(tx: &mut Tx<'_>, aggregate: &mut DeploymentAggregate) -> Result<bool, EngineError> {
     match next_move(tx, aggregate)? {
         StageMove::Stay | StageMove::ReadAuthors(_) => return Ok(false),

@@ -1,4 +1,5 @@
-//! Deployments that are being started: one task per deployment, with a limit in total and per organization.
+//! Tracks the deployments that are being started. Each start is a task, and the number of concurrent starts is limited
+//! in total and per organization.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -12,7 +13,8 @@ use crate::error::EngineError;
 use crate::limits::{BEGUN_AT_ONCE, BEGUN_WAITING_MAX};
 use crate::services::Services;
 
-/// Starts in progress in this process. An organization whose git host hangs blocks only its own share.
+/// Starts in progress in this process. If the git host of an organization hangs, this only blocks the organization's
+/// own share.
 pub(super) struct StartsInProgress {
     gate: AdmissionControl,
     under_way: Mutex<HashSet<DeploymentId>>,
@@ -24,14 +26,14 @@ impl Default for StartsInProgress {
     }
 }
 
-/// Marks a deployment as being started until dropped.
+/// Marks a deployment as being started, until it is dropped.
 struct StartGuard {
     services: Arc<Services>,
     id: DeploymentId,
 }
 
 impl StartGuard {
-    /// Returns `None` if another task is starting the deployment.
+    /// Returns `None` if another task is already starting the deployment.
     fn new(services: &Arc<Services>, id: DeploymentId) -> Option<Self> {
         let is_new = services.engine.starts.under_way.lock().insert(id);
         is_new.then(|| Self { services: services.clone(), id })
@@ -44,7 +46,7 @@ impl Drop for StartGuard {
     }
 }
 
-/// Starts a deployment in its own task, unless one is already running.
+/// Starts a deployment in a task of its own. Does nothing if a task for this deployment is already running.
 pub(super) fn spawn_start<F>(
     services: &Arc<Services>,
     org: OrgId,
@@ -82,7 +84,7 @@ mod tests {
     use crate::vault::{SecretVault, WhenMissing};
 
     #[tokio::test]
-    async fn deployments_that_never_begin_hold_up_none_of_another_organization() {
+    async fn stuck_starts_do_not_delay_another_organization() {
         let dir = tempfile::tempdir().unwrap();
         let (file, key) = (dir.path().join("berth.db"), dir.path().join("root.key"));
         let opened = tokio::task::spawn_blocking(move || {

@@ -1,5 +1,5 @@
-//! Cache of ready deployments that could not be granted to runners with certain labels, so that they are not retried in
-//! a loop. An entry is valid for one version of the deployment.
+//! Cache of ready deployments that could not be granted to runners with certain labels, so that the grant is not
+//! retried continuously. An entry is only valid for one version of the deployment.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::time::{Duration, Instant};
@@ -8,9 +8,10 @@ use berth_core::id::DeploymentId;
 use berth_store::tables::schedule::ReadyDeployment;
 use quick_cache::sync::Cache;
 
-/// Time to live of an entry; bounds the delay after changes elsewhere, such as a resumed pipeline.
+/// Lifetime of an entry. It limits the delay before a change that does not alter the deployment's version takes effect,
+/// such as resuming the pipeline.
 const REMEMBERED: Duration = Duration::from_secs(1);
-/// Time to live if all ready steps require other labels, which does not depend on other changes.
+/// Lifetime of an entry if all ready steps require other labels. Only a new version of the deployment can change that.
 const REMEMBERED_FOR_OTHERS: Duration = Duration::from_secs(600);
 const UNFIT_MAX: usize = 65_536;
 
@@ -20,7 +21,7 @@ struct UnfitEntry {
     until: Instant,
 }
 
-/// Entries by deployment and label set.
+/// Cache entries by deployment and hash of the labels.
 pub(super) struct UnfitCache(Cache<(DeploymentId, u64), UnfitEntry>);
 
 impl Default for UnfitCache {
@@ -42,7 +43,7 @@ impl UnfitCache {
     }
 }
 
-/// A hash of the labels. Runners with the same labels can run the same steps.
+/// Returns a hash of the labels. Runners with the same labels can run the same steps.
 pub(super) fn hash_labels(labels: &[String]) -> u64 {
     let mut hasher = DefaultHasher::new();
     labels.hash(&mut hasher);

@@ -1,4 +1,4 @@
-//! Resolves accounts to people and determines who is eligible to approve.
+//! Finds the people behind accounts, and determines who is eligible to approve.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,10 +18,10 @@ use berth_store::tables::{change_authors, plan, token};
 use crate::error::EngineError;
 use crate::limits::MEMBERS_PER_ORGANIZATION_MAX;
 
-/// Maximum length of a chain of owners and token creators.
+/// Maximum length of a chain of service account owners or token creators.
 const OWNERS_MAX: usize = 16;
 
-/// The person that owns an account: the owner of a service account, followed transitively, or the person itself.
+/// Returns the person who owns an account. For a service account, follows its owners until a person is found.
 fn owning_person(db: &mut impl StoreRead, account: User) -> Result<User, EngineError> {
     let mut found = account;
     for _ in 0..OWNERS_MAX {
@@ -32,8 +32,8 @@ fn owning_person(db: &mut impl StoreRead, account: User) -> Result<User, EngineE
     Ok(found)
 }
 
-/// People who may have acted: the account's owner and, for a service account, the creator of its token. Other people
-/// who know the token are not recorded.
+/// Returns the people who may be behind an action: the owner of the account and, for a service account, the creator of
+/// the token that was used. Other people who know the token cannot be determined.
 pub fn people_behind(db: &mut impl StoreRead, by: &Actor) -> Result<BTreeSet<UserId>, EngineError> {
     let (mut people, mut next) = (BTreeSet::new(), Some(by.clone()));
     for _ in 0..OWNERS_MAX {
@@ -49,7 +49,7 @@ pub fn people_behind(db: &mut impl StoreRead, by: &Actor) -> Result<BTreeSet<Use
     Ok(people)
 }
 
-/// The caller as a voter, with the role it has in this transaction.
+/// Returns the caller as a voter, with the role that is in effect in this transaction.
 pub fn voter(
     db: &mut impl StoreRead,
     by: Actor,
@@ -72,7 +72,7 @@ pub fn voter(
     Ok(VotingAccount { by, person: person.id, role, emails: vec![own, person.email] })
 }
 
-/// The members of an organization that may decide on approvals.
+/// The members of an organization, and which of them may vote on approvals.
 pub struct VotingMembers {
     voters: Vec<VotingAccount>,
     by_address: BTreeMap<String, UserId>,
@@ -99,7 +99,7 @@ impl VotingMembers {
         &self.voters
     }
 
-    /// The people eligible to approve a deployment in one of its stages.
+    /// Returns the people who are eligible to approve a deployment in one of its stages.
     pub fn electorate(
         &self,
         db: &mut impl StoreRead,
@@ -129,7 +129,8 @@ impl VotingMembers {
     }
 }
 
-/// Whether there are authors to read. A rollback has none, because its commits were in the stage before.
+/// Whether the deployment has commits whose authors have to be read. A rollback has none, because its commits were in
+/// the stage before.
 fn has_commits(db: &mut impl StoreRead, deployment: &Deployment) -> Result<bool, EngineError> {
     Ok(match &deployment.target {
         DeploymentTarget::Stages(it) => {
@@ -147,7 +148,7 @@ fn as_voter(member: &MemberView) -> VotingAccount {
     VotingAccount { by, person: member.user, role: member.role, emails: vec![member.email.clone()] }
 }
 
-/// The people currently eligible to approve a deployment in one of its stages.
+/// Returns the people who are currently eligible to approve a deployment in one of its stages.
 pub fn electorate(
     db: &mut impl StoreRead,
     deployment: DeploymentId,
@@ -156,7 +157,7 @@ pub fn electorate(
     VotingMembers::load(db)?.electorate(db, deployment, stage)
 }
 
-/// The current tally of an approval.
+/// Counts the current votes of an approval.
 pub fn tally(db: &mut impl StoreRead, approval: &Approval) -> Result<VoteTally, EngineError> {
     Ok(electorate(db, approval.deployment, &approval.stage)?.tally(&approval.rule, &approval.approvers()))
 }

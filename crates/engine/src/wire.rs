@@ -1,4 +1,4 @@
-//! Conversions of domain values to API types.
+//! Converts domain values to API types.
 
 use berth_api::runner::{Isolation, Network as WireNetwork};
 use berth_core::step::NetworkAccess;

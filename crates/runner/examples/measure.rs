@@ -1,4 +1,4 @@
-//! Measures the runner's overhead against the same commands run directly. Run by hand:
+//! Measures the runner's overhead by comparing it with running the same commands directly. Run it by hand:
 //! `cargo run --release -p berth-runner --example measure`
 
 #[expect(dead_code, reason = "the tests use more of it")]

@@ -5,7 +5,7 @@ use std::time::Duration;
 const FIRST: Duration = Duration::from_millis(50);
 const LONGEST: Duration = Duration::from_secs(5);
 
-/// Doubles from 50 ms to 5 s.
+/// The next pause. Pauses double from 50 ms to 5 s.
 pub(crate) struct Backoff(Duration);
 
 impl Backoff {

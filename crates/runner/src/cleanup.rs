@@ -1,4 +1,5 @@
-//! Removes the directories of ended attempts on a background thread, so that the next step does not wait for it.
+//! Removes the directories of ended attempts on a background thread, so that the next step does not have to wait for
+//! the removal.
 
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -7,11 +8,11 @@ use parking_lot::Mutex;
 
 use crate::attempt::dirs::{AttemptDirs, remove_attempt};
 
-/// Directories waiting for removal. When the queue is full, the caller removes its own.
+/// Maximum number of directories in the queue. When it is full, the calling thread removes its directory itself.
 const WAITING_MAX: usize = 64;
 
 pub(crate) struct CleanupQueue {
-    /// `None` once the runner shuts down.
+    /// `None` once the runner is shutting down.
     queue: Mutex<Option<SyncSender<PathBuf>>>,
 }
 
@@ -21,7 +22,7 @@ impl CleanupQueue {
         (Self { queue: Mutex::new(Some(queue)) }, waiting)
     }
 
-    /// Removes the secrets before returning, everything else in the background.
+    /// Removes the attempt's secrets before it returns, and everything else in the background.
     pub(crate) fn remove(&self, dirs: &AttemptDirs) {
         dirs.remove_secrets();
         let queue = self.queue.lock().clone();
@@ -30,7 +31,7 @@ impl CleanupQueue {
         }
     }
 
-    /// Closes the queue; [`run`] returns once it is empty.
+    /// Closes the queue. [`run`] returns once all queued directories have been removed.
     pub(crate) fn close(&self) {
         self.queue.lock().take();
     }

@@ -17,13 +17,14 @@ use crate::random;
 use crate::runner::RunnerShared;
 use crate::stop_signal::StopSignal;
 
-/// Runs until the runner shuts down and every step has ended.
+/// Runs until the runner has shut down and every step has ended.
 pub(crate) fn run(shared: &Arc<RunnerShared>) {
     let mut dispatcher = Dispatcher { nonces: Vec::new(), workers: Vec::new() };
     let mut backoff = Backoff::new();
     while let Some(free) = shared.wait_for_free_slot() {
         dispatcher.workers.retain(|worker| !worker.is_finished());
-        // A request keeps its nonces until it is answered, so that the server can repeat a lost response.
+        // Reuse the nonces of a request until the server has responded, so that the server can repeat a response that
+        // was lost.
         dispatcher.nonces.truncate(free);
         while dispatcher.nonces.len() < free {
             match random::random_hex() {
@@ -43,19 +44,19 @@ pub(crate) fn run(shared: &Arc<RunnerShared>) {
         match shared.link.acquire(&request, shared.settings.acquire_wait) {
             Ok(assignments) => {
                 backoff = Backoff::new();
-                // Discard nonces even if nothing was assigned: the server may have granted one and ended the
-                // attempt at once.
+                // Discard the nonces even if there are no assignments: the server may have granted a step and ended its
+                // attempt right away.
                 dispatcher.nonces.clear();
                 let is_empty = assignments.is_empty();
                 for assignment in assignments {
-                    // Return the assignment, so that another runner can take it.
+                    // While draining, hand the assignment back, so that another runner can take it.
                     if shared.is_draining() {
                         hand_back(shared, &assignment);
                     } else {
                         dispatcher.start_worker(shared, LeasedAssignment::new(assignment, sent));
                     }
                 }
-                // Do not spin on a link that does not long-poll.
+                // Pause if the link returns at once instead of long polling, to avoid a busy loop.
                 if is_empty && began.elapsed() < Duration::from_millis(5) {
                     shared.pause(Duration::from_millis(50).min(shared.settings.acquire_wait));
                 }
@@ -74,7 +75,7 @@ pub(crate) fn run(shared: &Arc<RunnerShared>) {
 }
 
 struct Dispatcher {
-    /// Nonces of the current, unanswered request.
+    /// Nonces of the current request, which the server has not responded to yet.
     nonces: Vec<String>,
     workers: Vec<JoinHandle<()>>,
 }
@@ -91,14 +92,14 @@ impl Dispatcher {
             Ok(worker) => self.workers.push(worker),
             Err(error) => {
                 shared.free_slot();
-                // Without heartbeats the server declares the attempt lost.
+                // The attempt gets no heartbeats, so the server will declare it lost.
                 tracing::error!(step = %attempt.step_id, %error, "cannot start step thread");
             }
         }
     }
 }
 
-/// Returns an assignment that arrived while draining; it never started.
+/// Hands back an assignment that arrived while the runner was draining. It is reported as never started.
 fn hand_back(shared: &Arc<RunnerShared>, assignment: &AttemptAssignment) {
     let outcome = StepRunOutcome::never_started("the runner is draining".into());
     report_until_received(shared, assignment, None, outcome, Isolation::None, 0);
@@ -107,19 +108,20 @@ fn hand_back(shared: &Arc<RunnerShared>, assignment: &AttemptAssignment) {
 /// An assignment and the start of its lease.
 struct LeasedAssignment {
     assignment: AttemptAssignment,
-    /// CLOCK_BOOTTIME, which also counts suspend. Never later than the server's own start of the lease.
+    /// A CLOCK_BOOTTIME value, which also advances during suspend. Never later than the start of the lease on the
+    /// server.
     leased_at: Duration,
 }
 
 impl LeasedAssignment {
-    /// `sent` is when the request was sent that returned the assignment.
+    /// `sent` is the time at which the runner sent the request whose response contained the assignment.
     fn new(assignment: AttemptAssignment, sent: Duration) -> Self {
         let leased_at = sent.saturating_sub(Duration::from_millis(assignment.granted_ms_ago));
         Self { assignment, leased_at }
     }
 }
 
-/// Executes an assignment, and then every further one that the response to its report contains.
+/// Executes an assignment. If the response to its report contains another assignment, executes that as well, and so on.
 fn run_worker(shared: &Arc<RunnerShared>, first: LeasedAssignment) {
     let mut next = Some(first);
     while let Some(LeasedAssignment { assignment, leased_at }) = next {
@@ -158,7 +160,8 @@ fn run_worker(shared: &Arc<RunnerShared>, first: LeasedAssignment) {
     }
 }
 
-/// Reports the outcome until the server has received it. Returns the next assignment; never one without `control`.
+/// Repeats the report until the server has received it. Returns the next assignment, if the server granted one. Without
+/// `control`, no further work is requested, so `None` is returned.
 fn report_until_received(
     shared: &Arc<RunnerShared>,
     assignment: &AttemptAssignment,
@@ -168,8 +171,8 @@ fn report_until_received(
     log_bytes: u64,
 ) -> Option<LeasedAssignment> {
     let is_stale = || control.is_some_and(StopSignal::is_stale);
-    // A runner that would drop the next step must not request one. A repeated report requests the same step again:
-    // the response that granted it may have been lost, and no other runner would execute it.
+    // A runner that would drop the next step must not request one. A repeated report requests the next step under the
+    // same nonce: the response that granted it may have been lost, and no other runner would execute that step.
     let wants_next = control.is_some() && !shared.is_shutting_down() && !shared.is_draining();
     let report = StepReport {
         attempt: assignment.attempt.clone(),
@@ -187,8 +190,8 @@ fn report_until_received(
         labels: shared.settings.labels.clone(),
     };
     let mut backoff = Backoff::new();
-    // A heartbeat also returns "stale" for an attempt whose report was received. The response may then have been
-    // lost together with the next assignment, so the report is repeated.
+    // A heartbeat also returns "stale" once the server has received the report of the attempt. If the response to that
+    // report was lost, the next assignment was lost with it, so repeat the report to get it.
     let mut may_be_heard = false;
     while !is_stale() || (may_be_heard && report.next_nonce.is_some()) {
         let sent = boot_time();

@@ -1,7 +1,8 @@
-//! Heartbeats, on their own thread.
+//! Sends heartbeats on a thread of its own.
 //!
-//! While an attempt runs, one heartbeat request is always open; its response names the attempts that have to stop.
-//! Each attempt checks by itself whether responses are overdue, on CLOCK_BOOTTIME, which also counts suspend.
+//! While any attempt is running, there is always one open heartbeat request. Its response names the attempts that have
+//! to stop. Each attempt checks for itself whether responses are overdue, using CLOCK_BOOTTIME, which also advances
+//! during suspend.
 
 use std::time::{Duration, Instant};
 
@@ -13,13 +14,13 @@ use crate::backoff::Backoff;
 use crate::runner::RunnerShared;
 use crate::stop_signal::StopReason;
 
-/// Shortest wait of a heartbeat. It only covers the attempts running when it was sent, so it waits less while they
-/// change often.
+/// Minimum duration of the heartbeat's long poll. A heartbeat only covers the attempts that were running when it was
+/// sent, so the poll is shorter while attempts start and end frequently.
 const WAIT_MIN: Duration = Duration::from_millis(200);
-/// Shortest time between two heartbeats whose responses had no orders.
+/// Minimum time between two heartbeats if the response contained no order to stop.
 const PAUSE_MIN: Duration = Duration::from_millis(20);
 
-/// The last answered heartbeat: when it was sent, and the attempts whose leases it renewed.
+/// The last heartbeat that the server responded to: when it was sent, and whose leases it renewed.
 #[derive(Default)]
 pub(crate) struct HeartbeatState {
     answered: Mutex<AnsweredHeartbeat>,
@@ -45,14 +46,14 @@ impl HeartbeatState {
     }
 }
 
-/// Time since boot, including suspend.
+/// Returns the time since boot, including time in suspend.
 pub(crate) fn boot_time() -> Duration {
     let time = clock_gettime(ClockId::Boottime);
     let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
     Duration::from_secs(seconds) + Duration::from_nanos(u64::try_from(time.tv_nsec).unwrap_or(0))
 }
 
-/// Runs until the runner shuts down and no attempt runs.
+/// Runs until the runner has shut down and no attempt is running.
 pub(crate) fn run(shared: &RunnerShared) {
     let mut backoff = Backoff::new();
     while let Some((attempts, calm)) = shared.wait_for_attempts() {
@@ -73,7 +74,8 @@ pub(crate) fn run(shared: &RunnerShared) {
                 if !is_news && began.elapsed() < PAUSE_MIN {
                     std::thread::sleep(PAUSE_MIN);
                 } else if is_news {
-                    // The stopped attempts are still ending; an immediate heartbeat would return the same orders.
+                    // The stopped attempts take a moment to end, and a heartbeat sent now would only return the same
+                    // orders.
                     shared.wait_for_change(WAIT_MIN);
                 }
             }

@@ -1,4 +1,4 @@
-//! HTTP requests of steps. Redirects are not followed.
+//! HTTP requests that the runner sends on behalf of steps. Redirects are not followed.
 
 use std::fmt;
 use std::sync::{Arc, LazyLock, mpsc};
@@ -14,7 +14,7 @@ use crate::attempt::{RunningAttempt, invalid_outcome};
 
 /// Timeout of one request.
 const REQUEST_TIMEOUT_MAX: Duration = Duration::from_secs(10);
-/// How often to check for a stop while waiting for the response.
+/// Interval between two checks for a reason to stop while waiting for a response.
 const STOP_POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,15 +52,15 @@ pub(crate) fn client_config() -> ConfigBuilder<AgentScope> {
         .user_agent("berth")
 }
 
-/// Sends one request and returns the status or an error text. It runs on its own thread, which is abandoned when
-/// the step has to stop and then ends by its timeout.
+/// Sends one request and returns its status or an error text. The request runs on a thread of its own. If the step has
+/// to stop, that thread is abandoned and ends when its timeout expires.
 pub(crate) fn send_request(
     attempt: &RunningAttempt<'_>,
     method: HttpMethod,
     url: &str,
     by: Instant,
 ) -> Result<Result<u16, String>, StepRunOutcome> {
-    // The runner itself sends the request, outside of the step's sandbox.
+    // The runner sends the request outside of the step's sandbox, so the step's network setting has to be checked here.
     if attempt.assignment.network == Network::None {
         return Err(invalid_outcome("a step with `network: none` cannot send requests".into()));
     }
@@ -73,7 +73,7 @@ pub(crate) fn send_request(
     let (sender, answers) = mpsc::sync_channel(1);
     let url = url.to_owned();
     let started = std::thread::Builder::new().name("step-http".into()).spawn(move || {
-        // Fails if the step was stopped in the meantime.
+        // Sending fails if the step was stopped in the meantime.
         sender.send(perform_request(method, &url, limit)).ok();
     });
     if let Err(error) = started {

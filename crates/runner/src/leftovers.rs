@@ -1,4 +1,4 @@
-//! Cleans up after an earlier process of the runner: its steps are killed, not adopted.
+//! Cleans up after an earlier runner process. Its steps are killed, not taken over.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -8,17 +8,17 @@ use std::path::Path;
 use crate::attempt::dirs::{attempt_dir_of_entry, attempts_dir, remove_attempt};
 use crate::process::tree::kill_by_environment;
 
-/// What [`kill_leftovers`] has removed.
+/// The number of leftovers that [`kill_leftovers`] removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LeftoverCounts {
-    /// Processes that were killed.
+    /// Number of killed processes.
     pub processes: usize,
-    /// Attempts whose directories were removed.
+    /// Number of attempts whose directories were removed.
     pub attempts: usize,
 }
 
-/// Kills all processes of attempts with a workspace below `work_dir` and removes their directories. No runner may
-/// be using `work_dir`; [`Runner::start`](crate::Runner::start) calls this before it asks for work.
+/// Kills all processes of attempts whose workspace is below `work_dir`, and removes the attempts' directories. No other
+/// runner may be using `work_dir`. [`StepRunner::start`](crate::StepRunner::start) calls this before it asks for work.
 pub fn kill_leftovers(work_dir: &Path) -> io::Result<LeftoverCounts> {
     let work_dir = match work_dir.canonicalize() {
         Ok(found) => found,

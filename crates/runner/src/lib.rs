@@ -1,8 +1,9 @@
 //! Executes the steps of deployments.
 //!
-//! A runner asks its [`RunnerLink`](berth_api::runner::Link) for work, runs each step in its own workspace and sandbox,
-//! sends the masked log and reports the outcome. When an attempt is cancelled, the runner stops its whole process
-//! tree and reports it as stopped only when no process is left. Threads block; there is no async code.
+//! A runner asks its [`RunnerLink`](berth_api::runner::RunnerLink) for work, runs each step in a workspace and a
+//! sandbox of its own, sends the masked log and reports the outcome. When an attempt is cancelled, the runner stops the
+//! whole process tree of the step, and reports the attempt as stopped only when no process is left. All threads block;
+//! there is no async code.
 //!
 //! ```text
 //! dispatcher ── acquire ──> one thread per running step ── report, asking for the next step ──┐
@@ -10,8 +11,8 @@
 //! heartbeat ──────────────────┘
 //! ```
 //!
-//! The process becomes a subreaper, so orphaned processes of steps become its children. A host must not start
-//! process groups of its own from its main thread: they would be taken for such orphans.
+//! The process becomes a subreaper, so orphaned processes of steps become its children. A program that embeds the
+//! runner must not start process groups from its main thread, because the runner would mistake them for such orphans.
 
 mod attempt;
 mod backoff;

@@ -22,11 +22,11 @@ use crate::registry::RegistryCache;
 use crate::settings::{RunnerOptions, RunnerStartError};
 use crate::stop_signal::{StopReason, StopSignal};
 
-/// How long reports are retried on shutdown, after the last step has ended.
+/// How long reports are retried during shutdown, after the last step has ended.
 const LAST_REPORTS_TIME: Duration = Duration::from_secs(2);
 const SHUTDOWN_PAUSE: Duration = Duration::from_millis(50);
 
-/// Executes steps until it is stopped.
+/// A runner. It executes steps until it is stopped.
 pub struct StepRunner {
     shared: Arc<RunnerShared>,
     dispatcher: JoinHandle<()>,
@@ -48,11 +48,11 @@ pub(crate) struct RunnerShared {
 struct RunnerSharedState {
     running: HashMap<String, ActiveAttempt>,
     changed_at: Instant,
-    /// Slots with a running thread.
+    /// Number of slots with a running step thread.
     taken_slots: usize,
-    /// No new steps are started.
+    /// Set while the runner starts no new steps.
     is_draining: bool,
-    /// Set on shutdown: when to give up all retries.
+    /// Set on shutdown: when all retries are given up.
     shutdown_deadline: Option<Instant>,
 }
 
@@ -62,7 +62,7 @@ struct ActiveAttempt {
 }
 
 impl StepRunner {
-    /// Kills leftovers of an earlier process, then starts to ask for work.
+    /// Kills leftovers of an earlier process, then starts asking for work.
     pub fn start(mut settings: RunnerOptions, link: Arc<dyn RunnerLink>) -> Result<Self, RunnerStartError> {
         let lock = prepare_work_dir(&mut settings)?;
         become_subreaper();
@@ -104,12 +104,12 @@ impl StepRunner {
         Ok(Self { shared, dispatcher, pulse, cleanup, _lock: lock })
     }
 
-    /// The isolation level of steps.
+    /// Returns the isolation level that steps run with.
     pub fn isolation(&self) -> Isolation {
         self.shared.settings.confinement.isolation()
     }
 
-    /// Stops taking new steps; running ones continue.
+    /// Stops taking new steps. Running steps continue.
     pub fn drain(&self) {
         self.shared.state.lock().is_draining = true;
         self.shared.changed.notify_all();
@@ -120,7 +120,7 @@ impl StepRunner {
         self.dispatcher.is_finished()
     }
 
-    /// Stops every step, waits for the grace period, and reports them as interrupted.
+    /// Stops all steps, waits for the grace period, and reports the steps as interrupted.
     pub fn stop(self) {
         self.shared.begin_shutdown();
         let join = |thread: JoinHandle<()>| {
@@ -155,7 +155,7 @@ impl RunnerShared {
         self.state.lock().shutdown_deadline.is_some()
     }
 
-    /// Whether retries are pointless because the shutdown deadline has passed.
+    /// Whether the shutdown deadline has passed, so that retries are pointless.
     pub(crate) fn is_past_deadline(&self) -> bool {
         self.state.lock().shutdown_deadline.is_some_and(|by| Instant::now() >= by)
     }
@@ -168,7 +168,7 @@ impl RunnerShared {
         })
     }
 
-    /// Returns false if the attempt is already running.
+    /// Registers a running attempt. Returns false if the attempt is already running.
     pub(crate) fn register_attempt(&self, attempt: &AttemptRef, control: &Arc<StopSignal>) -> bool {
         let mut state = self.state.lock();
         if state.running.contains_key(&attempt.nonce) {
@@ -199,7 +199,8 @@ impl RunnerShared {
         }
     }
 
-    /// Returns the running attempts and how long the set has been unchanged; `None` when the runner has shut down.
+    /// Waits until attempts are running. Returns them, and how long the set of running attempts has been unchanged.
+    /// Returns `None` when the runner has shut down.
     pub(crate) fn wait_for_attempts(&self) -> Option<(Vec<AttemptRef>, Duration)> {
         let mut state = self.state.lock();
         while state.running.is_empty() {
@@ -216,7 +217,8 @@ impl RunnerShared {
         self.changed.wait_for(&mut self.state.lock(), limit);
     }
 
-    /// Waits for a free slot and returns how many there are; `None` on drain or shutdown.
+    /// Waits for a free slot and returns the number of free slots. Returns `None` if the runner is draining or shutting
+    /// down.
     pub(crate) fn wait_for_free_slot(&self) -> Option<usize> {
         let goes_on = |state: &RunnerSharedState| state.shutdown_deadline.is_none() && !state.is_draining;
         let is_full =
@@ -235,7 +237,7 @@ impl RunnerShared {
         self.changed.notify_all();
     }
 
-    /// Waits before a retry: `limit`, or a short pause on shutdown.
+    /// Waits before a retry: for `limit`, or only briefly during shutdown.
     pub(crate) fn pause(&self, limit: Duration) {
         let goes_on = |state: &mut RunnerSharedState| state.shutdown_deadline.is_none();
         let mut state = self.state.lock();
@@ -252,7 +254,7 @@ fn spawn_thread(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinH
     std::thread::Builder::new().name(name.into()).spawn(run).map_err(RunnerStartError::Thread)
 }
 
-/// Makes the work directory private, locks it and stores its canonical path.
+/// Makes the work directory private, locks it, and stores its canonical path in the settings.
 fn prepare_work_dir(settings: &mut RunnerOptions) -> Result<File, RunnerStartError> {
     let path = settings.work_dir.clone();
     let failed = |source| RunnerStartError::WorkDir { path: path.clone(), source };

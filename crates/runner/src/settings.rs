@@ -13,29 +13,30 @@ use crate::sandbox::{Confinement, HiddenPathError, StepUserError};
 pub const ACQUIRE_WAIT_MAX: Duration = Duration::from_secs(5);
 /// Long-poll timeout of a heartbeat.
 pub const HEARTBEAT_WAIT_MAX: Duration = Duration::from_secs(5);
-/// After this long without a response to a heartbeat, a runner stops its steps.
+/// A runner stops its steps if it gets no response to its heartbeats for this long.
 pub const RUNNER_SELF_STOP: Duration = Duration::from_secs(20);
 /// Default time between SIGTERM and SIGKILL.
 pub const STEP_STOP_GRACE: Duration = Duration::from_secs(10);
-/// The same on shutdown of the runner.
+/// Default time between SIGTERM and SIGKILL while the runner is shutting down.
 pub const SHUTDOWN_GRACE: Duration = Duration::from_secs(8);
-/// Limit for the log of one step.
+/// Maximum size of one step's log.
 pub const STEP_LOG_BYTES_MAX: u64 = 1024 * 1024 * 1024;
-/// Limit for the outputs of one step.
+/// Maximum total size of one step's outputs.
 pub const STEP_OUTPUT_BYTES_MAX: u64 = 1024 * 1024;
-/// How long a finished step waits for the server to take its log.
+/// How long a finished step waits for the server to accept its log.
 pub const STEP_LOG_PATIENCE: Duration = Duration::from_secs(30);
-/// How much of a step's log a remote runner stores on disk while the server is unavailable.
+/// Maximum number of bytes of a step's log that a remote runner stores on disk while the server is unavailable.
 pub const STEP_LOG_SPILL_BYTES_MAX: u64 = 256 * 1024 * 1024;
-/// Limit for one log chunk.
+/// Maximum size of one log chunk.
 pub const LOG_CHUNK_BYTES_MAX: usize = 64 * 1024;
 
 /// Which sandbox steps run in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SandboxMode {
-    /// Bubblewrap; the runner does not start without it.
+    /// Bubblewrap. Without it, the runner does not start.
     Auto,
-    /// For a single-user machine: bubblewrap, or else Landlock; the runner does not start without either.
+    /// For a single-user machine: bubblewrap or, if it is not available, Landlock. Without either, the runner does not
+    /// start.
     Local,
     Bubblewrap,
     Landlock,
@@ -56,36 +57,39 @@ impl std::fmt::Display for SandboxMode {
 /// Settings of a runner.
 #[derive(Debug, Clone)]
 pub struct RunnerOptions {
-    /// Created if missing, with mode 0700. Only one runner may use it at a time.
+    /// The work directory, created with mode 0700 if missing. Only one runner may use it at a time.
     pub work_dir: PathBuf,
-    /// Id of this process, new at every start.
+    /// Id of this runner process, generated at every start.
     pub boot: String,
-    /// How many steps run at the same time.
+    /// Maximum number of steps that run at the same time.
     pub slots: usize,
     pub labels: Vec<String>,
-    /// The runner hides its work directory in it.
+    /// The sandbox of steps. The runner adds its work directory to the hidden paths.
     pub confinement: Confinement,
-    /// Candidates for the directory of secret files; the first one on a tmpfs is used.
+    /// Candidates for the directory of secret files. The first one that is on a tmpfs is used.
     pub secret_dirs: Vec<PathBuf>,
     pub step_memory_bytes_max: Option<u64>,
     pub step_log_bytes_max: u64,
-    /// How much of a log is stored on disk while the server is unavailable; 0 for the embedded runner.
+    /// Maximum number of bytes of a log that are stored on disk while the server is unavailable. 0 for the embedded
+    /// runner.
     pub step_log_spill_bytes_max: u64,
-    /// After this long the rest of a finished step's log is dropped, so that the outcome can be reported.
+    /// How long to wait for the server to accept the log of a finished step. After that, the rest of the log is
+    /// dropped, so that the outcome can be reported.
     pub step_log_patience: Duration,
     /// Time between SIGTERM and SIGKILL.
     pub stop_grace: Duration,
-    /// The same on shutdown of the runner.
+    /// Time between SIGTERM and SIGKILL while the runner is shutting down.
     pub shutdown_grace: Duration,
     pub acquire_wait: Duration,
     pub heartbeat_wait: Duration,
     pub self_stop: Duration,
-    /// Records started attempts; `None` for the embedded runner, whose server has them in its database.
+    /// Records started attempts. `None` for the embedded runner, because its server has the attempts in its own
+    /// database.
     pub spool: Option<Arc<AttemptSpool>>,
 }
 
 impl RunnerOptions {
-    /// Defaults for an embedded runner.
+    /// Creates the default settings for an embedded runner.
     pub fn new(work_dir: PathBuf, boot: String, confinement: Confinement) -> Self {
         let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
         Self {

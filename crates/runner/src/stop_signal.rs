@@ -1,7 +1,7 @@
-//! Stop signal of one attempt.
+//! The signal that tells one attempt to stop.
 //!
-//! The heartbeat, the log sender and the runner's shutdown record why an attempt has to stop. The attempt's thread
-//! notices at once, because its poll(2) includes the eventfd.
+//! The heartbeat, the log sender and the runner's shutdown record the reason why an attempt has to stop. The attempt's
+//! thread notices immediately, because its poll(2) includes the signal's eventfd.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
@@ -14,11 +14,11 @@ pub(crate) enum StopReason {
     Cancelled {
         reason: Option<String>,
     },
-    /// The server no longer knows the attempt; it is not reported.
+    /// The server no longer knows the attempt, so the runner does not report its outcome.
     Stale,
     /// The runner is shutting down.
     Shutdown,
-    /// The server has not responded within the self-stop limit.
+    /// The server has not responded to heartbeats for longer than the self-stop limit.
     Silence,
 }
 
@@ -31,7 +31,7 @@ pub(crate) struct StopSignal {
 struct StopState {
     why: Option<StopReason>,
     is_stale: bool,
-    /// Set on shutdown, if that ends the grace period earlier.
+    /// When to kill the processes. Set on shutdown, if that is before the end of the normal grace period.
     kill_by: Option<Instant>,
 }
 
@@ -41,7 +41,7 @@ impl StopSignal {
         Ok(Self { told: Mutex::default(), wake })
     }
 
-    /// Records a reason to stop. The first one wins; later ones only add details.
+    /// Records a reason to stop. The first reason wins; a later one can only add details to it.
     pub(crate) fn stop(&self, why: StopReason, kill_by: Option<Instant>) {
         let mut told = self.told.lock();
         told.is_stale |= why == StopReason::Stale;
@@ -57,7 +57,7 @@ impl StopSignal {
             _ => {}
         }
         drop(told);
-        // Never read, so the descriptor stays readable. The write can only fail if it is readable already.
+        // The eventfd is never read, so it stays readable. The write can only fail if it is readable already.
         rustix::io::write(&self.wake, &1_u64.to_ne_bytes()).ok();
     }
 
@@ -80,7 +80,7 @@ impl StopSignal {
     /// Waits up to `limit` for a reason to stop.
     pub(crate) fn wait(&self, limit: Duration) -> Option<StopReason> {
         let mut fds = [PollFd::from_borrowed_fd(self.wake(), PollFlags::IN)];
-        // EINTR only shortens the wait, which every caller expects.
+        // EINTR only shortens the wait, which every caller can handle.
         rustix::event::poll(&mut fds, Some(&timespec(limit))).ok();
         self.reason()
     }
@@ -94,7 +94,7 @@ pub(crate) fn timespec(length: Duration) -> Timespec {
 }
 
 impl StopReason {
-    /// The text for the last line of the log.
+    /// Returns the text for the last line of the log.
     pub(crate) fn to_log_text(&self) -> String {
         match self {
             StopReason::Cancelled { reason: Some(reason) } => reason.clone(),

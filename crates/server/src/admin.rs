@@ -1,8 +1,8 @@
-//! Admin commands to a running server, over a Unix socket in its data directory.
+//! Admin commands for a running server, sent over a Unix socket in the data directory.
 //!
-//! The socket is accessible to the server's user only. Steps without bubblewrap run as the same user, so a caller must
-//! also send the content of a file in the data directory that steps cannot read. Request and response are one line of
-//! JSON each.
+//! Only the server's user can access the socket. Steps that run without bubblewrap run as the same user, so the client
+//! must also send the content of a password file in the data directory that steps cannot read. Request and response are
+//! one line of JSON each.
 
 use std::io::{BufRead as _, BufReader as StdBufReader, ErrorKind, Write as _};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
@@ -25,14 +25,14 @@ use crate::error::AppError;
 /// Name of the socket in the data directory.
 const SOCKET: &str = "admin.sock";
 const PASS_CHARS: usize = 43;
-/// Name of the file with the socket's password; replaced at every start.
+/// Name of the file with the password for the socket. The server writes a new password at every start.
 const PASS: &str = "admin.pass";
 const REQUEST_BYTES_MAX: u64 = 4 * 1024;
 const SHARED: &str = "several servers may share this database, and each keeps the root key in memory: stop all of them, and \
     run the command again";
 const ANSWER_MAX: Duration = Duration::from_secs(300);
 
-/// The request line.
+/// The JSON line that the client sends.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct AdminMessage {
@@ -67,7 +67,7 @@ pub enum AdminResponse {
     Failed(String),
 }
 
-/// Sends a request to the server that uses this data directory; `None` if none is running.
+/// Sends a request to the server that uses this data directory. Returns `None` if no server is running.
 pub fn send_request(data_dir: &Path, request: &AdminRequest) -> std::io::Result<Option<AdminResponse>> {
     let mut stream = match std::os::unix::net::UnixStream::connect(data_dir.join(SOCKET)) {
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) => {
@@ -84,15 +84,17 @@ pub fn send_request(data_dir: &Path, request: &AdminRequest) -> std::io::Result<
     Ok(Some(serde_json::from_str(&line)?))
 }
 
-/// Whether a server is running in the directory. The socket file alone is no proof: a killed server leaves it behind.
+/// Whether a server is running on this data directory. The existence of the socket file proves nothing, because a
+/// killed server leaves it behind.
 pub fn is_running(data_dir: &Path) -> bool {
     std::os::unix::net::UnixStream::connect(data_dir.join(SOCKET)).is_ok()
 }
 
-/// Serves admin commands until shutdown. If the socket cannot be created, the server runs without them.
+/// Serves admin commands until shutdown. If the socket cannot be created, the server runs without admin commands.
 pub async fn serve(app: Arc<App>, data_dir: &Path) {
     let path = data_dir.join(SOCKET);
-    // A killed server's socket. This server has the directory's lock, so no other server is using it.
+    // Remove the socket that a killed server left behind. This server holds the directory's lock, so no other server
+    // can be using the socket.
     let _ = std::fs::remove_file(&path);
     let pass = RedactedString::new(random_base62(PASS_CHARS));
     let owner_only = || std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600));
@@ -166,7 +168,7 @@ async fn rotate_keys(app: Arc<App>) -> AdminResponse {
     }
 }
 
-/// Creates a password reset link without a running server.
+/// Creates a password reset link directly in the database, for use when no server is running.
 pub fn reset_password(store: &Store, email: Email, base_url: &str) -> AdminResponse {
     let issued = store.transact_blocking(TxContext::system(None), move |tx| issue_reset_link(tx, &email));
     reset_link(issued, base_url)

@@ -17,17 +17,17 @@ use crate::limits::{
     REQUESTS_PER_TOKEN_PER_S, STREAM_CHECK_EVERY, STREAMS_PER_TOKEN_MAX, WEBHOOK_BEHIND_MAX,
 };
 
-/// Default labels of the embedded runner: operating system, architecture and [`LOCAL_LABEL`].
+/// Returns the default labels of the embedded runner: operating system, architecture and [`LOCAL_LABEL`].
 fn own_labels() -> Vec<String> {
     [std::env::consts::OS, std::env::consts::ARCH, LOCAL_LABEL].map(str::to_owned).to_vec()
 }
 
-/// Host name of the dashboard on plain HTTP loopback. Browsers send cookies to every port of a host, so `127.0.0.1`
-/// would share them with every other local server.
+/// Host name of the dashboard on a loopback server without TLS. Browsers send a host's cookies to every port of that
+/// host, so `127.0.0.1` would share them with every other local server.
 pub const LOCAL_DASHBOARD_HOST: &str = "berth.localhost";
 
-/// The dashboard URL of a plain HTTP server at this host and port. `None` unless the host is a loopback name, to which
-/// browsers also resolve [`LOCAL_DASHBOARD_HOST`].
+/// Returns the dashboard URL of a plain HTTP server at this host and port. `None` unless the host is a loopback name,
+/// because browsers resolve [`LOCAL_DASHBOARD_HOST`] to loopback.
 pub fn local_dashboard(authority: &str) -> Option<String> {
     let authority: http::uri::Authority = authority.parse().ok()?;
     let is_this_machine =
@@ -36,7 +36,7 @@ pub fn local_dashboard(authority: &str) -> Option<String> {
     is_this_machine.then(|| format!("http://{LOCAL_DASHBOARD_HOST}{port}"))
 }
 
-/// Directory of registries with their builds and build logs.
+/// Returns the directory of step registries, their builds and build logs.
 pub(crate) fn registries_dir(data_dir: &Path) -> PathBuf {
     data_dir.join("registries")
 }
@@ -46,61 +46,62 @@ pub struct AppConfig {
     pub listen: SocketAddr,
     /// Directory of logs, artifacts and the SQLite database. Subdirectories are created when first used.
     pub data_dir: PathBuf,
-    /// Directory that only this server uses. Same as `data_dir` unless several servers share that.
+    /// Directory that only this server uses. The same as `data_dir`, unless several servers share `data_dir`.
     pub own_dir: PathBuf,
     /// Directory in which steps and builds run, if not below `own_dir`.
     pub work_dir: Option<PathBuf>,
-    /// `--local`: a single user's machine. Allows login over plain HTTP and repositories on this machine.
+    /// `--local`: the server runs on a single user's machine. Allows login over plain HTTP, and repositories on this
+    /// machine.
     pub local: bool,
-    /// URL under which users reach the server, if not its listen address: `https://berth.acme.test`.
+    /// URL at which users reach the server, such as `https://berth.acme.test`. `None` if it is the listen address.
     pub public_url: Option<String>,
     /// Whether the server itself terminates TLS.
     pub has_tls: bool,
     /// Listen address of the Prometheus endpoint.
     pub metrics_listen: Option<SocketAddr>,
-    /// Retention of logs after the end of their deployment. `None`: unlimited.
+    /// Retention of logs, counted from the end of their deployment. `None` means unlimited.
     pub logs_kept: Option<Duration>,
-    /// Retention of artifacts after the end of their deployment. `None`: unlimited.
+    /// Retention of artifacts, counted from the end of their deployment. `None` means unlimited.
     pub artifacts_kept: Option<Duration>,
-    /// Retention of events. `None`: unlimited.
+    /// Retention of events. `None` means unlimited.
     pub events_kept: Option<Duration>,
     /// Proxies whose `X-Forwarded-For` is trusted.
     pub trusted_proxies: Vec<IpAddr>,
-    /// Idle timeout of a connection between two requests.
+    /// How long a connection may be idle between two requests.
     pub keep_alive: Duration,
     pub rate_limit: bool,
     pub password_cost: PasswordCost,
     pub requests_per_s: u32,
     pub requests_burst: u32,
     pub streams_per_token_max: usize,
-    /// Labels of the embedded runner, matched against `runs_on`. `None`: no embedded runner.
+    /// Labels of the embedded runner, matched against `runs_on`. `None` if there is no embedded runner.
     pub runner_labels: Option<Vec<String>>,
-    /// How steps and builds are isolated from this machine. `None`: neither runs here.
+    /// How steps and builds are isolated from this machine. `None` if neither runs here.
     pub isolation: Option<Isolation>,
-    /// Paths of this machine that are visible to every step and build.
+    /// Paths on this machine that are visible to every step and build.
     pub exposed: Vec<String>,
-    /// Timeouts after which a silent runner stops its steps and the server considers it lost.
+    /// Time without contact after which a runner stops its steps, and after which the server considers the runner lost.
     pub runner_times: RunnerTimeouts,
-    /// Interval at which a stream sends a heartbeat and its caller is authorized again.
+    /// Interval at which a stream sends a heartbeat and the server authorizes its caller again.
     pub stream_check_every: Duration,
-    /// Directories that may contain local repositories. Not needed with `--local`.
+    /// Directories that may contain local repositories. Not needed with `--local`, which allows all directories.
     pub repository_roots: Vec<PathBuf>,
     /// Repository hosts that may be in a private network.
     pub repository_hosts: Vec<String>,
     /// Timeout of one git process.
     pub git_max: Duration,
-    /// Timeout of a registry build, and the maximum size of its result.
+    /// Timeout of a registry build, followed by the maximum size of its result.
     pub registry_build_max: Duration,
     pub registry_bytes_max: u64,
     /// Private hosts and networks that the server's outgoing requests may reach.
     pub egress_allow: Vec<AllowedDestination>,
-    /// Forges of repository hosts that cannot be recognized by name.
+    /// The forge type of repository hosts that cannot be recognized by name.
     pub forges: Vec<ForgeHost>,
     /// Timeout of a webhook request.
     pub webhook_max: Duration,
     /// How many events a webhook may lag behind before the oldest are dropped.
     pub webhook_behind_max: i64,
-    /// Demo mode: the names and URLs of the demo's sites.
+    /// Names and URLs of the demo's sites; `None` outside demo mode.
     pub demo_sites: Option<Vec<(String, String)>>,
 }
 
@@ -143,12 +144,12 @@ impl AppConfig {
         }
     }
 
-    /// Rate limit per token: requests per second and burst. `None`: unlimited.
+    /// Returns the rate limit per token: requests per second and burst size. `None` means unlimited.
     pub fn request_limit(&self) -> Option<(u32, u32)> {
         self.rate_limit.then_some((self.requests_per_s, self.requests_burst))
     }
 
-    /// The part of the configuration that the engine's services need.
+    /// Returns the part of the configuration that the engine's services need.
     pub fn services(&self) -> ServicesConfig {
         ServicesConfig {
             data_dir: self.data_dir.clone(),
@@ -169,7 +170,8 @@ impl AppConfig {
             && self.trusted_proxies.is_empty()
     }
 
-    /// Rejects `--local` on a server that other machines can reach, because it trusts every client as the local user.
+    /// Rejects `--local` on a server that other machines can reach, because with `--local` the server trusts every
+    /// client as the local user.
     pub fn check_local(&self) -> Result<(), String> {
         if !self.local {
             return Ok(());
@@ -189,18 +191,18 @@ impl AppConfig {
         Ok(())
     }
 
-    /// Directory in which steps run.
+    /// Returns the directory in which steps run.
     pub fn step_dir(&self) -> PathBuf {
         self.work_dir.clone().unwrap_or_else(|| self.own_dir.join("work"))
     }
 
-    /// Directory in which registries are built.
+    /// Returns the directory in which registries are built.
     pub fn build_dir(&self) -> PathBuf {
         let elsewhere = self.work_dir.as_ref().map(|dir| dir.join("builds"));
         elsewhere.unwrap_or_else(|| registries_dir(&self.own_dir).join("work"))
     }
 
-    /// The repositories that git may access.
+    /// Returns which repositories git may access.
     pub fn git_access(&self) -> RepositoryAccess {
         RepositoryAccess {
             is_local: self.is_local(),
@@ -217,7 +219,8 @@ impl AppConfig {
         self.has_tls || self.public_url.as_deref().is_some_and(|url| url.starts_with("https://"))
     }
 
-    /// The URL under which users reach the server: the configured one, or else one derived from the listen address.
+    /// Returns the URL at which users reach the server: the configured one, or else one derived from the listen
+    /// address.
     pub fn base_url(&self) -> String {
         if let Some(own) = self.dashboard_instead_of(&self.listen.to_string()) {
             return own;
@@ -227,13 +230,14 @@ impl AppConfig {
         url.trim_end_matches('/').to_owned()
     }
 
-    /// The dashboard URL to use instead of a loopback host and port that is meant for API clients only.
+    /// Returns the dashboard URL for a browser that used a loopback host and port meant only for API clients. `None` if
+    /// the browser may stay there.
     pub fn dashboard_instead_of(&self, authority: &str) -> Option<String> {
         let is_plain_local = self.is_local() && !self.is_https();
         if is_plain_local { local_dashboard(authority) } else { None }
     }
 
-    /// Name of the session cookie; `None` where plain HTTP would expose it on the network.
+    /// Returns the name of the session cookie. `None` if plain HTTP would expose the cookie on the network.
     pub fn cookie_name(&self) -> Option<&'static str> {
         if self.is_https() {
             Some("__Host-berth")

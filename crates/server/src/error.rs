@@ -1,4 +1,4 @@
-//! Errors of use cases. Refusals become responses; internal errors are logged here, once, with details that clients do
+//! Errors of use cases. Refusals become responses. Internal errors are logged here, once, with details that clients do
 //! not see.
 
 use berth_api::problem::{Code, InputError, InputErrorCode, ProblemDetails};
@@ -10,9 +10,9 @@ use berth_store::StoreError;
 
 #[derive(Debug)]
 pub enum AppError {
-    /// A response for the caller.
+    /// An error to report to the caller.
     Problem(Box<ProblemDetails>),
-    /// An internal error; the text is for the log only.
+    /// An internal error. The text goes only to the log.
     Fault(String),
     Store(StoreError),
 }
@@ -65,8 +65,8 @@ impl AppError {
         Self::Fault(detail.into())
     }
 
-    /// Why `action` was denied, if the denial belongs in the audit log: a 403 with its permission or code, and a
-    /// takeover or an approval decision that the state does not allow.
+    /// Returns why `action` was denied, if the denial belongs in the audit log. That is the case for a 403, with its
+    /// permission or code, and for a takeover or approval vote that the current state does not allow.
     pub fn denial_reason(&self, action: Action) -> Option<DenialReason> {
         let AppError::Problem(problem) = self else { return None };
         let is_grave = matches!(action, Action::EnvironmentsForceClaim | Action::ApprovalsDecide);
@@ -120,7 +120,7 @@ impl AppError {
     }
 }
 
-/// The reason of a denied action.
+/// Why an action was denied.
 #[derive(Debug, Clone)]
 pub enum DenialReason {
     Permission(Action),

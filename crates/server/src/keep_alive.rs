@@ -1,8 +1,8 @@
 //! Read deadlines of keep-alive connections.
 //!
-//! A request's header block must be complete [`HEADER_READ_MAX`] after its first byte. Between two requests the client
-//! or proxy may be silent for the keep-alive time. hyper has one timer for both, so a long keep-alive time would also
-//! allow slow headers.
+//! The header block of a request must be complete within [`HEADER_READ_MAX`] of its first byte. Between two requests,
+//! the client or proxy may stay silent for the keep-alive time. hyper has a single timer for both, so with hyper alone,
+//! a long keep-alive time would also allow slow headers.
 
 use std::io;
 use std::pin::Pin;
@@ -18,12 +18,12 @@ use tokio::time::{Instant, Sleep, sleep};
 
 use crate::limits::HEADER_READ_MAX;
 
-/// Counts the starts and ends of requests on one connection: odd while a request is in progress.
+/// Counts the starts and ends of requests on one connection. The count is odd while a request is in progress.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct RequestPhase(Arc<AtomicU64>);
 
 impl RequestPhase {
-    /// Starts a request. Called when its header block is complete; dropping the guard ends the request.
+    /// Starts a request. Called when the header block is complete. Dropping the guard ends the request.
     pub(crate) fn begin(&self) -> RequestGuard {
         self.0.fetch_add(1, Ordering::AcqRel);
         RequestGuard(self.0.clone())
@@ -33,7 +33,7 @@ impl RequestPhase {
 pub(crate) struct RequestGuard(Arc<AtomicU64>);
 
 impl RequestGuard {
-    /// Makes the request end with the last byte of its response.
+    /// Keeps the request in progress until the last byte of its response has been sent.
     pub(crate) fn end_with(self, body: Body) -> Body {
         Body::new(GuardedBody { body, _guard: self })
     }
@@ -77,7 +77,8 @@ pub(crate) struct KeepAliveStream<S> {
     phase: RequestPhase,
     /// The phase for which the deadline was set.
     seen: u64,
-    /// Whether a byte of the next header block has arrived, or this is the first one.
+    /// Whether the first byte of a header block has arrived. Initially true, so that a new connection has the header
+    /// timeout.
     in_header: bool,
     deadline: Pin<Box<Sleep>>,
 }

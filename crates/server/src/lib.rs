@@ -1,4 +1,4 @@
-//! Berth's server: use cases (`app`), HTTP (`http`), background jobs (`jobs`) and clients of other systems
+//! Berth's server: use cases (`app`), HTTP (`http`), background jobs (`jobs`) and clients for other systems
 //! (`integrations`).
 
 pub mod admin;

@@ -1,4 +1,5 @@
-//! The accept loop. Limits connections, header sizes and durations, and shuts down within [`SHUTDOWN_MAX`].
+//! The accept loop. Limits the number of connections, header sizes and durations, and shuts down within
+//! [`SHUTDOWN_MAX`].
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
@@ -26,10 +27,10 @@ use crate::limits::{
     WRITE_IDLE_MAX,
 };
 
-/// Pause after a failed accept (for example without free file descriptors), to avoid a busy loop.
+/// Pause after a failed accept, for example when no file descriptors are free, to avoid a busy loop.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// Serves until the shutdown token is cancelled, then gives open requests [`SHUTDOWN_MAX`] to finish.
+/// Serves requests until the shutdown token is cancelled, then gives open requests [`SHUTDOWN_MAX`] to finish.
 pub async fn serve(app: Arc<App>, listener: TcpListener) {
     let edge = Arc::new(HttpService::new(app.clone()));
     let work = tokio::spawn(jobs::run(app.jobs.clone()));
@@ -83,7 +84,7 @@ pub async fn serve(app: Arc<App>, listener: TcpListener) {
 
 type LimitedStream<S> = TokioIo<KeepAliveStream<Pin<Box<TimeoutStream<S>>>>>;
 
-/// Wraps a connection with timeouts for clients that do not read, do not send, or send headers slowly.
+/// Wraps a connection with timeouts for clients that do not read, do not send, or send headers too slowly.
 fn limit_stream<S: AsyncRead + AsyncWrite>(
     stream: S,
     keep_alive: Duration,
@@ -98,8 +99,8 @@ fn builder(keep_alive: Duration) -> http1::Builder {
     let mut builder = http1::Builder::new();
     builder
         .timer(TokioTimer::new())
-        // Only for a header block that arrived in part with the previous request; otherwise the stream's deadline is
-        // earlier.
+        // This timeout matters only if part of a header block arrived together with the previous request. Otherwise the
+        // deadline of `KeepAliveStream` is earlier.
         .header_read_timeout(keep_alive + HEADER_READ_MAX)
         .max_headers(HEADERS_MAX)
         .max_header_size(HEADER_BYTES_MAX)
@@ -130,7 +131,7 @@ async fn accept(
 struct ConnectionLimits {
     all: Arc<Semaphore>,
     by_address: Mutex<HashMap<IpAddr, usize>>,
-    /// Trusted proxies, exempt from the limit per address because many clients share them.
+    /// Trusted proxies. They are exempt from the limit per address, because many clients share them.
     proxies: Vec<IpAddr>,
 }
 
@@ -139,7 +140,7 @@ impl ConnectionLimits {
         Self { all: Arc::new(Semaphore::new(CONNECTIONS_MAX)), by_address: Mutex::default(), proxies }
     }
 
-    /// Counts a new connection; `None` if a limit is reached, and the connection is closed at once.
+    /// Counts a new connection. `None` if a limit is reached, in which case the connection is closed at once.
     fn take(self: &Arc<Self>, address: IpAddr) -> Option<ConnectionSlot> {
         let permit = self.all.clone().try_acquire_owned().ok()?;
         let mut by_address = self.by_address.lock();
@@ -178,7 +179,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_has_so_many_connections_and_no_more() {
+    fn connections_above_limit_per_address_are_refused() {
         let connections = Arc::new(ConnectionLimits::new(vec!["192.0.2.9".parse().unwrap()]));
         let far: IpAddr = "192.0.2.1".parse().unwrap();
         let mut places: Vec<_> =

@@ -19,7 +19,7 @@ use crate::error::AppError;
 pub struct CreatedOrganization {
     pub org: Organization,
     pub user: User,
-    /// `None` if the email address already has an account, whose password is kept.
+    /// The generated password. `None` if the email address already has an account, which keeps its password.
     pub password: Option<RedactedString>,
     pub token: RedactedString,
 }

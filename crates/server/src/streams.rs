@@ -11,7 +11,7 @@ use berth_engine::limits::{HISTORY_CHECKS_AT_ONCE, HISTORY_CHECKS_WAITING_MAX};
 pub(crate) struct StreamLimits {
     max: usize,
     open: Arc<Mutex<HashMap<String, usize>>>,
-    /// Admission for verifications of a whole audit log, which are CPU-bound.
+    /// Limits concurrent verifications of a complete audit log, which are CPU-bound.
     pub(crate) checks: AdmissionControl,
 }
 
@@ -21,7 +21,7 @@ impl StreamLimits {
         Self { max, open: Arc::default(), checks }
     }
 
-    /// Counts one more open stream; `None` if the caller has reached the limit.
+    /// Counts a new stream. `None` if the caller has reached the limit.
     pub(crate) fn take(&self, caller: String) -> Option<StreamSlot> {
         let mut open = self.open.lock();
         let count = open.entry(caller.clone()).or_default();
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_caller_has_so_many_streams_and_no_more() {
+    fn streams_above_limit_per_caller_are_refused() {
         let streams = StreamLimits::new(2);
         let take = |caller: &str| streams.take(caller.to_owned());
         let (one, two) = (take("a"), take("a"));

@@ -1,6 +1,7 @@
-//! TLS termination in the server, with certificate and key files that can be replaced while it runs.
+//! TLS termination in the server. The certificate and key files can be replaced while the server runs.
 //!
-//! If the new files are unreadable or do not match, the server logs an error and keeps the current certificate.
+//! If the new files are unreadable or do not match each other, the server logs an error and keeps the current
+//! certificate.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -18,7 +19,7 @@ use tokio_rustls::server::TlsStream;
 
 /// Timeout of the TLS handshake.
 const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
-/// Certificates in one file: the server's own and its intermediates.
+/// Maximum number of certificates in one file: the server's own and its intermediates.
 const CHAIN_MAX: usize = 16;
 
 #[derive(Debug, thiserror::Error)]
@@ -31,7 +32,7 @@ pub enum TlsError {
     Unfit(#[from] rustls::Error),
 }
 
-/// Whether to reload unconditionally or only if the files have changed.
+/// Whether to reload the files in any case or only if they have changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReloadTrigger {
     Asked,
@@ -46,7 +47,7 @@ pub struct TlsTerminator {
 
 struct LoadedCertificate {
     config: Arc<ServerConfig>,
-    /// Modification times at the last load.
+    /// Modification times of the files when they were last loaded.
     seen: ModifiedTimes,
 }
 
@@ -54,14 +55,14 @@ type ModifiedTimes = [Option<SystemTime>; 2];
 
 impl TlsTerminator {
     pub fn load(certificate: &Path, key: &Path) -> Result<Self, TlsError> {
-        // Before reading the files, so that the next check notices a concurrent change.
+        // Read the modification times before the files, so that the next check notices a concurrent change.
         let seen = modified_times(certificate, key);
         let config = Arc::new(read_config(certificate, key)?);
         let current = Mutex::new(LoadedCertificate { config, seen });
         Ok(Self { certificate: certificate.to_owned(), key: key.to_owned(), current })
     }
 
-    /// Reloads certificate and key if they are valid. Affects new connections only.
+    /// Reloads the certificate and key if they are valid. This affects only new connections.
     pub fn reload(&self, when: ReloadTrigger) {
         let seen = modified_times(&self.certificate, &self.key);
         let before = self.current.lock().seen;

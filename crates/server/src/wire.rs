@@ -1,4 +1,4 @@
-//! Converts domain types to API types. No catch-all arms, so that a new variant fails to compile here.
+//! Converts domain types to API types. Matches have no catch-all arms, so a new variant causes a compile error here.
 
 use berth_api::event::{ActorKind as WireActorKind, Subject as WireSubject, WireActor, WireEvent};
 use berth_api::member::{UserKind, WireRole};
@@ -31,7 +31,8 @@ pub(crate) fn actor_to_wire(actor: &Actor) -> WireActor {
     }
 }
 
-/// The members that are hashed and exported, plus the summary. `pipeline` is the slug of the event's pipeline.
+/// Converts an event: the members that are hashed and exported, plus the summary. `pipeline` is the slug of the event's
+/// pipeline.
 pub(crate) fn event_to_wire(event: &Event, pipeline: Option<&str>) -> WireEvent {
     WireEvent {
         id: event.id.to_string(),

@@ -1,4 +1,4 @@
-//! Runs background jobs: polling, concurrency, retries and restarts after a panic.
+//! Runs background jobs, with polling, concurrency, retries, and restarts after a panic.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-/// Polling interval of a job that is not woken.
+/// How often a job runs if nothing wakes it.
 pub(crate) const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Pause before a panicked job is restarted.
 const RESTART_PAUSE: Duration = Duration::from_secs(1);
@@ -26,21 +26,21 @@ pub(crate) enum TurnResult {
     Idle,
 }
 
-/// A background job. It takes no input: it reads from the database what is due, and is safe to run twice.
+/// A background job. It takes no input: it reads the work that is due from the database, and is safe to run twice.
 pub(crate) trait BackgroundJob: Send + Sync + 'static {
-    /// For logs.
+    /// Name of the job in logs.
     const NAME: &'static str;
     /// Number of turns that may run concurrently.
     const LANES: usize = 1;
 
-    /// Recovers work that an interrupted process left. Called before the first turn.
+    /// Recovers work that an interrupted process left behind. Called before the first turn.
     fn resume(&self) -> impl Future<Output = Result<(), AppError>> + Send {
         async { Ok(()) }
     }
 
     fn turn(&self) -> impl Future<Output = Result<TurnResult, AppError>> + Send;
 
-    /// Waits after an idle or failed turn until work may be due.
+    /// Called after an idle or failed turn. Waits until there may be work to do.
     fn wait(&self) -> impl Future<Output = ()> + Send;
 }
 
@@ -72,7 +72,7 @@ async fn run_lane<J: BackgroundJob>(job: &J, shutdown: &CancellationToken) {
     }
 }
 
-/// Does all work that is due now. For tests.
+/// For tests: does all work that is due now.
 pub(crate) async fn run_once<J: BackgroundJob>(job: &J) -> Result<(), AppError> {
     job.resume().await?;
     for _ in 0..TURNS_MAX {
@@ -113,8 +113,8 @@ impl Drop for AbortOnDrop {
     }
 }
 
-/// Waits for a wake-up, at most for [`LOOK_EVERY`].
+/// Waits until the job is woken, for at most [`LOOK_EVERY`].
 pub(crate) async fn wait_for_wakeup(wakeup: &Notify) {
-    // A timeout means that it is time to poll.
+    // On a timeout, the job polls without having been woken.
     let _ = tokio::time::timeout(LOOK_EVERY, wakeup.notified()).await;
 }

@@ -1,19 +1,21 @@
 //! Access generation: a counter that invalidates cached permissions.
 //!
-//! A caller notes the generation, then reads permissions. They are valid while the generation is unchanged.
+//! A reader of permissions notes the generation first. The permissions may be cached for as long as the generation does
+//! not change.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::sql;
 
-/// Tables from which callers and their permissions are read.
+/// Tables that decide who a caller is and what the caller may do.
 const TABLES: [&str; 4] = ["api_tokens", "memberships", "organizations", "users"];
 
-/// Does not affect permissions, and is written often.
+/// Updates the time a token was last used. This does not affect permissions and happens often, so it must not
+/// invalidate the cache.
 const IRRELEVANT: &str = "UPDATE api_tokens SET last_used_at";
 
-/// Odd from the first statement that writes one of these tables until the end of its transaction. While it is odd,
-/// permissions are read from the database.
+/// The counter is odd from the first statement that writes one of [`TABLES`] until that transaction ends. While it is
+/// odd, permissions are not cached but read from the database.
 #[derive(Debug, Default)]
 pub(crate) struct AccessGeneration(AtomicU64);
 
@@ -22,12 +24,12 @@ impl AccessGeneration {
         Some(self.0.load(Ordering::SeqCst)).filter(|generation| generation.is_multiple_of(2))
     }
 
-    /// Called by the writer thread. Idempotent within a transaction.
+    /// Called by the writer thread when a statement affects permissions. Idempotent within a transaction.
     pub(crate) fn begin_change(&self) {
         self.0.fetch_or(1, Ordering::SeqCst);
     }
 
-    /// Called after the transaction, committed or not, before its callers get their results.
+    /// Called when the transaction has committed or rolled back, before its callers get their results.
     pub(crate) fn end_change(&self) {
         if self.current().is_none() {
             self.0.fetch_add(1, Ordering::SeqCst);
@@ -35,7 +37,8 @@ impl AccessGeneration {
     }
 }
 
-/// Derived from the SQL text, so that no statement can be missed.
+/// Whether this statement may change permissions. Derived from the SQL text, so that a new statement cannot be
+/// overlooked.
 pub(crate) fn is_changed_by(text: &str) -> bool {
     !text.starts_with(IRRELEVANT) && TABLES.iter().any(|table| sql::writes_table(text, table))
 }

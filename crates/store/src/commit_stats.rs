@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Upper bounds of the buckets, in microseconds. Longer commits are in the count only.
+/// Upper bounds of the histogram buckets, in microseconds. Slower commits appear in the total count only.
 pub const BOUNDS_US: [u64; 12] =
     [250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 1_000_000, 5_000_000];
 
@@ -18,13 +18,13 @@ pub struct CommitHistogram {
 /// A snapshot of the histogram.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CommitStats {
-    /// Commits that took no longer than the bound at the same index.
+    /// Number of commits that took no longer than the bound at the same index.
     pub within: [u64; BOUNDS_US.len()],
     pub count: u64,
     pub sum_us: u64,
-    /// Transactions in the commits: several share one.
+    /// Number of transactions. One commit can contain several.
     pub jobs: u64,
-    /// Transactions in the write queue.
+    /// Transactions that are waiting in the write queue.
     pub waiting: u64,
 }
 

@@ -10,11 +10,11 @@ use rustix::fs::{FlockOperation, flock};
 
 use crate::error::OpenError;
 
-/// How long a start waits for another process to release the lock.
+/// How long a starting process waits for another process to release the lock.
 pub const LOCK_WAIT: Duration = Duration::from_secs(2);
 const LOCK_RETRY: Duration = Duration::from_millis(20);
 
-/// Network file systems, whose locks and fsync are unreliable, by magic number.
+/// Magic numbers of network file systems, whose locks and fsync are unreliable.
 const NETWORK_FILE_SYSTEMS: &[(i64, &str)] = &[
     (0x6969, "NFS"),
     (0x517b, "SMB"),
@@ -25,23 +25,24 @@ const NETWORK_FILE_SYSTEMS: &[(i64, &str)] = &[
     (0x00c3_6400, "Ceph"),
 ];
 
-/// Servers that can share a directory; each has a subdirectory.
+/// Maximum number of servers that can share a data directory. Each one uses its own subdirectory.
 const REPLICAS_MAX: u32 = 64;
 
-/// A data directory, locked until the value is dropped.
+/// A data directory. It stays locked until this value is dropped.
 #[derive(Debug)]
 pub struct DataDir {
     path: PathBuf,
-    /// The directory that no other server uses.
+    /// The subdirectory that only this server uses; the data directory itself if it is not shared.
     own: PathBuf,
     _locks: Vec<File>,
 }
 
 impl DataDir {
-    /// Creates or opens a directory with a SQLite database, and takes an exclusive lock.
+    /// Opens a data directory with a SQLite database, and creates both if necessary. Takes an exclusive lock.
     pub fn open(path: &Path) -> Result<Self, OpenError> {
         let dir = Self::open_bare(path)?;
-        // SQLite creates its other files with the mode of this one: they contain hashes of tokens and passwords.
+        // The files contain hashes of tokens and passwords. SQLite creates the WAL and its other files with the mode of
+        // this file.
         let made = OpenOptions::new().append(true).create(true).mode(0o600).open(dir.database());
         made.map_err(|source| OpenError::Io {
             action: "cannot create",
@@ -51,7 +52,7 @@ impl DataDir {
         Ok(dir)
     }
 
-    /// Like [`DataDir::open`], without creating the database file.
+    /// Like [`DataDir::open`], but does not create the database file.
     pub fn open_bare(path: &Path) -> Result<Self, OpenError> {
         let io = |action| move |source| OpenError::Io { action, path: path.display().to_string(), source };
         create_dir(path)?;
@@ -63,8 +64,8 @@ impl DataDir {
         Ok(Self { path: path.to_owned(), own: path.to_owned(), _locks: vec![lock] })
     }
 
-    /// Opens a directory that several servers share, whose database is PostgreSQL. Each server locks the first free
-    /// subdirectory of `servers` for itself; files in it are left over from a process that has ended.
+    /// Opens a data directory that several servers share because their database is PostgreSQL. Each server locks the
+    /// first free subdirectory of `servers`. Files that it finds there were left by a process that has ended.
     pub fn open_shared(path: &Path) -> Result<Self, OpenError> {
         create_dir(path)?;
         let shared = lock_file(&path.join("berth.lock"))?;
@@ -80,7 +81,7 @@ impl DataDir {
         Err(OpenError::Refused(format!("{} has {REPLICAS_MAX} servers already", path.display())))
     }
 
-    /// Takes an exclusive lock on a directory whose database is PostgreSQL: no server may be running.
+    /// Opens a data directory for a PostgreSQL database with an exclusive lock. Fails while a server is running on it.
     pub fn open_alone(path: &Path) -> Result<Self, OpenError> {
         create_dir(path)?;
         let lock = lock_file(&path.join("berth.lock"))?;
@@ -88,7 +89,7 @@ impl DataDir {
         Ok(Self { path: path.to_owned(), own: path.to_owned(), _locks: vec![lock] })
     }
 
-    /// The directory that no other server uses, for running steps and the admin socket.
+    /// The directory that only this server uses, for running steps and the admin socket.
     pub fn own_dir(&self) -> &Path {
         &self.own
     }

@@ -1,4 +1,4 @@
-//! Random bytes for ids, read from the system in blocks to save calls.
+//! Random bytes for ids. Reads them from the operating system in blocks, to save system calls.
 
 use std::cell::RefCell;
 
@@ -6,11 +6,11 @@ use berth_core::id::IdEntropy;
 
 use crate::error::StoreError;
 
-/// Bytes read at once.
+/// Bytes read by one system call.
 const DRAWN_BYTES: usize = 1_024;
 
 thread_local! {
-    /// Unused bytes of the last block; each byte is used once.
+    /// Unused bytes of the current block. No byte is used twice.
     static LEFT: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn entropy_is_used_once() {
+    fn entropy_bytes_are_used_once() {
         let mut left: Vec<u8> = (0..200).collect();
         let given: BTreeSet<u8> = (0..20).flat_map(|_| take_entropy(&mut left)).collect();
         assert_eq!((given.len(), left.len()), (200, 0));

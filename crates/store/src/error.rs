@@ -1,21 +1,22 @@
-//! Errors of the store. A refusal by a domain rule is a value, not an error.
+//! Errors of the store. A request that a domain rule refuses is not an error but a normal result.
 
 use crate::sql::SqlStatement;
 
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum StoreError {
-    /// The store is shutting down, overloaded or broken; nothing was written.
+    /// The store is shutting down, overloaded or out of order. Nothing was written.
     #[error("the store is unavailable: {0}")]
     Unavailable(String),
-    /// The connection was lost during a commit, which may have succeeded. A retry with the same idempotency key finds out.
+    /// The connection was lost during a commit, so the commit may or may not have succeeded. The client can retry with
+    /// the same idempotency key to find out.
     #[error("the outcome of the commit is unknown: {0}")]
     Unknown(String),
-    /// The disk failed: acknowledge nothing more, exit, and recover at the next start.
+    /// The disk failed. The process must acknowledge nothing more and exit; the next start recovers.
     #[error("the database failed: {0}")]
     Broken(String),
     #[error("the disk that holds the database is full")]
     StorageFull,
-    /// PostgreSQL cannot store such text, so it is refused on SQLite too.
+    /// The text contains a NUL character. PostgreSQL cannot store it, so it is refused on SQLite as well.
     #[error("a text contains the character NUL, which cannot be stored")]
     Nul,
     /// A bug in this program: an unreadable row, a write without an event, a failed version check.
@@ -24,7 +25,7 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// Names the statement whose row could not be read.
+    /// Adds the name of the statement whose row could not be read.
     pub(crate) fn in_statement(self, statement: &SqlStatement) -> Self {
         match self {
             StoreError::Bug(text) => StoreError::Bug(format!("{}: {text}", statement.name)),

@@ -1,7 +1,8 @@
-//! The feed: publishes committed events to the followers of their organization, in order.
+//! The feed: publishes committed events, in order, to the followers of their organization.
 //!
-//! The writer hands over a batch without waiting; the feed's thread wakes the followers. Nothing is stored: queues are
-//! bounded, events that do not fit are dropped, and a follower that sees a gap reads it from the database.
+//! The writer hands over a batch of events without waiting; the feed's own thread wakes the followers. The feed stores
+//! nothing. Its queues are bounded and drop events that do not fit. A follower that notices a gap reads the missing
+//! events from the database.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,15 +18,15 @@ use tokio::sync::broadcast;
 use crate::audit;
 use crate::error::StoreError;
 
-/// Commits by which the feed may lag behind the writer.
+/// Maximum number of commits that the feed may lag behind the writer.
 const BATCHES_MAX: usize = 1_024;
-/// Events by which a follower may lag behind the feed; it reads the rest from the database.
+/// Maximum number of events that a follower may lag behind the feed. Beyond that, it must read them from the database.
 const BEHIND_MAX: usize = 1_024;
-/// Approximate cost of waking a follower and writing to its socket.
+/// Approximate time to wake one follower and write to its socket.
 const PAUSE_PER_FOLLOWER: Duration = Duration::from_micros(20);
 const PAUSE_MAX: Duration = Duration::from_millis(20);
 
-/// An event with its JSON, serialized once for all followers.
+/// An event with its JSON, which is serialized once for all followers.
 #[derive(Debug)]
 pub struct PublishedEvent {
     pub event: Event,
@@ -92,7 +93,7 @@ impl EventFeed {
 
 impl Drop for EventFeed {
     fn drop(&mut self) {
-        // The writer has dropped its end of the queue: the thread publishes the rest and ends.
+        // The writer has already dropped its end of the queue, so the thread publishes what is left and ends.
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
@@ -104,7 +105,7 @@ fn run_feed(queue: &Receiver<Vec<Event>>, shared: &FeedState) {
         for event in std::iter::once(first).chain(queue.try_iter()).flatten() {
             publish_event(event, shared);
         }
-        // Debounce: with many followers, waking all of them for each event would take the CPU from the writer.
+        // Debounce: with many followers, waking all of them for every single event would starve the writer of CPU time.
         let followers = u32::try_from(shared.followers.load(Ordering::SeqCst)).unwrap_or(u32::MAX);
         std::thread::sleep(PAUSE_PER_FOLLOWER.saturating_mul(followers).min(PAUSE_MAX));
     }
@@ -112,7 +113,7 @@ fn run_feed(queue: &Receiver<Vec<Event>>, shared: &FeedState) {
 }
 
 fn publish_event(event: Event, shared: &FeedState) {
-    // The mutex is released before followers are woken: there may be thousands.
+    // Releases the mutex before waking the followers, because there may be thousands of them.
     let organizations = shared.organizations.lock().unwrap_or_else(PoisonError::into_inner);
     let Some(followed) = organizations.get(&event.org).cloned() else { return };
     drop(organizations);
@@ -150,7 +151,7 @@ impl EventFollower {
 }
 
 impl EventFollower {
-    /// Skips the events published so far, for a follower that is about to read the database.
+    /// Drops the events received so far, for a follower that is about to read them from the database.
     pub fn skip(&mut self) {
         self.receiver = self.receiver.as_ref().map(broadcast::Receiver::resubscribe);
     }

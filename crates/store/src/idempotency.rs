@@ -1,4 +1,4 @@
-//! Idempotency keys: the response to a successful request is stored, and replayed for a retry with the same key.
+//! Idempotency keys: the response to a successful request is stored, and a retry with the same key gets it again.
 
 use aws_lc_rs::digest;
 use berth_core::time::Timestamp;
@@ -7,16 +7,16 @@ use crate::error::StoreError;
 use crate::sql::{json_columns, statements};
 use crate::tx::{StoreRead, Tx};
 
-/// Retention of stored responses.
+/// How long responses are stored, in seconds.
 pub const IDEMPOTENCY_KEPT_S: i64 = 7 * 24 * 60 * 60;
-/// Responses deleted by one sweep.
+/// Maximum number of responses that one sweep deletes.
 pub const FORGET_BATCH_MAX: u64 = 1_000;
 
 statements! {
     Instance Read EMIT_WAL_RECORD = "SELECT {emit_wal_record}";
     Instance Read FIND = "SELECT request_hash, status, headers, body FROM stored_responses
         WHERE digest = $1 AND created_at > $2";
-    // Replaces a response only if it has expired and was not deleted yet.
+    // Replaces an existing response only if it has expired and was not deleted yet.
     Instance Upkeep REMEMBER = "INSERT INTO stored_responses (digest, request_hash, status, headers, body, created_at)
         VALUES ($1, $2, $3, $4, $5, $6)
         ON CONFLICT (digest) DO UPDATE SET request_hash = excluded.request_hash, status = excluded.status,
@@ -35,13 +35,13 @@ type KeyDigest = [u8; 32];
 #[derive(Debug, Clone)]
 pub struct IdempotencyKey {
     digest: KeyDigest,
-    /// Keyed hash of the body.
+    /// Keyed hash of the request body.
     request_hash: Vec<u8>,
 }
 
 impl IdempotencyKey {
-    /// `caller` is a token or a user: keys of different callers are unrelated. `operation` is the method and the canonical
-    /// path. None of the three contains a line break.
+    /// `caller` is the id of a token or a user; different callers cannot see each other's keys. `operation` is the HTTP
+    /// method and the canonical path. None of the three texts may contain a line break.
     pub fn new(caller: &str, operation: &str, key: &str, request_hash: Vec<u8>) -> Self {
         let text = [caller, operation, key].join("\n");
         let mut digest = KeyDigest::default();
@@ -61,11 +61,12 @@ pub struct StoredResponse {
 pub enum KeyLookup {
     None,
     Same(StoredResponse),
-    /// The key was used for a different request.
+    /// The key was used before, for a different request.
     Different,
 }
 
-/// Called before a stored response is replayed. Makes the commit that stored it as durable as this transaction.
+/// Called before a stored response is replayed. Ensures that the commit that stored the response is durable once this
+/// transaction has committed.
 pub fn ensure_durable(tx: &mut Tx<'_>) -> Result<(), StoreError> {
     tx.row(&EMIT_WAL_RECORD, &[]).map(drop)
 }
@@ -93,7 +94,7 @@ pub fn store_response(
     tx.put(&REMEMBER, &(&once.digest[..], &once.request_hash, status, headers, body, now, expired))
 }
 
-/// Deletes a batch of expired responses; returns how many.
+/// Deletes a batch of expired responses and returns their number.
 pub fn delete_expired(tx: &mut Tx<'_>, now: Timestamp) -> Result<u64, StoreError> {
     let oldest = now.plus_seconds(-IDEMPOTENCY_KEPT_S);
     let params = [oldest.into(), i64::try_from(FORGET_BATCH_MAX).unwrap_or(i64::MAX).into()];

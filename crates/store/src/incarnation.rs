@@ -1,8 +1,8 @@
-//! Incarnations: detect that the database file was replaced by an older copy, which would issue the same fences again.
+//! Incarnations detect that the database file was replaced by an older copy, which would issue the same fences again.
 //!
-//! Each start writes a new random incarnation to the database and to a file next to it. During the change the file
-//! lists the old and the new one, so that a crash in between is no mismatch. It also stores the highest epoch that the
-//! directory has seen.
+//! Each start writes a new random incarnation to the database and to a file next to it. While the incarnation is being
+//! changed, the file lists both the old and the new one, so that a crash in between does not look like a mismatch. The
+//! file also contains the highest epoch that was ever used in the directory.
 
 use std::fs::File;
 use std::io::{ErrorKind, Write as _};
@@ -18,28 +18,28 @@ use crate::tx::TxContext;
 
 /// Name of the file in the data directory.
 pub const FILE: &str = "incarnation";
-/// The incarnation of a backup: only `restore` accepts it.
+/// The incarnation of a backup. Only `berth admin restore` accepts it.
 pub const BACKUP: &str = "backup";
 /// The incarnation of a database that was copied to PostgreSQL.
 pub const MOVED: &str = "moved";
-/// In the file: a database without an incarnation.
+/// Stands for a database that has no incarnation.
 const NONE: &str = "none";
-/// In the file: prefix of the epoch.
+/// Starts the line that contains the epoch.
 const EPOCH: &str = "epoch ";
 const RANDOM_BYTES: usize = 16;
 
-/// The content of the file.
+/// The content of the incarnation file.
 #[derive(Default)]
 struct IncarnationFile {
     marks: Vec<String>,
     epoch: Option<i64>,
 }
 
-/// Refuses a database that is not the one last used in the directory.
+/// Refuses a database other than the one that was last used in this directory.
 pub(crate) fn check_database(dir: &DataDir) -> Result<(), OpenError> {
     let found = sqlite::incarnation(&dir.database())?;
     let Some(known) = read_file(dir.path())? else {
-        // A new database has neither an incarnation nor the file.
+        // On the first start there is no file, and the new database has no incarnation.
         return if found.is_none() { Ok(()) } else { refuse_copy(dir, found.as_deref()) };
     };
     match known.marks.iter().any(|mark| mark == found.as_deref().unwrap_or(NONE)) {
@@ -68,7 +68,7 @@ fn refuse_copy(dir: &DataDir, found: Option<&str>) -> Result<(), OpenError> {
     )))
 }
 
-/// Gives the database and the directory a new incarnation, so that earlier copies are refused.
+/// Writes a new incarnation to the database and to the file, so that earlier copies of the database are refused.
 pub(crate) fn renew_incarnation(store: &Store, dir: &DataDir) -> Result<(), OpenError> {
     let before = sqlite::incarnation(&dir.database())?;
     let epoch = Some(store.epoch()).max(stored_epoch(dir)?);
@@ -79,7 +79,7 @@ pub(crate) fn renew_incarnation(store: &Store, dir: &DataDir) -> Result<(), Open
     write_file(dir.path(), &[&next], epoch)
 }
 
-/// Makes the directory accept a new database, without an incarnation.
+/// Makes the directory accept a new database that has no incarnation yet.
 pub(crate) fn expect_new(dir: &DataDir) -> Result<(), OpenError> {
     match read_file(dir.path())? {
         None => Ok(()),
@@ -87,12 +87,12 @@ pub(crate) fn expect_new(dir: &DataDir) -> Result<(), OpenError> {
     }
 }
 
-/// The highest epoch that is stored in the directory.
+/// The highest epoch that the incarnation file contains.
 pub fn stored_epoch(dir: &DataDir) -> Result<Option<i64>, OpenError> {
     Ok(read_file(dir.path())?.and_then(|known| known.epoch))
 }
 
-/// Stores an epoch that was raised while a server is running.
+/// Stores an epoch that was raised while the server was running.
 pub fn store_epoch(data_dir: &Path, epoch: i64) -> Result<(), OpenError> {
     let Some(known) = read_file(data_dir)? else { return Ok(()) };
     let marks: Vec<&str> = known.marks.iter().map(String::as_str).collect();
@@ -126,7 +126,7 @@ fn read_file(dir: &Path) -> Result<Option<IncarnationFile>, OpenError> {
     Ok(Some(known))
 }
 
-/// Atomic and durable: write to a temporary file, fsync, rename.
+/// Writes the file atomically and durably: writes a temporary file, fsyncs it and renames it.
 fn write_file(dir: &Path, marks: &[&str], epoch: Option<i64>) -> Result<(), OpenError> {
     let (path, draft) = (file_path(dir), dir.join(format!("{FILE}.draft")));
     let written = || -> std::io::Result<()> {
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn database_of_an_earlier_start_is_refused() {
+    fn database_copied_before_a_later_start_is_refused() {
         let temp = tempfile::tempdir().unwrap();
         let dir = DataDir::open(temp.path()).unwrap();
         start(&dir);
@@ -221,7 +221,7 @@ mod tests {
             given.push(store.epoch());
         }
         assert!(given[1] >= given[0] + 16, "{given:?}");
-        // The epoch may also be raised while a server is running.
+        // A running server may raise the epoch too. A lower epoch is ignored.
         let told = given[1] + 100;
         store_epoch(dir.path(), told).unwrap();
         store_epoch(dir.path(), 1).unwrap();

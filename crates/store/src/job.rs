@@ -1,4 +1,4 @@
-//! Jobs for the threads that own connections: closures that send their result back.
+//! Jobs for the threads that own database connections. A job is a closure that sends its result back to the caller.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -12,7 +12,7 @@ use crate::error::StoreError;
 use crate::sql::SqlConn;
 use crate::tx::{ReadTx, Tx, TxContext, TxState};
 
-/// A transaction in progress.
+/// A transaction that has begun, as passed to a write job.
 pub(crate) struct BegunTx<'c> {
     pub(crate) conn: &'c mut dyn SqlConn,
     pub(crate) state: &'c mut TxState,
@@ -20,20 +20,21 @@ pub(crate) struct BegunTx<'c> {
     pub(crate) now: Timestamp,
 }
 
-/// Runs inside a transaction, or gets the error if it could not begin. Its result is sent once it is durable.
+/// Runs inside a transaction, or gets the error if the transaction could not begin. Its result is sent to the caller
+/// after the commit is durable.
 pub(crate) type WriteJob = Box<dyn FnOnce(Result<BegunTx<'_>, StoreError>) -> JobOutcome + Send>;
 
-/// Reads a snapshot and sends the result.
+/// Reads from a snapshot and sends the result to the caller.
 pub(crate) type ReadJob = Box<dyn FnOnce(Result<(&mut dyn SqlConn, Timestamp), StoreError>) + Send>;
 
 pub(crate) type ReplySender = Box<dyn FnOnce(Option<StoreError>) + Send>;
 
 pub(crate) struct JobOutcome {
-    /// Whether to commit.
+    /// Whether to commit what the job wrote.
     pub(crate) keep: bool,
-    /// Published after the commit.
+    /// Recorded events, to be published after the commit.
     pub(crate) events: Vec<Event>,
-    /// Called after the commit, with the error if it failed.
+    /// Sends the result to the caller. Called after the commit, with its error if it failed.
     pub(crate) answer: ReplySender,
 }
 

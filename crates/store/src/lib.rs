@@ -1,7 +1,7 @@
 //! Durable storage on SQLite or PostgreSQL.
 //!
-//! Async code sends a closure to a thread that owns a connection, and awaits its result. No lock is held across an
-//! `.await`, and a dropped request cannot cancel a commit.
+//! Async code sends a closure to a thread that owns a database connection, and awaits the result. No lock is held
+//! across an `.await`, and a commit completes even if the request that caused it is dropped.
 
 mod access_generation;
 pub mod admin;
@@ -45,32 +45,32 @@ pub use tx::{ReadTx, StoreRead, Tx, TxContext};
 use job::{ReadJob, WriteJob};
 
 pub struct Store {
-    // Dropped before the feed, to which it publishes.
+    // Must be dropped before the feed, because it publishes to the feed.
     driver: StoreDriver,
     feed: EventFeed,
-    /// The epoch of fences, for drivers whose connections do not track it.
+    /// The current epoch of fences. PostgreSQL connections track the epoch themselves.
     epoch: Arc<AtomicI64>,
     lost_s: i64,
 }
 
-/// Settings of the installation that every transaction gets.
+/// Settings that are the same for every transaction.
 #[derive(Debug, Clone)]
 pub(crate) struct TxConfig {
-    /// Read when the transaction begins, because it may be raised while the job is queued.
+    /// Read when the transaction begins, because the epoch may be raised while the job is queued.
     pub(crate) epoch: Arc<AtomicI64>,
     pub(crate) lost_s: i64,
-    /// `None` if other servers write to the same database.
+    /// `None` if other servers write to the same database, so that permissions cannot be cached.
     pub(crate) access: Option<Arc<AccessGeneration>>,
 }
 
 enum StoreDriver {
-    // Readers are dropped before the writer, which truncates the WAL when it stops.
+    // Readers must be dropped before the writer, which truncates the WAL when it stops.
     Sqlite { readers: sqlite::SqliteReaders, writer: sqlite::SqliteWriter },
     Postgres(postgres::PostgresDriver),
 }
 
 impl Store {
-    /// Opens the SQLite database at `path`; creates or migrates it if necessary.
+    /// Opens the SQLite database at `path`. Creates or migrates it if necessary.
     pub fn open_sqlite(path: &Path) -> Result<Self, OpenError> {
         sqlite::check_version()?;
         let ahead = sqlite::ClockOffset::default();
@@ -81,20 +81,20 @@ impl Store {
         Ok(Self { driver: StoreDriver::Sqlite { readers, writer }, feed, epoch, lost_s: RUNNER_LOST_S })
     }
 
-    /// Opens the database of a data directory. Refuses a database that was copied into it.
+    /// Opens the SQLite database of a data directory. Refuses a file that is a copy of another database.
     pub fn open_in(dir: &DataDir) -> Result<Self, OpenError> {
         sqlite::check_version()?;
-        // Checked before migration, so that a refused database is not changed.
+        // Checks the incarnation before migrating, so that a refused database stays unchanged.
         incarnation::check_database(dir)?;
         Self::open_sqlite(&dir.database())
     }
 
-    /// Marks the start of a server: earlier copies of the database are refused from now on.
+    /// Marks the start of a server. From now on, earlier copies of the database are refused.
     pub fn begin_in(&self, dir: &DataDir) -> Result<(), OpenError> {
         incarnation::renew_incarnation(self, dir)
     }
 
-    /// Opens the PostgreSQL database at `url`; migrates it if necessary. Several servers may share it.
+    /// Opens the PostgreSQL database at `url` and migrates it if necessary. Several servers may share it.
     pub fn open_postgres(url: &str) -> Result<Self, OpenError> {
         let (feed, publisher) = EventFeed::start()?;
         let (database, epoch) = postgres::PostgresDriver::open(url, reader_count(), publisher)?;
@@ -102,13 +102,13 @@ impl Store {
         Ok(Self { driver: StoreDriver::Postgres(database), feed, epoch, lost_s: RUNNER_LOST_S })
     }
 
-    /// The current epoch: the upper part of every new fence.
+    /// The current epoch, which forms the upper bits of every new fence.
     pub fn epoch(&self) -> i64 {
         self.epoch.load(Ordering::SeqCst)
     }
 
-    /// Raises the epoch after fence counters may have been lost. `given` is an epoch known from outside. No server may be
-    /// running.
+    /// Raises the epoch when issued fences may have been lost, for example after a restore. `given` is an epoch that is
+    /// known from elsewhere, such as the incarnation file. No server may be running.
     pub fn raise_epoch(&mut self, given: Option<i64>) -> Result<(), StoreError> {
         self.transact_blocking(TxContext::system(None), move |tx| tables::instance::raise_epoch(tx, given))
     }
@@ -134,7 +134,7 @@ impl Store {
         answer.await.unwrap_or_else(|_| Err(stopped_error().into()))
     }
 
-    /// Like [`Store::transact`], for leases only: it does not contend with other transactions.
+    /// Like [`Store::transact`], but only for leases: the transaction does not wait for other transactions.
     pub async fn transact_lease<T, E>(
         &self,
         work: impl FnOnce(&mut Tx<'_>) -> Result<T, E> + Send + 'static,
@@ -151,7 +151,8 @@ impl Store {
         answer.await.unwrap_or_else(|_| Err(stopped_error().into()))
     }
 
-    /// Sets after how many seconds of silence a runner is lost, which ends the drain of an environment.
+    /// Sets after how many seconds without a heartbeat a runner counts as lost. The drain of an environment, which
+    /// waits for deployments of an ended session to stop, ends after this time at the latest.
     pub fn set_runner_lost_after(&mut self, seconds: i64) {
         self.lost_s = seconds;
     }
@@ -183,7 +184,7 @@ impl Store {
         answer.blocking_recv().unwrap_or_else(|_| Err(stopped_error().into()))
     }
 
-    /// Runs `work` on a snapshot that includes every acknowledged write.
+    /// Runs `work` on a snapshot that includes every write acknowledged so far.
     pub async fn read<T, E>(
         &self,
         org: Option<OrgId>,
@@ -233,13 +234,13 @@ impl Store {
         self.send_read(org, work)?.blocking_recv().unwrap_or_else(|_| Err(stopped_error().into()))
     }
 
-    /// Subscribes to the events of an organization. May deliver an event that was committed just before; compare its
-    /// sequence number.
+    /// Subscribes to the events of an organization. The first event may be one that was committed just before the call,
+    /// so callers must compare sequence numbers.
     pub fn follow(&self, org: OrgId) -> EventFollower {
         self.feed.follow(org)
     }
 
-    /// Notified when another server commits. `None` if there are no other servers.
+    /// Notifies when another server commits. `None` if no other server can share the database.
     pub fn watch_remote_commits(&self) -> Option<watch::Receiver<()>> {
         match &self.driver {
             StoreDriver::Sqlite { .. } => None,
@@ -247,8 +248,8 @@ impl Store {
         }
     }
 
-    /// The access generation and the store's time. Permissions read after the generation was noted are valid while it is
-    /// unchanged. `None` if they must be read again, which is always so on PostgreSQL.
+    /// The access generation and the store's time. Permissions that are read after this call may be cached while the
+    /// generation does not change. `None` if permissions must not be cached: during a change, and always on PostgreSQL.
     pub fn access_generation(&self) -> Option<(u64, Timestamp)> {
         match &self.driver {
             StoreDriver::Sqlite { writer, .. } => writer.access().current().map(|it| (it, writer.now())),
@@ -264,7 +265,7 @@ impl Store {
         }
     }
 
-    /// Becomes `Some` after a disk failure, when the process should exit.
+    /// Becomes `Some` when the disk has failed; the process should then exit.
     pub fn watch_failure(&self) -> watch::Receiver<Option<StoreError>> {
         match &self.driver {
             StoreDriver::Sqlite { writer, .. } => writer.watch_failure(),
@@ -278,7 +279,7 @@ fn stopped_error() -> StoreError {
     StoreError::Unavailable("the store stopped before the transaction ended".into())
 }
 
-/// One reader thread per core, bounded to limit page cache memory.
+/// One reader thread per core. The number is bounded to limit the memory used for page caches.
 fn reader_count() -> usize {
     std::thread::available_parallelism().map_or(2, usize::from).clamp(2, 8)
 }

@@ -1,4 +1,4 @@
-//! The outbox: side effects are stored with the transaction that causes them, and executed at least once.
+//! The outbox: side effects are stored in the transaction that causes them, and executed at least once.
 
 use berth_core::decision::OutboxEffect;
 use berth_core::id::{EffectId, OrgId};
@@ -9,7 +9,7 @@ use crate::sql::value::{text, to_json};
 use crate::sql::{from_row, statements};
 use crate::tx::{StoreRead, Tx};
 
-/// Due effects fetched at once.
+/// Maximum number of due effects fetched at once.
 pub const OUTBOX_BATCH_MAX: i64 = 100;
 
 statements! {
@@ -26,7 +26,7 @@ pub struct DueEffect {
     pub org: OrgId,
     pub id: EffectId,
     pub payload: serde_json::Value,
-    /// Earlier attempts.
+    /// Number of earlier attempts to execute the effect.
     pub attempts: i64,
 }
 from_row!(DueEffect { org, id, payload, attempts });
@@ -42,12 +42,12 @@ pub fn fetch_due(tx: &mut Tx<'_>, kind: &str) -> Result<Vec<DueEffect>, StoreErr
     tx.fetch_all(&DUE, &[kind.into(), tx.now().into(), OUTBOX_BATCH_MAX.into()])
 }
 
-/// Deletes an effect that was executed.
+/// Deletes an effect after it was executed.
 pub fn delete_effect(tx: &mut Tx<'_>, id: EffectId) -> Result<(), StoreError> {
     tx.execute(&DONE, &[text(id)]).map(drop)
 }
 
-/// Schedules a retry.
+/// Schedules the next attempt for this time.
 pub fn schedule_retry(tx: &mut Tx<'_>, id: EffectId, due_at: Timestamp) -> Result<(), StoreError> {
     tx.execute(&LATER, &[text(id), due_at.into()]).map(drop)
 }

@@ -1,24 +1,24 @@
-//! Pages of lists.
+//! Pagination of lists.
 
 use crate::error::StoreError;
 use crate::sql::value::SqlValue;
 use crate::sql::{FromRow, SqlStatement};
 use crate::tx::StoreRead;
 
-/// Filtered lists are counted up to this total.
+/// Upper limit for counting the rows of a filtered list.
 pub const COUNTED_MAX: i64 = 10_000;
 
 /// One page of a list.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ListPage<T> {
     pub items: Vec<T>,
-    /// The length of the whole list. `None` if it was not counted or exceeds [`COUNTED_MAX`].
+    /// The number of rows on all pages. `None` if it was not counted or is above [`COUNTED_MAX`].
     pub total: Option<i64>,
     pub has_more: bool,
 }
 
-/// Bounds for a selection of due work: rows in all, and rows of one organization. Every organization's first row comes
-/// before any organization's second.
+/// Limits for selecting due work fairly: the total number of rows, and the number of rows per organization. The first
+/// row of every organization is selected before the second row of any organization.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FairBatch {
     pub total: i64,
@@ -29,12 +29,12 @@ pub struct FairBatch {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PageStart {
     Offset(i64),
-    /// After the record with this id or number, in the order of the list.
+    /// After the record with this id or number, in the sort order of the list.
     After(String),
 }
 
 impl PageStart {
-    /// The id after which the page starts, and the rows to skip. Every id is greater than an empty text.
+    /// The id after which the page starts (empty for the first page), and the number of rows to skip.
     pub(crate) fn by_id(&self) -> [SqlValue; 2] {
         match self {
             PageStart::After(id) => [id.as_str().into(), 0.into()],
@@ -42,7 +42,7 @@ impl PageStart {
         }
     }
 
-    /// The number before which the page starts, for lists in descending order, and the rows to skip.
+    /// The number before which the page starts, for lists in descending order, and the number of rows to skip.
     pub(crate) fn by_number(&self) -> [SqlValue; 2] {
         match self {
             PageStart::After(number) => [number.parse().unwrap_or(0).into(), 0.into()],
@@ -52,7 +52,8 @@ impl PageStart {
 }
 
 impl<T> ListPage<T> {
-    /// `items` has one row more than the limit if there is another page.
+    /// Creates a page from the fetched rows. The caller fetches one row more than `limit`; that row means that there is
+    /// another page.
     pub(crate) fn from_rows(mut items: Vec<T>, limit: i64, total: Option<i64>) -> Self {
         let limit = usize::try_from(limit).unwrap_or(0);
         let has_more = items.len() > limit;
@@ -65,8 +66,8 @@ impl<T> ListPage<T> {
     }
 }
 
-/// Fetches a page. The last parameters of the statement are the start of the page, its limit and its offset; those of the
-/// filter come before.
+/// Fetches a page. The last parameters of the statement are the start of the page, its limit and its offset, after the
+/// parameters of the filter.
 pub(crate) fn fetch_page<T: FromRow>(
     db: &mut impl StoreRead,
     list: &SqlStatement,
@@ -78,7 +79,7 @@ pub(crate) fn fetch_page<T: FromRow>(
     Ok(ListPage::from_rows(db.fetch_all(list, &params)?, limit, None))
 }
 
-/// Counts up to [`COUNTED_MAX`]. The last parameter of the statement is the limit.
+/// Counts rows up to [`COUNTED_MAX`]. The last parameter of the statement is that limit.
 pub(crate) fn fetch_bounded_count(
     db: &mut impl StoreRead,
     count: &SqlStatement,

@@ -6,7 +6,7 @@ use std::sync::{Condvar, Mutex, PoisonError};
 use crate::error::StoreError;
 use crate::job::ReadJob;
 
-/// Queued reads; further ones are refused.
+/// Maximum number of queued reads; further ones are refused.
 const QUEUE_READS_MAX: usize = 4_096;
 
 #[derive(Default)]
@@ -33,7 +33,7 @@ impl ReadQueue {
         Ok(())
     }
 
-    /// Blocks until there is a read. `None` once the queue is closed and empty.
+    /// Blocks until a read is queued. Returns `None` once the queue is closed and empty.
     pub(crate) fn next(&self) -> Option<ReadJob> {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         loop {

@@ -1,7 +1,8 @@
 //! Transactions.
 //!
-//! A `ReadTx` reads, a `Tx` also writes. Both bind their organization as `$1` of every organization-scoped statement, so a
-//! statement cannot reach the rows of another organization. A `Tx` that writes without recording an event is rolled back.
+//! A `ReadTx` only reads; a `Tx` can also write. Both bind their organization as `$1` of every organization-scoped
+//! statement, so no statement can access rows of another organization. A `Tx` that writes without recording an event is
+//! rolled back.
 
 use std::sync::atomic::Ordering;
 
@@ -25,7 +26,7 @@ pub struct TxContext {
     pub org: Option<OrgId>,
     pub actor: Actor,
     pub request_id: Option<String>,
-    /// The access generation at which the caller was authorized, see [`crate::Store::access`].
+    /// The access generation at which the caller was authorized, see [`crate::Store::access_generation`].
     pub access: Option<u64>,
 }
 
@@ -46,7 +47,7 @@ pub trait StoreRead {
         Ok(self.rows(statement, params)?.into_iter().next())
     }
 
-    /// Runs a query and reads every row.
+    /// Runs a query and returns all rows.
     fn fetch_all<T: FromRow>(
         &mut self,
         statement: &SqlStatement,
@@ -56,7 +57,7 @@ pub trait StoreRead {
         rows.map(|row| row.read().map_err(|error| error.in_statement(statement))).collect()
     }
 
-    /// Runs a query and reads its first row.
+    /// Runs a query and returns the first row, if there is one.
     fn fetch_optional<T: FromRow>(
         &mut self,
         statement: &SqlStatement,
@@ -66,13 +67,13 @@ pub trait StoreRead {
         row.map(|row| row.read().map_err(|error| error.in_statement(statement))).transpose()
     }
 
-    /// Runs a query for one number; no row counts as 0.
+    /// Runs a query that returns one number. Returns 0 if it has no row.
     fn fetch_count(&mut self, statement: &SqlStatement, params: &[SqlValue]) -> Result<i64, StoreError> {
         Ok(self.fetch_optional(statement, params)?.unwrap_or(0))
     }
 }
 
-/// Read timeout: a slow query must not hog a connection.
+/// Read timeout in seconds: a slow query must not block a connection for long.
 pub(crate) const READ_S_MAX: u64 = 5;
 
 pub struct ReadTx<'c> {
@@ -102,11 +103,11 @@ impl StoreRead for ReadTx<'_> {
     }
 }
 
-/// State of a write connection that outlives a transaction.
+/// State of a write connection that can outlive a transaction.
 #[derive(Debug, Default)]
 pub(crate) struct TxState {
     pub(crate) heads: AuditHeads,
-    /// The epoch of fences on this connection. `None`: that of the installation.
+    /// The epoch of this connection. `None` means the epoch of the installation.
     pub(crate) epoch: Option<i64>,
 }
 
@@ -114,7 +115,7 @@ pub struct Tx<'c> {
     conn: &'c mut dyn SqlConn,
     state: &'c mut TxState,
     context: TxContext,
-    /// The organization as a parameter.
+    /// The organization's id, ready to be bound as a parameter.
     org: Option<SqlValue>,
     now: Timestamp,
     ground: TxConfig,
@@ -135,7 +136,7 @@ impl<'c> Tx<'c> {
         self.now
     }
 
-    /// The time, epoch and entropy that the rules of environments take.
+    /// The time, epoch and random bytes that the environment rules take as input.
     pub fn moment(&self) -> Result<DecisionContext, StoreError> {
         Ok(DecisionContext {
             now: self.now,
@@ -145,14 +146,14 @@ impl<'c> Tx<'c> {
         })
     }
 
-    /// Raises the epoch in memory. If the transaction is rolled back, fences skip an epoch, which is harmless.
+    /// Raises the epoch in memory. If the transaction is then rolled back, an epoch is skipped, which is harmless.
     pub(crate) fn set_epoch(&mut self, epoch: i64) {
         self.epoch = epoch;
         self.ground.epoch.fetch_max(epoch, Ordering::SeqCst);
         self.state.epoch = Some(epoch);
     }
 
-    /// Whether the permissions by which the caller was authorized are unchanged. If not, they must be read again.
+    /// Whether permissions are still the same as when the caller was authorized. If not, they must be read again.
     pub fn is_access_unchanged(&self) -> bool {
         let current = self.ground.access.as_ref().and_then(|access| access.current());
         current.is_some() && current == self.context.access
@@ -174,12 +175,13 @@ impl<'c> Tx<'c> {
         entropy::draw_entropy()
     }
 
-    /// Sets the actor, for transactions that determine it themselves: a login, the first account.
+    /// Sets the actor of a transaction that finds out itself who that is, such as a login or the creation of the first
+    /// account.
     pub fn set_actor(&mut self, actor: Actor) {
         self.context.actor = actor;
     }
 
-    /// Runs `work` for another organization, in transactions that concern several, such as a login.
+    /// Runs `work` for another organization. For transactions that concern several organizations, such as a login.
     pub fn within_org<T, E>(
         &mut self,
         org: OrgId,
@@ -205,7 +207,7 @@ impl<'c> Tx<'c> {
         self.conn.execute(statement, &bind_org(statement, self.org.as_ref(), params)?)
     }
 
-    /// Runs a write that must change exactly one row. Otherwise a version check failed, or it is a bug.
+    /// Runs a write that must change exactly one row. Any other number means that a version check failed, or a bug.
     pub(crate) fn execute_one(
         &mut self,
         statement: &SqlStatement,
@@ -217,14 +219,14 @@ impl<'c> Tx<'c> {
         }
     }
 
-    /// Writes a record: an insert or an upsert of its table, which must change exactly one row.
+    /// Writes a record with an insert or an upsert, which must change exactly one row.
     pub(crate) fn put(&mut self, statement: &SqlStatement, record: &impl ToParams) -> Result<(), StoreError> {
         let mut params = Vec::new();
         record.to_params(&mut params)?;
         self.execute_one(statement, &params)
     }
 
-    /// Records an event of the transaction's organization.
+    /// Records an event in the transaction's organization.
     pub fn record(&mut self, event: NewEvent) -> Result<(), StoreError> {
         let event = append::draft_event(self, event)?;
         let sealed = append::append_event(self, event)?;
@@ -241,8 +243,8 @@ impl<'c> Tx<'c> {
         outbox::enqueue(self, effect)
     }
 
-    /// Applies a decision and returns its answer. If a ticket was granted or cancelled, the other tickets of its group
-    /// are withdrawn, so locks of their environments that were loaded before are stale.
+    /// Writes the changes of a decision and returns its answer. If a ticket was granted or cancelled, the other tickets
+    /// of its group are withdrawn. Locks of their environments that were loaded earlier are then stale.
     pub fn commit<A>(&mut self, decision: RuleDecision<A>) -> Result<A, StoreError> {
         let ended = queue::ended_groups(&decision.changes);
         let answer = self.write(decision)?;
@@ -295,7 +297,7 @@ impl<'c> Tx<'c> {
         Ok(decision.answer)
     }
 
-    /// Called after the closure, before its savepoint is released. Returns the recorded events.
+    /// Called when the job's closure has returned, before its savepoint is released. Returns the recorded events.
     pub(crate) fn finish(self) -> Result<Vec<Event>, StoreError> {
         if self.changes > 0 && self.recorded.is_empty() {
             return Err(StoreError::Bug("a transaction wrote without recording an event".into()));

@@ -1,5 +1,5 @@
-//! Runs the differential test of `berth-store` with a mutated model, while the database uses the original rules on
-//! another thread. Compiled in the scratch copy of `cargo xtask mutants`, as
+//! Runs the differential test of `berth-store` with a mutation in the model, while the database, on another thread,
+//! uses the original rules. Compiled only in the scratch copy of `cargo xtask mutants`, as
 //! `crates/store/tests/it/differential/mutations.rs`.
 
 use std::ops::Range;
@@ -9,7 +9,7 @@ use berth_core::mutation::run_suite;
 use super::backend::Database;
 use super::compare;
 
-/// Seeds to try before a mutation counts as missed.
+/// Seeds to try. A mutation that none of them catches counts as missed.
 const SEEDS: Range<u64> = 0..200;
 
 #[test]

@@ -1,5 +1,5 @@
-//! Runs the suites of `berth-sim` under mutations of the rules. Compiled in the scratch copy of `cargo xtask mutants`,
-//! as `sim/tests/it/mutations.rs`.
+//! Runs the suites of `berth-sim` with mutations of the rules. Compiled only in the scratch copy of `cargo xtask
+//! mutants`, as `sim/tests/it/mutations.rs`.
 
 use std::ops::Range;
 
@@ -7,7 +7,7 @@ use berth_core::mutation::run_suite;
 use berth_sim::runs::{calls, compare, scenario, sequence, stage_queue};
 use berth_sim::{drill, locks, runs};
 
-/// Seeds to try before a mutation counts as missed.
+/// Seeds to try. A mutation that none of them catches counts as missed.
 const SEEDS: Range<u64> = 0..10_000;
 const CALL_SEEDS: Range<u64> = 0..20_000;
 const DRILL_SEEDS: Range<u64> = 0..2_000;
@@ -36,7 +36,7 @@ fn calls_of_custom_steps_catch_mutations() {
     run_suite("calls", CALL_SEEDS, |seed| Some(calls::check(seed).err()?.to_string()));
 }
 
-/// Only the deployment target observes, which does not know the rules.
+/// Without the oracle: violations are only detected by the deployment target, which does not know the rules.
 #[test]
 fn drills_seen_by_the_target_alone_catch_mutations() {
     run_suite("drill", DRILL_SEEDS, |seed| Some(drill::run_unwatched(seed).err()?.violation.to_string()));

@@ -1,4 +1,4 @@
-//! A client: reads, is delayed, writes, and retries when another client was faster.
+//! A simulated client: it reads, is delayed, writes, and retries if another client was faster.
 
 use super::site::{DrillSite, PendingDecision, WriteResult};
 use crate::locks::generate;
@@ -16,7 +16,7 @@ struct Want {
     place: EnvironmentIndex,
     ask: LockRequest,
     tries: u8,
-    /// Decided, but not yet written.
+    /// A decision that has not been written yet.
     pending: Option<PendingDecision>,
 }
 
@@ -25,7 +25,8 @@ impl DrillClient {
         Self { person, wants: None }
     }
 
-    /// A pending write may or may not have happened: the request is repeated.
+    /// Called when the server crashes. The client does not know whether its write happened, so it will repeat the
+    /// request.
     pub(super) fn lose_server(&mut self) {
         if let Some(want) = &mut self.wants {
             want.pending = None;
@@ -43,13 +44,13 @@ impl DrillClient {
         };
         let Some(pending) = want.pending.take() else {
             want.pending = site.load_and_decide(want.place, &want.ask);
-            // Give up if the named record does not exist.
+            // Give up if the record that the request names does not exist.
             self.wants = want.pending.is_some().then_some(want);
             return Ok(());
         };
         let again = match site.write(pending)? {
             WriteResult::Outdated => want.tries < TRIES_MAX && chance.percent(80),
-            // The response is lost: repeat the request.
+            // Sometimes the response gets lost, so the client repeats the request.
             WriteResult::Done(_) => want.tries < TRIES_MAX && chance.percent(10),
         };
         want.tries += 1;

@@ -1,8 +1,8 @@
-//! Drills: clients, runners and servers that crash, pause, repeat messages and lie, on one adjustable clock.
+//! Drills: simulated clients, runners and servers that crash, pause, repeat messages and lie, on one simulated clock.
 //!
-//! Each participant loads, is delayed while others write, and then tries to write its decision. Besides the oracle
-//! of [`crate::locks`] there is a [`target`] outside of the system, which sees who touches an environment and
-//! when. One seed is one run.
+//! Each participant loads the state, is delayed while other participants write, and then tries to write its decision.
+//! In addition to the oracle of [`crate::locks`] there is a [`target`] outside of the system, which sees who accesses
+//! an environment and when. A seed determines the whole run.
 
 mod client;
 mod runner;
@@ -21,17 +21,18 @@ use crate::random::SeededRandom;
 const CLIENTS: u8 = 3;
 const RUNNERS: usize = 3;
 const ROUNDS: u64 = 250;
-/// Enough time for twenty deployments of a minute each, on two environments, and some lost runners.
+/// Time limit for all work to end. Enough for twenty deployments of a minute each on two environments, and some lost
+/// runners.
 const REST_S_MAX: u64 = 4_000;
 
-/// How much happened in a run.
+/// Counts of what happened in a run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct DrillTally {
-    /// Decisions that were written, and those that were outdated.
+    /// Decisions that were written (`commits`), and decisions that were rejected because they were outdated.
     pub commits: u64,
     pub outdated: u64,
     pub crashes: u64,
-    /// Accesses to an environment, and those that its fence check rejected.
+    /// Accesses to an environment (`touches`), and accesses that its fence check rejected.
     pub touches: u64,
     pub refused: u64,
     /// Attempts whose runner was declared lost.
@@ -60,7 +61,7 @@ impl fmt::Display for DrillTally {
     }
 }
 
-/// A drill that broke a promise.
+/// A drill in which a rule was violated.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FailedDrill {
     pub seed: u64,
@@ -75,12 +76,13 @@ impl fmt::Display for FailedDrill {
     }
 }
 
-/// Runs one drill. A failed run is repeated with a trace.
+/// Runs one drill. A failed run is repeated to record a trace.
 pub fn run(seed: u64) -> Result<DrillTally, Box<FailedDrill>> {
     judge(seed, DrillSite::new_quiet())
 }
 
-/// The same, judged only from outside: by accesses to the environments and by orders to runners.
+/// Like [`run`], but without the oracle: violations are only detected from accesses to the environments and orders to
+/// runners.
 pub fn run_unwatched(seed: u64) -> Result<DrillTally, Box<FailedDrill>> {
     judge(seed, DrillSite::new_unwatched())
 }
@@ -104,7 +106,7 @@ fn play(seed: u64, site: &mut DrillSite) -> Result<(), LockViolation> {
     let mut clients: Vec<_> = (0..CLIENTS).map(DrillClient::new).collect();
     let mut runners: Vec<_> = (0..RUNNERS).map(|_| DrillRunner::new(site)).collect();
     for _ in 0..ROUNDS {
-        // Time passes in small steps, so that runners act on their own clocks first.
+        // Advance the clock one second at a time, so that runners act on their own timeouts first.
         for _ in 0..chance.pick(&[0, 1, 1, 2, 5]) {
             site.pass_a_second();
             for runner in &mut runners {
@@ -136,7 +138,7 @@ fn play(seed: u64, site: &mut DrillSite) -> Result<(), LockViolation> {
     come_to_rest(site, &mut runners, &mut chance)
 }
 
-/// Checks that without further faults everything that has started ends.
+/// Checks that everything that has started ends when there are no more faults.
 fn come_to_rest(
     site: &mut DrillSite,
     runners: &mut [DrillRunner],
@@ -166,7 +168,8 @@ enum Faults {
     Some,
 }
 
-/// Picks a change: sets the store's clock, revokes a token, stops or resumes the pipeline.
+/// Picks a random change around the locks: of the store's clock, a token, the pipeline, the tracked branch or the
+/// epoch.
 fn turn(chance: &mut SeededRandom) -> WorldChange {
     const SECOND: i64 = 1_000_000;
     match chance.below(12) {

@@ -1,6 +1,6 @@
-//! A runner: takes work, writes to the environment, sends heartbeats, and stops when the server tells it to, when its
-//! work is done, or when the server has been silent for too long. It can crash, lose its connection, repeat messages
-//! and send the nonces of other runners.
+//! A simulated runner: it takes work, writes to the environment, sends heartbeats, and stops when the server orders it
+//! to, when its work is done, or when the server has not responded for too long. It can crash, lose its connection,
+//! repeat messages and send nonces of other runners.
 
 use berth_core::deployment::environment::report::RunnerOrder;
 use berth_core::id::DeploymentId;
@@ -12,9 +12,9 @@ use crate::locks::{
 };
 use crate::random::SeededRandom;
 
-/// After this long without a response a runner stops its work.
+/// A runner without a response from the server for this long stops its work.
 const SELF_STOP_S: u64 = 20;
-/// Time from the order to stop until the last process has ended.
+/// Maximum time from the order to stop until the last process has ended.
 const STOP_GRACE_S: u64 = 10;
 
 pub(super) struct DrillRunner {
@@ -26,13 +26,13 @@ pub(super) struct DrillRunner {
 
 enum DrillRunnerState {
     Idle,
-    /// Has requested work and has not received the response yet.
+    /// The runner has requested work and not received the response yet.
     Asking {
         job: RunnerJob,
         pending: Option<PendingDecision>,
     },
     Working(RunnerJob),
-    /// No process is left.
+    /// All processes have ended; the report has not been acknowledged yet.
     Reporting {
         job: RunnerJob,
         outcome: ReportedOutcome,
@@ -45,11 +45,11 @@ struct RunnerJob {
     place: EnvironmentIndex,
     id: DeploymentId,
     number: i64,
-    /// When the last answered message was sent.
+    /// When the runner sent the last message that was answered.
     answered: u64,
     /// When the work is done.
     until: u64,
-    /// When its last process will have stopped after an order to stop.
+    /// When the last process will have ended after an order to stop.
     stops_at: Option<u64>,
 }
 
@@ -68,14 +68,15 @@ impl DrillRunner {
         Self { nonce: site.new_nonce(), cut_off_until: 0, state: DrillRunnerState::Idle }
     }
 
-    /// Loses the response to a request, which is repeated with the same nonce: the server may have received it.
+    /// Called when the server crashes. The runner repeats its request with the same nonce, because the server may have
+    /// received it.
     pub(super) fn lose_server(&mut self) {
         if let DrillRunnerState::Asking { pending, .. } = &mut self.state {
             *pending = None;
         }
     }
 
-    /// Ends the work when it is done or, by the runner's own clock, has to stop. Until then, writes to the environment.
+    /// Stops the work if it is done, or if the runner's own clock requires it. Otherwise writes to the environment.
     pub(super) fn obey_clock(&mut self, site: &mut DrillSite) -> Result<(), LockViolation> {
         let DrillRunnerState::Working(job) = &mut self.state else { return Ok(()) };
         if site.second >= job.answered + SELF_STOP_S {
@@ -128,7 +129,7 @@ impl DrillRunner {
         Ok(())
     }
 
-    /// Kills the runner with all its processes; it comes back as a new runner.
+    /// Kills the runner with all its processes. It continues as a new runner.
     fn crash(&mut self, site: &mut DrillSite) {
         if let DrillRunnerState::Working(job) = &self.state {
             site.leave(job.place, job.id, self.nonce);
@@ -164,7 +165,7 @@ impl DrillRunner {
         pending: Option<PendingDecision>,
     ) -> Result<(), LockViolation> {
         let Some(pending) = pending else {
-            // Repeats the request with the same nonce; the lease counts from the first one.
+            // Repeat the request with the same nonce; the lease starts with the first request.
             let ask = LockRequest::Grant { runner: self.nonce, deployment: job.deployment_name() };
             let pending = site.load_and_decide(job.place, &ask);
             if pending.is_some() {
@@ -182,9 +183,9 @@ impl DrillRunner {
         };
         match chance.below(10) {
             _ if !granted => {}
-            // Granted, but never started.
+            // The work was granted, but the runner crashes before it starts.
             0 => self.crash(site),
-            // Granted, but the response is lost.
+            // The work was granted, but the response is lost.
             1 => self.state = DrillRunnerState::Asking { job, pending: None },
             _ if site.second >= job.answered + SELF_STOP_S => {}
             _ => {
@@ -204,7 +205,7 @@ impl DrillRunner {
         mut job: RunnerJob,
     ) -> Result<(), LockViolation> {
         if chance.percent(10) {
-            // The nonce of another runner must have no effect.
+            // Also send the nonce of another runner, which must have no effect.
             let stolen = WhichNonce::Of(self.nonce.wrapping_add(chance.pick(&[1, 2, u16::MAX])));
             self.say_wrongly(site, &job, stolen)?;
         }
@@ -214,7 +215,7 @@ impl DrillRunner {
         job.answered = site.second;
         match order {
             Some(LockAnswer::Order(RunnerOrder::Continue)) => {}
-            // The runner may take some time to stop.
+            // The runner may need some time to stop its processes.
             _ => job.stop(site.second + chance.below(STOP_GRACE_S + 1)),
         }
         self.state = DrillRunnerState::Working(job);

@@ -1,4 +1,4 @@
-//! The system under test: the store, its servers, the clocks, and the target outside.
+//! The system under test: the store, its servers and clocks, and the deployment targets outside of it.
 
 use std::collections::BTreeMap;
 
@@ -18,14 +18,14 @@ pub(super) struct DrillSite {
     pub(super) model: LockModel,
     checker: LockOracle,
     is_watched: bool,
-    /// Processes that outlived their runner: only a target that compares fences rejects them.
+    /// Processes that outlived their runner. Only a target that compares fences can reject their writes.
     ghosts: Vec<(EnvironmentIndex, DeploymentId)>,
     pub(super) targets: [Target; 2],
     /// Seconds on a monotonic clock.
     pub(super) second: u64,
-    /// Increases when something around the locks changes: earlier decisions are outdated.
+    /// Incremented by every change around the locks, which makes earlier decisions outdated.
     revision: u64,
-    /// Last heartbeat of each attempt, in the servers' memory.
+    /// Time of each attempt's last heartbeat. Servers keep it in memory, so a crash loses it.
     heard: BTreeMap<DeploymentId, u64>,
     restarted: u64,
     nonces: u16,
@@ -33,7 +33,7 @@ pub(super) struct DrillSite {
     lines: Option<Vec<String>>,
 }
 
-/// A decision that is not yet written.
+/// A decision that has not been written yet.
 pub(super) struct PendingDecision {
     step: Box<LockStep>,
     revision: u64,
@@ -85,7 +85,7 @@ impl DrillSite {
         self.lines.unwrap_or_default().join("\n")
     }
 
-    /// Unique among all attempts of all runners.
+    /// Returns a nonce that no other attempt uses.
     pub(super) fn new_nonce(&mut self) -> u16 {
         self.nonces += 1;
         self.nonces
@@ -112,7 +112,7 @@ impl DrillSite {
         self.revision += 1;
     }
 
-    /// Loads and decides.
+    /// Loads the state and decides, without writing.
     pub(super) fn load_and_decide(
         &mut self,
         place: EnvironmentIndex,
@@ -144,7 +144,7 @@ impl DrillSite {
         Ok(WriteResult::Done(Box::new(step.decision.answer)))
     }
 
-    /// Decides and writes without interruption.
+    /// Decides and writes, with no other write in between.
     pub(super) fn ask(
         &mut self,
         place: EnvironmentIndex,
@@ -170,12 +170,12 @@ impl DrillSite {
         self.model.world.deployments.get(&id)
     }
 
-    /// Declares silent runners lost; after this timeout they have stopped by their own clock.
+    /// Declares runners without a heartbeat lost. By then they have stopped their work, by their own clock.
     pub(super) fn give_up_lost_runners(&mut self) -> Result<(), LockViolation> {
         for place in 0..2 {
             let Some(lock) = self.model.world.load(self.model.around.environment(place)) else { continue };
             for it in lock.deployments.iter().filter(|it| it.attempt().is_some()) {
-                // The timeout of a restarted server starts at its restart.
+                // After a restart the timeout starts again, because the last heartbeats are not known.
                 let restarted = self.restarted;
                 let now = self.second;
                 let heard = *self.heard.entry(it.id).or_insert(now.max(restarted));
@@ -191,7 +191,7 @@ impl DrillSite {
         Ok(())
     }
 
-    /// Touches the environment; target and oracle check the access.
+    /// Accesses the environment. The target checks whether the access is allowed.
     pub(super) fn touch(
         &mut self,
         place: EnvironmentIndex,
@@ -208,7 +208,7 @@ impl DrillSite {
         Ok(())
     }
 
-    /// Lets a process outlive its runner.
+    /// Adds a process that outlives its runner.
     pub(super) fn haunt(&mut self, place: EnvironmentIndex, id: DeploymentId) {
         self.ghosts.push((place, id));
     }
@@ -224,7 +224,7 @@ impl DrillSite {
         Ok(())
     }
 
-    /// Number of unfinished deployments.
+    /// Returns the number of unfinished deployments.
     pub(super) fn unfinished(&self) -> usize {
         self.model.world.deployments.values().filter(|it| !it.status.is_final()).count()
     }

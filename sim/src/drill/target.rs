@@ -1,4 +1,4 @@
-//! The deployment target, outside of the system. It knows which work is running in it, and compares fences.
+//! A deployment target outside of the system. It tracks which deployments access it, and compares fences.
 
 use std::collections::BTreeMap;
 
@@ -12,16 +12,17 @@ use crate::locks::LockViolation;
 #[derive(Debug, Default)]
 pub(super) struct Target {
     highest: Fence,
-    /// The work that had the highest fence.
+    /// The purpose of the deployment with the highest fence.
     latest: Option<DeploymentPurpose>,
-    /// Running deployments by runner, and whether each overrode the drain.
+    /// Deployments that access the target, by runner, and whether each overrides the drain (does not wait for earlier
+    /// work to stop).
     inside: BTreeMap<(DeploymentId, u16), bool>,
-    /// The runner that started each deployment.
+    /// The runner that first executed each deployment.
     begun: BTreeMap<DeploymentId, u16>,
 }
 
 impl Target {
-    /// Returns whether the target accepts the access, or an error if the access must not happen.
+    /// Returns whether the target accepts the access. Fails if the access violates a rule.
     pub(super) fn touch(
         &mut self,
         lock: &Lock,
@@ -56,7 +57,8 @@ impl Target {
         Ok(is_accepted)
     }
 
-    /// Access by a process that outlived its runner. It must be rejected once newer work has touched the target.
+    /// Handles an access by a process that outlived its runner. It must be rejected once work of a later holder has
+    /// accessed the target.
     pub(super) fn touch_as_ghost(&self, deployment: &EnvironmentDeployment) -> Result<bool, LockViolation> {
         let is_accepted = deployment.target.fence >= self.highest;
         let is_latest = self.latest.is_none_or(|latest| latest == deployment.target.purpose);

@@ -1,4 +1,4 @@
-//! Results of commands: comparable, and short enough to read.
+//! Results of commands, in a form that can be compared and is short enough to read.
 
 use std::fmt;
 
@@ -20,7 +20,7 @@ pub enum LockAnswer {
     Order(RunnerOrder),
     Done,
     Refused(CommandRefusal),
-    /// The command names a record that does not exist.
+    /// The command names a record that does not exist, so it has no result.
     Nothing,
 }
 

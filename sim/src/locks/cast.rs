@@ -1,4 +1,4 @@
-//! Participants and environments: three people, two environments.
+//! The participants of a simulation: three people and two environments.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,11 +14,11 @@ pub const PEOPLE: [&str; 3] = ["ada", "bob", "cy"];
 pub const RUNNERS: u8 = 3;
 pub const PLACES: [&str; 2] = ["qa", "plain"];
 
-/// Of the environment `qa`.
+/// TTL and idle timeout of sessions in the environment `qa`.
 pub const TTL_S: i64 = 600;
 pub const IDLE_S: i64 = 400;
 
-/// 2026-11-15T08:00:00.000123Z; the microseconds catch rounding.
+/// 2026-11-15T08:00:00.000123Z. The microseconds reveal rounding errors.
 pub const START: Timestamp = Timestamp::from_micros(1_794_729_600_000_123);
 
 pub fn person(index: u8) -> LockHolder {
@@ -26,18 +26,18 @@ pub fn person(index: u8) -> LockHolder {
     LockHolder { kind: ActorType::User, id, name: PEOPLE[usize::from(index)].to_owned() }
 }
 
-/// Each person has one token.
+/// Returns the person's only token.
 pub fn token(person: u8) -> TokenId {
     TokenId::from_parts(START, [0, 0, 0, 2, 0, 0, 0, 0, 0, person])
 }
 
-/// Each environment has its own pipeline, created and deleted together with it.
+/// Returns the id of an environment's pipeline. Each environment has its own, created and deleted together with it.
 pub fn pipeline(place: u8, incarnation: u8) -> PipelineId {
     PipelineId::from_parts(START, [0, 0, 0, 3, 0, 0, 0, 0, incarnation, place])
 }
 
-/// A name that is reused after a deletion is a different environment. So is the same name in another run: many
-/// runs share a database.
+/// Returns the id of an environment. A name that is reused after a deletion gets a new id. Ids also differ between
+/// runs, because many runs share a database.
 pub fn environment(run: u32, place: u8, incarnation: u8) -> EnvironmentId {
     let [a, b, c, d] = run.to_be_bytes();
     EnvironmentId::from_parts(START, [0, 0, 0, 4, a, b, c, d, incarnation, place])
@@ -59,7 +59,7 @@ pub fn reason(text: &str) -> Reason {
     valid_name(Reason::parse(text))
 }
 
-/// `qa` has expiring sessions and a reset; `plain` has neither.
+/// Returns the configuration: in `qa` sessions expire and the environment is reset, in `plain` neither happens.
 pub fn configuration(place: u8) -> EnvironmentDefinition {
     let seconds = |value: i64| DurationSeconds::from_secs(value.unsigned_abs());
     let mut plain = EnvironmentDefinition {
@@ -80,7 +80,7 @@ pub fn configuration(place: u8) -> EnvironmentDefinition {
     plain
 }
 
-/// Unwraps names of this file, which are valid.
+/// Unwraps a name from this file. They are all valid.
 fn valid_name<T>(parsed: Result<T, berth_core::name::InvalidName>) -> T {
     parsed.unwrap_or_else(|wrong| unreachable!("{wrong}"))
 }

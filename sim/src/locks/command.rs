@@ -1,4 +1,4 @@
-//! Commands as data. They name records by position, so that they mean the same on every backend.
+//! Commands as data. They refer to records by position, not by id, so that they mean the same on every backend.
 
 use std::fmt;
 
@@ -7,22 +7,22 @@ use berth_core::environment::force::TakeoverMode;
 
 use super::cast;
 
-/// 0 is `qa`, 1 is `plain`.
+/// Index of an environment: 0 is `qa`, 1 is `plain`.
 pub type EnvironmentIndex = u8;
 
 /// One command of a sequence.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LockCommand {
-    /// A request; the rules decide.
+    /// A request, which the rules accept or refuse.
     Ask { place: EnvironmentIndex, ask: LockRequest },
-    /// Both load, then the first writes and the second tries to. It is rejected if the first changed anything, and
-    /// retries.
+    /// Both requests load the state, then the first writes and the second tries to. If the first changed anything, the
+    /// second is rejected and retries.
     Race { place: EnvironmentIndex, first: LockRequest, second: LockRequest },
-    /// A change around the locks.
+    /// A change around the locks, for example of the clock.
     Turn(WorldChange),
 }
 
-/// A request. People and runners are named by number; a runner's number is its nonce as well.
+/// A request. People and runners are identified by a number, which for a runner is also its nonce.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LockRequest {
     Claim {
@@ -44,7 +44,7 @@ pub enum LockRequest {
         may_force: bool,
         stale_fence: Option<bool>,
     },
-    /// `stale_fence`: `If-Match` was sent, and whether it is out of date.
+    /// `stale_fence`: `None` if `If-Match` is not sent, otherwise whether its value is out of date.
     Force {
         by: u8,
         commit: Option<u8>,
@@ -86,63 +86,63 @@ pub enum LockRequest {
         deployment: WhichDeployment,
         nonce: WhichNonce,
     },
-    /// Processes what is due.
+    /// Processes everything that is due, such as expired sessions.
     Sweep,
-    /// The definition declares it again, possibly with the configuration of the other environment.
+    /// Declares the environment again, possibly with the configuration of the other environment (`words`).
     Redeclare {
         words: EnvironmentIndex,
     },
     Undeclare,
-    /// Deletes its pipeline.
+    /// Deletes the environment's pipeline.
     Delete {
         by: u8,
     },
-    /// Creates a pipeline and an environment with the same names after a deletion.
+    /// After a deletion, creates a pipeline and an environment with the same names.
     Recreate,
 }
 
-/// Names a session.
+/// Identifies a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WhichSession {
-    /// The active one, or else the last.
+    /// The active session, or else the last one.
     Current,
-    /// Counted from the last.
+    /// Counted backwards from the last session.
     Back(u8),
 }
 
-/// Names a ticket.
+/// Identifies a ticket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WhichTicket {
     /// By position in the queue.
     Waiting(u8),
-    /// Counted from the last.
+    /// Counted backwards from the last ticket.
     Back(u8),
 }
 
-/// Names a deployment.
+/// Identifies a deployment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WhichDeployment {
-    /// What a runner would be granted.
+    /// The deployment that a runner would be granted.
     Startable,
-    /// Among those that may be running.
+    /// By position among the deployments that may be running.
     Live(u8),
     Queued(u8),
     Reset,
-    /// Counted from the last.
+    /// Counted backwards from the last deployment.
     Back(u8),
     Numbered(i64),
 }
 
-/// Names the nonce of a message.
+/// Selects the nonce of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WhichNonce {
-    /// The one it was granted with.
+    /// The nonce that the attempt was granted with.
     Right,
-    /// That of a runner.
+    /// The nonce of the runner with this number.
     Of(u16),
 }
 
-/// What a runner reports; the rules decide what counts.
+/// An outcome reported by a runner; the rules decide whether it counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReportedOutcome {
     Succeeded,
@@ -151,13 +151,13 @@ pub enum ReportedOutcome {
     Lost,
 }
 
-/// A change of the clock, tokens, pipelines or the branch.
+/// A change of the clock, a token, the pipeline, the tracked branch or the epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WorldChange {
     Advance {
         micros: i64,
     },
-    /// Moves the clock forward to a relevant moment, plus some microseconds.
+    /// Moves the clock forward to the moment when something is due, plus some microseconds.
     To {
         place: EnvironmentIndex,
         due: DueMoment,
@@ -171,7 +171,7 @@ pub enum WorldChange {
     RevokeToken(u8),
     Stop,
     Resume,
-    /// Whether the head of the tracked branch is known.
+    /// Sets whether the head of the tracked branch is known.
     Track(bool),
     RaiseEpoch,
 }
@@ -181,10 +181,10 @@ pub enum WorldChange {
 pub enum DueMoment {
     Expiry,
     Idle,
-    /// Of the first ticket.
+    /// The expiry of the first ticket.
     Ticket,
     Takeover,
-    /// Whichever is due next in the environment.
+    /// Whatever is due next in the environment.
     Next,
 }
 
@@ -219,7 +219,7 @@ impl fmt::Display for LockRequest {
 }
 
 impl LockRequest {
-    /// The person of the request, to be replaced.
+    /// Returns a mutable reference to the person who makes the request.
     pub(crate) const fn person_mut(&mut self) -> Option<&mut u8> {
         match self {
             LockRequest::Claim { by, .. }
@@ -235,7 +235,7 @@ impl LockRequest {
         }
     }
 
-    /// The person of the request.
+    /// Returns the person who makes the request.
     pub const fn person(&self) -> Option<u8> {
         match self {
             LockRequest::Claim { by, .. }

@@ -26,17 +26,17 @@ use super::command::{
 };
 use super::surroundings::Surroundings;
 
-/// A backend for records. Numbers count from 1 within an environment.
+/// A backend that stores records. Numbers of records count from 1 within an environment.
 pub trait LockRecords {
     fn lock(&self, environment: EnvironmentId) -> Option<Lock>;
     fn session(&self, environment: EnvironmentId, number: i64) -> Option<Session>;
     fn ticket(&self, environment: EnvironmentId, number: i64) -> Option<Ticket>;
     fn deployment(&self, environment: EnvironmentId, number: i64) -> Option<EnvironmentDeployment>;
-    /// The highest fence of any environment with this name, including deleted ones.
+    /// Returns the highest fence of any environment with this name, including deleted ones.
     fn last_fence(&self, place: EnvironmentIndex) -> Fence;
 }
 
-/// Returns `None` if the command names a missing record or its caller is not authorized.
+/// Applies a request to the rules. Returns `None` if it names a missing record or its caller is not authorized.
 pub fn execute(
     records: &impl LockRecords,
     around: &Surroundings,
@@ -65,7 +65,7 @@ pub fn execute(
         | LockRequest::Report { .. }
         | LockRequest::Beat { .. } => view.deployment(ask, moment),
         LockRequest::Sweep => Some(ignore_answer(settle(view.lock, moment))),
-        // A deleted pipeline cannot be changed.
+        // The remaining requests change the pipeline, which is not possible once it has been deleted.
         _ if around.deleted[usize::from(place)] => None,
         LockRequest::Redeclare { words } => {
             let hash = format!("definition {words}");
@@ -79,18 +79,18 @@ pub fn execute(
     }
 }
 
-/// The records that a request names at this moment.
+/// The records that a request refers to at this moment.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct RequestSubject {
     pub session: Option<Session>,
     pub ticket: Option<Ticket>,
     pub deployment: Option<EnvironmentDeployment>,
-    /// `If-Match`, if it was sent.
+    /// The fence sent in `If-Match`, if any.
     pub expected: Option<Fence>,
     pub nonce: Option<String>,
 }
 
-/// Resolves the names in a request like [`execute`] does.
+/// Finds the records that a request refers to, in the same way as [`execute`].
 pub fn subject(
     records: &impl LockRecords,
     around: &Surroundings,
@@ -134,7 +134,7 @@ pub fn subject(
 }
 
 impl Surroundings {
-    /// Call it after a request was committed: some change what a name refers to.
+    /// Must be called after a request was committed, because some requests change which environment a name refers to.
     pub fn note_commit(&mut self, place: EnvironmentIndex, ask: &LockRequest) {
         let place = usize::from(place);
         match ask {
@@ -148,12 +148,13 @@ impl Surroundings {
     }
 }
 
-/// The text of a runner's nonce.
+/// Returns a runner's nonce as text.
 pub(crate) fn nonce_of(runner: u16) -> String {
     format!("n{runner}")
 }
 
-/// Declares the environment of a new pipeline with the old name, or the first one.
+/// Returns the command that declares an environment: the first one of its name, or one that reuses the name after a
+/// deletion.
 pub(crate) fn declaration(
     place: EnvironmentIndex,
     incarnation: u8,

@@ -1,5 +1,5 @@
-//! Exhaustive exploration: every sequence over a small alphabet, breadth first; equivalent states are followed
-//! once.
+//! Exhaustive exploration, breadth first: tries every sequence over a small alphabet of commands. Of equivalent states
+//! only one is explored further.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -15,12 +15,12 @@ use super::model::{FailedLockSequence, LockModel, trace};
 /// Statistics of an exploration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ExplorationStats {
-    /// States that were followed; those at the last level are checked but not counted.
+    /// Number of states that were explored further. States at the last level are checked but not counted.
     pub states: usize,
     pub steps: usize,
 }
 
-/// Follows every sequence of up to `depth` commands. The oracle checks every step.
+/// Tries every sequence of up to `depth` commands. The oracle checks every step.
 pub fn explore(alphabet: &[LockCommand], depth: usize) -> Result<ExplorationStats, Box<FailedLockSequence>> {
     let mut known = BTreeSet::new();
     let mut frontier = vec![(LockModel::default(), LockOracle::default(), Vec::<LockCommand>::new())];
@@ -35,7 +35,7 @@ pub fn explore(alphabet: &[LockCommand], depth: usize) -> Result<ExplorationStat
                 if let Err(violation) = model.perform(command, &mut checker) {
                     return Err(Box::new(FailedLockSequence { violation, trace: trace(&path()) }));
                 }
-                // Already checked by the oracle; keeping them would take most of the memory.
+                // Drop the events: the oracle has checked them, and keeping them would take most of the memory.
                 model.world.events.clear();
                 if level < depth && known.insert(canonical(&model)) {
                     next.push((model, checker, path()));
@@ -48,8 +48,8 @@ pub fn explore(alphabet: &[LockCommand], depth: usize) -> Result<ExplorationStat
     Ok(explored)
 }
 
-/// The part of the state that determines what can happen next in the first environment. Times are relative, and
-/// past actors are left out: states with the same text have the same future.
+/// Returns the part of the state that determines what can happen next in the first environment, as text. Times are
+/// relative and past actors are left out, so that states with the same text have the same future.
 fn canonical(model: &LockModel) -> String {
     let around = &model.around;
     let mut text = format!(

@@ -10,10 +10,10 @@ use super::command::{
 };
 use crate::random::SeededRandom;
 
-/// The same seed and length give the same commands.
+/// Generates commands. The same seed and length always give the same commands.
 pub fn generate(seed: u64, length: usize) -> Vec<LockCommand> {
     let mut chance = SeededRandom::from_seed(seed);
-    // Most interesting cases need many commands on one environment.
+    // Prefer one environment: most interesting cases need many commands on the same one.
     let share_of_qa = chance.pick(&[50, 85, 100]);
     let is_calm = chance.percent(60);
     (0..length).map(|_| command(&mut chance, share_of_qa, is_calm)).collect()
@@ -36,11 +36,11 @@ fn command(chance: &mut SeededRandom, share_of_qa: u64, is_calm: bool) -> LockCo
 }
 
 fn person(chance: &mut SeededRandom) -> u8 {
-    // One person is more frequent, so that holders also act.
+    // Prefer some people, so that the person who holds the environment makes further requests.
     chance.pick(&[0, 0, 1, 1, 2])
 }
 
-/// A calm run has no changes of the definition, because they end everything.
+/// Generates a request. A calm run has no changes of the definition, because these end all sessions and work.
 pub(crate) fn ask(chance: &mut SeededRandom, is_calm: bool) -> LockRequest {
     let by = person(chance);
     match chance.below(if is_calm { 96 } else { 100 }) {

@@ -1,8 +1,8 @@
 //! The lock of an environment under random commands.
 //!
-//! A [`LockCommand`] is data and names records by position, never by id, so the same sequence runs on any backend.
-//! [`execute`] applies it to the rules through [`LockRecords`]. [`LockModel`] is the backend in memory;
-//! [`LockOracle`] is the oracle.
+//! A [`LockCommand`] is data and refers to records by position, never by id, so the same sequence runs on any backend.
+//! [`execute`] applies it to the rules through [`LockRecords`]. [`LockModel`] is the in-memory backend, and
+//! [`LockOracle`] checks every step.
 
 mod answer;
 pub mod cast;

@@ -1,4 +1,4 @@
-//! The backend in memory, and sequences of commands with the oracle after each.
+//! The in-memory backend, and functions that run sequences of commands with the oracle checking each step.
 
 use std::fmt;
 
@@ -17,7 +17,7 @@ use super::command::{EnvironmentIndex, LockCommand, LockRequest, WorldChange};
 use super::execute::{LockRecords, RequestSubject, declaration, execute, subject};
 use super::surroundings::Surroundings;
 
-/// The records in memory.
+/// The in-memory backend: records, and the state around the locks.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LockModel {
     pub world: MemoryStore,
@@ -28,19 +28,19 @@ pub struct LockModel {
 #[derive(Debug, Clone)]
 pub struct LockStep {
     pub place: EnvironmentIndex,
-    /// The environment that the name referred to.
+    /// The environment that the name referred to at the time.
     pub environment: EnvironmentId,
     pub ask: LockRequest,
     pub moment: DecisionContext,
-    /// As loaded; `None` if the environment did not exist yet.
+    /// The lock as it was loaded; `None` if the environment did not exist yet.
     pub before: Option<Lock>,
     pub subject: RequestSubject,
     pub decision: RuleDecision<LockAnswer>,
-    /// Another participant had written since: nothing was written.
+    /// Another participant wrote after this one had loaded, so nothing was written.
     pub is_outdated: bool,
 }
 
-/// A sequence that broke a promise.
+/// A sequence that violated a rule.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FailedLockSequence {
     pub violation: LockViolation,
@@ -141,7 +141,7 @@ impl LockModel {
         self.apply_surroundings();
     }
 
-    /// Loads and decides; writes nothing.
+    /// Loads the state and decides, without writing.
     pub fn load_and_decide(&mut self, place: EnvironmentIndex, ask: &LockRequest) -> Option<LockStep> {
         let moment = self.around.moment();
         let environment = match ask {
@@ -155,13 +155,13 @@ impl LockModel {
         Some(LockStep { place, environment, ask, moment, before, subject, decision, is_outdated: false })
     }
 
-    /// Writes the decision unless it is outdated.
+    /// Writes the decision unless it is outdated, without the oracle.
     pub fn commit_unwatched(&mut self, mut step: LockStep) -> LockStep {
         match self.world.apply(step.decision.clone()) {
             Err(VersionConflict) => step.is_outdated = true,
             Ok(_) => {
                 self.around.note_commit(step.place, &step.ask);
-                // A new pipeline is stopped like the others.
+                // The new pipeline must be paused if the old one was.
                 if step.ask == LockRequest::Recreate {
                     self.apply_surroundings();
                 }
@@ -211,7 +211,7 @@ pub fn check(commands: &[LockCommand]) -> Result<LockModel, LockViolation> {
     Ok(model)
 }
 
-/// The same, with a minimized trace on failure.
+/// Like [`check`], but returns a minimized trace on failure.
 pub fn run(commands: &[LockCommand]) -> Result<LockModel, Box<FailedLockSequence>> {
     check(commands).map_err(|violation| {
         let trace = trace(&minimize(commands, &violation));
@@ -219,7 +219,7 @@ pub fn run(commands: &[LockCommand]) -> Result<LockModel, Box<FailedLockSequence
     })
 }
 
-/// Removes commands that are not needed to break the same promise.
+/// Removes commands that are not needed to violate the same rule.
 fn minimize(commands: &[LockCommand], violation: &LockViolation) -> Vec<LockCommand> {
     let mut kept = commands.to_vec();
     let mut index = kept.len();
@@ -235,7 +235,7 @@ fn minimize(commands: &[LockCommand], violation: &LockViolation) -> Vec<LockComm
     kept
 }
 
-/// Returns a trace up to the first broken promise.
+/// Returns a trace up to the first violation.
 pub fn trace(commands: &[LockCommand]) -> String {
     use fmt::Write as _;
 

@@ -1,4 +1,4 @@
-//! State around the locks, the same for every backend: the clock, the epoch, revoked tokens, stopped pipelines.
+//! State around the locks, the same for every backend: the clock, the epoch, revoked tokens and paused pipelines.
 
 use berth_core::environment::limits::RUNNER_LOST_S;
 use berth_core::environment::{DecisionContext, Lock};
@@ -8,7 +8,7 @@ use berth_core::time::Timestamp;
 use super::cast;
 use super::command::{DueMoment, EnvironmentIndex, WorldChange};
 
-/// The state around the locks.
+/// The state around the locks, which commands change and rules read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Surroundings {
     /// Distinguishes the environments of this run from those of other runs.
@@ -22,9 +22,9 @@ pub struct Surroundings {
     pub revoked_tokens: Vec<u8>,
     /// Number of environments created with each name so far.
     pub incarnations: [u8; 2],
-    /// Whether the environment of that name was deleted.
+    /// Whether the environment of each name has been deleted.
     pub deleted: [bool; 2],
-    /// Number of decisions so far; it seeds the entropy of each.
+    /// Number of decisions so far, from which each decision's entropy is derived.
     drawn: u64,
 }
 
@@ -50,22 +50,22 @@ impl Surroundings {
         cast::environment(self.run, place, self.incarnations[usize::from(place)])
     }
 
-    /// The environment that is created when the name is reused.
+    /// Returns the id of the environment that is created if the name is reused.
     pub fn next_environment(&self, place: EnvironmentIndex) -> EnvironmentId {
         cast::environment(self.run, place, self.incarnations[usize::from(place)] + 1)
     }
 
-    /// Unique for every decision, including the second of a race.
+    /// Returns the time, the epoch and unique entropy for a decision. Both decisions of a race get their own.
     pub fn moment(&mut self) -> DecisionContext {
         self.drawn += 1;
         let mut entropy = [0; 10];
-        // An id overwrites the first bytes; the decision's number is in the last.
+        // Ids use the first bytes of the entropy for themselves, so the decision's number is in the last bytes.
         entropy[3] = 0x80;
         entropy[4..9].copy_from_slice(&self.drawn.to_be_bytes()[3..]);
         DecisionContext { now: self.now, epoch: self.epoch, lost_s: RUNNER_LOST_S, entropy }
     }
 
-    /// `lock` is that of the environment that the change names, if any.
+    /// Applies a change. `lock` is the lock of the environment that the change refers to, if any.
     pub fn turn(&mut self, turn: WorldChange, lock: Option<&Lock>) {
         let after = |at: Timestamp, micros: i64| Timestamp::from_micros(at.as_micros() + micros);
         match turn {
@@ -87,7 +87,7 @@ impl Surroundings {
 }
 
 impl WorldChange {
-    /// The environment whose lock [`Surroundings::turn`] needs.
+    /// Returns the environment whose lock [`Surroundings::turn`] needs.
     pub const fn place(self) -> Option<EnvironmentIndex> {
         match self {
             WorldChange::To { place, .. } => Some(place),

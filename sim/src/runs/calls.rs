@@ -1,7 +1,8 @@
-//! Custom steps: called until they are done, by runners that get lost, on servers that crash between two calls.
+//! Custom steps: they are called until they are done, by runners that get lost and on servers that crash between two
+//! calls.
 //!
-//! A call without polling state has an external effect. The oracle counts those, knows the last answer of each
-//! step, and reports calls that must not be made.
+//! A call without a polling state has an external effect. The oracle counts such calls, tracks the last response of
+//! each step, and reports calls that must not be made.
 
 use std::collections::BTreeMap;
 
@@ -28,14 +29,14 @@ use super::scene::{START, cancel_by_person};
 use crate::random::SeededRandom;
 
 const COMMANDS: usize = 90;
-/// More than any run needs to finish.
+/// Maximum number of turns until a run has to end; more than any run needs.
 const TURNS_MAX: usize = 2_000;
 
-/// The oracle's state of a step.
+/// What the oracle knows about a step.
 #[derive(Debug, Clone, Default)]
 struct StepKnowledge {
     attempt: u32,
-    /// A call may have an effect: none has in this attempt, or an approval was given.
+    /// The next call may have an effect: no call of this attempt has had one, or an approval was given.
     is_pending: bool,
     asked_at: Option<Timestamp>,
     /// The last polling state.
@@ -43,9 +44,9 @@ struct StepKnowledge {
     asks: bool,
     earliest: Option<Timestamp>,
     by: Option<Timestamp>,
-    /// Polls with an unknown outcome since the last answered call.
+    /// Number of polls with an unknown outcome since the last call that was answered.
     polls_lost: u32,
-    /// The effect of a call is unknown and unresolved.
+    /// It is unknown whether a call had an effect, and no person has resolved it yet.
     is_unanswered: bool,
 }
 
@@ -60,7 +61,7 @@ struct Walk {
     spent: Vec<(usize, String)>,
 }
 
-/// Runs everything that follows from a seed.
+/// Simulates the run that this seed determines.
 pub fn check(seed: u64) -> Checked {
     let mut walk = Walk::begin(seed)?;
     for _ in 0..COMMANDS {
@@ -238,7 +239,7 @@ impl Walk {
         Ok(())
     }
 
-    /// Approves or rejects what a step asks for.
+    /// Approves or rejects a step's approval request.
     fn answer(&mut self) -> Checked {
         let is_asking = |run: &Run, at: usize| {
             run.steps[at].pending_approval().is_some() && run.gated_steps().any(|it| it == at)
@@ -294,7 +295,7 @@ impl Walk {
         Ok(())
     }
 
-    /// Lets time pass and checks the run.
+    /// Wakes steps that are due, and checks that none exceeds its timeout.
     fn wake(&mut self) -> Checked {
         self.commit(gated_steps::wake(&self.run, &self.plan, self.now))?;
         for (step, known) in self.run.steps.iter().zip(&self.known) {
@@ -315,7 +316,7 @@ impl Walk {
         Ok(())
     }
 
-    /// Sends a report of a runner that was declared lost.
+    /// Sends a late response and a late report with a nonce that is no longer valid; both must have no effect.
     fn stale(&mut self) -> Checked {
         if self.spent.is_empty() {
             return Ok(());
@@ -339,7 +340,7 @@ impl Walk {
         self.commit(cancel::cancel(&self.run, &self.plan, &cancel_by_person(), self.now))
     }
 
-    /// Brings the run to its end; no attempt may outlive it.
+    /// Drives the run to its end; no attempt may be left over.
     fn conclude(&mut self) -> Checked {
         for _ in 0..TURNS_MAX {
             if self.run.status().is_final() {

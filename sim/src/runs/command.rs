@@ -1,4 +1,4 @@
-//! Commands as data: they can be printed, removed and repeated.
+//! Commands as data, so that a sequence can be printed, shortened and repeated.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,7 +7,7 @@ use berth_core::deployment::run::retry::RetryStart;
 use berth_core::deployment::run::{AttemptOutcome, OutcomeResolution};
 use berth_core::deployment::{ExecutionFailure, FailureCode};
 
-/// A step by its position among those in a state, modulo their number.
+/// Selects a step by its position among the steps in a certain state, modulo their number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StepPick {
     Ready(u8),
@@ -20,7 +20,7 @@ pub enum StepPick {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GrantNonce {
     Fresh,
-    /// That of the step's last attempt: a repeated request.
+    /// The nonce of the step's last attempt, as in a repeated request.
     Again,
 }
 
@@ -28,12 +28,12 @@ pub enum GrantNonce {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReportNonce {
     Right,
-    /// Of an attempt that has ended.
+    /// The nonce of an attempt that has already ended.
     Old,
     Foreign,
 }
 
-/// Names a stage.
+/// Selects a stage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WhichStage {
     Failed,
@@ -80,16 +80,16 @@ pub enum RunCommand {
         resolution: OutcomeResolution,
     },
     Enter,
-    /// A newer deployment wants the stage that it waits for.
+    /// Supersedes the run: a newer deployment wants to enter the stage that this one waits for.
     Overtaken,
     Pass {
         micros: i64,
     },
-    /// To the moment when something may be granted, or just before.
+    /// Moves the clock to the moment when a step may be granted, or to just before it.
     PassUntilReady {
         offset_micros: i64,
     },
-    /// The process crashes, possibly between a decision and its write. Live attempts are lost.
+    /// Crashes the process, possibly between a decision and its write. Live attempts are lost.
     Crash {
         undone: Option<Box<RunCommand>>,
         ends: SimulatedEnd,
@@ -106,7 +106,7 @@ impl SimulatedEnd {
         SimulatedEnd::NeverStarted,
     ];
 
-    /// As reported by a runner; `name` distinguishes the outputs of steps.
+    /// Returns the outcome as a runner reports it. `name` distinguishes the outputs of different steps.
     pub fn outcome(self, name: &str) -> AttemptOutcome {
         match self {
             SimulatedEnd::Succeeded => {

@@ -1,4 +1,4 @@
-//! Reference model: how a scenario must end, computed from the plan without the rules.
+//! Reference model: computes from the plan how a scenario must end, without using the rules.
 
 use berth_core::deployment::run::limits::{LOST_RETRIES_MAX, NEVER_STARTED_MAX};
 use berth_core::deployment::run::retry::RetryStart;
@@ -9,12 +9,12 @@ use super::command::SimulatedEnd;
 use super::plans::{RunCondition, StepShape};
 use super::scenario::{Scenario, TURNS_MAX};
 
-/// The final state.
+/// The final state of a scenario.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScenarioEnding {
     pub run: &'static str,
     pub stages: Vec<&'static str>,
-    /// With the number of executions of each step.
+    /// The status of each step and how many times it was executed.
     pub steps: Vec<(&'static str, u32)>,
 }
 
@@ -62,7 +62,7 @@ struct Book<'a> {
     scenario: &'a Scenario,
     fates: Vec<Vec<Fate>>,
     words: Vec<&'static str>,
-    /// The current stage.
+    /// Index of the current stage.
     stage: usize,
     is_over: bool,
     retried: usize,
@@ -90,7 +90,7 @@ impl Book<'_> {
         true
     }
 
-    /// Returns false if nothing can be done.
+    /// Performs the next action; returns false if there is nothing to do.
     fn work(&mut self) -> bool {
         let live = self.of(ReferenceState::Live);
         let startable = self.startable().into_iter().min_by_key(|at| self.rank(*at));
@@ -179,7 +179,7 @@ impl Book<'_> {
         self.settle();
     }
 
-    /// Derives the state of the stage and of later ones.
+    /// Derives the status of the current stage and of later stages.
     fn settle(&mut self) {
         if self.is_over || self.words[self.stage] == "queued" {
             return;
@@ -212,7 +212,7 @@ impl Book<'_> {
         }
     }
 
-    /// Skips steps whose condition is false when they are due; steps with an invalid condition fail.
+    /// Skips due steps whose condition is false, and fails due steps whose condition is invalid.
     fn leave_out(&mut self) {
         let word = |at: usize| match self.scenario.shape.stages[self.stage].1[at].runs {
             RunCondition::Always | RunCondition::IfTrue => None,
@@ -247,7 +247,7 @@ impl Book<'_> {
         if may_start { self.due() } else { Vec::new() }
     }
 
-    /// Not started, with all needs met.
+    /// Returns the steps that have not started and whose needs are met.
     fn due(&self) -> Vec<usize> {
         let fates = &self.fates[self.stage];
         let passed =
@@ -269,7 +269,7 @@ impl Book<'_> {
         &mut self.fates[self.stage][at]
     }
 
-    /// The position of the stage's first step in the plan.
+    /// Returns the position in the plan of the stage's first step.
     fn first(&self) -> usize {
         self.fates[..self.stage].iter().map(Vec::len).sum()
     }

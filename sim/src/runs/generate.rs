@@ -1,4 +1,4 @@
-//! Random sequences: a plan, and commands that mostly advance it and sometimes disturb it.
+//! Random sequences: a plan, and commands that mostly advance it and sometimes disrupt it.
 
 use berth_core::deployment::run::OutcomeResolution;
 use berth_core::deployment::run::retry::RetryStart;
@@ -7,26 +7,26 @@ use super::command::{GrantNonce, ReportNonce, RunCommand, SimulatedEnd, StepPick
 use super::plans::{PlanShape, shape};
 use crate::random::SeededRandom;
 
-/// Everything that follows from a seed.
+/// A plan and a sequence of commands, both determined by a seed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunSequence {
     pub shape: PlanShape,
-    /// Earlier attempts of every step: some are close to the limit.
+    /// Number of earlier attempts of every step; in some sequences it is close to the limit.
     pub tries: u32,
-    /// The build stage was done by an earlier deployment.
+    /// Whether the build stage's results come from an earlier deployment.
     pub is_built: bool,
     pub commands: Vec<RunCommand>,
 }
 
 const LENGTH_MAX: u64 = 54;
 
-/// Generates the sequence of a seed.
+/// Generates the sequence for a seed.
 pub fn sequence(seed: u64) -> RunSequence {
     let mut chance = SeededRandom::from_seed(seed);
     let shape = shape(&mut chance);
     let tries = if chance.percent(4) { 990 + u32::from(chance.small(10)) } else { 0 };
     let is_built = chance.percent(15);
-    // Runs in which steps mostly succeed get far; others meet rare outcomes.
+    // Percentage of steps that succeed: high values reach the end of a plan, low values reach rare outcomes.
     let luck = chance.pick(&[30, 60, 90]);
     let is_calm = chance.percent(50);
     let length = 6 + chance.below(LENGTH_MAX);

@@ -1,10 +1,10 @@
 //! The run of a deployment under random plans and commands.
 //!
-//! A [`RunCommand`] is data and names steps by position, never by id. [`Scene`] applies it to the rules, writes
-//! the decisions to [`RunRecords`], which behave like a database, and lets the [`RunOracle`] check. A [`Scenario`]
-//! is a plan with a script of outcomes, crashes and answers, for which [`expected`] computes the end without the
-//! rules. [`stage_queue`] lets several runs of one pipeline compete for its stages, and [`calls`] has custom steps, which
-//! are called until they are done.
+//! A [`RunCommand`] is data and refers to steps by position, never by id. [`Scene`] applies it to the rules, writes the
+//! decisions to [`RunRecords`], which behave like a database, and lets the [`RunOracle`] check them. A [`Scenario`] is
+//! a plan with a script of outcomes, crashes and answers of people; [`expected`] computes how it must end, without the
+//! rules. In [`stage_queue`] several runs of one pipeline compete for its stages. [`calls`] simulates custom steps,
+//! which are called until they are done.
 
 pub mod calls;
 mod check;

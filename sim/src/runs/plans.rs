@@ -1,4 +1,4 @@
-//! Random plans: a small, readable shape, and the plan it describes.
+//! Random plans: generates a small, readable description of a plan, and builds the plan from it.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,31 +14,31 @@ use berth_core::time::Timestamp;
 
 use crate::random::SeededRandom;
 
-/// The part of a plan that matters to the rules.
+/// Describes a plan, limited to what matters to the rules.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlanShape {
     pub stages: Vec<(StageType, Vec<StepShape>)>,
 }
 
-/// The part of a step that matters to the rules.
+/// Describes a step, limited to what matters to the rules.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StepShape {
     pub needs: Vec<usize>,
     pub runs: RunCondition,
-    /// Attempts, and seconds between them.
+    /// Maximum number of attempts, and seconds between them.
     pub retry: Option<(u32, u64)>,
     pub on_lost: OnLost,
 }
 
-/// Whether it runs once all its needs have passed.
+/// Whether a step runs once its needs are met.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RunCondition {
     Always,
-    /// Known at planning time.
+    /// The step never runs, which is already known at planning time.
     Never,
     IfTrue,
     IfFalse,
-    /// Its condition is invalid.
+    /// The condition is invalid.
     IfBroken,
 }
 
@@ -77,7 +77,7 @@ fn steps(chance: &mut SeededRandom) -> Vec<StepShape> {
         .collect()
 }
 
-/// A topological order of the steps, mostly the written one.
+/// Returns a random order in which the steps can depend on each other; mostly the order in which they are written.
 fn order(chance: &mut SeededRandom, count: usize) -> Vec<usize> {
     let mut order: Vec<usize> = (0..count).collect();
     if chance.percent(30) {
@@ -92,16 +92,16 @@ fn order(chance: &mut SeededRandom, count: usize) -> Vec<usize> {
 fn needs(chance: &mut SeededRandom, order: &[usize], at: usize, way: u64) -> Vec<usize> {
     let before: Vec<usize> = (0..order.len()).filter(|other| order[*other] < order[at]).collect();
     match way {
-        // In sequence.
+        // Each step needs the previous one.
         0 => before.into_iter().filter(|other| order[*other] + 1 == order[at]).collect(),
-        // Any graph.
+        // The steps form a random graph.
         1 => before.into_iter().filter(|_| chance.percent(35)).collect(),
-        // In parallel, with a few exceptions.
+        // The steps are parallel, with a few exceptions.
         _ => before.into_iter().filter(|_| chance.percent(8)).collect(),
     }
 }
 
-/// Builds the plan of a shape.
+/// Builds the plan that a shape describes.
 pub fn plan(shape: &PlanShape) -> Plan {
     let stages = shape.stages.iter().zip(NAMES).map(|((kind, steps), name)| StagePlan {
         name: name.to_owned(),
@@ -147,7 +147,7 @@ fn planned_step(stage: &str, at: usize, shape: &StepShape) -> StepPlan {
     }
 }
 
-/// One stage of custom steps, in sequence or in parallel.
+/// Returns a plan with one stage of custom steps, in sequence or in parallel.
 pub(super) fn custom_plan(chance: &mut SeededRandom) -> Plan {
     let count = usize::from(1 + chance.small(3));
     let is_chain = chance.percent(50);

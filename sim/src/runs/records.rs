@@ -1,5 +1,5 @@
-//! Committed records, stored like in a database: one row per run, step and attempt. Only what a decision marks as
-//! changed is written.
+//! Committed records, stored as in a database: one row per run, step and attempt. Only rows that a decision marks as
+//! changed are written.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,11 +13,11 @@ use super::check::{Checked, ensure};
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct RunRecords {
     head: Option<Head>,
-    /// Live attempts are derived from the attempts.
+    /// Rows of the steps. Their live attempts are not stored here, but derived from `attempts`.
     steps: BTreeMap<usize, StepRun>,
     attempts: BTreeMap<(StepRunId, u32), Attempt>,
     nonces: BTreeSet<String>,
-    /// Number of earlier attempts of every step.
+    /// Number of attempts that every step had before.
     offset: u32,
 }
 
@@ -29,12 +29,12 @@ struct Head {
     stages: Vec<StageRun>,
 }
 
-/// A nonce was used before; the transaction is rolled back.
+/// The nonce was used before, so the transaction is rolled back.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NonceConflict;
 
 impl RunRecords {
-    /// Records as if every step had had this many attempts before.
+    /// Creates records in which every step already had this many attempts.
     pub fn with_tries(tries: u32) -> Self {
         Self { offset: tries, ..Self::default() }
     }
@@ -44,7 +44,7 @@ impl RunRecords {
         if opened.any(|it| self.nonces.contains(&it.nonce)) { Err(NonceConflict) } else { Ok(()) }
     }
 
-    /// Writes a change that does not conflict.
+    /// Writes a change; the caller has checked that it does not conflict.
     pub(super) fn apply(&mut self, change: &RunChange) -> Checked {
         let run = &change.run;
         let version = self.head.as_ref().map_or(0, |head| head.version);
@@ -99,7 +99,7 @@ impl RunRecords {
         Ok(())
     }
 
-    /// The latest attempt of a step.
+    /// Returns the latest attempt of a step.
     pub fn last(&self, step: StepRunId) -> Option<&Attempt> {
         self.attempts.range((step, 0)..=(step, u32::MAX)).next_back().map(|(_, it)| it)
     }
@@ -108,7 +108,7 @@ impl RunRecords {
         self.attempts.range((step, 0)..=(step, u32::MAX)).map(|(_, it)| it)
     }
 
-    /// Whether the stored run equals `run`.
+    /// Returns whether the stored run equals `run`.
     pub fn hold(&self, run: &Run) -> bool {
         let is_head = self.head.as_ref().is_some_and(|head| {
             (head.deployment, head.pipeline, head.version) == (run.deployment, run.pipeline, run.version)
@@ -138,7 +138,7 @@ impl RunRecords {
     }
 }
 
-/// Except for live attempts.
+/// Returns whether two steps are equal, not counting their live attempts.
 fn is_same(kept: &StepRun, step: &StepRun) -> bool {
     let StepRun { id, stage, index, step: name, status, tries, failures, losses, false_starts, .. } = kept;
     let StepRun { not_before, outputs, artifacts, failure, started_at, finished_at, memory, .. } = kept;

@@ -1,4 +1,4 @@
-//! Runs sequences, and traces one that breaks a promise.
+//! Runs sequences, and traces a sequence that violates a rule.
 
 use std::collections::BTreeSet;
 use std::fmt::{self, Write as _};
@@ -9,7 +9,7 @@ use super::generate::RunSequence;
 use super::scenario::{Scenario, play};
 use super::scene::Scene;
 
-/// A sequence that broke a promise.
+/// A sequence that violated a rule.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FailedRunSequence {
     pub violation: RunViolation,
@@ -22,7 +22,7 @@ impl fmt::Display for FailedRunSequence {
     }
 }
 
-/// Runs every command, and then brings the run to its end: none may hang.
+/// Runs every command, and then drives the run to its end: no run may hang.
 pub fn check(sequence: &RunSequence) -> Result<Scene, RunViolation> {
     let mut scene = Scene::begin(&sequence.shape, sequence.tries, sequence.is_built)?;
     for command in &sequence.commands {
@@ -32,7 +32,7 @@ pub fn check(sequence: &RunSequence) -> Result<Scene, RunViolation> {
     Ok(scene)
 }
 
-/// The same, with a minimized trace on failure.
+/// Like [`check`], but returns a minimized trace on failure.
 pub fn run(sequence: &RunSequence) -> Result<Scene, Box<FailedRunSequence>> {
     check(sequence).map_err(|violation| {
         let trace = trace(&minimize(sequence, &violation));
@@ -40,7 +40,7 @@ pub fn run(sequence: &RunSequence) -> Result<Scene, Box<FailedRunSequence>> {
     })
 }
 
-/// Removes commands that are not needed to break the same promise.
+/// Removes commands that are not needed to violate the same rule.
 fn minimize(sequence: &RunSequence, violation: &RunViolation) -> RunSequence {
     let mut kept = sequence.clone();
     let mut index = kept.commands.len();
@@ -56,7 +56,7 @@ fn minimize(sequence: &RunSequence, violation: &RunViolation) -> RunSequence {
     kept
 }
 
-/// Returns a trace up to the first broken promise.
+/// Returns a trace up to the first violation.
 pub fn trace(sequence: &RunSequence) -> String {
     let mut text = sequence.shape.to_string();
     let mut scene = match Scene::begin(&sequence.shape, sequence.tries, sequence.is_built) {
@@ -83,8 +83,8 @@ pub fn trace(sequence: &RunSequence) -> String {
     text
 }
 
-/// Plays a scenario and compares its end with the reference; where crashes must not matter, also with its end
-/// without crashes.
+/// Plays a scenario and compares its end with the reference. If crashes must not affect the outcome, also compares it
+/// with the end of the same scenario without crashes.
 pub fn compare(scenario: &Scenario) -> Result<(), Box<FailedRunSequence>> {
     let broken = |rule, what| {
         let violation = RunViolation { rule, what };
@@ -101,7 +101,7 @@ pub fn compare(scenario: &Scenario) -> Result<(), Box<FailedRunSequence>> {
     let calm = expected(&Scenario { crashes: BTreeSet::new(), ..scenario.clone() });
     let words = |ending: &ScenarioEnding| ending.steps.iter().map(|(word, _)| *word).collect::<Vec<_>>();
     let is_same = (calm.run, &calm.stages, words(&calm)) == (played.run, &played.stages, words(&played));
-    // A failed stage leaves steps undone depending on timing.
+    // With parallel steps, timing determines which steps are left undone when a stage fails, so the ends may differ.
     if is_same || (scenario.width > 1 && calm.run != "succeeded") {
         return Ok(());
     }

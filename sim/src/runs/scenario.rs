@@ -1,10 +1,10 @@
-//! A plan with everything that will happen to it: how each execution ends, when the process crashes, what people
-//! answer.
+//! A plan with a script of everything that will happen to it: how each execution ends, when the process crashes, and
+//! what people answer.
 //!
-//! The same policy drives the rules here and the reference in `expected`, turn by turn: a failure is retried while
-//! retries are left · a crash or cancellation that is due comes first · a waiting stage is entered · up to `width`
-//! steps are granted, lowest rank first · of the running steps the one with the highest rank ends · the first
-//! unresolved step is resolved.
+//! The same policy drives the rules here and the reference in `expected`. In each turn, the first of these actions that
+//! is possible is taken: retry a failure while retries are left · perform a crash or cancellation that is due · enter a
+//! waiting stage · grant a step, up to `width` at a time, lowest rank first · end the running step with the highest
+//! rank · resolve the first step with an unknown outcome.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -24,11 +24,11 @@ use crate::random::SeededRandom;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Scenario {
     pub shape: PlanShape,
-    /// Number of parallel steps.
+    /// Maximum number of steps that run in parallel.
     pub width: usize,
-    /// In the order of the plan, like the next two.
+    /// One entry per step, in the order of the plan; the same holds for `script` and `answers`.
     pub ranks: Vec<u64>,
-    /// How executions end that no crash ends; after these, all succeed.
+    /// How the executions of each step end, unless a crash ends them. After the last entry, all executions succeed.
     pub script: Vec<Vec<SimulatedEnd>>,
     pub answers: Vec<Vec<OutcomeResolution>>,
     /// Turns in which the process crashes.
@@ -39,7 +39,7 @@ pub struct Scenario {
 
 pub(super) const TURNS_MAX: u32 = 2_000;
 
-/// Generates the scenario of a seed.
+/// Generates the scenario for a seed.
 pub fn scenario(seed: u64) -> Scenario {
     let mut chance = SeededRandom::from_seed(seed);
     let mut shape = shape(&mut chance);
@@ -69,7 +69,7 @@ pub fn scenario(seed: u64) -> Scenario {
 
 fn ends(chance: &mut SeededRandom, luck: u64) -> Vec<SimulatedEnd> {
     match chance.below(40) {
-        // Long runs of the same outcome, to reach limits.
+        // Repeat the same outcome many times, to reach limits.
         0 => vec![SimulatedEnd::NeverStarted; 8 + usize::from(chance.small(5))],
         1 => vec![SimulatedEnd::Lost; 2 + usize::from(chance.small(4))],
         2 => vec![SimulatedEnd::Failed; 1 + usize::from(chance.small(4))],
@@ -106,12 +106,12 @@ pub fn play(scenario: &Scenario) -> Result<ScenarioEnding, RunViolation> {
 }
 
 impl Scenario {
-    /// Whether a crash only costs time: everything it ends is run again, within the limits.
+    /// Returns whether crashes only cost time: every execution that a crash ends is repeated, within the limits.
     pub(super) fn is_immune(&self) -> bool {
         let mut steps = self.shape.stages.iter().flat_map(|(_, steps)| steps);
         let is_retried = steps.all(|step| step.on_lost == OnLost::Retry);
         let losses = self.script.iter().flatten().filter(|ends| ends.is_unknown()).count();
-        // A crash also interrupts a series of attempts that never started.
+        // A crash may interrupt a series of attempts that never started, so the series must stay below the limit.
         let false_starts =
             self.script.iter().map(|ends| ends.iter().filter(|it| **it == SimulatedEnd::NeverStarted));
         let is_few = false_starts.into_iter().all(|row| row.count() < 8);
@@ -127,9 +127,9 @@ struct Player<'a> {
 }
 
 impl Player<'_> {
-    /// Returns false if nothing is left to do.
+    /// Takes one turn; returns false if nothing is left to do.
     fn take(&mut self, turn: u32, scene: &mut Scene) -> Result<bool, RunViolation> {
-        // Longer than any retry delay.
+        // Skip more time than any retry delay.
         scene.now = scene.now.plus_seconds(3_600);
         if scene.run.status().is_final() {
             let failed = scene.run.stages.iter().position(|stage| stage.status == StageRunStatus::Failed);
@@ -194,7 +194,7 @@ fn ending(scene: &Scene) -> ScenarioEnding {
 }
 
 impl Scene {
-    /// Lets everything succeed from here on and resolves unknown outcomes, which must lead to an end.
+    /// From here on, lets every step succeed and resolves unknown outcomes. The run must reach its end.
     pub fn conclude(&mut self) -> Result<(), RunViolation> {
         for _ in 0..TURNS_MAX {
             let is_queued = self.run.queued_for().is_some();
@@ -206,7 +206,7 @@ impl Scene {
         Ok(())
     }
 
-    /// The next action towards a successful end, except for entering a stage.
+    /// Returns the next action towards a successful end, except for entering a stage.
     pub(super) fn onward(&mut self) -> Option<RunRequest> {
         let steps = || self.run.steps.iter().enumerate();
         if let Some((at, nonce)) =

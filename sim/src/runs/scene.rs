@@ -1,4 +1,4 @@
-//! A run and its surroundings: applies commands to the rules, commits their decisions, and can crash.
+//! A simulated run with its surroundings: applies commands to the rules, commits their decisions, and can crash.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -24,10 +24,10 @@ use super::command::{GrantNonce, ReportNonce, RunCommand, SimulatedEnd, StepPick
 use super::plans::{PlanShape, plan};
 use super::records::RunRecords;
 
-/// 2026-11-15T08:00:00Z.
+/// 2026-11-15T08:00:00Z
 pub(super) const START: Timestamp = Timestamp::from_micros(1_794_729_600_000_000);
 
-/// A command whose names are resolved.
+/// A command after its references to steps and stages have been resolved.
 #[derive(Debug, Clone, PartialEq)]
 pub enum RunRequest {
     Grant { at: usize, nonce: String },
@@ -50,16 +50,16 @@ pub enum RunAnswer {
     Refused(CommandRefusal),
 }
 
-/// The decision of any rule.
+/// The decision of a rule.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunDecision {
-    /// Not yet written.
+    /// The change to write; `None` once it has been written.
     pub change: Option<Box<RunChange>>,
-    /// Whether it was written.
+    /// Whether a change was written.
     pub is_change: bool,
     pub events: Vec<NewEvent>,
     pub answer: RunAnswer,
-    /// The records rejected it: nothing was written.
+    /// The records rejected the change, so nothing was written.
     pub is_conflict: bool,
 }
 
@@ -79,7 +79,7 @@ impl Scene {
         Self::begin_as(1, shape, tries, is_built)
     }
 
-    /// The run of the deployment with this number.
+    /// Starts the run of the deployment with this number.
     pub(super) fn begin_as(
         number: u8,
         shape: &PlanShape,
@@ -108,7 +108,7 @@ impl Scene {
         Ok(Self { plan, run, records, now: START, checker, nonces: 0 })
     }
 
-    /// Performs a command. A command that names nothing has no effect.
+    /// Performs a command. If it refers to a step or stage that does not exist, it has no effect.
     pub fn perform(&mut self, command: &RunCommand) -> Result<Vec<(RunRequest, RunDecision)>, RunViolation> {
         match command {
             RunCommand::Pass { micros } => self.now = Timestamp::from_micros(self.now.as_micros() + micros),
@@ -187,7 +187,7 @@ impl Scene {
         self.records.attempts_of(id).any(|it| it.nonce == nonce && it.end.is_some())
     }
 
-    /// An unused nonce.
+    /// Returns an unused nonce.
     pub fn fresh(&mut self) -> String {
         self.nonces += 1;
         format!("n{}", self.nonces)
@@ -333,7 +333,7 @@ fn refusal_of(refusal: CommandRefusal) -> RunDecision {
     }
 }
 
-/// The build results of an earlier deployment, including skipped steps.
+/// Returns build results as if from an earlier deployment, including skipped steps.
 fn earlier_build(plan: &Plan) -> BuildResults {
     let build = plan.stages.iter().find(|stage| stage.kind == StageType::Build);
     let steps = build.into_iter().flat_map(|stage| stage.steps.iter().enumerate());

@@ -1,5 +1,5 @@
-//! Several runs of one pipeline compete for its stages: each stage has one at a time, and the newest waiting run enters
-//! first.
+//! Several runs of one pipeline compete for its stages: only one run at a time is in a stage, and the newest waiting
+//! run enters first.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -31,16 +31,16 @@ struct Entrant {
 struct StageQueue {
     shape: PlanShape,
     entrants: Vec<Entrant>,
-    /// Only recorded for a trace.
+    /// The trace, if one is recorded.
     story: Option<String>,
 }
 
-/// Lets runs arrive, work and fail, then brings everything to its end.
+/// Lets runs arrive, work and fail, then drives all of them to their end.
 pub fn check(seed: u64) -> Result<(), Box<FailedRunSequence>> {
     run(seed, None).0.map_err(|violation| Box::new(FailedRunSequence { violation, trace: trace(seed) }))
 }
 
-/// Returns a trace up to the first broken promise.
+/// Returns a trace up to the first violation.
 pub fn trace(seed: u64) -> String {
     run(seed, Some(String::new())).1
 }
@@ -53,7 +53,7 @@ fn run(seed: u64, story: Option<String>) -> (Checked, String) {
     (checked, format!("{}{story}", line.shape))
 }
 
-/// A plan with mostly exclusive stages.
+/// Returns a plan whose stages are mostly exclusive.
 fn shared_shape(chance: &mut SeededRandom) -> PlanShape {
     let mut shape = shape(chance);
     for (kind, steps) in &mut shape.stages {
@@ -120,7 +120,7 @@ impl StageQueue {
         self.follow(place)
     }
 
-    /// Lets runs that wait for a stage try to enter.
+    /// Lets runs that wait for a stage try to enter it.
     fn sweep(&mut self, first: usize) -> Checked {
         let count = self.entrants.len();
         for place in (0..count).map(|place| (place + first) % count) {
@@ -180,7 +180,7 @@ impl StageQueue {
         self.check_stages()
     }
 
-    /// Updates the deployment from its run. A final status other than failed must not change.
+    /// Updates the deployment from its run. A final status may change only if it is "failed", by a retry.
     fn follow(&mut self, place: usize) -> Checked {
         let Entrant { scene, deployment } = &mut self.entrants[place];
         let before = deployment.clone();
@@ -214,7 +214,7 @@ impl StageQueue {
         Ok(())
     }
 
-    /// Without further faults every run ends, and the newest is never superseded.
+    /// Checks that, without further faults, every run ends and the newest run is never superseded.
     fn conclude(&mut self) -> Checked {
         for _ in 0..1_000 {
             self.sweep(0)?;
@@ -262,7 +262,7 @@ fn next_request(scene: &mut Scene, chance: &mut SeededRandom) -> Option<RunReque
             let resolution = chance.pick(&[OutcomeResolution::Retry, OutcomeResolution::Fail]);
             Some(RunRequest::Resolve { at, resolution })
         }
-        // A run that waits for a person's answer sometimes stays waiting.
+        // Sometimes a run is left waiting for a person's answer.
         _ if matches!(scene.run.status(), RunStatus::Waiting) => None,
         _ => scene.onward(),
     }

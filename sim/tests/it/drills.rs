@@ -1,4 +1,4 @@
-//! Drills: clients, runners and servers that fail.
+//! Drills: simulated clients, runners and servers that fail.
 
 use berth_sim::drill::{self, DrillTally};
 use berth_testkit::outcome;
@@ -14,7 +14,7 @@ fn drills_break_no_promise() {
         }
     }
     outcome::covered_seeds(&format!("drills ({total})"), &seeds);
-    // The drills must have met each kind of fault.
+    // Each kind of fault must have occurred.
     let rare = [total.outdated, total.crashes, total.refused, total.lost];
     assert!(rare.into_iter().all(|count| count > seeds.end / 10), "{total}");
 }

@@ -1,4 +1,4 @@
-//! Exhaustive exploration: one environment, two people, every order of a few commands.
+//! Exhaustive exploration: one environment, two people, and every order of a few commands.
 
 use berth_core::environment::deploy::ConflictMode;
 use berth_core::environment::force::TakeoverMode;

@@ -1,4 +1,4 @@
-//! Bugs that random runs found in the rules of the lock, each as a short test.
+//! Bugs that random sequences found in the rules of the lock, each as a short test.
 
 use berth_core::environment::deploy::ConflictMode;
 use berth_core::environment::{EnvironmentStatus, Lock};
@@ -12,7 +12,7 @@ const ADA: u8 = 0;
 const BOB: u8 = 1;
 const SECOND: i64 = 1_000_000;
 
-/// `qa`: a session lasts ten minutes, or 400 seconds without activity, and is reset afterwards.
+/// Runs requests in `qa`, where a session lasts ten minutes, or 400 seconds without activity, and a reset follows.
 #[derive(Default)]
 struct Story {
     model: LockModel,
@@ -20,7 +20,7 @@ struct Story {
 }
 
 impl Story {
-    /// The answer as text.
+    /// Makes a request in `qa` and returns the response as text.
     fn ask(&mut self, ask: LockRequest) -> String {
         let steps = self.model.perform(&LockCommand::Ask { place: 0, ask }, &mut self.checker);
         let steps = steps.unwrap_or_else(|violation| panic!("{violation}"));
@@ -71,7 +71,7 @@ impl Story {
         self.model.world.load(self.model.around.environment(0)).expect("it is there")
     }
 
-    /// Ada has deployed and released, and the reset is running.
+    /// Returns a story in which Ada has deployed and released, and the reset is running.
     fn being_reset() -> Self {
         let mut story = Self::default();
         story.claim(ADA, Some(1));
@@ -125,7 +125,7 @@ fn environment_is_reset_after_drain_override() {
     story.deploy(BOB, true);
     story.grant();
     story.report(WhichDeployment::Live(1), ReportedOutcome::Succeeded);
-    // The first reset was told to stop and has not confirmed it.
+    // At this point the first reset has been ordered to stop and has not confirmed it.
     story.release(BOB);
     assert_eq!(story.lock().state(), EnvironmentStatus::Resetting);
     assert_eq!(story.grant(), "", "the second reset has to wait for the first");

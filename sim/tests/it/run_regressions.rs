@@ -1,4 +1,4 @@
-//! Bugs that random runs found in the rules of a run, each as a short test.
+//! Bugs that random sequences found in the rules of a run, each as a short test.
 
 use berth_core::deployment::run::retry::RetryStart;
 use berth_core::deployment::run::{OutcomeResolution, StageRunStatus, StageType, StepRunStatus};
@@ -11,7 +11,7 @@ use berth_sim::runs::{
 const PLAIN: StepShape =
     StepShape { needs: Vec::new(), runs: RunCondition::Always, retry: None, on_lost: OnLost::Fail };
 
-/// Parallel steps in one stage that needs no approval.
+/// A run with parallel steps in one stage that needs no approval.
 struct Story(Scene);
 
 impl Story {

@@ -1,5 +1,5 @@
-//! Random command sequences for a run, each step checked by the oracle; scenarios compared with the reference;
-//! several runs in the queues of the same stages. Split into several tests, so that they run in parallel.
+//! Random command sequences for a run, checked by the oracle; scenarios compared with the reference model; and several
+//! runs that queue for the same stages. Split into several tests, so that they run in parallel.
 
 use std::collections::BTreeMap;
 
@@ -76,7 +76,7 @@ fn same_seed_gives_same_trace() {
     }
 }
 
-/// The sequences must contain rare cases.
+/// The generated sequences must contain rare cases.
 #[test]
 fn sequences_cover_rare_events() {
     let (mut events, mut answers) = (BTreeMap::new(), BTreeMap::new());
@@ -108,7 +108,7 @@ fn sequences_cover_rare_events() {
         }
     }
     println!("{events:#?}\n{answers:#?}");
-    // A run has fourteen kinds of events, and the table above has eight lines.
+    // All fourteen kinds of run events and all eight cases of the match above must have occurred.
     assert_eq!((events.len(), answers.len()), (14, 8));
     let rarest = events.values().chain(answers.values()).min().copied();
     assert!(rarest.is_some_and(|count| count >= 10), "met too seldom: {events:?} {answers:?}");

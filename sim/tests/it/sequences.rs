@@ -1,4 +1,5 @@
-//! Random sequences of commands; the oracle checks every step. Four tests, so that they run in parallel.
+//! Random sequences of commands, with the oracle checking every step. Split into four tests, so that they run in
+//! parallel.
 
 use berth_sim::locks::{run, sequence, trace};
 use berth_testkit::outcome;

@@ -9,15 +9,14 @@ use crate::tool::{cargo, cargo_has, output, root, run};
 
 pub(crate) const INSTALL_CARGO_DEB: &str = "cargo install --locked cargo-deb";
 
-/// Default maintainer; packagers set Debian's variables DEBFULLNAME and DEBEMAIL. The address is in a reserved
-/// domain (RFC 2606).
+/// Default maintainer, in a reserved domain (RFC 2606). Packagers set Debian's variables DEBFULLNAME and DEBEMAIL.
 const MAINTAINER: (&str, &str) = ("Berth maintainers", "maintainers@berth.invalid");
 
 pub(super) fn build(staged: &Staged, to: &Path) -> Result<String, String> {
     if !cargo_has("deb") {
         return Err(format!("cargo-deb is not installed: `{INSTALL_CARGO_DEB}`"));
     }
-    // The manifest's assets have fixed paths.
+    // The directory is fixed, because the manifest lists the package's files with fixed paths.
     let (version, dir) = (&staged.version, root().join("target/deb"));
     let _ = std::fs::remove_dir_all(&dir);
     make(&dir)?;
@@ -39,7 +38,7 @@ pub(super) fn build(staged: &Staged, to: &Path) -> Result<String, String> {
     let file = format!("berth_{version}_{architecture}.deb");
     let mut field = Command::new("dpkg-deb");
     let depends = output(field.arg("--field").arg(to.join(&file)).arg("Depends")).unwrap_or_default();
-    // Without dpkg-shlibdeps, cargo-deb only warns.
+    // If dpkg-shlibdeps is missing, cargo-deb only warns, so check that the dependencies were found.
     if !depends.contains("libc6 (>= ") {
         return Err(format!("the package does not depend on glibc ({depends}): install dpkg-dev"));
     }
@@ -52,7 +51,7 @@ fn maintainer() -> String {
     format!("{name} <{}>", told("DEBEMAIL").unwrap_or_else(|| MAINTAINER.1.to_owned()))
 }
 
-/// A changelog in Debian's format, which refers to CHANGELOG.md.
+/// Returns a changelog in Debian's format, which refers to CHANGELOG.md.
 fn changelog(version: &str, made_at: &str, maintainer: &str) -> Result<String, String> {
     let date =
         output(Command::new("date").args(["-u", "-R", "-d", &format!("@{made_at}")]).env("LC_ALL", "C"));
@@ -74,7 +73,7 @@ mod tests {
 
     const SETTINGS: &str = "etc/berth/berth.toml";
 
-    /// Removed with its contents on drop.
+    /// A directory that is removed with its contents on drop.
     struct Scratch(PathBuf);
 
     impl Drop for Scratch {
@@ -92,8 +91,8 @@ mod tests {
         told("readelf", &["--sections".as_ref(), "--wide".as_ref(), program.as_ref()])
     }
 
-    /// Checks what Debian's `lintian` treats as errors. The packaged program is this test binary, which has
-    /// symbols.
+    /// Checks everything that Debian's `lintian` treats as an error. The packaged program is this test binary, because
+    /// it has symbols to strip.
     #[test]
     fn debian_package_is_valid() {
         if !cargo_has("deb") {
@@ -107,7 +106,7 @@ mod tests {
         {
             make(dir).unwrap();
             names.iter().for_each(|name| write(&dir.join(name), "something\n").unwrap());
-            // As left by a restrictive umask.
+            // Set the mode that a restrictive umask would leave.
             let closed = || std::fs::Permissions::from_mode(0o600);
             names.iter().for_each(|name| std::fs::set_permissions(dir.join(name), closed()).unwrap());
         }

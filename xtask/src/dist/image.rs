@@ -8,24 +8,24 @@ use crate::tool::root;
 
 const SCRIPT: &str = "packaging/healthcheck.sh";
 const PLACE: &str = "/usr/lib/berth/healthcheck";
-/// A fatal TLS alert, as rustls sends in response to a plain-text request.
+/// A fatal TLS alert, as sent by rustls in response to a plain-text request.
 const ALERT: &[u8] = b"\x15\x03\x03\x00\x02\x02\x32";
 const OK: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
 
-/// Whether the image's health check succeeds for a server at this address.
+/// Returns whether the image's health check succeeds for a server at this address.
 fn is_healthy(listen: &str) -> bool {
     let mut script = Command::new("bash");
     script.arg(root().join(SCRIPT)).env("BERTH_LISTEN", listen).output().unwrap().status.success()
 }
 
-/// The same for a server that handles a connection with `answer`.
+/// Returns whether the health check succeeds for a server that handles its connection with `answer`.
 fn is_healthy_when(at: &str, answer: impl FnOnce(TcpStream) + Send) -> bool {
     let listener = TcpListener::bind(at).unwrap();
     let listen = listener.local_addr().unwrap().to_string();
     std::thread::scope(|scope| {
         scope.spawn(move || answer(listener.accept().unwrap().0));
         let told = is_healthy(&listen);
-        // If the check connected elsewhere, unblock the server with a connection.
+        // If the health check did not connect to the server, unblock the server with a connection.
         let _ = TcpStream::connect(&listen);
         told
     })
@@ -66,7 +66,7 @@ fn health_check_fails_for_missing_failing_or_hanging_server() {
     assert!(!is_healthy_when(here, says(b"")), "no answer");
     let hangs = |mut stream: TcpStream| {
         asked(&stream);
-        // Wait until the client has given up.
+        // Wait until the health check has given up.
         let _ = stream.read(&mut [0]);
     };
     assert!(!is_healthy_when(here, hangs), "it hangs");

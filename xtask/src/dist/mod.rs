@@ -1,5 +1,5 @@
-//! `cargo xtask dist`: builds a release with the dashboard, as a .tar.gz and a .deb with completions, manual pages
-//! and checksums.
+//! `cargo xtask dist`: builds a release with the dashboard, as a .tar.gz and a .deb, with completions, manual pages and
+//! checksums.
 
 mod deb;
 #[cfg(test)]
@@ -21,16 +21,16 @@ const USAGE: &str = "usage: cargo xtask dist [--binary FILE] [--to DIR]
 /// Permissions in the archive, independent of the umask.
 const MODES: &str = "--mode=u=rwX,go=rX";
 
-/// Files to package.
+/// The files to package.
 pub(super) struct Staged {
     pub(super) binary: PathBuf,
     /// Contains `berth.bash`, `_berth` and `berth.fish`.
     pub(super) completions: PathBuf,
     pub(super) man: PathBuf,
-    /// Licences of linked crates and packages.
+    /// Licences of the crates and npm packages that the program contains.
     pub(super) notices: PathBuf,
     pub(super) version: String,
-    /// Time of the last commit in seconds, for reproducible archives.
+    /// Time of the last commit in seconds, used for all files so that archives are reproducible.
     pub(super) made_at: String,
 }
 

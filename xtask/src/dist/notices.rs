@@ -1,5 +1,5 @@
-//! Licences and notices of everything linked into the program and its dashboard, most of which must be distributed
-//! with it.
+//! Licences and notices of everything that is linked into the program and its dashboard. Most of them must be
+//! distributed with it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -12,9 +12,9 @@ use crate::tool::{cargo, output, root};
 
 pub(super) const FILE: &str = "THIRD-PARTY.txt";
 
-/// Prefixes of files with licences and notices.
+/// Prefixes of the names of files with licences and notices.
 const BEGINNINGS: [&str; 5] = ["LICENSE", "LICENCE", "COPYING", "COPYRIGHT", "NOTICE"];
-/// Extensions of source files, whose names may start with these prefixes too.
+/// Extensions of source files. These are not notices, even if their name starts with one of the prefixes.
 const SOURCES: [&str; 4] = ["rs", "js", "ts", "json"];
 const RULE: &str = "================================================================================";
 
@@ -27,14 +27,14 @@ struct Package {
     dir: PathBuf,
 }
 
-/// Renders all notices; each text once, below the packages that share it.
+/// Renders all notices. Each text appears once, below the list of the packages that share it.
 pub(super) fn render_notices() -> Result<String, String> {
     let mut packages = crates()?;
     packages.extend(from_npm(&root().join("web"))?);
     render_packages(&packages)
 }
 
-/// The target platform of releases; packages of other platforms may not be downloaded.
+/// Returns the target platform of releases. Packages for other platforms may not have been downloaded.
 fn platform() -> String {
     format!("{}-unknown-linux-gnu", std::env::consts::ARCH)
 }
@@ -45,7 +45,7 @@ fn crates() -> Result<Vec<Package>, String> {
     let told: Value = serde_json::from_str(&told).map_err(|error| error.to_string())?;
     let linked = linked_crates()?;
     let packages = told["packages"].as_array().into_iter().flatten();
-    // Packages without a source are our own.
+    // Packages without a source are our own, so they are left out.
     let foreign = packages.filter(|it| {
         let name = (text(it, "name").to_owned(), text(it, "version").to_owned());
         linked.contains(&name) && !it["source"].is_null()
@@ -53,7 +53,7 @@ fn crates() -> Result<Vec<Package>, String> {
     foreign.map(|it| package(it, Path::new(text(it, "manifest_path")).parent())).collect()
 }
 
-/// Names and versions of the crates linked into `berth`, without build and test dependencies.
+/// Returns names and versions of the crates linked into `berth`, without build and test dependencies.
 fn linked_crates() -> Result<BTreeSet<(String, String)>, String> {
     let args =
         ["tree", "--locked", "-p", "berth", "-e", "normal", "--target", &platform(), "--prefix", "none"];
@@ -65,7 +65,7 @@ fn linked_crates() -> Result<BTreeSet<(String, String)>, String> {
     Ok(told.lines().filter_map(named).collect())
 }
 
-/// Packages bundled into the dashboard, from `web/node_modules`.
+/// Returns the packages bundled into the dashboard, from `web/node_modules`.
 fn from_npm(web: &Path) -> Result<Vec<Package>, String> {
     let mut npm = Command::new("npm");
     npm.args(["ls", "--omit=dev", "--all", "--parseable"]).current_dir(web);
@@ -124,7 +124,7 @@ fn render_packages(packages: &[Package]) -> Result<String, String> {
     Ok(made)
 }
 
-/// Sorted by file name.
+/// Returns the licence texts in a directory, sorted by file name.
 fn texts(dir: &Path) -> Result<Vec<String>, String> {
     let cannot = |error: std::io::Error| format!("{}: {error}", dir.display());
     let mut files = Vec::new();
@@ -155,12 +155,12 @@ mod tests {
         let found = crates().unwrap();
         let has = |name: &str| found.iter().any(|it| it.name == name);
         assert!(has("tokio") && has("rusqlite") && has("libsqlite3-sys") && has("aws-lc-sys"));
-        // `ring` is only in Cargo.lock, through a feature that is not enabled.
+        // `ring` is in Cargo.lock only because of a feature that is not enabled.
         let others = ["expect-test", "ring", "berth-core", "cc"];
         assert!(!others.into_iter().any(has), "{found:?}");
         let made = render_packages(&found).unwrap();
         assert!(made.contains("\ntokio 1.") && made.contains("Permission is hereby granted, free of charge"));
-        // Identical texts appear only once, but the Apache licence exists in several variants.
+        // Identical texts appear only once, but there are several variants of the Apache licence.
         let apache = made.matches("\"Licensor\" shall mean the copyright owner").count();
         assert!((1..60).contains(&apache), "{apache} times");
     }

@@ -1,14 +1,14 @@
-//! The mutations as data: `sim/mutations/*.toml`, and how they are applied to sources.
+//! The mutations as data, from `sim/mutations/*.toml`, and how they are applied to the sources.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde::Deserialize;
 
-/// Stands in `replace` for the question whether the mutation is switched on.
+/// Placeholder in `replace` for the expression that tests whether the mutation is switched on.
 const SWITCH: &str = "MUTATED";
 
-/// Source texts by path from the root.
+/// Source texts, by path relative to the repository's root.
 pub(super) type Sources = BTreeMap<String, String>;
 
 #[derive(Deserialize)]
@@ -16,7 +16,7 @@ pub(super) type Sources = BTreeMap<String, String>;
 pub(super) struct Mutation {
     pub(super) name: String,
     pub(super) description: String,
-    /// Each of them has to catch it.
+    /// The test suites that must catch the mutation.
     pub(super) suites: Vec<Suite>,
     #[serde(rename = "edit")]
     edits: Vec<Edit>,
@@ -54,7 +54,7 @@ impl Suite {
     }
 }
 
-/// One of `sim/mutations/*.toml`.
+/// A file of `sim/mutations/*.toml`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct MutationFile {
@@ -78,7 +78,7 @@ pub(super) fn load(dir: &Path) -> Result<Vec<Mutation>, String> {
     Ok(mutations)
 }
 
-/// Applies all edits, one after the other, to sources that `read` loads from a path. Returns the files they change.
+/// Applies all edits, one after the other, to sources that `read` loads by path. Returns the changed files.
 pub(super) fn apply(
     mutations: &[Mutation],
     read: impl Fn(&str) -> Result<String, String>,
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn an_edit_that_does_not_apply_names_mutation_file_and_text() {
+    fn edit_without_unique_match_is_refused_with_file_and_text() {
         let failure = apply_to("if b {}", &[("if a {", "MUTATED")]).unwrap_err();
         let expected = "mutation \"x-y\" does not apply to a.rs: this text was not found:\nif a {\n";
         assert!(failure.starts_with(expected), "{failure}");

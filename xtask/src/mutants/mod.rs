@@ -1,4 +1,4 @@
-//! `cargo xtask mutants`: changes the rules in a scratch copy, one mutation at a time, and runs the suites that have to
+//! `cargo xtask mutants`: changes the rules in a scratch copy, one mutation at a time, and runs the suites that must
 //! catch it.
 
 mod catalog;
@@ -35,8 +35,8 @@ pub(crate) fn run(names: &[String]) -> TaskResult {
     let selected: Vec<&Mutation> = mutations.iter().filter(is_selected).collect();
     select(&results, &selected)?;
     println!("{} mutations in {}, a cold build takes some minutes", selected.len(), copy.display());
-    // Not the workspace's target directory: cargo identifies packages by their path below the workspace root and
-    // would mix up both copies.
+    // Do not share the workspace's target directory: cargo identifies packages by their path relative to the workspace
+    // root, so it would mix up the two copies.
     run_command(suites_command(&copy).env("CARGO_TARGET_DIR", &build).env("BERTH_MUTANTS", &results))?;
     report(&selected, &load_catches(&results)?)
 }
@@ -45,7 +45,7 @@ fn read(path: &Path) -> Result<String, String> {
     std::fs::read_to_string(path).map_err(|error| format!("cannot read {}: {error}", path.display()))
 }
 
-/// Tells the suites which mutations to try.
+/// Writes the list of mutations that the suites should try.
 fn select(results: &Path, selected: &[&Mutation]) -> TaskResult {
     let failed = |error| format!("cannot write {}: {error}", results.display());
     std::fs::create_dir_all(results).map_err(failed)?;
@@ -130,7 +130,7 @@ mod tests {
         }
     }
 
-    /// With `UPDATE_EXPECT=1` the table is written instead.
+    /// Compares the table in the documentation with the mutations. With `UPDATE_EXPECT=1` it writes the table instead.
     #[test]
     fn documentation_lists_every_mutation() {
         let mut table = "| mutation | effect | caught by |\n|---|---|---|\n".to_owned();

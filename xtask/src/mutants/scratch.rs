@@ -1,4 +1,5 @@
-//! The scratch copy of the workspace with all mutations in it, each behind its switch: one compile serves them all.
+//! The scratch copy of the workspace. It contains all mutations, each behind a switch, so that it is compiled only
+//! once.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -8,7 +9,7 @@ use super::catalog::Sources;
 use super::read;
 use crate::tool::TaskResult;
 
-/// Files of `sim/mutations`, their path in the copy, and the file that declares them as a module.
+/// For each file of `sim/mutations`: its path in the copy, the file that declares it as a module, and the declaration.
 const MODULES: [(&str, &str, &str, &str); 3] = [
     ("mutation.rs", "crates/core/src/mutation.rs", "crates/core/src/lib.rs", "pub mod mutation;"),
     ("tests/rules.rs", "sim/tests/it/mutations.rs", "sim/tests/it/main.rs", "mod mutations;"),
@@ -20,8 +21,8 @@ const MODULES: [(&str, &str, &str, &str); 3] = [
     ),
 ];
 
-/// Makes `copy` a copy of the workspace with the mutated sources. Unchanged files keep their modification time, so
-/// that cargo recompiles only what has changed.
+/// Makes `copy` a copy of the workspace with the mutated sources. Unchanged files keep their modification time, so that
+/// cargo recompiles only what has changed.
 pub(super) fn write(root: &Path, copy: &Path, mut mutated: Sources) -> TaskResult {
     for (file, place, parent, declaration) in MODULES {
         mutated.insert(place.to_owned(), read(&root.join("sim/mutations").join(file))?);
@@ -33,7 +34,7 @@ pub(super) fn write(root: &Path, copy: &Path, mut mutated: Sources) -> TaskResul
     }
     let mut expected = BTreeSet::new();
     for file in workspace_files(root)? {
-        // Deleted, but not yet committed.
+        // The file was deleted, but the deletion has not been committed yet.
         if !root.join(&file).is_file() {
             continue;
         }
@@ -50,7 +51,7 @@ pub(super) fn write(root: &Path, copy: &Path, mut mutated: Sources) -> TaskResul
     remove_others(copy, copy, &expected)
 }
 
-/// Tracked files and new ones that are not ignored.
+/// Lists tracked files and new files that are not ignored.
 fn workspace_files(root: &Path) -> Result<Vec<String>, String> {
     let args = ["ls-files", "-z", "--cached", "--others", "--exclude-standard"];
     let output = Command::new("git").args(args).current_dir(root).output();
@@ -71,7 +72,7 @@ fn update(path: &Path, content: &[u8]) -> TaskResult {
     written.map_err(|error| format!("cannot write {}: {error}", path.display()))
 }
 
-/// Removes files that the workspace no longer has: cargo would still find tests and modules in them.
+/// Removes files that the workspace no longer has, because cargo would still compile tests and modules in them.
 fn remove_others(copy: &Path, dir: &Path, expected: &BTreeSet<String>) -> TaskResult {
     for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
         let path = entry.path();

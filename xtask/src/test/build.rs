@@ -1,7 +1,7 @@
 //! Compiles the workspace once, for all suites, and lints it in the same pass.
 //!
-//! clippy-driver is rustc with more lints. As a wrapper of rustc for workspace crates it lints while it compiles
-//! what the suites run; a separate `cargo clippy` would check all dependencies again.
+//! clippy-driver is rustc with more lints. Used as a wrapper of rustc for workspace crates, it lints while it compiles
+//! what the suites run. A separate `cargo clippy` would have to check all dependencies again.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::PathBuf;
@@ -15,14 +15,14 @@ const WRAPPER_VARIABLE: &str = "RUSTC_WORKSPACE_WRAPPER";
 const LINTER: &str = "clippy-driver";
 
 pub(super) struct Built {
-    /// The binary that the tests, API fuzzing and the browser use.
+    /// The binary used by the tests, the API fuzzer and the browser tests.
     pub(super) berth: PathBuf,
-    /// As rendered by the compiler.
+    /// Warnings as the compiler prints them.
     pub(super) warnings: Vec<String>,
     pub(super) is_linted: bool,
 }
 
-/// Cargo as all suites call it: a different compiler or different flags would recompile everything.
+/// Returns the cargo command that all suites use. A different compiler or different flags would recompile everything.
 pub(super) fn cargo_with_lints<'a>(args: impl IntoIterator<Item = &'a str>) -> Command {
     let mut command = cargo(args);
     command.env_remove("CLIPPY_ARGS");

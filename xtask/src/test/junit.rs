@@ -1,4 +1,4 @@
-//! Reads the JUnit reports of the suites: skipped, covered and slow tests.
+//! Reads the JUnit reports of the suites: which tests were skipped, what tests covered, and how long they took.
 
 use std::path::Path;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use berth_testkit::outcome::{COVERED, IMPOSSIBLE, SKIPPED};
 #[derive(Debug, Default)]
 pub(super) struct Report {
     pub(super) cases: Vec<Case>,
-    /// Lines with a marker of `berth_testkit::outcome`, without the marker.
+    /// Lines that start with a marker of `berth_testkit::outcome`, without the marker; likewise in the next two fields.
     pub(super) skipped: Vec<String>,
     pub(super) impossible: Vec<String>,
     pub(super) covered: Vec<String>,
@@ -20,7 +20,7 @@ pub(super) struct Case {
     pub(super) took: Duration,
 }
 
-/// Reads a report. A suite that failed before writing one has an empty report.
+/// Reads a report. For a suite that failed before it wrote one, the report is empty.
 pub(super) fn read(file: &Path) -> Result<Report, String> {
     match std::fs::read_to_string(file) {
         Ok(text) => parse(&text).map_err(|error| format!("{}: {error}", file.display())),
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn report_of_a_suite_has_times_skips_and_coverage() {
+    fn junit_report_is_parsed_with_times_skips_and_coverage() {
         let text = r#"<?xml version="1.0" encoding="UTF-8"?>
 <testsuites name="nextest-run"><testsuite name="berth-store::it">
   <testcase name="chain::edit_is_found" classname="berth-store::it" time="1.250">

@@ -1,4 +1,4 @@
-//! `cargo xtask test`: all checks and tests, for developers and CI.
+//! `cargo xtask test`: runs all checks and tests, for developers and CI.
 
 mod build;
 mod junit;
@@ -19,9 +19,9 @@ use prepare::Tools;
 use report::{Collected, Outcome, Suite};
 
 const USAGE: &str = "usage: cargo xtask test [--quick | --long] [--strict]";
-/// Directory of the JUnit reports, in the target directory.
+/// Name of the directory with JUnit reports, in the directory of this program.
 const RESULTS: &str = "test-results";
-/// Suites that depend on the database. They run on SQLite with all other tests, and again on PostgreSQL.
+/// Filter for tests that depend on the database. They run on SQLite with all other tests, and then again on PostgreSQL.
 const ON_POSTGRES: &str = "(package(berth-store) & test(/^(differential|feed|found|lists|once|registries|transactions)::/)) | \
      (package(berth-server) & test(/^(environments|events|follow|once)::/)) | \
      (package(berth-server) & test(/^engine::/) & not test(/^engine::model::/)) | \
@@ -45,7 +45,7 @@ struct Run {
     results: PathBuf,
     suites: Vec<Suite>,
     collected: Collected,
-    /// Temporary directory in memory.
+    /// Temporary directory in memory, if one is used.
     scratch: Option<TempDir>,
 }
 
@@ -55,7 +55,7 @@ pub(crate) fn run(args: &[String]) -> TaskResult {
     let _ = std::fs::remove_dir_all(&results);
     std::fs::create_dir_all(&results)
         .map_err(|error| format!("cannot make {}: {error}", results.display()))?;
-    // The long form uses the disk: its files grow, and it tests real writes.
+    // The long form uses the disk: its files grow large, and it should test real writes.
     let scratch = if form == Form::Long { None } else { memory::directory() };
     if let Some(scratch) = &scratch {
         tempfile::env::override_temp_dir(scratch.path())
@@ -79,7 +79,7 @@ pub(crate) fn run(args: &[String]) -> TaskResult {
     });
     run.suite("format", "cargo fmt --all --check", |_| format());
     if form != Form::Quick && run.tools.has_node {
-        // Before the build, because the binary embeds the dashboard.
+        // Must come before the build, because the binary embeds the dashboard.
         run.suite("web", "dashboard: lint, types, size, unit tests", |run| {
             let junit = run.results.join("web.xml");
             let done = web::check(&junit);
@@ -98,7 +98,7 @@ pub(crate) fn run(args: &[String]) -> TaskResult {
     report::conclude(&run.suites, &run.tools.missing, &run.collected, is_strict)
 }
 
-/// Runs the checks of the dashboard alone.
+/// Runs only the checks of the dashboard.
 pub(crate) fn dashboard() -> TaskResult {
     web::install()?;
     let results = own_dir()?;
@@ -107,7 +107,7 @@ pub(crate) fn dashboard() -> TaskResult {
     web::browse(&built.berth, &[], &results.join("browser.xml"))
 }
 
-/// The directory of this program, where cargo puts all programs of the profile.
+/// Returns the directory of this program, where cargo puts all programs of the profile.
 fn own_dir() -> Result<PathBuf, String> {
     let own = std::env::current_exe().map_err(|error| format!("cannot find my own program: {error}"))?;
     Ok(own.parent().map(Path::to_owned).unwrap_or(own))
@@ -175,7 +175,7 @@ impl Run {
         }
     }
 
-    /// Runs the tests that were built; with a filter, the matching ones on PostgreSQL.
+    /// Runs the tests that were built. With `on_postgres`, runs only the tests that match this filter, on PostgreSQL.
     fn nextest(&mut self, suite: &'static str, on_postgres: Option<&str>) -> Outcome {
         if !cargo_has("nextest") {
             return Outcome::Skipped("cargo-nextest is not installed: `cargo install cargo-nextest`".into());
@@ -227,7 +227,7 @@ impl Run {
     }
 }
 
-/// `target`, from `target/debug/test-results`.
+/// Returns `target` for `target/debug/test-results`.
 fn target_dir(results: &Path) -> &Path {
     results.ancestors().nth(2).unwrap_or(results)
 }

@@ -1,4 +1,4 @@
-//! Installs what the tests need, and lists what is still missing.
+//! Installs the programs that the tests need, and lists what is still missing.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,7 +8,7 @@ use berth_testkit::Server;
 use crate::tool::{apt_install, cargo, cargo_has, may_install, output, run};
 use crate::{clients, dist, npm, postgres, schemathesis, web};
 
-/// Programs from Debian packages: path, package, and which suites need it.
+/// Programs from Debian packages: path, package, and the suites that need them.
 const PROGRAMS: &[(&str, &str, &str)] = &[
     ("/usr/bin/bwrap", "bubblewrap", "sandbox suites"),
     ("/usr/bin/git", "git", "repositories, definitions, custom steps"),
@@ -30,11 +30,11 @@ pub(super) struct Missing {
     pub(super) install: String,
 }
 
-/// Programs that the suites use, if present.
+/// The programs that the suites use, as far as they are installed.
 #[derive(Default)]
 pub(super) struct Tools {
     pub(super) postgres: Option<PathBuf>,
-    /// One server for all tests, stopped on drop.
+    /// One PostgreSQL server for all tests, stopped on drop.
     pub(super) postgres_server: Option<Server>,
     pub(super) npm: Option<PathBuf>,
     pub(super) schemathesis: Option<PathBuf>,
@@ -43,7 +43,7 @@ pub(super) struct Tools {
     pub(super) missing: Vec<Missing>,
 }
 
-/// Looks for all requirements; installs missing ones unless `quick`.
+/// Looks for all required programs, and installs missing ones unless `quick`.
 pub(super) fn prepare(quick: bool) -> Result<Tools, String> {
     let mut tools = Tools::default();
     let installs = !quick && may_install();
@@ -105,7 +105,7 @@ fn install_programs(installs: bool, tools: &mut Tools) {
 fn install_cargo_deb(installs: bool, tools: &mut Tools) {
     if installs && !cargo_has("deb") {
         println!("    installing cargo-deb");
-        // Without optimization, which halves the compile time; it only packs one small file.
+        // Install a debug build, which takes half the time to compile; it only has to build one small package.
         if let Err(why) = run(&mut cargo(["install", "--locked", "--quiet", "--debug", "cargo-deb"])) {
             return tools.lacks("cargo-deb", "the Debian package", why);
         }
@@ -115,7 +115,7 @@ fn install_cargo_deb(installs: bool, tools: &mut Tools) {
     }
 }
 
-/// At the usual path of Debian, or anywhere in PATH.
+/// Returns whether the program is at its usual path on Debian or anywhere in PATH.
 fn is_present(program: &str) -> bool {
     let path = Path::new(program);
     let found = || output(Command::new("sh").args(["-c", "command -v \"$1\"", "sh"]).arg(file_name(path)));

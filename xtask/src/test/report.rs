@@ -19,7 +19,7 @@ pub(super) struct Suite {
     pub(super) outcome: Outcome,
 }
 
-/// What the suites reported besides passed or failed.
+/// What the suites reported in addition to passed or failed.
 #[derive(Default)]
 pub(super) struct Collected {
     slowest: Vec<Case>,
@@ -49,7 +49,7 @@ impl Collected {
     }
 }
 
-/// Prints the tables; the error names what failed. In strict mode anything skipped is a failure.
+/// Prints the tables. The error names what failed; in strict mode, every skipped test counts as a failure.
 pub(super) fn conclude(
     suites: &[Suite],
     missing: &[Missing],

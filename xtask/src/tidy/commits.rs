@@ -1,16 +1,16 @@
-//! The form of commit subjects: `area: imperative summary`, at most 72 characters.
+//! Checks the form of commit subjects: `area: imperative summary`, at most 72 characters.
 
 use std::path::Path;
 use std::process::Command;
 
 use crate::tool::output;
 
-/// Commits after this one are checked.
+/// Only commits after this one are checked.
 const BASE: &str = "504b1d5";
 const SUBJECT_CHARS_MAX: usize = 72;
 
-/// Returns one line for each commit with a malformed subject. Merges are not checked, and neither is a tree without git or without `BASE` (an
-/// archive, a shallow clone).
+/// Returns one line for each commit with a malformed subject. Merges are not checked. Nothing is checked without git or
+/// without the commit `BASE`, as in an archive or a shallow clone.
 pub(super) fn check(root: &Path) -> Vec<String> {
     let git = |args: &[&str]| output(Command::new("git").arg("-C").arg(root).args(args));
     if git(&["cat-file", "-e", &format!("{BASE}^{{commit}}")]).is_none() {

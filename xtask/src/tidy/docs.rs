@@ -1,11 +1,11 @@
-//! Rules for the documentation: links resolve, ADRs are numbered.
+//! Rules for the documentation: links resolve, and ADRs are numbered without gaps.
 
 use std::path::Path;
 
 pub(super) fn check_links(root: &Path, path: &Path, name: &str, text: &str) -> Vec<String> {
     let beside = path.parent().unwrap_or(root);
     let is_there = |target: &str| match target.strip_prefix('/') {
-        // Relative to the repository's root, like forges do.
+        // Such a link is relative to the repository's root, as on GitHub.
         Some(rest) => root.join(rest).exists(),
         None => beside.join(target).exists(),
     };
@@ -58,7 +58,7 @@ fn check_numbers(names: &[String]) -> Vec<String> {
     found
 }
 
-/// Returns targets of relative links with their lines, without anchors. Code is skipped.
+/// Returns the targets of relative links, without anchors, and their line numbers. Code is skipped.
 fn links(text: &str) -> Vec<(usize, String)> {
     let mut found = Vec::new();
     let mut in_fence = false;

@@ -44,7 +44,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("xtask", &["berth-testkit"]),
 ];
 
-/// Additional dependencies allowed in a crate's tests.
+/// Additional dependencies that a crate's tests may have.
 const ALLOWED_IN_TESTS: &[(&str, &[&str])] = &[
     ("crates/berth", &["berth-testkit"]),
     ("crates/runner", &["berth-testkit"]),
@@ -53,7 +53,8 @@ const ALLOWED_IN_TESTS: &[(&str, &[&str])] = &[
     ("sim", &["berth-testkit"]),
 ];
 
-/// Checks a Cargo.toml, given by its path from the root. The root's own has no dependencies.
+/// Checks a Cargo.toml, given by its path relative to the repository's root. The root's own Cargo.toml has no
+/// dependencies.
 pub(super) fn check(name: &str, text: &str) -> Vec<String> {
     let Some((place, _)) = name.rsplit_once('/') else { return Vec::new() };
     let Some((_, allowed)) = ALLOWED.iter().find(|(known, _)| *known == place) else {
@@ -81,7 +82,7 @@ struct Dependency {
     is_for_tests: bool,
 }
 
-/// Workspace crates in any dependency table of a manifest.
+/// Returns the workspace crates in all dependency tables of a manifest.
 fn dependencies(text: &str) -> Vec<Dependency> {
     let mut found = Vec::new();
     let (mut inside, mut is_for_tests) = (false, false);
@@ -91,7 +92,7 @@ fn dependencies(text: &str) -> Vec<Dependency> {
             let table = table.trim_end_matches(']');
             inside = table.ends_with("dependencies");
             is_for_tests = table.contains("dev-dependencies");
-            // The long form: [dependencies.berth-core]
+            // The long form of a dependency: `[dependencies.berth-core]`.
             table.split_once("dependencies.").and_then(|(_, dependency)| ours(dependency))
         } else if inside && !content.starts_with('#') {
             let key = content.split(['=', '.', ' ']).next().unwrap_or_default();

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::tool::cargo;
 
-/// Exceptions that only add rights.
+/// Licence exceptions that only grant additional rights, so they are always allowed.
 const EXCEPTIONS: &[&str] = &["LLVM-exception"];
 
 pub(super) fn check(root: &Path) -> Vec<String> {
@@ -14,7 +14,7 @@ pub(super) fn check(root: &Path) -> Vec<String> {
         return vec!["deny.toml is missing; it lists the allowed licences".into()];
     };
     let allowed = allowed_licences(&rules);
-    // For this platform only: packages of others may not be downloaded.
+    // Only look at this platform: packages for other platforms may not have been downloaded.
     let args =
         ["metadata", "--format-version", "1", "--locked", "--filter-platform", "x86_64-unknown-linux-gnu"];
     let told = cargo(args).current_dir(root).output();
@@ -37,7 +37,7 @@ pub(super) fn check(root: &Path) -> Vec<String> {
     found
 }
 
-/// Checks that our crates declare the licence in LICENSE.
+/// Checks that our own crates declare the licence that is in LICENSE.
 fn check_own_licences(root: &Path, packages: &[Value]) -> Vec<String> {
     let text = std::fs::read_to_string(root.join("LICENSE")).unwrap_or_default();
     let is_apache = text.contains("Apache License") && text.contains("Version 2.0");
@@ -48,7 +48,7 @@ fn check_own_licences(root: &Path, packages: &[Value]) -> Vec<String> {
         .collect()
 }
 
-/// The names between `allow = [` and `]`.
+/// Returns the names between `allow = [` and `]`.
 fn allowed_licences(rules: &str) -> Vec<&str> {
     let list = rules
         .split_once("\nallow = [")
@@ -58,7 +58,7 @@ fn allowed_licences(rules: &str) -> Vec<&str> {
     names.filter_map(|line| line.trim().strip_prefix('"')?.split('"').next()).collect()
 }
 
-/// Evaluates an SPDX expression: `OR` is a choice, `AND` is not.
+/// Returns whether an SPDX expression is allowed: one part of an `OR` suffices, of an `AND` all parts are needed.
 fn is_allowed(expression: &str, allowed: &[&str]) -> bool {
     let spaced = expression.replace('(', " ( ").replace(')', " ) ").replace('/', " OR ");
     let words: Vec<&str> = spaced.split_whitespace().collect();

@@ -1,10 +1,10 @@
-//! Rules for third-party crates: banned ones and minimum versions.
+//! Rules for third-party crates: banned crates and minimum versions.
 
 use std::path::Path;
 
 use crate::tool::cargo;
 
-/// Only crates that are built count; the lock file may list others.
+/// Crates that must not be built, with the reason. The lock file may list them as long as they are not built.
 const BANNED: &[(&str, &str)] = &[
     ("openssl-sys", "TLS is rustls over aws-lc-rs"),
     ("native-tls", "TLS is rustls over aws-lc-rs"),
@@ -18,7 +18,7 @@ enum Wanted {
     Exactly([u64; 3]),
 }
 
-/// Older versions have a published advisory, or lose writes.
+/// Required versions. Older ones have a published advisory, or a bug that loses writes.
 const VERSIONS: &[(&str, Wanted)] = &[
     ("h2", Wanted::AtLeast([0, 4, 16])),
     ("idna", Wanted::AtLeast([1, 0, 0])),
@@ -63,7 +63,7 @@ fn check_versions(packages: &[(String, String)]) -> Vec<String> {
     found
 }
 
-/// Names and versions of the packages in a lock file.
+/// Returns names and versions of the packages in a lock file.
 fn packages(text: &str) -> Vec<(String, String)> {
     let value = |line: &str, key: &str| {
         line.strip_prefix(key)?.strip_prefix(" = \"")?.strip_suffix('"').map(str::to_owned)
@@ -84,7 +84,7 @@ fn format_version(version: &[u64; 3]) -> String {
     version.map(|number| number.to_string()).join(".")
 }
 
-/// Whether a workspace crate depends on it on any platform. If that is unknown, the answer is yes.
+/// Returns whether a workspace crate depends on this crate on any platform. If cargo cannot tell, returns true.
 fn is_built(root: &Path, name: &str) -> bool {
     let args = ["tree", "--workspace", "--target", "all", "--prefix", "none", "--invert", name];
     let Ok(tree) = cargo(args).current_dir(root).output() else { return true };

@@ -1,4 +1,4 @@
-//! Repository rules. Each violation is one line: the file, what is wrong, what to do.
+//! Checks of the repository. A violation is one line: the file, what is wrong, and what to do.
 
 mod commits;
 mod docs;
@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use crate::tool::{TaskResult, root};
 
-/// Generated or third-party directories.
+/// Names of directories with generated or third-party files.
 const SKIPPED: &[&str] = &["target", "node_modules", "dist"];
 
 pub(crate) fn run() -> TaskResult {
@@ -67,12 +67,12 @@ pub(crate) fn relative_path(root: &Path, path: &Path) -> String {
     path.strip_prefix(root).unwrap_or(path).display().to_string()
 }
 
-/// Every Rust file below a directory, in a stable order.
+/// Returns every Rust file below a directory, in a stable order.
 pub(crate) fn rust_files(dir: &Path) -> impl Iterator<Item = PathBuf> {
     files(dir).into_iter().filter(|path| path.extension().is_some_and(|end| end == "rs"))
 }
 
-/// Every file of the repository, in a stable order.
+/// Returns every file of the repository, in a stable order.
 fn files(dir: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
     let mut entries: Vec<_> = entries.map(|entry| entry.path()).collect();

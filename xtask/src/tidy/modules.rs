@@ -6,7 +6,7 @@ const SERVER: &str = "crates/server/src/";
 
 type Edges = BTreeMap<String, BTreeSet<String>>;
 
-/// Returns a violation if there is a cycle. `files` are paths from the root with their contents.
+/// Returns a violation if there is a cycle. `files` are paths relative to the repository's root, with their contents.
 pub(super) fn check<'f>(files: impl IntoIterator<Item = (&'f str, &'f str)>) -> Vec<String> {
     let mut edges = Edges::new();
     for (name, text) in files {
@@ -21,7 +21,7 @@ pub(super) fn check<'f>(files: impl IntoIterator<Item = (&'f str, &'f str)>) -> 
     }))
 }
 
-/// Modules named after `crate::`, without unit tests.
+/// Returns the modules that follow `crate::` in the text, not counting unit tests.
 fn used_modules(text: &str) -> impl Iterator<Item = &str> {
     let product = text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
     product.split("crate::").skip(1).filter_map(|rest| {
@@ -30,7 +30,7 @@ fn used_modules(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The modules on a path from `start` back to itself.
+/// Returns the modules on a path from `start` back to itself.
 fn path_back(edges: &Edges, start: &str) -> Option<Vec<String>> {
     let mut paths = vec![vec![start.to_owned()]];
     let mut seen = BTreeSet::new();

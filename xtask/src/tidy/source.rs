@@ -1,12 +1,12 @@
-//! Rules for one source file.
+//! Rules for a single source file.
 
 const LINES_MAX: usize = 400;
 const TEST_LINES_MAX: usize = 500;
 
-/// Markers of unfinished work. Split, so that this file does not contain them.
+/// Markers of unfinished work. They are split, so that this file does not contain them itself.
 const UNFINISHED: &[&str] = &[concat!("TO", "DO"), concat!("FIX", "ME"), concat!("XX", "X")];
 
-/// Forbidden text, and the alternative.
+/// Forbidden text, and what to use instead.
 const BANNED: &[(&str, &str)] = &[
     (concat!("to", "do!("), "write the code, or leave the feature out"),
     (concat!("unimple", "mented!("), "write the code, or return an error"),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-/// Words that may not occur.
+/// Words that must not occur.
 const BANNED: &[&str] = &[
     "anew",
     "anybody",
@@ -16,7 +16,7 @@ const BANNED: &[&str] = &[
     "whoever",
 ];
 
-/// Occurrences listed per word.
+/// Maximum number of occurrences to list per word.
 const SHOWN_MAX: usize = 5;
 
 /// Collects banned words over many files.
@@ -26,7 +26,7 @@ pub(super) struct WordCounter {
 }
 
 impl WordCounter {
-    /// `name` is the path of the file from the root.
+    /// Counts the words of a file. `name` is its path relative to the repository's root.
     pub(super) fn add_file(&mut self, name: &str, text: &str) {
         let Some(select) = selector(name) else { return };
         for (number, line) in (1..).zip(text.lines()) {
@@ -52,7 +52,8 @@ impl WordCounter {
     }
 }
 
-/// Returns which part of a line is checked: comments of Rust files, everything in pages and the dashboard.
+/// Returns a function that selects the part of a line to check: comments in Rust files, everything in documentation
+/// pages and the dashboard.
 fn selector(name: &str) -> Option<fn(&str) -> &str> {
     let is_in = |dirs: &[&str]| dirs.iter().any(|dir| name.starts_with(dir));
     if name.ends_with(".rs") && is_in(&["crates/", "xtask/"]) {
@@ -63,13 +64,13 @@ fn selector(name: &str) -> Option<fn(&str) -> &str> {
     (is_page || is_dashboard).then_some(|line| line)
 }
 
-/// The text after `//`, unless that is part of an address.
+/// Returns the text after `//`, unless the slashes are part of a URL.
 fn comment(line: &str) -> &str {
     let start = line.match_indices("//").find(|(start, _)| !line[..*start].ends_with(':'));
     start.map_or("", |(start, _)| &line[start..])
 }
 
-/// Words in lower case, without those in `code`.
+/// Returns the words of a line in lower case, without text in backticks.
 fn prose_words(line: &str) -> impl Iterator<Item = String> {
     let prose = line.split('`').step_by(2);
     let words = prose.flat_map(|text| text.split(|c: char| !c.is_alphanumeric() && c != '_'));

@@ -1,4 +1,4 @@
-//! Compilers, package managers, test runners.
+//! Cases: compilers, package managers, test runners.
 
 use berth_analysis::Category::{Command, Compile, Dependency, Test};
 

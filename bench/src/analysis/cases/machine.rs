@@ -1,4 +1,4 @@
-//! Disk, memory, permissions, time, signals, crashes, scripts, files, configuration.
+//! Cases: disk, memory, permissions, time, signals, crashes, scripts, files, configuration.
 
 use berth_analysis::Category::{Command, Configuration, Crash, Disk, File, Memory, Permission, Timeout};
 

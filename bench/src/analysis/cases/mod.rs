@@ -1,7 +1,7 @@
-//! Deliberate failures, each with its expected result.
+//! Deliberate failures of tools, each with the expected result of the analysis.
 //!
-//! The list was written before the rules. Every second case is held out: it was not run until the rules were
-//! finished. The noisy cases were added after that, and the late ones at the end; both are held out as a whole.
+//! The list was written before the rules. Every second case is held out: it was not run until the rules were finished.
+//! The noisy cases were added after that, and the late cases at the very end; all of both are held out.
 
 mod code;
 mod late;
@@ -13,26 +13,27 @@ use berth_analysis::Category;
 
 pub(super) struct Case {
     pub(super) name: &'static str,
-    /// Required programs; `npm:NAME` and `pip:NAME` for installed packages; `root` if it must run as root.
+    /// Required programs. `npm:NAME` and `pip:NAME` are packages to install; `root` means that the case must run as
+    /// root.
     pub(super) needs: &'static [&'static str],
     pub(super) category: Category,
-    /// A line that shows the cause contains one of these.
+    /// Texts that identify the cause: the line that the analysis cites must contain one of them.
     pub(super) lines: &'static [&'static str],
-    /// Runs like a step's script, in an empty directory.
+    /// Shell script, run like a step's script, in an empty directory.
     pub(super) script: &'static str,
     /// Timeout in seconds.
     pub(super) timeout_s: u64,
     pub(super) is_held_out: bool,
 }
 
-/// Far more than any case takes.
+/// Default timeout, far longer than any case takes.
 const TIMEOUT_S: u64 = 90;
 
 pub(super) fn all() -> impl Iterator<Item = &'static Case> {
     [code::CASES, platform::CASES, machine::CASES, noisy::CASES, late::CASES].into_iter().flatten()
 }
 
-/// A case that was used while writing rules.
+/// Defines a case that was used while writing the rules.
 const fn open(
     name: &'static str,
     needs: &'static [&'static str],
@@ -43,7 +44,7 @@ const fn open(
     Case { name, needs, category, lines, script, timeout_s: TIMEOUT_S, is_held_out: false }
 }
 
-/// A held-out case.
+/// Defines a held-out case.
 const fn held(
     name: &'static str,
     needs: &'static [&'static str],

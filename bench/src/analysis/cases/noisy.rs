@@ -1,5 +1,5 @@
-//! Failures reported by outer tools, after recovered errors, among misleading words, or of tools without a rule.
-//! All are held out.
+//! Cases in which the failure is reported by an outer tool, follows errors that were recovered from, appears among
+//! misleading words, or comes from a tool without a rule. All are held out.
 
 use berth_analysis::Category::{
     Command, Compile, Configuration, Crash, Credentials, Database, Dependency, Disk, File, Git, Network,

@@ -1,4 +1,4 @@
-//! git, containers, clusters, Terraform, databases, network, TLS, credentials.
+//! Cases: git, containers, clusters, Terraform, databases, network, TLS, credentials.
 
 use berth_analysis::Category::{
     Configuration, Container, Credentials, Database, Git, Kubernetes, Network, Terraform, Timeout, Tls,

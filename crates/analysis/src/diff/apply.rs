@@ -1,10 +1,10 @@
-//! Applies a diff to the files of a commit. All hunks must match exactly.
+//! Applies a diff to the files of a commit. Every hunk must match exactly.
 
 use super::parse::{DiffHunk, FileDiff, FileMode, LineKind, parse};
 use super::policy::{DiffPermit, DiffRejection, RejectionReason, check_path, check_scripts};
 use super::{CommitTree, FILE_BYTES_MAX, FileContent, TreeEntry};
 
-/// A file before and after the change; `None` if it does not exist.
+/// A file before and after the change. `None` means that the file does not exist.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChangedFile {
     pub path: String,
@@ -12,7 +12,7 @@ pub struct ChangedFile {
     pub after: Option<FileContent>,
 }
 
-/// Returns the files that the diff changes. An error in any part rejects the whole diff.
+/// Applies a diff and returns the changed files. An error in any part rejects the whole diff.
 pub fn apply(
     diff: &str,
     files: &dyn CommitTree,
@@ -30,7 +30,7 @@ pub fn apply(
     Ok(changed)
 }
 
-/// Whether both are the same path, or one contains the other.
+/// Whether both paths are the same, or one is a directory that contains the other.
 fn paths_clash(one: &str, other: &str) -> bool {
     let is_below =
         |upper: &str, lower: &str| lower.strip_prefix(upper).is_some_and(|rest| rest.starts_with('/'));
@@ -80,7 +80,7 @@ fn apply_file(diff: &FileDiff<'_>, files: &dyn CommitTree) -> Result<ChangedFile
     Ok(ChangedFile { path: diff.path.to_string(), before, after })
 }
 
-/// All parents must be directories: a symlink would lead elsewhere.
+/// Checks that all parents are directories, because a symlink would lead elsewhere.
 fn check_parents(diff: &FileDiff<'_>, files: &dyn CommitTree) -> Result<(), DiffRejection> {
     for (end, _) in diff.path.match_indices('/') {
         match files.entry(&diff.path[..end]) {
@@ -99,7 +99,7 @@ fn apply_hunks(old: &str, hunks: &[DiffHunk<'_>]) -> Option<String> {
     let mut next = 0;
     for hunk in hunks {
         let has = |kind: LineKind| hunk.lines.iter().any(|line| line.kind != kind);
-        // An empty side of a hunk names the line before it.
+        // If a side of a hunk has no lines, its start is the number of the line before it.
         let begin =
             |start: usize, has_lines: bool| if has_lines { start.checked_sub(1) } else { Some(start) };
         let start = begin(hunk.old_start, has(LineKind::Added))?;
@@ -125,7 +125,7 @@ fn apply_hunks(old: &str, hunks: &[DiffHunk<'_>]) -> Option<String> {
         }
     }
     out.extend(old[next..].iter().map(ToString::to_string));
-    // Only the last line may lack a newline.
+    // Only the last line of a file may have no newline.
     let is_whole = out.iter().rev().skip(1).all(|line| line.ends_with('\n'));
     is_whole.then(|| out.concat())
 }

@@ -1,6 +1,6 @@
-//! Unified diffs in git's format, with file modes: written, parsed and applied in memory.
+//! Unified diffs in git's format, including file modes: written, parsed and applied in memory.
 //!
-//! A diff may come from a rule or from a language model. It is parsed strictly and applied completely or not at
+//! A diff may come from a rule or from a language model. It is parsed strictly, and applied either completely or not at
 //! all.
 
 mod apply;
@@ -13,15 +13,15 @@ pub use apply::{ChangedFile, apply};
 pub use policy::{DiffPermit, DiffRejection, RejectionReason};
 pub use write::diff;
 
-/// Limit for a diff.
+/// Maximum size of a diff.
 pub const DIFF_BYTES_MAX: usize = 256 * 1024;
-/// Files that one diff may change.
+/// Maximum number of files that one diff may change.
 pub const FILES_MAX: usize = 20;
-/// Removed and added lines together.
+/// Maximum number of removed and added lines together.
 pub const CHANGED_LINES_MAX: usize = 400;
-/// Limit for a changed file, before and after.
+/// Maximum size of a changed file, before and after the change.
 pub const FILE_BYTES_MAX: usize = 1024 * 1024;
-/// Limit for a path.
+/// Maximum length of a path.
 pub const PATH_BYTES_MAX: usize = 512;
 
 /// A file before or after a change.

@@ -1,4 +1,4 @@
-//! Parses a diff. Anything unknown is an error.
+//! Parses a diff. Anything that is not understood is an error.
 
 use std::borrow::Cow;
 
@@ -25,7 +25,8 @@ pub(super) enum FileMode {
 
 #[derive(Debug)]
 pub(super) struct DiffHunk<'a> {
-    /// From 1; the line to insert after if the hunk replaces nothing.
+    /// First line of the hunk in the old file, starting at 1. If the hunk only adds lines, they are inserted after this
+    /// line.
     pub(super) old_start: usize,
     pub(super) new_start: usize,
     pub(super) lines: Vec<DiffLine<'a>>,
@@ -160,7 +161,7 @@ impl<'a> DiffParser<'_, 'a> {
         while old_left > 0 || new_left > 0 {
             let line = self.peek().ok_or(RejectionReason::Malformed)?;
             self.at += 1;
-            // Editors strip the trailing space of an empty context line.
+            // An empty line counts as a context line, because some editors strip the space at its start.
             let mut chars = line.chars();
             let kind = match chars.next() {
                 Some(' ') | None => LineKind::Same,
@@ -185,7 +186,7 @@ impl<'a> DiffParser<'_, 'a> {
     }
 }
 
-/// Parses `a/PATH b/PATH` with equal paths.
+/// Parses `a/PATH b/PATH`, where both paths must be equal.
 fn parse_git_header(header: &str) -> Result<Cow<'_, str>, DiffRejection> {
     if header.starts_with('"') {
         let read = || {
@@ -209,7 +210,7 @@ fn parse_git_header(header: &str) -> Result<Cow<'_, str>, DiffRejection> {
 }
 
 fn parse_side<'a>(text: &'a str, prefix: &str) -> Result<Option<Cow<'a, str>>, DiffRejection> {
-    // Git puts a tab after a name that contains a space.
+    // git writes a tab after a name that contains a space.
     let text = text.strip_suffix('\t').unwrap_or(text);
     if text == "/dev/null" {
         return Ok(None);
@@ -233,7 +234,7 @@ fn parse_mode(text: &str) -> Result<FileMode, RejectionReason> {
     }
 }
 
-/// Parses `12,3` or `12`.
+/// Parses a range of lines such as `12,3` or `12`.
 fn parse_range(text: &str) -> Result<(usize, usize), DiffRejection> {
     let (start, count) = text.split_once(',').unwrap_or((text, "1"));
     let number = |text: &str| {

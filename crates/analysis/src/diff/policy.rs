@@ -1,4 +1,4 @@
-//! Policy: which files a diff may not change.
+//! Policy: files that a diff must not change.
 
 use std::fmt;
 
@@ -8,23 +8,23 @@ use serde_json::Value;
 
 use super::{CHANGED_LINES_MAX, DIFF_BYTES_MAX, FILE_BYTES_MAX, FILES_MAX, PATH_BYTES_MAX};
 
-/// Exceptions that an admin permits.
+/// Exceptions from the policy that an admin has permitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct DiffPermit {
-    /// Pipeline definitions, below `.berth/`.
+    /// Whether a diff may change pipeline definitions, which are below `.berth/`.
     pub definitions: bool,
 }
 
-/// Why a diff was rejected, and because of which file.
+/// Why a diff was rejected, and the file that was the reason.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}")]
 pub struct DiffRejection {
     pub reason: RejectionReason,
-    /// As written in the diff: untrusted text.
+    /// The path as written in the diff, which is untrusted text.
     pub path: Option<String>,
 }
 
-/// Serialized in snake_case; part of the API.
+/// Part of the API, serialized in snake_case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, thiserror::Error)]
 #[serde(rename_all = "snake_case")]
 pub enum RejectionReason {
@@ -98,7 +98,7 @@ const AUTOMATION_DIRECTORIES: &[&str] = &[
     ".concourse",
     ".drone",
 ];
-/// Prefixes of file names.
+/// Compared with the start of the file name.
 const AUTOMATION_FILES: &[&str] = &[
     ".gitlab-ci",
     ".travis",
@@ -152,10 +152,10 @@ const HOOK_DIRECTORIES: &[&str] = &[".husky", ".githooks", ".hooks", ".git-hooks
 const HOOK_FILES: &[&str] =
     &[".pre-commit-config.yaml", "lefthook.", ".lefthook.", ".huskyrc", ".lintstagedrc"];
 
-/// Checks whether a path may be changed. Case-insensitive, like some file systems.
+/// Checks whether a path may be changed. Ignores case, as some file systems do.
 pub(super) fn check_path(path: &str, is_new: bool, permit: DiffPermit) -> Result<(), DiffRejection> {
     let refused = |reason: RejectionReason| Err(reason.at(path));
-    // Existing files keep their names; a new name must be valid on every platform.
+    // An existing file keeps its name, but a new name must be valid on every platform.
     if !is_plain(path) || (is_new && path.contains(['"', '*', '?', '<', '>', '|'])) {
         return refused(RejectionReason::Path);
     }
@@ -190,7 +190,7 @@ pub(super) fn check_path(path: &str, is_new: bool, permit: DiffPermit) -> Result
     Ok(())
 }
 
-/// Whether the path is relative, normalized and free of confusing characters.
+/// Whether the path is relative, normalized and free of characters that could mislead a reader.
 fn is_plain(path: &str) -> bool {
     let is_part = |part: &str| {
         let trimmed = part.trim_end_matches(['.', ' ']).to_lowercase();
@@ -202,7 +202,7 @@ fn is_plain(path: &str) -> bool {
         && path.split('/').all(is_part)
 }
 
-/// Rejects changes to scripts of a package.json, because they run at every install.
+/// Rejects changes to the scripts of a package.json, because package managers run them during an install.
 pub(super) fn check_scripts(
     path: &str,
     before: Option<&str>,
@@ -219,11 +219,11 @@ pub(super) fn check_scripts(
     }
 }
 
-/// Keys that run commands or change where packages come from.
+/// Keys of a package.json that run commands or change where packages come from.
 const STEERING: &[&str] = &["scripts", "packageManager", "pnpm", "gypfile", "publishConfig"];
 
-/// Returns the values of [`STEERING`] keys. A duplicate key is an error, because parsers differ in which one they
-/// use.
+/// Returns the values of the [`STEERING`] keys. A duplicate key is an error, because parsers differ in which of the
+/// values they use.
 fn steering_values(text: Option<&str>) -> Result<Vec<(String, Value)>, serde_json::Error> {
     text.map_or(Ok(Vec::new()), |text| serde_json::from_str::<SteeringValues>(text).map(|found| found.0))
 }

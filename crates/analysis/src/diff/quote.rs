@@ -1,8 +1,8 @@
-//! Git's quoting of file names that are not plain ASCII, with C escapes.
+//! git's quoting of file names that are not plain ASCII. It uses C escapes.
 
 use std::fmt::Write as _;
 
-/// Bytes with a single-letter escape.
+/// Bytes that have a single-letter escape.
 const ESCAPES: &[(u8, u8)] = &[
     (7, b'a'),
     (8, b'b'),
@@ -35,7 +35,8 @@ pub(super) fn quote_name(side: &str, path: &str) -> String {
     out
 }
 
-/// Parses a quoted name and returns it with the rest of the text; `None` if git would not write it this way.
+/// Parses a quoted name. Returns the name and the rest of the text, or `None` if git would not have written the name
+/// this way.
 pub(super) fn unquote_name(text: &str) -> Option<(String, &str)> {
     let inside = text.strip_prefix('"')?;
     let (mut bytes, mut at) = (Vec::new(), 0);

@@ -8,7 +8,7 @@ use super::quote::quote_name;
 
 const CONTEXT_LINES: usize = 3;
 
-/// Returns the change of a file's content and mode. Empty if nothing changes or a side is not text.
+/// Returns the diff of a file's content and mode. It is empty if nothing changed or if one side is not text.
 pub fn diff(path: &str, before: &FileContent, after: &FileContent) -> String {
     let (Some(old_text), Some(new_text)) = (before.text(), after.text()) else { return String::new() };
     if before == after {
@@ -23,7 +23,7 @@ pub fn diff(path: &str, before: &FileContent, after: &FileContent) -> String {
     let new: Vec<&str> = new_text.split_inclusive('\n').collect();
     let edits = line_edits(&old, &new);
     if !edits.is_empty() {
-        // Git puts a tab after a name that contains a space.
+        // git writes a tab after a name that contains a space.
         let end = if path.contains(' ') { "\t" } else { "" };
         let _ = writeln!(out, "--- {old_name}{end}\n+++ {new_name}{end}");
         for group in hunk_groups(&edits) {
@@ -33,11 +33,11 @@ pub fn diff(path: &str, before: &FileContent, after: &FileContent) -> String {
     out
 }
 
-/// Replaced lines and their replacement.
+/// Range of replaced lines, and range of the lines that replace them.
 type LineEdit = (Range<usize>, Range<usize>);
 
-/// Compares line by line if both have the same length; otherwise replaces everything between the first and the
-/// last difference.
+/// Compares line by line if both files have the same number of lines. Otherwise replaces everything between the first
+/// and the last difference.
 fn line_edits(old: &[&str], new: &[&str]) -> Vec<LineEdit> {
     if old.len() != new.len() {
         let same = |(a, b): &(&&str, &&str)| a == b;
@@ -58,7 +58,7 @@ fn line_edits(old: &[&str], new: &[&str]) -> Vec<LineEdit> {
     found
 }
 
-/// Groups edits whose context overlaps into one hunk.
+/// Groups edits into hunks. Edits whose context lines overlap go into the same hunk.
 fn hunk_groups(edits: &[LineEdit]) -> Vec<&[LineEdit]> {
     edits.chunk_by(|one, next| next.0.start - one.0.end <= 2 * CONTEXT_LINES).collect()
 }
@@ -80,7 +80,7 @@ fn write_hunk(out: &mut String, old: &[&str], new: &[&str], edits: &[LineEdit]) 
     old[at..old_range.end].iter().for_each(|line| write_line(out, ' ', line));
 }
 
-/// Formats `start,count` from 1; an empty range names the line before it.
+/// Formats a range as `start,count`, where lines start at 1. For an empty range, `start` is the line before it.
 fn format_range(range: &Range<usize>) -> String {
     match range.len() {
         0 => format!("{},0", range.start),

@@ -1,4 +1,4 @@
-//! Restores the executable bit of a script.
+//! Fix: makes a script executable again.
 
 use super::file_names::named_files;
 use super::{FileRepair, first_evidence, regular_file};

@@ -1,4 +1,4 @@
-//! Corrects a misspelled field of a pipeline definition.
+//! Fix: corrects a misspelled field in a pipeline definition.
 
 use berth_definition::{DefinitionDiagnostic, DiagnosticSeverity, parse};
 
@@ -8,7 +8,7 @@ use crate::diff::{CommitTree, FileContent};
 use crate::finding::Finding;
 use crate::input::AnalysisInput;
 
-/// How far from the message the file name may be.
+/// Maximum distance, in lines, between the error message and the name of the file.
 const NEAR_LINES: usize = 8;
 
 pub(super) fn repair_field(
@@ -36,11 +36,11 @@ fn find_definition(input: &AnalysisInput<'_>, finding: &Finding) -> Option<Strin
     })
 }
 
-/// Replaces unknown fields by the suggested ones. Returns `None` if that does not reduce the number of errors.
+/// Replaces unknown fields with the suggested ones. Returns `None` if that does not reduce the number of errors.
 fn correct_fields(text: &str) -> Option<String> {
     let found = parse(text).diagnostics;
     let mut lines: Vec<String> = text.split_inclusive('\n').map(str::to_owned).collect();
-    // From the end, so that earlier columns stay valid.
+    // Starts at the end, so that the columns of earlier fields stay correct.
     let misspelt: Vec<&DefinitionDiagnostic> =
         found.iter().rev().filter(|found| found.code == "unknown_field").collect();
     for diagnostic in &misspelt {
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_misspelled_fields_are_corrected() {
+    fn field_repair_corrects_only_misspelled_fields() {
         let text = "version: 1\npipeline:\n  name: Shop # tmeout\n  steps:\n    - name: Build\n      type: script\n      tmeout: 5m\n      params: { run: make }\n";
         assert_eq!(correct_fields(text), Some(text.replace("      tmeout", "      timeout")));
         assert_eq!(correct_fields(&text.replace("      tmeout", "      timeout")), None);

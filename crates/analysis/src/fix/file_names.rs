@@ -7,14 +7,15 @@ use crate::input::AnalysisInput;
 
 use super::regular_file;
 
-/// Lines that are scanned for names.
+/// Maximum number of lines that are scanned for file names.
 const LINES_MAX: usize = 20;
-/// Words that are looked up in the commit.
+/// Maximum number of words that are looked up in the commit.
 const WORDS_MAX: usize = 40;
-/// Leading directories that are stripped from an absolute path.
+/// Maximum number of leading directories that are stripped from an absolute path.
 const DEPTH_MAX: usize = 12;
 
-/// Returns the files named in these lines, then those named in the step's script. Files are looked up lazily.
+/// Returns the files that these lines name, followed by the files that the step's script names. Files are looked up
+/// lazily.
 pub(super) fn named_files(
     input: &AnalysisInput<'_>,
     ranges: &[LineRange],
@@ -38,8 +39,8 @@ pub(super) fn named_files(
     })
 }
 
-/// Returns possible file names in a message. Names may contain spaces and shell characters, so whole parts come
-/// first: text in quotes and text between colons (`sh: 2: ./my script.sh: Permission denied`).
+/// Returns the parts of a message that may be file names. File names can contain spaces and shell characters, so longer
+/// parts come first: text in quotes, and text between colons (`sh: 2: ./my script.sh: Permission denied`).
 fn possible_names(line: &str) -> Vec<String> {
     let parts = line.split(": ").map(|part| part.trim().to_owned());
     let parts = parts.filter(|part| part.contains(['/', '.']));
@@ -47,7 +48,7 @@ fn possible_names(line: &str) -> Vec<String> {
     parts.chain(curly).chain(shell_words(line)).chain(plain_words(line)).take(WORDS_MAX).collect()
 }
 
-/// Splits text into words like a shell, with quotes and backslashes but without expansion.
+/// Splits text into words as a shell does. Handles quotes and backslashes, but expands nothing.
 fn shell_words(text: &str) -> Vec<String> {
     let (mut words, mut word, mut chars) = (Vec::new(), String::new(), text.chars());
     let mut quote = None;
@@ -73,8 +74,8 @@ fn plain_words(text: &str) -> Vec<String> {
     words.take(WORDS_MAX).map(str::to_owned).collect()
 }
 
-/// Absolute paths are in the runner's workspace, so leading directories are stripped until the rest is in the
-/// commit.
+/// Finds the file of the commit that a word refers to. Absolute paths point into the runner's workspace, so leading
+/// directories are stripped until the rest is a file of the commit.
 fn find_in_commit(word: &str, files: &dyn CommitTree) -> Option<String> {
     let mut path = word.trim_start_matches("./");
     if !path.starts_with('/') {

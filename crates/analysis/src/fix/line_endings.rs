@@ -1,4 +1,4 @@
-//! Converts a script with CRLF line endings, whose `#!` line names an interpreter that does not exist.
+//! Fix: converts the CRLF line endings of a script. With them, the `#!` line names an interpreter that does not exist.
 
 use super::file_names::named_files;
 use super::{FileRepair, first_evidence, regular_file};

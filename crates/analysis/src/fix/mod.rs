@@ -1,4 +1,4 @@
-//! Automatic fixes for some rules, as diffs.
+//! Automatic fixes for the findings of some rules, in the form of diffs.
 
 mod executable;
 mod field;
@@ -14,21 +14,22 @@ use crate::input::AnalysisInput;
 
 pub use private::is_private;
 
-/// Limits for files that are shown to an analyzer; longer ones are left out.
+/// Limits for files that are shown to an analyzer: their number, the size of each, and their total size. Files that
+/// exceed them are left out.
 pub const READ_FILES_MAX: usize = 4;
 pub const READ_FILE_BYTES_MAX: usize = 16 * 1024;
 pub const READ_BYTES_MAX: usize = 32 * 1024;
 
-/// A change that fixes the failure. It applies to the failing commit.
+/// A change that fixes the failure. Its diff applies to the failing commit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FixSuggestion {
-    /// One line, usable as a commit title.
+    /// One line of text, usable as the title of a commit.
     pub summary: String,
-    /// In the format of `git diff`.
+    /// The change in the format of `git diff`.
     pub diff: String,
 }
 
-/// The change of one file.
+/// The repair of one file.
 struct FileRepair {
     path: String,
     before: FileContent,
@@ -36,7 +37,7 @@ struct FileRepair {
     summary: String,
 }
 
-/// Rules and the functions that may be able to fix their findings.
+/// A function that may be able to fix a finding.
 type RepairFn = fn(&AnalysisInput<'_>, &Finding, &dyn CommitTree) -> Option<FileRepair>;
 const MAKERS: &[(&[&str], RepairFn)] = &[
     (&["not-executable", "permission-denied", "exit-126"], executable::repair_executable_bit),
@@ -63,7 +64,7 @@ pub fn suggest_fix(
     is_meant.then_some(FixSuggestion { summary: repair.summary, diff: text })
 }
 
-/// Returns files of the commit that help to understand the failure: those that the evidence names, and the script.
+/// Returns files of the commit that help to understand the failure: files that the evidence or the step's script names.
 /// [Private](is_private) files are left out.
 pub fn relevant_files(
     input: &AnalysisInput<'_>,
@@ -86,7 +87,7 @@ pub fn relevant_files(
     readable.take(READ_FILES_MAX).collect()
 }
 
-/// The most significant range of evidence.
+/// The first range of evidence, which is the most significant one.
 fn first_evidence(finding: &Finding) -> &[LineRange] {
     finding.evidence.get(..1).unwrap_or_default()
 }

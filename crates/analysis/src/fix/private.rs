@@ -1,8 +1,8 @@
-//! Detects files with secrets, by name and by content. They are never shown to an analyzer.
+//! Detects files that contain secrets, by name and by content. Such files are never shown to an analyzer.
 
 const DIRECTORIES: &[&str] =
     &[".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", ".gcloud", "secrets", ".secrets", "private"];
-/// Prefixes of file names.
+/// Compared with the start of the file name.
 const NAME_PREFIXES: &[&str] = &[
     ".env",
     "env.",
@@ -62,7 +62,7 @@ const NAME_SUFFIXES: &[&str] = &[
     "-credentials.json",
     "_rsa",
 ];
-/// Content that marks such a file, whatever its name.
+/// Text that occurs in files with secrets, whatever their names.
 const CONTENT_MARKERS: &[&str] =
     &["PRIVATE KEY-----", "$ANSIBLE_VAULT;", "PuTTY-User-Key-File", "\"private_key\":"];
 

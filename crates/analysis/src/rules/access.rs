@@ -1,4 +1,4 @@
-//! Credentials: keys, tokens, clouds.
+//! Rules for credentials: keys, tokens and cloud accounts.
 
 use crate::category::Category::Credentials;
 use crate::rule::{CAUSE, GENERAL, Rule};

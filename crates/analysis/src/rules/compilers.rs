@@ -1,4 +1,4 @@
-//! Compilers and linkers.
+//! Rules for compilers and linkers.
 
 use crate::category::Category::{Compile, Dependency};
 use crate::rule::{CAUSE, REPORT, Rule};

@@ -1,4 +1,4 @@
-//! Configuration: variables, and files that cannot be parsed.
+//! Rules for configuration: variables, and files that cannot be parsed.
 
 use crate::category::Category::Configuration;
 use crate::rule::{CAUSE, GENERAL, Rule};

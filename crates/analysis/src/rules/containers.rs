@@ -1,4 +1,4 @@
-//! Docker, Podman, image registries.
+//! Rules for Docker, Podman and image registries.
 
 use crate::category::Category::{Container, Credentials, Network, Permission};
 use crate::rule::{CAUSE, REPORT, Rule};

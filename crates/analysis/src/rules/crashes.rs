@@ -1,4 +1,4 @@
-//! Crashes and uncaught exceptions.
+//! Rules for crashes and uncaught exceptions.
 
 use crate::category::Category::{Compile, Crash};
 use crate::rule::{CAUSE, GENERAL, REPORT, Rule};

@@ -1,4 +1,4 @@
-//! Databases: connections, credentials, statements.
+//! Rules for databases: connections, credentials and statements.
 
 use crate::category::Category::{Credentials, Database};
 use crate::rule::{CAUSE, Rule};

@@ -1,4 +1,4 @@
-//! Disk space and file system.
+//! Rules for disk space and the file system.
 
 use crate::category::Category::Disk;
 use crate::rule::{CAUSE, Rule};

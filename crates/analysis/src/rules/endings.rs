@@ -1,4 +1,4 @@
-//! How the step ended: causes recorded by the engine, and the usual meaning of exit codes and signals.
+//! Rules about how a step ended: causes that the engine recorded, and the usual meaning of exit codes and signals.
 
 use berth_core::deployment::FailureCode;
 

@@ -1,4 +1,4 @@
-//! git.
+//! Rules for git.
 
 use crate::category::Category::{Configuration, Credentials, Git};
 use crate::rule::{CAUSE, REPORT, Rule};

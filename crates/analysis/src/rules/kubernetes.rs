@@ -1,4 +1,4 @@
-//! kubectl, Helm, and the state of workloads.
+//! Rules for kubectl, Helm and the state of workloads.
 
 use crate::category::Category::{Credentials, Kubernetes, Memory, Timeout};
 use crate::rule::{CAUSE, REPORT, Rule};

@@ -1,4 +1,4 @@
-//! Memory.
+//! Rules for memory shortage.
 
 use crate::category::Category::Memory;
 use crate::rule::{CAUSE, GENERAL, Rule};

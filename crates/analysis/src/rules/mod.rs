@@ -1,4 +1,4 @@
-//! The rules, one table per area. If two match the same line, the first one wins.
+//! The rules, in one table per area. If two rules of the same weight match the same line, the first one wins.
 
 mod access;
 mod compilers;
@@ -22,7 +22,7 @@ mod tls;
 
 use crate::rule::Rule;
 
-/// Areas and their rules.
+/// The areas and their rules.
 pub const AREAS: &[(&str, &[Rule])] = &[
     ("packages", packages::RULES),
     ("compilers", compilers::RULES),
@@ -45,7 +45,7 @@ pub const AREAS: &[(&str, &[Rule])] = &[
     ("ends", endings::RULES),
 ];
 
-/// All rules in the order of the tables.
+/// All rules, in the order of the tables.
 pub fn all() -> impl Iterator<Item = &'static Rule> {
     AREAS.iter().flat_map(|(_, rules)| rules.iter())
 }
@@ -58,7 +58,7 @@ mod check {
     use crate::pattern::compile;
     use crate::rule::RuleWeight;
 
-    /// Whether a rule has the conditions that its weight requires.
+    /// Whether a rule has exactly the conditions that its weight requires.
     fn has_its_parts(rule: &Rule) -> bool {
         match rule.weight {
             RuleWeight::Cause | RuleWeight::General | RuleWeight::Report => {
@@ -86,7 +86,7 @@ mod check {
     }
 
     #[test]
-    fn every_placeholder_is_captured_by_all_patterns() {
+    fn rule_placeholders_are_captured_by_all_patterns() {
         for rule in all() {
             let groups: Vec<BTreeSet<String>> = rule
                 .patterns

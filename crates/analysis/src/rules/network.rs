@@ -1,4 +1,4 @@
-//! Network.
+//! Rules for the network.
 
 use crate::category::Category::Network;
 use crate::rule::{CAUSE, GENERAL, Rule};

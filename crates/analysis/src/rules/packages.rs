@@ -1,4 +1,4 @@
-//! Package managers, modules, shared libraries.
+//! Rules for package managers, modules and shared libraries.
 
 use crate::category::Category::{Command, Dependency};
 use crate::rule::{CAUSE, GENERAL, Rule};

@@ -1,4 +1,4 @@
-//! Permissions on the machine.
+//! Rules for permissions on the machine that runs the step.
 
 use crate::category::Category::Permission;
 use crate::rule::{CAUSE, GENERAL, Rule};

@@ -1,4 +1,4 @@
-//! Scripts: commands, interpreters, files, options.
+//! Rules for scripts: commands, interpreters, files and options.
 
 use crate::category::Category::{Command, File};
 use crate::rule::{CAUSE, GENERAL, REPORT, Rule};

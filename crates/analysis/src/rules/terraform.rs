@@ -1,9 +1,9 @@
-//! Terraform and OpenTofu.
+//! Rules for Terraform and OpenTofu.
 
 use crate::category::Category::{Credentials, Terraform};
 use crate::rule::{CAUSE, GENERAL, Rule};
 
-/// Output that only they print.
+/// Output that only Terraform and OpenTofu print.
 const SIGNS: &[&str] = &[r"\bon \S+\.tf(?:\.json)? line \d+", r"(?i)\bterraform\b", r"\btofu\b"];
 
 pub(super) const RULES: &[Rule] = &[

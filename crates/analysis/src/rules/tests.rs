@@ -1,4 +1,4 @@
-//! Test runners. A failed assertion is a cause; a summary is a report.
+//! Rules for test runners. A failed assertion has the weight of a cause, a summary that of a report.
 
 use crate::category::Category::{Configuration, Test};
 use crate::rule::{CAUSE, REPORT, Rule};

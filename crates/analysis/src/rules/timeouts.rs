@@ -1,4 +1,4 @@
-//! Timeouts reported in the log. For timeouts enforced by the engine see `endings.rs`.
+//! Rules for timeouts that tools report in the log. Timeouts that the engine enforces are in `endings.rs`.
 
 use crate::category::Category::Timeout;
 use crate::rule::{CAUSE, GENERAL, REPORT, Rule};

@@ -1,4 +1,4 @@
-//! Certificates and handshakes.
+//! Rules for TLS certificates and handshakes.
 
 use crate::category::Category::Tls;
 use crate::rule::{CAUSE, Rule};

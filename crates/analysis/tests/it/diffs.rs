@@ -1,4 +1,4 @@
-//! Diffs: parsed strictly, applied completely or not at all, and never to protected files.
+//! Diffs are parsed strictly, applied completely or not at all, and never applied to protected files.
 
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -183,7 +183,7 @@ fn diff_creates_changes_and_deletes_files() {
     assert_eq!(changed[0].after.as_ref().unwrap().content, b"one\ntwo\nand\nthree\n");
 }
 
-/// Diffs written here are accepted by git, and the other way round.
+/// git accepts diffs that this crate writes, and this crate accepts diffs that git writes.
 #[test]
 fn diff_is_compatible_with_git() {
     let temp = tempfile::tempdir().unwrap();

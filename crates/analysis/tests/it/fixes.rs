@@ -62,7 +62,7 @@ fn fix_restores_executable_bit() {
     check(fix("sh: 1: .husky/pre-commit: Permission denied", 126, "", &[hook], none), &nothing);
 }
 
-/// Names with spaces and shell characters, as shells and tools print them.
+/// File names with spaces and shell characters, in the forms in which shells and tools print them.
 #[test]
 fn file_names_with_spaces_and_shell_characters_are_found() {
     let none = DiffPermit::default();

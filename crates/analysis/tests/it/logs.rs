@@ -1,7 +1,7 @@
-//! A log for every rule, in `tests/logs`, one file per area.
+//! Example logs for every rule, in `tests/logs`, with one file per area.
 //!
-//! `## rule` starts a log, followed by how the step ended: `(exit 126)`, `(signal 9)` or `(cause lost)`. `> `
-//! marks the line that the rule must point at.
+//! A line `## rule` starts a log. It also says how the step ended: `(exit 126)`, `(signal 9)` or `(cause lost)`. The
+//! prefix `> ` marks the line that the rule must report.
 
 use std::collections::BTreeSet;
 
@@ -101,7 +101,7 @@ fn log_without_errors_has_no_finding() {
     }
 }
 
-/// One case for each rule of the ranking.
+/// One case for each point of the ranking in `analyse.rs`.
 #[test]
 fn most_significant_line_wins() {
     let refused = "curl: (7) Failed to connect to 127.0.0.1 port 80 after 0 ms: Couldn't connect to server";
@@ -193,7 +193,7 @@ fn line_numbers_match_the_log() {
     assert_eq!(found(&input(StepEnding::from_exit_code(1), &long)).evidence[0].first, long.len());
 }
 
-/// The cause is the first line: it is found as long as the rest fits.
+/// The cause is in the first line, so it is found only as long as the whole log is within the limits.
 #[test]
 fn log_is_analyzed_up_to_each_limit() {
     let cause = "cat: a: No such file or directory";

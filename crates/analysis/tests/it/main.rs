@@ -1,4 +1,4 @@
-//! Tests of the public API.
+//! Tests of the crate's public API.
 
 #![expect(clippy::disallowed_methods, clippy::unwrap_used, reason = "tests read logs and run git")]
 

@@ -1,4 +1,4 @@
-//! Properties of every log.
+//! Property tests: statements that hold for every log.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use crate::logs::{all, input};
 
-/// A line with placeholders for what differs between runs.
+/// Lines with placeholders for everything that differs between runs.
 const LINES: &[&str] = &[
     "DIR/src/main.c:NUM:NUM: error: 'totl' undeclared",
     "TIME cat: DIR/site.tar: No such file or directory",

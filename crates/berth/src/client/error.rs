@@ -15,7 +15,7 @@ pub(crate) mod exit_code {
     pub(crate) const INTERRUPTED: u8 = 130;
 }
 
-/// Marks the sentence in which the API advises programs how to proceed with a held environment.
+/// Marks the sentence of a problem's detail that tells API clients how to queue for a held environment.
 const API_ADVICE_MARK: &str = "\"queue\": true";
 
 #[derive(Debug)]
@@ -30,7 +30,8 @@ pub(crate) enum ClientError {
     NotLoggedIn,
     /// No token is configured for this server.
     NoToken(String),
-    /// A lookup in the client found nothing. A 404 response is a [`ClientError::Problem`].
+    /// The client itself found no match, for example for a name in a list. A 404 response is a
+    /// [`ClientError::Problem`].
     NotFound(String),
     /// The arguments are ambiguous or incomplete.
     Usage(String),
@@ -48,7 +49,7 @@ pub(crate) struct ProblemBody {
     /// The caller already holds the environment.
     #[serde(rename = "self")]
     is_own: bool,
-    /// Advice added by the command.
+    /// Advice for the user, added by the command that failed.
     #[serde(skip)]
     hint: String,
 }
@@ -85,7 +86,7 @@ impl ClientError {
     #[must_use]
     pub(crate) fn with_hint(mut self, text: String) -> Self {
         if let ClientError::Problem(problem) = &mut self {
-            // The API's own advice is written for programs.
+            // Drop the API's own advice: it names request fields, not the flags of this program.
             let advice = problem.detail.find(API_ADVICE_MARK);
             if let Some(end) = advice.and_then(|at| problem.detail[..at].rfind(". ")) {
                 problem.detail.truncate(end + 1);
@@ -143,7 +144,7 @@ impl fmt::Display for ClientError {
             ClientError::NotFound(text) | ClientError::Usage(text) => f.write_str(text),
             ClientError::Problem(problem) => {
                 f.write_str(&rewrite_api_terms(&problem.detail))?;
-                // A single error repeats the detail.
+                // If there is only one error, the detail already contains it.
                 for error in problem.errors.iter().filter(|_| problem.errors.len() > 1) {
                     write!(f, "\n  {}: {}", error.pointer, error.detail)?;
                 }
@@ -159,7 +160,7 @@ impl fmt::Display for ClientError {
     }
 }
 
-/// Replaces query parameters in a problem's detail with the flags of this program.
+/// Replaces names of query parameters in a problem's detail with the matching command-line flags.
 fn rewrite_api_terms(detail: &str) -> String {
     detail.replace("send ?force=true", "use --force").replace("?force=true", "--force")
 }

@@ -120,7 +120,7 @@ fn login_path() -> anyhow::Result<PathBuf> {
     Ok(config.context("neither XDG_CONFIG_HOME nor HOME is set")?.join("berth/login.json"))
 }
 
-/// Strips the trailing slash and adds a missing scheme: http for this machine, otherwise https.
+/// Strips a trailing slash and adds a missing scheme: `http` for localhost, `https` for other hosts.
 fn normalize_url(server: &str) -> String {
     let server = server.trim_end_matches('/');
     if server.contains("://") {

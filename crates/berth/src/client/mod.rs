@@ -28,7 +28,7 @@ const RESPONSE_BYTES_MAX: u64 = 32 * 1024 * 1024;
 /// Attempts per request. POST requests carry an idempotency key, so a retry has no second effect.
 const ATTEMPTS_MAX: u32 = 4;
 const RETRY_BACKOFF: Duration = Duration::from_millis(300);
-/// Timeout for the first byte of a stream, which has no overall timeout.
+/// Timeout for the first byte of a streamed response; the stream itself has no timeout.
 const FIRST_BYTE_TIMEOUT: Duration = Duration::from_secs(40);
 /// Maximum number of records read from a list.
 pub(crate) const RECORDS_MAX: usize = 2_000;
@@ -51,7 +51,7 @@ impl ApiClient {
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let tls = TlsConfig::builder()
             .unversioned_rustls_crypto_provider(provider)
-            // Includes certificate authorities that the machine's administrator has installed.
+            // Trust the system's certificate store, which includes CAs that an admin has installed.
             .root_certs(RootCerts::PlatformVerifier)
             .build();
         let config = Agent::config_builder()
@@ -83,7 +83,8 @@ impl ApiClient {
         self.request_json(&Method::GET, path, None, &[])
     }
 
-    /// Long-polls until the resource no longer matches `etag`; `None` if it is unchanged.
+    /// Long-polls until the resource no longer matches `etag`. Returns `None` if it is still unchanged when the poll
+    /// ends.
     pub(crate) fn get_if_changed<T: DeserializeOwned>(
         &self,
         path: &str,
@@ -137,7 +138,7 @@ impl ApiClient {
         self.request_json(&Method::DELETE, path, None, &[])
     }
 
-    /// Sends the request once, with a timeout; for callers that retry on their own.
+    /// Sends the request once, with a timeout, for callers that have their own retry loop.
     pub(crate) fn post_once<T: DeserializeOwned>(
         &self,
         path: &str,
@@ -151,7 +152,8 @@ impl ApiClient {
         parse_reply(&text, etag)
     }
 
-    /// Reads the first `count` records of a list, page by page. The raw value has the shape of one page.
+    /// Reads the first `count` records of a list, page by page. The raw JSON of the reply has the shape of a single
+    /// page.
     pub(crate) fn list<T: DeserializeOwned>(
         &self,
         path: &str,
@@ -183,7 +185,7 @@ impl ApiClient {
         }
     }
 
-    /// Streams a response that is not JSON, for example an export.
+    /// Returns a reader for a response that is not JSON, for example an export.
     pub(crate) fn get_reader(&self, path: &str) -> anyhow::Result<Box<dyn std::io::Read + Send>> {
         let response = self.send(&Method::GET, path, None, &[], None)?;
         if !response.status().is_success() {

@@ -1,7 +1,7 @@
 //! Server-sent events, with one `data` line per message.
 //!
-//! The server sends a heartbeat every 15 seconds. A stream that stays silent for much longer is broken, for example
-//! after the machine slept; reading it then fails, and the caller reconnects.
+//! The server sends a heartbeat every 15 seconds. If nothing arrives for [`IDLE_TIMEOUT`], the connection is considered
+//! broken (for example because the machine was asleep): the read fails and the caller reconnects.
 
 use std::io::{BufRead as _, BufReader, ErrorKind, Read};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
@@ -9,9 +9,9 @@ use std::time::Duration;
 
 /// Maximum length of a line.
 const LINE_BYTES_MAX: u64 = 4 * 1024 * 1024;
-/// Three missed heartbeats.
+/// The time of three heartbeats.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(45);
-/// Lines read ahead of the consumer.
+/// Maximum number of lines read ahead of the consumer.
 const BUFFERED_LINES_MAX: usize = 64;
 
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -28,7 +28,7 @@ pub(crate) struct SseStream {
 }
 
 impl SseStream {
-    /// Reads on a separate thread, because a blocking read cannot time out. The thread ends with the connection.
+    /// Reads on a separate thread, because a blocking read has no timeout. The thread ends when the connection does.
     pub(super) fn new(body: impl Read + Send + 'static) -> std::io::Result<Self> {
         Self::with_idle_timeout(body, IDLE_TIMEOUT)
     }
@@ -88,7 +88,7 @@ impl Iterator for SseStream {
                 "id" => message.id = Some(value.to_owned()),
                 "event" => message.kind = value.to_owned(),
                 "data" => message.data.push_str(value),
-                // A comment, or a field that a later version adds.
+                // A comment, or a field that only newer servers send.
                 _ => continue,
             }
             is_begun = true;

@@ -13,7 +13,7 @@ use crate::output::{CommandOutput, LiveDisplay, bold, dim, strip_control_chars, 
 
 const FIX_HINT: &str = "Run with --fix to push it and open a pull request.";
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
-/// A model may take five minutes.
+/// 400 seconds in total; an analysis by a language model may take five minutes.
 const POLLS_MAX: u32 = 800;
 
 #[derive(clap::Args)]
@@ -69,7 +69,7 @@ fn wait_for_analysis(
     )
 }
 
-/// `advice` is shown after a suggested fix.
+/// Renders an analysis. `advice` is printed after the suggested fix.
 fn describe(client: &ApiClient, it: &WireAnalysis, advice: Option<&str>) -> String {
     let mut lines = Vec::new();
     match (&it.root_cause, &it.error) {

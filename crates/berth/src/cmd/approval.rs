@@ -9,7 +9,7 @@ use crate::client::{ApiClient, ClientError, RemoteArgs, percent_encode};
 use crate::output::time::format_ago;
 use crate::output::{CommandOutput, dim, or_dash, print_note, strip_control_chars, wire_word};
 
-/// Maximum number of approvals listed.
+/// Maximum number of pending approvals to list.
 const PENDING_MAX: usize = 200;
 
 #[derive(clap::Args)]

@@ -4,7 +4,8 @@ use std::process::Command;
 
 use anyhow::Context as _;
 
-/// Resolves `HEAD`, `HEAD~1` and so on in the current git repository; the server resolves everything else.
+/// Resolves `@`, `HEAD` and expressions such as `HEAD~1` in the local git repository. Everything else is returned
+/// unchanged, for the server to resolve.
 pub(crate) fn resolve_commit(text: &str) -> anyhow::Result<String> {
     let is_local = text == "@" || text.split(['~', '^']).next() == Some("HEAD");
     if !is_local {

@@ -174,7 +174,7 @@ pub(crate) fn run_status(args: &StatusArgs) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// Returns a deployment id unchanged; for a pipeline, the id of its latest deployment.
+/// Returns a deployment id. `which` is such an id, or a pipeline, which stands for its latest deployment.
 pub(super) fn resolve_deployment_id(client: &ApiClient, which: &str) -> anyhow::Result<String> {
     if which.starts_with("dep_") {
         return Ok(which.to_owned());
@@ -257,7 +257,7 @@ fn find_failed_stage(client: &ApiClient, id: &str) -> anyhow::Result<String> {
         .name)
 }
 
-/// Loads pipeline slugs by id; deleted pipelines are left out.
+/// Loads the slugs of the deployments' pipelines, by pipeline id. Deleted pipelines are missing from the map.
 fn load_pipeline_slugs(client: &ApiClient, of: &[WireDeployment]) -> BTreeMap<String, String> {
     let ids: BTreeSet<&str> = of.iter().map(|it| it.pipeline_id.as_str()).collect();
     ids.into_iter().filter_map(|id| Some((id.to_owned(), watch::load_pipeline_slug(client, id)?))).collect()

@@ -63,7 +63,7 @@ fn to_json(created: &CreatedOrganization) -> serde_json::Value {
 }
 
 fn to_text(created: &CreatedOrganization, dir: &DataDir, database: Option<&str>) -> String {
-    // The URL may contain a password, which must not stay in the terminal's scrollback.
+    // The database URL may contain a password, so it is not printed.
     let database = if database.is_some() { " --database postgres://…" } else { "" };
     format!(
         "Organization  {}  {}\n\

@@ -20,7 +20,8 @@ pub(crate) struct LoginArgs {
     json: bool,
 }
 
-/// Reads the token from BERTH_TOKEN or standard input; on the command line other processes could read it.
+/// Reads the token from BERTH_TOKEN or standard input. It is not an argument, because other processes can read command
+/// lines.
 pub(crate) fn run(args: &LoginArgs) -> anyhow::Result<ExitCode> {
     let token = match std::env::var("BERTH_TOKEN") {
         Ok(token) if !token.is_empty() => token,

@@ -15,7 +15,7 @@ use super::watch;
 use crate::client::{ApiClient, ClientError, RemoteArgs, percent_encode};
 use crate::output::{LogPrinter, dim, print_line, print_note};
 
-/// Reconnects in a row before giving up.
+/// Maximum number of consecutive reconnects.
 const RETRIES_MAX: u32 = 10;
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 const CHUNK_BYTES: usize = 64 * 1024;
@@ -90,7 +90,7 @@ fn join_entries(log: &LogSection) -> String {
     log.entries.iter().map(|entry| entry.text.as_str()).collect::<Vec<_>>().join("\n")
 }
 
-/// Follows a log; resumes after a broken connection without loss.
+/// Follows a log. After a lost connection, resumes without missing a line.
 pub(super) fn follow_log(client: &ApiClient, path: &str) -> anyhow::Result<()> {
     let mut printer = LogPrinter::new();
     let mut last = None::<String>;

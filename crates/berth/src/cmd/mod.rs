@@ -33,7 +33,7 @@ use rustix::process::{Resource, Rlimit, setrlimit};
 
 use crate::output::print_line;
 
-/// Converts an application error for the terminal.
+/// Converts an application error into one for the terminal.
 fn to_cli_error(error: AppError) -> anyhow::Error {
     match error {
         AppError::Store(error) => error.into(),

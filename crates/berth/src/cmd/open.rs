@@ -48,7 +48,7 @@ pub(crate) fn run(args: &OpenArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Replaces a loopback address with the dashboard's own host name, to which the server redirects browsers.
+/// Replaces a loopback address with the dashboard's host name. The server would redirect browsers there anyway.
 fn use_dashboard_host(page: String) -> String {
     let parts = page.strip_prefix("http://").and_then(|rest| rest.split_once('/'));
     let own = parts.and_then(|(authority, path)| Some(format!("{}/{path}", local_dashboard(authority)?)));

@@ -10,9 +10,10 @@ use crate::client::{ApiClient, ApiReply, ClientError, RECORDS_MAX, RemoteArgs, p
 use crate::output::time::format_ago;
 use crate::output::{dim, or_dash, strip_control_chars};
 
-/// The server continues after this timeout.
+/// How long to wait for a sync. The server continues with it after that.
 const SYNC_TIMEOUT: Duration = Duration::from_secs(30);
-/// Shorter, because a second failure with the same error cannot be told from no sync at all.
+/// Used if the last sync failed: if it fails again with the same error, the repository looks as if no sync had
+/// happened.
 const FAILING_SYNC_TIMEOUT: Duration = Duration::from_secs(10);
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
@@ -126,7 +127,7 @@ fn describe_pipelines(it: &WireRepository) -> String {
     }
 }
 
-/// Waits until the repository was synced or failed to; returns its current state after a timeout.
+/// Waits until the repository has been synced or the sync has failed. After the timeout, returns the state as it is.
 fn wait_for_sync(
     client: &ApiClient,
     asked: &ApiReply<WireRepository>,
@@ -143,7 +144,7 @@ fn wait_for_sync(
     }
 }
 
-/// Makes a local path absolute, because the server has another working directory.
+/// Makes a local path absolute, because the server's working directory differs from the caller's.
 fn absolute_url(url: &str) -> anyhow::Result<String> {
     let path = std::path::Path::new(url);
     if !path.is_dir() {

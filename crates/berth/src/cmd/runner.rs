@@ -25,16 +25,16 @@ use crate::{embedded, logging};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 const NAME_CHARS_MAX: usize = 63;
-/// Prefix of the error if no sandbox works.
+/// Start of the error message if no sandbox works.
 const NO_SANDBOX: &str =
     "no sandbox available; install bubblewrap, or use --sandbox landlock or --sandbox off";
-/// Timeout of registration and hello.
+/// Timeout for the registration and hello requests.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(15);
 const BACKOFF_MIN: Duration = Duration::from_millis(200);
 const BACKOFF_MAX: Duration = Duration::from_secs(10);
-/// Interval for checking signals.
+/// Interval for checking whether a signal has arrived.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
-/// Clock skew that is logged.
+/// A larger difference between the runner's and the server's clock is logged.
 const CLOCK_SKEW_S_MAX: i64 = 60;
 
 #[derive(clap::Args)]
@@ -100,7 +100,7 @@ pub(crate) fn run(args: &RunnerArgs) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     };
     warn_about_clock_skew(&welcome);
-    // Not earlier: the old spool must survive until the server has received its content.
+    // Replace the spool only now: the old one must survive until the server has received its contents.
     let seen = seen.with_epoch(welcome.epoch);
     let spool = AttemptSpool::create(home.path(), &boot, seen).context("cannot write the spool")?;
     let link = Arc::new(RemoteLink::new(client.clone(), &welcome));
@@ -110,7 +110,7 @@ pub(crate) fn run(args: &RunnerArgs) -> anyhow::Result<ExitCode> {
         labels: labels.clone(),
         stop_grace: Duration::from_millis(welcome.stop_grace_ms),
         self_stop,
-        // Logs are buffered at least as long as steps keep running without the server.
+        // Buffer logs at least as long as steps keep running while the server is unreachable.
         step_log_patience: STEP_LOG_PATIENCE.max(self_stop),
         step_log_spill_bytes_max: STEP_LOG_SPILL_BYTES_MAX,
         heartbeat_wait: Duration::from_millis(welcome.heartbeat_ms),
@@ -140,7 +140,7 @@ pub(crate) fn run(args: &RunnerArgs) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// Registers if necessary and sends hello. `None`: interrupted.
+/// Registers the runner if necessary and sends hello. Returns `None` if interrupted.
 fn connect(
     args: &RunnerArgs,
     server: &str,
@@ -179,7 +179,8 @@ fn connect(
     match (greeted?, &args.token) {
         (None, _) => Ok(None),
         (Some(Ok(welcome)), _) => Ok(Some((client, welcome))),
-        // The runner was removed and added again.
+        // The stored credential is invalid: the runner was removed on the server and created again, so register it
+        // again.
         (Some(Err(_)), Some(token)) if was_known => {
             let Some(credential) = register(args, server, home.path(), token, ending)? else {
                 return Ok(None);
@@ -214,7 +215,7 @@ fn register(
     Ok(Some(credential))
 }
 
-/// Retries with exponential backoff until the server responds; a refusal is a response. `None`: interrupted.
+/// Retries with exponential backoff until the server responds, even with a refusal. Returns `None` if interrupted.
 fn retry_until_answered<T>(
     ending: &ShutdownSignals,
     ask: impl Fn() -> Result<T, RequestError>,
@@ -269,7 +270,8 @@ fn host_name() -> Option<String> {
     (!cut.is_empty()).then(|| cut.to_owned())
 }
 
-/// Only warns: the runner does not depend on wall-clock time, but log timestamps and certificates do.
+/// Logs a warning if the clocks differ. The runner itself does not depend on the wall clock, but log timestamps and
+/// certificate checks do.
 fn warn_about_clock_skew(welcome: &RunnerWelcome) {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let now_s = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
@@ -297,7 +299,7 @@ enum RunnerExit {
     Removed,
 }
 
-/// Counts shutdown signals: the first one drains, the second one stops running steps.
+/// Counts shutdown signals: after the first the runner only finishes its steps, after the second it stops them.
 struct ShutdownSignals {
     signals: Arc<AtomicU32>,
     /// Keeps the signal handlers alive.

@@ -1,4 +1,4 @@
-//! `berth secret`: secrets are write-only.
+//! `berth secret`: manages secrets. Their values can be written but not read back.
 
 use std::io::{IsTerminal as _, Read as _};
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use crate::client::{ApiClient, RECORDS_MAX, RemoteArgs, percent_encode};
 use crate::output::time::format_ago;
 use crate::output::{CommandOutput, or_dash, print_note};
 
-/// Limit of the API.
+/// The API accepts no longer values.
 const VALUE_BYTES_MAX: u64 = 64 * 1024;
 
 #[derive(clap::Args)]
@@ -77,7 +77,8 @@ pub(crate) fn run(args: &SecretArgs) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// Reads the value. A single line loses its line end; multi-line values such as keys keep it.
+/// Reads the secret's value. The trailing newline of a single line is removed; multi-line values such as keys keep
+/// theirs.
 fn read_value(file: Option<&PathBuf>) -> anyhow::Result<String> {
     let mut value = String::new();
     match file {
@@ -174,7 +175,7 @@ mod tests {
     use super::strip_line_end;
 
     #[test]
-    fn single_line_secret_loses_its_line_end() {
+    fn single_line_secret_is_read_without_newline() {
         for (given, kept) in
             [("token\n", "token"), ("token\r\n", "token"), ("token", "token"), ("a\nb\n", "a\nb\n")]
         {

@@ -96,7 +96,7 @@ pub(crate) struct ServeArgs {
 }
 
 impl ServeArgs {
-    /// Flags that the demo passes on to its server.
+    /// Returns the flags that the demo passes on to its server process.
     pub(super) fn demo_server_flags(&self) -> Vec<(&'static str, String)> {
         let path = |path: &PathBuf| path.display().to_string();
         let sandbox = self.sandbox.and_then(|it| Some(it.to_possible_value()?.get_name().to_owned()));
@@ -115,7 +115,7 @@ impl ServeArgs {
     }
 }
 
-/// Interval for noticing that the demo supervisor is gone.
+/// Interval for checking whether the demo supervisor is still running.
 const SUPERVISOR_POLL_INTERVAL: Duration = Duration::from_millis(250);
 
 pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
@@ -154,13 +154,13 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     let tls = load_tls(&settings.tls)?;
     let config = AppConfig { has_tls: tls.is_some(), ..config };
     config.check_local().map_err(anyhow::Error::msg)?;
-    // A demo is local unless it has a public URL.
+    // A demo counts as `--local` unless it has a public URL.
     let local = config.local || args.kept_by.is_some();
     let config = AppConfig { local, ..config };
     let config = if args.no_runner { AppConfig { runner_labels: None, ..config } } else { config };
     let runner =
         RunnerSettings { sandbox: args.sandbox.unwrap_or(settings.runner.sandbox), ..settings.runner };
-    // Absolute, because the path is used after the working directory may have changed.
+    // Make the path absolute: the working directory may have changed by the time it is used.
     let work_dir = runner.work_dir.map(std::path::absolute).transpose().context("runner.work_dir")?;
     let runner = RunnerSettings { work_dir, ..runner };
     let data_dir = args.data_dir.as_deref().unwrap_or(&settings.data_dir);
@@ -169,7 +169,7 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
         "data directory {} does not exist; run `berth init` first",
         data_dir.display()
     );
-    // Opening would create an empty database, which must not happen after a failed restore.
+    // Opening the store would create an empty database, which would hide that a restore has failed.
     anyhow::ensure!(
         database.is_some() || data_dir.join("berth.db").exists(),
         "no database in {}; run `berth init` or `berth admin restore` first",
@@ -180,7 +180,7 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     // The demo has its own root key in its data directory.
     let key = key.filter(|_| args.kept_by.is_none());
     let vault = open_vault(&store, &dir, key, WhenMissing::Refuse)?;
-    // Only after all checks, so that a refused start changes nothing.
+    // Must come after all checks, so that a refused start changes nothing.
     if !store.is_shared() {
         store.begin_in(&dir)?;
     }
@@ -190,7 +190,7 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
         tracing::warn!(cost = ?config.password_cost, "password hashing cost is below the default");
     }
     let all = runtime.block_on(store.read(None, |db| organization::list_ids(db, None)))?;
-    // The demo's second organization does not count.
+    // `--local` allows only one organization; the demo's second one is not counted.
     let organizations = if args.kept_by.is_some() { 1 } else { all.len() };
     anyhow::ensure!(
         !config.local || organizations < 2,
@@ -202,7 +202,7 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
         .map(Path::to_owned)
         .collect();
     let confinement = embedded::choose_confinement(&config, &runner, &hidden)?;
-    // Without a sandbox the runner has no labels, so that no step waits for it.
+    // Without a working sandbox the embedded runner offers no labels, so that no step waits for it.
     let labels = config.runner_labels.clone().filter(|_| confinement.is_ok());
     let found = confinement.as_ref().ok();
     let (isolation, exposed) = found.map(|it| (it.isolation(), it.exposed_paths())).unzip();
@@ -231,7 +231,7 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// `0`: keep forever.
+/// Converts a number of days; `0` means that nothing is ever removed.
 fn retention(count: u32) -> Option<Duration> {
     (count > 0).then(|| Duration::from_secs(u64::from(count) * 24 * 60 * 60))
 }
@@ -241,7 +241,7 @@ fn parse_sites(told: &[String]) -> Vec<(String, String)> {
     told.iter().filter_map(split).collect()
 }
 
-/// Parses the values of a setting and its flag.
+/// Parses the values of a setting, from the configuration file and from flags.
 fn parse_all<T>(name: &str, settings: &[String], args: &[String]) -> anyhow::Result<Vec<T>>
 where
     T: FromStr<Err: std::error::Error + Send + Sync + 'static>,
@@ -250,7 +250,7 @@ where
     settings.iter().chain(args).map(parse).collect()
 }
 
-/// Fails if a runner could still be working when the server declares it lost.
+/// Fails if a runner could still be running steps when the server declares it lost.
 fn runner_times(settings: &RunnerSettings, is_shared: bool) -> anyhow::Result<RunnerTimeouts> {
     let usual = if is_shared { RunnerTimeouts::LOST_SHARED } else { RunnerTimeouts::default().lost };
     let lost = settings.lost_ms.map_or(usual, Duration::from_millis);
@@ -290,7 +290,7 @@ pub(super) fn listen_and_serve(
         let running = embedded::stop_on_shutdown(runner, stop.clone());
         let measured = serve_metrics(app.clone(), metrics);
         let reloads = reload_tls(app.clone());
-        // The admin socket is bound before the first request is accepted.
+        // `admin` comes first: its socket must be bound before the first request is accepted.
         let serving = async { tokio::join!(admin, serve(app, listener), running, measured, reloads) };
         let failed = async {
             let failure = broken.wait_for(Option::is_some).await;
@@ -300,14 +300,15 @@ pub(super) fn listen_and_serve(
         tokio::select! {
             _ = &mut serving => Ok(ExitCode::SUCCESS),
             true = failed => {
-                // Acknowledged writes are durable, but no more can be accepted. The next start recovers.
+                // The store has failed: acknowledged writes are durable, but it accepts no more. The next start
+                // recovers.
                 stop.cancel();
                 serving.await;
                 Ok(ExitCode::FAILURE)
             }
         }
     });
-    // Drops connections that still hold the application, so that the store closes cleanly.
+    // Drop open connections, which hold references to the application, so that the store closes cleanly.
     drop(runtime);
     code
 }
@@ -356,7 +357,7 @@ async fn reload_tls(app: Arc<App>) {
     }
 }
 
-/// Stops when the parent process changes, because the demo supervisor is gone.
+/// Stops the server when its parent process changes, which means that the demo supervisor has exited.
 fn stop_when_orphaned(keeper: u32, runtime: &Runtime, stop: &CancellationToken) {
     let stop = stop.clone();
     runtime.spawn(async move {
@@ -369,10 +370,10 @@ fn stop_when_orphaned(keeper: u32, runtime: &Runtime, stop: &CancellationToken) 
     });
 }
 
-/// What SIGHUP does.
+/// How the server reacts to SIGHUP.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum HangupPolicy {
-    /// The terminal was closed: stop.
+    /// Stop, because the terminal was closed.
     Stop,
     /// Keep running; certificates are reloaded.
     Ignore,
@@ -382,7 +383,7 @@ pub(super) fn stop_on_signal(runtime: &Runtime, hangup: HangupPolicy) -> anyhow:
     let _inside = runtime.enter();
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
-    // Handled in both cases, because the default action terminates the process.
+    // Install the handler in both cases, because SIGHUP terminates the process by default.
     let mut closed = signals::hangup_signal()?.filter(|_| hangup == HangupPolicy::Stop);
     let stop = CancellationToken::new();
     let stopping = stop.clone();

@@ -23,7 +23,7 @@ pub(crate) fn print_completion(
     args: &CompletionArgs,
     mut program: clap::Command,
 ) -> anyhow::Result<ExitCode> {
-    // Buffered, because clap panics if the reader closes the pipe.
+    // Render into a buffer first, because clap panics if the reader closes the pipe.
     let mut text = Vec::new();
     clap_complete::generate(args.shell, &mut program, "berth", &mut text);
     std::io::stdout().write_all(&text).context("cannot print")?;

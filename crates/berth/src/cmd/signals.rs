@@ -4,7 +4,7 @@ use anyhow::Context as _;
 use rustix::process::Signal;
 use tokio::signal::unix::{Signal as Heard, SignalKind, signal};
 
-/// Calls `tell` on a separate thread for each signal from now on.
+/// Calls `tell` on a separate thread for each signal that arrives from now on.
 pub(crate) fn on_signal(mut tell: impl FnMut(Signal) + Send + 'static) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build();
     let runtime = runtime.context("cannot install signal handlers")?;
@@ -28,7 +28,7 @@ pub(crate) fn on_signal(mut tell: impl FnMut(Signal) + Send + 'static) -> anyhow
     started.map(|_| ()).context("cannot install signal handlers")
 }
 
-/// `None`: the parent has set SIGHUP to be ignored, as `nohup` does.
+/// Returns `None` if the parent process made this one ignore SIGHUP, as `nohup` does.
 pub(crate) fn hangup_signal() -> std::io::Result<Option<Heard>> {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
@@ -37,7 +37,7 @@ pub(crate) fn hangup_signal() -> std::io::Result<Option<Heard>> {
     if is_ignored { Ok(None) } else { signal(SignalKind::hangup()).map(Some) }
 }
 
-/// Waits for the signal; forever if it is ignored.
+/// Waits for the signal; never returns if the signal is ignored.
 pub(crate) async fn wait_for_signal(listening: &mut Option<Heard>) {
     match listening {
         Some(listening) => {

@@ -15,7 +15,7 @@ use crate::output::{
     strip_control_chars, wire_word,
 };
 
-/// Maximum outage of the server while watching.
+/// Give up watching if the server is unreachable for this long.
 const OUTAGE_MAX: Duration = Duration::from_secs(300);
 const RETRY_INTERVAL: Duration = Duration::from_secs(2);
 
@@ -60,7 +60,7 @@ pub(crate) fn wait_until_finished(
     Ok(seen)
 }
 
-/// A failed deployment stays on screen.
+/// Returns whether the live display may be erased at the end. That of a failed deployment stays on screen.
 fn live_is_enough(status: DeploymentStatus) -> bool {
     status == DeploymentStatus::Succeeded
 }
@@ -74,7 +74,7 @@ pub(crate) fn exit_code_for(status: DeploymentStatus) -> ExitCode {
     }
 }
 
-/// One line with the outcome, and the URL.
+/// Returns one line with the outcome and the URL.
 pub(crate) fn summary_line(client: &ApiClient, it: &WireDeployment) -> String {
     let page = dim(&client.dashboard_url(&deployment_path(&it.id)));
     let took = format_elapsed(it.started_at.as_deref(), it.finished_at.as_deref());
@@ -87,7 +87,8 @@ pub(crate) fn summary_line(client: &ApiClient, it: &WireDeployment) -> String {
     )
 }
 
-/// Deployments are numbered per pipeline and per environment: "shop #2" is not "shop/qa-1 #2".
+/// Returns the deployment's display name, with its environment if it has one. Pipelines and environments number their
+/// deployments separately: "shop #2" is not "shop/qa-1 #2".
 pub(crate) fn display_name(slug: Option<&str>, it: &WireDeployment) -> String {
     let parts = [slug.map(strip_control_chars), it.env_name.clone()];
     let place = parts.into_iter().flatten().collect::<Vec<_>>().join("/");
@@ -98,7 +99,7 @@ fn load_display_name(client: &ApiClient, it: &WireDeployment) -> String {
     display_name(load_pipeline_slug(client, &it.pipeline_id).as_deref(), it)
 }
 
-/// `None`: the pipeline was deleted.
+/// Returns `None` if the pipeline was deleted.
 pub(crate) fn load_pipeline_slug(client: &ApiClient, pipeline: &str) -> Option<String> {
     let found = client.get::<WirePipeline>(&format!("/pipelines/{}", percent_encode(pipeline))).ok();
     found.map(|found| found.data.slug)
@@ -174,7 +175,7 @@ fn step_line(step: &DeploymentStep) -> String {
     line
 }
 
-/// Prints the current state.
+/// Prints the deployment's current state.
 pub(crate) fn print_deployment(
     client: &ApiClient,
     out: &CommandOutput,

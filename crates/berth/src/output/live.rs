@@ -1,4 +1,4 @@
-//! Lines redrawn in place on a terminal; in a pipe only new lines are printed.
+//! Live display: on a terminal its lines are redrawn in place; in a pipe only new lines are printed.
 
 use std::io::{IsTerminal as _, Write as _};
 
@@ -18,7 +18,7 @@ impl LiveDisplay {
             return;
         }
         let mut out = anstream::stderr().lock();
-        // Write errors are ignored.
+        // Write errors are ignored, because the display is not the command's result.
         if self.is_terminal {
             self.wipe(&mut out);
             writeln!(out, "{text}").ok();

@@ -1,8 +1,8 @@
-//! Sanitizes step output for a terminal: keeps colours and makes other control sequences visible.
+//! Makes step output safe for a terminal: keeps colours and shows other control sequences as text.
 
 use std::io::{IsTerminal as _, Write as _};
 
-/// Longer than any colour sequence, such as `38;2;255;255;255`.
+/// Maximum length of a colour sequence that is kept; `38;2;255;255;255` is a long one.
 const COLOUR_BYTES_MAX: usize = 32;
 const RESET: &[u8] = b"\x1b[0m";
 
@@ -36,7 +36,7 @@ impl LogPrinter {
     }
 }
 
-/// Keeps its state between chunks, because a sequence may be split.
+/// State machine over the bytes. It keeps its state between chunks, because a chunk may end within a sequence.
 #[derive(Default)]
 struct TerminalSanitizer {
     state: SanitizerState,
@@ -47,11 +47,11 @@ struct TerminalSanitizer {
 enum SanitizerState {
     #[default]
     Text,
-    /// May be followed by a newline.
+    /// After a carriage return, which a newline may follow.
     CarriageReturn,
     Escape,
     Colour(Vec<u8>),
-    /// First bytes of a multi-byte character.
+    /// Within a multi-byte character, with the bytes so far.
     Multibyte(Vec<u8>),
 }
 
@@ -68,7 +68,7 @@ impl TerminalSanitizer {
         match std::mem::take(&mut self.state) {
             SanitizerState::Text => self.push_text_byte(byte, out),
             SanitizerState::CarriageReturn => {
-                // Progress bars that redraw a line become one line each.
+                // A progress bar that redraws its line becomes a separate line per update.
                 out.push(b'\n');
                 if byte != b'\n' {
                     self.push_text_byte(byte, out);
@@ -123,7 +123,7 @@ impl TerminalSanitizer {
         }
     }
 
-    /// Returns the incomplete sequence and a colour reset.
+    /// Returns what is left of an incomplete sequence, and a colour reset.
     fn finish(self) -> Vec<u8> {
         let mut out = Vec::new();
         match self.state {
@@ -149,7 +149,7 @@ fn utf8_len(first: u8) -> usize {
     }
 }
 
-/// C1 control characters are shown as one escaped byte, in their UTF-8 form and in their raw form.
+/// Writes a character. C1 control characters are escaped as one byte, both in UTF-8 and as raw bytes.
 fn push_multibyte(begun: &[u8], out: &mut Vec<u8>) {
     match (begun, std::str::from_utf8(begun)) {
         ([0xc2, control @ 0x80..=0x9f], _) => push_invalid_byte(*control, out),
@@ -158,7 +158,7 @@ fn push_multibyte(begun: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// A byte that is not valid UTF-8.
+/// Writes a byte that is not valid UTF-8.
 fn push_invalid_byte(byte: u8, out: &mut Vec<u8>) {
     match byte {
         0x80..=0x9f => out.extend_from_slice(format!("\\x{byte:02x}").as_bytes()),
@@ -170,7 +170,7 @@ fn push_invalid_byte(byte: u8, out: &mut Vec<u8>) {
 mod tests {
     use super::TerminalSanitizer;
 
-    /// Checks every chunk size.
+    /// Compares the output for every possible chunk size.
     fn check(given: &str, wanted: &str) {
         check_bytes(given.as_bytes(), wanted.as_bytes());
     }

@@ -1,4 +1,4 @@
-//! Tables that fit the terminal: long columns are truncated first, then the last columns are dropped.
+//! Tables that fit the terminal's width: the longest columns are truncated first, then the last columns are dropped.
 
 use anstyle::Style;
 use comfy_table::{ContentArrangement, Table, presets};
@@ -9,7 +9,7 @@ use super::{apply_style, colour_word};
 const GAP: usize = 2;
 /// Minimum width of a truncated column.
 const COLUMN_MIN: usize = 10;
-/// Columns with ids that commands accept.
+/// Columns with ids that users pass to other commands.
 const NEVER_TRUNCATED: &[&str] = &["id", "ticket", "approval"];
 
 pub(super) fn render_table(heading: &[&str], rows: &[Vec<String>], width: Option<u16>) -> String {
@@ -22,7 +22,7 @@ pub(super) fn render_table(heading: &[&str], rows: &[Vec<String>], width: Option
     build_table(&fitting.headings(), &rows, ContentArrangement::Disabled).trim_fmt()
 }
 
-/// Wraps the last column instead of truncating it.
+/// Like a normal table, but wraps the last column instead of truncating it.
 pub(super) fn render_wrapped_table(heading: &[&str], rows: &[Vec<String>], width: Option<u16>) -> String {
     let mut table = build_table(heading, rows, ContentArrangement::Dynamic);
     if let Some(width) = width {
@@ -49,7 +49,7 @@ struct TableColumns<'a>(Vec<TableColumn<'a>>);
 
 struct TableColumn<'a> {
     heading: &'a str,
-    /// Index in a row.
+    /// Index of the column within a row.
     place: usize,
     longest: usize,
     width: usize,
@@ -57,7 +57,7 @@ struct TableColumn<'a> {
 }
 
 impl TableColumn<'_> {
-    /// The first column identifies the row.
+    /// The first column is never truncated either, because it identifies the row.
     fn is_never_truncated(&self) -> bool {
         self.place == 0 || NEVER_TRUNCATED.contains(&self.heading)
     }
@@ -87,7 +87,7 @@ impl<'a> TableColumns<'a> {
         self.0.iter().map(|column| column.width).sum::<usize>() + GAP * self.0.len().saturating_sub(1)
     }
 
-    /// Drops empty columns, truncates the longest ones, then drops the last ones.
+    /// Fits the columns into `width`: drops empty ones, truncates the longest ones, then drops the last ones.
     fn fit(mut self, width: usize) -> Self {
         if self.width() > width {
             self.0.retain(|column| column.place == 0 || !column.is_empty);

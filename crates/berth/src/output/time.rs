@@ -4,7 +4,7 @@ use berth_core::pipeline::seconds::DurationSeconds;
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, Unit};
 
-/// "14:02" today, "Nov 14 14:02" on other days.
+/// Formats a time as "14:02" if it is today, otherwise as "Nov 14 14:02".
 pub(crate) fn format_clock(time: &str) -> String {
     let Ok(time) = time.parse::<Timestamp>() else { return time.to_owned() };
     let zone = TimeZone::system();
@@ -13,7 +13,7 @@ pub(crate) fn format_clock(time: &str) -> String {
     there.strftime(if there.date() == today { "%H:%M" } else { "%b %-d %H:%M" }).to_string()
 }
 
-/// "12 min ago"
+/// Formats a time as "12 min ago".
 pub(crate) fn format_ago(time: &str) -> String {
     match seconds_since(time) {
         None => time.to_owned(),
@@ -22,7 +22,7 @@ pub(crate) fn format_ago(time: &str) -> String {
     }
 }
 
-/// "in 12 min", rounded up so that a fresh two-hour session does not show 1 h 59 min.
+/// Formats a time as "in 12 min", rounded up so that a fresh two-hour session does not show "1 h 59 min".
 pub(crate) fn format_time_left(time: &str) -> String {
     match seconds_since(time) {
         None => time.to_owned(),
@@ -32,7 +32,7 @@ pub(crate) fn format_time_left(time: &str) -> String {
     }
 }
 
-/// At most two units: "45 s", "12 min", "1 h 30 min", "3 days".
+/// Formats a duration with at most two units: "45 s", "12 min", "1 h 30 min", "3 days".
 pub(crate) fn format_duration(seconds: i64) -> String {
     match seconds {
         ..90 => format!("{seconds} s"),
@@ -45,7 +45,7 @@ pub(crate) fn format_duration(seconds: i64) -> String {
     }
 }
 
-/// Time between two timestamps, or until now.
+/// Formats the time from `from` to `to`, or to now if `to` is `None`.
 pub(crate) fn format_elapsed(from: Option<&str>, to: Option<&str>) -> Option<String> {
     let from: Timestamp = from?.parse().ok()?;
     let to = to.map_or_else(|| Some(Timestamp::now()), |to| to.parse().ok())?;

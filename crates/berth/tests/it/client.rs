@@ -1,4 +1,4 @@
-//! HTTP/1.1 client on a bare socket. It adds nothing to a request, so tests can send malformed ones.
+//! HTTP/1.1 client on a bare socket. It sends requests exactly as given, so tests can send malformed ones.
 
 use std::io::{self, BufRead as _, BufReader, ErrorKind, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-/// Read timeout; longer than any pause the server is allowed to make.
+/// Read timeout, longer than the server may stay silent.
 const SILENCE_MAX: Duration = Duration::from_secs(25);
 
 #[derive(Debug, Clone, Default)]
@@ -96,7 +96,7 @@ impl HttpConnection {
     }
 
     pub(crate) fn ask(&mut self, request: &RawRequest) -> io::Result<RawResponse> {
-        // The server may respond and close before it has read the whole request; ignore the write error then.
+        // Ignore a write error: the server may respond and close the connection before it has read the whole request.
         let sent = self.send(&request.bytes());
         self.receive().map_err(|error| sent.err().unwrap_or(error))
     }
@@ -141,7 +141,7 @@ impl HttpConnection {
     }
 }
 
-/// The API as seen with one token. Each request uses its own connection.
+/// Sends API requests with one token, each on a new connection.
 #[derive(Clone)]
 pub(crate) struct ApiHandle {
     pub(crate) address: SocketAddr,

@@ -1,7 +1,8 @@
-//! Kills the server under load, repeatedly, on one data directory: acknowledged writes survive, and none happens twice.
+//! Kills the server under load, repeatedly, on one data directory. Acknowledged writes survive, and no write happens
+//! twice.
 //!
-//! Each writer works on its own pipelines, one request at a time, so the expected state is always known: the last
-//! acknowledged one, or that plus the one request without a response.
+//! Each writer works on its own pipelines, one request at a time. The expected state is therefore the last acknowledged
+//! one, with or without the effect of the one request that got no response.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -13,13 +14,13 @@ use crate::client::{ApiHandle, HttpConnection, RawRequest, RawResponse};
 use crate::harness::{BerthProcess, DEFINITION, TestHome, TestServer};
 use crate::random::SeededRandom;
 
-/// Kills per data directory.
+/// Number of kills per data directory.
 const KILLS: usize = 25;
-/// Data directories in the long run.
+/// Number of data directories in the long form of the test.
 const REPEATS_LONG: usize = 20;
 const WRITERS: usize = 4;
 const LOAD_MS: std::ops::Range<u64> = 20..180;
-/// Events that `berth init` records.
+/// Number of events that `berth init` records.
 const EVENTS_BEFORE: usize = 3;
 const PIPELINES: &str = "/api/v1/organizations/acme/pipelines";
 
@@ -32,7 +33,8 @@ fn acknowledged_writes_survive_kills_and_happen_once() {
     outcome::covered(&format!("{writes} acknowledged writes and {} kills on {database}", repeats * KILLS));
 }
 
-/// Returns how many writes were acknowledged; all of them were found again.
+/// Kills the server repeatedly and checks that every acknowledged write survives. Returns the number of acknowledged
+/// writes.
 fn kill_again_and_again(random: &mut SeededRandom) -> usize {
     let home = TestHome::new();
     let mut writers: Vec<_> = (0..WRITERS).map(|number| CrashWriter::new(number, random.next())).collect();
@@ -99,7 +101,7 @@ fn check_all(api: &ApiHandle, writers: &mut [CrashWriter], round: usize) {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct PipelineState {
-    /// Number of changes; a write that happened twice would show here.
+    /// Number of changes. It would be too high if a write had happened twice.
     version: usize,
     status: &'static str,
 }
@@ -109,7 +111,7 @@ struct KnownPipeline {
     state: PipelineState,
 }
 
-/// The last request of a writer and the state it must lead to.
+/// A writer's last request and the state that it must lead to.
 struct LastRequest {
     slug: String,
     request: RawRequest,
@@ -124,7 +126,7 @@ struct CrashWriter {
     random: SeededRandom,
     requests: usize,
     made: Vec<KnownPipeline>,
-    /// Indexes into `made` that changed since the last check.
+    /// Indexes into `made` of pipelines that changed since the last check.
     touched: BTreeSet<usize>,
     last: Option<LastRequest>,
 }
@@ -135,7 +137,7 @@ impl CrashWriter {
         Self { number, random: SeededRandom::from_seed(seed), requests: 0, made, touched, last: None }
     }
 
-    /// Each version of a pipeline is one write.
+    /// Number of writes so far: each version of a pipeline is one write.
     fn effects(&self) -> usize {
         self.made.iter().map(|known| known.state.version).sum()
     }
@@ -189,7 +191,8 @@ impl CrashWriter {
     }
 
     fn check_touched(&mut self, api: &ApiHandle, client: &mut HttpConnection, round: usize) {
-        // The unanswered request may have changed its pipeline; `repeat_last` checks that one.
+        // Skip the pipeline of a request without a response, which may or may not have taken effect. `repeat_last`
+        // checks it.
         let open = self.last.as_ref().filter(|asked| asked.answer.is_none()).map(|asked| asked.slug.clone());
         for place in std::mem::take(&mut self.touched) {
             let KnownPipeline { slug, state } = &self.made[place];
@@ -199,7 +202,8 @@ impl CrashWriter {
         }
     }
 
-    /// Repeats the last request with the same idempotency key: it is either replayed or takes effect now, never twice.
+    /// Repeats the last request with the same idempotency key. The server either replays the stored response or
+    /// performs the request now, but never performs it twice.
     fn repeat_last(&mut self, api: &ApiHandle, client: &mut HttpConnection, round: usize) {
         let Some(asked) = &self.last else { return };
         let what = format!("round {round}: {} {}", asked.request.path, asked.slug);

@@ -12,8 +12,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const ORGANIZATION: &str = "/api/v1/organizations/acme";
 const POLLS: usize = 5;
 
-/// A step that appends every call to a file and finishes after a fixed number of polls. A file named `hold` keeps the
-/// poll with that number running.
+/// A step that records every call in a file and finishes after a fixed number of polls. While the file `hold` contains
+/// a number, the poll with that number keeps running.
 fn program(outside: &Path) -> String {
     let ledger = outside.join("ledger");
     let hold = outside.join("hold");
@@ -80,7 +80,7 @@ fn custom_step_triggers_once_and_resumes_polling_after_kills() {
     assert_eq!(asked.status, 202, "{}", asked.text());
     let deployment = format!("{ORGANIZATION}/deployments/{}", text(&asked.json()["data"]["id"]));
     for round in 1..=POLLS {
-        // Even rounds kill the server during a poll, odd rounds between two calls.
+        // In even rounds the server is killed during a poll, in odd rounds between two calls.
         let is_within = round % 2 == 0;
         if is_within {
             std::fs::write(outside.path().join("hold"), round.to_string()).expect("written");
@@ -108,7 +108,7 @@ fn custom_step_triggers_once_and_resumes_polling_after_kills() {
     assert!(attempts[0]["calls"].as_u64().is_some_and(|calls| calls > POLLS as u64), "{attempts:?}");
     assert_eq!(steps[0]["outputs"], json!({"polls": "5", "url": "https://shop.test"}));
     assert_eq!(steps[0]["uses"]["registry"], "tools");
-    // One log spans all calls.
+    // All calls of the step write to one log.
     let log = server.api.get(&format!("{deployment}/steps/deploy/logs?raw=true")).text();
     assert!(log.starts_with("began\n"), "{log}");
     for poll in 1..=POLLS {
@@ -116,7 +116,7 @@ fn custom_step_triggers_once_and_resumes_polling_after_kills() {
     }
     let log = server.api.get(&format!("{deployment}/steps/tell/logs?raw=true")).text();
     assert!(log.contains("it is at https://shop.test"), "{log}");
-    // All calls of an attempt count as one secret read.
+    // Reading a secret in several calls of one attempt is recorded as one event.
     let read = server.api.get(&format!("{ORGANIZATION}/events?kind=secret_read")).json();
     assert_eq!(read["data"].as_array().map(Vec::len), Some(1), "{read}");
     server.stop();

@@ -1,5 +1,5 @@
-//! Kills the server in the middle of deployments, repeatedly. Every deployment reaches its true outcome or waits as
-//! `unknown` for a person; no step runs twice unless it may, and no process is left behind.
+//! Kills the server during deployments, repeatedly. Every deployment must end with its true outcome, or wait as
+//! `unknown` for a person's decision. No step runs twice unless its `on_lost` allows it, and no process is left behind.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,7 +11,7 @@ use crate::harness::{TestHome, TestServer, wait_until};
 use crate::random::SeededRandom;
 
 const KILLS: usize = 12;
-/// Commits per round before and after which the server is killed.
+/// The server is killed before, and in other rounds after, each of this many commits.
 const COMMITS: usize = 8;
 const PATIENCE: Duration = Duration::from_secs(30);
 const PIPELINE: &str = "/api/v1/organizations/acme/pipelines/shop";
@@ -19,7 +19,8 @@ const DEPLOYMENTS: &str = "/api/v1/organizations/acme/deployments";
 /// Values of `on_lost`, each with the environment that tests it.
 const KINDS: [(&str, &str); 3] = [("ask", "qa-1"), ("retry", "qa-2"), ("fail", "qa-3")];
 
-/// Three steps that record their start and end in a ledger; the environment selects which one runs.
+/// A pipeline with three steps that record their start and end in the file `ledger`. The environment determines which
+/// of them runs.
 fn definition(ledger: &Path) -> String {
     let mut steps = String::new();
     for (on_lost, _) in KINDS {
@@ -96,8 +97,7 @@ fn points() -> impl Iterator<Item = (&'static str, usize)> {
     ["before", "after"].into_iter().flat_map(|side| (1..=COMMITS).map(move |commit| (side, commit)))
 }
 
-/// A data directory with the pipeline, a session in each environment, and a ledger outside of it that the steps write
-/// to.
+/// A data directory with the pipeline and a session in each environment. The steps write to a ledger outside of it.
 struct EngineFixture {
     home: TestHome,
     outside: tempfile::TempDir,
@@ -141,7 +141,7 @@ impl EngineFixture {
         asked.collect()
     }
 
-    /// Restarts the server and drives every deployment to its end. Returns the number of lost attempts.
+    /// Restarts the server and waits until every deployment has ended. Returns the number of lost attempts.
     fn settle(&self, asked: &[String], round: usize) -> usize {
         let again = self.start();
         let mut lost = 0;
@@ -168,7 +168,7 @@ fn text(value: &Value) -> String {
     value.as_str().expect("a text").to_owned()
 }
 
-/// Drives a deployment to its end, resolving unknown steps. Returns whether an attempt was lost.
+/// Waits until a deployment has ended, resolving unknown outcomes. Returns whether an attempt was lost.
 fn settle(server: &TestServer, on_lost: &str, id: &str, round: usize) -> bool {
     let seen = wait_until(PATIENCE, "end or question", || {
         let seen = server.api.get(&format!("{DEPLOYMENTS}/{id}")).json()["data"].clone();

@@ -164,7 +164,7 @@ fn create(api: &ApiHandle) -> Value {
     pipeline
 }
 
-/// Bodies that all mean "no reason given".
+/// Request bodies that are all equivalent to "no reason given".
 fn empty_bodies(request: &RawRequest) -> [(&'static str, RawRequest); 6] {
     let json = |body: &str| request.clone().header("Content-Type", "application/json").body(body);
     [
@@ -327,7 +327,7 @@ fn flags_override_environment_which_overrides_the_file() {
     check(None, Some("127.0.0.4:0"), "127.0.0.4");
     check(Some("127.0.0.3:0"), Some("127.0.0.4:0"), "127.0.0.4");
 
-    // Kubernetes sets such variables for a service called berth.
+    // Kubernetes sets such variables for a service named "berth".
     let mut crowded = home.serve_command();
     let server = TestServer::start(
         crowded.env("BERTH_SERVICE_HOST", "10.0.0.1").env("BERTH_PORT", "tcp://10.0.0.1:80"),

@@ -1,4 +1,4 @@
-//! Approvals and deployment windows stay pending across `kill -9`.
+//! Pending approvals and deployment windows survive `kill -9` of the server.
 
 use std::time::Duration;
 

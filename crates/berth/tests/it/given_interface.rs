@@ -1,5 +1,5 @@
-//! Every statement of the API specification, in its order, tested against a real server with a pipeline that deploys.
-//! Details that the specification leaves open follow openapi.json.
+//! Tests every statement of the API specification, in its order, against a real server with a working pipeline. Where
+//! the specification leaves details open, openapi.json defines them.
 
 use std::process::Command;
 use std::time::Duration;
@@ -86,7 +86,7 @@ struct ShopFixture {
     home: TestHome,
     server: TestServer,
     source: tempfile::TempDir,
-    /// Deployment of the first pushed commit, which fails.
+    /// The deployment of the first pushed commit, which fails.
     first: Value,
 }
 
@@ -150,7 +150,7 @@ fn deployments(api: &ApiHandle, shop: &ShopFixture) {
     let cancelled = api.post(&format!("{ORG}/deployments/{started}/stages/production/cancel"), &json!({}));
     assert!([200, 409].contains(&cancelled.status), "{}", cancelled.text());
     if cancelled.status == 409 {
-        // The deployment had not been planned yet.
+        // The request was refused because the deployment had not been planned yet.
         waits(api, &started);
         data(&api.post(&format!("{ORG}/deployments/{started}/stages/production/cancel"), &json!({})), 200);
     }
@@ -213,8 +213,8 @@ fn step_registries(api: &ApiHandle, shop: &ShopFixture) {
     assert_eq!(count(&see(api, &format!("{ORG}/step-registries"))), 0);
 }
 
-/// Analysis: trigger AI failure analysis and create fix pull requests. Without a model the built-in rules answer;
-/// without a forge the fix is pushed as a branch.
+/// Analysis: trigger AI failure analysis and create fix pull requests. Without a configured model the built-in rules
+/// produce the analysis; without a forge the fix is pushed as a branch.
 fn analysis(api: &ApiHandle, shop: &ShopFixture) {
     let path = format!("{ORG}/deployments/{}/analyses", text(&shop.first["id"]));
     let asked = api.post(&path, &json!({}));
@@ -250,7 +250,7 @@ fn fields(api: &ApiHandle) {
     assert!(list.as_array().expect("a list").iter().all(|it| it["lockStatus"] == "unlocked"), "{list}");
 }
 
-/// The five rules that the operations imply.
+/// The five rules that follow from the operations.
 fn states(api: &ApiHandle) {
     // 1. Claim Session acquires the lock for the caller and returns a session identifier.
     let claimed = data(&api.post(&format!("{ENVIRONMENTS}/qa-2/sessions"), &json!({})), 201);
@@ -285,7 +285,8 @@ fn pagination(api: &ApiHandle) {
     }
 }
 
-/// The table of operations, with and without the version in the path, and with the trailing slash as listed.
+/// The environment operations, with and without the version in the path, and with a trailing slash where the
+/// specification has one.
 fn environments(api: &ApiHandle, shop: &ShopFixture) {
     let head = git(shop.source.path(), &["rev-parse", "main"]);
     let base = "/organizations/acme/pipelines/shop/ephemeral-environments";
@@ -315,7 +316,7 @@ fn environments(api: &ApiHandle, shop: &ShopFixture) {
     assert_eq!(history("offset=3&limit=1")["data"][0]["sessionId"], pages[0].as_str());
 }
 
-/// Bearer tokens belong to one organization and have the permissions of their user.
+/// A bearer token belongs to one organization and has the permissions of its user.
 fn authentication(api: &ApiHandle, shop: &ShopFixture) {
     let path = format!("{ORG}/pipelines");
     for header in [None, Some("Bearer "), Some("Bearer berth_api_wrong"), Some("Basic YWRhOnB3")] {

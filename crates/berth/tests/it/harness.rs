@@ -1,4 +1,4 @@
-//! Runs the program as a child process with its data in a temporary directory.
+//! Runs the `berth` binary as a child process with its data in a temporary directory.
 
 use std::fs::DirBuilder;
 use std::io::{BufRead as _, BufReader, Read};
@@ -17,7 +17,7 @@ use tempfile::TempDir;
 
 use crate::client::ApiHandle;
 
-/// Shutdown deadline that the server promises.
+/// The server promises to shut down within this time.
 pub(crate) const STOP_MAX: Duration = Duration::from_secs(10);
 const START_MAX: Duration = Duration::from_secs(20);
 const POLL_EVERY: Duration = Duration::from_millis(2);
@@ -45,18 +45,18 @@ pub(crate) fn wait_until<T>(within: Duration, what: &str, mut look: impl FnMut()
     }
 }
 
-/// The program under test: cargo's build, or the one in `BERTH_PROGRAM`, for example a release build.
+/// Path of the binary under test: cargo's build, or the value of `BERTH_PROGRAM`, for example a release build.
 pub(crate) fn program() -> PathBuf {
     std::env::var_os("BERTH_PROGRAM").map_or_else(|| env!("CARGO_BIN_EXE_berth").into(), PathBuf::from)
 }
 
-/// The program without the settings of the user who runs the tests.
+/// Returns a command for the binary that does not inherit the `BERTH_…` settings of the user who runs the tests.
 pub(crate) fn berth(args: &[&str]) -> Command {
     let mut command = Command::new(program());
     for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("BERTH_")) {
         command.env_remove(name);
     }
-    // Cheapest password hash; no test measures hashing time.
+    // Use the cheapest password hash, because no test measures hashing time.
     command.env("BERTH_PASSWORDS__MEMORY_KIB", "8192").env("BERTH_PASSWORDS__PASSES", "1");
     command.args(args);
     command
@@ -89,7 +89,7 @@ impl ProcessOutput {
     }
 }
 
-/// A running program. Killed on drop; panics if the program has panicked.
+/// A running `berth` process, killed on drop. Dropping it panics if the process has panicked.
 pub(crate) struct BerthProcess {
     child: Child,
     stdout: CapturedPipe,
@@ -109,7 +109,7 @@ impl BerthProcess {
         self.child.id()
     }
 
-    /// Returns the first line of output; for a server the sign that it accepts requests.
+    /// Returns the first line of output. A server prints it once it accepts requests.
     pub(crate) fn first_line(&mut self) -> String {
         let line = self.first_line_or_end();
         line.unwrap_or_else(|| panic!("it ended instead of starting: {}", self.stderr.text()))
@@ -219,7 +219,7 @@ impl TestHome {
         }
     }
 
-    /// Always on SQLite, even if the other tests run on PostgreSQL.
+    /// Uses SQLite even if the other tests run on PostgreSQL.
     pub(crate) fn on_sqlite() -> Self {
         let template = template_dir("home", &program(), "", |dir| {
             let made = init(&dir.join("data"), "acme", "ada@acme.test").json();
@@ -234,7 +234,7 @@ impl TestHome {
         Self { temp, database: None, _postgres: None, token }
     }
 
-    /// On this PostgreSQL database.
+    /// Uses the PostgreSQL database at this URL.
     pub(crate) fn on_database(url: String) -> Self {
         let temp = tempfile::tempdir().expect("a temporary directory");
         let mut command = init_command(&temp.path().join("data"), "acme", "ada@acme.test");
@@ -278,7 +278,7 @@ fn init_command(dir: &Path, org: &str, email: &str) -> Command {
     berth(&["init", "--data-dir", dir, "--org", org, "--email", email, "--json"])
 }
 
-/// A server that accepts requests.
+/// A running server that accepts requests.
 pub(crate) struct TestServer {
     pub(crate) process: BerthProcess,
     pub(crate) address: SocketAddr,

@@ -44,18 +44,19 @@ mkdir -p m; mount -t tmpfs none m 2>/dev/null && echo "LEAK mount"
 mount -o remount,rw / 2>/dev/null && echo "LEAK remount"
 "#;
 
-/// A daemon without parent, group and environment. The step ends after it has started.
+/// Starts a daemon that leaves its parent, process group and environment behind. The step ends after the daemon has
+/// started.
 const DAEMON: &str = r#"
 ( setsid env -i sh -c "( sleep $MARK & ) & sleep $MARK" >/dev/null 2>&1 & )
 sleep 0.2
 "#;
 
-/// Denied by Landlock from Linux 6.12 on.
+/// Tries to signal the server. Landlock denies it from Linux 6.12 on.
 const SIGNAL: &str = r#"
 kill -0 "$SERVER" 2>/dev/null && echo "LEAK signal"
 "#;
 
-/// How the data directory is passed to a server whose working directory contains it as `data`.
+/// How the server is given the path of its data directory.
 #[derive(Clone, Copy)]
 enum DataDirForm {
     Absolute,
@@ -104,7 +105,7 @@ impl AttackedServer {
         self.place.path().join("data").canonicalize().expect("the data directory")
     }
 
-    /// The attack as a shell script.
+    /// Returns the attack as a shell script.
     fn attack_script(&self, mark: &str) -> String {
         let server = self.server.process.id();
         let is_bubblewrap = self.sandbox == "bubblewrap";
@@ -131,7 +132,7 @@ impl AttackedServer {
     }
 }
 
-/// Whether a sandbox level works here; reports why it does not.
+/// Returns whether a sandbox level works on this machine; if not, reports why.
 pub(crate) fn is_available(sandbox: &str) -> bool {
     let why = refusal(sandbox);
     match (&why, sandbox) {
@@ -144,7 +145,7 @@ pub(crate) fn is_available(sandbox: &str) -> bool {
     why.is_none()
 }
 
-/// Why a level does not work here.
+/// Returns why a sandbox level does not work on this machine.
 fn refusal(sandbox: &str) -> Option<String> {
     let home = TestHome::on_sqlite();
     let mut command = home.serve_command();
@@ -188,7 +189,7 @@ pub(crate) fn log_of(api: &ApiHandle, deployment: &str, step: &str) -> String {
     api.get(&format!("{deployment}/steps/{step}/logs?raw=true")).text()
 }
 
-/// Starts a step with a secret that runs until it is cancelled.
+/// Starts a step that has a secret and runs until it is cancelled.
 fn victim(api: &ApiHandle) -> String {
     let kept = api.post(&format!("{ORGANIZATION}/secrets"), &json!({"name": "TOKEN", "value": SECRET}));
     assert_eq!(kept.status, 201, "{}", kept.text());
@@ -210,7 +211,7 @@ fn check_steps(sandbox: &'static str, place: &str, named: DataDirForm, number: u
     });
     attacked.check(&log_of(api, &deployment, "attack"), &mark);
     assert!(!api.get(&victim).json()["data"]["finishedAt"].is_string(), "the victim was stopped");
-    // With Landlock a step outlives a server that is killed.
+    // Stop the server instead of killing it: with Landlock, its steps would survive a kill.
     attacked.server.stop();
 }
 
@@ -256,7 +257,7 @@ fn hostile_step_is_contained_by_bubblewrap_for_every_data_dir() {
     check_steps("bubblewrap", "/var/tmp", DataDirForm::Absolute, 1);
     check_steps("bubblewrap", "/var/tmp", DataDirForm::Relative, 2);
     check_steps("bubblewrap", "/var/tmp", DataDirForm::ThroughLink, 3);
-    // The sandbox mounts this directory.
+    // The sandbox mounts `/opt`, so the data directory in it has to be hidden explicitly.
     check_steps("bubblewrap", "/opt", DataDirForm::ThroughLink, 4);
 }
 

@@ -1,5 +1,5 @@
-//! Root keys: a wrong or missing key is refused, keys rotate online and offline, and a stolen database is useless
-//! without the key.
+//! Root keys: the server refuses a wrong or missing key, keys are rotated online and offline, and a stolen database is
+//! useless without the key.
 
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
@@ -85,8 +85,8 @@ fn interrupted_key_rotation_is_finished_at_the_next_start() {
     let server = home.serve();
     create(&server, "TOKEN");
     server.stop();
-    // The state after a crash: the new key is on disk, and either no data key or every data key is already wrapped with
-    // it.
+    // Simulate a crash during rotation: the new key is on disk, and the data keys are wrapped with the old key or with
+    // the new one.
     let (key, next) = (home.path().join("root.key"), home.path().join("root.key.next"));
     let old = std::fs::read(&key).unwrap();
     std::fs::copy(&key, &next).unwrap();
@@ -153,7 +153,7 @@ fn server_on_a_shared_database_refuses_to_rotate_keys() {
     let home = TestHome::on_database(postgres.url());
     let (server, key) = (home.serve(), home.path().join("root.key"));
     let before = std::fs::read(&key).unwrap();
-    // Without the database URL the command cannot know that the database is shared; the server does.
+    // Without the database URL the command does not know that the database is shared, but the server that it asks does.
     let servers = std::fs::read_dir(home.path().join("servers")).unwrap();
     let dir = servers.map(|it| it.unwrap().path()).find(|dir| dir.join("admin.sock").exists()).unwrap();
     run(&["admin", "rotate-keys", "--data-dir", dir.to_str().expect("a path")])

@@ -184,7 +184,7 @@ pipeline:
     );
 }
 
-/// A git that reports when it reads the files and then blocks.
+/// A fake git that reports when it starts to read the files, and then blocks.
 const SLOW_GIT: &str = "#!/bin/sh
 case \"$*\" in *'add --all'*) : > ../began; until test -e ../go; do sleep 0.05; done ;; esac
 PATH=${PATH#*:}
@@ -290,7 +290,7 @@ pipeline:
   steps: [{ name: Deploy, type: script, params: { run: 'sleep 600 & echo $!; wait' } }]
 ",
     );
-    // Only without a sandbox are the process ids those of this machine.
+    // Without a sandbox the step sees the same process ids as the test.
     let mut process = desk.start(&["--sandbox", "off"]);
     process.first_line();
     let sleeper = wait_until(PATIENCE, "number of the process", || {

@@ -1,4 +1,4 @@
-//! Prepares the machine around a server for sandbox tests: a socket in `/run`, and mounts that only the server sees.
+//! Sets up the machine around a server for sandbox tests: a socket in `/run`, and mounts that only the server sees.
 
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use berth_testkit::outcome;
 
-/// A socket in `/run` that accepts connections; in `/tmp` for users who cannot write there. Dropping it removes its file.
+/// A socket in `/run` that accepts connections, or in `/tmp` if the user cannot write to `/run`. Its file is removed on
+/// drop.
 pub(crate) struct RunSocket {
     listener: UnixListener,
     pub(crate) path: PathBuf,
@@ -39,7 +40,8 @@ impl Drop for RunSocket {
     }
 }
 
-/// Landlock scopes signals from Linux 6.12 on; before, a step can signal processes of its user.
+/// Returns whether Landlock restricts signals, which it does from Linux 6.12 on. On older kernels a step can signal any
+/// process of its user.
 pub(crate) fn has_signal_scope() -> bool {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").expect("kernel release");
     let mut numbers =
@@ -51,7 +53,8 @@ pub(crate) fn has_signal_scope() -> bool {
     has_scope
 }
 
-/// Without bubblewrap, a runner finds such a daemon by the step's cgroup, which root can create.
+/// Returns whether the runner can use cgroups, which it needs to find a step's daemons without bubblewrap. Only root
+/// can create them.
 pub(crate) fn has_cgroups() -> bool {
     let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     let has_cgroups = mounts.contains(" - cgroup2 ") && rustix::process::geteuid().is_root();
@@ -61,8 +64,8 @@ pub(crate) fn has_cgroups() -> bool {
     has_cgroups
 }
 
-/// Runs `setup` as a shell script in a new mount namespace, then `command`, which keeps the process id. Returns `None`
-/// where mounts are not allowed.
+/// Wraps `command` so that it runs in a new mount namespace, after the shell script `setup`, and keeps its process id.
+/// Returns `None` if mounts are not allowed here.
 pub(crate) fn in_mount_namespace(command: &Command, setup: &str) -> Option<Command> {
     let unshare = |then: &str| {
         let mut unshare = Command::new("unshare");

@@ -1,4 +1,4 @@
-//! Integration tests of the `berth` binary: it is started, called over sockets, attacked, killed and restarted on the
+//! Integration tests of the `berth` binary: it is started, called over sockets, attacked, killed, and restarted on the
 //! same files.
 
 mod accounts;

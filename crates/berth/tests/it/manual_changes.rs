@@ -1,4 +1,4 @@
-//! Manual changes to the database.
+//! Changes that were made to the database by hand.
 
 use serde_json::json;
 

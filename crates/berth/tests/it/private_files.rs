@@ -1,4 +1,4 @@
-//! Credentials outside of a step's own directories: no step can read them, at either sandbox level.
+//! Credentials outside of a step's directories: no step can read them, with bubblewrap or with Landlock.
 
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt as _;
@@ -16,7 +16,8 @@ use crate::machine::{in_mount_namespace, run_in_namespace_of};
 const PATIENCE: Duration = Duration::from_secs(60);
 const DEPLOY_KEY: &str = "DEPLOY-KEY-OF-ACME";
 
-/// Gives the server an `/etc` of its own, with credentials in it. `$LAYERS` is a directory for the overlay.
+/// Gives the server its own `/etc` with credentials in it, as an overlay mount. `$LAYERS` is a directory for the
+/// overlay's files.
 const PRIVATE_ETC: &str = r#"
 mkdir -p "$LAYERS/upper" "$LAYERS/work"
 mount -t overlay overlay -o "lowerdir=/etc,upperdir=$LAYERS/upper,workdir=$LAYERS/work" /etc
@@ -56,8 +57,8 @@ struct Fixture {
 }
 
 impl Fixture {
-    /// Starts a server whose root key has a directory of its own. `setup` runs in a mount namespace of the server.
-    /// Returns `None` where the sandbox or the namespace is not available.
+    /// Starts a server whose root key is in a directory of its own. `setup` runs in the server's mount namespace.
+    /// Returns `None` if the sandbox or the namespace is not available.
     fn start(sandbox: &str, setup: Option<&str>) -> Option<Self> {
         if !is_available(sandbox) {
             return None;
@@ -142,7 +143,7 @@ fn credentials_stay_unreadable_when_replaced_while_a_step_runs_with_landlock() {
     check_credentials("landlock");
 }
 
-/// Files in `dir` that contain the deploy key.
+/// Returns the files in `dir` that contain the deploy key.
 fn find_deploy_key(dir: &Path) -> Option<String> {
     let found = Command::new("grep").args(["-rlsF", DEPLOY_KEY]).arg(dir).output().expect("grep");
     let found = String::from_utf8(found.stdout).expect("UTF-8");
@@ -160,7 +161,7 @@ fn check_deploy_key(sandbox: &str) {
         format!("-----BEGIN OPENSSH PRIVATE KEY-----\n{DEPLOY_KEY}\n-----END OPENSSH PRIVATE KEY-----\n");
     let kept = api.post(&format!("{ORGANIZATION}/secrets"), &json!({"name": "DEPLOY", "value": value}));
     assert_eq!(kept.status, 201, "{}", kept.text());
-    // Accepts connections and never answers, so the key stays in use.
+    // A git host that accepts connections and never responds, so that the key stays in use.
     let host = TcpListener::bind("127.0.0.1:0").expect("a listener");
     let url = format!("ssh://git@{}/shop.git", host.local_addr().expect("an address"));
     let added =

@@ -1,5 +1,5 @@
-//! nginx and HAProxy in front of the server, configured as documented: keep-alive connections never break during a
-//! request, event streams and long polls pass.
+//! nginx and HAProxy in front of the server, configured as documented: keep-alive connections do not break during a
+//! request, and event streams and long polls work.
 
 use std::io::{BufRead as _, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -26,12 +26,12 @@ const DEFINITION: &str = "version: 1\npipeline:\n  name: Shop\n  stages:\n    - 
     - name: Pretend\n      type: dummy\n  ephemeral_environments:\n    qa-1: {}\n";
 const REQUESTS: usize = 10_000;
 const CLIENTS: usize = 8;
-/// Does not fit into one packet with the header block.
+/// Too large to fit into one packet with the header block.
 const REFUSED_BODY_BYTES: usize = 64 * 1024;
 const PATIENCE: Duration = Duration::from_secs(10);
 const START_MAX: Duration = Duration::from_secs(5);
 const REFUSAL_MAX: Duration = Duration::from_secs(5);
-/// Idle timeout of nginx and of an AWS load balancer.
+/// Idle timeout of nginx and of AWS load balancers.
 const PROXY_IDLE_MAX: Duration = Duration::from_secs(60);
 
 /// A server behind a proxy.
@@ -55,7 +55,7 @@ impl ProxiedServer {
             return None;
         }
         let home = TestHome::new();
-        // As in production; --local does not trust proxies.
+        // Start the server without `--local`, as in production, because `--local` does not trust proxies.
         let mut serve =
             berth(&["serve", "--listen", "127.0.0.1:0", "--rate-limit", "off", "--no-runner", "--data-dir"]);
         serve.arg(home.path()).env("BERTH_TRUSTED_PROXIES", "127.0.0.1");
@@ -123,7 +123,8 @@ fn free_address() -> SocketAddr {
     TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a free port")
 }
 
-/// Requests with their expected statuses: reads, changes, and refusals whose body is not read.
+/// Returns requests with their expected statuses: reads, changes, and refused requests whose body the server does not
+/// read.
 fn requests(api: &ApiHandle) -> Vec<(RawRequest, u16)> {
     let refused =
         RawRequest::new("POST", &format!("{ENVIRONMENT}/sessions")).header("Authorization", "Bearer wrong");
@@ -142,7 +143,7 @@ fn requests(api: &ApiHandle) -> Vec<(RawRequest, u16)> {
     ]
 }
 
-/// Sends this client's share of all requests on one keep-alive connection.
+/// Sends one client's share of the requests on a keep-alive connection.
 fn send_share(api: &ApiHandle, client_number: usize) {
     let requests = requests(api);
     let mut client = HttpConnection::connect(api.address);
@@ -159,7 +160,7 @@ fn send_share(api: &ApiHandle, client_number: usize) {
     }
 }
 
-/// Follows events through the proxy; events and heartbeats arrive without delay.
+/// Follows events through the proxy and checks that events and heartbeats arrive without delay.
 fn follow_events(proxied: &ProxiedServer) {
     let mut client = HttpConnection::connect(proxied.api.address);
     let path = format!("{ORGANIZATION}/events");
@@ -180,7 +181,7 @@ fn follow_events(proxied: &ProxiedServer) {
     wait_for(&|line| line.starts_with(':'), STREAM_CHECK_EVERY + PATIENCE);
 }
 
-/// Long-polls through the proxy: for a queue ticket, and for a change that does not happen.
+/// Long-polls through the proxy, for a queue ticket and for a change that does not happen.
 fn long_poll(proxied: &ProxiedServer) {
     let (near, far) = (&proxied.server.api, &proxied.api);
     let sessions = format!("{ENVIRONMENT}/sessions");
@@ -211,7 +212,7 @@ fn long_poll(proxied: &ProxiedServer) {
     });
 }
 
-/// Sends everything concurrently, then idles longer than a header block may take.
+/// Sends everything concurrently, then stays idle for longer than a client may take to send a header block.
 fn check(proxied: &ProxiedServer) {
     std::thread::scope(|scope| {
         for number in 0..CLIENTS {
@@ -273,7 +274,7 @@ fn keep_alive_timeout_closes_only_idle_connections() {
         assert_eq!(client.receive().expect("an answer").status, 200);
         std::thread::sleep(KEEP_ALIVE / 2);
     }
-    // A header block that started in time is read to its end.
+    // A header block that was started in time may be completed.
     client.send(&health[..10]).expect("sent");
     std::thread::sleep(KEEP_ALIVE + Duration::from_secs(1));
     client.send(&health[10..]).expect("sent");
@@ -282,7 +283,7 @@ fn keep_alive_timeout_closes_only_idle_connections() {
     assert!(client.is_closed());
     assert!((KEEP_ALIVE..KEEP_ALIVE * 2).contains(&silent.elapsed()), "closed after {:?}", silent.elapsed());
 
-    // A slow header block is cut off.
+    // The connection is closed if a header block takes too long.
     let mut client = HttpConnection::connect(server.address);
     client.send(&[&health[..], &health[..]].concat()).expect("sent");
     assert_eq!(client.receive().expect("an answer").status, 200);
@@ -310,7 +311,8 @@ fn connection_with_unread_body_is_kept_or_announced_closed() {
     let large = client.ask(&large);
     let large = large.expect("an answer");
     assert_eq!((large.status, large.header("connection")), (413, None), "{}", large.text());
-    // With `Expect: 100-continue` the body is sent only after the server asks for it, which it never does.
+    // With `Expect: 100-continue` a client sends the body only when the server asks for it, which the server does not
+    // do here.
     let mut waiting = refused(REFUSED_BODY_BYTES).header("Expect", "100-continue").bytes();
     waiting.truncate(waiting.len() - REFUSED_BODY_BYTES);
     client.send(&waiting).expect("sent");

@@ -1,4 +1,4 @@
-//! Reproducible randomness.
+//! Reproducible random numbers.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -6,7 +6,7 @@ use berth_testkit::outcome;
 
 const SEED: u64 = 1;
 
-/// Small seeded generator.
+/// A small pseudo-random generator with a seed.
 #[derive(Debug, Clone)]
 pub(crate) struct SeededRandom(u64);
 
@@ -15,8 +15,8 @@ impl SeededRandom {
         Self(seed)
     }
 
-    /// Seeded from this environment variable; otherwise fixed in short runs and from the clock in long ones. Prints the
-    /// seed.
+    /// Takes the seed from this environment variable. By default the seed is fixed in short runs and taken from the
+    /// clock in long ones. Prints the seed.
     pub(crate) fn from_env(variable: &str) -> Self {
         let given = std::env::var(variable).ok().and_then(|seed| seed.parse().ok());
         let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock after 1970");
@@ -25,7 +25,7 @@ impl SeededRandom {
         Self(seed)
     }
 
-    /// `SplitMix64`.
+    /// Returns the next number, with the `SplitMix64` algorithm.
     pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

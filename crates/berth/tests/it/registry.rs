@@ -9,7 +9,7 @@ use rustix::process::Signal;
 
 use crate::harness::{BerthProcess, ProcessOutput, berth};
 
-/// Long enough for npm to download a compiler.
+/// Long enough for npm to download the TypeScript compiler.
 const TEST_MAX: Duration = Duration::from_secs(240);
 
 fn run_in(dir: &Path, args: &[&str]) -> ProcessOutput {
@@ -74,7 +74,8 @@ fn typescript_scaffold_passes_its_tests() {
         outcome::skip("the npm registry", "typescript is fetched from it");
         return;
     }
-    // `npm test` calls all three steps; one is enough here because each test builds the registry.
+    // `npm test` calls all three steps. Here only one is called, because every `berth registry test` builds the
+    // registry again.
     assert!(run_program(&dir, "npm", &["test"]), "its own test");
     let wipe = ["registry", "test", "--step", "wipe", "--params", r#"{"table": "sessions"}"#, "--approve"];
     let ran = run_in(&dir, &wipe);

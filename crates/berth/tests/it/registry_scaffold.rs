@@ -34,7 +34,7 @@ fn start(home: &TestHome, outside: &Path) -> TestServer {
     TestServer::start(&mut command, &home.token)
 }
 
-/// Registers it, waits until it is built and returns its path.
+/// Registers the registry, waits until it has been built, and returns its API path.
 fn register(server: &TestServer, name: &str, url: &str) -> String {
     let body = json!({"name": name, "url": url});
     let added = server.api.post(&format!("{ORGANIZATION}/step-registries"), &body);

@@ -1,4 +1,5 @@
-//! Two servers on one PostgreSQL: either one handles requests and runs work, and either one or the database may fail.
+//! Two servers on one PostgreSQL: either one handles requests and background jobs, and a server or the database may
+//! fail.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The server shuts down in time, whatever its clients do.
+//! The server shuts down in time, no matter what its clients do.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use rustix::process::Signal;
 use crate::client::{HttpConnection, RawRequest};
 use crate::harness::TestHome;
 
-/// Shutdown time when no request is in progress.
+/// Maximum shutdown time when no request is in progress.
 const AT_ONCE: Duration = Duration::from_secs(3);
 
 #[test]
@@ -40,7 +40,8 @@ fn shutdown_closes_idle_connections_immediately() {
     let mut kept = HttpConnection::connect(server.address);
     assert_eq!(kept.ask(&RawRequest::new("GET", "/healthz")).unwrap().status, 200);
     let mut silent = HttpConnection::connect(server.address);
-    // Connections are accepted in order, so once this request is answered the silent connection is open.
+    // Connections are accepted in order: once this request has been answered, the idle connection has been accepted
+    // too.
     server.check_healthy();
     let started = Instant::now();
     server.stop();

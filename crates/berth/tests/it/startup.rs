@@ -1,4 +1,4 @@
-//! Refused starts and concurrent starts. A refusal states the reason and changes nothing.
+//! Refused and concurrent starts. A refusal states the reason and changes nothing.
 
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt as _;

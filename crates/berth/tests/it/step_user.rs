@@ -12,14 +12,14 @@ use crate::isolation::{ORGANIZATION, commit, deploy, log_of, text};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A directory that all users can enter.
+/// Creates a directory that all users can enter.
 fn open_dir() -> tempfile::TempDir {
     let dir = tempfile::tempdir_in("/var/tmp").expect("a directory");
     std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o711)).expect("mode");
     dir
 }
 
-/// Starts the server, or returns why it does not start.
+/// Starts the server, or returns the reason why it does not start.
 fn serve(home: &TestHome, sandbox: &str, user: &str, work: Option<&Path>) -> Result<TestServer, String> {
     let mut command = home.serve_command();
     command.args(["--sandbox", sandbox]).env("BERTH_RUNNER__USER", user);

@@ -1,5 +1,5 @@
-//! `kill -9` between a webhook delivery and the commit that records it: the same id is delivered again, and none is
-//! lost.
+//! `kill -9` between a webhook delivery and the commit that records it: the delivery is repeated with the same id, and
+//! none is lost.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -24,7 +24,7 @@ struct PendingDelivery {
 
 impl PendingDelivery {
     fn accept(mut self) {
-        // The sender may have been killed.
+        // Ignore an error: the sender may have been killed.
         let _ = self.stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
     }
 
@@ -34,7 +34,7 @@ impl PendingDelivery {
     }
 }
 
-/// Accepts requests; the test decides when to respond.
+/// Receives requests and passes them to the test, which decides when to respond.
 fn receive() -> (SocketAddr, Receiver<PendingDelivery>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address");
@@ -53,7 +53,7 @@ fn read(stream: TcpStream, tell: &SyncSender<PendingDelivery>) -> Option<()> {
     let mut headers = BTreeMap::new();
     loop {
         let mut line = String::new();
-        // A sender killed in the middle of a request.
+        // The sender was killed in the middle of a request.
         if reader.read_line(&mut line).ok()? == 0 {
             return None;
         }
@@ -97,7 +97,7 @@ fn webhook_after_kill_is_redelivered_with_the_same_id() {
     let mut told = BTreeSet::new();
     for _ in 0..4 {
         stop_and_resume(&server);
-        // Delivered, but not recorded.
+        // The request was delivered, but the server is killed before it records that.
         let first = next();
         server.process.kill();
         drop(server);
@@ -110,7 +110,7 @@ fn webhook_after_kill_is_redelivered_with_the_same_id() {
         assert_ne!(last.id, first.id);
         told.insert(last.sequence());
         last.accept();
-        // Also an event from just before the kill that was not read yet.
+        // Also kill the server just after an event, before it has read that event for delivery.
         stop_and_resume(&server);
         server.process.kill();
         drop(server);

@@ -1,4 +1,4 @@
-//! Without bubblewrap the server serves, but runs no step in a weaker sandbox unless it was named.
+//! Without bubblewrap the server starts, but it runs no steps unless a weaker sandbox was chosen explicitly.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -13,12 +13,12 @@ use crate::machine::{in_mount_namespace, run_in_namespace_of};
 const ORGANIZATION: &str = "/api/v1/organizations/acme";
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Makes the program `bwrap` fail in a mount namespace.
+/// Shell script for a mount namespace that replaces `bwrap` with an empty file.
 const REMOVE_BUBBLEWRAP: &str = r#"for dir in /usr/local/bin /usr/bin /bin; do
     if [ -e $dir/bwrap ]; then mount --bind /dev/null $dir/bwrap; fi
 done"#;
 
-/// The same command where there is no program `bwrap`. `None`: the machine does not let tests hide it.
+/// Returns the same command in an environment without `bwrap`, or `None` if this machine does not allow mounts.
 fn without_bubblewrap(command: &Command) -> Option<Command> {
     in_mount_namespace(command, REMOVE_BUBBLEWRAP)
 }
@@ -83,7 +83,8 @@ fn sandbox_that_is_named_and_missing_ends_the_server() {
     BerthProcess::start(&mut serve).wait(STOP_MAX).refused(&["apt-get install bubblewrap"]);
 }
 
-/// The level is chosen at start: without its program the server runs nothing, instead of using a weaker one.
+/// The sandbox level is chosen at startup. If its program disappears later, builds fail; the server does not fall back
+/// to a weaker level.
 #[test]
 fn build_fails_after_bubblewrap_is_removed_from_a_running_server() {
     let home = TestHome::on_sqlite();

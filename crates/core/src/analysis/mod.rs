@@ -1,6 +1,7 @@
-//! Failure analyses, requested by a member or by the pipeline, and the fix pull requests made from them.
+//! Failure analyses and the pull requests that apply their fixes. A member requests an analysis, or the pipeline does
+//! so automatically.
 //!
-//! The result of an analysis is untrusted data: it is stored and passed on, never interpreted here.
+//! The result of an analysis is untrusted data: this crate stores it and passes it on, but never interprets it.
 
 mod pull_request;
 mod settings;

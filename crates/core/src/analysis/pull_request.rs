@@ -1,5 +1,5 @@
-//! The pull request of a suggested fix. At most one is open per failure and repository; a person merges or closes it,
-//! and after that there may be another.
+//! The pull request for a suggested fix. Each failure has at most one open pull request per repository. Once a person
+//! has merged or closed it, another can be requested.
 
 use std::fmt;
 use std::str::FromStr;
@@ -19,18 +19,18 @@ pub struct AnalysisPullRequest {
     pub repository: RepositoryId,
     pub fingerprint: String,
     pub state: PullRequestState,
-    /// The head branch; never a tracked branch.
+    /// The branch that contains the fix. Never a branch that a pipeline tracks.
     pub branch: String,
-    /// The only commit on the branch, once pushed.
+    /// The single commit on the branch; `None` until it is pushed.
     pub commit: Option<String>,
-    /// The number and URL on the forge, if it has pull requests.
+    /// The pull request's number on the forge; `None` if the forge has no pull requests.
     pub number: Option<i64>,
     pub url: Option<String>,
-    /// Why opening it failed.
+    /// Why the pull request could not be opened.
     pub error: Option<String>,
-    /// When it was merged or closed; if the forge does not say, when that was noticed.
+    /// When the pull request was merged or closed. If the forge reports no time, the time at which Berth noticed.
     pub ended_at: Option<Timestamp>,
-    /// The requester, who counts as its author.
+    /// Who requested the pull request; counts as its author.
     pub asked_by: Actor,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
@@ -47,7 +47,7 @@ pub enum PullRequestState {
     Pushed,
     Failed,
     Merged,
-    /// Closed without a merge, or its branch was deleted.
+    /// Closed without being merged, or its branch was deleted.
     Closed,
 }
 
@@ -61,7 +61,7 @@ impl PullRequestState {
         PullRequestState::Closed,
     ];
 
-    /// Whether it blocks another pull request for the same failure.
+    /// Whether a pull request in this state prevents another one for the same failure.
     pub const fn is_live(self) -> bool {
         matches!(self, PullRequestState::Opening | PullRequestState::Open | PullRequestState::Pushed)
     }
@@ -91,7 +91,7 @@ impl FromStr for PullRequestState {
     }
 }
 
-/// A request for a pull request.
+/// A request to open a pull request.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewAnalysisPullRequest {
     pub branch: String,
@@ -105,8 +105,9 @@ pub enum PullRequestEnd {
     Closed,
 }
 
-/// The branch of a failure's next pull request. The branch of an ended one may still exist, so it is not reused; a
-/// failed attempt uses its own branch again. `earlier` are all pull requests of this failure.
+/// The branch name for the next pull request of a failure. The branch of a merged or closed pull request may still
+/// exist, so its name is not reused; a pull request that failed to open keeps its name. `earlier` contains all pull
+/// requests of this failure.
 pub fn next_branch(stem: &str, earlier: &[AnalysisPullRequest]) -> String {
     let number = |it: &AnalysisPullRequest| match it.branch.strip_prefix(stem)? {
         "" => Some(1),
@@ -122,8 +123,8 @@ pub fn next_branch(stem: &str, earlier: &[AnalysisPullRequest]) -> String {
     }
 }
 
-/// Requests a pull request for the fix of an analysis. `earlier` is the one of this analysis, `open` an open one for
-/// the same failure.
+/// Requests a pull request for the fix that an analysis suggests. `earlier` is a previous pull request of this
+/// analysis, `open` an open pull request of another analysis of the same failure.
 pub fn request(
     analysis: &Analysis,
     earlier: Option<&AnalysisPullRequest>,
@@ -191,7 +192,7 @@ pub fn mark_opened(
     put_pull_request(next, event)
 }
 
-/// Records a failure; the pull request may be requested again.
+/// Records that opening the pull request failed; it may be requested again.
 pub fn mark_failed(
     asked: &AnalysisPullRequest,
     error: String,
@@ -209,7 +210,8 @@ pub fn mark_failed(
     put_pull_request(next, event)
 }
 
-/// Records that a person merged or closed it. `None` if it had not been opened. `at` is the time from the forge.
+/// Records that a person merged or closed the pull request. `None` if it was never opened. `at` is the time reported by
+/// the forge.
 pub fn mark_ended(
     it: &AnalysisPullRequest,
     end: PullRequestEnd,
@@ -223,7 +225,7 @@ pub fn mark_ended(
         PullRequestEnd::Merged => (PullRequestState::Merged, EventKind::FixPullRequestMerged),
         PullRequestEnd::Closed => (PullRequestState::Closed, EventKind::FixPullRequestClosed),
     };
-    // The forge's clock may differ from ours.
+    // The forge's clock may differ from the server's, so a time outside the plausible range is replaced.
     let at = at.filter(|at| (it.created_at..=now).contains(at)).unwrap_or(now);
     let next = AnalysisPullRequest {
         state,
@@ -278,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn a_branch_that_had_its_end_is_not_used_again_and_one_that_failed_is() {
+    fn next_branch_reuses_only_names_of_failed_pull_requests() {
         use PullRequestState::{Closed, Failed, Merged};
         for (earlier, next) in [
             (vec![], "fix"),
@@ -295,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_there_ends_and_at_a_time_that_can_be() {
+    fn mark_ended_requires_opened_pull_request_and_plausible_time() {
         let now = Timestamp::from_micros(9);
         for state in PullRequestState::ALL {
             let is_there = matches!(state, PullRequestState::Open | PullRequestState::Pushed);

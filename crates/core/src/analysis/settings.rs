@@ -1,4 +1,4 @@
-//! Settings of the analysis: which model is used, and its limits.
+//! Settings of failure analysis: the model and its limits.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,13 +9,13 @@ use crate::pipeline::grammar::SecretName;
 use crate::time::Timestamp;
 use crate::webhook::UnknownWord;
 
-/// Per organization. Without settings only the rules run, and no data leaves the server.
+/// Analysis settings of one organization. Without them only the built-in rules run, and no data leaves the server.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AnalyzerSettings {
-    /// `None` means rules only.
+    /// `None`: only the built-in rules run.
     pub model: Option<AnalysisModel>,
     pub limits: ModelLimits,
-    /// Whether fixes may change pipeline definitions below `.berth/`.
+    /// Whether a fix may change the pipeline definitions in `.berth/`.
     pub permits_definition: bool,
     /// Zero if the settings were never changed.
     pub version: i64,
@@ -27,14 +27,14 @@ pub struct AnalysisModel {
     pub provider: ModelProvider,
     /// `None` means the provider's default URL.
     pub base_url: Option<String>,
-    /// The provider's name for the model.
+    /// The model's name as the provider spells it.
     pub name: String,
-    /// A secret of the organization; a self-hosted model may need none.
+    /// The organization's secret that contains the API key. A self-hosted model may need none.
     pub api_key: Option<SecretName>,
 }
 
 impl AnalysisModel {
-    /// The name in results: `anthropic/some-model`.
+    /// The analyser name shown in results, such as `anthropic/some-model`.
     pub fn analyser(&self) -> String {
         format!("{}/{}", self.provider, self.name)
     }
@@ -43,9 +43,9 @@ impl AnalysisModel {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ModelProvider {
-    /// The Messages API of Anthropic.
+    /// Anthropic's Messages API.
     Anthropic,
-    /// Chat completions of OpenAI and compatible servers.
+    /// The chat completions API of OpenAI and compatible servers.
     Openai,
 }
 
@@ -73,12 +73,12 @@ impl FromStr for ModelProvider {
     }
 }
 
-/// Cost limits of a model.
+/// Limits on the use of a model, which bound its cost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModelLimits {
     /// Per response.
     pub output_tokens_max: i64,
-    /// Input and output tokens per calendar month. Beyond it only the rules run.
+    /// Input plus output tokens per calendar month. Once they are used up, only the built-in rules run.
     pub monthly_tokens_max: i64,
     /// Per request.
     pub timeout_s: i64,

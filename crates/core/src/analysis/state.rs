@@ -1,4 +1,4 @@
-//! An analysis and its state transitions: queued, running, succeeded or failed. A finished analysis never changes.
+//! An analysis and its state transitions: queued, running, then succeeded or failed. A finished analysis never changes.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -18,9 +18,9 @@ pub struct Analysis {
     pub step: StepRunId,
     /// The step's id in the definition.
     pub step_name: StepId,
-    /// Zero if the step never ran.
+    /// The number of the failed attempt; zero if the step never ran.
     pub attempt: u32,
-    /// The source repository; `None` for a pipeline without one.
+    /// The repository that the failed commit came from; `None` if the pipeline has no repository.
     pub repository: Option<RepositoryId>,
     pub commit: Option<String>,
     pub asked_by: Actor,
@@ -57,22 +57,22 @@ impl AnalysisState {
 /// The result of an analysis.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AnalysisOutput {
-    /// `rules`, or a provider and its model: `anthropic/some-model`.
+    /// `rules`, or the provider and model, such as `anthropic/some-model`.
     pub analyser: String,
-    /// Equal for equal failures.
+    /// Identical failures have the same fingerprint.
     pub fingerprint: String,
     /// The findings in the analyser's own format.
     pub result: Value,
     pub fix: Option<SuggestedFix>,
-    /// Why a different analyser was used, or which part of the response was dropped.
+    /// Why another analyser was used than the configured one, or which part of the model's response was discarded.
     pub note: Option<String>,
-    /// An earlier analysis of the same failure.
+    /// The earlier analysis of the same failure whose result was reused.
     pub reused_from: Option<AnalysisId>,
-    /// Token usage of the model; `None` if no model was used.
+    /// The model's token usage; `None` if no model was used.
     pub usage: Option<TokenUsage>,
 }
 
-/// A change that would fix the failure. It applies to the failing commit.
+/// A change that would fix the failure, as a diff against the failing commit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SuggestedFix {
     /// One line, suitable as a commit subject.
@@ -140,7 +140,7 @@ impl Analysis {
         put_analysis(made, event)
     }
 
-    /// `None` if it was already started or has ended.
+    /// Starts the analysis. `None` if it is not queued any more.
     pub fn begin(&self, now: Timestamp) -> Option<RuleDecision<Analysis>> {
         if self.state != AnalysisState::Queued {
             return None;
@@ -174,7 +174,7 @@ impl Analysis {
         Ok(put_analysis(self.with_state(AnalysisState::Failed { at: now, error }), event))
     }
 
-    /// The result, if it has succeeded.
+    /// The result, if the analysis has succeeded.
     pub fn output(&self) -> Option<&AnalysisOutput> {
         match &self.state {
             AnalysisState::Succeeded { answer, .. } => Some(answer),
@@ -189,7 +189,7 @@ impl Analysis {
         }
     }
 
-    /// Builds an event about the analysis, its deployment, pipeline and step.
+    /// Builds an event whose subjects are the analysis and its deployment, pipeline and step.
     pub fn event(&self, kind: EventKind) -> NewEvent {
         NewEvent::new(kind, EventSubject::new("analysis", self.id, None))
             .with_subject(EventSubject::new("deployment", self.deployment, None))
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_begun_once_and_ended_once() {
+    fn analysis_begins_and_ends_once() {
         let now = Timestamp::from_micros(2);
         let queued = queued_analysis();
         assert!(queued.fail("no".into(), now).is_err(), "what has not begun cannot end");

@@ -31,7 +31,7 @@ pub struct VoteRequest {
     pub comment: Option<Reason>,
 }
 
-/// `needed` is the number of approvals required at this time.
+/// Creates a pending approval. `needed` is the number of approvals required at this time.
 pub fn request(asked: NewApproval, needed: u32, now: Timestamp) -> RuleDecision<Approval> {
     let timeout_s = asked.rule.timeout.map(|it| i64::try_from(it.as_secs()).unwrap_or(i64::MAX));
     let approval = Approval {
@@ -62,8 +62,8 @@ pub fn request(asked: NewApproval, needed: u32, now: Timestamp) -> RuleDecision<
     put(approval, vec![event])
 }
 
-/// `digest` is the digest of the content that would be deployed now. If the approval has expired, or was for different
-/// content and therefore lapses, the vote is refused and the new state is stored.
+/// Records a vote. `digest` identifies the content that would be deployed now. If the approval has expired, or its
+/// content has changed since it was requested, the vote is refused, and the expiry or lapse is stored.
 pub fn vote(
     approval: &Approval,
     ballot: &VoteRequest,
@@ -125,7 +125,7 @@ pub fn vote(
     }
 }
 
-/// A rejection is never self-approval.
+/// Checks whether the rule lets this person vote. Authors and starters may always reject.
 fn check_eligibility(
     rule: &ApprovalPolicy,
     ballot: &VoteRequest,
@@ -152,7 +152,8 @@ fn check_eligibility(
     Ok(())
 }
 
-/// Grants an approval that has enough votes already: a member returned, or an unknown author became a member.
+/// Grants a pending approval that now has enough valid votes without a new one, for example because a member returned
+/// or an unknown author became a member.
 pub fn recount(
     approval: &Approval,
     digest: &str,
@@ -171,7 +172,7 @@ pub fn recount(
     put(next, vec![event])
 }
 
-/// Ends the approval with the votes that count now.
+/// Ends the approval and marks each approving vote that does not count now as void.
 fn close(approval: &mut Approval, status: ApprovalState, tally: &VoteTally, now: Timestamp) {
     (approval.status, approval.ended_at, approval.needed) = (status, Some(now), tally.needed);
     for vote in &mut approval.votes {
@@ -183,7 +184,7 @@ fn count_event(kind: EventKind, approval: &Approval, tally: &VoteTally) -> NewEv
     approval_event(kind, approval).with("given", tally.counted.len()).with("approvals", tally.needed)
 }
 
-/// Ends an overdue approval. No change otherwise.
+/// Expires the approval if its time is up; otherwise changes nothing.
 pub fn expire(
     approval: &Approval,
     electorate: &ApprovalElectorate,
@@ -199,8 +200,7 @@ pub fn expire(
     put(next, vec![event])
 }
 
-/// Ends an approval whose subject has changed or no longer waits for it. A granted approval also lapses if its subject
-/// changed.
+/// Ends a pending or granted approval because its content has changed or nothing waits for it any more.
 pub fn lapse(approval: &Approval, why: LapseCause, now: Timestamp) -> RuleDecision<Approval> {
     if !matches!(approval.status, ApprovalState::Pending | ApprovalState::Approved) {
         return RuleDecision::without_changes(approval.clone());
@@ -211,8 +211,8 @@ pub fn lapse(approval: &Approval, why: LapseCause, now: Timestamp) -> RuleDecisi
     put(next, vec![event])
 }
 
-/// Whether a granted approval is still valid: same content, and enough approvers may still approve. Votes of members
-/// who left, changed their role or retried the deployment since do not count.
+/// Whether a granted approval is still valid: the content is unchanged and enough of its votes still count. Votes do
+/// not count if the voter has since left, lost the required role or retried the deployment.
 pub fn is_still_valid(approval: &Approval, digest: &str, electorate: &ApprovalElectorate) -> bool {
     approval.status == ApprovalState::Approved
         && approval.digest == digest

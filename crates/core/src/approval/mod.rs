@@ -1,7 +1,7 @@
-//! Approvals: a quorum of people approves one specific piece of content.
+//! Approvals: enough people approve one specific piece of content.
 //!
-//! An approval is bound to the digest of its content. It is requested once, voted on by distinct people, and ends once:
-//! approved, rejected, expired, or lapsed because its content has changed or is no longer needed.
+//! An approval is bound to the digest of its content. It is requested once, each person votes at most once, and it ends
+//! once: approved, rejected, expired, or lapsed because its content has changed or is no longer needed.
 
 mod decide;
 mod people;

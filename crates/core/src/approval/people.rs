@@ -1,4 +1,4 @@
-//! Whose vote counts. An account votes only for the person behind it.
+//! Decides whose vote counts. An account votes for the person behind it, so two accounts of one person have one vote.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,25 +10,25 @@ use crate::id::UserId;
 use crate::name::Email;
 use crate::pipeline::model::{ApprovalPolicy, ApproverSelector};
 
-/// A voting account at one point in time.
+/// An account that may vote, as it is at one point in time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VotingAccount {
     pub by: Actor,
-    /// The owner, if the account is a service account.
+    /// The person behind the account; for a service account, its owner.
     pub person: UserId,
-    /// The lower of the roles of the account and the person.
+    /// The account's role or the person's role, whichever is lower.
     pub role: Role,
-    /// Addresses of the account and the person.
+    /// Email addresses of the account and of the person.
     pub emails: Vec<Email>,
 }
 
-/// Authors of a change according to its commits. Commits can name any address, so authorship only makes a rule
-/// stricter.
+/// The authors of a change according to its commits. A commit can name any address, so being an author never grants a
+/// right; it can only exclude a person from approving.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChangeAuthors {
-    /// Authors, committers and co-authors, in lower case. Not all are valid addresses.
+    /// Addresses of authors, committers and co-authors, in lower case. Some may not be valid addresses.
     pub emails: BTreeSet<String>,
-    /// The change has more commits or addresses than are read, so some authors are unknown.
+    /// The change has more commits or addresses than Berth reads, so some authors are unknown.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub is_cut: bool,
 }
@@ -36,36 +36,38 @@ pub struct ChangeAuthors {
 /// Everything that decides whose vote counts, at one point in time.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ApprovalElectorate {
-    /// Members who may approve, without service accounts.
+    /// Members who have the permission to approve, without service accounts.
     pub voters: Vec<VotingAccount>,
     /// The person behind each member's address, regardless of role. Addresses are in lower case.
     pub members: BTreeMap<String, UserId>,
     /// People who requested or retried the deployment, directly or through a service account.
     pub starters: BTreeSet<UserId>,
-    /// `None` if they are not read yet; then no approval counts if self-approval is off.
+    /// `None` until the authors have been read from the repository. Until then no approval counts if self-approval is
+    /// off.
     pub authors: Option<ChangeAuthors>,
 }
 
-/// The count of votes at one point in time.
+/// The result of counting the votes at one point in time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VoteTally {
     /// Number of approvals required.
     pub needed: u32,
     /// People whose approval counts.
     pub counted: BTreeSet<UserId>,
-    /// Number of people who can approve, including those who have.
+    /// Number of people who can approve, including those who already have.
     pub eligible: usize,
-    /// The authors of the change are not read yet.
+    /// The authors have not been read yet, and self-approval is off, so the votes are not enough.
     pub is_unread: bool,
 }
 
 impl ApprovalElectorate {
-    /// Whether this voter wrote part of the change or started the deployment.
+    /// Whether this voter wrote part of the change, or started or retried the deployment.
     pub fn is_barred(&self, voter: &VotingAccount) -> bool {
         self.people_involved().contains(&voter.person) || self.is_author(voter)
     }
 
-    /// People who started the deployment, and members who wrote part of it, directly or through a service account.
+    /// People who started or retried the deployment, and members who wrote part of the change, directly or through a
+    /// service account.
     fn people_involved(&self) -> BTreeSet<UserId> {
         let emails = self.authors.iter().flat_map(|authors| &authors.emails);
         emails.filter_map(|email| self.members.get(email)).chain(&self.starters).copied().collect()
@@ -77,7 +79,7 @@ impl ApprovalElectorate {
         voter.emails.iter().any(names)
     }
 
-    /// Author addresses that belong to no member.
+    /// Author addresses that do not belong to any member.
     pub fn unknown_authors(&self) -> impl Iterator<Item = &str> {
         let emails = self.authors.iter().flat_map(|authors| &authors.emails);
         emails.map(String::as_str).filter(|email| !self.members.contains_key(*email))
@@ -87,7 +89,8 @@ impl ApprovalElectorate {
         self.unknown_authors().next().is_some() || self.authors.as_ref().is_some_and(|it| it.is_cut)
     }
 
-    /// Number of approvals required: one more if the change has unknown authors, who could be among the approvers.
+    /// Number of approvals required. If self-approval is off and the change has unknown authors, one more is required,
+    /// because an approver could be such an author.
     pub fn required_approvals(&self, rule: &ApprovalPolicy) -> u32 {
         let is_raised = !rule.self_approval && self.has_unknown_authors();
         rule.approvals.saturating_add(u32::from(is_raised))
@@ -112,7 +115,7 @@ impl VoteTally {
         !self.is_unread && self.counted.len() >= self.needed_count()
     }
 
-    /// False if too few people can approve.
+    /// Whether enough people can approve.
     pub fn is_reachable(&self) -> bool {
         self.eligible >= self.needed_count()
     }
@@ -122,7 +125,7 @@ impl VoteTally {
     }
 }
 
-/// Whether the rule admits this voter. A rule without approvers admits everyone with the permission.
+/// Whether the rule's list of approvers includes this voter. An empty list includes every voter.
 pub fn admits(rule: &ApprovalPolicy, voter: &VotingAccount) -> bool {
     let is_named = |approver: &ApproverSelector| match approver {
         ApproverSelector::Role(role) => voter.role >= *role,

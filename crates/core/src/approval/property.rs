@@ -25,7 +25,7 @@ fn email(number: u8) -> Email {
     Email::parse(&format!("p{number}@acme.test")).expect("an address")
 }
 
-/// Accounts 0..8 are people, 8..16 service accounts of the same people.
+/// Accounts 0 to 7 are people; accounts 8 to 15 are service accounts of the same people.
 fn voter(account: u8) -> VotingAccount {
     let owner = account % 8;
     let role = Role::ALL[usize::from(owner % 4)];
@@ -34,15 +34,15 @@ fn voter(account: u8) -> VotingAccount {
     VotingAccount { by, person: person(owner), role, emails: vec![email(account), email(owner)] }
 }
 
-/// Membership, roles, authors and starters.
+/// A model of the people involved: members, their roles, authors and starters.
 #[derive(Debug, Clone)]
 struct ElectorateModel {
-    /// Members among 0..8.
+    /// The people (0 to 7) who are members.
     present: BTreeSet<u8>,
     /// Members who were demoted to viewers.
     demoted: BTreeSet<u8>,
     starters: BTreeSet<u8>,
-    /// Authors; those from 16 on have no account.
+    /// Authors of the change. Numbers from 16 on have no account.
     authors: BTreeSet<u8>,
     is_cut: bool,
     is_unread: bool,
@@ -70,7 +70,7 @@ impl ElectorateModel {
         }
     }
 
-    /// Reference implementation: whether the approval of a person in 0..8 counts.
+    /// Reference implementation: whether an approval by this person (0 to 7) counts.
     fn counts(&self, rule: &ApprovalPolicy, number: u8) -> bool {
         let voter = self.voter(number);
         let wrote =
@@ -125,7 +125,7 @@ fn rules() -> impl Strategy<Value = ApprovalPolicy> {
     )
 }
 
-/// Voter, approval or rejection, seconds since the previous vote, and whether the content has changed.
+/// Account, whether it approves, seconds since the previous vote, and whether the content has changed.
 type VoteInput = (u8, bool, i64, bool);
 
 fn votes() -> impl Strategy<Value = Vec<(VoteInput, ElectorateModel)>> {
@@ -149,7 +149,7 @@ fn new_approval(rule: ApprovalPolicy) -> Approval {
     super::request(request, needed, START).answer
 }
 
-/// An approval with votes of these people.
+/// An approval that these people have voted for.
 fn approval_with(rule: ApprovalPolicy, yes: &BTreeSet<u8>) -> Approval {
     let mut approval = new_approval(rule);
     let vote = |number: &u8| RecordedVote {
@@ -164,7 +164,7 @@ fn approval_with(rule: ApprovalPolicy, yes: &BTreeSet<u8>) -> Approval {
     approval
 }
 
-/// The record after a decision.
+/// The approval record after a decision.
 fn approval_after(before: &Approval, ruling: &crate::decision::RefusableDecision<Approval>) -> Approval {
     let put = ruling.changes.iter().rev().find_map(|change| match change {
         crate::decision::RecordChange::Put(crate::decision::DomainRecord::Approval(it)) => {
@@ -177,7 +177,9 @@ fn approval_after(before: &Approval, ruling: &crate::decision::RefusableDecision
 
 proptest! {
     #[test]
-    fn only_enough_distinct_people_who_count_at_the_last_vote_approve(rule in rules(), votes in votes()) {
+    fn approval_is_granted_only_with_enough_valid_votes_of_distinct_people(
+        rule in rules(), votes in votes(),
+    ) {
         let mut approval = new_approval(rule.clone());
         let mut now = START;
         for ((account, says_yes, later_s, is_other), people) in votes {
@@ -244,7 +246,7 @@ proptest! {
     }
 
     #[test]
-    fn an_approval_holds_while_enough_of_those_who_gave_it_still_count(
+    fn granted_approval_stays_valid_while_enough_votes_count(
         rule in rules(), yes in number_set(0..8, 8), people in people(),
     ) {
         let electorate = people.electorate();
@@ -257,7 +259,7 @@ proptest! {
     }
 
     #[test]
-    fn a_recount_grants_what_enough_people_have_said_yes_to_and_nothing_else(
+    fn recount_grants_only_approvals_with_enough_valid_votes(
         rule in rules(), yes in number_set(0..8, 8), people in people(), later_s in 0i64..200, is_other: bool,
     ) {
         let (pending, now) = (approval_with(rule.clone(), &yes), START.plus_seconds(later_s));
@@ -274,7 +276,7 @@ proptest! {
     }
 
     #[test]
-    fn more_authors_fewer_members_and_lower_roles_never_make_it_easier(
+    fn tally_with_more_authors_or_fewer_members_is_never_more_lenient(
         rule in rules(), yes in number_set(0..8, 8), people in people(), more in people(),
     ) {
         let mut stricter = people.clone();
@@ -293,7 +295,7 @@ proptest! {
     }
 
     #[test]
-    fn it_expires_at_its_time_and_not_before(later_s in 0i64..200) {
+    fn approval_expires_exactly_at_its_timeout(later_s in 0i64..200) {
         let timeout = Some(DurationSeconds::from_secs(TIMEOUT_S.unsigned_abs()));
         let rule = ApprovalPolicy { approvals: 1, from: Vec::new(), self_approval: true, timeout };
         let expired = expire(&new_approval(rule), &ApprovalElectorate::default(), START.plus_seconds(later_s)).answer;
@@ -302,7 +304,7 @@ proptest! {
 }
 
 #[test]
-fn a_second_account_of_an_author_does_not_approve() {
+fn author_cannot_approve_with_another_account() {
     let rule = ApprovalPolicy { approvals: 1, from: Vec::new(), self_approval: false, timeout: None };
     let approval = new_approval(rule);
     let address = Email::parse("P3@Acme.Test").expect("an address");

@@ -21,11 +21,11 @@ pub struct Approval {
     /// `None` if the approval is for the stage itself.
     pub step: Option<StepRunId>,
     pub rule: ApprovalPolicy,
-    /// Number of approvals required at its last change; unknown authors raise it.
+    /// Number of approvals required when the record last changed. Unknown authors raise it.
     pub needed: u32,
     /// A note for the approvers.
     pub message: Option<String>,
-    /// Digest of the content to approve.
+    /// Digest of the content to be approved.
     pub digest: String,
     /// Oldest first, one per person.
     pub votes: Vec<RecordedVote>,
@@ -40,12 +40,12 @@ pub struct Approval {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecordedVote {
     pub by: Actor,
-    /// The person behind the account: the owner of a service account.
+    /// The person behind the account; for a service account, its owner.
     pub person: UserId,
     pub choice: ApprovalChoice,
     pub comment: Option<Reason>,
     pub at: Timestamp,
-    /// An approval that did not count when voting ended.
+    /// The vote was an approval but did not count when voting ended.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub is_void: bool,
 }
@@ -70,7 +70,7 @@ pub enum ApprovalState {
 pub enum LapseCause {
     /// The content changed.
     Changed,
-    /// The deployment or stage has ended.
+    /// The deployment or stage has ended, so the approval is no longer needed.
     Over,
 }
 
@@ -107,7 +107,7 @@ impl LapseCause {
 }
 
 impl Approval {
-    /// People who approved. [`super::ApprovalElectorate::tally`] says which of them count.
+    /// People who voted to approve. [`super::ApprovalElectorate::tally`] decides which of these votes count.
     pub fn approvers(&self) -> BTreeSet<UserId> {
         self.votes
             .iter()
@@ -121,7 +121,7 @@ impl Approval {
         self.votes.iter().filter(|vote| vote.choice == ApprovalChoice::Approve && !vote.is_void).count()
     }
 
-    /// The vote that rejected it.
+    /// The vote that rejected the approval.
     pub fn rejection(&self) -> Option<&RecordedVote> {
         self.votes.iter().find(|vote| vote.choice == ApprovalChoice::Reject)
     }

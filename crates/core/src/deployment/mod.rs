@@ -1,7 +1,7 @@
-//! Deployments: a commit on its way into an environment or through the stages of its pipeline.
+//! Deployments: a commit that is deployed to one environment or through all stages of its pipeline.
 //!
-//! One [`Deployment`] type serves both; its target says which. [`environment`] and [`stages`] hold the state transitions
-//! of each target, [`run`] the execution of the steps.
+//! The [`Deployment`] type serves both; its target says which. [`environment`] and [`stages`] contain the state
+//! transitions for each target, [`run`] the execution of the steps.
 
 pub mod environment;
 pub mod run;

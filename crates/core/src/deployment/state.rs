@@ -10,20 +10,20 @@ use crate::id::{DeploymentId, EnvironmentId, PipelineId, SessionId, UserId};
 use crate::name::{CommitId, EnvName, Reason};
 use crate::time::Timestamp;
 
-/// A deployment of one commit. `T` is the kind of target: [`EnvironmentTarget`], [`StagesTarget`], or [`DeploymentTarget`] for
-/// code that handles both.
+/// A deployment of one commit. `T` is the type of its target: [`EnvironmentTarget`], [`StagesTarget`], or
+/// [`DeploymentTarget`] in code that handles both.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Deployment<T = DeploymentTarget> {
     pub id: DeploymentId,
-    /// Counts from 1, per environment or, for stages, per pipeline.
+    /// Counts from 1 within the environment or, for a deployment through stages, within the pipeline.
     pub number: i64,
     pub pipeline: PipelineId,
-    /// The definition at the time of the request.
+    /// Hash of the definition that was current when the deployment was requested.
     pub definition_hash: String,
     pub commit: CommitId,
-    /// The full commit hash, known once the deployment has begun, if the pipeline has a repository.
+    /// The full commit hash. Known once the deployment has started, and only if the pipeline has a repository.
     pub resolved_commit: Option<String>,
-    /// Free text from the requester; the API calls it `context` for environments.
+    /// Free text from the requester. The API calls it `context` for deployments to environments.
     pub reason: Option<Reason>,
     pub requested_by: Actor,
     pub status: DeploymentState,
@@ -36,7 +36,7 @@ pub struct Deployment<T = DeploymentTarget> {
 pub type EnvironmentDeployment = Deployment<EnvironmentTarget>;
 pub type StagesDeployment = Deployment<StagesTarget>;
 
-/// Where a deployment goes.
+/// Where a deployment goes: to one environment or through all stages.
 #[derive(Debug, Clone, PartialEq)]
 pub enum DeploymentTarget {
     Environment(EnvironmentTarget),
@@ -54,21 +54,22 @@ pub struct EnvironmentTarget {
     pub attempt: Option<DeploymentAttempt>,
     /// The failed deployment of the same session that this one retries.
     pub retry_of: Option<DeploymentId>,
-    /// Why the deployment may start before the work of ended sessions has stopped.
+    /// Set if the deployment may start while work of ended sessions is still running: the reason that the requester
+    /// gave.
     pub overrides_drain: Option<Reason>,
 }
 
-/// All stages of the pipeline, in order.
+/// The deployment passes through all stages of the pipeline, in order.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StagesTarget {
     pub trigger: StartTrigger,
     /// Accounts that retried a stage, and the people behind them.
     pub retried_by: BTreeSet<UserId>,
-    /// Set if the deployment ignores windows, approvals and pauses.
+    /// Set if the deployment ignores windows, approvals and promotion pauses.
     pub bypass: Option<GateBypass>,
 }
 
-/// Permission to ignore all gates, with its reason for the audit log.
+/// Permission to ignore all gates, with the reason that is recorded in the audit log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GateBypass {
     pub by: Actor,
@@ -78,12 +79,12 @@ pub struct GateBypass {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum StartTrigger {
-    /// A new head commit on the tracked branch.
+    /// A push to the tracked branch.
     Push {
         branch: String,
     },
     Api,
-    /// A stage returns to an earlier deployment.
+    /// A rollback of one stage to an earlier deployment.
     Rollback {
         stage: String,
         /// The deployment being rolled back.
@@ -102,7 +103,7 @@ impl StartTrigger {
         }
     }
 
-    /// The stage of a rollback and the deployment being rolled back.
+    /// For a rollback: the stage, and the deployment being rolled back.
     pub fn rollback_of(&self) -> Option<(&str, DeploymentId)> {
         match self {
             StartTrigger::Rollback { stage, of, .. } => Some((stage, *of)),
@@ -115,18 +116,18 @@ impl StartTrigger {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeploymentPurpose {
     Session(SessionId),
-    /// Restores the environment to the tracked commit, under a fence of its own.
+    /// Restores the environment to the tracked commit. A reset has a fence of its own.
     Reset,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum DeploymentState {
-    /// Not started: its plan is not ready, or something blocks it.
+    /// Not started, because its plan is not ready or an obstacle blocks it.
     Queued,
     Running,
-    /// Waiting for a person or for time. Only deployments through stages have this status.
+    /// Waits for a person or for a fixed time. Only deployments through stages have this status.
     Waiting,
-    /// Cancelled, but its work may not have stopped yet.
+    /// Cancelled, but its steps may still be running.
     Cancelling(CancelRequest),
     Succeeded,
     Failed(ExecutionFailure),
@@ -203,7 +204,7 @@ impl<T> Deployment<T> {
 }
 
 impl Deployment {
-    /// Narrows the target to an environment; `Err` is a deployment through stages.
+    /// Converts to a deployment in an environment; `Err` returns the deployment if it goes through stages.
     pub fn into_environment(self) -> Result<EnvironmentDeployment, Box<StagesDeployment>> {
         match self.target.clone() {
             DeploymentTarget::Environment(target) => Ok(self.with_target(|_| target)),
@@ -231,13 +232,14 @@ impl From<EnvironmentDeployment> for Deployment {
 }
 
 impl EnvironmentDeployment {
-    /// The attempt that may still be executing.
+    /// The attempt that may still be running.
     pub const fn attempt(&self) -> Option<&DeploymentAttempt> {
         self.target.attempt.as_ref()
     }
 }
 
-/// One execution by one runner. The runner chooses the nonce, so a repeated grant request is idempotent.
+/// One execution of a deployment by one runner. The runner chooses the nonce, so that repeating a grant request has no
+/// further effect.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeploymentAttempt {
     pub runner: String,
@@ -284,18 +286,18 @@ pub struct ExecutionFailure {
 #[serde(rename_all = "snake_case")]
 pub enum FailureCode {
     StepFailed,
-    /// The definition asks for something this version cannot do.
+    /// The definition requires something that this version of Berth cannot do.
     NotRunnable,
     /// The runner is lost; the outcome is unknown.
     Lost,
     TimedOut,
-    /// Ended by a signal that Berth did not send.
+    /// The process was ended by a signal that Berth did not send.
     Killed,
     /// The commit is not in the repository.
     CommitNotFound,
     /// The abbreviated hash matches several commits.
     CommitAmbiguous,
-    /// An approver rejected it.
+    /// A person rejected the approval.
     ApprovalRejected,
     /// The approval was not granted in time.
     ApprovalExpired,
@@ -320,7 +322,7 @@ impl FailureCode {
     }
 }
 
-/// Why a deployment does not start yet.
+/// What keeps a queued deployment from starting.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StartObstacle {
     PipelineStopped,
@@ -331,7 +333,7 @@ pub enum StartObstacle {
     EnvironmentResetting {
         reset: DeploymentId,
     },
-    /// An earlier deployment of the same session is unfinished.
+    /// An earlier deployment of the same session has not finished.
     Queue {
         behind: DeploymentId,
     },

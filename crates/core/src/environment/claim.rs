@@ -1,4 +1,5 @@
-//! Claims an environment: the first caller gets the lock, later callers get a ticket in the queue if they ask for one.
+//! Claims an environment: the first caller gets the session; later callers get a ticket in the queue if they asked to
+//! wait.
 
 use super::check_declared;
 use super::draft::{DecisionContext, LockDraft};
@@ -13,7 +14,7 @@ pub struct ClaimCommand {
     pub by: LockHolder,
     pub token: Option<TokenId>,
     pub terms: ClaimTerms,
-    /// How long to wait in the queue if another session holds the environment.
+    /// How long the caller is willing to wait in the queue if the environment is held; `None` means not at all.
     pub wait_seconds: Option<i64>,
 }
 
@@ -33,7 +34,8 @@ pub fn claim(lock: &Lock, cmd: &ClaimCommand, moment: &DecisionContext) -> Refus
     claim_as(lock, cmd, None, moment)
 }
 
-/// Claims one of several environments: a ticket joins `group`, of which only one ticket is granted.
+/// Claims an environment as part of a claim for any of several environments. A ticket joins `group`; only one ticket of
+/// the group is granted.
 pub fn claim_in_group(
     lock: &Lock,
     cmd: &ClaimCommand,

@@ -21,7 +21,8 @@ pub struct DeclareCommand {
     pub name: EnvName,
     pub configuration: EnvironmentDefinition,
     pub definition_hash: String,
-    /// The highest fence that an environment of this name ever had in a pipeline of this name.
+    /// The highest fence ever issued for an environment of this name in a pipeline of this name, so that fences keep
+    /// increasing after a deletion.
     pub last_fence: Fence,
 }
 
@@ -48,7 +49,7 @@ pub fn declare(cmd: DeclareCommand, now: Timestamp) -> RuleDecision<Environment>
     RuleDecision { changes, events: Vec::new(), effects: Vec::new(), answer: environment }
 }
 
-/// Updates the configuration of an environment. An active session keeps its old terms.
+/// Updates the configuration of an environment. An active session keeps the TTL and idle timeout it started with.
 pub fn redeclare(
     lock: &Lock,
     configuration: EnvironmentDefinition,
@@ -62,7 +63,8 @@ pub fn redeclare(
     draft.finish(())
 }
 
-/// Removes an environment from the definition: no new sessions; the active one continues until it ends.
+/// Handles the removal of an environment from the definition: no new sessions start, waiting tickets are cancelled, and
+/// the active session continues until it ends.
 pub fn undeclare(lock: &Lock, moment: &DecisionContext) -> RuleDecision<()> {
     let mut draft = LockDraft::begin(lock, moment);
     draft.lock.environment.is_declared = false;
@@ -70,13 +72,13 @@ pub fn undeclare(lock: &Lock, moment: &DecisionContext) -> RuleDecision<()> {
     draft.finish(())
 }
 
-/// Ends the active session and the queue because the pipeline is deleted.
+/// Ends the active session and cancels all tickets, because the pipeline is deleted.
 pub fn delete(lock: &Lock, by: Actor, moment: &DecisionContext) -> RuleDecision<()> {
     let mut draft = LockDraft::begin(lock, moment);
     draft.lock.environment.is_declared = false;
     draft.cancel_tickets(TicketCause::EnvironmentDeleted);
     end_session(&mut draft, by.clone());
-    // A reset would restore the environment for no one.
+    // The environment will not be used again, so resets are pointless.
     let resets: Vec<_> = draft.lock.resets().map(|reset| reset.id).collect();
     let cancel = CancelRequest { by, cause: CancelCause::EnvironmentDeleted, reason: None };
     for reset in resets {

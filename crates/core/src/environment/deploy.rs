@@ -21,17 +21,17 @@ pub struct DeployCommand {
     /// Free text from the requester.
     pub context: Option<Reason>,
     pub on_conflict: ConflictMode,
-    /// Start without waiting for the work of ended sessions. The caller has checked the permission.
+    /// Set to start without waiting for the work of ended sessions. The caller has checked the permission.
     pub override_drain: Option<Reason>,
 }
 
-/// How to treat a request while the session has an unfinished deployment.
+/// What to do if the session already has an unfinished deployment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum ConflictMode {
-    /// Run after it.
+    /// Run after the unfinished deployments.
     #[default]
     Queue,
-    /// Replace deployments that have not started.
+    /// Replace the deployments that have not started.
     Supersede,
     Reject,
 }
@@ -53,7 +53,7 @@ pub fn deploy(
     }
     let earlier: Vec<_> = queued_deployments(&draft.lock).collect();
     if let Some(reason) = &overrides {
-        // The new deployment runs after the queued ones, so they must not wait for the drain either.
+        // The new deployment runs after the session's queued deployments, so those must not wait for the drain either.
         for deployment in draft.lock.deployments.iter_mut().filter(|it| earlier.contains(&it.id)) {
             deployment.target.overrides_drain = Some(reason.clone());
         }
@@ -76,16 +76,16 @@ pub fn deploy(
     }
 }
 
-/// Retries a failed deployment of the session.
+/// The command to retry a failed deployment of the session.
 #[derive(Debug, Clone)]
 pub struct RetryCommand {
     pub by: LockHolder,
     pub retry_of: DeploymentId,
-    /// The commit of the failed deployment, resolved if known.
+    /// The commit of the failed deployment: the full hash if known, otherwise as requested.
     pub commit: CommitId,
 }
 
-/// A retry is a new deployment, because finished ones never change. The caller has checked that `of` failed.
+/// Creates a new deployment, because finished deployments never change. The caller has checked that `of` failed.
 pub fn retry(
     lock: &Lock,
     named: &NamedSession<'_>,
@@ -139,8 +139,8 @@ fn queued_deployments(lock: &Lock) -> impl Iterator<Item = DeploymentId> {
     waiting.filter(move |it| ours(&it.target.purpose) && it.status == DeploymentState::Queued).map(|it| it.id)
 }
 
-/// Overrides the drain: the only case in which two deployments may run at once. It is audited, and cancels pending
-/// resets.
+/// Overrides the drain: the only case in which two deployments may run in an environment at the same time. Appends an
+/// audit event and cancels pending resets.
 fn override_drain(draft: &mut LockDraft<'_>, by: &LockHolder, reason: &Reason) {
     let pending: Vec<_> =
         draft.lock.leftover_deployments().map(|deployment| deployment.id.to_string()).collect();

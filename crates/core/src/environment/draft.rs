@@ -1,4 +1,4 @@
-//! A decision under construction: a copy of the lock, the records that left it, and the events to append.
+//! A decision about a lock under construction: a copy of the lock, the records that left it, and the events to append.
 
 use super::fence::Fence;
 use super::lock::Lock;
@@ -10,12 +10,12 @@ use crate::event::{Actor, NewEvent};
 use crate::id::{IdEntropy, TicketId};
 use crate::time::Timestamp;
 
-/// External inputs of a rule: time, the installation's epoch and randomness.
+/// Inputs of a rule that come from outside: time, the installation's epoch, and randomness.
 #[derive(Debug, Clone)]
 pub struct DecisionContext {
     pub now: Timestamp,
     pub epoch: i64,
-    /// Seconds of silence after which a runner counts as lost.
+    /// Seconds without a heartbeat after which a runner counts as lost.
     pub lost_s: i64,
     pub entropy: IdEntropy,
 }
@@ -24,7 +24,7 @@ pub(crate) struct LockDraft<'a> {
     before: &'a Lock,
     pub(crate) lock: Lock,
     moment: &'a DecisionContext,
-    /// The actor, if it is not the caller.
+    /// The actor of the next events, if it is not the caller.
     by: Option<Actor>,
     retired: Vec<DomainRecord>,
     events: Vec<NewEvent>,
@@ -52,15 +52,15 @@ impl<'a> LockDraft<'a> {
         }
     }
 
-    /// Applies timers again and returns the changes. Records that left the lock come first, so that a session ends
-    /// before the next one opens.
+    /// Applies expired timers again and returns the decision. Records that left the lock come first, so that a
+    /// session's end is written before the next session.
     pub(crate) fn finish<A>(mut self, answer: A) -> RuleDecision<A> {
         settle::apply_timers(&mut self);
         settle::announce_expiry(&mut self);
         self.finish_without_timers(answer)
     }
 
-    /// Returns the changes without applying timers, so nothing is granted.
+    /// Returns the decision without applying timers, so that no ticket is granted.
     pub(super) fn finish_without_timers<A>(mut self, answer: A) -> RuleDecision<A> {
         self.lock.environment.agenda = derive_agenda(&self.lock);
         let (before, lock) = (self.before, &mut self.lock);
@@ -84,7 +84,7 @@ impl<'a> LockDraft<'a> {
         RuleDecision { changes, events: self.events, effects: Vec::new(), answer }
     }
 
-    /// Refuses the command but keeps the effects of expired timers.
+    /// Refuses the command but keeps the changes made by expired timers.
     pub(crate) fn refuse<A>(self, refusal: CommandRefusal) -> RefusableDecision<A> {
         self.finish(Err(refusal))
     }
@@ -102,7 +102,7 @@ impl<'a> LockDraft<'a> {
         self.moment.lost_s
     }
 
-    /// Whether the environment was contested before this decision.
+    /// Whether work of ended sessions was still running before this decision.
     pub(crate) fn was_contested(&self) -> bool {
         self.before.is_contested()
     }
@@ -118,7 +118,7 @@ impl<'a> LockDraft<'a> {
         self.by = by;
     }
 
-    /// Derives the entropy of the next id from the decision's entropy and a counter.
+    /// Derives the random bits of the next id from the decision's entropy and a counter.
     pub(super) fn next_entropy(&mut self) -> IdEntropy {
         let mut entropy = self.moment.entropy;
         entropy[9] ^= self.entropy_count;
@@ -133,7 +133,7 @@ impl<'a> LockDraft<'a> {
         next
     }
 
-    /// Takes a deployment out of the lock in its final state, which restarts the idle timer of its session.
+    /// Removes a finished deployment from the lock. Restarts the idle timer if it belongs to the active session.
     pub(crate) fn retire(&mut self, mut deployment: EnvironmentDeployment) {
         deployment.target.attempt = None;
         let now = self.now();
@@ -146,14 +146,14 @@ impl<'a> LockDraft<'a> {
         self.retired.push(DomainRecord::EnvironmentDeployment(Box::new(deployment)));
     }
 
-    /// Replaces a deployment that stays in the lock.
+    /// Updates a deployment in the lock.
     pub(crate) fn replace(&mut self, deployment: EnvironmentDeployment) {
         if let Some(old) = self.lock.deployments.iter_mut().find(|old| old.id == deployment.id) {
             *old = deployment;
         }
     }
 
-    /// The deployment after this decision.
+    /// The deployment as it is after this decision.
     pub(crate) fn deployment_after(&self, deployment: &EnvironmentDeployment) -> EnvironmentDeployment {
         let retired = self.retired.iter().rev().find_map(|record| match record {
             DomainRecord::EnvironmentDeployment(retired) if retired.id == deployment.id => {
@@ -165,7 +165,7 @@ impl<'a> LockDraft<'a> {
         found.unwrap_or(deployment).clone()
     }
 
-    /// Removes a ticket from the queue.
+    /// Removes a ticket from the queue and gives it a final state.
     pub(crate) fn remove_ticket(&mut self, id: TicketId, status: TicketState) -> Option<Ticket> {
         let index = self.lock.tickets.iter().position(|ticket| ticket.id == id)?;
         let ticket = Ticket { status, ..self.lock.tickets.remove(index) };
@@ -173,7 +173,7 @@ impl<'a> LockDraft<'a> {
         Some(ticket)
     }
 
-    /// The ticket after this decision.
+    /// The ticket as it is after this decision.
     pub(crate) fn ticket_after(&self, ticket: &Ticket) -> Ticket {
         let left = self.retired.iter().rev().find_map(|record| match record {
             DomainRecord::Ticket(left) if left.id == ticket.id => Some(left.as_ref().clone()),
@@ -182,7 +182,7 @@ impl<'a> LockDraft<'a> {
         left.unwrap_or_else(|| ticket.clone())
     }
 
-    /// The session after this decision.
+    /// The session as it is after this decision.
     pub(crate) fn session_after(&self, named: &Session) -> Session {
         let ended = self.retired.iter().rev().find_map(|record| match record {
             DomainRecord::Session(session) if session.id == named.id => Some(session.as_ref().clone()),
@@ -192,8 +192,8 @@ impl<'a> LockDraft<'a> {
     }
 }
 
-/// The agenda is derived from the rest of the lock, so a difference in the agenda alone is no change and appends no
-/// event. The sweep corrects it.
+/// Whether two locks are equal apart from the agenda. The agenda is derived from the rest of the lock, so a difference
+/// in it alone is not written; the periodic sweep corrects it.
 fn is_same(before: &Lock, after: &mut Lock) -> bool {
     let agenda = std::mem::replace(&mut after.environment.agenda, before.environment.agenda.clone());
     let is_same = after == before;

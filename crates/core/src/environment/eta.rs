@@ -1,7 +1,7 @@
 //! Estimates when a ticket will be granted.
 //!
-//! The active session must end first, and every ticket ahead gets a session of its own. A session lasts at most until
-//! its time limits; the lengths of earlier sessions say how long it usually lasts.
+//! The active session must end first, and then every ticket ahead gets its own session. Time limits bound how long a
+//! session can last; the lengths of earlier sessions show how long it usually lasts.
 
 use super::lock::Lock;
 use super::settle::ends_at;
@@ -10,19 +10,19 @@ use crate::id::TicketId;
 use crate::pipeline::model::ReleaseCondition;
 use crate::time::Timestamp;
 
-/// Ended sessions that an estimate uses, newest first.
+/// Maximum number of ended sessions that an estimate uses; the newest are used.
 pub const SESSIONS_MAX: i64 = 32;
-/// With fewer ended sessions the time limits are the better estimate.
+/// With fewer ended sessions than this, the estimate uses the time limits instead.
 const SESSIONS_MIN: usize = 3;
 
 /// What an estimate is based on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EstimateBasis {
-    /// Time limits only: every session ahead will have expired by then.
+    /// Only on time limits: by then every session ahead has expired.
     Expiry,
     /// At least one session ahead is expected to last as long as earlier ones.
     History,
-    /// A session ahead has no time limit, and there are no ended sessions to compare it with.
+    /// No estimate: a session ahead has no time limit, and there are no ended sessions to compare it with.
     Unknown,
 }
 
@@ -33,25 +33,26 @@ pub struct WaitEstimate {
     pub basis: EstimateBasis,
 }
 
-/// The active session.
+/// Timing of the active session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SessionTiming {
-    /// Seconds until it expires or is taken over.
+    /// Seconds until the session expires or is taken over; `None` if neither is scheduled.
     pub ends_in: Option<i64>,
-    /// Seconds since the claim.
+    /// Seconds since the session was claimed.
     pub elapsed: i64,
 }
 
 /// A ticket ahead in the queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TicketAhead {
-    /// Seconds until its session will expire after the grant.
+    /// Seconds after the grant at which the ticket's session will expire; `None` without a limit.
     pub lasts: Option<i64>,
     /// Seconds until the ticket itself expires.
     pub expires_in: i64,
 }
 
-/// `None` for a ticket that is not waiting. `lengths` are the durations of ended sessions, in seconds.
+/// Estimates how long a ticket will wait. `None` if the ticket is not waiting. `lengths` are the durations of ended
+/// sessions, in seconds.
 pub fn estimate_wait(lock: &Lock, id: TicketId, lengths: &[i64], now: Timestamp) -> Option<WaitEstimate> {
     let index = lock.position(id)?.checked_sub(1)?;
     let until = |at: Timestamp| at.seconds_since(now).max(0);
@@ -66,7 +67,7 @@ pub fn estimate_wait(lock: &Lock, id: TicketId, lengths: &[i64], now: Timestamp)
     Some(estimate(holder, ahead, lengths))
 }
 
-/// The time limit that the ticket's session will have.
+/// The time limit in seconds that the ticket's session will have, if any.
 fn limit_of(lock: &Lock, ticket: &Ticket) -> Option<i64> {
     let configuration = &lock.environment.configuration;
     let seconds = |length: u64| i64::try_from(length).unwrap_or(i64::MAX);
@@ -92,7 +93,7 @@ pub fn estimate(
         return WaitEstimate { seconds: None, basis: EstimateBasis::Unknown };
     };
     for ticket in ahead {
-        // The ticket expires before its grant.
+        // This ticket expires before it could be granted.
         if ticket.expires_in <= seconds {
             continue;
         }
@@ -115,8 +116,8 @@ fn remaining(limit: Option<i64>, elapsed: i64, lengths: &[i64]) -> Option<(i64, 
     }
 }
 
-/// The median remaining time of earlier sessions that lasted at least as long. A session that outlasted all of them is
-/// expected to last one more typical session.
+/// The median remaining time of the earlier sessions that lasted longer than `elapsed` seconds. A session that has
+/// already outlasted all of them is expected to last for the length of another typical session.
 fn typical_remaining(elapsed: i64, lengths: &[i64]) -> Option<i64> {
     let longer = &lengths[lengths.partition_point(|length| *length <= elapsed)..];
     match median(longer) {
@@ -153,14 +154,18 @@ mod tests {
 
     proptest! {
         #[test]
-        fn eta_is_null_exactly_where_the_basis_is_unknown(h in session_timing(), line in tickets_ahead(), past in lengths()) {
+        fn eta_is_none_only_if_basis_is_unknown(
+            h in session_timing(), line in tickets_ahead(), past in lengths(),
+        ) {
             let eta = estimate(h, line, &past);
             prop_assert_eq!(eta.seconds.is_none(), eta.basis == EstimateBasis::Unknown);
             prop_assert!(eta.seconds.is_none_or(|seconds| seconds >= 0));
         }
 
         #[test]
-        fn eta_is_unknown_only_without_history_and_without_a_limit(h in session_timing(), line in tickets_ahead(), past in lengths()) {
+        fn eta_is_unknown_only_without_history_and_limits(
+            h in session_timing(), line in tickets_ahead(), past in lengths(),
+        ) {
             let eta = estimate(h, line.clone(), &past);
             let has_limits = h.is_none_or(|it| it.ends_in.is_some()) && line.iter().all(|it| it.lasts.is_some());
             if !past.is_empty() || has_limits {
@@ -172,7 +177,9 @@ mod tests {
         }
 
         #[test]
-        fn eta_never_falls_further_back_in_the_queue(h in session_timing(), line in tickets_ahead(), past in lengths()) {
+        fn eta_never_decreases_towards_end_of_queue(
+            h in session_timing(), line in tickets_ahead(), past in lengths(),
+        ) {
             let etas: Vec<_> = (0..=line.len()).map(|ahead| estimate(h, line[..ahead].to_vec(), &past)).collect();
             for pair in etas.windows(2) {
                 match (pair[0].seconds, pair[1].seconds) {
@@ -184,12 +191,12 @@ mod tests {
         }
 
         #[test]
-        fn eta_never_exceeds_the_time_limits(h in session_timing(), line in tickets_ahead(), past in lengths()) {
+        fn eta_never_exceeds_time_limits(h in session_timing(), line in tickets_ahead(), past in lengths()) {
             let with_limits = estimate(h, line.clone(), &[]);
             if let (Some(most), Some(seconds)) = (with_limits.seconds, estimate(h, Vec::new(), &past).seconds) {
                 prop_assert!(seconds <= most);
             }
-            // If no ticket expires, the same holds for the whole queue.
+            // If no ticket expires, the time limits are an upper bound for the whole queue as well.
             let patient: Vec<_> = line.iter().map(|it| TicketAhead { expires_in: i64::MAX, ..*it }).collect();
             let (limits, both) = (estimate(h, patient.clone(), &[]), estimate(h, patient, &past));
             if let Some(most) = limits.seconds {
@@ -204,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn enough_history_is_preferred_to_a_later_limit_and_never_to_an_earlier_one() {
+    fn eta_prefers_history_unless_scarce_or_later_than_limit() {
         assert_eq!(
             estimate_alone(Some(3_600), 0, &[600, 600]),
             (Some(3_600), EstimateBasis::Expiry),
@@ -221,13 +228,13 @@ mod tests {
     }
 
     #[test]
-    fn sessions_that_were_over_by_then_say_nothing_about_what_is_left() {
+    fn eta_ignores_sessions_shorter_than_elapsed_time() {
         assert_eq!(estimate_alone(None, 550, &[500, 600, 700, 800]), (Some(150), EstimateBasis::History));
         assert_eq!(estimate_alone(None, 900, &[500, 600, 700, 800]), (Some(600), EstimateBasis::History));
     }
 
     #[test]
-    fn tickets_that_expire_before_their_turn_are_not_waited_for() {
+    fn eta_ignores_tickets_that_expire_before_their_grant() {
         let holder = Some(SessionTiming { ends_in: Some(100), elapsed: 0 });
         let ahead = |expires_in| TicketAhead { lasts: Some(1_000), expires_in };
         let eta = estimate(holder, [ahead(100), ahead(500), ahead(600)], &[]);

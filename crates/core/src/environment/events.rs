@@ -31,7 +31,7 @@ pub(super) fn session_opened_event(lock: &Lock, opened: &Session, previous: Fenc
         .with_some("expiresAt", opened.expires_at)
 }
 
-/// By then the environment's fence may already be the successor's.
+/// Takes the fence from the ended session, because the environment may already have the fence of the next one.
 pub(super) fn session_ended_event(kind: EventKind, lock: &Lock, ended: &Session) -> NewEvent {
     let event = session_event(kind, lock, ended);
     match &ended.end {

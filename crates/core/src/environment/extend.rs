@@ -7,8 +7,8 @@ use super::{NamedSession, events};
 use crate::decision::RefusableDecision;
 use crate::event::EventKind;
 
-/// Without a length, the session gets its original TTL again. Extending never shortens a session, and a session without
-/// expiry stays without.
+/// Extends the session by the given length or, if none is given, by its original TTL, counted from now. Never shortens
+/// a session; a session that does not expire stays that way.
 pub fn extend(
     lock: &Lock,
     named: &NamedSession<'_>,

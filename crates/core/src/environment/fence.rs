@@ -1,8 +1,8 @@
 //! The fencing token: a number that increases with every change of holder and never decreases.
 //!
-//! Layout: `epoch << 40 | counter`. The counter belongs to the environment. The epoch belongs to the installation and
-//! is raised when counters may have been lost, as after a restore. Both together stay below 2^53, so that JSON clients
-//! can represent them.
+//! Layout: `epoch << 40 | counter`. Each environment has its own counter. The epoch belongs to the installation and is
+//! raised when counters may have been lost, for example after a restore. The combined number stays below 2^53, so that
+//! JSON clients can represent it exactly.
 
 use std::fmt;
 
@@ -11,27 +11,29 @@ use serde::{Deserialize, Serialize};
 use crate::time::Timestamp;
 
 pub const EPOCH_MAX: i64 = 8_191;
-/// The least increase of the epoch when counters may have been lost.
+/// The minimum by which the epoch is raised when counters may have been lost.
 pub const EPOCHS_RAISED: i64 = 16;
-/// How far ahead of the calendar an epoch reported by a runner may be.
+/// How far an epoch reported by a runner may be ahead of the number of days since 2026.
 pub const EPOCHS_AHEAD_MAX: i64 = 256;
 const DAY_S: i64 = 24 * 60 * 60;
 const YEAR_2026: Timestamp = Timestamp::from_micros(1_767_225_600_000_000);
 const COUNTER_BITS: u32 = 40;
 
-/// The epoch after a restore: above every epoch known to have been used, and at least the number of days since 2026.
-/// Restoring the same backup on a later day thus gives a higher epoch than before.
+/// The epoch to use after a restore: higher than every epoch known to have been used, and at least the number of days
+/// since 2026. So restoring the same backup on a later day gives a higher epoch.
 pub fn next_epoch(epoch: i64, given: Option<i64>, now: Timestamp) -> i64 {
     let known = given.unwrap_or(epoch).max(epoch) + EPOCHS_RAISED;
     known.max(days_since_2026(now))
 }
 
-/// Evidence from a runner's disk, which the restore did not reset.
+/// Evidence from a runner's disk of a fence or epoch that the server may have lost: a restore of the database does not
+/// reset the runner's disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EpochEvidence {
     /// The highest epoch that the runner has seen.
     Epoch(i64),
-    /// A fence that was issued but is missing from the database: even the current epoch has lost counters.
+    /// A fence that was issued but is missing from the database, which means that counters of the fence's epoch are
+    /// lost.
     Fence(Fence),
 }
 
@@ -44,21 +46,22 @@ impl EpochEvidence {
     }
 }
 
-/// The consequence of a runner's evidence.
+/// What follows from a runner's evidence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EvidenceVerdict {
-    /// Nothing new.
+    /// The server already knows this; nothing changes.
     Known,
-    /// The installation lost it: fences continue in this higher epoch.
+    /// The server has lost it: from now on fences are issued in this higher epoch.
     Above(i64),
-    /// Higher than any epoch that can have been issued. `most` is the highest plausible one today.
+    /// Implausible: higher than any epoch that can have been issued. `most` is the highest plausible epoch today.
     Absurd { most: i64 },
 }
 
-/// A client with a runner's credential can report any number, and epochs are never reused, so reports must not exhaust
-/// them. Epochs follow the calendar; only restores run ahead of it, sixteen at a time. A report is therefore believed
-/// up to a few restores ahead of today. False reports cost at most those epochs, and the calendar catches up. Higher
-/// values need a person to look.
+/// Judges a runner's evidence. A client with a runner's credential can report any number, and epochs are never reused,
+/// so false reports must not be able to use up all epochs. Epochs follow the calendar, one per day, and only restores
+/// run ahead of it, by sixteen each. A report is therefore accepted up to `EPOCHS_AHEAD_MAX` ahead of today. False
+/// reports can waste at most those epochs, and the calendar catches up with them. A higher value is not accepted; a
+/// person has to investigate.
 pub fn judge_evidence(own: i64, witness: EpochEvidence, now: Timestamp) -> EvidenceVerdict {
     let (heard, most) = (witness.epoch(), days_since_2026(now) + EPOCHS_AHEAD_MAX);
     match () {
@@ -68,13 +71,13 @@ pub fn judge_evidence(own: i64, witness: EpochEvidence, now: Timestamp) -> Evide
     }
 }
 
-/// Days since 2026, bounded so that a wrong clock cannot exhaust the epochs.
+/// Days since 2026; zero if the clock is obviously wrong, so that it cannot use up the epochs.
 fn days_since_2026(now: Timestamp) -> i64 {
     let days = now.seconds_since(YEAR_2026) / DAY_S;
     if (0..=EPOCH_MAX).contains(&days) { days } else { 0 }
 }
 
-/// Zero means that the environment was never claimed.
+/// A fencing token. Zero means that the environment was never claimed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Fence(i64);
@@ -84,7 +87,7 @@ impl Fence {
         Self(number)
     }
 
-    /// Validates an untrusted number.
+    /// Converts a number from an untrusted source; `None` if it cannot be a fence.
     pub const fn from_untrusted(number: i64) -> Option<Self> {
         if number > 0 && number >> COUNTER_BITS <= EPOCH_MAX { Some(Self(number)) } else { None }
     }
@@ -101,7 +104,7 @@ impl Fence {
         self.0 >> COUNTER_BITS
     }
 
-    /// The fence of the next holder. An installation never returns to an earlier epoch.
+    /// The fence of the next holder. Its epoch is never lower than the current one.
     #[must_use]
     pub fn next(self, epoch: i64) -> Self {
         assert!((0..=EPOCH_MAX).contains(&epoch), "epoch {epoch} is out of range");
@@ -121,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_epoch_is_raised_above_all_that_is_known_and_with_the_days() {
+    fn next_epoch_exceeds_known_epochs_and_follows_calendar() {
         let day = |days: i64| YEAR_2026.plus_seconds(days * DAY_S + 1);
         assert_eq!(next_epoch(3, None, day(0)), 19);
         assert_eq!(next_epoch(3, Some(40), day(0)), 56);
@@ -132,13 +135,14 @@ mod tests {
     }
 
     #[test]
-    fn a_runner_is_believed_a_little_ahead_of_the_calendar_and_however_often_it_lies() {
+    fn judge_evidence_accepts_epochs_up_to_limit_ahead_of_calendar() {
         let day = |days: i64| YEAR_2026.plus_seconds(days * DAY_S + 1);
         let heard_epoch = |own, heard, now| judge_evidence(own, EpochEvidence::Epoch(heard), now);
         assert_eq!(heard_epoch(3, 3, day(0)), EvidenceVerdict::Known);
         assert_eq!(heard_epoch(3, -1, day(0)), EvidenceVerdict::Known);
         assert_eq!(heard_epoch(3, 4, day(0)), EvidenceVerdict::Above(5));
-        // A backup of the first day, restored silently: fences issued since may reach the current day.
+        // A backup from the first day was restored without raising the epoch; fences issued since then may have any
+        // epoch up to today's.
         assert_eq!(heard_epoch(0, 319, day(319)), EvidenceVerdict::Above(320));
         let most = 319 + EPOCHS_AHEAD_MAX;
         assert_eq!(heard_epoch(0, most + 1, day(319)), EvidenceVerdict::Absurd { most });
@@ -161,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_fence_raises_the_epoch_it_was_given_in_and_once_is_enough() {
+    fn lost_fence_raises_epoch_only_once() {
         let (now, lost) = (YEAR_2026, EpochEvidence::Fence(Fence::from_number(3 << COUNTER_BITS | 9)));
         assert_eq!(judge_evidence(2, lost, now), EvidenceVerdict::Above(4));
         assert_eq!(judge_evidence(3, lost, now), EvidenceVerdict::Above(4));
@@ -175,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fence_rises_with_every_holder_and_every_epoch() {
+    fn fence_increases_with_every_holder_and_epoch() {
         let first = Fence::default().next(0);
         assert_eq!(first.number(), 1);
         let restored = first.next(16);

@@ -1,7 +1,8 @@
-//! Force-claims an environment: takes the lock from its holder in one step, never passing through free.
+//! Force-claims an environment: ends the holder's session and starts the caller's in one decision, so that no other
+//! caller can claim it in between.
 //!
-//! A takeover may wait for a grace period or for the running deployment. It then stands at the head of the queue, where
-//! the holder can see it.
+//! A takeover may wait for a grace period or for the running deployment to end. Until then its ticket is at the head of
+//! the queue, where the holder can see it.
 
 use super::claim::{ClaimOutcome, OpenedSession, check_queue_length, open_session};
 use super::draft::{DecisionContext, LockDraft};
@@ -23,7 +24,7 @@ pub struct ForceClaimCommand {
     pub terms: ClaimTerms,
     pub why: Option<Reason>,
     pub mode: TakeoverMode,
-    /// `If-Match`: take over only from the holder with this fence.
+    /// From `If-Match`: take over only if the holder's session has this fence.
     pub expected: Option<Fence>,
 }
 
@@ -61,7 +62,7 @@ pub fn force_claim(
     {
         return draft.refuse(refusal);
     }
-    // The ticket must outlive the moment of the takeover.
+    // The ticket must not expire before the takeover happens.
     let expires_at = at.unwrap_or(draft.now()).plus_seconds(WAIT_S_DEFAULT);
     let takeover = PendingTakeover { target, at, why: why(cmd) };
     let ticket =
@@ -80,7 +81,7 @@ fn take_over(draft: &mut LockDraft<'_>, cmd: &ForceClaimCommand) -> OpenedSessio
     open_session(draft, successor, &cmd.by, &cmd.terms)
 }
 
-/// Only one takeover may be pending: a second one could not say when it happens.
+/// Only one takeover may be pending, because it is unknown when a second one could happen.
 fn check_no_pending_takeover(lock: &Lock) -> Result<(), CommandRefusal> {
     let Some((ticket, takeover)) = lock.pending_takeover() else { return Ok(()) };
     let when = takeover.at.map_or("when its deployment has ended".to_owned(), |at| format!("at {at}"));
@@ -90,7 +91,7 @@ fn check_no_pending_takeover(lock: &Lock) -> Result<(), CommandRefusal> {
     Err(CommandRefusal::InvalidState(text))
 }
 
-/// Clients that only know `context` give the reason there.
+/// The reason for the takeover. Clients that do not know the reason field give it in `context`.
 fn why(cmd: &ForceClaimCommand) -> Option<Reason> {
     cmd.why.clone().or_else(|| cmd.terms.context.clone())
 }

@@ -1,4 +1,5 @@
-//! Hands a session over to another member: a takeover with consent, in one step and with a higher fence.
+//! Hands a session over to another member: the holder's session ends and a new one with a higher fence starts, in one
+//! decision.
 
 use super::draft::{DecisionContext, LockDraft};
 use super::lock::Lock;
@@ -21,7 +22,7 @@ pub fn hand_over(
     }
     let wish = match named.require_holder(by, &mut draft) {
         Err(refusal) => return draft.refuse(refusal),
-        // The new session keeps the terms of the old one, but not its deployments.
+        // The new session takes over the commit, context and TTL of the old one, but not its deployments.
         Ok(session) => ClaimTerms {
             commit: session.commit.clone(),
             context: session.context.clone(),
@@ -29,7 +30,7 @@ pub fn hand_over(
             deploy: false,
         },
     };
-    // A pending takeover is aimed at the current holder; handing over would evade it.
+    // A pending takeover targets the current session, so a handover would evade it.
     if let Some((ticket, _)) = draft.lock.pending_takeover() {
         let text = format!(
             "{} has announced a takeover; it cannot be handed over to another member",

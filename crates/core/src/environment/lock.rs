@@ -1,5 +1,5 @@
-//! The lock: everything that one decision about an environment reads and may change. The environment is the aggregate
-//! root; its version increases with every change.
+//! The lock: all records that one decision about an environment reads and may change. The environment is the aggregate
+//! root; its version increases with every change to any of them.
 
 use super::state::{
     Environment, EnvironmentCondition, EnvironmentStatus, PendingTakeover, Session, Ticket, TicketState,
@@ -18,9 +18,9 @@ pub struct Lock {
     pub tickets: Vec<Ticket>,
     /// Unfinished deployments, oldest first.
     pub deployments: Vec<EnvironmentDeployment>,
-    /// The pipeline is stopped, so nothing starts.
+    /// The pipeline is stopped, so no deployment starts.
     pub is_paused: bool,
-    /// The commit that a reset deploys, if known.
+    /// The head of the tracked branch, which a reset deploys; `None` if unknown.
     pub tracked: Option<CommitId>,
 }
 
@@ -52,17 +52,17 @@ impl Lock {
         self.reset().is_some()
     }
 
-    /// The reset that is queued or running.
+    /// The reset that is queued, running or being cancelled.
     pub fn reset(&self) -> Option<&EnvironmentDeployment> {
         self.resets().next()
     }
 
-    /// Usually one; a second one may wait for a cancelling one.
+    /// All unfinished resets. Usually there is at most one; a second may wait while the first is being cancelled.
     pub(crate) fn resets(&self) -> impl Iterator<Item = &EnvironmentDeployment> {
         self.deployments.iter().filter(|deployment| deployment.target.purpose == DeploymentPurpose::Reset)
     }
 
-    /// Whether a reset will complete; a cancelling one will not.
+    /// Whether a reset is queued or running that is not being cancelled.
     pub(crate) fn is_being_reset(&self) -> bool {
         self.resets().any(|reset| !matches!(reset.status, DeploymentState::Cancelling(_)))
     }
@@ -71,12 +71,12 @@ impl Lock {
         self.deployments.iter().find(|deployment| deployment.id == id)
     }
 
-    /// Counts from 1; `None` for a ticket that is not waiting.
+    /// The ticket's position in the queue, from 1; `None` if the ticket is not waiting.
     pub fn position(&self, id: TicketId) -> Option<usize> {
         self.tickets.iter().position(|ticket| ticket.id == id).map(|index| index + 1)
     }
 
-    /// The takeover that is scheduled for the active session.
+    /// The takeover that targets the active session, and its ticket.
     pub fn pending_takeover(&self) -> Option<(&Ticket, &PendingTakeover)> {
         let active = self.session.as_ref()?.id;
         let pending = |ticket: &'_ Ticket| ticket.takeover.as_ref().is_some_and(|plan| plan.target == active);
@@ -84,7 +84,7 @@ impl Lock {
         Some((ticket, ticket.takeover.as_ref()?))
     }
 
-    /// Whether the active session has an unfinished deployment, which stops the idle timer.
+    /// Whether the active session has an unfinished deployment; if so, the idle timer does not run.
     pub fn is_busy(&self) -> bool {
         let active = self.session.as_ref().map(|session| session.id);
         self.deployments
@@ -103,7 +103,7 @@ impl Lock {
 }
 
 impl Lock {
-    /// The lock after a decision, without reading it from the store again.
+    /// Applies a decision's changes to a copy of the lock, which saves reading it from the store again.
     #[must_use]
     pub fn after<A>(&self, decision: &RuleDecision<A>) -> Lock {
         let mut lock = self.clone();

@@ -1,10 +1,10 @@
-//! The lock on an environment: who holds it, who waits for it, and what may happen in it.
+//! The lock on an environment: who holds it, who waits for it, and which deployments may run in it.
 //!
-//! Every rule is a function of a [`Lock`], a command and a [`DecisionContext`]. Each rule first applies expired timers (a
-//! session ends, the next ticket is granted) and applies them again at the end, so no stored state has a free
+//! Every rule is a function of a [`Lock`], a command and a [`DecisionContext`]. Each rule applies expired timers at its
+//! start and again at its end (a session expires, the next ticket is granted), so the store never contains a free
 //! environment with a valid ticket waiting.
 //!
-//! A timer only decides when to *try* to end something; the record and the fence decide whether it has ended.
+//! A timer only triggers the check whether something has ended; the stored record and the fence decide.
 
 pub mod claim;
 pub mod declare;
@@ -40,14 +40,14 @@ use crate::decision::CommandRefusal;
 /// The session that a command refers to.
 #[derive(Debug, Clone)]
 pub struct NamedSession<'a> {
-    /// As loaded; it may have ended.
+    /// The session as it was loaded; it may have ended.
     pub session: &'a Session,
-    /// `If-Match`: proceed only if this is still the fence of the active session.
+    /// From `If-Match`: proceed only if the active session still has this fence.
     pub expected: Option<fence::Fence>,
 }
 
 impl NamedSession<'_> {
-    /// The active session if it is the named one; otherwise a refusal that says how the named one ended.
+    /// Returns the active session if it is the named one; otherwise a refusal that says how the named session ended.
     pub(crate) fn require_active<'d>(
         &self,
         draft: &'d mut LockDraft<'_>,
@@ -64,7 +64,7 @@ impl NamedSession<'_> {
         }
     }
 
-    /// Like [`Self::require_active`], and checks that `by` is the holder.
+    /// Like [`Self::require_active`], but also checks that `by` is the holder.
     pub(crate) fn require_holder<'d>(
         &self,
         by: &LockHolder,
@@ -78,7 +78,7 @@ impl NamedSession<'_> {
     }
 }
 
-/// `If-Match`: the holder is still the one that the caller saw.
+/// Checks the fence from `If-Match`: the holder has not changed since the caller read it.
 fn check_fence(lock: &Lock, expected: Option<fence::Fence>) -> Result<(), CommandRefusal> {
     let current = lock.session.as_ref().map(|session| session.fence);
     match expected {
@@ -87,7 +87,7 @@ fn check_fence(lock: &Lock, expected: Option<fence::Fence>) -> Result<(), Comman
     }
 }
 
-/// New sessions need an environment that the definition still declares.
+/// Refuses new sessions in an environment that the definition no longer declares.
 fn check_declared(lock: &Lock) -> Result<(), CommandRefusal> {
     if lock.environment.is_declared {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Leaves the queue with one ticket, or with all tickets of a claim-any group.
+//! Removes one ticket, or all tickets of a claim for any of several environments, from the queue.
 
 use super::draft::{DecisionContext, LockDraft};
 use super::events;
@@ -26,9 +26,9 @@ pub fn leave_queue(
     draft.finish(Ok(answer))
 }
 
-/// The groups that a decision ends, and why: one of their tickets was granted, or the owner left. The caller withdraws
-/// the other tickets in the same transaction. Expired and revoked tickets end alone, and deleting an environment leaves
-/// the rest of the group waiting.
+/// The ticket groups that a decision ends, and why: one of their tickets was granted, or its owner left the queue. The
+/// caller withdraws the other tickets of the group in the same transaction. A ticket that expires, is revoked or loses
+/// its environment does not end its group.
 pub fn ended_groups(changes: &[RecordChange]) -> Vec<(TicketGroupId, TicketCause)> {
     let ended = changes.iter().filter_map(|RecordChange::Put(record)| {
         let DomainRecord::Ticket(ticket) = record else { return None };
@@ -44,7 +44,7 @@ pub fn ended_groups(changes: &[RecordChange]) -> Vec<(TicketGroupId, TicketCause
     ended.collect()
 }
 
-/// Removes a ticket of an ended group from its queue. Grants nothing: the environment stays held.
+/// Removes a ticket of an ended group from its queue. Applies no timers, so no other ticket is granted.
 pub fn withdraw_ticket(
     lock: &Lock,
     ticket: TicketId,

@@ -1,4 +1,4 @@
-//! Releases the named session.
+//! Releases a session.
 
 use super::draft::{DecisionContext, LockDraft};
 use super::lock::Lock;
@@ -18,7 +18,7 @@ pub struct ReleaseOutcome {
 #[derive(Debug, Clone)]
 pub struct ReleaseCommand {
     pub by: LockHolder,
-    /// Whether the caller may end sessions of other members.
+    /// Whether the caller may end other members' sessions.
     pub may_force: bool,
 }
 

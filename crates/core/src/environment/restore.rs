@@ -1,7 +1,7 @@
 //! Resets an environment after the database was restored from a backup.
 //!
-//! Sessions may have ended and begun since the backup. So the environment has no holder and no queue, and its content
-//! is unknown. The raised epoch puts the next fence above all that were issued in the missing time.
+//! Sessions may have started and ended since the backup was made. Therefore the environment gets no holder, an empty
+//! queue and unknown content. The raised epoch makes the next fence higher than all fences issued since the backup.
 
 use super::draft::{DecisionContext, LockDraft};
 use super::events;
@@ -12,7 +12,7 @@ use crate::decision::RuleDecision;
 use crate::event::{Actor, EventKind};
 
 pub fn reset_after_restore(lock: &Lock, moment: &DecisionContext) -> RuleDecision<()> {
-    // Timers are not applied: a grant now could be one that was already used.
+    // Timers are not applied first: they could grant a ticket that was already granted after the backup.
     let mut draft = LockDraft::from_stored(lock, moment);
     draft.as_system(|draft| {
         draft.cancel_tickets(TicketCause::Restored);

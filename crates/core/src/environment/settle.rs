@@ -1,4 +1,4 @@
-//! Applies expired timers: sessions and tickets expire, takeovers happen, the next ticket is granted.
+//! Applies expired timers: sessions and tickets expire, pending takeovers happen, and the next ticket is granted.
 
 use super::draft::{DecisionContext, LockDraft};
 use super::events;
@@ -11,7 +11,7 @@ use crate::event::{Actor, EventKind};
 use crate::id::SessionId;
 use crate::time::Timestamp;
 
-/// For the sweep. No change if nothing is due.
+/// Applies expired timers without a command; called by the periodic sweep. Changes nothing if no timer has expired.
 pub fn settle(lock: &Lock, moment: &DecisionContext) -> RuleDecision<()> {
     LockDraft::begin(lock, moment).finish(())
 }
@@ -25,12 +25,13 @@ pub(super) fn apply_timers(draft: &mut LockDraft<'_>) {
     });
 }
 
-/// Appends the expiry warning. Called last, so that a session that was just extended is not warned.
+/// Appends the warning that the session will expire soon. Called last, so that no warning is sent for a session that
+/// this decision has just extended.
 pub(super) fn announce_expiry(draft: &mut LockDraft<'_>) {
     draft.as_system(record_expiry_warning);
 }
 
-/// When the active session will end on its own, and why.
+/// When the active session will expire or time out, and which of the two.
 pub fn ends_at(lock: &Lock) -> Option<(Timestamp, SessionEndReason)> {
     let session = lock.session.as_ref()?;
     let expiry = session.expires_at.map(|at| (at, SessionEndReason::Expired));
@@ -48,7 +49,7 @@ pub fn due_at(lock: &Lock) -> Option<Timestamp> {
     [end, warning, takeover].into_iter().flatten().chain(tickets).min()
 }
 
-/// `None` once the warning was sent.
+/// When the expiry warning is due; `None` if it was already sent.
 fn warns_at(lock: &Lock, session: &Session) -> Option<Timestamp> {
     let (at, reason) = ends_at(lock)?;
     let length = match reason {
@@ -97,7 +98,7 @@ fn end_overdue_session(draft: &mut LockDraft<'_>) {
     after_end(draft);
 }
 
-/// Runs after every end except a takeover: plans the reset, then grants the next ticket.
+/// Called after a session ends, except by a takeover: plans the reset, then grants the next ticket.
 pub(super) fn after_end(draft: &mut LockDraft<'_>) {
     draft.plan_reset();
     grant_next(draft);
@@ -123,7 +124,8 @@ fn take_over_when_due(draft: &mut LockDraft<'_>) {
     grant(draft, successor, &ticket);
 }
 
-/// Grants in the decision that freed the environment, so that a new claim cannot overtake the queue.
+/// Grants the next ticket in the same decision that freed the environment, so that a new claim cannot overtake the
+/// queue.
 fn grant_next(draft: &mut LockDraft<'_>) {
     if draft.lock.session.is_some() || !draft.lock.environment.is_declared {
         return;

@@ -16,21 +16,22 @@ pub struct Environment {
     pub id: EnvironmentId,
     pub pipeline: PipelineId,
     pub name: EnvName,
-    /// The configuration from the pipeline definition with this hash.
+    /// The environment's part of the pipeline definition; `definition_hash` identifies the definition.
     pub configuration: EnvironmentDefinition,
     pub definition_hash: String,
-    /// False once the definition no longer declares it. The record stays, so that its fence never decreases.
+    /// False once the definition no longer declares the environment. The record is kept, so that its fence never
+    /// decreases.
     pub is_declared: bool,
     /// The last fence issued.
     pub fence: Fence,
-    /// Totals of sessions, tickets and deployments.
+    /// Number of sessions so far; `tickets` and `deployments` count likewise.
     pub sessions: i64,
     pub tickets: i64,
     pub deployments: i64,
     pub condition: EnvironmentCondition,
     pub deployed_commit: Option<CommitId>,
     pub agenda: LockAgenda,
-    /// Increases with every change to anything in the lock.
+    /// Increases with every change to any record of the lock.
     pub version: i64,
     pub created_at: Timestamp,
 }
@@ -38,15 +39,15 @@ pub struct Environment {
 /// What is known about the content of an environment while nothing is running.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EnvironmentCondition {
-    /// Reset, or never used.
+    /// The environment was reset, or never used.
     Clean,
-    /// A session has deployed.
+    /// A session has deployed to it.
     Dirty,
-    /// The outcome of some work is unknown.
+    /// The outcome of a deployment or reset is unknown.
     Unknown,
 }
 
-/// Index columns for the store, derived by every decision.
+/// Values that the store indexes to find locks with work to do. Every decision derives them from the lock.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LockAgenda {
     pub waiting: i64,
@@ -54,11 +55,11 @@ pub struct LockAgenda {
     pub holder: Option<SessionId>,
     /// When the next timer expires.
     pub due_at: Option<Timestamp>,
-    /// A deployment that may start unless the pipeline is stopped.
+    /// A deployment that may start, provided that the pipeline is not stopped.
     pub startable: Option<DeploymentId>,
 }
 
-/// The state that users see.
+/// The status that users see.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EnvironmentStatus {
     Clean,
@@ -70,7 +71,7 @@ pub enum EnvironmentStatus {
     Unknown,
 }
 
-/// A person or a service account, with its name at the time of the claim.
+/// The person or service account that holds a lock, with its name at the time of the claim.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LockHolder {
     #[serde(rename = "type")]
@@ -85,16 +86,16 @@ impl LockHolder {
     }
 }
 
-/// An exclusive lock on an environment, from claim to end.
+/// The exclusive use of an environment by one holder, from claim to end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Session {
     pub id: SessionId,
     pub environment: EnvironmentId,
-    /// Position in the environment's lock history, from 1.
+    /// Counts the environment's sessions, from 1.
     pub number: i64,
     pub fence: Fence,
     pub holder: LockHolder,
-    /// The commit requested last.
+    /// The most recently requested commit.
     pub commit: Option<CommitId>,
     pub context: Option<Reason>,
     pub claimed_at: Timestamp,
@@ -103,11 +104,11 @@ pub struct Session {
     pub extensions: i64,
     pub ttl_seconds: Option<i64>,
     pub expires_at: Option<Timestamp>,
-    /// The idle timeout at the time of the claim; later definitions do not change it.
+    /// The idle timeout when the session was claimed. Later changes of the definition do not affect it.
     pub idle_seconds: Option<i64>,
-    /// Last activity of the holder or of a deployment of the session.
+    /// When the holder or a deployment of the session was last active.
     pub active_at: Timestamp,
-    /// The expiry for which a warning was sent.
+    /// The expiry time that the last warning announced.
     pub warned_of: Option<Timestamp>,
     /// Number of deployments requested in the session.
     pub deployments: i64,
@@ -115,7 +116,7 @@ pub struct Session {
     pub end: Option<SessionEnd>,
 }
 
-/// Work of ended sessions that must stop before the session can deploy.
+/// The deployments of ended sessions that must stop before this session can deploy.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SessionDrain {
     pub pending: Vec<DeploymentId>,
@@ -129,7 +130,7 @@ pub struct SessionEnd {
     pub reason: SessionEndReason,
     pub by: Actor,
     pub why: Option<Reason>,
-    /// The session that replaced it in the same decision.
+    /// The session that replaced this one in the same decision.
     pub successor: Option<SessionId>,
 }
 
@@ -189,42 +190,43 @@ impl SessionState {
     }
 }
 
-/// What a caller wants from an environment.
+/// What the caller of a claim wants.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ClaimTerms {
     pub commit: Option<CommitId>,
     pub context: Option<Reason>,
     pub ttl_seconds: Option<i64>,
-    /// Deploy the commit right after the grant.
+    /// Whether to deploy the commit as soon as the session starts.
     pub deploy: bool,
 }
 
-/// A position in the queue.
+/// A claim that waits in an environment's queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ticket {
     pub id: TicketId,
     pub environment: EnvironmentId,
-    /// Order of arrival, from 1.
+    /// Order of arrival in this environment, from 1.
     pub number: i64,
     pub holder: LockHolder,
-    /// The API token that created the ticket; revoking it revokes the ticket.
+    /// The API token that created the ticket. Revoking the token cancels the ticket.
     pub token: Option<TokenId>,
     pub terms: ClaimTerms,
     pub created_at: Timestamp,
     pub expires_at: Timestamp,
     pub takeover: Option<PendingTakeover>,
-    /// For a claim of one of several environments: granting one ticket of the group withdraws the others.
+    /// Set if the ticket belongs to a claim for any of several environments. Granting one ticket of the group withdraws
+    /// the others.
     pub group: Option<TicketGroupId>,
-    /// Whether the owner may still claim; checked when the lock is loaded.
+    /// Whether the ticket's owner still has the permission to claim. Checked when the lock is loaded.
     pub is_entitled: bool,
     pub status: TicketState,
 }
 
-/// A pending force claim, at the head of the queue.
+/// A force-claim that has not happened yet. Its ticket is at the head of the queue.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PendingTakeover {
     pub target: SessionId,
-    /// `None` means: when the running deployment has ended.
+    /// When the takeover happens; `None` means as soon as the running deployment has ended.
     pub at: Option<Timestamp>,
     pub why: Option<Reason>,
 }
@@ -253,12 +255,12 @@ impl TicketState {
 pub enum TicketCause {
     /// The owner left the queue.
     Requested,
-    /// The owner may no longer claim, or the token was revoked.
+    /// The owner lost the permission to claim, or the token was revoked.
     Revoked,
     EnvironmentDeleted,
     /// The database was restored from a backup.
     Restored,
-    /// Another ticket of its group was granted.
+    /// Another ticket of the same group was granted.
     GrantedElsewhere,
 }
 
@@ -274,7 +276,7 @@ impl TicketCause {
     }
 }
 
-/// Who holds an environment; part of a refused claim.
+/// Who holds the environment; returned when a claim is refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LockConflict {
     pub session: Session,
@@ -283,7 +285,7 @@ pub struct LockConflict {
     pub is_self: bool,
 }
 
-/// How a session ended; part of the refusal of a command for it.
+/// How a session ended; returned when a command for that session is refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InactiveSession {
     pub session: Session,
@@ -291,7 +293,7 @@ pub struct InactiveSession {
 }
 
 impl Session {
-    /// Restarts the idle timer. A clock that was set back does not move it backwards.
+    /// Restarts the idle timer. If the clock was set back, the time of the last activity stays as it is.
     pub(crate) fn note_activity(&mut self, now: Timestamp) {
         self.active_at = self.active_at.max(now);
     }

@@ -1,4 +1,4 @@
-//! Building blocks of the rules: open or end a session, plan a deployment, queue a ticket.
+//! Building blocks of the lock rules: open or end a session, add a deployment, queue a ticket.
 
 use super::draft::LockDraft;
 use super::events;
@@ -18,7 +18,7 @@ use crate::name::{CommitId, Reason};
 use crate::pipeline::model::{ReleaseAction, ReleaseCondition};
 use crate::time::Timestamp;
 
-/// Why and by whom a session ends.
+/// Why a session ends, and who ends it.
 pub(crate) struct SessionEnding {
     pub(crate) reason: SessionEndReason,
     pub(crate) by: Actor,
@@ -26,7 +26,7 @@ pub(crate) struct SessionEnding {
     pub(crate) successor: Option<SessionId>,
 }
 
-/// A requested deployment.
+/// The parameters of a new deployment.
 pub(crate) struct DeploymentRequest {
     pub(crate) commit: CommitId,
     pub(crate) by: Actor,
@@ -43,7 +43,7 @@ impl DeploymentRequest {
 }
 
 impl LockDraft<'_> {
-    /// Opens a session without appending an event. The caller has checked that none is active.
+    /// Opens a session without appending an event. The caller has checked that no session is active.
     pub(crate) fn open_session(&mut self, id: SessionId, holder: LockHolder, wish: &ClaimTerms) -> Fence {
         let now = self.now();
         let fence = self.next_fence();
@@ -76,7 +76,7 @@ impl LockDraft<'_> {
             drain: None,
             end: None,
         };
-        // Without an active session, everything still running counts as left over.
+        // With no active session, all running deployments count as left over from ended sessions.
         self.lock.session = None;
         let pending: Vec<_> = self.lock.leftover_deployments().map(|deployment| deployment.id).collect();
         if !pending.is_empty() {
@@ -91,7 +91,7 @@ impl LockDraft<'_> {
         SessionId::from_parts(self.now(), self.next_entropy())
     }
 
-    /// Opens a session, deploys its commit if requested, and appends the events.
+    /// Opens a session, deploys its commit if the claim requested that, and appends the events.
     pub(crate) fn grant_session(
         &mut self,
         id: SessionId,
@@ -112,7 +112,7 @@ impl LockDraft<'_> {
         }
     }
 
-    /// Plans a deployment of the active session.
+    /// Adds a deployment to the active session.
     pub(crate) fn deploy_in_session(&mut self, asked: DeploymentRequest) -> DeploymentId {
         let now = self.now();
         let (work, fence) = match &mut self.lock.session {
@@ -169,8 +169,8 @@ impl LockDraft<'_> {
         id
     }
 
-    /// Ends the active session: cancels its queued deployments and tells the running one to stop. The caller appends
-    /// the event.
+    /// Ends the active session: cancels its queued deployments and tells the runner of the running one to stop. The
+    /// caller appends the event.
     pub(crate) fn end_session(&mut self, ending: SessionEnding) -> Option<Session> {
         let mut session = self.lock.session.take()?;
         let SessionEnding { reason, by, why, successor } = ending;
@@ -188,8 +188,8 @@ impl LockDraft<'_> {
         Some(session)
     }
 
-    /// Plans a reset of a changed environment if its definition asks for one. It takes its fence now, so that the next
-    /// holder's is higher.
+    /// Adds a reset if the environment is not clean and its definition asks for resets. The reset takes its fence now,
+    /// so that the next holder's fence is higher.
     pub(crate) fn plan_reset(&mut self) {
         let environment = &self.lock.environment;
         let is_wanted = environment.configuration.on_release == ReleaseAction::DeployTracked
@@ -231,7 +231,7 @@ impl LockDraft<'_> {
             status: TicketState::Waiting,
         };
         self.lock.tickets.push(ticket.clone());
-        // Takeovers first, then by arrival.
+        // Takeovers come first; otherwise tickets are ordered by arrival.
         self.lock.tickets.sort_by_key(|ticket| (ticket.takeover.is_none(), ticket.number));
         let event = events::ticket_event(EventKind::TicketQueued, &self.lock, &ticket)
             .with("position", self.lock.position(ticket.id).unwrap_or_default());
@@ -239,7 +239,7 @@ impl LockDraft<'_> {
         ticket
     }
 
-    /// Cancels all tickets.
+    /// Cancels all waiting tickets.
     pub(crate) fn cancel_tickets(&mut self, cause: TicketCause) {
         for id in self.lock.tickets.iter().map(|ticket| ticket.id).collect::<Vec<_>>() {
             let status = TicketState::Cancelled { at: self.now(), cause };
@@ -252,12 +252,12 @@ impl LockDraft<'_> {
 }
 
 impl Lock {
-    /// Restarts the timers of the active session after activity. Never shortens it.
+    /// Restarts the idle timer and the TTL of the active session. Never shortens the session.
     pub(crate) fn extend_session(&mut self, ttl_seconds: Option<i64>, now: Timestamp) {
         let Some(session) = &mut self.session else { return };
         session.note_activity(now);
         let later = ttl_seconds.or(session.ttl_seconds).map(|seconds| now.plus_seconds(seconds));
-        // A session without expiry stays without.
+        // A session that does not expire stays that way.
         if let (Some(at), Some(later)) = (session.expires_at, later) {
             session.expires_at = Some(at.max(later));
         }

@@ -1,7 +1,7 @@
 //! Event summaries: one line of plain text for the dashboard, the CLI and webhooks.
 //!
-//! A summary is derived when an event is read; it is neither stored nor hashed. It contains names and the facts that are
-//! read here by name, never a whole `data` object.
+//! A summary is computed whenever an event is read; it is neither stored nor part of the hash chain. It contains names
+//! and selected fields of `data`, never all of `data`.
 
 use serde_json::Value;
 
@@ -10,10 +10,11 @@ use super::Event;
 /// Longer summaries are truncated.
 const SUMMARY_CHARS_MAX: usize = 1_000;
 const COMMIT_CHARS_SHOWN: usize = 8;
-/// Text of at least this length is treated as a commit hash; shorter text is a branch, a tag or an abbreviation.
+/// A commit of at least this length is treated as a hash and shortened. Anything shorter is a branch, a tag or an
+/// abbreviated hash.
 const COMMIT_CHARS_MIN: usize = 20;
 
-/// Last words of event kinds that report an outcome, with the predicate of the summary.
+/// The last word of event kinds that report an outcome, and the predicate used for it in the summary.
 const OUTCOMES: [(&str, &str); 8] = [
     ("started", "started"),
     ("succeeded", "succeeded"),
@@ -25,7 +26,7 @@ const OUTCOMES: [(&str, &str); 8] = [
     ("unknown", "has an unknown outcome"),
 ];
 
-/// Summarizes an event. `pipeline` is the slug of the pipeline it is about, if that is known.
+/// Summarizes an event. `pipeline` is the slug of its pipeline, if known.
 pub fn summarize(event: &Event, pipeline: Option<&str>) -> String {
     let facts = SummaryFacts { event, pipeline };
     let actor = event.actor.name.as_str();
@@ -126,7 +127,7 @@ impl SummaryFacts<'_> {
         value.as_str().map(str::to_owned).or_else(|| value.as_i64().map(|number| number.to_string()))
     }
 
-    /// `: hotfix`, from the first of these facts that has text.
+    /// A suffix such as `: hotfix`, from the first of these fields that is not empty.
     fn first_of(&self, facts: &[&str]) -> String {
         let found = facts.iter().find_map(|fact| self.text(fact).filter(|text| !text.is_empty()));
         found.map(|text| format!(": {text}")).unwrap_or_default()
@@ -136,7 +137,7 @@ impl SummaryFacts<'_> {
         self.event.subjects.iter().find(|subject| subject.kind == kind)?.name.as_deref()
     }
 
-    /// `qa-1 of web`, `staging of web` or `web`.
+    /// Where it happened: `qa-1 of web`, `staging of web` or `web`.
     fn place(&self) -> Option<String> {
         let inner = self.subject_name("environment").map(str::to_owned).or_else(|| self.text("stage"));
         match (inner, self.pipeline.or_else(|| self.subject_name("pipeline"))) {
@@ -145,7 +146,7 @@ impl SummaryFacts<'_> {
         }
     }
 
-    /// `Step test in staging of web`, or the deployment.
+    /// The step and where it ran, such as `Step test in staging of web`; without a step, the deployment.
     fn part(&self) -> String {
         match self.subject_name("step") {
             Some(_) => format!("Step{}", self.object("step")),
@@ -153,7 +154,7 @@ impl SummaryFacts<'_> {
         }
     }
 
-    /// `#42 of web (9fceb02)`.
+    /// The deployment, such as `#42 of web (9fceb02)`.
     fn deployment(&self) -> String {
         let number = self.text("number").map_or_else(|| "in ".to_owned(), |number| format!("#{number} of "));
         let place = self.place().unwrap_or_else(|| "a pipeline".to_owned());
@@ -161,17 +162,17 @@ impl SummaryFacts<'_> {
         format!("{number}{place}{}", commit.unwrap_or_default())
     }
 
-    /// `deployment #42 to `, in front of the place that an approval is for.
+    /// A prefix such as `deployment #42 to `, for the stage or environment that an approval is for.
     fn gated_deployment(&self) -> String {
         self.text("number").map(|number| format!("deployment #{number} to ")).unwrap_or_default()
     }
 
-    /// ` at 4f2a1c9e`.
+    /// A suffix such as ` at 4f2a1c9e`.
     fn at_commit(&self) -> String {
         self.text("commit").map(|commit| format!(" at {}", shorten_commit(&commit))).unwrap_or_default()
     }
 
-    /// ` (1 of 2)`.
+    /// The number of votes, such as ` (1 of 2)`.
     fn votes(&self) -> String {
         let counts = self.text("given").zip(self.text("approvals"));
         counts.map(|(given, wanted)| format!(" ({given} of {wanted})")).unwrap_or_default()
@@ -185,7 +186,7 @@ impl SummaryFacts<'_> {
         }
     }
 
-    /// Summarizes a kind by its name, which is a noun and a verb: `token_created`, `step_failed`.
+    /// Summarizes an event from the name of its kind, which consists of a noun and a verb, such as `token_created`.
     fn summarize_by_name(&self, kind: &str, reason: &str) -> String {
         let actor = &self.event.actor.name;
         let (noun, verb) = kind.rsplit_once('_').unwrap_or(("", kind));
@@ -201,7 +202,7 @@ impl SummaryFacts<'_> {
         }
     }
 
-    /// The object after the noun: the name of the thing, or its location.
+    /// What follows the noun in the summary: the name of the thing or where it is.
     fn object(&self, noun: &str) -> String {
         let first = self.event.subjects.first().filter(|it| it.kind != "organization" || it.kind == noun);
         let step = self.subject_name("step").map(|step| format!("{step} in ")).unwrap_or_default();
@@ -227,7 +228,7 @@ fn shorten_commit(commit: &str) -> &str {
     if is_hash { &commit[..COMMIT_CHARS_SHOWN] } else { commit }
 }
 
-/// One line of at most [`SUMMARY_CHARS_MAX`] characters; an ellipsis stands for the rest.
+/// Converts to one line of at most [`SUMMARY_CHARS_MAX`] characters, plus an ellipsis if text was cut off.
 fn truncate(text: &str) -> String {
     let mut chars = text.chars().map(|c| if c.is_control() { ' ' } else { c });
     let mut line: String = chars.by_ref().take(SUMMARY_CHARS_MAX).collect();

@@ -1,10 +1,11 @@
-//! Resource limits of an evaluation.
+//! Limits the work and memory of an evaluation.
 
 use serde_json::Value;
 
 use super::{EXPR_FUEL_MAX, EXPR_RESULT_BYTES_MAX, EXPR_STEP_BYTES, EvaluationError};
 
-/// Shared by all expressions that are evaluated together, so that many small ones cost no more than a large one.
+/// A budget shared by all expressions that are evaluated together, so that splitting an expression does not circumvent
+/// the limits.
 #[derive(Debug)]
 pub struct EvaluationBudget {
     fuel: usize,
@@ -18,7 +19,7 @@ impl EvaluationBudget {
         Self { fuel: fuel_max, fuel_max, bytes: bytes_max, bytes_max }
     }
 
-    /// The budget of one call: one expression, or all expressions of one text or value.
+    /// The budget of one call, which evaluates one expression or all expressions in one text or value.
     pub(super) const fn for_one_call() -> Self {
         Self::new(EXPR_FUEL_MAX, EXPR_RESULT_BYTES_MAX)
     }
@@ -42,19 +43,20 @@ impl EvaluationBudget {
         }
     }
 
-    /// Charges for reading a text completely.
+    /// Charges for reading all of a text.
     pub(super) fn charge_text(&mut self, bytes: usize) -> Result<(), EvaluationError> {
         check_length(bytes)?;
         self.charge_steps(1 + bytes / EXPR_STEP_BYTES)
     }
 
-    /// Charges for comparing two values. Text is read completely even if the other value is a number.
+    /// Charges for comparing two values. A text is charged in full even if the other value is a number.
     pub(super) fn charge_comparison(&mut self, left: &Value, right: &Value) -> Result<(), EvaluationError> {
         self.charge_text(left.as_str().map_or(0, str::len))?;
         self.charge_text(right.as_str().map_or(0, str::len))
     }
 
-    /// Charges for copying a value, one unit per part. JSON depth is bounded, so the recursion is too.
+    /// Charges for copying a value, one unit for each nested value. The recursion is bounded because the depth of JSON
+    /// is.
     pub(super) fn charge_copy(&mut self, value: &Value) -> Result<usize, EvaluationError> {
         let mut bytes = 0;
         self.charge_part(value, &mut bytes)?;
@@ -91,7 +93,7 @@ impl EvaluationBudget {
     }
 }
 
-/// Limits the length of any text, including intermediate results.
+/// Limits the length of a text, which may be an intermediate result.
 pub(super) fn check_length(bytes: usize) -> Result<(), EvaluationError> {
     if bytes > EXPR_RESULT_BYTES_MAX { Err(too_large(EXPR_RESULT_BYTES_MAX)) } else { Ok(()) }
 }

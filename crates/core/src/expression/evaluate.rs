@@ -1,7 +1,7 @@
 //! Evaluates an expression by walking its syntax tree.
 //!
-//! Values are borrowed from the contexts as long as possible, so that selecting one from a large context is cheap.
-//! Recursion depth follows the parsed expression, which is bounded.
+//! Values are borrowed from the contexts for as long as possible, so that selecting one from a large context is cheap.
+//! The recursion is bounded because the parser limits the depth of expressions.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -19,7 +19,7 @@ use crate::wording::quote;
 /// Contexts by name: "vars", "stage", "steps", "build", "secrets", …
 pub type ExpressionContexts = BTreeMap<String, Value>;
 
-/// Quotes only the expression, never a value, which may be a secret.
+/// The message quotes only the expression, never a value, because a value may be a secret.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct EvaluationError {
@@ -32,7 +32,7 @@ impl EvaluationError {
     }
 }
 
-/// Evaluates an expression (without its `${{ }}`).
+/// Evaluates an expression given without `${{ }}`.
 pub fn evaluate(expression: &str, contexts: &ExpressionContexts) -> Result<Value, EvaluationError> {
     evaluate_within(expression, contexts, &mut EvaluationBudget::for_one_call())
 }
@@ -71,7 +71,7 @@ pub(super) fn evaluate_within(
 /// The value of a sub-expression.
 enum SelectedValue<'c> {
     One(Cow<'c, Value>),
-    /// The result of `.*`: the next selection applies to each item.
+    /// The result of `.*`: the next member selection applies to each of these items.
     Many(Vec<Cow<'c, Value>>),
 }
 
@@ -81,7 +81,8 @@ struct ExpressionEvaluator<'c, 'b> {
 }
 
 impl<'c> ExpressionEvaluator<'c, '_> {
-    /// Checks all names before evaluating anything, so that an unknown name is an error regardless of the values.
+    /// Checks all context names before evaluating anything, so that an unknown name is an error even in a part that
+    /// would not be evaluated.
     fn check_names(&self, references: &[ContextReference]) -> Result<(), EvaluationError> {
         let missing =
             references.iter().find(|reference| !self.contexts.contains_key(reference.context.as_str()));
@@ -130,7 +131,7 @@ impl<'c> ExpressionEvaluator<'c, '_> {
                 Cow::Owned(Value::Bool(!is_truthy(&value)))
             }
             Expr::BinExpr(both) => self.evaluate_binary(both)?,
-            // Only valid inside a context, where they are handled.
+            // These occur only inside a member path, which is evaluated elsewhere.
             Expr::Index(_) | Expr::Star => Cow::Owned(Value::Null),
         };
         Ok(SelectedValue::One(value))
@@ -161,7 +162,8 @@ impl<'c> ExpressionEvaluator<'c, '_> {
         Ok(Cow::Owned(Value::Bool(answer)))
     }
 
-    /// Selects a member of a value. A missing member is null; among many items it is omitted.
+    /// Selects a member of a value, or of each item after `.*`. A missing member is null; after `.*`, items without the
+    /// member are left out.
     fn select_member(
         &mut self,
         from: SelectedValue<'c>,
@@ -254,7 +256,7 @@ enum MemberKey {
     Value(Value),
 }
 
-/// Truncates fractions, as GitHub does.
+/// Converts a number to a list index. Fractions are truncated, as GitHub does.
 fn index_of(member: &Value) -> Option<usize> {
     let place = number(member).floor();
     (0.0..=f64::from(u32::MAX)).contains(&place).then_some(place as usize)

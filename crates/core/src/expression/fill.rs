@@ -1,4 +1,4 @@
-//! Substitutes expressions in texts and values, in a single pass.
+//! Replaces expressions in texts and values by their results, in a single pass.
 
 use serde_json::Value;
 
@@ -6,17 +6,18 @@ use super::evaluate::evaluate_within;
 use super::value::text;
 use super::{EvaluationBudget, EvaluationError, ExpressionContexts, UnclosedTemplate, function, templates};
 
-/// Replaces every `${{ … }}` in a text: null becomes empty, objects and lists become JSON.
+/// Replaces every `${{ … }}` in a text by its result. Null becomes empty text; objects and lists become JSON.
 pub fn fill(text: &str, contexts: &ExpressionContexts) -> Result<String, EvaluationError> {
     fill_within(text, contexts, &mut EvaluationBudget::for_one_call())
 }
 
-/// Substitutes every text inside a value. A text that is exactly one template becomes the typed value.
+/// Replaces the expressions in every text inside a value. A text that consists of a single `${{ … }}` is replaced by
+/// the result itself, which keeps its type.
 pub fn fill_value(value: &Value, contexts: &ExpressionContexts) -> Result<Value, EvaluationError> {
     fill_value_within(value, contexts, &mut EvaluationBudget::for_one_call())
 }
 
-/// The expression of a text that consists of exactly one template.
+/// The expression, if the text consists of exactly one `${{ … }}`.
 pub(super) fn single_template(text: &str) -> Option<&str> {
     match templates(text).as_deref() {
         Ok([one]) if one.whole == (0..text.len()) => Some(&text[one.inner.clone()]),
@@ -24,7 +25,7 @@ pub(super) fn single_template(text: &str) -> Option<&str> {
     }
 }
 
-/// The text form of a value.
+/// Converts a value to the text that is inserted for it.
 pub(super) fn to_text(value: &Value, budget: &mut EvaluationBudget) -> Result<String, EvaluationError> {
     match value {
         Value::Array(_) | Value::Object(_) => function::to_json(value, budget),
@@ -51,7 +52,7 @@ fn fill_within(
     Ok(filled)
 }
 
-/// The depth of the definition bounds the recursion.
+/// The recursion is bounded because the depth of a definition is limited.
 fn fill_value_within(
     value: &Value,
     contexts: &ExpressionContexts,
@@ -98,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn templates_are_replaced_by_their_values() {
+    fn fill_replaces_templates_with_values() {
         check("no template", &expect!["no template"]);
         check("${{ vars.url }}/health", &expect!["https://shop.test/health"]);
         check(
@@ -119,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_value_brings_along_is_never_evaluated() {
+    fn fill_never_evaluates_expressions_inside_values() {
         check(
             "title: ${{ trigger.title }}",
             &expect![[r#"
@@ -129,12 +130,12 @@ mod tests {
         check("${{ format('${0}', '{{ secrets.TOKEN }}') }}", &expect!["${{ secrets.TOKEN }}"]);
         let value = fill_value(&json!({ "a": "${{ trigger.title }}" }), &contexts()).expect("filled");
         assert_eq!(value["a"], contexts()["trigger"]["title"]);
-        // Two adjacent halves do not form an expression.
+        // A result and the text next to it are not combined into a new expression.
         check("$${{ '{' }}{ secrets.TOKEN }}", &expect!["${{ secrets.TOKEN }}"]);
     }
 
     #[test]
-    fn a_value_keeps_its_type_when_it_stands_alone() {
+    fn fill_value_keeps_type_of_single_template() {
         let value = json!({
             "expect_status": "${{ vars.replicas }}", "text": "${{ vars.replicas }} ", "ports": ["${{ vars.ports }}", 1],
             "${{ key }}": null, "on": "${{ vars.on }}",
@@ -148,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn all_expressions_of_a_value_share_one_budget() {
+    fn fill_shares_one_budget_among_all_expressions() {
         let contexts =
             ExpressionContexts::from([("vars".to_owned(), json!({ "large": "x".repeat(40_000) }))]);
         assert!(fill("${{ vars.large }}", &contexts).is_ok());
@@ -156,7 +157,7 @@ mod tests {
         expect!["`vars.large` has a result of more than 65536 bytes; pass large values in a file"]
             .assert_eq(&twice.message);
         assert!(fill_value(&json!(["${{ vars.large }}", "${{ vars.large }}"]), &contexts).is_err());
-        // Literal text of the definition does not count towards the limit.
+        // The literal text around expressions does not count towards the limit.
         let long = format!("{}${{{{ vars.large }}}}", "y".repeat(100_000));
         assert_eq!(fill(&long, &contexts).map(|text| text.len()), Ok(140_000));
     }

@@ -1,4 +1,4 @@
-//! The functions of the expression language, with the semantics of GitHub Actions.
+//! The functions of the expression language. They behave like those of GitHub Actions.
 
 use std::borrow::Cow;
 
@@ -39,7 +39,7 @@ pub(super) fn call(
     })
 }
 
-/// Pretty-printed JSON; also the text form of a collection.
+/// Converts to pretty-printed JSON, which is also how a collection is inserted into text.
 pub(super) fn to_json(value: &Value, budget: &mut EvaluationBudget) -> EvaluationResult<String> {
     budget.charge_copy(value)?;
     let text = serde_json::to_string_pretty(value)
@@ -48,7 +48,8 @@ pub(super) fn to_json(value: &Value, budget: &mut EvaluationBudget) -> Evaluatio
     Ok(text)
 }
 
-/// Errors contain only the position, because the parser's message would quote the text.
+/// Error messages contain only the position, because the JSON parser's own message would quote the text, which may be a
+/// secret.
 fn from_json(value: &Value, budget: &mut EvaluationBudget) -> EvaluationResult<Value> {
     let text = text_within_budget(value, budget)?;
     let value = serde_json::from_str(&text).map_err(|error| {
@@ -80,7 +81,7 @@ fn contains(within: &Value, wanted: &Value, budget: &mut EvaluationBudget) -> Ev
     }
 }
 
-/// Case-insensitive; a collection never matches.
+/// Whether a text starts or ends with another, ignoring case. Always false for collections.
 fn matches_edge(
     value: &Value,
     part: Option<&Value>,
@@ -115,7 +116,7 @@ fn join(value: &Value, separator: Option<&Value>, budget: &mut EvaluationBudget)
     Ok(joined)
 }
 
-/// `{0}` is the first value; `{{` and `}}` are literal braces.
+/// Replaces `{0}` with the first argument, `{1}` with the second, and so on; `{{` and `}}` are literal braces.
 fn format(
     pattern: &Value,
     values: &[Cow<'_, Value>],

@@ -1,4 +1,5 @@
-//! Renders texts and values for display: known values are substituted, secrets and unknown outputs become markers.
+//! Renders texts and values for display: known values are filled in; secrets and outputs that do not exist yet are
+//! replaced by markers.
 
 use std::collections::BTreeSet;
 
@@ -11,8 +12,9 @@ use super::{
     Context, ContextReference, EvaluationBudget, EvaluationError, ExpressionContexts, references, templates,
 };
 
-/// Substitutes known values. A template that refers to a secret becomes `[SECRET:NAME]`, one that refers to an unknown
-/// output `[OUTPUT:step/name]`. A template that cannot be evaluated stays as written.
+/// Fills in known values. An expression that refers to a secret becomes `[SECRET:NAME]`, and one that refers to an
+/// output that does not exist yet becomes `[OUTPUT:step/name]`. An expression that cannot be evaluated stays as
+/// written.
 pub fn mark(text: &str, contexts: &ExpressionContexts) -> String {
     MarkerRenderer::new(contexts, EvaluationBudget::for_one_call()).text(text)
 }
@@ -21,7 +23,7 @@ pub fn mark_value(value: &Value, contexts: &ExpressionContexts) -> Value {
     MarkerRenderer::new(contexts, EvaluationBudget::for_one_call()).value(value)
 }
 
-/// Renders many texts with one budget. Once it is exhausted, the rest stays as written.
+/// Renders many texts with one shared budget. Once it is exhausted, the remaining texts stay as written.
 pub struct MarkerRenderer<'c> {
     contexts: &'c ExpressionContexts,
     budget: EvaluationBudget,
@@ -32,7 +34,7 @@ impl<'c> MarkerRenderer<'c> {
         Self { contexts, budget }
     }
 
-    /// Keeps the budget and changes the contexts.
+    /// Continues with other contexts and the same budget.
     pub fn with(self, contexts: &ExpressionContexts) -> MarkerRenderer<'_> {
         MarkerRenderer { contexts, budget: self.budget }
     }
@@ -52,7 +54,7 @@ impl<'c> MarkerRenderer<'c> {
         marked
     }
 
-    /// The depth of the definition bounds the recursion.
+    /// The recursion is bounded because the depth of a definition is limited.
     pub fn value(&mut self, value: &Value) -> Value {
         match value {
             Value::String(text) => {
@@ -70,7 +72,7 @@ impl<'c> MarkerRenderer<'c> {
         }
     }
 
-    /// An expression that refers to a secret is never evaluated here, so no part of its value can be shown.
+    /// Never evaluates an expression that refers to a secret, so that no part of the secret can be shown.
     fn evaluate_or_mark(&mut self, expression: &str) -> Result<Value, EvaluationError> {
         let found = references(expression).unwrap_or_default();
         let markers: BTreeSet<String> =
@@ -115,7 +117,7 @@ mod tests {
 
     use super::*;
 
-    /// Contains a secret on purpose: the tests check that it never appears.
+    /// Contains a secret on purpose: the tests check that it never appears in the output.
     fn contexts() -> ExpressionContexts {
         let known = json!({
             "vars": { "url": "https://shop.test", "replicas": 3 },
@@ -131,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_known_is_filled_in_and_the_rest_is_marked() {
+    fn mark_fills_in_known_values_and_marks_the_rest() {
         check("${{ vars.url }}/health", &expect!["https://shop.test/health"]);
         check("${{ secrets.TOKEN }}", &expect!["[SECRET:TOKEN]"]);
         check("x-${{ build.image }}-y", &expect!["x-[OUTPUT:build/image]-y"]);
@@ -144,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn no_way_of_writing_it_shows_a_secret() {
+    fn mark_never_shows_secret_whatever_the_expression() {
         check("${{ format('{0}@{1}', secrets.TOKEN, vars.url) }}", &expect!["[SECRET:TOKEN]"]);
         check("${{ toJSON(secrets) }} ${{ secrets.* }}", &expect!["[SECRET:*] [SECRET:*]"]);
         check("${{ secrets['TOKEN'] }} ${{ secrets[vars.url] }}", &expect!["[SECRET:TOKEN] [SECRET:*]"]);
@@ -153,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_is_marked_all_the_way_down_and_keeps_its_types() {
+    fn mark_value_handles_nested_values_and_keeps_types() {
         let value = json!({ "a": ["${{ vars.replicas }}", { "b": "${{ secrets.TOKEN }}" }], "c": "${{ build.x }}", "d": 1 });
         assert_eq!(
             mark_value(&value, &contexts()),
@@ -162,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn when_the_budget_is_spent_the_rest_stays_as_it_is_written() {
+    fn mark_leaves_templates_unchanged_once_budget_is_spent() {
         let contexts = contexts();
         let mut marks = MarkerRenderer::new(&contexts, EvaluationBudget::new(1_000, 20));
         assert_eq!(marks.text("${{ vars.url }}"), "https://shop.test");

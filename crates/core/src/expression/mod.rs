@@ -1,8 +1,8 @@
-//! Expressions `${{ … }}`: finding, parsing, analyzing and evaluating them.
+//! Expressions `${{ … }}`: finds, parses, checks and evaluates them.
 //!
-//! A library parses the grammar of GitHub Actions; the set of functions and contexts is defined here. Evaluation is
-//! total: a fixed list of functions, bounded size and depth, and a budget. Text is substituted once: a value that looks
-//! like an expression stays text.
+//! A library parses the syntax of GitHub Actions; this module defines which functions and contexts exist. Every
+//! evaluation terminates: the functions are fixed, size and depth are limited, and a budget bounds the work.
+//! Replacement happens once: a value that looks like an expression stays text.
 
 mod budget;
 mod evaluate;
@@ -21,17 +21,17 @@ pub use reference::{Context, ContextReference, PathMember, references};
 pub use template::{TemplateRange, UnclosedTemplate, condition, condition_range, templates};
 
 pub const EXPR_BYTES_MAX: usize = 4 * 1024;
-/// Nesting depth of operators, calls, indices and parentheses.
+/// Maximum nesting of operators, calls, indices and parentheses.
 pub const EXPR_DEPTH_MAX: usize = 32;
-/// Counted before parsing, so that no input overflows the parser's stack.
+/// Maximum number of operators. Counted before parsing, so that no input can overflow the parser's stack.
 pub const EXPR_OPERATORS_MAX: usize = 200;
-/// Steps per evaluation: nodes, visited members, and every [`EXPR_STEP_BYTES`] of text.
+/// Work units per evaluation: one for each syntax node, each visited member, and each [`EXPR_STEP_BYTES`] of text.
 pub const EXPR_FUEL_MAX: usize = 10_000;
 pub const EXPR_STEP_BYTES: usize = 256;
-/// Size of the result, and of any intermediate text.
+/// Maximum size of the result and of any intermediate text.
 pub const EXPR_RESULT_BYTES_MAX: usize = 64 * 1024;
 
-/// An error in an expression. The range is in bytes of its text.
+/// An error in an expression. The range is a byte range in the expression's text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExpressionError {
     pub code: &'static str,

@@ -1,4 +1,4 @@
-//! Collects the references of an expression and checks it against the language.
+//! Collects the references in an expression and rejects functions and contexts that are not supported.
 
 use std::ops::Range;
 
@@ -15,14 +15,14 @@ use crate::wording::{hint, join_words, quote};
 pub struct ContextReference {
     pub context: Context,
     pub members: Vec<PathMember>,
-    /// In bytes of the expression.
+    /// Byte range in the expression.
     pub range: Range<usize>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PathMember {
     Name(String),
-    /// `.*`, or an index that is only known at evaluation.
+    /// `.*`, or an index whose value is only known at evaluation.
     Computed,
 }
 
@@ -56,12 +56,13 @@ contexts! {
 
 const FUNCTIONS: [&str; 7] = ["format", "contains", "startsWith", "endsWith", "join", "toJSON", "fromJSON"];
 
-/// All references of an expression (without its `${{ }}`), or all errors in it.
+/// All references in an expression given without `${{ }}`, or all its errors.
 pub fn references(text: &str) -> Result<Vec<ContextReference>, Vec<ExpressionError>> {
     parse_expression(text).map(|(_, found)| found)
 }
 
-/// Also returns the syntax tree, which is within the limits and safe to walk.
+/// Like [`references`], but also returns the syntax tree. Its size and depth are within the limits, so it is safe to
+/// walk recursively.
 pub(super) fn parse_expression(
     text: &str,
 ) -> Result<(SpannedExpr<'_>, Vec<ContextReference>), Vec<ExpressionError>> {
@@ -73,7 +74,7 @@ pub(super) fn parse_expression(
 }
 
 impl ContextReference {
-    /// The member at this position of the path, if it is a literal.
+    /// The member at this position of the path, if its name is a literal.
     pub fn member(&self, index: usize) -> Option<&str> {
         match self.members.get(index) {
             Some(PathMember::Name(name)) => Some(name),
@@ -88,7 +89,7 @@ struct ReferenceCollector {
 }
 
 impl ReferenceCollector {
-    /// `within_bounds` limits the recursion, and so does `depth`.
+    /// The recursion is bounded by `check_bounds` and by `depth`.
     fn visit(&mut self, expression: &SpannedExpr<'_>, depth: usize) {
         let range = expression.origin.span.as_range();
         if depth > EXPR_DEPTH_MAX {
@@ -144,7 +145,7 @@ impl ReferenceCollector {
     }
 }
 
-/// Why a function of the grammar is not supported.
+/// Why Berth does not support this function, or `None` if it does.
 fn unsupported_reason(function: Function) -> Option<String> {
     match function {
         Function::Format
@@ -191,7 +192,7 @@ fn syntax_error(text: &str, cause: &Error) -> ExpressionError {
     }
 }
 
-/// Checks the limits of the text before parsing.
+/// Checks length, nesting and number of operators before parsing.
 fn check_bounds(text: &str) -> Result<(), ExpressionError> {
     if text.len() > EXPR_BYTES_MAX {
         let message =
@@ -212,7 +213,7 @@ fn check_bounds(text: &str) -> Result<(), ExpressionError> {
             return Err(too_deep(0..text.len()));
         }
     }
-    // Most operators have two characters.
+    // Characters were counted, and most operators have two.
     if operators > 2 * EXPR_OPERATORS_MAX {
         return Err(error(
             "expression_too_deep",
@@ -262,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn references_are_found_wherever_they_stand() {
+    fn references_finds_all_references_in_expression() {
         check("vars.url", &expect!["0..8 vars.url"]);
         check("secrets['DEPLOY_TOKEN']", &expect!["0..23 secrets.DEPLOY_TOKEN"]);
         check(
@@ -278,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_in_the_language_is_refused_with_a_reason() {
+    fn references_rejects_unsupported_syntax_with_reason() {
         check(
             "success() && failure()",
             &expect![[r#"
@@ -320,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn size_and_depth_are_bounded_at_the_limit_and_not_below() {
+    fn references_enforces_size_and_depth_limits_exactly() {
         let fits = |text: &str| references(text).is_ok();
         assert!(fits(&format!("'{}'", "x".repeat(EXPR_BYTES_MAX - 2))));
         assert!(!fits(&format!("'{}'", "x".repeat(EXPR_BYTES_MAX - 1))));
@@ -338,12 +339,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_text_makes_it_panic(text in "\\PC{0,200}") {
+        fn references_never_panics_on_arbitrary_text(text in "\\PC{0,200}") {
             let _ = references(&text);
         }
 
         #[test]
-        fn no_row_of_tokens_makes_it_panic(tokens in prop::collection::vec(
+        fn references_never_panics_on_token_sequences(tokens in prop::collection::vec(
             prop::sample::select(vec!["vars", ".", "a", "[", "]", "(", ")", "'", "!", "&&", "||", "==", "*", "1", ",", "format", "ü", " "]), 0..120,
         )) {
             let _ = references(&tokens.concat());

@@ -2,23 +2,23 @@
 
 use std::ops::Range;
 
-/// One `${{ … }}`; ranges are in bytes of the text.
+/// The position of one `${{ … }}` in a text, as byte ranges.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TemplateRange {
     /// Including `${{` and `}}`.
     pub whole: Range<usize>,
-    /// The expression without surrounding spaces.
+    /// The expression only, without surrounding whitespace.
     pub inner: Range<usize>,
 }
 
-/// A `${{` without `}}`, at this byte.
+/// A `${{` at this byte has no matching `}}`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UnclosedTemplate(pub usize);
 
 const OPEN: &str = "${{";
 const CLOSE: &str = "}}";
 
-/// All expressions in the text, in order. Braces inside `'…'` do not close an expression.
+/// All expressions in the text, in order. A `}}` inside a quoted string does not close an expression.
 pub fn templates(text: &str) -> Result<Vec<TemplateRange>, UnclosedTemplate> {
     let mut found = Vec::new();
     let mut from = 0;
@@ -32,7 +32,7 @@ pub fn templates(text: &str) -> Result<Vec<TemplateRange>, UnclosedTemplate> {
     Ok(found)
 }
 
-/// The condition of an `if`, with or without `${{ }}`.
+/// The expression of an `if`, which may be written with or without `${{ }}`.
 pub fn condition(text: &str) -> &str {
     &text[condition_range(text)]
 }
@@ -50,7 +50,7 @@ fn find_closing(body: &str) -> Option<usize> {
     let mut quoted = false;
     body.as_bytes().windows(2).enumerate().find_map(|(at, pair)| {
         if pair[0] == b'\'' {
-            // A doubled quote closes and reopens, which has the same effect.
+            // A doubled quote (an escaped quote) toggles twice, so the state afterwards is right.
             quoted = !quoted;
         }
         (!quoted && pair == CLOSE.as_bytes()).then_some(at)
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn expressions_are_found_wherever_they_stand() {
+    fn templates_finds_all_expressions_in_text() {
         assert_eq!(inner("nothing { } $ ${ }"), Vec::<&str>::new());
         assert_eq!(inner("${{ vars.url }}/health"), ["vars.url"]);
         assert_eq!(inner("ü${{a}}${{  b\t}}"), ["a", "b"]);
@@ -81,14 +81,14 @@ mod tests {
     }
 
     #[test]
-    fn an_open_end_is_told_with_its_place() {
+    fn templates_reports_position_of_unclosed_expression() {
         assert_eq!(templates("a ${{ b"), Err(UnclosedTemplate(2)));
         assert_eq!(templates("${{ a }} ${{ 'b }}"), Err(UnclosedTemplate(9)));
         assert_eq!(templates("${{"), Err(UnclosedTemplate(0)));
     }
 
     #[test]
-    fn a_condition_is_the_same_with_and_without_braces() {
+    fn condition_ignores_surrounding_braces() {
         for text in ["vars.a == 'b'", " ${{ vars.a == 'b' }} ", "${{vars.a == 'b'}}"] {
             assert_eq!(condition(text), "vars.a == 'b'");
         }

@@ -1,4 +1,4 @@
-//! Conversions between values, using the rules of the expression library.
+//! Conversions between values, following the rules of the expression library.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -9,7 +9,7 @@ use serde_json::{Map, Number, Value};
 
 use super::EvaluationError;
 
-/// The largest integer up to which a float represents every integer.
+/// 2^53: a float represents every integer up to this one exactly.
 const WHOLE_MAX: f64 = 9_007_199_254_740_992.0;
 
 pub(super) fn is_collection(value: &Value) -> bool {
@@ -27,7 +27,7 @@ pub(super) fn number(value: &Value) -> f64 {
     to_evaluation(value).as_number()
 }
 
-/// The text that functions see: empty for null, and a fixed word for a collection, as GitHub does.
+/// The text that functions see. As in GitHub Actions, null is empty, and a collection is a fixed word.
 pub(super) fn text(value: &Value) -> Cow<'_, str> {
     match value {
         Value::String(text) => Cow::Borrowed(text),
@@ -38,7 +38,7 @@ pub(super) fn text(value: &Value) -> Cow<'_, str> {
     }
 }
 
-/// Compares text case-insensitively and everything else as numbers. Collections are never equal.
+/// Compares two texts case-insensitively and other values as numbers. A collection is equal only to itself.
 pub(super) fn equal(left: &Value, right: &Value) -> bool {
     if is_collection(left) && is_collection(right) {
         return std::ptr::eq(left, right);
@@ -50,9 +50,9 @@ pub(super) fn order(left: &Value, right: &Value) -> Option<Ordering> {
     to_evaluation(left).sema().partial_cmp(&to_evaluation(right).sema())
 }
 
-/// A key that is equal for texts that differ only in case.
+/// A comparison key: texts that differ only in case have the same key.
 pub(super) fn fold_case(text: &str) -> String {
-    // The dotless i is a separate letter.
+    // The dotless `ı` is a letter of its own; converting it to upper case would make it equal to `i`.
     let mut folded = String::with_capacity(text.len());
     for c in text.chars() {
         if c == 'ı' { folded.push(c) } else { folded.extend(c.to_uppercase()) }
@@ -60,7 +60,7 @@ pub(super) fn fold_case(text: &str) -> String {
     folded
 }
 
-/// Prefers an exact match over a case-insensitive one.
+/// Finds a key. An exact match takes precedence over a case-insensitive one.
 pub(super) fn find_key<'m>(fields: &'m Map<String, Value>, name: &str) -> Option<&'m str> {
     let exact = fields.get_key_value(name).map(|(key, _)| key);
     exact.or_else(|| fields.keys().find(|key| key.eq_ignore_ascii_case(name))).map(String::as_str)
@@ -79,7 +79,8 @@ pub(super) fn literal(literal: &Literal<'_>) -> Result<Value, EvaluationError> {
     })
 }
 
-/// A collection converts to NaN and to true, whatever it contains.
+/// Converts a value for the library. A collection becomes an empty one, because its content does not matter: as a
+/// number it is NaN, as a boolean true.
 fn to_evaluation(value: &Value) -> Evaluation {
     match value {
         Value::Null => Evaluation::Null,
@@ -91,7 +92,7 @@ fn to_evaluation(value: &Value) -> Evaluation {
     }
 }
 
-/// The library truncates large numbers, so they are formatted here.
+/// Formats large numbers and integers itself, because the library truncates large numbers.
 fn number_text(number: &Number) -> String {
     match number.as_f64() {
         Some(value) if number.is_f64() && value.abs() < WHOLE_MAX => {

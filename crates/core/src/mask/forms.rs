@@ -1,26 +1,27 @@
 //! The encodings in which a secret may appear in logs.
 //!
 //! Raw and trimmed; each line of a multi-line value; base64 in both alphabets at all three alignments; hexadecimal in
-//! both cases; URL-encoded, JSON-escaped and shell-quoted; the body of a PEM file in one line. A long value, such as a
-//! file, is only matched raw and in base64, because every byte of a pattern costs memory.
+//! both cases; URL-encoded, JSON-escaped and shell-quoted; the body of a PEM file joined into one line. A long value,
+//! such as a file, is only matched raw, by line and in base64, because every byte of a pattern costs memory.
 
 use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-/// Minimum length of a pattern; for a line of a longer value it is [`LINE_CHARS_MIN`].
+/// Minimum length of a pattern. For a single line of a multi-line value, the minimum is [`LINE_CHARS_MIN`].
 const FORM_BYTES_MIN: usize = 4;
 const LINE_CHARS_MIN: usize = 6;
 
-/// Longer values have fewer encodings.
+/// Values longer than this are matched in fewer encodings.
 const FULL_BYTES_MAX: usize = 4 * 1024;
-/// Total size of all patterns, with shared prefixes counted once, as in the automaton.
+/// Maximum total size of all patterns. A prefix shared by several patterns counts once, because the automaton stores it
+/// once.
 const ALL_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 const STANDARD: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 const URL_SAFE: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
-/// All distinct encodings of all values, sorted. If they exceed the limit, the raw values have priority.
+/// All distinct encodings of all values, sorted. If they exceed the size limit, the raw values take precedence.
 pub(super) fn secret_forms(values: &[&str]) -> Vec<Vec<u8>> {
     let mut forms = SecretForms { all: BTreeSet::new(), left: ALL_BYTES_MAX };
     for kind in [add_plain, add_lines, add_encodings] {
@@ -91,8 +92,9 @@ fn hex(byte: u8, digits: &[u8; 16]) -> [u8; 2] {
     [digits[usize::from(byte >> 4)], digits[usize::from(byte & 15)]]
 }
 
-/// The encoded value at each alignment, without the characters that also depend on neighbouring bytes; plus the form at
-/// the end of a text, with and without padding.
+/// The base64 encodings of a value at each of the three alignments, without the characters that also depend on the
+/// neighbouring bytes. If the value may be at the end of the encoded text, its last character is included as well, with
+/// and without padding.
 fn base64(value: &[u8], alphabet: &[u8; 64]) -> Vec<Vec<u8>> {
     let mut forms = Vec::new();
     for before in 0..3 {
@@ -139,7 +141,7 @@ fn url_encoded(text: &str) -> Vec<Vec<u8>> {
     vec![
         encoded(upper, b"%20", b"-._~"),
         encoded(lower, b"%20", b"-._~"),
-        // Form encoding, and JavaScript's encodeURIComponent and encodeURI.
+        // Three variants: form encoding, JavaScript's encodeURIComponent, and encodeURI.
         encoded(upper, b"+", b"-._*"),
         encoded(upper, b"%20", b"-._~!*'()"),
         encoded(upper, b"%20", b"-._~!*'();/?:@&=+$,#"),
@@ -189,12 +191,12 @@ mod tests {
     }
 
     #[test]
-    fn the_known_encodings_are_among_the_forms() {
+    fn secret_forms_contain_common_encodings() {
         assert_has_form("hunter22", "hunter22");
         assert_has_form(" hunter22\n", "hunter22");
         assert_has_form("hunter22", "aHVudGVyMjI=");
         assert_has_form("hunter22", "aHVudGVyMj");
-        // base64 of "xhunter22x" and "xxhunter22x" without the characters that depend on the x.
+        // base64 of "xhunter22x" and "xxhunter22x", without the characters that also encode an x.
         assert_has_form("hunter22", "h1bnRlcjIy");
         assert_has_form("hunter22", "odW50ZXIyM");
         assert_has_form("hunter22", "68756e7465723232");
@@ -210,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_file_is_known_by_its_lines_and_in_one_piece() {
+    fn secret_forms_of_key_file_contain_lines_and_joined_body() {
         let key = "-----BEGIN KEY-----\nMIIEabcd\nQUJDREVG\nab==\n-----END KEY-----\n";
         assert_has_form(key, "MIIEabcd");
         assert_has_form(key, "MIIEabcdQUJDREVGab==");
@@ -219,7 +221,7 @@ mod tests {
         assert!(!forms.contains(&b"ab==".to_vec()), "a line of four characters is no secret");
     }
 
-    /// Lines with few repetitions.
+    /// A text with few repeated lines.
     fn file(mut seed: u64, bytes: usize) -> String {
         let mut next = || {
             seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -229,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_value_is_known_as_it_is_by_its_lines_and_in_base64() {
+    fn secret_forms_of_long_value_contain_raw_lines_and_base64() {
         let value = file(1, 5_000);
         assert_has_form(&value, &value);
         assert_has_form(&value, value.lines().nth(40).expect("a line"));
@@ -242,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn forms_of_many_long_values_are_bounded_and_the_values_come_first() {
+    fn secret_forms_of_many_long_values_are_bounded_and_include_raw_values() {
         let values: Vec<String> = (0..40).map(|seed| file(seed, 60_000)).collect();
         let refs: Vec<&str> = values.iter().map(String::as_str).collect();
         let forms = secret_forms(&refs);

@@ -1,8 +1,9 @@
 //! Masks secret values in a byte stream.
 //!
-//! One Aho-Corasick automaton matches every encoding of every value at once. Matches may overlap, and their union is
-//! masked: masking only the longest match would leave the tail of another one readable. The automaton's state is kept
-//! between chunks, so a value split across writes is found; only bytes that may still start a value are held back.
+//! One Aho-Corasick automaton matches every encoding of every value at once. Matches may overlap, and all bytes of all
+//! matches are masked: masking only the longest match would leave the rest of another one readable. The automaton's
+//! state is kept between chunks, so that a value split across writes is found; only bytes that may be the start of a
+//! value are held back.
 
 mod forms;
 #[cfg(test)]
@@ -16,26 +17,27 @@ use aho_corasick::{Anchored, MatchKind, StartKind, dfa, nfa};
 
 use crate::secret::is_maskable;
 
-/// Replaces a masked value.
+/// The text that replaces a masked value.
 pub const MASK: &[u8] = b"***";
 
-/// A DFA takes one lookup per byte, but up to a kilobyte of memory per pattern byte.
+/// Up to this total pattern size a DFA is used, which needs one lookup per byte but up to a kilobyte of memory per
+/// pattern byte.
 const DFA_PATTERN_BYTES_MAX: usize = 4 * 1024;
 
-/// Finds secret values; built once per attempt and shared by its streams.
+/// Finds secret values. Built once per attempt and shared by the attempt's log streams.
 #[derive(Clone)]
 pub struct SecretMasker {
     finder: Option<Arc<SecretFinder>>,
     unmaskable: usize,
 }
 
-/// One byte stream through a [`SecretMasker`].
+/// Masks one byte stream.
 pub struct MaskStream {
     finder: Option<Arc<SecretFinder>>,
     state: StateID,
-    /// Bytes that may still become part of a value.
+    /// Bytes held back because they may be the start of a value.
     pending: Vec<u8>,
-    /// Disjoint, sorted ranges of `held` that will be masked.
+    /// Disjoint, sorted ranges of `pending` that will be masked.
     covered: Vec<(usize, usize)>,
     /// The last emitted byte was masked, so the output ends with a mask.
     in_mask: bool,
@@ -44,9 +46,9 @@ pub struct MaskStream {
 struct SecretFinder {
     machine: PatternAutomaton,
     start: StateID,
-    /// First bytes of all patterns; no other byte leaves the start state.
+    /// The bytes with which a pattern starts; no other byte leaves the start state.
     first: [bool; 256],
-    /// By state: how many of the last bytes may start a value.
+    /// For each state, how many of the last bytes may be the start of a value.
     depth: HashMap<StateID, usize>,
 }
 
@@ -56,7 +58,7 @@ enum PatternAutomaton {
 }
 
 impl SecretMasker {
-    /// Ignores very short and very common values, which would mask half of every log.
+    /// Ignores very short and very common values, because masking them would make logs unreadable.
     pub fn new(values: &[&str]) -> Self {
         let given = values.iter().filter(|value| !value.is_empty());
         let (long, short): (Vec<&str>, Vec<&str>) = given.partition(|value| is_maskable(value));
@@ -67,7 +69,8 @@ impl SecretMasker {
         Self { finder: found_by, unmaskable }
     }
 
-    /// Number of values that are too short, too common or too many to be masked.
+    /// Number of values that are not masked because they are too short, too common, or exceed the size limit of all
+    /// patterns.
     pub fn unmaskable(&self) -> usize {
         self.unmaskable
     }
@@ -92,7 +95,8 @@ impl SecretMasker {
         String::from_utf8_lossy(&out).into_owned()
     }
 
-    /// Overwrites every byte of a value with a star, keeping all offsets. Returns whether there was a match.
+    /// Overwrites every byte of a match with an asterisk, so that all offsets stay valid. Returns whether there was a
+    /// match.
     pub fn mask_in_place(&self, bytes: &mut [u8]) -> bool {
         let Some(finder) = &self.finder else { return false };
         let mut found = Vec::new();
@@ -112,14 +116,14 @@ impl SecretMasker {
     }
 }
 
-/// Number of values without a pattern. `patterns` are sorted.
+/// Number of values that have no pattern. `patterns` is sorted.
 fn count_left_out(values: &[&str], patterns: &[Vec<u8>]) -> usize {
     let has_room = |value: &str| patterns.binary_search_by(|found| found[..].cmp(value.as_bytes())).is_ok();
     values.iter().filter(|value| !has_room(value.trim())).count()
 }
 
 impl MaskStream {
-    /// Processes the next bytes and emits everything that is decided.
+    /// Processes the next bytes and emits all bytes that cannot be the start of a value any more.
     pub fn push(&mut self, chunk: &[u8], out: &mut Vec<u8>) {
         let Some(finder) = self.finder.clone() else {
             out.extend_from_slice(chunk);
@@ -141,7 +145,7 @@ impl MaskStream {
         }
     }
 
-    /// Ends the stream and emits what was held back.
+    /// Ends the stream and emits the bytes that were held back.
     pub fn flush(&mut self, out: &mut Vec<u8>) {
         let held = std::mem::take(&mut self.pending);
         self.emit_decided(&held, held.len(), out);
@@ -151,7 +155,7 @@ impl MaskStream {
         }
     }
 
-    /// Emits the first `decided` bytes, with each covered range as one mask.
+    /// Emits the first `decided` bytes and replaces each covered range by one mask.
     fn emit_decided(&mut self, bytes: &[u8], decided: usize, out: &mut Vec<u8>) {
         if decided == 0 {
             return;
@@ -162,7 +166,7 @@ impl MaskStream {
                 break;
             }
             out.extend_from_slice(&bytes[at..*start]);
-            // A range that continues from an earlier chunk already has its mask.
+            // If the range continues one from an earlier chunk, its mask was already emitted.
             if !(*start == 0 && self.in_mask) {
                 out.extend_from_slice(MASK);
             }
@@ -214,7 +218,8 @@ impl SecretFinder {
         Some(Self { machine, start, first, depth })
     }
 
-    /// Runs the automaton over `bytes`, which start at `offset`, and adds the covered ranges.
+    /// Runs the automaton over `bytes`, whose first byte is at `offset` in the stream, and adds the ranges of all
+    /// matches.
     fn walk(
         &self,
         state: StateID,
@@ -250,7 +255,8 @@ impl SecretFinder {
                 let patterns = (0..machine.match_len(state)).map(|index| machine.match_pattern(state, index));
                 let longest = patterns.map(|pattern| machine.pattern_len(pattern)).max().unwrap_or(0);
                 let end = offset + at;
-                // A match that began earlier was held back, so it cannot begin before the first byte.
+                // The start of the match was held back if it arrived in an earlier chunk, so the subtraction does not
+                // underflow.
                 cover_range(covered, end.saturating_sub(longest), end);
             }
         }
@@ -258,7 +264,7 @@ impl SecretFinder {
     }
 }
 
-/// Walking a pattern from the start state visits the states whose depth is the number of bytes walked.
+/// Computes the depth of each state. Following a pattern from the start state, the state after n bytes has depth n.
 fn depths<A: Automaton>(machine: &A, patterns: &[Vec<u8>]) -> Option<(StateID, HashMap<StateID, usize>)> {
     let start = machine.start_state(Anchored::No).ok()?;
     let mut depth = HashMap::new();
@@ -272,7 +278,7 @@ fn depths<A: Automaton>(machine: &A, patterns: &[Vec<u8>]) -> Option<(StateID, H
     Some((start, depth))
 }
 
-/// Range ends only increase, so a new range can only merge with the last ones.
+/// Adds a range. Ends only increase, so it can only overlap the last ranges.
 fn cover_range(covered: &mut Vec<(usize, usize)>, mut start: usize, end: usize) {
     while let Some((last_start, last_end)) = covered.last().copied()
         && last_end >= start
@@ -298,13 +304,13 @@ mod tests {
     }
 
     #[test]
-    fn without_values_bytes_pass_as_they_are() {
+    fn stream_without_secrets_passes_bytes_unchanged() {
         assert_eq!(mask_chunks(&[], &["abc", "def"]), "abcdef");
         assert_eq!(mask_chunks(&[""], &["abc"]), "abc");
     }
 
     #[test]
-    fn what_is_covered_keeps_its_length() {
+    fn mask_in_place_keeps_length() {
         let mut bytes = *b"a value-1 b";
         assert!(SecretMasker::new(&["value-1"]).mask_in_place(&mut bytes));
         assert_eq!(&bytes, b"a ******* b");
@@ -312,20 +318,20 @@ mod tests {
     }
 
     #[test]
-    fn overlapping_values_leave_no_tail() {
+    fn overlapping_values_are_masked_completely() {
         let values = ["abcdefgh", "efghijklmnopqrst"];
         assert_eq!(mask_chunks(&values, &["-abcdefghijklmnopqrst-"]), "-***-");
         assert_eq!(mask_chunks(&values, &["-abcdefghijkl-"]), "-***ijkl-");
     }
 
     #[test]
-    fn a_value_cut_by_a_write_is_found() {
+    fn value_split_across_writes_is_masked() {
         assert_eq!(mask_chunks(&["hunter22"], &["x hun", "ter", "22 y"]), "x *** y");
         assert_eq!(mask_chunks(&["hunter22"], &["hunter22", "hunter22"]), "***");
     }
 
     #[test]
-    fn the_last_line_of_a_quiet_step_appears_at_once() {
+    fn line_without_secret_is_emitted_immediately() {
         let mut stream = SecretMasker::new(&["hunter22"]).stream();
         let mut out = Vec::new();
         stream.push(b"waiting for the lock\n", &mut out);
@@ -337,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_held_back_is_never_longer_than_a_value() {
+    fn pending_bytes_never_exceed_value_length() {
         let mut stream = SecretMasker::new(&["aaaaaaab"]).stream();
         let mut out = Vec::new();
         for _ in 0..1_000 {
@@ -356,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn values_that_cannot_be_masked_are_counted() {
+    fn unmaskable_counts_short_and_common_values() {
         let masker = SecretMasker::new(&["abc", "abcd", " x ", "production"]);
         assert_eq!(masker.unmaskable(), 3);
         assert_eq!(masker.mask("abc abcd"), "abc ***");
@@ -364,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn values_for_which_there_is_no_room_are_counted() {
+    fn unmaskable_counts_values_beyond_size_limit() {
         let values: Vec<String> =
             (b'a'..=b'f').map(|c| char::from(c).to_string().repeat(1_000_000)).collect();
         let values: Vec<&str> = values.iter().map(String::as_str).collect();
@@ -372,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn many_values_are_found_by_the_smaller_machine_too() {
+    fn many_values_are_masked_with_nfa() {
         let values: Vec<String> = (0..400).map(|number| format!("value-number-{number}-of-many")).collect();
         let values: Vec<&str> = values.iter().map(String::as_str).collect();
         let masker = SecretMasker::new(&values);

@@ -1,4 +1,5 @@
-//! Property tests: random values, encodings and chunk boundaries against a reference masker.
+//! Property tests: compares the masker with a reference implementation for random values, encodings and chunk
+//! boundaries.
 
 use proptest::prelude::*;
 
@@ -6,7 +7,7 @@ use super::forms::secret_forms;
 use super::{MASK, SecretMasker};
 use crate::secret::is_maskable;
 
-/// Reference implementation: finds every match one by one.
+/// Reference implementation: searches for each value separately.
 fn mask_reference(values: &[&str], text: &[u8]) -> Vec<u8> {
     let maskable: Vec<&str> = values.iter().copied().filter(|value| is_maskable(value)).collect();
     let mut covered = vec![false; text.len()];
@@ -49,7 +50,7 @@ fn value() -> impl Strategy<Value = String> {
     ]
 }
 
-/// Values, and a text with some of their encodings between other bytes.
+/// Values, and a text that contains some of their encodings between other bytes.
 fn case() -> impl Strategy<Value = (Vec<String>, Vec<u8>)> {
     let values =
         (proptest::collection::vec(value(), 1..3), any::<bool>()).prop_map(|(mut values, longer)| {
@@ -80,7 +81,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 10_000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn se05_what_is_masked_does_not_depend_on_where_the_stream_is_cut(
+    fn se05_masking_is_independent_of_chunk_boundaries(
         (values, text) in case(),
         cuts in (any::<prop::sample::Index>(), any::<prop::sample::Index>()),
     ) {
@@ -100,9 +101,11 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// The surrounding bytes use another alphabet, so any remainder of an encoding is a leak.
+    /// The surrounding bytes never occur in an encoding, so any remaining part of an encoding is a leak.
     #[test]
-    fn se05_no_six_bytes_of_a_form_survive_any_cut(value in "[a-zA-Z0-9'\"/ ]{6,20}", index in any::<prop::sample::Index>()) {
+    fn se05_no_six_bytes_of_encoded_value_leak_at_any_chunk_boundary(
+        value in "[a-zA-Z0-9'\"/ ]{6,20}", index in any::<prop::sample::Index>(),
+    ) {
         prop_assume!(is_maskable(&value));
         let forms = secret_forms(&[&value]);
         let form = index.get(&forms);

@@ -1,4 +1,4 @@
-//! Identifiers in a definition: ids, variable names, labels. Validated once, newtypes inside.
+//! Identifiers in a definition: ids, variable names and labels. Validated once, then passed around as newtypes.
 
 use super::limits::{NAME_CHARS_MAX, SECRET_NAME_CHARS_MAX};
 use crate::name::name;
@@ -17,7 +17,7 @@ macro_rules! word {
 }
 
 word!(
-    /// The id of a step in its definition: `smoke-test`.
+    /// The id of a step in its definition, such as `smoke-test`.
     StepId,
     |text| edge(text, |c| c.is_ascii_lowercase() || c.is_ascii_digit())
         && text.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '_'),
@@ -25,7 +25,7 @@ word!(
 );
 
 word!(
-    /// The name of a stage; part of URLs, so the same grammar as a slug.
+    /// The name of a stage. It is part of URLs, so it follows the same rules as a slug.
     StageName,
     |text| edge(text, |c| c.is_ascii_lowercase() || c.is_ascii_digit())
         && !text.ends_with('-')
@@ -34,14 +34,14 @@ word!(
 );
 
 word!(
-    /// `vars.<name>` in an expression.
+    /// A variable, used in expressions as `vars.<name>`.
     VarName,
     member,
     "is not a variable name; use 1 to 63 letters, digits, _ and -, beginning with a letter or _"
 );
 
 word!(
-    /// `steps.<id>.<name>` in an expression.
+    /// A step output, used in expressions as `steps.<id>.<name>`.
     OutputName,
     member,
     "is not an output name; use 1 to 63 letters, digits, _ and -, beginning with a letter or _"
@@ -54,7 +54,7 @@ word!(
 );
 
 word!(
-    /// `secrets.<NAME>` in an expression.
+    /// A secret, used in expressions as `secrets.<NAME>`.
     SecretName,
     SECRET_NAME_CHARS_MAX,
     variable,
@@ -62,7 +62,7 @@ word!(
 );
 
 word!(
-    /// An environment variable of a step. Names that control the shell, the loader or git are reserved.
+    /// An environment variable of a step. Names that control the shell, the dynamic loader or git are reserved.
     EnvVarName,
     |text| variable(text) && !is_reserved(text),
     "is not an environment variable name; use 1 to 63 letters, digits and _, beginning with a letter or _"
@@ -77,17 +77,17 @@ word!(
 );
 
 pub const RESERVED_PREFIXES: &[&str] = &["BERTH_", "LD_", "GIT_", "BASH_FUNC_"];
-/// The last four let a shell run code, or exit, before the script starts.
+/// The last four can make a shell run code, or exit, before the script starts.
 pub const RESERVED_NAMES: &[&str] =
     &["PATH", "NODE_OPTIONS", "BASH_ENV", "IFS", "ENV", "SHELLOPTS", "BASHOPTS", "PS4", "TMOUT"];
 
-/// Whether a variable could change which program runs, or is set by Berth.
+/// Whether Berth sets this variable, or the variable could change which program runs.
 pub fn is_reserved(text: &str) -> bool {
     RESERVED_NAMES.contains(&text) || RESERVED_PREFIXES.iter().any(|prefix| text.starts_with(prefix))
 }
 
 impl StepId {
-    /// The default id of a step: its name in lower case, with every other character sequence as one `-`.
+    /// The default id of a step: its name in lower case, where each run of other characters becomes one `-`.
     pub fn from_name(name: &str) -> Option<Self> {
         let mut slug = String::new();
         for c in name.chars() {
@@ -104,7 +104,7 @@ impl StepId {
     }
 }
 
-/// A valid git branch name that cannot be mistaken for an option.
+/// Whether the text is a valid git branch name that git cannot mistake for an option.
 pub fn is_branch(text: &str) -> bool {
     const BRANCH_BYTES_MAX: usize = 255;
     let plain = text.chars().all(|c| !c.is_whitespace() && !c.is_control() && !"~^:?*[\\".contains(c));
@@ -129,7 +129,7 @@ fn variable(text: &str) -> bool {
         && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
 }
 
-/// A valid member name after a dot in an expression.
+/// Whether the text can follow a dot in an expression.
 fn member(text: &str) -> bool {
     edge(text, |c| c.is_ascii_alphabetic() || c == '_')
         && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-')
@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_step_without_an_id_is_called_by_the_slug_of_its_name() {
+    fn step_id_defaults_to_slug_of_name() {
         for (name, id) in [
             ("Deploy", "deploy"),
             ("Smoke test", "smoke-test"),
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn reserved_variables_are_refused_by_name_and_by_prefix() {
+    fn env_var_name_rejects_reserved_names_and_prefixes() {
         for bad in
             ["PATH", "NODE_OPTIONS", "BASH_ENV", "PS4", "TMOUT", "BERTH_OUTPUT", "LD_PRELOAD", "GIT_DIR"]
         {
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_branch_is_never_an_option_for_git() {
+    fn branch_name_rejects_git_options() {
         for good in ["main", "release/1.x", "feature/ünï", "a@b"] {
             assert!(is_branch(good), "{good} was refused");
         }

@@ -1,36 +1,37 @@
 //! Limits of a pipeline definition, with their units.
 
-/// Size of the file, checked before parsing.
+/// Maximum size of the file, checked before parsing.
 pub const PIPELINE_BYTES_MAX: usize = 512 * 1024;
 
-/// Nesting of lists and mappings, with aliases expanded.
+/// Maximum nesting of lists and mappings, with aliases expanded.
 pub const YAML_DEPTH_MAX: usize = 64;
-/// Number of scalars, keys, lists and mappings, with aliases expanded.
+/// Maximum number of scalars, keys, lists and mappings, with aliases expanded.
 pub const YAML_NODES_MAX: usize = 20_000;
 pub const YAML_ALIASES_MAX: usize = 100;
-/// Ratio of the text with all aliases expanded to the size of the file.
+/// Maximum size of the text with all aliases expanded, as a multiple of the file size.
 pub const YAML_EXPANSION_PER_BYTE_MAX: usize = 2;
-/// Expansion allowed for any file, however short: fifty environments by alias are fine.
+/// Expanded size that is always allowed, however short the file is; enough for fifty environments defined by aliases.
 pub const YAML_EXPANSION_BASE_BYTES: usize = 64 * 1024;
 
 pub const DIAGNOSTICS_MAX: usize = 100;
-/// Longer source lines are truncated in diagnostics, so that a one-line file is not sent back a hundred times.
+/// Longer source lines are truncated in diagnostics; otherwise a large one-line file would be returned with every
+/// diagnostic.
 pub const SOURCE_LINE_CHARS_MAX: usize = 400;
 /// Longer quotes in messages are truncated.
 pub const QUOTED_CHARS_MAX: usize = 80;
-/// Choices listed in a message.
+/// Maximum number of valid choices listed in a message.
 pub const CHOICES_LISTED_MAX: usize = 20;
-/// Longer words get no suggestion, because the comparison is quadratic.
+/// Longer words get no "did you mean" suggestion, because the comparison takes quadratic time.
 pub const SUGGESTED_CHARS_MAX: usize = 64;
 
 pub const STAGES_MAX: usize = 100;
-/// Separately for build steps and steps.
+/// Maximum number of build steps, and also of regular steps.
 pub const STEPS_MAX: usize = 500;
 pub const ENVIRONMENTS_MAX: usize = 200;
 pub const NOTIFICATIONS_MAX: usize = 50;
-/// All other lists: needs, skips, labels, paths, outputs, approvers.
+/// Maximum number of items in all other lists: needs, skips, labels, paths, outputs, approvers.
 pub const LIST_ITEMS_MAX: usize = 500;
-/// Mappings with user-defined keys: vars, env, secret files, artifacts, params.
+/// Maximum number of entries in mappings with user-defined keys: vars, env, secret files, artifacts, params.
 pub const MAP_ENTRIES_MAX: usize = 500;
 
 pub const NAME_CHARS_MAX: usize = 63;
@@ -38,7 +39,7 @@ pub const SECRET_NAME_CHARS_MAX: usize = 128;
 pub const PATTERN_BYTES_MAX: usize = 1024;
 pub const PATH_BYTES_MAX: usize = 1024;
 
-/// The longest duration: one year.
+/// The longest duration in seconds: one (leap) year.
 pub const DURATION_S_MAX: u64 = 366 * 24 * 60 * 60;
 pub const STEP_TIMEOUT_S_MAX: u64 = 7 * 24 * 60 * 60;
 pub const RETRY_ATTEMPTS_MAX: u32 = 10;

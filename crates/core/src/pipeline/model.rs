@@ -1,4 +1,4 @@
-//! A valid definition with all defaults filled in.
+//! The model of a valid definition, with all defaults filled in.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -18,13 +18,13 @@ pub struct PipelineDefinition {
     pub name: DisplayName,
     /// The branch whose pushes start deployments.
     pub tracks: Option<String>,
-    /// Globs: a push starts a deployment only if a matching file changed. Empty means always.
+    /// Glob patterns: a push starts a deployment only if a matching file changed. Empty means that every push does.
     pub paths: Vec<String>,
-    /// Runs once per commit and definition.
+    /// The build steps, which run once per commit and definition.
     pub build: Vec<StepDefinition>,
     /// In order, with `stage_defaults` applied.
     pub stages: Vec<StageDefinition>,
-    /// The steps of every stage and environment, run with its own vars and skips.
+    /// The steps that run in every stage and environment, each with its own vars and skips.
     pub steps: Vec<StepDefinition>,
     pub ephemeral_environments: BTreeMap<EnvName, EnvironmentDefinition>,
     pub analysis: AnalysisOptions,
@@ -32,7 +32,7 @@ pub struct PipelineDefinition {
 }
 
 impl PipelineDefinition {
-    /// Step types from registries, as written.
+    /// The custom step types that the definition uses, as written.
     pub fn custom_types(&self) -> BTreeSet<String> {
         let custom = |step: &StepDefinition| match &step.kind {
             StepType::Custom(text) => Some(text.clone()),
@@ -43,7 +43,7 @@ impl PipelineDefinition {
 }
 
 impl PipelineDefinition {
-    /// JSON pointers of steps that send requests but set no `network`.
+    /// JSON pointers of the steps that send network requests but do not set `network`.
     pub fn requests_by_default(&self) -> Vec<String> {
         let lists = [("build", &self.build), ("steps", &self.steps)];
         let numbered =
@@ -70,14 +70,14 @@ pub struct StepDefinition {
     pub id: StepId,
     #[serde(rename = "type")]
     pub kind: StepType,
-    /// Steps that must finish first. The default is the previous step.
+    /// Steps that must finish first; by default the previous step.
     pub needs: Vec<StepId>,
     pub needs_artifacts: Vec<ArtifactName>,
     /// Values may contain expressions.
     pub env: BTreeMap<EnvVarName, String>,
-    /// The variable holds the path of a file that contains the secret.
+    /// Each variable contains the path of a file that contains the secret.
     pub secret_files: BTreeMap<EnvVarName, SecretName>,
-    /// Values may contain expressions, except `run`.
+    /// Values may contain expressions, except the value of `run`.
     pub params: Map<String, Value>,
     pub outputs: Vec<OutputName>,
     pub artifacts: BTreeMap<ArtifactName, Artifact>,
@@ -92,12 +92,12 @@ pub struct StepDefinition {
     pub condition: Option<StepCondition>,
 }
 
-/// Written as one word: `script`, `tools/deploy@v2`.
+/// The type of a step, written as one word: `script`, `tools/deploy@v2`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "String", into = "String")]
 pub enum StepType {
     Builtin(BuiltinStepType),
-    /// A type of a step registry, as written: `tools/deploy@v2`, `CUSTOM:DEPLOY`.
+    /// A custom step type from a step registry, as written: `tools/deploy@v2`, `CUSTOM:DEPLOY`.
     Custom(String),
 }
 
@@ -124,16 +124,16 @@ impl From<StepType> for String {
 #[serde(transparent)]
 pub struct StepCondition(pub String);
 
-/// A directory or file below the workspace.
+/// A file or directory in the workspace that later steps can use.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Artifact {
     pub path: String,
 }
 
-/// Applies to failures only; `on_lost` covers unknown outcomes.
+/// When to retry a failed step. For attempts with an unknown outcome, `on_lost` applies instead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RetryPolicy {
-    /// Including the first attempt.
+    /// Total number of attempts, including the first.
     pub attempts: u32,
     pub backoff: DurationSeconds,
 }
@@ -149,17 +149,17 @@ pub enum VarValue {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ApprovalPolicy {
-    /// Number of distinct people.
+    /// Number of people who must approve.
     pub approvals: u32,
-    /// Empty means every member with the permission.
+    /// Who may approve. Empty means every member with the permission.
     pub from: Vec<ApproverSelector>,
     pub self_approval: bool,
     pub timeout: Option<DurationSeconds>,
 }
 
 impl ApprovalPolicy {
-    /// Why the rule can never be met, as far as that is known without the members: a role may have any number of
-    /// people.
+    /// Why the rule can never be met, or `None` if it may be. The members are not known here, so a rule that names a
+    /// role is never reported.
     pub fn unmeetable_reason(&self) -> Option<String> {
         let mut people = BTreeSet::new();
         for approver in &self.from {
@@ -176,7 +176,7 @@ impl ApprovalPolicy {
     }
 }
 
-/// Written as one word; a role contains no `@`.
+/// Who may approve: a role or an email address. An `@` tells them apart.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum ApproverSelector {
@@ -202,7 +202,8 @@ pub enum OnFailure {
     Rollback,
 }
 
-/// An ephemeral environment, claimed in sessions. Claim and release through the API are always possible and not listed.
+/// An ephemeral environment, which members claim in sessions. Claiming and releasing it through the API is always
+/// possible, so the triggers do not list that.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct EnvironmentDefinition {
     pub triggers: Vec<ClaimTrigger>,
@@ -218,7 +219,7 @@ pub struct EnvironmentDefinition {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "on", rename_all = "snake_case")]
 pub enum ClaimTrigger {
-    /// Empty means any target branch.
+    /// `target_branches` is empty if any target branch matches.
     PullRequest { target_branches: Vec<String> },
 }
 

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::limits::DURATION_S_MAX;
 use crate::name::InvalidName;
 
-/// Whole seconds, displayed with the largest units first.
+/// A duration in whole seconds. Displayed with the largest unit first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct DurationSeconds(u64);
@@ -25,7 +25,7 @@ impl DurationSeconds {
         self.0
     }
 
-    /// Each unit at most once, in descending order: `1h30m`, not `30m1h`.
+    /// Each unit may occur once, in descending order: `1h30m`, not `30m1h`.
     pub fn parse(text: &str) -> Result<Self, InvalidName> {
         let mut total: u64 = 0;
         let mut units = UNITS.as_slice();
@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations_are_read_as_people_write_them() {
+    fn duration_parses_units_in_descending_order() {
         for (text, seconds) in [
             ("0s", 0),
             ("5s", 5),
@@ -116,14 +116,14 @@ mod tests {
     }
 
     #[test]
-    fn a_year_is_the_longest_duration() {
+    fn duration_longer_than_a_year_is_rejected() {
         assert!(DurationSeconds::parse("366d").is_ok());
         assert_eq!(DurationSeconds::parse("366d1s"), Err(TOO_LONG));
         assert_eq!(DurationSeconds::parse("999999999999999999d"), Err(TOO_LONG));
     }
 
     #[test]
-    fn a_duration_is_shown_in_its_largest_units() {
+    fn duration_is_displayed_in_largest_units() {
         for (seconds, text) in
             [(0, "0s"), (59, "59s"), (60, "1m"), (5_400, "1h30m"), (86_400, "1d"), (93_784, "1d2h3m4s")]
         {

@@ -1,4 +1,4 @@
-//! Which secrets a definition uses, and where. Only the server knows whether they exist.
+//! Which secrets a definition uses, and where. Whether those secrets exist is checked by the server.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -13,11 +13,11 @@ pub struct SecretUse {
     pub name: SecretName,
     pub phase: StepPhase,
     pub step: StepId,
-    /// JSON pointer of the value in the definition; see `berth_definition::diagnostics_at`.
+    /// JSON pointer to the value that uses the secret; see `berth_definition::diagnostics_at`.
     pub pointer: String,
 }
 
-/// The build runs once per commit; other steps run in every stage and environment that does not skip them.
+/// When a step runs: build steps once per commit, other steps in every stage and environment that does not skip them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StepPhase {
@@ -26,7 +26,7 @@ pub enum StepPhase {
 }
 
 impl PipelineDefinition {
-    /// Sorted by name; one entry per use.
+    /// All uses of secrets, sorted by the secret's name.
     pub fn secrets_used(&self) -> Vec<SecretUse> {
         let mut uses = Vec::new();
         for (phase, field, steps) in
@@ -63,7 +63,7 @@ fn secrets_in_step(step: &StepDefinition, pointer: &str) -> Vec<(SecretName, Str
     found
 }
 
-/// The depth of the YAML bounds the recursion.
+/// The recursion is bounded because the depth of the YAML is limited.
 pub(crate) fn collect_from_value(value: &Value, pointer: &str, found: &mut Vec<(SecretName, String)>) {
     match value {
         Value::String(text) => collect_from_text(text, pointer, found),

@@ -23,13 +23,13 @@ pub struct Pipeline {
     pub status: PipelineActivity,
     pub definition_hash: String,
     pub outline: DefinitionOutline,
-    /// The file in a repository; `None` if the definition was sent through the API.
+    /// The file in a repository that contains the definition; `None` if it was sent through the API.
     pub origin: Option<DefinitionOrigin>,
-    /// The last processed head of the tracked branch. Updated by its own statement, not as part of the record.
+    /// The last processed head of the tracked branch. A separate SQL statement updates it; writing the record does not.
     pub head: Option<String>,
-    /// Set if the definition was removed from its repository: no new deployments start.
+    /// Set once the definition file was removed from its repository; no new deployments start from then on.
     pub retired_at: Option<Timestamp>,
-    /// Increases by one with every change; the value of `ETag` and `If-Match`.
+    /// Increases by one with every change; sent in `ETag` and compared with `If-Match`.
     pub version: i64,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
@@ -42,23 +42,23 @@ pub enum PipelineActivity {
     Stopped { by: Actor, at: Timestamp, reason: Option<Reason> },
 }
 
-/// The parts of a definition that lists and pages show without parsing it.
+/// The parts of a definition that are needed without parsing it, for example in lists.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DefinitionOutline {
     pub name: DisplayName,
     pub tracks: Option<String>,
-    /// Globs of files that must change for a push to start a deployment.
+    /// Glob patterns; a push starts a deployment only if a matching file changed.
     #[serde(default)]
     pub paths: Vec<String>,
     pub stages: Vec<String>,
     pub environments: Vec<String>,
-    /// Names of the secrets in use.
+    /// Names of the secrets that the definition uses.
     #[serde(default)]
     pub secrets: BTreeSet<SecretName>,
-    /// Notification targets and their events.
+    /// Where notifications are sent, and for which events.
     #[serde(default)]
     pub notifications: Vec<NotificationRule>,
-    /// Step types from registries, as written.
+    /// The custom step types that the definition uses, as written.
     #[serde(default)]
     pub custom_types: BTreeSet<String>,
 }
@@ -78,7 +78,7 @@ impl DefinitionOutline {
     }
 }
 
-/// A valid definition to be stored in a pipeline.
+/// A definition that has passed all checks and can be stored in a pipeline.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CheckedDefinition {
     pub hash: String,
@@ -94,7 +94,7 @@ pub struct CreatePipelineCommand {
     pub definition: CheckedDefinition,
 }
 
-/// `holder` is the pipeline that uses this slug, if any.
+/// Creates a pipeline. `holder` is the existing pipeline with the same slug, if any; the command is then refused.
 pub fn create(
     cmd: CreatePipelineCommand,
     holder: Option<&Pipeline>,
@@ -124,9 +124,9 @@ pub fn create(
     Ok(put(pipeline, event))
 }
 
-/// Replaces the definition. No change if it is the same.
+/// Replaces the definition. Changes nothing if it is the same.
 ///
-/// A name given at creation stays; a name from the definition follows it.
+/// A name that was given at creation is kept; a name that came from the definition changes with it.
 pub fn redefine(
     pipeline: &Pipeline,
     definition: CheckedDefinition,
@@ -147,7 +147,7 @@ pub fn redefine(
     Ok(put(touch(next, now), event))
 }
 
-/// Stops the pipeline: no step is granted and nothing new starts; running steps may finish.
+/// Stops the pipeline: no step is granted and no deployment starts, but running steps may finish.
 pub fn stop(
     pipeline: &Pipeline,
     by: Actor,
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slug_is_taken_once() {
+    fn create_with_existing_slug_is_refused() {
         let first = shop();
         let cmd = CreatePipelineCommand {
             id: first.id,
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn stop_and_resume_say_who_and_why_and_repeats_are_calm() {
+    fn stop_and_resume_record_reason_and_are_idempotent() {
         let reason = Reason::parse("disk is full").unwrap();
         let stopped = stop(&shop(), ada(), Some(reason), None, NOON).unwrap();
         assert_eq!(kinds(&stopped), ["pipeline_stopped"]);
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_definition_again_is_calm() {
+    fn redefine_with_same_definition_changes_nothing() {
         let decision = redefine(&shop(), checked_definition("h1"), None, NOON).unwrap();
         assert!(decision.changes.is_empty() && decision.events.is_empty());
         assert_eq!(
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_from_the_definition_follows_it_and_a_given_one_stays() {
+    fn redefine_updates_name_unless_given_at_creation() {
         let renamed = redefine(&shop(), checked_definition("h2"), None, NOON).unwrap().answer;
         assert_eq!(renamed.name.as_str(), "Shop h2");
         let given = Pipeline { name: DisplayName::parse("Ours").unwrap(), ..shop() };
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn every_change_checks_the_version_it_was_asked_for() {
+    fn every_change_with_stale_version_is_refused() {
         let pipeline = shop();
         let stale = Some(pipeline.version + 1);
         let refused = CommandRefusal::PreconditionFailed { current: 1 };

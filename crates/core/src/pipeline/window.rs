@@ -1,4 +1,4 @@
-//! Deployment windows of a stage: days and hours in a time zone, with exceptions.
+//! Deployment windows of a stage: the days and hours, in a time zone, in which it may be entered, with exceptions.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -45,12 +45,12 @@ impl WindowDay {
     ];
 }
 
-/// A zone name of the bundled IANA database: `Europe/Vienna`.
+/// The name of a time zone in the bundled IANA database, such as `Europe/Vienna`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct ZoneName(String);
 
-/// In minutes since midnight. An end before the start is on the next day.
+/// Start and end in minutes since midnight. An end before the start means that time on the next day.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct WindowHours {
@@ -58,7 +58,7 @@ pub struct WindowHours {
     pub to_min: u16,
 }
 
-/// One or more days, inclusive: `2026-12-24` or `2026-12-24/2027-01-01`.
+/// One day or an inclusive range of days: `2026-12-24` or `2026-12-24/2027-01-01`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct DateRange {
@@ -113,7 +113,7 @@ impl DateRange {
 
 const MINUTES_PER_DAY: u16 = 24 * 60;
 
-/// `HH:MM`, up to 24:00.
+/// Parses `HH:MM`, up to `24:00`, to minutes.
 fn minutes(text: &str) -> Option<u16> {
     let (hours, minutes) = text.split_once(':')?;
     let two_digits = |part: &str| part.len() == 2 && part.bytes().all(|byte| byte.is_ascii_digit());
@@ -125,7 +125,7 @@ fn minutes(text: &str) -> Option<u16> {
     (minutes < 60 && total <= MINUTES_PER_DAY).then_some(total)
 }
 
-/// Exactly `YYYY-MM-DD`; the library accepts more forms.
+/// Accepts exactly `YYYY-MM-DD`; the library alone would accept more formats.
 fn date(text: &str) -> Option<Date> {
     let shape = text.len() == 10
         && text.bytes().enumerate().all(|(at, byte)| match at {
@@ -184,7 +184,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hours_are_read_to_the_minute() {
+    fn window_hours_accept_only_valid_times() {
         for good in ["09:00-17:00", "00:00-24:00", "22:00-04:00"] {
             assert_eq!(WindowHours::parse(good).expect(good).to_string(), good);
         }
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn dates_are_days_or_ranges_in_order() {
+    fn date_range_accepts_single_days_and_ordered_ranges() {
         for good in ["2026-12-24", "2026-12-24/2027-01-01", "2028-02-29"] {
             assert_eq!(DateRange::parse(good).expect(good).to_string(), good);
         }
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn zones_come_from_the_bundled_database_in_its_spelling() {
+    fn zone_name_is_normalized_to_bundled_database() {
         assert_eq!(ZoneName::parse("europe/vienna").expect("a zone").as_str(), "Europe/Vienna");
         assert_eq!(ZoneName::parse("UTC").expect("a zone").as_str(), "UTC");
         for bad in ["", "Europe/Wien", "CEST+2", "../../etc/passwd", "Local"] {

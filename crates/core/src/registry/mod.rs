@@ -1,6 +1,7 @@
-//! Step registries: git repositories of custom steps, and the protocol of their programs.
+//! Step registries: git repositories of custom steps, and the protocol that their programs speak.
 //!
-//! Every call is one process without state in between: a step returns its state and gets it back with the next call.
+//! Every call runs a new process, and nothing stays in memory between calls: the step returns its state and receives it
+//! with the next call.
 
 mod metadata;
 mod name;
@@ -21,5 +22,5 @@ pub use state::{
     RegistryVersion, short_hash,
 };
 
-/// The kernel's limit for one argument of a program.
+/// The Linux kernel's size limit for one command-line argument.
 pub const REGISTRY_ARG_BYTES_MAX: usize = 128 * 1024;

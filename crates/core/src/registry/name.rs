@@ -6,7 +6,7 @@ const CUSTOM: &str = "CUSTOM:";
 const PART_CHARS_MAX: usize = 63;
 
 name!(
-    /// The part before the slash: `tools` in `tools/deploy`.
+    /// The name of a registry, before the slash: `tools` in `tools/deploy`.
     RegistryName,
     |text| {
         let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
@@ -25,9 +25,9 @@ name!(
 /// The type of a custom step, as written in a definition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TypeRef {
-    /// `tools/deploy`, `tools/deploy@v2`.
+    /// From a named registry: `tools/deploy`, `tools/deploy@v2`.
     InRegistry { registry: RegistryName, step: String, version: Option<String> },
-    /// `CUSTOM:DEPLOY`: from the only registry that has it.
+    /// From the only registry that has this step: `CUSTOM:DEPLOY`.
     Anywhere { step: String },
 }
 
@@ -57,8 +57,8 @@ impl TypeRef {
     }
 }
 
-/// The name of a step type in definitions: `CUSTOM:SCRIPT:Deploy` becomes `script-deploy`. Types with the same key are
-/// the same type. `None` if no valid characters remain.
+/// Converts a registry's own type name to the name used in definitions: `CUSTOM:SCRIPT:Deploy` becomes `script-deploy`.
+/// Two types with the same result are the same type. `None` if no valid characters remain.
 pub fn step_key(own: &str) -> Option<String> {
     let rest = after_custom(own).unwrap_or(own);
     let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_type_names_a_registry_and_a_step_or_a_step_alone() {
+    fn type_ref_parses_registry_step_and_version() {
         let shown = |text: &str| match TypeRef::parse(text) {
             None => "no".into(),
             Some(TypeRef::Anywhere { step }) => format!("any {step}"),

@@ -1,4 +1,4 @@
-//! What a custom step type in a definition resolves to.
+//! The step version that a custom step type in a definition resolves to.
 
 use std::collections::BTreeMap;
 
@@ -8,39 +8,40 @@ use serde_json::Value;
 use super::RegistryName;
 use crate::id::RegistryId;
 
-/// One version of one step, pinned when a deployment begins. Later changes of the registry do not affect it.
+/// One version of one custom step. It is fixed when a deployment begins, so later changes in the registry do not affect
+/// it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PinnedStep {
     pub registry: RegistryId,
     pub name: RegistryName,
-    /// The full hash of the commit it was built from.
+    /// The full hash of the registry's commit that was built.
     pub commit: String,
-    /// Digest of the build.
+    /// Digest of the built files.
     pub digest: String,
-    /// The registry's own type name.
+    /// The registry's own name for the type.
     pub step_type: String,
-    /// A shell command, run in the directory of the build.
+    /// The shell command that starts a call, run in the directory of the build.
     pub start: String,
     pub input: InputMode,
 }
 
-/// How a call passes its input.
+/// How the input of a call is passed to the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum InputMode {
-    /// `--input <json>`.
+    /// As an argument: `--input <json>`.
     #[default]
     Argument,
-    /// `--input-file <path>`, of any length.
+    /// In a file of any length: `--input-file <path>`.
     File,
 }
 
-/// An available step, with the schema of its params.
+/// A custom step that can be used, with the schema of its params.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AvailableStep {
     pub pinned: PinnedStep,
     pub schema: Value,
 }
 
-/// Keyed by the type as written in a definition. `Err` tells the user why there is no such step, or more than one.
+/// Custom steps by type as written in a definition. `Err` is a message for users: no such step exists, or several do.
 pub type AvailableSteps = BTreeMap<String, Result<AvailableStep, String>>;

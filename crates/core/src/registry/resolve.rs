@@ -1,23 +1,24 @@
-//! Resolves a type in a definition to a version of a step.
+//! Finds the step version that a custom step type in a definition refers to.
 
 use super::state::{Registry, RegistryStatus, RegistryVersion, short_hash};
 use super::{AvailableStep, PinnedStep, TypeRef};
 use crate::wording::{hint, join_words};
 
-/// Shorter text is not treated as an abbreviated hash.
+/// A shorter version is treated as a branch or tag, never as an abbreviated hash.
 pub const COMMIT_PREFIX_CHARS_MIN: usize = 7;
 
-/// The version of a registry to find.
+/// Which version of a registry to look up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum VersionQuery<'a> {
     Commit(&'a str),
     /// An abbreviated commit hash.
     Prefix(&'a str),
-    /// A branch or tag that a version was built from.
+    /// The branch or tag that a version was built from.
     Named(&'a str),
 }
 
-/// Resolves the type. `find` returns at most two versions of a registry. `Ok(Err)` is a message for users.
+/// Resolves a custom step type. `find` looks up versions of a registry and returns at most two. `Ok(Err(…))` is a
+/// message for users; `Err` is an error of `find`.
 pub fn resolve<E>(
     text: &str,
     registries: &[Registry],
@@ -56,7 +57,7 @@ pub fn resolve<E>(
     }
 }
 
-/// A hash has priority over a name, so that a tag cannot impersonate a hash.
+/// A hash takes precedence over a name, so that a tag cannot pass for a hash.
 fn find_version<E>(
     registry: &Registry,
     version: &str,
@@ -215,7 +216,8 @@ mod tests {
         }
     }
 
-    /// `tools` has the versions `v1` and `v2`; `more` has one with a step of the same name; `new` has none.
+    /// Registry `tools` has the versions `v1` and `v2`; `more` has one version, with a step of the same name; `new` has
+    /// no version.
     fn resolve_to_text(text: &str) -> String {
         let (tools, more) = (registry("tools", 1, Some(NEW)), registry("more", 2, Some(OLD)));
         let mut failed = registry("broken", 4, None);
@@ -244,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn a_type_means_one_step_of_one_version() {
+    fn resolve_finds_one_version_of_one_step() {
         for (text, expected) in [
             ("tools/deploy", format!("tools CUSTOM:Deploy digest of {NEW}")),
             ("tools/Deploy@v1", format!("tools CUSTOM:Deploy digest of {OLD}")),
@@ -257,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_used_says_why_and_what_to_do() {
+    fn resolve_of_unusable_type_says_why_and_what_to_do() {
         for (text, expected) in [
             (
                 "tool/deploy",

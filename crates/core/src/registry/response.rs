@@ -1,4 +1,4 @@
-//! The response of a custom step: the content of the output file of one call.
+//! The response of a custom step: the content of the output file that one call writes.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ pub const POLL_PAUSE_MS_DEFAULT: u64 = 5_000;
 pub const POLL_PAUSE_MS_MIN: u64 = 100;
 /// Longer pauses would delay cancellation and timeout.
 pub const POLL_PAUSE_MS_MAX: u64 = 3_600_000;
-/// The polling state is passed in one argument, together with the params.
+/// Maximum size of the polling state, which is passed in one command-line argument together with the params.
 pub const POLLING_STATE_BYTES_MAX: usize = 64 * 1024;
 const CONTEXT_CHARS_MAX: usize = 1_000;
 const ERROR_CHARS_MAX: usize = 2_000;
@@ -25,11 +25,11 @@ pub enum CustomStepResponse {
         error: String,
         code: Option<String>,
     },
-    /// The step continues after an approval. `context` is shown to the approvers.
+    /// The step must be approved before it continues. `context` is shown to the approvers.
     ApprovalRequired {
         context: Option<String>,
     },
-    /// It has begun something, or looked at it, and wants to look again.
+    /// The step's work is still in progress elsewhere; call it again with this state after the pause.
     Waiting {
         state: Value,
         pause_ms: u64,
@@ -54,7 +54,7 @@ struct ApprovalRequest {
 }
 
 impl CustomStepResponse {
-    /// `Err` is a message for users about the malformed response.
+    /// Parses a response. `Err` says for users what is wrong with it.
     pub fn parse(bytes: &[u8]) -> Result<Self, String> {
         let written: RawStepResponse =
             serde_json::from_slice(bytes).map_err(|error| format!("its answer cannot be read: {error}"))?;
@@ -93,7 +93,7 @@ fn parse_waiting(written: RawStepResponse) -> Result<CustomStepResponse, String>
     Ok(CustomStepResponse::Waiting { state, pause_ms })
 }
 
-/// Outputs are text; other values are stored as JSON.
+/// Converts the outputs to text; values that are not text become JSON.
 fn outputs(data: Option<Value>) -> Result<BTreeMap<String, String>, String> {
     match data {
         None | Some(Value::Null) => Ok(BTreeMap::new()),
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_of_the_protocol_are_understood() {
+    fn response_parses_every_protocol_status() {
         let cases = [
             (r#"{"status":"SUCCESS"}"#, r"Succeeded { outputs: {} }"),
             (
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn other_answers_are_refused_in_words() {
+    fn response_outside_protocol_is_rejected_with_message() {
         let cases = [
             (r#"{"status":"TRIGGERED"}"#, "it answered TRIGGERED without a pollingState"),
             (r#"{"status":"DONE"}"#, r#"its answer has the status "DONE", which is not one of the protocol"#),

@@ -1,4 +1,4 @@
-//! A step registry: its repository, its builds, and when it is polled next.
+//! A step registry: its repository, its builds, and when it is polled next for new commits.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,7 +12,7 @@ use crate::webhook::UnknownWord;
 
 use super::{InputMode, RegistryName, StepMetadata};
 
-/// Poll interval of a healthy registry.
+/// Seconds between polls of a registry whose last poll succeeded.
 pub const REGISTRY_POLL_SECONDS: i64 = 300;
 
 #[derive(Debug, Clone, PartialEq)]
@@ -23,10 +23,10 @@ pub struct Registry {
     pub url: RemoteUrl,
     /// A branch, tag or commit. `None` means the default branch.
     pub reference: Option<CommitId>,
-    /// A secret of the organization.
+    /// The organization's secret with the credential for the repository.
     pub credential: Option<SecretName>,
     pub seen: RegistrySyncState,
-    /// Increases with every change by a user, not with polls.
+    /// Increases when a user changes the registry, not when it is polled.
     pub version: i64,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
@@ -37,13 +37,13 @@ pub struct Registry {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct RegistrySyncState {
     pub status: RegistryStatus,
-    /// The commit of the ref.
+    /// The commit that `reference` points to.
     pub commit: Option<String>,
-    /// The default version: the last successful build.
+    /// The version that definitions use by default: the commit of the last successful build.
     pub current: Option<String>,
-    /// A commit whose build failed; it is rebuilt only on request.
+    /// The commit whose build failed. It is built again only on request.
     pub failed_commit: Option<String>,
-    /// The last successful poll.
+    /// When the last successful poll took place.
     pub synced_at: Option<Timestamp>,
     /// Why the last poll or build failed.
     pub error: Option<String>,
@@ -54,7 +54,7 @@ pub struct RegistrySyncState {
 }
 
 impl Registry {
-    /// The next poll after this many consecutive failures, with exponential backoff.
+    /// When to poll next after this number of consecutive failures; exponential backoff.
     pub fn next_poll_at(&self, failures: i64, now: Timestamp) -> Timestamp {
         let doublings = u32::try_from(failures).unwrap_or(0).min(16);
         now.plus_seconds(REGISTRY_POLL_SECONDS.saturating_mul(1 << doublings).min(RETRY_SECONDS_MAX))
@@ -93,13 +93,13 @@ macro_rules! words {
 words! {
     #[derive(Default)]
     RegistryStatus {
-        /// Not polled since it was created or changed.
+        /// Not polled yet since the registry was created or changed.
         #[default]
         Pending = "pending",
         Building = "building",
-        /// The commit of its ref is built.
+        /// The commit that the registry's ref points to is built.
         Ready = "ready",
-        /// The commit of its ref cannot be used. Earlier builds still can.
+        /// The commit that the registry's ref points to cannot be used. Earlier builds still can.
         Failed = "failed",
     }
 }
@@ -109,12 +109,12 @@ words! {
         Building = "building",
         Succeeded = "succeeded",
         Failed = "failed",
-        /// The server stopped during the build; another build follows.
+        /// The server stopped during the build; it will be built again.
         Interrupted = "interrupted",
     }
 }
 
-/// One attempt to build a commit.
+/// One attempt to build a commit of a registry.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RegistryBuild {
     pub registry: RegistryId,
@@ -127,14 +127,14 @@ pub struct RegistryBuild {
     pub error: Option<String>,
 }
 
-/// A successful build of a commit. Immutable.
+/// A commit of a registry that was built successfully. Never changes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RegistryVersion {
     pub registry: RegistryId,
     pub commit: String,
-    /// The number of its build.
+    /// The number of the build that produced it.
     pub number: i64,
-    /// Digest of the build.
+    /// Digest of the built files.
     pub digest: String,
     pub start: String,
     pub input: InputMode,
@@ -142,7 +142,7 @@ pub struct RegistryVersion {
     pub built_at: Timestamp,
 }
 
-/// An abbreviated hash for display.
+/// Abbreviates a commit hash for display.
 pub fn short_hash(commit: &str) -> &str {
     const SHORT_CHARS: usize = 10;
     commit.get(..SHORT_CHARS).unwrap_or(commit)

@@ -1,4 +1,4 @@
-//! Names of the built-in step types, and the policy for unknown outcomes.
+//! Names of the built-in step types, and what to do when an attempt's outcome is unknown.
 
 use serde::{Deserialize, Serialize};
 

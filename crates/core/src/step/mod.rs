@@ -1,6 +1,6 @@
-//! Built-in step types, their network access, and the policy for unknown outcomes.
+//! Built-in step types, their network access, and what to do when an attempt's outcome is unknown.
 //!
-//! The crate `berth-definition` describes their parameters.
+//! The crate `berth-definition` describes their params.
 
 mod kind;
 mod network;

@@ -11,10 +11,10 @@ use crate::pipeline::model::StepType;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NetworkAccess {
-    /// The network of the runner's machine.
+    /// Uses the network of the runner's machine.
     #[default]
     Host,
-    /// Only a private loopback interface.
+    /// Has only a private loopback interface.
     None,
 }
 
@@ -43,7 +43,7 @@ impl fmt::Display for NetworkAccess {
     }
 }
 
-/// Whether the step sends network requests, so that it must fail without network access.
+/// Whether the step's work is to send network requests, so that it cannot run without network access.
 pub fn is_request(kind: &StepType, params: &Map<String, Value>) -> bool {
     match kind {
         StepType::Builtin(BuiltinStepType::HttpCheck) => true,

@@ -1,4 +1,4 @@
-//! The event kinds that a subscriber selects.
+//! The event kinds that a webhook subscribes to.
 
 use serde::{Deserialize, Serialize};
 
@@ -18,12 +18,12 @@ pub fn is_event_kind(kind: &str) -> bool {
     all_event_kinds().any(|known| known == kind)
 }
 
-/// All kinds, or the listed ones.
+/// Matches all event kinds or only the listed ones.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct EventKindFilter(Vec<String>);
 
-/// An unknown kind and the reason.
+/// An event kind that is not accepted, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InvalidKind {
     pub index: Option<usize>,
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn kinds_are_known_ones_or_all_of_them() {
+    fn kind_filter_accepts_known_kinds_or_wildcard() {
         assert_eq!(check(&["*"]), Ok(vec!["*".to_owned()]));
         assert_eq!(check(&["step_failed", "step_failed"]), Ok(vec!["step_failed".to_owned()]));
         assert_eq!(check(&["approval_requested", "analysis_failed"]).map(|kinds| kinds.len()), Ok(2));
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn no_kind_is_listed_twice() {
+    fn all_event_kinds_are_distinct() {
         let mut all: Vec<_> = all_event_kinds().collect();
         all.sort_unstable();
         let count = all.len();
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn all_means_also_those_that_come_later() {
+    fn kind_filter_wildcard_matches_future_kinds() {
         let all = EventKindFilter(vec![ALL.into()]);
         assert!(all.contains("something_new"));
         assert!(!EventKindFilter(vec!["step_failed".into()]).contains("something_new"));

@@ -1,7 +1,7 @@
 //! Outgoing webhooks and their deliveries.
 //!
-//! The audit log is the outbox: a webhook stores a cursor into it, and every selected event becomes a delivery whose id
-//! stays the same across retries.
+//! The audit log serves as the outbox: each webhook stores a cursor into it, and every matching event becomes a
+//! delivery, whose id stays the same across retries.
 
 mod kinds;
 mod retry;
@@ -16,24 +16,24 @@ use crate::id::{DeliveryId, EventId, WebhookId};
 use crate::name::Slug;
 use crate::time::Timestamp;
 
-/// How long a rotated signing secret stays valid, so that receivers can switch.
+/// How many seconds an old signing secret stays valid after a rotation, so that receivers can switch.
 pub const OLD_SECRET_S: i64 = 24 * 60 * 60;
-/// Valid signing secrets per webhook: the current one and rotated ones.
+/// Maximum number of valid signing secrets per webhook: the current one and recently rotated ones.
 pub const SECRETS_PER_WEBHOOK_MAX: i64 = 3;
-/// Consecutive failures after which a success is reported as a recovery.
+/// A success after at least this many consecutive failures is reported as a recovery.
 pub const FAILURES_BROKEN: i64 = 5;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Webhook {
     pub id: WebhookId,
-    /// The name in definitions.
+    /// The name by which definitions refer to the webhook.
     pub name: Slug,
-    /// Validated by the egress layer. Part of it may be a secret.
+    /// Checked against the egress rules. Parts of the URL may be secret.
     pub url: String,
     pub kinds: EventKindFilter,
     pub format: PayloadFormat,
     pub state: WebhookState,
-    /// Increases with every change; the value of `ETag` and `If-Match`.
+    /// Increases with every change; sent in `ETag` and compared with `If-Match`.
     pub version: i64,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
@@ -44,7 +44,7 @@ pub enum WebhookState {
     Active,
     Inactive {
         since: Timestamp,
-        /// Why the server disabled it; `None` if a user did.
+        /// Why the server disabled the webhook; `None` if a user disabled it.
         why: Option<String>,
     },
 }
@@ -71,10 +71,10 @@ impl Webhook {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum PayloadFormat {
-    /// Standard Webhooks, with the event as in the API.
+    /// The event as in the API, sent according to the Standard Webhooks specification.
     #[default]
     Standard,
-    /// A line of text, for Slack and compatible receivers.
+    /// One line of text, for Slack and compatible receivers.
     Slack,
 }
 
@@ -115,9 +115,9 @@ pub struct Delivery {
     pub sequence: i64,
     pub kind: String,
     pub status: DeliveryState,
-    /// Attempts since the delivery was created or redelivered.
+    /// Number of attempts since the delivery was created or last redelivered.
     pub tries: i64,
-    /// Attempts in total.
+    /// Total number of attempts.
     pub attempts: i64,
     /// Set while the delivery is pending.
     pub next_try_at: Option<Timestamp>,
@@ -129,7 +129,8 @@ pub struct Delivery {
 pub enum DeliveryState {
     Pending,
     Delivered,
-    /// Retried for a day, or its webhook was disabled. Only a manual redelivery sends it again.
+    /// All retries failed, over about a day, or the webhook was disabled. Only a manual redelivery sends the event
+    /// again.
     Failed,
 }
 
@@ -160,7 +161,7 @@ impl FromStr for DeliveryState {
 }
 
 impl Delivery {
-    /// Restarts the delivery now.
+    /// Sends the delivery again, starting now and with all retries.
     #[must_use]
     pub fn redeliver(&self, now: Timestamp) -> Self {
         Self {

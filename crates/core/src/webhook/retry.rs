@@ -3,23 +3,23 @@
 use super::{Delivery, DeliveryState};
 use crate::time::Timestamp;
 
-/// Pauses before each retry: exponential backoff over about a day.
+/// Pauses in seconds before each retry: backoff over about a day.
 pub const RETRY_PAUSES_S: [i64; 10] = [5, 30, 120, 600, 1_800, 3_600, 7_200, 14_400, 28_800, 28_800];
 pub const TRIES_MAX: i64 = RETRY_PAUSES_S.len() as i64 + 1;
-/// Jitter added to a pause, so that failed deliveries do not retry together.
+/// Maximum random extension of a pause, so that failed deliveries are not all retried at the same time.
 const JITTER_PERCENT_MAX: i64 = 20;
-/// The longest pause that a receiver may request.
+/// The longest pause in seconds that a receiver may request with `Retry-After`.
 pub const RETRY_AFTER_S_MAX: i64 = 60 * 60;
 
 /// The outcome of one attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeliveryResult {
-    /// The response status, if there was a response.
+    /// The HTTP status of the response, if there was one.
     pub status: Option<u16>,
-    /// The error for the delivery log.
+    /// The error message shown in the delivery log.
     pub error: Option<String>,
     pub duration_ms: i64,
-    /// The `Retry-After` of the response.
+    /// The response's `Retry-After`, in seconds.
     pub retry_after_s: Option<i64>,
 }
 
@@ -34,7 +34,7 @@ impl DeliveryResult {
     }
 }
 
-/// `chance` is a random byte for the jitter.
+/// Applies the result of an attempt to the delivery. `chance` is a random byte for the jitter.
 #[must_use]
 pub fn record_attempt(delivery: &Delivery, tried: &DeliveryResult, chance: u8, now: Timestamp) -> Delivery {
     let next = Delivery { tries: delivery.tries + 1, attempts: delivery.attempts + 1, ..delivery.clone() };
@@ -84,9 +84,9 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the receiver answers, deliveries end after a fixed number of attempts within about a day.
+        /// Whatever the receiver responds, a delivery ends after a fixed number of attempts within about a day.
         #[test]
-        fn a_delivery_ends_and_is_tried_over_a_day(
+        fn delivery_ends_after_fixed_number_of_attempts(
             answers in proptest::collection::vec(
                 (prop_oneof![Just(None), (300u16..600).prop_filter("gone", |status| *status != 410).prop_map(Some)],
                  proptest::option::of(-10i64..i64::MAX), any::<u8>()), 11..20),
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_answer_means() {
+    fn delivery_status_follows_response_status() {
         let seconds = |delivery: &Delivery| delivery.next_try_at.map(|at| at.seconds_since(NOON));
         for (status, retry_after, wanted, next) in [
             (200, None, DeliveryState::Delivered, None),
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_redelivery_begins_anew_and_keeps_its_id() {
+    fn redelivery_resets_tries_and_keeps_id() {
         let dead =
             Delivery { tries: TRIES_MAX, attempts: TRIES_MAX, status: DeliveryState::Failed, ..fresh() };
         let again = dead.redeliver(NOON);

@@ -1,4 +1,4 @@
-//! Results of expressions.
+//! Tests the results of expressions.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,4 @@
-//! Every evaluation terminates within its limits.
+//! Tests that every evaluation ends within its limits.
 
 use berth_core::expression::{EXPR_RESULT_BYTES_MAX, ExpressionContexts, evaluate, fill, is_true, mark};
 use proptest::prelude::*;
@@ -44,7 +44,7 @@ fn result_size_is_refused_above_the_limit_only() {
     assert!(evaluate("format('{0}!', vars.text)", &contexts(EXPR_RESULT_BYTES_MAX)).is_err());
 }
 
-/// Generates valid expressions of every grammatical form.
+/// Generates valid expressions with every syntax element.
 fn expression() -> impl Strategy<Value = String> {
     let leaf = prop::sample::select(vec![
         "vars",

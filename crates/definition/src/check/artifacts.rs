@@ -1,4 +1,4 @@
-//! Checks that artifacts and outputs are unique and produced before they are used.
+//! Checks that the names of artifacts and outputs are unique, and that each is produced before it is used.
 
 use std::collections::BTreeMap;
 
@@ -72,7 +72,7 @@ fn check_needed(
     }
 }
 
-/// Outputs of the build must be unique, because `build.<output>` does not name a step.
+/// Output names must be unique within the build, because `build.<output>` does not name the step.
 fn check_outputs(draft: &DefinitionDraft<'_>) {
     let mut seen: BTreeMap<&str, &StepId> = BTreeMap::new();
     for LocatedValue { value, at } in &draft.build {

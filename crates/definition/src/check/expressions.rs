@@ -78,19 +78,19 @@ fn check_condition(at: &NodeCursor<'_>, scope: &ReferenceScope<'_>) {
     check_expression(&LocatedExpression { at, text, whole: inner.clone(), inner, place }, scope);
 }
 
-/// An expression in a text, with its position in the source.
+/// An expression in a text, with its position in the source file.
 struct LocatedExpression<'c, 'a> {
     at: &'c NodeCursor<'a>,
     text: &'c str,
     whole: Range<usize>,
     inner: Range<usize>,
-    /// The range of `whole` in the source.
+    /// The range of `whole` in the source file.
     place: Range<usize>,
 }
 
 fn check_expression(found: &LocatedExpression<'_, '_>, scope: &ReferenceScope<'_>) {
     let LocatedExpression { at, text, whole, inner, place } = found;
-    // Columns are exact only if the source contains the expression verbatim, without escapes or folded lines.
+    // Columns inside the expression are exact only if the source contains it verbatim, without escapes or folded lines.
     let exact = place.len() == whole.len();
     let locate = |range: &Range<usize>| {
         let start = place.start + (inner.start - whole.start) + range.start;
@@ -116,7 +116,7 @@ fn check_expression(found: &LocatedExpression<'_, '_>, scope: &ReferenceScope<'_
     }
 }
 
-/// Expressions are not allowed in shell text, because their values would become part of the program.
+/// Reports expressions in shell scripts. They are not allowed there, because a value could inject shell code.
 fn refuse_expression(at: &NodeCursor<'_>, text: &str) {
     let Some(start) = text.find("${{") else { return };
     let template = expression::templates(text).ok().and_then(|found| found.into_iter().next());
@@ -136,7 +136,7 @@ fn refuse_expression(at: &NodeCursor<'_>, text: &str) {
     );
 }
 
-/// Suggests a variable name: the last part of a reference, in upper case.
+/// Suggests a name for an environment variable: the last part of the reference, in upper case.
 fn variable_for(expression: &str) -> String {
     let last = expression.rsplit('.').next().unwrap_or_default();
     let plain = !last.is_empty() && last.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-');
@@ -148,7 +148,7 @@ fn variable_for(expression: &str) -> String {
     }
 }
 
-/// Locates parts of a parsed text in the source, in order.
+/// Finds the source positions of successive parts of a parsed text.
 struct SourceLocator<'t> {
     text: &'t str,
     source: &'t str,
@@ -162,7 +162,7 @@ impl<'t> SourceLocator<'t> {
         Self { text, source: at.report().source().slice(range), start: range.start, searched: 0 }
     }
 
-    /// The range of a part in the source, or of the whole value if escapes or folding changed the text.
+    /// The range of a part in the source. If escapes or folding changed the text, the range of the entire value.
     fn locate(&mut self, part: Range<usize>) -> Range<usize> {
         let wanted = &self.text[part];
         let found = self.source.get(self.searched..).and_then(|rest| rest.find(wanted));

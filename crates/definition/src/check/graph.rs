@@ -1,4 +1,4 @@
-//! Dependency graph of steps: reports unknown ids and cycles, and determines the order.
+//! The dependency graph of the steps: reports unknown ids and cycles, and determines the order of execution.
 
 use std::collections::BTreeMap;
 
@@ -10,15 +10,17 @@ use super::ids;
 use crate::cursor::LocatedValue;
 use crate::report::DefinitionProblem;
 
-/// The order of the steps of one phase.
+/// The order of the steps of one phase (build or stages).
 pub(super) struct StepGraph {
     places: BTreeMap<StepId, usize>,
-    /// `before[later][earlier]`; `None` for the steps of a cycle.
+    /// `before[later][earlier]` says whether `earlier` ends before `later` starts; `None` for steps that are part of a
+    /// cycle.
     before: Vec<Option<Vec<bool>>>,
 }
 
 impl StepGraph {
-    /// Builds the graph and reports problems with the `needs` of `steps`. `others` are the steps of the other phase.
+    /// Builds the graph and reports problems in the `needs` of `steps`. `others` are the steps of the other phase,
+    /// which cannot be needed.
     pub(super) fn build(
         steps: &[LocatedValue<'_, StepDefinition>],
         others: &[LocatedValue<'_, StepDefinition>],
@@ -26,7 +28,7 @@ impl StepGraph {
         check_needs(steps, others);
         let mut places: BTreeMap<StepId, usize> = BTreeMap::new();
         for (index, step) in steps.iter().enumerate() {
-            // Duplicate ids are reported elsewhere; here the first step keeps the id.
+            // Duplicate ids are reported elsewhere; here the id refers to the first step that has it.
             places.entry(step.value.id.clone()).or_insert(index);
         }
         let needs: Vec<Vec<usize>> = steps
@@ -42,15 +44,16 @@ impl StepGraph {
         Self { places, before: order(steps, &needs) }
     }
 
-    /// Whether `earlier` has ended when `later` starts. True within a cycle, which is reported already.
+    /// Whether `earlier` ends before `later` starts. Also true if `later` is part of a cycle, which is already
+    /// reported.
     pub(super) fn is_before(&self, earlier: &StepId, later: &StepId) -> bool {
         let before = self.places.get(later).and_then(|later| self.before[*later].as_ref());
         before.is_none_or(|before| self.places.get(earlier).is_some_and(|earlier| before[*earlier]))
     }
 }
 
-/// Topological sort. When no step is ready, the rest contains a cycle: it is reported and removed, and the sort
-/// continues.
+/// Sorts the steps topologically. If no step is ready, the remaining steps contain a cycle; it is reported and removed,
+/// and sorting continues.
 fn order(steps: &[LocatedValue<'_, StepDefinition>], needs: &[Vec<usize>]) -> Vec<Option<Vec<bool>>> {
     let mut before: Vec<Option<Vec<bool>>> = vec![None; steps.len()];
     let mut done = vec![false; steps.len()];
@@ -103,7 +106,8 @@ fn check_needs(steps: &[LocatedValue<'_, StepDefinition>], others: &[LocatedValu
     }
 }
 
-/// Follows unfinished needs from `start` until a step repeats. The cycle starts with its first step in the definition.
+/// Follows the unfinished needs from `start` until a step repeats. Returns the cycle, beginning with the step that
+/// comes first in the definition.
 fn cycle(needs: &[Vec<usize>], done: &[bool], start: usize) -> Vec<usize> {
     let mut path = vec![start];
     while let Some(next) = path.last().and_then(|last| needs[*last].iter().copied().find(|need| !done[*need]))

@@ -1,4 +1,4 @@
-//! Checks of references between the parts of a definition.
+//! Checks the references between the parts of a definition.
 
 mod artifacts;
 mod expressions;
@@ -35,7 +35,7 @@ pub(super) fn check_all(draft: &DefinitionDraft<'_>, offers: Option<&AvailableSt
     expressions::check(draft, &build, &stages);
 }
 
-/// Ids are unique across build and steps, so that a name in a log or a URL identifies one step.
+/// Step ids must be unique across build steps and regular steps, so that an id in a log or a URL identifies one step.
 fn check_unique_ids(draft: &DefinitionDraft<'_>) {
     let mut seen: BTreeMap<&StepId, &str> = BTreeMap::new();
     for LocatedValue { value, at } in draft.build.iter().chain(&draft.steps) {
@@ -61,7 +61,7 @@ fn check_unique_stages(draft: &DefinitionDraft<'_>) {
     }
 }
 
-/// Secrets and rules are looked up by name, so an environment must not share the name of a stage.
+/// An environment must not have the name of a stage, because secrets and rules are looked up by that name.
 fn check_environment_names(draft: &DefinitionDraft<'_>) {
     for LocatedValue { value: (name, _), at } in &draft.environments {
         if draft.stages.iter().any(|stage| stage.value.name.as_str() == name.as_str()) {
@@ -103,7 +103,8 @@ fn check_tracked(draft: &DefinitionDraft<'_>) {
     }
 }
 
-/// The runner itself sends the request of such a step, so no sandbox can cut it off from the network.
+/// Rejects `network: none` for steps that send requests: the runner itself sends the request, so a sandbox could not
+/// block it.
 fn check_network(LocatedValue { value, at }: &LocatedValue<'_, StepDefinition>) {
     if value.network == Some(NetworkAccess::None) && is_request(&value.kind, &value.params) {
         let place = at.get("network").unwrap_or_else(|| at.clone());

@@ -1,4 +1,4 @@
-//! Checks params against the schema of the step type and reports problems at their position in the YAML.
+//! Checks params against the schema of the step type, and reports each problem at its position in the YAML.
 
 use berth_core::pipeline::model::{ApprovalPolicy, ApproverSelector, StepDefinition, StepType};
 use berth_core::registry::AvailableSteps;
@@ -16,7 +16,7 @@ use crate::tree::YamlValue;
 pub(super) fn check(step: &LocatedValue<'_, StepDefinition>, offers: Option<&AvailableSteps>) {
     let builtin = match &step.value.kind {
         StepType::Builtin(builtin) => *builtin,
-        // The type could not be read.
+        // The type could not be read, which is already reported.
         StepType::Custom(kind) if kind.is_empty() => return,
         StepType::Custom(kind) => return check_custom(step, kind, offers),
     };
@@ -37,8 +37,8 @@ pub(super) fn check(step: &LocatedValue<'_, StepDefinition>, offers: Option<&Ava
     }
 }
 
-/// Checks the params of a custom step against the schema in its registry. Unknown params are only a warning, because a
-/// step ignores them.
+/// Checks the params of a custom step against the schema from its registry. An unknown param is only a warning, because
+/// the step ignores it.
 fn check_custom(step: &LocatedValue<'_, StepDefinition>, kind: &str, offers: Option<&AvailableSteps>) {
     let at = step.at.get("type").unwrap_or_else(|| step.at.clone());
     match offers.map(|offers| offers.get(kind)) {
@@ -56,7 +56,7 @@ fn check_custom(step: &LocatedValue<'_, StepDefinition>, kind: &str, offers: Opt
                 report_problem(&place, severity, kind, problem);
             }
         }
-        // Only warnings: the registry may be added later, and pipelines must stay editable while it is missing.
+        // Only a warning, because the registry may be added later, and the pipeline must stay editable until then.
         Some(Some(Err(why))) => at.add(DefinitionProblem::warning("unknown_custom_step", why.clone())),
         Some(None) => {
             at.add(DefinitionProblem::warning("unknown_custom_step", "there is no such custom step"));
@@ -72,7 +72,7 @@ fn report_problem(place: &NodeCursor<'_>, severity: DiagnosticSeverity, kind: &s
     if pointer.is_empty() || code == UNKNOWN_PARAM { target.add_at_key(told) } else { target.add(told) }
 }
 
-/// Checks that enough approvers are named, if that is known before the run.
+/// Checks that `from` names enough approvers, if that can be known before the run.
 fn check_approvers(place: &NodeCursor<'_>, params: &serde_json::Map<String, Json>) {
     let approvals = params.get("approvals").map_or(Some(1), Json::as_u64);
     let from = params.get("from").cloned().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Checks that references in expressions exist where the step runs.
+//! Checks that what an expression refers to exists where the step runs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,14 +18,14 @@ const NAMED_MAX: usize = 5;
 /// Everything in a definition that expressions can refer to.
 pub(super) struct KnownNames<'d> {
     places: Vec<ReferencePlace<'d>>,
-    /// As written in an expression: `vars.url`.
+    /// Variables as written in an expression: `vars.url`.
     vars: BTreeSet<String>,
-    /// Build steps by the outputs they declare.
+    /// Build steps, keyed by the names of the outputs that they declare.
     build: BTreeMap<&'d str, &'d StepDefinition>,
     steps: BTreeMap<&'d str, &'d StepDefinition>,
 }
 
-/// A stage or an environment.
+/// A stage or an environment in which steps run.
 struct ReferencePlace<'d> {
     kind: &'static str,
     name: &'d str,
@@ -33,7 +33,7 @@ struct ReferencePlace<'d> {
     skip: &'d BTreeSet<StepId>,
 }
 
-/// The step that contains the reference.
+/// The step that contains a reference, and the names it may use.
 pub(super) struct ReferenceScope<'d> {
     pub(super) known: &'d KnownNames<'d>,
     pub(super) phase: StepPhase,
@@ -63,7 +63,8 @@ impl<'d> KnownNames<'d> {
         Self {
             vars: names.into_iter().map(|name| format!("vars.{name}")).collect(),
             places,
-            // Duplicate names are reported elsewhere; in reverse, so that the first one wins.
+            // Reversed, so that of several steps with the same output name the first one wins. Duplicates are reported
+            // elsewhere.
             build: draft.build.iter().rev().flat_map(|site| outputs(&site.value)).collect(),
             steps: draft.steps.iter().rev().map(|site| (site.value.id.as_str(), &site.value)).collect(),
         }
@@ -177,7 +178,7 @@ impl ReferenceScope<'_> {
                 known.iter().map(String::as_str),
             ));
         };
-        // The outputs of a custom step are only known after it has run.
+        // A custom step without declared outputs may produce any output; they are only known once it has run.
         let is_open = matches!(maker.kind, StepType::Custom(_)) && maker.outputs.is_empty();
         if !is_open && !maker.outputs.iter().any(|known| known.as_str() == output) {
             let known: Vec<String> =
@@ -220,7 +221,7 @@ fn check_secret(reference: &ContextReference) -> Result<(), DefinitionProblem> {
     Err(DefinitionProblem::error("invalid_name", message))
 }
 
-/// Requires a literal member name, because computed ones cannot be checked before the run.
+/// Requires a literal member name, because a computed name cannot be checked before the run.
 fn literal_member<'r>(
     reference: &'r ContextReference,
     index: usize,

@@ -1,7 +1,7 @@
-//! Reads the tree into the model.
+//! Reads the YAML tree into the model.
 //!
-//! Reading is lenient: an unreadable part is reported and replaced by a placeholder, so that the rest is still checked.
-//! The definition is only returned if there are no errors.
+//! Reading is lenient: a part that cannot be read is reported and replaced by a placeholder, so that the rest is still
+//! checked. The definition is only returned if there are no errors.
 
 mod environment;
 mod stage;
@@ -123,7 +123,7 @@ fn version(file: &FieldReader<'_>) {
     }
 }
 
-/// A missing name is reported and replaced, so that the rest is still read.
+/// Reads the pipeline's name. A missing name is reported and replaced by a placeholder, so that reading continues.
 fn name(fields: &FieldReader<'_>) -> Option<DisplayName> {
     fields.read_required("name").or_else(|| DisplayName::parse("unnamed").ok())
 }
@@ -191,7 +191,7 @@ pub(super) fn branch(at: &NodeCursor<'_>) -> Option<String> {
     at.parse_text("invalid_name", |text| if is_branch(text) { Ok(text.to_owned()) } else { Err(NO_BRANCH) })
 }
 
-/// A pattern for changed files.
+/// A glob pattern for the paths of changed files.
 struct PathGlob(String);
 
 impl ReadNode for PathGlob {

@@ -14,7 +14,7 @@ use crate::cursor::{FieldReader, NodeCursor, ReadNode, parse_key};
 use crate::report::DefinitionProblem;
 use crate::tree::YamlValue;
 
-/// Defaults for all stages.
+/// Values of `stage_defaults`, which apply to all stages.
 #[derive(Default)]
 pub(super) struct StageDefaults {
     vars: BTreeMap<VarName, VarValue>,
@@ -39,7 +39,7 @@ pub(super) fn stage(at: &NodeCursor<'_>, defaults: &StageDefaults) -> Option<Sta
     let fields = at.fields(&["name", "vars", "skip", "requires", "window", "on_failure"])?;
     let mut all_vars = defaults.vars.clone();
     all_vars.extend(vars(&fields));
-    // Read all fields before a missing name returns, so that every problem is reported.
+    // All fields are read before returning because of a missing name, so that every problem is reported.
     let skip = skip(&fields);
     let requires = fields.read("requires").or_else(|| defaults.requires.clone());
     let window = fields.read("window").or_else(|| defaults.window.clone());
@@ -61,7 +61,7 @@ pub(super) fn vars(fields: &FieldReader<'_>) -> BTreeMap<VarName, VarValue> {
         .unwrap_or_default()
 }
 
-/// The existence of the ids is checked later, when all steps are known.
+/// Reads the ids of steps to skip. Whether they exist is checked later, when all steps are known.
 pub(super) fn skip(fields: &FieldReader<'_>) -> BTreeSet<StepId> {
     fields.list("skip", "step ids").into_iter().collect()
 }

@@ -1,4 +1,4 @@
-//! Reads steps of the build and of the stages.
+//! Reads build steps and regular steps.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ use crate::step::spec::PLANNED;
 use crate::step::{BUILTINS, StepSpec};
 use crate::tree::YamlValue;
 
-/// The previous step, on which a step without `needs` depends.
+/// The previous step in the list, which a step without `needs` depends on.
 #[derive(Default)]
 pub(super) struct PreviousStep {
     id: Option<StepId>,
@@ -97,7 +97,7 @@ pub(super) fn step(at: &NodeCursor<'_>, previous: &mut PreviousStep) -> Option<S
     })
 }
 
-/// The id of a step, with a fallback if it cannot be read, so that checks of other steps still work.
+/// The id of a step. If it cannot be read, a placeholder, so that other steps can still be checked.
 fn id(fields: &FieldReader<'_>, name: &DisplayName, count: usize) -> Option<StepId> {
     let fallback = || StepId::parse(&format!("step-{count}")).ok();
     if fields.at.get("id").is_some() {
@@ -180,7 +180,7 @@ impl ReadNode for Artifact {
     }
 }
 
-/// Environment variables are text: `3`, `true` and `1.10` are passed as written.
+/// Environment variables are text: unquoted `3`, `true` and `1.10` are passed as written.
 fn env(fields: &FieldReader<'_>) -> BTreeMap<EnvVarName, String> {
     let Some(at) = fields.get("env") else { return BTreeMap::new() };
     at.named_entries("variables", variable, |at| match &at.node.value {
@@ -198,7 +198,7 @@ fn secret_files(fields: &FieldReader<'_>) -> BTreeMap<EnvVarName, SecretName> {
     at.named_entries("variables", variable, SecretName::read)
 }
 
-/// Reserved names have their own message, because the grammar's message would suggest a typo.
+/// A reserved name gets a message of its own; the general message would suggest that the name is misspelled.
 fn variable(name: &str) -> Result<EnvVarName, DefinitionProblem> {
     if is_reserved(name) {
         let message = format!(
@@ -232,7 +232,7 @@ fn json(at: &NodeCursor<'_>) -> Json {
     }
 }
 
-/// `if: vars.x == 'y'` and `if: ${{ vars.x == 'y' }}` are equivalent; a plain boolean is allowed, too.
+/// `if: vars.x == 'y'` and `if: ${{ vars.x == 'y' }}` are equivalent. A plain boolean is also allowed.
 fn condition(at: &NodeCursor<'_>) -> Option<StepCondition> {
     let text = match &at.node.value {
         YamlValue::Bool(value) => return Some(StepCondition(value.to_string())),

@@ -1,4 +1,4 @@
-//! `approval`: waits until enough people approve.
+//! The step type `approval`: waits until enough people have approved.
 
 use std::sync::LazyLock;
 
@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn approvers_are_roles_or_addresses() {
+    fn approval_accepts_roles_and_addresses_as_approvers() {
         check(&json!({}), &expect![[""]]);
         check(
             &json!({ "approvals": 2, "from": ["admin", "ada@acme.test"], "timeout": "24h" }),

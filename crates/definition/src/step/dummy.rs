@@ -1,4 +1,4 @@
-//! `dummy`: simulates work, for trying out pipelines and for tests.
+//! The step type `dummy`: simulates work, for tests and for trying out pipelines.
 
 use std::sync::LazyLock;
 
@@ -51,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dummy_ends_as_it_is_told() {
+    fn dummy_accepts_known_outcomes_only() {
         check(&json!({}), &expect![[""]]);
         check(
             &json!({ "outcome": "fail", "duration": "2s", "message": "no", "outputs": { "image": "a" } }),

@@ -1,4 +1,4 @@
-//! `http_check`: requests a URL until the response is as expected.
+//! The step type `http_check`: requests a URL until the response is as expected.
 
 use std::sync::LazyLock;
 
@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_and_a_status_are_checked() {
+    fn http_check_validates_url_and_status() {
         check(
             &json!({ "url": "https://shop.test/health", "expect_status": 200, "within": "60s" }),
             &expect![[""]],

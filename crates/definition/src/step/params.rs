@@ -1,7 +1,7 @@
-//! Validates params against the JSON Schema of a step type and explains the problems.
+//! Validates params against the JSON Schema of a step type and explains the problems to users.
 //!
-//! Schemas also come from step registries, so compiling one never accesses files or the network, and patterns run on a
-//! linear-time regex engine.
+//! Some schemas come from step registries and are untrusted. So compiling a schema never accesses files or the network,
+//! and patterns run on a regex engine that takes linear time.
 
 use jsonschema::error::{TypeKind, ValidationErrorKind};
 use jsonschema::{JsonType, PatternOptions, ValidationError, Validator};
@@ -14,12 +14,12 @@ use berth_core::wording::{hint, join_words, quote};
 
 pub const SCHEMA_BYTES_MAX: usize = 256 * 1024;
 pub const REGEX_COMPILED_BYTES_MAX: usize = 1024 * 1024;
-/// Maximum number of problems reported per step; the rest is reported once these are fixed.
+/// Maximum number of problems reported per step; more are reported once these are fixed.
 pub const PARAM_PROBLEMS_MAX: usize = 50;
 
-/// The code of a param that is not in the schema.
+/// The problem code for a param that the schema does not define.
 pub const UNKNOWN_PARAM: &str = "unknown_param";
-/// Custom formats that schemas may use.
+/// Berth's own formats, which schemas may use.
 const FORMAT_DURATION: &str = "berth-duration";
 const FORMAT_APPROVER: &str = "berth-approver";
 const FORMAT_URL: &str = "berth-url";
@@ -30,7 +30,7 @@ pub struct ParamsSchema {
     schema: Value,
 }
 
-/// Why a schema was refused.
+/// Why a schema cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the schema is refused: {0}")]
 pub struct SchemaRefused(String);
@@ -69,7 +69,8 @@ impl ParamsSchema {
         Ok(Self { validator, schema })
     }
 
-    /// All problems with `params`. A text for which `is_open` holds is only known later and is valid for any type.
+    /// All problems in `params`. A text for which `is_open` returns true contains an expression, so its value is not
+    /// known yet; it is accepted wherever any type is expected.
     pub fn check(&self, params: &Value, is_open: impl Fn(&str) -> bool) -> Vec<ParamProblem> {
         let open = |error: &ValidationError<'_>| match params.pointer(error.instance_path().as_str()) {
             Some(Value::String(text)) => is_open(text),
@@ -134,14 +135,14 @@ impl ParamsSchema {
                 _ => problem("bad_param", format!("must be of the format {}", quote(format))),
             },
             ValidationErrorKind::OneOfNotValid { .. } | ValidationErrorKind::OneOfMultipleValid { .. } => {
-                // `$comment` in a schema describes its alternatives.
+                // In Berth's schemas, `$comment` says for users what the alternatives are.
                 let comment = self.schema["$comment"].as_str().filter(|_| pointer.is_empty());
                 problem(
                     "bad_param",
                     comment.unwrap_or("must match exactly one of the alternatives").to_owned(),
                 )
             }
-            // The library's message contains the value, which may be long; truncate it.
+            // The library's message contains the value, which may be long, so the message is truncated.
             _ => problem("bad_param", quote(&error.to_string()).replace('`', "")),
         }
     }
@@ -188,7 +189,7 @@ fn is_url(text: &str) -> bool {
         && !text.chars().any(|c| c.is_whitespace() || c.is_control())
 }
 
-/// The problems with these params, one per line, for tests of step types.
+/// Test helper: the problems in these params, one per line.
 #[cfg(test)]
 pub(super) fn findings(spec: &super::StepSpec, params: &Value) -> String {
     let schema = spec.params().expect("a test compiles every schema");
@@ -203,7 +204,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_schema_that_points_elsewhere_is_refused_and_nothing_is_fetched() {
+    fn schema_with_external_reference_is_refused_without_fetching() {
         for reference in
             ["http://127.0.0.1:9/s.json", "https://schema.test/s.json", "file:///etc/passwd", "other.json"]
         {
@@ -216,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn hostile_schemas_are_refused() {
+    fn invalid_or_oversized_schema_is_refused() {
         for schema in [
             "",
             "not json",
@@ -232,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_known_only_later_passes_as_any_value() {
+    fn value_with_expression_passes_any_type_check() {
         let schema = ParamsSchema::compile(r#"{"properties":{"n":{"type":"integer","minimum":3}}}"#)
             .expect("compiles");
         let is_open = |text: &str| text.contains("${{");

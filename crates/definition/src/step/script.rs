@@ -1,4 +1,4 @@
-//! `script`: runs a shell script in a fresh checkout.
+//! The step type `script`: runs a shell script in a fresh checkout.
 
 use std::sync::LazyLock;
 
@@ -43,7 +43,7 @@ mod tests {
     }
 
     #[test]
-    fn a_script_needs_something_to_run() {
+    fn script_requires_non_empty_run() {
         check(&json!({ "run": "./deploy.sh" }), &expect![[""]]);
         check(&json!({}), &expect![" missing_param: the param `run` is missing"]);
         check(&json!({ "run": "" }), &expect!["/run out_of_range: must not be empty"]);

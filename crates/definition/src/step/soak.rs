@@ -1,4 +1,4 @@
-//! `soak`: waits for a fixed time before the next step.
+//! The step type `soak`: waits for a fixed time before the next step.
 
 use std::sync::LazyLock;
 
@@ -39,7 +39,7 @@ mod tests {
     }
 
     #[test]
-    fn a_soak_takes_a_duration_and_nothing_else() {
+    fn soak_accepts_only_a_duration() {
         check(&json!({ "duration": "10m" }), &expect![[""]]);
         check(&json!({}), &expect![" missing_param: the param `duration` is missing"]);
         check(

@@ -10,15 +10,15 @@ use super::{approval, dummy, http_check, script, soak, wait_for};
 /// Describes a step type for the parser, the documentation and editors.
 pub struct StepSpec {
     pub kind: BuiltinStepType,
-    /// The value of `type:`.
+    /// The name of the step type, as used in `type:`.
     pub name: &'static str,
     /// A one-line summary for lists and documentation.
     pub summary: &'static str,
     /// JSON Schema of `params`.
     pub schema: &'static str,
-    /// Whether steps of this type are safe to run again by default.
+    /// Whether running a step of this type twice has the same effect as running it once.
     pub idempotent: bool,
-    /// The default of `on_lost`.
+    /// The value of `on_lost` for steps that do not set it.
     pub on_lost: OnLost,
     pub(super) compiled: LazyLock<Result<ParamsSchema, SchemaRefused>>,
 }
@@ -26,7 +26,7 @@ pub struct StepSpec {
 pub static BUILTINS: [&StepSpec; 6] =
     [&script::SPEC, &http_check::SPEC, &approval::SPEC, &soak::SPEC, &wait_for::SPEC, &dummy::SPEC];
 
-/// Names reserved for step types that do not exist yet.
+/// Names reserved for future step types.
 pub const PLANNED: [&str; 6] = ["container", "docker_build", "terraform", "kubernetes", "helm", "ssh"];
 
 impl StepSpec {
@@ -45,7 +45,7 @@ impl StepSpec {
         }
     }
 
-    /// The schema of `params`; compiled once.
+    /// The schema of `params`. It is compiled once and cached.
     pub fn params(&self) -> Result<&ParamsSchema, &SchemaRefused> {
         self.compiled.as_ref()
     }
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_built_in_is_listed_once_under_its_own_name() {
+    fn every_built_in_type_is_found_by_name_and_kind() {
         for spec in BUILTINS {
             assert!(std::ptr::eq(StepSpec::by_name(spec.name).expect(spec.name), spec));
             assert!(std::ptr::eq(StepSpec::for_type(spec.kind), spec));
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_idempotent_by_nature_is_retried_when_lost() {
+    fn idempotent_built_in_types_are_retried_when_lost() {
         for spec in BUILTINS {
             assert!(!spec.idempotent || spec.on_lost == OnLost::Retry, "{}", spec.name);
         }

@@ -1,4 +1,4 @@
-//! `wait_for`: retries a command or a URL until it succeeds.
+//! The step type `wait_for`: retries a command or a URL until it succeeds.
 
 use std::sync::LazyLock;
 
@@ -52,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn either_a_command_or_an_address_is_waited_for() {
+    fn wait_for_requires_exactly_one_of_command_and_url() {
         check(&json!({ "run": "pg_isready", "within": "5m", "every": "2s" }), &expect![[""]]);
         check(&json!({ "url": "http://db.test" }), &expect![[""]]);
         check(&json!({ "within": "5m" }), &expect![" bad_param: give exactly one of `run` and `url`"]);

@@ -1,4 +1,4 @@
-//! Selecting one stage or environment of a definition, and some of its steps, for a local run.
+//! Tests how a definition is reduced to one stage or environment, and to some of its steps, for a local run.
 
 use berth_definition::local_run::{
     LocalDefinition, LocalRunError, LocalTarget, LocalTargetChoice, reduce_to_target,

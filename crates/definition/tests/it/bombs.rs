@@ -1,4 +1,4 @@
-//! Malicious files: each is refused by a limit, quickly and with a reason.
+//! Tests malicious files: a limit stops each of them quickly, and the diagnostic says which.
 
 use berth_core::pipeline::limits::{
     DIAGNOSTICS_MAX, PIPELINE_BYTES_MAX, YAML_ALIASES_MAX, YAML_DEPTH_MAX, YAML_EXPANSION_BASE_BYTES,
@@ -104,7 +104,7 @@ fn source_line_of_a_diagnostic_is_truncated() {
     assert!(parsed.diagnostics.iter().all(|found| found.source_line.len() < 2_000));
 }
 
-/// The files stay within every limit and need as much work as the limits allow.
+/// The file is within every limit but causes as much work as the limits allow.
 #[test]
 fn most_expensive_definitions_are_parsed_in_time() {
     let mut text = "version: 1\npipeline:\n  name: a\n  stages:\n".to_owned();

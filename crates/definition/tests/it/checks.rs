@@ -1,4 +1,4 @@
-//! Checks of steps, stages and environments, and of the references between them.
+//! Tests the checks of steps, stages and environments, and of the references between them.
 
 use expect_test::expect;
 

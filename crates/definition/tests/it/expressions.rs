@@ -1,4 +1,4 @@
-//! Expressions: where they are allowed, and what they may refer to.
+//! Tests where expressions are allowed and what they may refer to.
 
 use expect_test::expect;
 

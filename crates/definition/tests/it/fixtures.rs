@@ -1,4 +1,4 @@
-//! Complete definition files and their expected diagnostics.
+//! Tests complete definition files against their expected diagnostics.
 
 use berth_definition::{DiagnosticSeverity, diagnostics_at, parse, write};
 use expect_test::expect_file;

@@ -1,4 +1,4 @@
-//! YAML syntax, fields, types and limits.
+//! Tests YAML syntax, fields, types and limits.
 
 use berth_core::pipeline::limits::{ENVIRONMENTS_MAX, STAGES_MAX, STEPS_MAX};
 use berth_definition::parse;

@@ -1,4 +1,4 @@
-//! Runs that wait for a window, an approval or a soak.
+//! Tests runs that wait for a window, an approval or a soak.
 
 use berth_core::decision::{CommandRefusal, DomainRecord, RecordChange, RuleDecision};
 use berth_core::deployment::run::begin::{BeginRunCommand, begin};
@@ -61,7 +61,7 @@ impl Scene {
         Ok(())
     }
 
-    /// Grants the step and reports its success, with an output.
+    /// Grants the step and reports that it succeeded with this output.
     fn run_step(&mut self, at: usize, output: &str) {
         self.grant(at, true).expect("granted");
         let outputs = [("v".to_owned(), output.to_owned())].into();
@@ -110,7 +110,7 @@ fn window_is_checked_again_before_the_first_step_only() {
     scene.now = hour_later;
     scene.grant(0, true).expect("a bypass waits for no window");
 
-    // A soak runs in the server and does not count as a started step.
+    // A soak is handled by the server and does not count as a started step.
     let mut scene = Scene::new(&WINDOW.replace("{ name: One, type: dummy }", SOAK));
     scene.enter();
     scene.now = hour_later;
@@ -233,7 +233,7 @@ steps: [{ name: Plan, type: dummy, outputs: [v] }, { name: Ask, type: approval, 
     for other in others {
         assert_ne!(first, other);
     }
-    // The digest for a step covers the results of the steps before it, and no others.
+    // The content that an approval step covers includes the results of the steps that it needs, and no others.
     let step = |planned: &str, side: Option<&str>| {
         let mut scene = scene("x");
         scene.enter();

@@ -18,7 +18,7 @@ use std::fmt::Write as _;
 use berth_definition::{DiagnosticSeverity, ParsedDefinition, parse};
 use expect_test::Expect;
 
-/// Formats diagnostics like a terminal: the source line with the range underlined.
+/// Formats diagnostics as a terminal would show them: the source line with the affected range underlined.
 fn shown(parsed: &ParsedDefinition) -> String {
     let mut text = String::new();
     for found in &parsed.diagnostics {
@@ -49,12 +49,12 @@ fn check(source: &str, expected: &Expect) {
     expected.assert_eq(&listed(source));
 }
 
-/// Checks lines below `pipeline:`; a stage and a step are added if they are missing.
+/// Checks a pipeline given as the lines below `pipeline:`. A stage and a step are added if they are missing.
 fn check_pipeline(lines: &str, expected: &Expect) {
     check(&pipeline(lines), expected);
 }
 
-/// Checks lines of one step of type `script`.
+/// Checks the given lines as part of a `script` step.
 fn check_step(lines: &str, expected: &Expect) {
     let lines: String = lines.lines().map(|line| format!("      {line}\n")).collect();
     check_pipeline(&format!("steps:\n    - name: A\n      type: script\n{lines}"), expected);

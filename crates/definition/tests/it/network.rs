@@ -1,4 +1,4 @@
-//! Network access of steps: set by the step, or by default of the organization.
+//! Tests the network access of steps, set by the step or by the organization's default.
 
 use berth_core::step::NetworkAccess;
 use berth_definition::parse;

@@ -1,4 +1,4 @@
-//! Plans made from definitions.
+//! Tests the plans that are made from definitions.
 
 use std::fmt::Write as _;
 
@@ -31,7 +31,7 @@ pub(crate) fn facts() -> PlanInputs {
     }
 }
 
-/// Plans the pipeline; `target` is `all` for the stages, or the name of an environment.
+/// Plans the pipeline. `target` is `all` for the stages, or the name of an environment.
 pub(crate) fn made(lines: &str, target: &str) -> Result<Plan, String> {
     let source = pipeline(lines);
     let parsed = parse(&source);
@@ -345,7 +345,7 @@ steps:
     let run = run_of(&plan, |id| match id {
         "compile" => (StepRunStatus::Succeeded, Some(("image", "app:1"))),
         "a" => (StepRunStatus::Succeeded, Some(("x", "yes"))),
-        // Output of an attempt before the failed one.
+        // The output comes from an attempt before the one that failed.
         "b" => (StepRunStatus::Failed, Some(("x", "old"))),
         _ => (StepRunStatus::Pending, None),
     });

@@ -24,7 +24,7 @@ fn holds_together(source: &str) {
     }
 }
 
-/// Deletes, inserts or repeats a part of the text.
+/// Mutates the text: deletes, inserts or repeats a part of it.
 fn mutated(text: &str) -> impl Strategy<Value = String> {
     let text = text.to_owned();
     let bits = prop::sample::select(vec![

@@ -1,4 +1,4 @@
-//! The reference page of definitions is generated from the schema and must be up to date.
+//! Tests that the reference page of definitions, which is generated from the schema, is up to date.
 
 use std::fmt::Write as _;
 
@@ -8,7 +8,7 @@ use berth_definition::step::{BUILTINS, StepSpec};
 use expect_test::expect_file;
 use serde_json::Value;
 
-/// Schema parts with their own heading, in the order of the page.
+/// The parts of the schema that have their own heading, in the order of the page.
 const SECTIONS: &[(&str, &str)] = &[
     ("pipeline", "The pipeline"),
     ("stage_defaults", "Defaults of stages"),
@@ -89,7 +89,7 @@ fn rows(root: &Value, object: &Value, prefix: &str, page: &mut String) {
     }
 }
 
-/// Resolves the reference of a field.
+/// Follows the `$ref` of a field.
 fn resolved<'s>(root: &'s Value, field: &'s Value) -> &'s Value {
     match field["$ref"].as_str().and_then(|it| it.strip_prefix('#')) {
         Some(pointer) => root.pointer(pointer).expect("it refers to something"),
@@ -178,6 +178,6 @@ fn said(field: &Value) -> &str {
 fn meaning(field: &Value, target: &Value) -> String {
     let own = said(field);
     let text = if own.is_empty() { said(target) } else { own };
-    // Formats expressions as code; Markdown would take `<name>` in them for an HTML tag.
+    // Expressions are formatted as code; otherwise Markdown would treat `<name>` in them as an HTML tag.
     text.replace("${{", "`${{").replace("}}", "}}`")
 }

@@ -1,4 +1,4 @@
-//! The JSON schema for editors accepts what the checks accept and has the same fields.
+//! Tests that the JSON Schema for editors accepts what the parser accepts and has the same fields.
 
 use std::collections::BTreeSet;
 
@@ -67,7 +67,7 @@ fn schema_rejects_misspelt_fields_and_wrong_values() {
     }
 }
 
-/// Uses an unknown field, because the diagnostic lists the known ones.
+/// An unknown field makes the parser report the known ones, which are compared with the schema.
 #[test]
 fn schema_and_checks_have_the_same_fields() {
     const NO_FIELD: &str = "qqqqqqqqqqqq";

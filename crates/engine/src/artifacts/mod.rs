@@ -1,8 +1,8 @@
-//! Artifacts: files and directories that steps leave for later steps, packed and content-addressed.
+//! Artifacts: files and directories that a step stores for later steps, packed into content-addressed archives.
 //!
-//! The digest is that of the uncompressed archive, which does not depend on time, place or owner, so the same content
-//! is stored only once. Steps produce the content and may be hostile: paths are resolved relative to a directory
-//! descriptor, one component at a time, and no field of an archive is trusted.
+//! An artifact is identified by the digest of its uncompressed archive. The archive contains no times, owners or
+//! absolute paths, so identical content is stored only once. Steps produce the content and may be hostile: paths are
+//! resolved relative to a directory descriptor, one component at a time, and no field of an archive is trusted.
 
 mod open_beneath;
 mod pack;
@@ -24,9 +24,9 @@ use retention::ArtifactLockMode;
 /// Limit for the uncompressed archive.
 pub const ARTIFACT_BYTES_MAX: u64 = 2 * 1024 * 1024 * 1024;
 pub const ARCHIVE_ENTRIES_MAX: usize = 50_000;
-/// Maximum nesting of directories.
+/// Maximum nesting depth of directories.
 pub const ARCHIVE_DEPTH_MAX: usize = 100;
-/// Limit for the path of an entry and for the target of a link.
+/// Maximum length of an entry's path and of a symlink's target.
 pub const ARCHIVE_PATH_BYTES_MAX: usize = 4_095;
 
 #[derive(Clone)]
@@ -50,7 +50,7 @@ pub struct StoredArtifact {
 pub enum ArtifactError {
     #[error("there is nothing at {0}")]
     Missing(String),
-    /// `why` says what is not allowed.
+    /// `why` says what is wrong with the path.
     #[error("{path}: {why}")]
     Refused { path: String, why: &'static str },
     #[error("an artifact may have {ARTIFACT_BYTES_MAX} bytes; {path} is too much")]
@@ -91,18 +91,18 @@ impl From<rustix::io::Errno> for ArtifactError {
 }
 
 impl ArtifactStore {
-    /// Does not touch the disk; directories are created with the first artifact.
+    /// Does not touch the disk. The directories are created when the first artifact is stored.
     pub fn new(dir: PathBuf) -> Self {
         Self { dir, bytes_max: ARTIFACT_BYTES_MAX, entries_max: ARCHIVE_ENTRIES_MAX }
     }
 
-    /// The same store with another size limit.
+    /// Returns the same store with a different size limit.
     #[must_use]
     pub fn with_size_limit(&self, bytes_max: u64) -> Self {
         Self { bytes_max, ..self.clone() }
     }
 
-    /// Stores the file or directory at `path` below the workspace. The archive contains it under the same path.
+    /// Stores the file or directory at `path` in the workspace. The archive contains it under the same path.
     pub fn store_path(
         &self,
         org: OrgId,
@@ -120,15 +120,15 @@ impl ArtifactStore {
             std::fs::create_dir_all(above)?;
             unfinished.as_file().sync_all()?;
             unfinished.persist(&place).map_err(|error| error.error)?;
-            // Fsync all directories from the file's up to the root of the store.
+            // Fsync every directory from the one that contains the file up to the root of the store.
             let mut dirs = place.ancestors().skip(1).take(4);
             dirs.try_for_each(|dir| File::open(dir)?.sync_all())?;
         }
         Ok(packed)
     }
 
-    /// Unpacks into a directory and overwrites existing files. After an error the content of the directory is
-    /// undefined.
+    /// Unpacks the artifact into a directory and overwrites existing files. After an error, the content of the
+    /// directory is unspecified.
     pub fn unpack(&self, org: OrgId, digest: &str, into: &Path) -> Result<(), ArtifactError> {
         let place = self.archive_path(org, digest)?;
         match File::open(place) {
@@ -140,12 +140,12 @@ impl ArtifactStore {
         }
     }
 
-    /// Checks that the artifact exists and matches its digest.
+    /// Checks that the artifact exists and that its content matches its digest.
     pub fn check(&self, org: OrgId, digest: &str) -> Result<(), ArtifactError> {
         unpack::check(self, &self.open_packed(org, digest)?, digest)
     }
 
-    /// The packed archive.
+    /// Opens the compressed archive of the artifact.
     pub fn open_packed(&self, org: OrgId, digest: &str) -> Result<File, ArtifactError> {
         File::open(self.archive_path(org, digest)?).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => ArtifactError::Unknown(digest.to_owned()),
@@ -153,20 +153,20 @@ impl ArtifactStore {
         })
     }
 
-    /// Stores the file or directory at `path` in an untrusted archive.
+    /// Stores one file or directory, at `path` in an untrusted archive, as an artifact.
     pub fn receive(&self, org: OrgId, packed: &File, path: &str) -> Result<StoredArtifact, ArtifactError> {
         let dir = self.scratch_dir()?;
         unpack::unpack_foreign(self, packed, dir.path())?;
         self.store_path(org, dir.path(), path)
     }
 
-    /// An empty temporary directory, removed on drop.
+    /// Creates an empty temporary directory that is removed on drop.
     pub fn scratch_dir(&self) -> Result<tempfile::TempDir, ArtifactError> {
         std::fs::create_dir_all(&self.dir)?;
         Ok(tempfile::Builder::new().prefix("scratch-").tempdir_in(&self.dir)?)
     }
 
-    /// An unnamed temporary file for an upload.
+    /// Creates an unnamed temporary file that receives an upload.
     pub fn upload_file(&self) -> Result<File, ArtifactError> {
         std::fs::create_dir_all(&self.dir)?;
         Ok(tempfile::tempfile_in(&self.dir)?)
@@ -176,7 +176,7 @@ impl ArtifactStore {
         self.archive_path(org, digest).is_ok_and(|place| place.exists())
     }
 
-    /// The path of an artifact. The digest is validated, so it cannot contain other path components.
+    /// Returns the path of an artifact's archive. The digest is validated first, so it cannot contain path separators.
     fn archive_path(&self, org: OrgId, digest: &str) -> Result<PathBuf, ArtifactError> {
         let digits = digest.strip_prefix("sha256:").filter(|digits| {
             digits.len() == 64 && digits.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))

@@ -9,8 +9,8 @@ use rustix::io::Errno;
 
 pub(super) const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
-/// Opens the file at this path. The kernel rejects symlinks on the way; without `openat2`, each component is opened
-/// separately.
+/// Opens the path `parts` below `root`. The kernel rejects symlinks in any component. If `openat2` is unavailable, the
+/// components are opened one by one instead.
 pub(super) fn open(root: impl AsFd, parts: &[&[u8]], flags: OFlags) -> Result<OwnedFd, Errno> {
     let path = if parts.is_empty() { b".".to_vec() } else { parts.join(&b'/') };
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;

@@ -1,4 +1,4 @@
-//! Packs artifacts deterministically: the same content gives the same archive.
+//! Packs artifacts deterministically: identical content produces an identical archive.
 
 use std::ffi::{CString, OsStr};
 use std::fs::File;
@@ -17,12 +17,12 @@ use super::paths::{check_link, display_path, parts};
 use super::{ARCHIVE_DEPTH_MAX, ARCHIVE_PATH_BYTES_MAX, ArtifactError, ArtifactStore, StoredArtifact};
 
 const COMPRESSION_LEVEL: i32 = 3;
-/// Non-blocking, because opening a pipe would wait for a writer.
+/// Flags for opening a file. Non-blocking, because opening a FIFO would otherwise wait for a writer.
 const FILE: OFlags = OFlags::RDONLY.union(OFlags::NOFOLLOW).union(OFlags::NONBLOCK).union(OFlags::CLOEXEC);
 const BLOCK_BYTES: u64 = 512;
-/// An archive ends with two empty blocks.
+/// A tar archive ends with two zero blocks.
 const END_BYTES: u64 = 2 * BLOCK_BYTES;
-/// Longer names take a separate entry.
+/// Longest name that fits into the header of a tar entry. A longer name takes an entry of its own.
 const SHORT_NAME_BYTES: usize = 100;
 
 pub(super) fn pack(
@@ -44,7 +44,7 @@ pub(super) fn pack(
     // A step may have replaced its workspace with a symlink.
     let root = open(workspace, DIRECTORY | OFlags::NOFOLLOW, Mode::empty())?;
     match parts.split_last() {
-        // The whole workspace: its content, without an entry for the workspace itself.
+        // An empty path means the whole workspace: pack its content, without an entry for the workspace itself.
         None => archive.directory(&root, &mut Vec::new(), 0)?,
         Some((name, above)) => {
             let missing = |error| match error {
@@ -67,7 +67,7 @@ pub(super) fn pack(
     archive.finish()
 }
 
-/// Packs a complete checkout. Its symlinks were checked when it was created.
+/// Packs a complete source checkout. The checkout has already verified that no symlink leads outside of it.
 pub fn pack_source(dir: &Path) -> Result<File, ArtifactError> {
     let file = tempfile::tempfile_in(dir.parent().unwrap_or(dir))?;
     let mut tar = tar::Builder::new(zstd::Encoder::new(&file, COMPRESSION_LEVEL)?);
@@ -82,14 +82,14 @@ struct ArchiveWriter<'f> {
     tar: tar::Builder<HashingEncoder<'f>>,
     left: u64,
     entries_left: usize,
-    /// Number of components in the path of the artifact; links must not lead above it.
+    /// Number of components in the path of the artifact. Symlinks must not lead above this level.
     root_depth: usize,
     entries: usize,
     bytes: u64,
 }
 
 impl ArchiveWriter<'_> {
-    /// Adds the entry `name` of `dir`, whose path is `at`.
+    /// Adds the entry `name` of the directory `dir` to the archive. `at` is the path of `dir`.
     fn entry(
         &mut self,
         dir: &OwnedFd,
@@ -170,7 +170,7 @@ impl ArchiveWriter<'_> {
         }
     }
 
-    /// Deducts an entry from the limits before it is written.
+    /// Counts an entry against the limits before the entry is written.
     fn count(&mut self, names: [&[u8]; 2], size: u64) -> Result<(), ArtifactError> {
         self.entries_left = self.entries_left.checked_sub(1).ok_or(ArtifactError::TooMany)?;
         let named: u64 = names.iter().map(|name| name_bytes(name)).sum();
@@ -195,7 +195,7 @@ impl ArchiveWriter<'_> {
     }
 }
 
-/// The bytes that a name takes in addition to the header of its entry.
+/// Returns the number of bytes that a name occupies in the archive in addition to the entry's header.
 fn name_bytes(name: &[u8]) -> u64 {
     if name.len() < SHORT_NAME_BYTES {
         0
@@ -204,7 +204,7 @@ fn name_bytes(name: &[u8]) -> u64 {
     }
 }
 
-/// A header without times and owners, which would change the digest of the same content.
+/// Creates a header without times and owners, because they would make the digest depend on more than the content.
 fn header(kind: EntryType, mode: u32, size: u64) -> Header {
     let mut header = Header::new_gnu();
     header.set_entry_type(kind);
@@ -220,7 +220,7 @@ fn as_path(bytes: &[u8]) -> &Path {
     Path::new(OsStr::from_bytes(bytes))
 }
 
-/// Hashes the data on its way to the compressor.
+/// Hashes the archive while compressing it.
 struct HashingEncoder<'f> {
     digest: Context,
     packer: zstd::Encoder<'static, &'f File>,

@@ -25,8 +25,9 @@ pub(super) fn parts(path: &[u8]) -> Result<Vec<&[u8]>, ArtifactError> {
     Ok(parts)
 }
 
-/// Checks that a link does not lead outside the archive. Its target may first go up, at most to the root, and then only
-/// down: in `name/..`, the name could be another link, and `..` would go up from where that link leads.
+/// Checks that a symlink does not lead outside the archive. Its target may start with `..` components, at most up to
+/// the root, but must not contain `..` after a name: in `name/..`, the name could be another symlink, and `..` would
+/// then refer to the parent of that symlink's target.
 pub(super) fn check_link(path: &[u8], depth: usize, target: &[u8]) -> Result<(), ArtifactError> {
     let refused = |why| Err(ArtifactError::refusal(display_path(path), why));
     if target.is_empty() || target.len() > ARCHIVE_PATH_BYTES_MAX || target.contains(&0) {

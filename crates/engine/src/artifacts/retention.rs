@@ -1,5 +1,5 @@
-//! Removes artifacts that were not stored again for a long time. Storing and removing both check the modification time
-//! under a file lock, so an artifact that is stored again at the same time is not removed.
+//! Removes artifacts that have not been stored again for a long time. Storing and removing both check the modification
+//! time while holding a file lock, so an artifact that is being stored again is not removed.
 
 use std::fs::File;
 use std::io::{self, ErrorKind};
@@ -10,10 +10,10 @@ use berth_core::id::OrgId;
 
 use super::{ArtifactError, ArtifactStore};
 
-/// The prefix excludes the file from backups.
+/// Name of the lock file. Backups skip files with the prefix `part-`.
 const LOCK: &str = "part-lock";
 
-/// Any number of writers hold the lock shared; a removal holds it exclusively.
+/// Writers hold the lock in shared mode, and a removal holds it exclusively.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum ArtifactLockMode {
     Shared,
@@ -21,7 +21,8 @@ pub(super) enum ArtifactLockMode {
 }
 
 impl ArtifactStore {
-    /// Digests of artifacts last stored before `limit`, in order, starting after `after`.
+    /// Returns the digests of artifacts that were last stored before `limit`, in ascending order, starting after the
+    /// digest `after`.
     pub fn list_older(
         &self,
         org: OrgId,
@@ -49,7 +50,8 @@ impl ArtifactStore {
         Ok(found)
     }
 
-    /// Returns false if the artifact was stored again or no longer exists.
+    /// Removes an artifact that was last stored before `limit`. Returns false if the artifact was stored again in the
+    /// meantime or no longer exists.
     pub fn remove_older(&self, org: OrgId, digest: &str, limit: SystemTime) -> Result<bool, ArtifactError> {
         let place = self.archive_path(org, digest)?;
         let _lock = self.lock(org, ArtifactLockMode::Alone)?;
@@ -70,7 +72,7 @@ impl ArtifactStore {
         Ok(file)
     }
 
-    /// Returns whether the artifact exists, and updates its modification time if so.
+    /// Returns whether the artifact exists. If it does, updates its modification time.
     pub(super) fn renew(&self, place: &Path) -> Result<bool, ArtifactError> {
         match File::options().write(true).open(place) {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
@@ -90,7 +92,7 @@ fn is_older(place: &Path, limit: SystemTime) -> io::Result<bool> {
     }
 }
 
-/// Names that consist of `digits` hexadecimal digits, sorted.
+/// Returns the sorted names of the directory's entries that consist of `digits` hexadecimal digits.
 fn names(dir: &Path, digits: usize) -> io::Result<Vec<String>> {
     let listed = match std::fs::read_dir(dir) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
@@ -117,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_old_is_found_in_order_and_what_is_kept_again_stays() {
+    fn old_artifacts_are_listed_in_order_and_renewed_ones_kept() {
         let [org, other] = [1, 2].map(|number| OrgId::from_parts(Timestamp::from_micros(1), [number; 10]));
         let dir = tempfile::tempdir().unwrap();
         let artifacts = ArtifactStore::new(dir.path().join("artifacts"));

@@ -1,4 +1,4 @@
-//! Artifacts survive a round trip; hostile workspaces and archives are refused.
+//! Tests that artifacts survive a round trip and that hostile workspaces and archives are refused.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -49,7 +49,7 @@ impl ArtifactFixture {
         self.artifacts.unpack(org(1), digest, &self.dir.path().join("into"))
     }
 
-    /// Puts an archive where a stored artifact would be.
+    /// Writes a crafted archive to the path of a stored artifact.
     fn plant(&self, tar: &[u8]) -> String {
         let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, tar);
         let digest =
@@ -60,7 +60,7 @@ impl ArtifactFixture {
         digest
     }
 
-    /// All files outside of the directories that may be written.
+    /// Returns all files outside of the directories that the store may write to.
     fn outside(&self) -> BTreeMap<String, String> {
         let entries = fs::read_dir(self.dir.path().join("outside")).unwrap();
         let mut all: BTreeMap<String, String> = entries
@@ -76,7 +76,7 @@ impl ArtifactFixture {
 }
 
 #[test]
-fn what_is_unpacked_is_what_was_kept() {
+fn unpacked_artifact_equals_stored_content() {
     let yard = ArtifactFixture::new();
     let long = format!("dist/{}/{}", "d".repeat(200), "f".repeat(200));
     for (path, content) in [("dist/app", "run"), ("dist/sub/data", ""), ("dist/ä €", "x"), (&long, "long")]
@@ -101,12 +101,12 @@ fn what_is_unpacked_is_what_was_kept() {
     assert_eq!(fs::read_to_string(yard.there("dist/sub/link")).unwrap(), "run");
     assert_eq!(fs::read_link(yard.there("dist/nowhere")).unwrap(), Path::new(&long_target));
     assert!(yard.there("dist/empty/dir").is_dir() && !yard.there("beside").exists());
-    // Unpacking over an existing copy works, too.
+    // An artifact can be unpacked over an earlier copy of itself.
     yard.unpack(&kept.digest).unwrap();
 }
 
 #[test]
-fn the_same_content_is_one_file_whenever_and_wherever_it_is_kept() {
+fn identical_content_is_stored_once() {
     let (yard, other) = (ArtifactFixture::new(), ArtifactFixture::new());
     for (yard, names) in [(&yard, ["a", "b", "c"]), (&other, ["c", "a", "b"])] {
         for name in names {
@@ -128,7 +128,7 @@ fn the_same_content_is_one_file_whenever_and_wherever_it_is_kept() {
 }
 
 #[test]
-fn one_file_and_a_whole_workspace_can_be_kept() {
+fn single_file_and_whole_workspace_can_be_stored() {
     let yard = ArtifactFixture::new();
     fs::write(yard.work("deep/down/app"), "run").unwrap();
     let file = yard.keep("deep/down/app").unwrap();
@@ -141,7 +141,7 @@ fn one_file_and_a_whole_workspace_can_be_kept() {
 }
 
 #[test]
-fn pa1_nothing_outside_of_a_workspace_can_be_kept() {
+fn pa1_paths_outside_workspace_are_refused() {
     let yard = ArtifactFixture::new();
     fs::write(yard.work("dir/file"), "x").unwrap();
     symlink("../outside", yard.work("up")).unwrap();
@@ -171,7 +171,7 @@ fn pa1_nothing_outside_of_a_workspace_can_be_kept() {
 }
 
 #[test]
-fn pa1_links_out_of_what_is_kept_and_things_that_are_no_files_are_refused_by_name() {
+fn pa1_escaping_links_and_special_files_are_refused_by_name() {
     type MakeFn = fn(&Path);
     let bad: [(&str, MakeFn); 5] = [
         ("out/up", |path| symlink("../x", path).unwrap()),
@@ -192,7 +192,7 @@ fn pa1_links_out_of_what_is_kept_and_things_that_are_no_files_are_refused_by_nam
 }
 
 #[test]
-fn limits_hold_while_keeping_and_while_unpacking() {
+fn artifact_limits_apply_to_storing_and_unpacking() {
     let mut yard = ArtifactFixture::new();
     for name in ["out/a", "out/b", "out/c"] {
         fs::write(yard.work(name), [7; 3_000]).unwrap();
@@ -213,7 +213,7 @@ fn limits_hold_while_keeping_and_while_unpacking() {
 }
 
 #[test]
-fn an_artifact_that_was_changed_is_found_out() {
+fn modified_artifact_is_detected() {
     let yard = ArtifactFixture::new();
     fs::write(yard.work("app"), "run ".repeat(10_000)).unwrap();
     let kept = yard.keep("app").unwrap();
@@ -239,7 +239,7 @@ fn archive(entries: &[CraftedEntry]) -> Vec<u8> {
     let mut tar = tar::Builder::new(Vec::new());
     for (kind, name, target, content) in entries {
         let mut header = Header::new_gnu();
-        // Set the raw bytes, because the library refuses such names.
+        // Write the raw header bytes, because the tar library refuses such names.
         header.as_old_mut().name[..name.len()].copy_from_slice(name.as_bytes());
         header.as_old_mut().linkname[..target.len()].copy_from_slice(target.as_bytes());
         header.set_entry_type(*kind);
@@ -252,7 +252,7 @@ fn archive(entries: &[CraftedEntry]) -> Vec<u8> {
 }
 
 #[test]
-fn pa2_an_evil_archive_is_refused_and_touches_nothing_outside() {
+fn pa2_hostile_archive_is_refused_and_writes_nothing_outside() {
     use EntryType::*;
     let evil: &[(&str, &[CraftedEntry])] = &[
         ("up", &[(Regular, "../outside/new", "", "x")]),
@@ -300,7 +300,7 @@ fn pa2_an_evil_archive_is_refused_and_touches_nothing_outside() {
 }
 
 #[test]
-fn pa2_sizes_that_are_made_up_take_no_memory_and_no_time() {
+fn pa2_forged_sizes_and_compression_bombs_are_refused() {
     let mut yard = ArtifactFixture::new();
     yard.artifacts.bytes_max = 1024 * 1024;
     for (kind, name) in [(EntryType::Regular, "big"), (EntryType::GNULongName, "long")] {
@@ -318,7 +318,7 @@ fn pa2_sizes_that_are_made_up_take_no_memory_and_no_time() {
 }
 
 #[test]
-fn pa2_what_is_in_the_way_is_replaced_and_never_written_through() {
+fn pa2_existing_files_are_replaced_and_symlinks_never_followed() {
     let yard = ArtifactFixture::new();
     fs::write(yard.work("dir/secret"), "new").unwrap();
     let kept = yard.keep("dir").unwrap();
@@ -334,7 +334,7 @@ fn pa2_what_is_in_the_way_is_replaced_and_never_written_through() {
     assert_eq!(yard.outside()["secret"], "secret");
 }
 
-/// An archive as a runner uploads it.
+/// Compresses an archive in the way a runner does before an upload.
 fn uploaded_archive(tar: &[u8]) -> File {
     use std::io::{Seek as _, Write as _};
     let mut file = tempfile::tempfile().unwrap();
@@ -344,7 +344,7 @@ fn uploaded_archive(tar: &[u8]) -> File {
 }
 
 #[test]
-fn sb01_an_archive_of_a_runner_is_believed_in_nothing() {
+fn sb01_uploaded_archive_is_fully_validated() {
     use EntryType::*;
     let yard = ArtifactFixture::new();
     let good =
@@ -353,7 +353,7 @@ fn sb01_an_archive_of_a_runner_is_believed_in_nothing() {
     fs::write(yard.work("dist/a"), "x").unwrap();
     fs::set_permissions(yard.work("dist/a"), fs::Permissions::from_mode(0o755)).unwrap();
     assert_eq!(received, yard.keep("dist").unwrap(), "the same as if it had been kept here");
-    // Files outside the planned path are not stored.
+    // Files in the archive outside of the planned path are not stored.
     let more =
         archive(&[(Directory, "dist/", "", ""), (Regular, "dist/a", "", "x"), (Regular, "b", "", "y")]);
     assert_eq!(yard.artifacts.receive(org(1), &uploaded_archive(&more), "dist").unwrap(), received);

@@ -1,4 +1,5 @@
-//! Unpacks untrusted archives. Entries are processed one by one, so that every name and size is checked before use.
+//! Unpacks untrusted archives. Entries are processed one at a time, and every name and size is checked before it is
+//! used.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -16,7 +17,8 @@ use super::open_beneath::DIRECTORY;
 use super::paths::{check_link, display_path, parts};
 use super::{ARCHIVE_PATH_BYTES_MAX, ArtifactError, ArtifactStore};
 
-/// Archives made here use windows of 2 MiB; a larger limit would only cost memory.
+/// Maximum zstd window (8 MiB). Archives packed by Berth use windows of 2 MiB; a higher limit would only let a hostile
+/// archive use more memory.
 const WINDOW_LOG_MAX: u32 = 23;
 
 pub(super) fn unpack(
@@ -31,7 +33,7 @@ pub(super) fn unpack(
         LimitedHashingReader { digest: Context::new(&SHA256), from: unpacker, left: artifacts.bytes_max };
     let root = open(into, DIRECTORY, Mode::empty())?;
     entries(artifacts, &mut source, &root).map_err(|error| source.explain(error))?;
-    // Data after the end of the archive is ignored, but it is part of the digest.
+    // Data after the end of the archive is not unpacked, but it is part of the digest.
     let rest = io::copy(&mut source, &mut io::sink()).map_err(ArtifactError::from);
     rest.map_err(|error| source.explain(error))?;
     has_digest(source.digest, digest)
@@ -57,7 +59,7 @@ fn has_digest(found: Context, digest: &str) -> Result<(), ArtifactError> {
     }
 }
 
-/// Unpacks an archive uploaded by a runner, which has no digest yet.
+/// Unpacks an archive that a runner uploaded. Its digest is not known yet, so it is not verified.
 pub(super) fn unpack_foreign(
     artifacts: &ArtifactStore,
     file: &File,
@@ -77,7 +79,7 @@ fn entries(artifacts: &ArtifactStore, source: &mut impl Read, root: &OwnedFd) ->
     let mut left = artifacts.entries_max;
     for entry in archive.entries()?.raw(true) {
         let mut entry = entry?;
-        // A long name is a separate entry that precedes the entry it belongs to.
+        // A long name is stored in a separate entry that precedes the entry it names.
         let place = match entry.header().entry_type() {
             EntryType::GNULongName => &mut long_name,
             EntryType::GNULongLink => &mut long_target,
@@ -115,7 +117,7 @@ fn create_entry<R: Read>(
     let refused = |why| Err(ArtifactError::refusal(display_path(name), why));
     let parts = parts(name)?;
     let Some((last, above)) = parts.split_last() else {
-        // The entry of the target directory itself.
+        // This entry stands for the target directory itself.
         let is_root = entry.header().entry_type() == EntryType::Directory;
         return if is_root { Ok(()) } else { refused("has no name") };
     };
@@ -149,7 +151,7 @@ fn create_entry<R: Read>(
     }
 }
 
-/// Opens a directory below the root and creates missing ones. A symlink on the way is refused.
+/// Opens a directory below the root and creates missing parents. Refuses paths that contain a symlink.
 fn create_directories(root: &OwnedFd, parts: &[&[u8]], name: &[u8]) -> Result<OwnedFd, ArtifactError> {
     let mut dir = openat(root, ".", DIRECTORY, Mode::empty())?;
     for part in parts {
@@ -170,7 +172,7 @@ fn create_directories(root: &OwnedFd, parts: &[&[u8]], name: &[u8]) -> Result<Ow
     Ok(dir)
 }
 
-/// Removes an existing file or link first, so that nothing is written through a link.
+/// Removes an existing file or symlink at the destination, so that nothing is written through a symlink.
 fn remove_existing(dir: &OwnedFd, last: &OsStr, name: &[u8]) -> Result<(), ArtifactError> {
     match unlinkat(dir, last, AtFlags::empty()) {
         Ok(()) | Err(Errno::NOENT) => Ok(()),
@@ -181,7 +183,7 @@ fn remove_existing(dir: &OwnedFd, last: &OsStr, name: &[u8]) -> Result<(), Artif
     }
 }
 
-/// Hashes the data and fails at the size limit.
+/// Hashes everything that is read, and fails once the size limit is exceeded.
 struct LimitedHashingReader<R> {
     digest: Context,
     from: R,
@@ -189,7 +191,7 @@ struct LimitedHashingReader<R> {
 }
 
 impl<R> LimitedHashingReader<R> {
-    /// Maps read errors to causes; a read error at the limit means that the archive is too large.
+    /// Replaces a generic read error by its cause: at the size limit, the archive is too large.
     fn explain(&self, error: ArtifactError) -> ArtifactError {
         match error {
             ArtifactError::Io(_) if self.left == 0 => ArtifactError::TooLarge { path: "its content".into() },

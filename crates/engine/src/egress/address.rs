@@ -11,8 +11,8 @@ pub fn is_public(address: IpAddr) -> bool {
     }
 }
 
-/// Whether this is a metadata endpoint of a cloud provider, which exposes credentials of the machine. Never allowed,
-/// whatever the configuration says.
+/// Whether this is the metadata endpoint of a cloud provider, which exposes credentials of the machine. Requests to
+/// it are never allowed, whatever the configuration says.
 pub(crate) fn is_metadata(address: IpAddr) -> bool {
     const OF_AWS: Ipv6Addr = Ipv6Addr::new(0xfd00, 0x0ec2, 0, 0, 0, 0, 0, 0x0254);
     match address {
@@ -21,7 +21,7 @@ pub(crate) fn is_metadata(address: IpAddr) -> bool {
     }
 }
 
-/// Azure's endpoint is a public address that only its own machines reach.
+/// Azure's endpoint has a public address, but only machines in Azure can reach it.
 fn is_metadata_v4(address: Ipv4Addr) -> bool {
     const OF_AZURE: Ipv4Addr = Ipv4Addr::new(168, 63, 129, 16);
     address == OF_AZURE || address.is_link_local()
@@ -57,7 +57,7 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
     is_given_out && !is_special
 }
 
-/// The embedded IPv4 address of a mapped, 6to4 or NAT64 address.
+/// Returns the IPv4 address embedded in a mapped, 6to4 or NAT64 address.
 fn embedded_v4(address: Ipv6Addr) -> Option<Ipv4Addr> {
     let v4 = |high: u16, low: u16| {
         let ([a, b], [c, d]) = (high.to_be_bytes(), low.to_be_bytes());
@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_that_are_not_on_the_open_network_are_told_in_every_form() {
+    fn non_public_addresses_are_detected_in_every_form() {
         for private in [
             "0.0.0.0",
             "0.1.2.3",

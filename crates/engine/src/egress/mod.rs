@@ -1,9 +1,9 @@
 //! HTTP client for all outgoing requests of the server, with protection against SSRF.
 //!
-//! A URL is parsed once, with the rules of browsers, and its host is resolved once. If any resolved address is not
-//! public, the request is refused unless the configuration allows the address; the connection goes to an address that
-//! was checked. Redirects are not followed, and time and response size are limited. Steps on runners do not use this
-//! client: their network is the operator's responsibility.
+//! A URL is parsed once, by the same rules that browsers use, and its host is resolved once. The request is refused if
+//! any resolved address is not public, unless the configuration allows that address. The client connects only to an
+//! address that was checked. Redirects are not followed, and time and response size are limited. Steps on runners do
+//! not use this client: restricting their network is the operator's responsibility.
 
 mod address;
 mod policy;
@@ -25,47 +25,45 @@ use ureq::unversioned::transport::DefaultConnector;
 
 use resolver::{CheckedResolver, RefusedAddress};
 
-/// Timeout of a request, from DNS lookup to the last byte of the response.
+/// Timeout of a request, from the DNS lookup to the last byte of the response.
 pub const REQUEST_MAX: Duration = Duration::from_secs(15);
-/// Bytes read of a response; the rest is discarded.
+/// Maximum number of bytes read from a response body. The rest is discarded.
 pub const ANSWER_BYTES_MAX: u64 = 64 * 1024;
 
 #[derive(Clone)]
 pub struct EgressClient {
     policy: Arc<EgressPolicy>,
     agent: Agent,
-    /// Timeout of a request; shorter in tests.
+    /// Timeout of a request. Tests use a shorter one.
     limit: Duration,
 }
 
-/// A POST request.
 pub struct PostRequest {
     pub url: String,
     pub headers: Vec<(&'static str, String)>,
     pub body: String,
 }
 
-/// A request whose response body is used.
+/// A request whose response body the caller needs.
 pub struct EgressRequest {
     pub url: String,
     pub headers: Vec<(&'static str, String)>,
-    /// POST with a body, GET without.
+    /// The request is a POST if it has a body, otherwise a GET.
     pub body: Option<String>,
     pub answer_bytes_max: u64,
 }
 
-/// A response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EgressResponse {
     pub status: u16,
-    /// The `Retry-After` header, in seconds.
+    /// Value of the `Retry-After` header, in seconds.
     pub retry_after_s: Option<i64>,
-    /// The beginning of the body.
+    /// The body, up to the size limit.
     pub body: Vec<u8>,
     pub took: Duration,
 }
 
-/// A request without a response.
+/// Why there was no response to a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EgressFailure {
     pub why: String,
@@ -78,7 +76,7 @@ impl EgressClient {
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let tls = TlsConfig::builder()
             .unversioned_rustls_crypto_provider(provider)
-            // The trust store of the machine, which may include the operator's own CA.
+            // Use the machine's certificate store, which may include the operator's own CA.
             .root_certs(RootCerts::PlatformVerifier)
             .build();
         let config = Agent::config_builder()
@@ -99,12 +97,12 @@ impl EgressClient {
         &self.policy
     }
 
-    /// Blocks until the response or the timeout.
+    /// Sends the request. Blocks until the response arrives or the request times out.
     pub fn post(&self, post: &PostRequest) -> Result<EgressResponse, EgressFailure> {
         self.post_within(post, self.limit, ANSWER_BYTES_MAX)
     }
 
-    /// As [`EgressClient::post`], for slow or large responses.
+    /// Like [`EgressClient::post`], but with limits set by the caller, for slow or large responses.
     pub fn post_within(
         &self,
         post: &PostRequest,
@@ -114,7 +112,7 @@ impl EgressClient {
         self.request(&post.url, &post.headers, Some(&post.body), limit, bytes_max)
     }
 
-    /// As [`EgressClient::post`], for callers that use the response body.
+    /// Like [`EgressClient::post`], for callers that need the response body.
     pub fn send(&self, ask: &EgressRequest) -> Result<EgressResponse, EgressFailure> {
         self.request(&ask.url, &ask.headers, ask.body.as_deref(), self.limit, ask.answer_bytes_max)
     }
@@ -148,13 +146,13 @@ impl EgressClient {
         let retry_after_s = retry_after.and_then(|text| text.trim().parse().ok());
         let status = answer.status().as_u16();
         let mut body = Vec::new();
-        // Once there is a status, a truncated body is not an error.
+        // The status has been received, so a truncated body is not an error.
         let _ = answer.body_mut().as_reader().take(answer_bytes_max).read_to_end(&mut body);
         Ok(EgressResponse { status, retry_after_s, body, took: began.elapsed() })
     }
 }
 
-/// The error text for the delivery log. It reveals nothing about the server's own network.
+/// Returns the error text for the delivery log. The text reveals nothing about the server's own network.
 fn explain_error(error: ureq::Error, limit: Duration) -> String {
     match error {
         ureq::Error::Timeout(_) => format!("no response within {} s", limit.as_secs_f32()),

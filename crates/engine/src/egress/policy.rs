@@ -1,7 +1,7 @@
-//! Decides which addresses the server may send requests to.
+//! Decides which destinations the server may send requests to.
 //!
-//! All public addresses over HTTPS. Other addresses and plain HTTP are only allowed if the server's configuration lists
-//! the host or network. Settings of an organization cannot change that.
+//! All public addresses are allowed over HTTPS. Other addresses, and plain HTTP, are only allowed if the server's
+//! configuration lists the host or network. An organization's settings cannot override this.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -13,7 +13,7 @@ use super::address::{is_metadata, is_public};
 
 const URL_BYTES_MAX: usize = 2_048;
 
-/// A host or network that may be requested although it is not public, and over plain HTTP.
+/// A host or network that the server may send requests to even if its addresses are not public, and over plain HTTP.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AllowedDestination {
     Host(String),
@@ -71,7 +71,7 @@ impl AllowedDestination {
     }
 }
 
-/// Why a request is refused.
+/// The reason why a request is refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EgressRefusal(pub &'static str);
 
@@ -91,7 +91,7 @@ pub struct EgressPolicy {
 }
 
 impl EgressPolicy {
-    /// Checks a URL without a DNS lookup. Returns it normalized.
+    /// Checks a URL without a DNS lookup, and returns it in normalized form.
     pub fn check(&self, text: &str) -> Result<Url, EgressRefusal> {
         if text.len() > URL_BYTES_MAX {
             return Err(EgressRefusal("must be at most 2,048 bytes long"));

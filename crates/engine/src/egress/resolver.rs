@@ -1,4 +1,5 @@
-//! DNS resolver of the client. The addresses that are checked are the ones connected to, which prevents DNS rebinding.
+//! DNS resolver of the HTTP client. The client connects to exactly the addresses that were checked, which prevents DNS
+//! rebinding.
 
 use std::fmt;
 use std::io;
@@ -15,12 +16,12 @@ use ureq::unversioned::transport::NextTimeout;
 
 use super::policy::EgressPolicy;
 
-/// Timeout of a lookup; the timeout of the request applies, too.
+/// Timeout of a lookup, in addition to the timeout of the request.
 const LOOK_UP_MAX: Duration = Duration::from_secs(10);
-/// Maximum number of addresses tried. All of them are checked.
+/// Maximum number of addresses that a connection is attempted to. All resolved addresses are checked.
 const ADDRESSES_TRIED_MAX: usize = 8;
 
-/// Resolves a host: with the system resolver, or a fake one in tests.
+/// Resolves a host. Tests replace the system resolver with a fake one.
 pub type LookupFn = Arc<dyn Fn(&str, u16) -> io::Result<Vec<SocketAddr>> + Send + Sync>;
 
 pub fn system_lookup() -> LookupFn {
@@ -47,7 +48,7 @@ impl Resolver for CheckedResolver {
             Ok(address) => vec![SocketAddr::new(address, port)],
             Err(_) => self.look_up_host(bare, port, (*timeout.after).min(LOOK_UP_MAX))?,
         };
-        // One forbidden address refuses the host; otherwise a name could hide it among public ones.
+        // A single forbidden address refuses the whole host. Otherwise a DNS name could hide it among public addresses.
         for address in &found {
             self.policy.check_address(bare, address.ip()).map_err(refusal_error)?;
         }
@@ -60,12 +61,12 @@ impl Resolver for CheckedResolver {
 }
 
 impl CheckedResolver {
-    /// Runs on a separate thread, because the system resolver has no timeout.
+    /// Runs the lookup on a separate thread, because the system resolver has no timeout.
     fn look_up_host(&self, host: &str, port: u16, limit: Duration) -> Result<Vec<SocketAddr>, Error> {
         let (tell, answer) = mpsc::sync_channel(1);
         let (look_up, host) = (self.look_up.clone(), host.to_owned());
         std::thread::Builder::new().name("egress-name".into()).spawn(move || {
-            // The receiver is gone after the timeout.
+            // Sending fails if the lookup has timed out, because the receiver was dropped.
             tell.send(look_up(&host, port)).ok();
         })?;
         match answer.recv_timeout(limit) {
@@ -79,7 +80,7 @@ fn refusal_error(why: super::policy::EgressRefusal) -> Error {
     Error::Other(Box::new(RefusedAddress(why)))
 }
 
-/// Carries a refusal through the error type of the HTTP client.
+/// Wraps a refusal as an error of the HTTP client library.
 #[derive(Debug)]
 pub(super) struct RefusedAddress(pub(super) super::policy::EgressRefusal);
 

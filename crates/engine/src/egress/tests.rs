@@ -1,4 +1,4 @@
-//! Tests with URLs that attempt to bypass the policy, and with a resolver that changes its result.
+//! Tests with URLs that try to bypass the policy, and with a resolver whose result changes between lookups.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener};
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
 
-/// Timeout of requests that are meant to hang.
+/// Timeout for requests that never get a response.
 const PATIENCE: Duration = Duration::from_millis(300);
 
 fn policy_allowing(allowed: &[&str]) -> EgressPolicy {
@@ -18,7 +18,7 @@ fn egress(allowed: &[&str], look_up: LookupFn) -> EgressClient {
     EgressClient::new(policy_allowing(allowed), look_up, PATIENCE)
 }
 
-/// Resolves every name to these addresses.
+/// Returns a resolver that maps every name to these addresses.
 fn all_at(addresses: &'static [&'static str]) -> LookupFn {
     Arc::new(move |_, port| {
         Ok(addresses.iter().map(|text| SocketAddr::new(text.parse().unwrap(), port)).collect())
@@ -29,7 +29,7 @@ fn post(egress: &EgressClient, url: &str) -> Result<EgressResponse, EgressFailur
     egress.post(&PostRequest { url: url.into(), headers: vec![("x-test", "1".into())], body: "{}".into() })
 }
 
-/// A server that sends this text on every connection and counts connections.
+/// A server that sends a fixed text on every connection and counts the connections.
 struct TestReceiver {
     address: SocketAddr,
     seen: Arc<AtomicUsize>,
@@ -48,7 +48,7 @@ impl TestReceiver {
                 let mut buffer = [0u8; 4_096];
                 let _ = stream.read(&mut buffer);
                 let _ = stream.write_all(text.as_bytes());
-                // A hanging receiver keeps the connection open until the client closes it.
+                // With an empty text, keep the connection open without responding until the client closes it.
                 while text.is_empty() && stream.read(&mut buffer).is_ok_and(|read| read > 0) {}
             }
         });
@@ -61,7 +61,7 @@ impl TestReceiver {
 }
 
 #[test]
-fn addresses_that_lead_inside_are_refused_however_they_are_written() {
+fn private_addresses_are_refused_in_every_notation() {
     let receiver = TestReceiver::responding_with("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n");
     let strict = egress(&[], all_at(&["127.0.0.1"]));
     for url in [
@@ -149,7 +149,7 @@ fn addresses_that_lead_inside_are_refused_however_they_are_written() {
 }
 
 #[test]
-fn an_address_is_read_as_browsers_read_it_and_that_reading_is_the_one_that_is_used() {
+fn url_is_parsed_like_in_browsers() {
     for (text, host) in [
         ("https://1.1.1.1\\@127.0.0.1/", "1.1.1.1"),
         ("https://0x1.0x1.0x1.0x1/", "1.1.1.1"),
@@ -161,7 +161,7 @@ fn an_address_is_read_as_browsers_read_it_and_that_reading_is_the_one_that_is_us
 }
 
 #[test]
-fn one_private_address_among_public_ones_spoils_them_all() {
+fn host_with_any_private_address_is_refused() {
     for addresses in [
         &["127.0.0.1"][..],
         &["1.1.1.1", "10.0.0.7"],
@@ -179,11 +179,12 @@ fn one_private_address_among_public_ones_spoils_them_all() {
 }
 
 #[test]
-fn a_name_that_changes_its_address_is_looked_up_once() {
+fn host_with_changing_address_is_looked_up_once_per_request() {
     let receiver = TestReceiver::responding_with("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n");
     let asked = Arc::new(Mutex::new(0));
     let counted = asked.clone();
-    // Public on the first lookup and private on the second, which must not happen.
+    // The name resolves to a public address first and to a private one on the next lookup. A request must look it up
+    // only once.
     let look_up: LookupFn = Arc::new(move |_, port| {
         let mut asked = counted.lock().unwrap();
         *asked += 1;
@@ -200,7 +201,7 @@ fn a_name_that_changes_its_address_is_looked_up_once() {
 }
 
 #[test]
-fn the_configuration_allows_hosts_and_networks_and_never_the_cloud() {
+fn configuration_allows_hosts_and_networks_but_never_metadata_endpoints() {
     for (allowed, url, addresses, fine) in [
         (&["hooks.acme.test"][..], "http://hooks.acme.test/", &["10.0.0.7"][..], true),
         (&["hooks.acme.test"], "http://HOOKS.acme.test./", &["10.0.0.7"], true),
@@ -234,7 +235,7 @@ fn the_configuration_allows_hosts_and_networks_and_never_the_cloud() {
 }
 
 #[test]
-fn redirects_are_answers_and_are_not_followed() {
+fn redirects_are_returned_and_not_followed() {
     let inside = TestReceiver::responding_with("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n");
     for (status, line) in [
         (301, "HTTP/1.1 301 Moved\r\nlocation: http://127.0.0.1:1/\r\ncontent-length: 0\r\n\r\n"),
@@ -251,7 +252,7 @@ fn redirects_are_answers_and_are_not_followed() {
 }
 
 #[test]
-fn what_takes_too_long_or_says_too_much_is_cut() {
+fn slow_response_times_out_and_long_response_is_truncated() {
     let local = egress(&["127.0.0.1"], system_lookup());
     let silent = TestReceiver::responding_with("");
     let failed = post(&local, &silent.url()).unwrap_err();
@@ -274,7 +275,7 @@ fn what_takes_too_long_or_says_too_much_is_cut() {
 }
 
 #[test]
-fn a_name_that_is_not_found_is_said_to_be() {
+fn unknown_host_is_reported_as_not_found() {
     let nobody: LookupFn = Arc::new(|_, _| Err(std::io::Error::other("nothing about this is told")));
     assert_eq!(
         post(&egress(&[], nobody), "https://hooks.acme.test/").unwrap_err().why,

@@ -1,4 +1,4 @@
-//! Authors of a change: everyone its commits name as author, committer or co-author.
+//! Finds the authors of a change: everyone who is named as author, committer or co-author of its commits.
 
 use berth_core::approval::ChangeAuthors;
 
@@ -7,17 +7,18 @@ use super::mirror::GitMirror;
 use super::{CommitHash, GitError};
 use crate::limits::{CHANGE_AUTHORS_MAX, CHANGE_COMMITS_MAX, FIRST_CHANGE_COMMITS_MAX};
 
-/// Committer addresses of programs: GitHub's web interface and Berth. They are ignored; the author of the commit still
-/// counts. A person who fakes the committer could just as well name another person.
+/// Committer addresses of programs: GitHub's web interface and Berth itself. They are not counted as authors, but the
+/// commit's author still is. Faking one of these addresses gains nothing: a person could just as well put someone
+/// else's address there.
 const PROGRAMS: [&str; 2] = ["noreply@github.com", BOT_EMAIL];
-/// Maximum length of an address; commits may contain any text there.
+/// Maximum length of an address. A commit may contain any text in place of an address.
 const ADDRESS_CHARS_MAX: usize = 320;
-/// Fields of a commit, each terminated by NUL.
+/// Format for `git log`: the fields of a commit, each terminated by NUL.
 const FORMAT: &str = "--format=%ae%x00%ce%x00%(trailers:key=Co-authored-by,valueonly,unfold)%x00";
 
 impl GitMirror {
-    /// Authors of the commits that are reachable from `until` but not from `since`. If `since` is not in this
-    /// repository, of the most recent commits.
+    /// Returns the authors of the commits that are reachable from `until` but not from `since`. If `since` is `None` or
+    /// not in this repository, returns the authors of the most recent commits.
     pub fn authors(&self, since: Option<&CommitHash>, until: &CommitHash) -> Result<ChangeAuthors, GitError> {
         let since = match since {
             Some(commit) if self.has_commit(commit)? => Some(format!("^{commit}")),
@@ -52,7 +53,7 @@ impl GitMirror {
     }
 }
 
-/// `Bob <bob@acme.test>`
+/// Extracts the address from a trailer such as `Bob <bob@acme.test>`.
 fn address(trailer: &str) -> &str {
     let inner = trailer.rsplit_once('<').and_then(|(_, rest)| rest.split_once('>'));
     inner.map_or(trailer, |(address, _)| address).trim()

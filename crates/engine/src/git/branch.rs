@@ -1,6 +1,6 @@
-//! Creates a branch with one commit in the mirror, without a work tree, and pushes it to the remote.
+//! Creates a branch with a single commit in the mirror, without a work tree, and pushes it to the remote.
 //!
-//! An existing branch is never moved: the push succeeds only if the branch does not exist.
+//! An existing branch is never moved: the push only succeeds if the branch does not exist yet.
 
 use berth_analysis::diff::FILES_MAX;
 use berth_core::pipeline::grammar::is_branch;
@@ -12,13 +12,13 @@ use super::mirror::GitMirror;
 use super::remote::{GitCredential, RepositoryAccess, configure_access};
 use super::{CommitHash, GitError};
 
-/// The committer of all commits made here; the author may differ.
+/// Committer name of all commits that Berth creates. The author may be a user.
 const BOT_NAME: &str = "Berth";
 pub(super) const BOT_EMAIL: &str = "berth@noreply.invalid";
-/// Prefix of all branches made here; no other branch is ever written.
+/// Prefix of all branches that Berth creates. Berth never writes any other branch.
 pub const BRANCH_PREFIX: &str = "berth/";
 
-/// A change of one file in a new commit.
+/// A change to one file in a new commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileChange {
     /// Relative to the root of the repository.
@@ -39,7 +39,7 @@ pub struct NewCommit<'a> {
     pub parent: &'a CommitHash,
     pub changes: &'a [FileChange],
     pub message: &'a str,
-    /// The address of the user who requested the commit, because rules about authors use it.
+    /// Address of the user who requested the commit. Approval rules use it to identify the author.
     pub author_email: &'a str,
     pub at: Timestamp,
 }
@@ -49,12 +49,12 @@ pub struct NewCommit<'a> {
 pub struct PushResult {
     /// The commit that the branch points to.
     pub commit: CommitHash,
-    /// The branch existed with the same content.
+    /// The branch already existed with the same content.
     pub was_there: bool,
 }
 
 impl GitMirror {
-    /// Creates a commit. Deterministic: the same arguments give the same hash.
+    /// Creates a commit. Deterministic: the same arguments always produce the same hash.
     pub fn commit(&self, new: NewCommit<'_>) -> Result<CommitHash, GitError> {
         let NewCommit { parent, changes, message, author_email, at } = new;
         if changes.is_empty() || changes.len() > FILES_MAX {
@@ -80,7 +80,7 @@ impl GitMirror {
         parse_hash(&git.run()?.ok()?.text())
     }
 
-    /// Pushes a commit as a new branch. Branches in `kept` are never written.
+    /// Pushes a commit as a new branch. Refuses to write the branches in `kept`.
     pub fn push_new(
         &self,
         to: &GitRemote<'_>,
@@ -106,8 +106,8 @@ impl GitMirror {
             None => {}
         }
         let (git, key) = configure_access(self, self.git(), to.url, to.credential, to.access)?;
-        // The empty lease requires that the branch does not exist, so a branch that was created in between is not
-        // moved, not even fast-forwarded.
+        // The empty `--force-with-lease` value requires that the branch does not exist on the remote. A branch that was
+        // created in the meantime is therefore not moved, not even by a fast-forward.
         let git = git.args(["push", "--quiet", "--no-verify", "--no-follow-tags", "--recurse-submodules=no"]);
         let git = git.arg(format!("--force-with-lease={full}:")).args(["--end-of-options", to.url.as_str()]);
         let ran = git.arg(format!("{commit}:{full}")).run()?.ok();
@@ -124,11 +124,11 @@ impl GitMirror {
             let git = self.git().args(["log", "-1", "--format=%T %P", "--end-of-options", commit.as_str()]);
             Ok::<_, GitError>(git.run()?.ok().ok().map(|ran| ran.text()))
         };
-        // A commit that is not in the mirror was not made here.
+        // A commit that is not in the mirror was not created by Berth.
         Ok(of(there)?.is_some_and(|there| of(ours).is_ok_and(|ours| ours.as_deref() == Some(&there))))
     }
 
-    /// The commit that a branch of the remote points to.
+    /// Returns the commit that a branch on the remote points to.
     fn remote_head(&self, to: &GitRemote<'_>, full: &str) -> Result<Option<CommitHash>, GitError> {
         let (git, key) = configure_access(self, self.git(), to.url, to.credential, to.access)?;
         let git = git.args(["ls-remote", "--end-of-options", to.url.as_str(), full]);
@@ -164,14 +164,14 @@ impl GitMirror {
     }
 
     fn git_with_index(&self, index: &TempDir) -> super::process::GitCommand<'_> {
-        // Git requires a work tree to remove entries from an index; this one stays empty.
+        // Git requires a work tree for removing entries from an index, so pass it an empty directory.
         let git = self.git().arg("--work-tree").arg(index.path());
         let git = git.env("GIT_INDEX_FILE", index.path().join("index"));
         git.hide(&index.path().to_string_lossy())
     }
 }
 
-/// The remote of a push.
+/// The remote that a branch is pushed to.
 #[derive(Clone, Copy)]
 pub struct GitRemote<'a> {
     pub url: &'a RemoteUrl,

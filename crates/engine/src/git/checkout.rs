@@ -1,4 +1,5 @@
-//! Unpacks the files of a commit into an empty directory. Only reads the mirror and never writes outside the directory.
+//! Checks out the files of a commit into an empty directory. Only reads the mirror, and never writes outside of the
+//! directory.
 
 use std::collections::VecDeque;
 use std::path::{Component, Path, PathBuf};
@@ -8,14 +9,14 @@ use super::tree::EntryKind;
 use super::{CommitHash, GitError};
 use crate::limits::{CHECKOUT_BYTES_MAX, CHECKOUT_FILES_MAX};
 
-/// A longer chain of symlinks counts as a loop, as in the kernel.
+/// Maximum length of a chain of symlinks. A longer chain is treated as a loop, as in the kernel.
 const LINKS_FOLLOWED_MAX: usize = 40;
-/// Maximum number of symlinks listed in an error.
+/// Maximum number of symlinks named in an error message.
 const NAMED_MAX: usize = 5;
 
 impl GitMirror {
-    /// Unpacks a commit into `into`, which must be empty. Keeps executable bits, skips submodules, and runs no hooks or
-    /// filters. After an error the directory is empty again.
+    /// Checks out a commit into `into`, which must be empty. Keeps executable bits, skips submodules, and runs no hooks
+    /// or filters. After an error, the directory is empty again.
     pub fn checkout(&self, commit: &CommitHash, into: &Path) -> Result<(), GitError> {
         let failed = || GitError::io("the directory for the checkout cannot be used");
         if std::fs::read_dir(into).map_err(failed())?.next().is_some() {
@@ -48,7 +49,7 @@ impl GitMirror {
     }
 
     fn unpack(&self, commit: &CommitHash, into: &Path) -> Result<(), GitError> {
-        // A temporary index; otherwise git would write the mirror's.
+        // Use a temporary index, because git would otherwise write to the index of the mirror.
         let index = self.scratch()?;
         let git = self.git().arg("--work-tree").arg(into).env("GIT_INDEX_FILE", index.path().join("index"));
         git.hide(&into.to_string_lossy())

@@ -1,4 +1,4 @@
-//! The files of a commit, as the source for applying diffs.
+//! Provides the files of a commit as the base that diffs are applied to.
 
 use std::cell::RefCell;
 
@@ -8,7 +8,8 @@ use super::mirror::GitMirror;
 use super::tree::EntryKind;
 use super::{CommitHash, GitError};
 
-/// [`CommitTree`] cannot return errors, so git errors are kept for [`CommitFiles::finish`] and the file appears as missing.
+/// The methods of [`CommitTree`] cannot return errors. If git fails, the file appears to be missing, and
+/// [`CommitFiles::finish`] returns the error.
 pub struct CommitFiles<'a> {
     mirror: &'a GitMirror,
     commit: &'a CommitHash,
@@ -20,7 +21,7 @@ impl<'a> CommitFiles<'a> {
         Self { mirror, commit, failed: RefCell::new(None) }
     }
 
-    /// Returns the first error of a lookup.
+    /// Returns the first error that a lookup encountered.
     pub fn finish(self) -> Result<(), GitError> {
         self.failed.into_inner().map_or(Ok(()), Err)
     }

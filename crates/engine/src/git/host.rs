@@ -1,4 +1,4 @@
-//! Prevents tenants of a public server from reaching repositories in its private network.
+//! Prevents tenants of a public server from accessing repositories in the server's private network.
 
 use std::net::ToSocketAddrs as _;
 

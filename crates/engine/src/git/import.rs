@@ -1,4 +1,4 @@
-//! Creates the repository of the demo.
+//! Creates the demo repository.
 
 use std::io::{Seek as _, Write as _};
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::GitError;
 use super::process::{GitCommand, GitProcesses};
 
-/// Timeout; the repository has only a few files.
+/// Timeout of the import. The demo repository has only a few files.
 const IMPORT_MAX: Duration = Duration::from_secs(30);
 
 pub fn make_bare(dir: &Path) -> Result<(), GitError> {
@@ -20,7 +20,7 @@ pub fn make_bare(dir: &Path) -> Result<(), GitError> {
         .map(|_| ())
 }
 
-/// Adds commits in the format of `git fast-import`.
+/// Imports commits from a stream in the format of `git fast-import`.
 pub fn import(dir: &Path, history: &str) -> Result<(), GitError> {
     let io = GitError::io("there is no place for a history");
     let written = tempfile::tempfile().and_then(|mut file| {

@@ -1,7 +1,7 @@
 //! A mirror: a bare copy of a repository's branches and tags, updated by [`GitMirror::sync`].
 //!
-//! Objects are only deleted together with the mirror, because a deployment may use a commit that is no longer on any
-//! branch.
+//! Git objects are never deleted individually, only together with the mirror, because a deployment may use a commit
+//! that is no longer on any branch.
 
 use std::collections::BTreeMap;
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
@@ -21,7 +21,7 @@ use super::{CommitHash, GitError};
 use crate::limits::{MIRROR_BYTES_MAX, MIRROR_FILES_MAX, MIRROR_REFS_MAX};
 
 const HEADS: &str = "refs/heads/";
-/// Poll interval while another server holds the lock of a mirror.
+/// Poll interval while another server holds the mirror's file lock.
 const HELD_PAUSE: Duration = Duration::from_millis(50);
 
 /// The branches of a repository.
@@ -33,13 +33,13 @@ pub struct BranchHeads {
 }
 
 impl BranchHeads {
-    /// The head of the default branch.
+    /// Returns the head of the default branch.
     pub fn head(&self) -> Option<&CommitHash> {
         self.branches.get(self.default_branch.as_deref()?)
     }
 }
 
-/// Exclusive access to a mirror, until dropped.
+/// Exclusive access to a mirror. Released on drop.
 pub(super) struct MirrorLock<'a> {
     _process: MutexGuard<'a, ()>,
     _file: File,
@@ -49,7 +49,7 @@ pub(super) struct MirrorLock<'a> {
 pub struct GitMirror {
     path: PathBuf,
     scratch: PathBuf,
-    /// Held while the mirror is changed. Readers need no lock, because git only adds objects.
+    /// Held while the mirror is modified. Readers need no lock, because git only adds objects.
     lock: Arc<Mutex<()>>,
     live: GitProcesses,
     time_max: Duration,
@@ -73,19 +73,19 @@ impl GitMirror {
         Self { path, scratch, lock, live, time_max, bytes_max: MIRROR_BYTES_MAX }
     }
 
-    /// A mirror outside of the installation's data directory, with its own lock.
+    /// Creates a mirror outside of the data directory, with a lock of its own.
     pub fn standalone(path: PathBuf, time_max: Duration) -> Self {
         let scratch = path.with_extension("scratch");
         Self::new(path, scratch, Arc::default(), GitProcesses::default(), time_max)
     }
 
-    /// The same mirror with another size limit.
+    /// Returns the same mirror with a different size limit.
     #[must_use]
     pub fn with_size_limit(self, bytes_max: u64) -> Self {
         Self { bytes_max, ..self }
     }
 
-    /// Locks the mirror against other threads and, through a file lock, against other servers on the same directory.
+    /// Locks the mirror against other threads and, with a file lock, against other servers that share the directory.
     pub(super) fn lock_exclusive(&self) -> Result<MirrorLock<'_>, GitError> {
         let process = self.lock.lock();
         if let Some(parent) = self.path.parent() {
@@ -109,7 +109,7 @@ impl GitMirror {
         }
     }
 
-    /// Creates a temporary directory for keys and indexes of a git process. Steps cannot read it.
+    /// Creates a temporary directory for the keys and index files of a git process. Steps cannot read it.
     pub(super) fn scratch(&self) -> Result<TempDir, GitError> {
         let failed = || GitError::io("there is no place for files of git");
         DirBuilder::new().recursive(true).mode(0o700).create(&self.scratch).map_err(failed())?;
@@ -120,7 +120,7 @@ impl GitMirror {
         GitCommand::in_mirror(&self.live, self.time_max, &self.path)
     }
 
-    /// Updates the mirror. Takes a single `ls-remote` if the remote has not changed.
+    /// Fetches new commits, branches and tags from the remote. If nothing has changed, this takes a single `ls-remote`.
     pub fn sync(
         &self,
         url: &RemoteUrl,
@@ -170,7 +170,7 @@ impl GitMirror {
             let text = format!("the repository has more than {MIRROR_REFS_MAX} branches and tags");
             return Err(GitError::TooLarge(text));
         }
-        // A detached HEAD usually points to the head of a branch.
+        // If HEAD is detached, use a branch that points to the same commit.
         let same = |name: &&str| head.is_some() && refs.get(&format!("{HEADS}{name}")) == head.as_ref();
         let default_branch = default_branch
             .or_else(|| ["main", "master"].iter().copied().find(|name| same(name)).map(str::to_owned));
@@ -213,8 +213,8 @@ impl GitMirror {
         match fetched {
             Err(GitError::TooLarge(_)) => {
                 self.clear_leftovers();
-                // A pack that was completed before the limit hit is unreferenced and would keep the mirror too large
-                // forever.
+                // Git may have completed a pack before it was stopped at the limit. No ref uses the pack, and it would
+                // keep the mirror above the limit forever.
                 if directory_size(&objects) > self.bytes_max {
                     self.remove_locked()?;
                 }
@@ -241,7 +241,7 @@ impl GitMirror {
         Ok(refs.map(|(sha, name)| (name.to_owned(), sha.to_owned())).collect())
     }
 
-    /// Merges many small packs into one and keeps unreachable objects. A failure only costs speed.
+    /// Merges many small packs into one, and keeps unreachable objects. A failure only makes git slower.
     fn pack(&self) {
         let packs = std::fs::read_dir(self.path.join("objects/pack")).map_or(0, Iterator::count);
         let loose = std::fs::read_dir(self.path.join("objects/17")).map_or(0, Iterator::count);
@@ -258,8 +258,8 @@ impl GitMirror {
         }
     }
 
-    /// Removes lock files and partial packs of a killed git process. The caller holds the lock, so no process uses
-    /// them.
+    /// Removes lock files and partial packs that a killed git process left behind. The caller holds the mirror's lock,
+    /// so no running process uses these files.
     fn clear_leftovers(&self) {
         fn clear(dir: &Path, depth: u32) {
             for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
@@ -274,14 +274,14 @@ impl GitMirror {
                 }
             }
         }
-        // The maximum depth of a branch name.
+        // 130 is the maximum depth of a branch name.
         clear(&self.path, 130);
     }
 
     pub(super) fn remove(&self) -> Result<(), GitError> {
         let _held = self.lock_exclusive()?;
         self.remove_locked()?;
-        // A thread that waits for the lock finds the mirror missing afterwards.
+        // A thread that was waiting for the lock finds that the mirror no longer exists.
         let _ = std::fs::remove_file(self.lock_file());
         Ok(())
     }
@@ -290,7 +290,7 @@ impl GitMirror {
         self.path.with_extension("held")
     }
 
-    /// Renames the mirror before removal, so that readers find it complete or not at all.
+    /// Renames the mirror before removing it, so that readers see either a complete mirror or none.
     fn remove_locked(&self) -> Result<(), GitError> {
         let away = self.path.with_extension("gone");
         let _ = std::fs::remove_dir_all(&away);

@@ -1,8 +1,8 @@
-//! Runs the `git` program; no other module does.
+//! Runs the `git` program. No other module runs it.
 //!
 //! Each repository has a bare mirror in the data directory. All operations block; run them with [`MirrorStore::run`].
-//! Repositories are untrusted: URLs and refs are validated, git runs with a clean environment and with limits, and
-//! checkouts cannot write outside their directory.
+//! Repositories are untrusted: URLs and refs are validated, git runs with a clean environment and resource limits, and
+//! a checkout cannot write outside of its directory.
 
 mod authors;
 mod branch;
@@ -37,11 +37,11 @@ pub use tree::{
     ChangedPaths, EntryKind, GitTreeEntry, ResolvedCommit, ambiguous_message, is_abbreviation, is_whole_hash,
 };
 
-/// The oldest version with all options used here.
+/// The oldest git version that supports all the options used here.
 pub const GIT_VERSION_MIN: [u32; 2] = [2, 39];
 const VERSION_S_MAX: Duration = Duration::from_secs(10);
 
-/// The full hash of a commit.
+/// A full commit hash.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CommitHash(String);
 
@@ -62,7 +62,7 @@ impl std::fmt::Display for CommitHash {
     }
 }
 
-/// An error of a git operation. The text is shown to users and contains neither credentials nor server paths.
+/// An error of a git operation. Its text is shown to users and contains neither credentials nor paths on the server.
 #[derive(Debug, thiserror::Error)]
 pub enum GitError {
     #[error("{0}")]
@@ -108,13 +108,14 @@ pub fn check_git() -> Result<String, GitError> {
 /// The mirrors of an installation.
 pub struct MirrorStore {
     root: PathBuf,
-    /// Directory for keys and indexes while git runs. Used by this server only, and emptied at startup.
+    /// Directory for the keys and index files of running git processes. Only this server uses it, and it is emptied at
+    /// startup.
     scratch: PathBuf,
     runs: AdmissionControl,
     live: GitProcesses,
     /// Timeout of a git process.
     time_max: Duration,
-    /// Locks by mirror name.
+    /// One lock per mirror, by the mirror's name.
     locks: Mutex<HashMap<String, Arc<Mutex<()>>>>,
 }
 
@@ -153,7 +154,8 @@ impl MirrorStore {
         GitMirror::new(path, self.scratch.clone(), lock, self.live.clone(), self.time_max)
     }
 
-    /// Runs blocking `work` on a blocking thread, with a limit on concurrent operations per organization.
+    /// Runs a blocking operation on a blocking thread. Limits the number of concurrent operations, in total and per
+    /// organization.
     pub async fn run<T: Send + 'static>(
         &self,
         org: OrgId,
@@ -174,7 +176,8 @@ impl MirrorStore {
 
     async fn remove_named(&self, org: OrgId, name: String) {
         let mirror = self.find_mirror(org, name.clone());
-        // Waits for the lock of the mirror. Bypasses admission, so that it does not occupy a slot in the meantime.
+        // The removal waits for the mirror's lock. It bypasses admission control, so that it does not occupy a slot
+        // while it waits.
         let removed = tokio::task::spawn_blocking(move || mirror.remove()).await;
         self.locks.lock().remove(&name);
         if !matches!(removed, Ok(Ok(()))) {

@@ -1,4 +1,5 @@
-//! Runs a git process with a clean environment, its own process group, and limits on time, output and disk usage.
+//! Runs a git process in its own process group, with a clean environment and with limits on time, output and disk
+//! usage.
 
 use std::ffi::{OsStr, OsString};
 use std::io::Read;
@@ -14,17 +15,17 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, wa
 
 use super::GitError;
 
-/// Limit for stdout; lists of refs and files are the longest.
+/// Maximum size of stdout. The largest outputs are lists of refs and files.
 const OUTPUT_BYTES_MAX: usize = 32 * 1024 * 1024;
 const STDERR_BYTES_MAX: usize = 64 * 1024;
-/// Characters of stderr that are shown to users.
+/// Maximum number of characters of stderr that are shown to users.
 const SHOWN_CHARS_MAX: usize = 500;
-/// The pipes close when git exits, unless a stray child keeps them open.
+/// How long to wait for the output pipes to close after git has exited. A child process of git may keep them open.
 const PIPES_CLOSE_MAX: Duration = Duration::from_secs(2);
-/// Interval of size checks.
+/// Interval between two checks of the disk usage.
 const MEASURE_EVERY: Duration = Duration::from_millis(200);
 
-/// Variables that are passed on: locations of programs, proxies and certificates.
+/// Environment variables that git inherits from the server: locations of programs, proxies and certificates.
 const KEPT_VARIABLES: &[&str] = &[
     "PATH",
     "HTTPS_PROXY",
@@ -49,7 +50,8 @@ const VARIABLES: &[(&str, &str)] = &[
     ("LC_ALL", "C"),
 ];
 
-/// A repository must not be able to configure programs to run, and memory must suffice on a small server.
+/// Git settings for every process. They prevent a repository from configuring programs to run, and limit memory for
+/// small servers.
 const SETTINGS: &[&str] = &[
     "core.hooksPath=/dev/null",
     "core.fsmonitor=false",
@@ -72,7 +74,7 @@ const SETTINGS: &[&str] = &[
     "protocol.ext.allow=never",
     "transfer.bundleURI=false",
     "transfer.fsckObjects=true",
-    // Harmless defects that old programs left in many repositories.
+    // Ignore harmless defects that old git implementations left in many repositories.
     "fetch.fsck.zeroPaddedFilemode=ignore",
     "fetch.fsck.badTimezone=ignore",
     "fetch.fsck.missingSpaceBeforeDate=ignore",
@@ -83,7 +85,7 @@ const SETTINGS: &[&str] = &[
     "init.defaultBranch=main",
 ];
 
-/// Running processes, so that they can be killed at shutdown.
+/// The running git processes, which are killed at shutdown.
 #[derive(Clone, Default)]
 pub struct GitProcesses(Arc<Mutex<ProcessTable>>);
 
@@ -99,7 +101,7 @@ impl GitProcesses {
         let mut runs = self.0.lock();
         runs.is_stopping = true;
         for (_, end) in runs.ends.drain(..) {
-            // The receiver is gone if the process has just ended.
+            // Sending fails if the process has just ended and its receiver was dropped.
             let _ = end.send(GitProcessEnd::Stopping);
         }
     }
@@ -125,7 +127,7 @@ impl GitProcesses {
     }
 }
 
-/// Why the watchdog stopped waiting.
+/// Why the watchdog stopped waiting for the process.
 #[derive(Clone, Copy)]
 enum GitProcessEnd {
     ByItself,
@@ -135,7 +137,7 @@ enum GitProcessEnd {
     Stopping,
 }
 
-/// A directory that must not grow beyond a limit.
+/// A directory that git must not grow beyond a size limit.
 pub(super) struct GrowthLimit {
     pub(super) of: PathBuf,
     pub(super) bytes_max: u64,
@@ -173,7 +175,7 @@ impl<'a> GitCommand<'a> {
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         command.envs(KEPT_VARIABLES.iter().filter_map(|name| Some((name, std::env::var_os(name)?))));
         command.envs(VARIABLES.iter().copied());
-        // All transports are forbidden, unless the caller allows one.
+        // Forbid all transports. Callers that access a remote allow the one they need.
         command.env("GIT_ALLOW_PROTOCOL", "none");
         for setting in SETTINGS {
             command.args(["-c", setting]);
@@ -216,7 +218,7 @@ impl<'a> GitCommand<'a> {
         Self { growth: Some(growth), ..self }
     }
 
-    /// Runs git to its end. The caller checks the exit status; see [`GitOutput::ok`].
+    /// Runs git until it exits. The caller has to check the exit status; see [`GitOutput::ok`].
     pub(super) fn run(mut self) -> Result<GitOutput, GitError> {
         let (tell, told) = channel();
         let number = self.live.register_process(tell.clone())?;
@@ -243,8 +245,8 @@ impl<'a> GitCommand<'a> {
         let stderr = collect(child.stderr.take(), STDERR_BYTES_MAX, None);
         let end = std::thread::scope(|scope| {
             let watchdog = scope.spawn(move || self.wait_or_kill(&told, pid));
-            // Wait without reaping the process: its id cannot be reused before that, so the kill below only hits git
-            // and its children.
+            // Wait without reaping the process. Its pid cannot be reused until it is reaped, so the kill below can only
+            // reach git and its children.
             let waited = loop {
                 match waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT) {
                     Err(rustix::io::Errno::INTR) => {}
@@ -276,7 +278,7 @@ impl<'a> GitCommand<'a> {
         Ok(GitOutput { status, stdout, stderr: self.redact_stderr(&String::from_utf8_lossy(&stderr)) })
     }
 
-    /// Waits for the end of the process, and kills it if it exceeds a limit.
+    /// Waits until the process ends, and kills it if it exceeds a limit.
     fn wait_or_kill(&self, told: &Receiver<GitProcessEnd>, pid: Pid) -> GitProcessEnd {
         let deadline = Instant::now() + self.time_max;
         loop {
@@ -299,7 +301,7 @@ impl<'a> GitCommand<'a> {
         }
     }
 
-    /// The last lines of stderr, joined into one line, without hidden texts.
+    /// Returns the last lines of stderr as a single line, with hidden texts removed.
     fn redact_stderr(&self, said: &str) -> String {
         let mut text = said.to_owned();
         for hidden in &self.hidden {
@@ -313,7 +315,8 @@ impl<'a> GitCommand<'a> {
     }
 }
 
-/// Reads a pipe to its end on a separate thread. Discards output beyond the limit and reports it.
+/// Reads a pipe to its end on a separate thread. Discards output beyond the limit, and reports that the limit was
+/// exceeded.
 fn collect(
     pipe: Option<impl Read + Send + 'static>,
     bytes_max: usize,
@@ -343,7 +346,7 @@ fn collect(
     told
 }
 
-/// The total size of the files in a directory, two levels deep, which covers git's object directories.
+/// Returns the total size of the files in a directory, down to two levels, which covers git's object directories.
 pub(super) fn directory_size(dir: &Path) -> u64 {
     fn sum_file_sizes(dir: &Path, depth: u32) -> u64 {
         let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();

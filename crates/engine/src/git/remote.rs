@@ -1,7 +1,7 @@
 //! Transport and credentials for remote repositories.
 //!
-//! Credentials are only passed in the environment of git, never on a command line or in a file of the mirror. A private
-//! key is written to a temporary file that is deleted after the run.
+//! Credentials are only passed to git in its environment, never on a command line or in a file of the mirror. A private
+//! key is written to a temporary file, which is deleted when git has exited.
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
@@ -16,17 +16,17 @@ use super::process::GitCommand;
 use super::{GitError, host};
 use crate::credential::RedactedString;
 
-/// The user name for a bare token; all forges accept it.
+/// User name for a credential that consists only of a token. All forges accept it.
 const TOKEN_USER: &str = "x-access-token";
-/// A credential helper that reads the environment.
+/// A git credential helper that returns the credential from environment variables.
 const HELPER: &str = "!f() { test \"$1\" = get && printf 'username=%s\\npassword=%s\\n' \
                       \"$BERTH_GIT_USERNAME\" \"$BERTH_GIT_PASSWORD\"; }; f";
-/// Ignores the operator's keys and SSH configuration, so that an organization only reaches what its own credential
-/// opens. Host keys are those pinned in the operator's `known_hosts`.
+/// SSH command that ignores the operator's keys and SSH configuration, so that an organization can only access
+/// repositories with its own credential. Host keys must be pinned in the operator's `known_hosts`.
 const SSH: &str = "ssh -F none -o BatchMode=yes -o StrictHostKeyChecking=yes -o IdentitiesOnly=yes \
                    -o IdentityAgent=none -o ControlMaster=no -o ConnectTimeout=20";
 
-/// A secret value as a git credential: a private key, `user:password`, or a token.
+/// A secret value used as a git credential: a private key, `user:password`, or a token.
 #[derive(Debug, Clone)]
 pub struct GitCredential(RedactedString);
 
@@ -35,7 +35,7 @@ impl GitCredential {
         Self(value)
     }
 
-    /// The token or password for an API. `None` for a private key.
+    /// Returns the token or password, for calls to the forge's API. Returns `None` for a private key.
     pub fn token(&self) -> Option<RedactedString> {
         let (_, password) = self.parts();
         (!self.is_key() && !password.is_empty()).then(|| RedactedString::new(password.to_owned()))
@@ -54,16 +54,17 @@ impl GitCredential {
 /// The repositories that the server may access.
 #[derive(Debug, Clone)]
 pub struct RepositoryAccess {
-    /// The server runs on a user's own machine: everything the user can reach is allowed.
+    /// The server runs on a user's own machine, and may access everything that the user can access.
     pub is_local: bool,
     /// Directories that may contain local repositories.
     pub roots: Vec<PathBuf>,
-    /// Hosts that may be in a private network.
+    /// Hosts that are allowed even if they are in a private network.
     pub hosts: Vec<String>,
 }
 
 impl RepositoryAccess {
-    /// Whether a URL may be accessed. Checked at registration and again before every git process.
+    /// Checks whether the server may access a URL. Called when a repository is registered and again before every git
+    /// process.
     pub fn allows(&self, url: &RemoteUrl) -> Result<(), &'static str> {
         match (url.transport(), url.local_path()) {
             (GitTransport::Local, Some(path)) if !self.is_local => {
@@ -102,7 +103,7 @@ impl RepositoryAccess {
     }
 }
 
-/// Configures a git process to access `url`. The returned directory must outlive the process.
+/// Configures a git process for access to `url`. The returned temporary directory must outlive the process.
 pub(super) fn configure_access<'a>(
     mirror: &GitMirror,
     git: GitCommand<'a>,

@@ -1,4 +1,4 @@
-//! Reads a mirror: resolves commits, reads files and compares commits.
+//! Reads from a mirror: resolves commit names, reads files and compares commits.
 
 use berth_core::name::CommitId;
 use berth_core::pipeline::grammar::is_branch;
@@ -7,9 +7,9 @@ use berth_core::time::Timestamp;
 use super::mirror::GitMirror;
 use super::{CommitHash, GitError};
 
-/// Minimum length of an abbreviated hash; git has the same limit.
+/// Minimum length of an abbreviated hash, the same as git's.
 const ABBREVIATION_CHARS_MIN: usize = 4;
-/// Maximum number of objects checked for an ambiguous abbreviation.
+/// Maximum number of candidate objects checked for an ambiguous abbreviation.
 const ALIKE_MAX: usize = 16;
 /// Maximum number of tags returned for a commit.
 const TAGS_AT_MAX: usize = 50;
@@ -30,7 +30,7 @@ pub struct GitTreeEntry {
     pub path: String,
     pub kind: EntryKind,
     pub sha: String,
-    /// Size of a file or symlink.
+    /// Size of the file, or of the symlink's target.
     pub bytes: u64,
 }
 
@@ -38,7 +38,7 @@ pub struct GitTreeEntry {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ChangedPaths {
     Paths(Vec<String>),
-    /// More paths than requested, or the earlier commit is missing: any path may have changed.
+    /// There are more changed paths than requested, or the earlier commit is missing. Any path may have changed.
     Anything,
 }
 
@@ -46,7 +46,7 @@ pub enum ChangedPaths {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ResolvedCommit {
     Commit(CommitHash),
-    /// Commits whose hashes start with the text; possibly not all of them.
+    /// Several commits whose hashes start with the text. The list may be incomplete.
     Several(Vec<CommitHash>),
     Nothing,
 }
@@ -61,7 +61,7 @@ pub fn is_abbreviation(text: &str) -> bool {
     (ABBREVIATION_CHARS_MIN..64).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// The error text for an ambiguous abbreviation.
+/// Returns the error text for an ambiguous abbreviation.
 pub fn ambiguous_message(meant: &CommitId, commits: &[CommitHash]) -> String {
     let named: Vec<_> = commits.iter().map(CommitHash::as_str).collect();
     let named = if named.is_empty() { String::new() } else { format!(": {}", named.join(", ")) };
@@ -69,8 +69,8 @@ pub fn ambiguous_message(meant: &CommitId, commits: &[CommitHash]) -> String {
 }
 
 impl GitMirror {
-    /// Resolves a full hash, a branch or tag name, or an abbreviated hash, in this order: a name takes precedence over
-    /// an abbreviation.
+    /// Resolves a full hash, a branch or tag name, or an abbreviated hash, in this order. If a name looks like an
+    /// abbreviated hash, the name takes precedence.
     pub fn resolve(&self, meant: &CommitId) -> Result<ResolvedCommit, GitError> {
         let text = meant.as_str();
         if is_whole_hash(text)
@@ -125,12 +125,12 @@ impl GitMirror {
         Ok(text.lines().filter(|name| is_branch(name)).map(str::to_owned).collect())
     }
 
-    /// The entry at a path.
+    /// Returns the entry at a path.
     pub fn entry(&self, commit: &CommitHash, path: &str) -> Result<Option<GitTreeEntry>, GitError> {
         Ok(self.entries(commit, Some(path), &[])?.into_iter().find(|entry| entry.path == path))
     }
 
-    /// The content of a file. The caller has checked its size.
+    /// Returns the content of a file. The caller must have checked the file's size.
     pub fn content(&self, file: &GitTreeEntry) -> Result<Vec<u8>, GitError> {
         Ok(self.git().args(["cat-file", "blob", &file.sha]).run()?.ok()?.stdout)
     }
@@ -146,7 +146,7 @@ impl GitMirror {
         self.content(&entry).map(Some)
     }
 
-    /// The entries of a directory; empty if it does not exist.
+    /// Returns the entries of a directory, or none if the directory does not exist.
     pub fn list(&self, commit: &CommitHash, dir: &str) -> Result<Vec<GitTreeEntry>, GitError> {
         self.entries(commit, Some(&format!("{}/", dir.trim_end_matches('/'))), &[])
     }
@@ -157,7 +157,7 @@ impl GitMirror {
         path: Option<&str>,
         options: &[&str],
     ) -> Result<Vec<GitTreeEntry>, GitError> {
-        // Git fails for such paths; here they just match nothing.
+        // Git fails for paths that contain `..`; treat them as paths that do not exist.
         if path.is_some_and(|path| path.split('/').any(|part| part == "..")) {
             return Ok(Vec::new());
         }
@@ -217,7 +217,7 @@ impl GitMirror {
     }
 }
 
-/// `100644 blob <sha>    <size>\t<path>`
+/// Parses a line of `git ls-tree`: `100644 blob <sha>    <size>\t<path>`
 fn parse_entry(line: &[u8]) -> Option<GitTreeEntry> {
     let line = String::from_utf8_lossy(line);
     let (facts, path) = line.split_once('\t')?;

@@ -1,6 +1,6 @@
-//! Group markers in logs. They are reported to clients for display and stay in the text.
+//! Parses group markers in logs. Clients use groups for display; the markers stay in the text of the log.
 
-/// Maximum length of a title.
+/// Maximum length of a group's title.
 const TITLE_CHARS_MAX: usize = 200;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -11,13 +11,13 @@ pub struct LineGroup {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GroupState {
-    /// `--- ` and `::group::`
+    /// Collapsed; starts with `--- ` or `::group::`.
     Closed,
-    /// `+++ `
+    /// Expanded; starts with `+++ `.
     Open,
-    /// `~~~ `
+    /// Collapsed and de-emphasized; starts with `~~~ `.
     Quiet,
-    /// `::endgroup::`
+    /// The end of a group, marked with `::endgroup::`.
     End,
 }
 
@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_that_begins_a_group_says_which() {
+    fn group_marker_line_is_parsed() {
         for (line, wanted) in [
             ("--- Build", Some(("Build", GroupState::Closed))),
             ("+++ \u{1b}[1mTest ", Some(("\u{1b}[1mTest", GroupState::Open))),

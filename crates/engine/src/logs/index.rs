@@ -1,4 +1,4 @@
-//! Line index of a log: the number of newlines before each block. Takes 32 bytes per megabyte of log.
+//! Line index of a log: for each block, the number of newlines before it. Takes 32 bytes per MiB of log.
 
 use memchr::memchr_iter;
 
@@ -7,11 +7,11 @@ pub(super) const BLOCK_BYTES: usize = 256 * 1024;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct LineIndex {
-    /// The number of newlines before each block.
+    /// For each block, the number of newlines before it.
     before: Vec<u64>,
     line_ends: u64,
     length: u64,
-    /// The last byte is not a newline.
+    /// Whether the last line has no newline yet.
     ends_open: bool,
 }
 
@@ -60,24 +60,24 @@ impl LineIndex {
         &self.before
     }
 
-    /// The number of lines, including a last one without a newline.
+    /// Returns the number of lines, including a last line without a newline.
     pub(super) fn line_count(&self) -> u64 {
         self.line_ends + u64::from(self.ends_open)
     }
 
-    /// The block with the `nth` newline, counted from 1, and the number of newlines before that block.
+    /// Returns the block that contains the `nth` newline, counted from 1, and the number of newlines before that block.
     pub(super) fn block_of(&self, nth: u64) -> Option<(usize, u64)> {
         let block = self.before.partition_point(|before| *before < nth).checked_sub(1)?;
         (nth <= self.line_ends).then(|| (block, self.before[block]))
     }
 }
 
-/// The block that contains a byte.
+/// Returns the number of the block that contains the byte at `offset`.
 pub(super) fn block_at(offset: u64) -> usize {
     usize::try_from(offset / BLOCK_BYTES as u64).unwrap_or(usize::MAX)
 }
 
-/// The offset of a byte in its block.
+/// Converts an offset in the log to an offset in its block.
 pub(super) fn offset_in_block(offset: u64) -> usize {
     usize::try_from(offset % BLOCK_BYTES as u64).unwrap_or(0)
 }

@@ -1,8 +1,8 @@
 //! Logs of steps: one append-only file per attempt, readable from any byte or line.
 //!
-//! While an attempt runs, its log is a plain file; its length and line index are in memory. After the end of the
-//! attempt the log is sealed: compressed in blocks, followed by the index. Steps do not wait for that. The plain file
-//! stays until the sealed one is complete, so a crash at any time leaves a readable log, which is sealed after the next
+//! While an attempt runs, its log is a plain file, and its length and line index are in memory. After the attempt has
+//! ended, the log is sealed: a background job compresses it in blocks and appends the index. The plain file is kept
+//! until the sealed file is complete, so a crash at any time leaves a readable log, which is sealed after the next
 //! start. At most a few blocks of a log are in memory.
 
 mod group;
@@ -33,24 +33,26 @@ use berth_core::id::{DeploymentId, OrgId, StepRunId};
 
 use crate::admission::AdmissionCapacity;
 
-/// Limit for one append.
+/// Maximum number of bytes in one append.
 pub const LOG_CHUNK_BYTES_MAX: usize = 64 * 1024;
-/// Limit for a log. Runners stop at 1 GiB; the rest leaves them room to report that.
+/// Maximum size of a log. Runners stop at 1 GiB; the remaining 1 MiB leaves room for the line that reports the
+/// truncation.
 pub const LOG_BYTES_MAX: u64 = 1024 * 1024 * 1024 + 1024 * 1024;
-/// Lines per response.
+/// Maximum number of lines in a response.
 pub const LOG_LINES_MAX: usize = 5_000;
-/// Text per response. The first line is always included.
+/// Maximum amount of text in a response, in bytes. The first line is always included.
 pub const LOG_ANSWER_BYTES_MAX: usize = 1024 * 1024;
-/// Bytes returned of one line.
+/// Maximum number of bytes of a single line in a response. The rest of the line is cut off.
 pub const LOG_LINE_SHOWN_BYTES_MAX: usize = 64 * 1024;
-/// Bytes scanned by one search; the client continues with another search.
+/// Maximum number of bytes scanned by one search. The client continues with another search.
 pub const LOG_SCAN_BYTES_MAX: u64 = 64 * 1024 * 1024;
-/// Lines returned by one search.
+/// Maximum number of lines returned by one search.
 pub const LOG_MATCHES_MAX: usize = 1_000;
-/// Logs in the table. Logs that are written or followed have an open file. Writers are admitted beyond the limit.
+/// Maximum number of logs in the table of open logs. A log that is being written or followed has an open file. Writers
+/// are admitted even if the table is full.
 pub const LOGS_OPEN_MAX: AdmissionCapacity = AdmissionCapacity { total: 512, share: 256 };
 
-/// Identifies a log: an attempt of a step and a stream. File paths consist of these ids only.
+/// Identifies a log: an attempt of a step, and a stream. Log file paths consist of these ids only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct LogKey {
     pub org: OrgId,
@@ -62,18 +64,19 @@ pub struct LogKey {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum LogStream {
-    /// Output while the attempt was allowed to run.
+    /// Output of the step up to the end of the attempt or to a takeover of its environment.
     #[default]
     Step,
-    /// Output after the environment was taken over.
+    /// Output of the step after its environment was taken over.
     AfterFence,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AppendResult {
-    /// The log has this length now. Bytes that were appended before are not duplicated.
+    /// The bytes are in the log, which now has this length. Bytes that an earlier call already appended are not
+    /// duplicated.
     Written { length: u64 },
-    /// Preceding bytes are missing; the client has to resend from `length`.
+    /// Nothing was appended, because preceding bytes are missing. The client has to resend from `length`.
     Gap { length: u64 },
 }
 

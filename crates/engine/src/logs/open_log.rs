@@ -14,26 +14,25 @@ use super::index::{BLOCK_BYTES, LineIndex, block_start};
 use super::sealed_log::{self, LogSeal, SealedLog, read_plain};
 use super::{AppendResult, LOG_BYTES_MAX, LogError};
 
-/// Directory levels to fsync for a new log: deployment, organization and root.
+/// Number of parent directories to fsync for a new log: deployment, organization and root.
 const PATH_LEVELS: usize = 3;
 
-/// The progress of a log.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LogProgress {
     pub length: u64,
-    /// Nothing will be appended any more.
+    /// Whether the log is complete, so that nothing will be appended any more.
     pub ended: bool,
-    /// Data is missing from this byte on.
+    /// If set, data from this offset on was lost because of a disk error.
     pub damaged: Option<u64>,
 }
 
 pub(super) struct OpenLog {
     files: LogFiles,
     state: Mutex<OpenLogState>,
-    /// Held while sealing.
+    /// Held while the log is being sealed.
     sealing: Mutex<()>,
     pub(super) news: watch::Sender<LogProgress>,
-    /// The store's request counter at the last use.
+    /// Value of the store's request counter when the log was last used.
     pub(super) used: AtomicU64,
     #[cfg(test)]
     pub(super) fault: Mutex<Option<io::ErrorKind>>,
@@ -54,7 +53,7 @@ struct OpenLogState {
     index: LineIndex,
     flushed: u64,
     damaged: Option<u64>,
-    /// This process has appended to the log, so no other process does.
+    /// This process has appended to the log. Unless servers share the files, no other process writes it then.
     is_ours: bool,
 }
 
@@ -123,7 +122,7 @@ impl OpenLog {
         Ok(AppendResult::Written { length })
     }
 
-    /// Fsyncs everything appended so far.
+    /// Fsyncs everything that has been appended so far.
     pub(super) fn flush(&self) -> Result<(), LogError> {
         let state = self.load_state()?;
         let (file, length) = match &state.file {
@@ -144,7 +143,7 @@ impl OpenLog {
         }
     }
 
-    /// Seals the log. Does not block readers and followers.
+    /// Seals the log. Readers and followers are not blocked in the meantime.
     pub(super) fn seal(&self) -> Result<LogSeal, LogError> {
         let _turn = self.sealing.lock();
         let mut state = self.load_state()?;
@@ -156,21 +155,22 @@ impl OpenLog {
         }
         state.phase = LogPhase::Sealing;
         let (file, index, damaged) = (state.file.clone(), state.index.clone(), state.damaged);
-        // The rename changes the deployment's directory.
+        // Fsync at least the deployment's directory, because renaming the sealed file changes it.
         let dirs = state.new_dirs().max(1);
         drop(state);
         let sealed = match &file {
             Some(file) => pack(&self.files.packed, file, &index, damaged).and_then(|sealed| {
                 sync_dirs(&self.files.packed, dirs).map(|()| sealed).map_err(LogError::from)
             }),
-            // A step without output leaves no file.
+            // A step without output has no log file.
             None => Ok(LogSeal { damaged, ..LogSeal::empty() }),
         };
         let mut state = self.state.lock();
         match sealed {
             Ok(sealed) => {
                 *state = OpenLogState { phase: LogPhase::Sealed(sealed), ..OpenLogState::default() };
-                // The sealed file is complete. If removing the plain one fails, it is ignored later.
+                // The sealed file is complete and takes precedence. If removing the plain file fails now, the next load
+                // removes it.
                 let _ = std::fs::remove_file(&self.files.plain);
             }
             Err(_) => state.phase = LogPhase::Open,
@@ -179,7 +179,7 @@ impl OpenLog {
         sealed
     }
 
-    /// Ends the log because its deployment and all files are removed.
+    /// Ends the log for its followers, because the deployment and its log files are being removed.
     pub(super) fn mark_removed(&self) {
         let mut state = self.state.lock();
         *state = OpenLogState { phase: LogPhase::Sealed(LogSeal::empty()), ..OpenLogState::default() };
@@ -199,13 +199,13 @@ impl OpenLog {
         Ok(LogContent::Plain { file: file.clone(), index: index.clone(), damaged: *damaged })
     }
 
-    /// The plain file, if there is one, and its length.
+    /// Returns the plain file and its length, if the log has one.
     pub(super) fn plain_file(&self) -> Result<Option<(Arc<File>, u64)>, LogError> {
         let state = self.load_state()?;
         Ok(state.file.as_ref().map(|file| (file.clone(), state.index.length())))
     }
 
-    /// Reads what another server has appended, or that it has sealed the log.
+    /// Picks up what another server has done to the log: appended data, or sealed it.
     pub(super) fn catch_up(&self) -> Result<(), LogError> {
         let mut state = self.load_state()?;
         if state.is_ours && !self.is_shared {
@@ -214,7 +214,7 @@ impl OpenLog {
         self.reload_state(&mut state)
     }
 
-    /// Rereads the files: new data or the sealed file.
+    /// Reads new data from the plain file, or switches to the sealed file if there is one.
     fn reload_state(&self, state: &mut OpenLogState) -> Result<(), LogError> {
         if !matches!(state.phase, LogPhase::Open) {
             return Ok(());
@@ -231,7 +231,7 @@ impl OpenLog {
         Ok(())
     }
 
-    /// Returns the state and reads it from the files on first use.
+    /// Returns the state. On first use, reads it from the files.
     fn load_state(&self) -> Result<MutexGuard<'_, OpenLogState>, LogError> {
         let mut state = self.state.lock();
         if matches!(state.phase, LogPhase::Unknown) {
@@ -261,12 +261,12 @@ impl OpenLog {
                 state.file.insert(Arc::new(open_plain(&self.files.plain, true)?))
             }
         };
-        // Write at the known offset, to overwrite the remains of a failed write.
+        // Write at the known length, so that the remains of a failed write are overwritten.
         file.write_all_at(bytes, state.index.length())
     }
 
-    /// Handles an I/O error. A full disk may recover. After any other error the content of the disk is unknown, so the
-    /// log is marked as damaged and sealed.
+    /// Handles an I/O error. A full disk may recover, so the log stays open. After any other error it is unknown what
+    /// is on the disk, so the log is marked as damaged and sealed.
     fn record_failure(&self, mut state: MutexGuard<'_, OpenLogState>, error: io::Error) -> LogError {
         let error = LogError::from(error);
         if matches!(error, LogError::Full) {
@@ -297,7 +297,7 @@ impl OpenLog {
 }
 
 impl OpenLogState {
-    /// Directory levels that may contain a new entry; none after the first fsync.
+    /// Number of parent directories that may contain a new entry and need an fsync; zero once the log has been fsynced.
     fn new_dirs(&self) -> usize {
         if self.flushed == 0 { PATH_LEVELS } else { 0 }
     }
@@ -319,13 +319,13 @@ fn load(files: &LogFiles) -> Result<OpenLogState, LogError> {
     let Some(file) = none_if_missing(open_plain(&files.plain, false))? else {
         return Ok(OpenLogState { phase: LogPhase::Open, ..OpenLogState::default() });
     };
-    // The index of an unsealed log is not stored, so rebuild it.
+    // The index of an unsealed log is not stored on disk, so rebuild it.
     let mut index = LineIndex::default();
     count(&file, &mut index)?;
     Ok(OpenLogState { phase: LogPhase::Open, file: Some(Arc::new(file)), index, ..OpenLogState::default() })
 }
 
-/// Extends the index with the rest of the file.
+/// Adds the part of the file that is not indexed yet to the index.
 fn count(file: &File, index: &mut LineIndex) -> io::Result<()> {
     let mut buffer = vec![0; BLOCK_BYTES];
     loop {
@@ -337,7 +337,7 @@ fn count(file: &File, index: &mut LineIndex) -> io::Result<()> {
 }
 
 fn open_plain(path: &Path, create: bool) -> io::Result<File> {
-    // Never truncate: the file contains appended data.
+    // Never truncate an existing file: it contains log data.
     OpenOptions::new().read(true).write(true).create(create).truncate(false).mode(0o600).open(path)
 }
 
@@ -351,7 +351,7 @@ fn pack(path: &Path, plain: &File, index: &LineIndex, damaged: Option<u64>) -> R
             let left = usize::try_from(index.length() - block_start(number)).unwrap_or(usize::MAX);
             Ok(read_plain(plain, block_start(number), block, left.min(BLOCK_BYTES))?)
         })?;
-        // Keep the time of the last write, because retention is based on it.
+        // Keep the modification time of the plain file, because retention is based on it.
         into.set_modified(plain.metadata()?.modified()?)?;
         std::fs::rename(&unfinished, path)?;
         Ok(sealed)
@@ -362,7 +362,7 @@ fn pack(path: &Path, plain: &File, index: &LineIndex, damaged: Option<u64>) -> R
     packed
 }
 
-/// Fsyncs the directories above the file.
+/// Fsyncs this many parent directories of the file.
 fn sync_dirs(path: &Path, levels: usize) -> io::Result<()> {
     path.ancestors().skip(1).take(levels).try_for_each(|dir| File::open(dir)?.sync_all())
 }

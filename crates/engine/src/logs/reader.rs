@@ -10,12 +10,12 @@ use super::index::{BLOCK_BYTES, LineIndex, block_at, block_start, offset_in_bloc
 use super::sealed_log::{LogSeal, SealedLog, read_plain};
 use super::{LOG_ANSWER_BYTES_MAX, LOG_LINE_SHOWN_BYTES_MAX, LOG_LINES_MAX, LogError};
 
-/// A snapshot of a log at the time it was opened; does not include later appends.
+/// A snapshot of a log, taken when it was opened. It does not include later appends.
 pub struct LogReader {
     source: LogSource,
     index: LineIndex,
     damaged: Option<u64>,
-    /// The number of the block in `block`.
+    /// Number of the block that `block` contains.
     cached: Option<usize>,
     block: Vec<u8>,
 }
@@ -28,11 +28,11 @@ enum LogSource {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogLine {
-    /// Counts from 1.
+    /// Line number, counted from 1.
     pub number: u64,
     /// Without the newline; invalid UTF-8 is replaced.
     pub text: String,
-    /// The line is longer than a response may include.
+    /// The line was longer than the limit, and its end was cut off.
     pub truncated: bool,
     pub group: Option<LineGroup>,
 }
@@ -67,7 +67,7 @@ impl LogReader {
         self.index.line_count()
     }
 
-    /// The seal of the log; `None` while the log may grow.
+    /// Returns the seal of the log, or `None` while the log may still grow.
     pub fn seal(&self) -> Option<LogSeal> {
         match &self.source {
             LogSource::Packed(pack) => Some(pack.sealed),
@@ -75,12 +75,12 @@ impl LogReader {
         }
     }
 
-    /// Data is missing from this byte on.
+    /// Returns the offset from which on data was lost because of a disk error.
     pub fn damaged_from(&self) -> Option<u64> {
         self.damaged
     }
 
-    /// Reads at most `max` bytes; fewer only at the end.
+    /// Reads up to `max` bytes. Returns fewer only at the end of the log.
     pub fn read_bytes(&mut self, from: u64, max: usize) -> Result<Vec<u8>, LogError> {
         let count = self.length().saturating_sub(from).min(max as u64);
         let mut bytes = Vec::with_capacity(usize::try_from(count).unwrap_or(0));
@@ -97,7 +97,8 @@ impl LogReader {
         Ok(bytes)
     }
 
-    /// Lines `from` to `to`, counted from 1, both inclusive; fewer if they exceed the limits of a response.
+    /// Returns the lines `from` to `to`, counted from 1, both inclusive. Returns fewer if they exceed the limits of a
+    /// response.
     pub fn lines(&mut self, from: u64, to: u64) -> Result<LogLines, LogError> {
         let last = self.line_count().min(to);
         let (mut lines, mut number, mut bytes) = (Vec::new(), from.max(1), 0);
@@ -114,14 +115,14 @@ impl LogReader {
         Ok(LogLines { lines, next: (number <= self.line_count()).then_some(number) })
     }
 
-    /// The last `count` lines; fewer if they exceed the limits of a response.
+    /// Returns the last `count` lines. Returns fewer if they exceed the limits of a response.
     pub fn tail(&mut self, count: u64) -> Result<LogLines, LogError> {
         let last = self.line_count();
         let least = last.saturating_sub(count.min(LOG_LINES_MAX as u64)) + 1;
         let (mut from, mut end, mut shown) = (last + 1, self.length(), 0);
         while from > least {
             let start = self.start_before(from - 1, end)?;
-            // An invalid byte becomes a replacement character of three bytes.
+            // Measure the decoded text: each invalid byte is replaced by a character of three bytes.
             let line = self.read_bytes(start, visible_bytes(end - start))?;
             shown += String::from_utf8_lossy(&line).len();
             if shown > LOG_ANSWER_BYTES_MAX && from <= last {
@@ -143,7 +144,7 @@ impl LogReader {
         Ok((LogLine { number, text, truncated, group }, next))
     }
 
-    /// The offset of a line; past the last line, the length of the log.
+    /// Returns the offset of a line. For a number past the last line, returns the length of the log.
     pub fn line_start(&mut self, number: u64) -> Result<u64, LogError> {
         if number <= 1 {
             return Ok(0);
@@ -155,7 +156,7 @@ impl LogReader {
         Ok(block_start(block) + line_end as u64 + 1)
     }
 
-    /// The number of the line that contains a byte.
+    /// Returns the number of the line that contains the byte at `offset`.
     pub(super) fn line_at(&mut self, offset: u64) -> Result<u64, LogError> {
         let number = block_at(offset);
         let Some(before) = self.index.before().get(number).copied() else {
@@ -166,7 +167,8 @@ impl LogReader {
         Ok(before + memchr_iter(b'\n', inside).count() as u64 + 1)
     }
 
-    /// The end of a line without its newline, and the offset of the next line. Does not read all of a long line.
+    /// Returns the offset of the line's end, without its newline, and the offset of the next line. Uses the index, so
+    /// that a long line is not read completely.
     fn line_end(&mut self, number: u64, start: u64) -> Result<(u64, u64), LogError> {
         if start < self.length() {
             let block = self.block(block_at(start))?;
@@ -179,12 +181,12 @@ impl LogReader {
         Ok((if number <= self.index.line_ends() { next - 1 } else { next }, next))
     }
 
-    /// The offset of a line, given the offset `end` of the next line.
+    /// Returns the offset of a line, given the offset `end` of the line after it.
     fn start_before(&mut self, number: u64, end: u64) -> Result<u64, LogError> {
         if end >= 2 {
             let last = end - 2;
             let block = self.block(block_at(last))?;
-            // The byte at `end - 1` is the line's newline, or the last byte of a line without one.
+            // The byte at `end - 1` is the newline of this line, or the last byte of a line without a newline.
             if let Some(found) = memrchr(b'\n', &block[..=offset_in_block(last)]) {
                 return Ok(block_start(block_at(last)) + found as u64 + 1);
             }
@@ -214,7 +216,7 @@ fn visible_bytes(length: u64) -> usize {
     usize::try_from(length).unwrap_or(usize::MAX).min(LOG_LINE_SHOWN_BYTES_MAX)
 }
 
-/// Cuts off an incomplete UTF-8 character at the end.
+/// Removes an incomplete UTF-8 character from the end.
 pub fn whole_chars(bytes: &[u8]) -> &[u8] {
     const CHAR_BYTES_MAX: usize = 4;
     for back in 1..CHAR_BYTES_MAX.min(bytes.len() + 1) {

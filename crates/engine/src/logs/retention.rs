@@ -1,4 +1,4 @@
-//! Retention of logs: replaces the content of old logs with a one-line note.
+//! Log retention: replaces the content of old logs with a one-line note.
 
 use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
@@ -12,16 +12,16 @@ use super::open_log::{LogFiles, none_if_missing};
 use super::seal_queue::{SEALED, entries, parse_file_name};
 use super::{LogError, LogStore, sealed_log};
 
-/// The outcome of [`LogStore::replace_older`] for a deployment.
+/// The result of [`LogStore::replace_older`] for one deployment.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct ReplaceReport {
     pub replaced: usize,
-    /// Logs that are too recent and were kept.
+    /// Number of logs that were too recent to be replaced.
     pub kept: usize,
 }
 
 impl LogStore {
-    /// Replaces every log of a deployment that was last written before `before` with `text`.
+    /// Replaces the content of every log of the deployment that was last written before `before` with `text`.
     pub fn replace_older(
         &self,
         org: OrgId,
@@ -60,8 +60,8 @@ fn last_written_at(files: &LogFiles) -> Result<Option<SystemTime>, LogError> {
     Ok(last)
 }
 
-/// Replaces a log. A crash at any time leaves either the log or the text. The text keeps the log's modification time,
-/// so that a later run does not take it for a recent log.
+/// Replaces the content of a log. A crash at any time leaves either the old content or the note. The note keeps the
+/// log's modification time, so that a later pass does not mistake it for a recent log.
 fn replace(files: &LogFiles, text: &[u8], at: SystemTime) -> Result<(), LogError> {
     let unfinished = files.packed.with_extension("part");
     let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&unfinished)?;
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn old_logs_are_replaced_and_younger_ones_are_not_touched() {
+    fn old_logs_are_replaced_and_recent_ones_kept() {
         let dir = tempfile::tempdir().unwrap();
         let (store, [sealed, plain, young]) = (LogStore::new(dir.path().to_owned()), [1, 2, 3].map(key));
         for key in [&sealed, &plain, &young] {
@@ -119,7 +119,7 @@ mod tests {
         store.seal(&sealed).unwrap();
         let text = |key| store.open(key).unwrap().unwrap().read_bytes(0, 99).unwrap();
         let replace = |limit| store.replace_older(young.org, young.deployment, b"gone\n", limit).unwrap();
-        // The second pass must handle the notes of the first.
+        // The second pass finds the notes that the first pass wrote.
         for _ in 0..2 {
             assert_eq!(replace(limit), ReplaceReport { replaced: 2, kept: 1 });
             assert_eq!([&sealed, &plain, &young].map(text), [&b"gone\n"[..], b"gone\n", b"printed\n"]);

@@ -1,5 +1,5 @@
-//! Queue of logs of ended attempts that are to be sealed. Steps do not wait for it, because their logs are durable
-//! already.
+//! Queue of logs to be sealed after their attempts have ended. Steps do not wait for it, because their logs are already
+//! durable.
 
 use std::path::Path;
 
@@ -10,9 +10,9 @@ use super::open_log::none_if_missing;
 use super::store::AFTER_FENCE;
 use super::{LogError, LogKey, LogStore, LogStream};
 
-/// Queue limit; logs beyond it are sealed after the next start.
+/// Maximum queue length. Logs beyond it are sealed after the next start of the server.
 const ENDED_MAX: usize = 65_536;
-/// Maximum number of unsealed logs of an earlier process that are collected at startup.
+/// Maximum number of unsealed logs from an earlier process that are queued at startup.
 const LEFT_MAX: usize = 65_536;
 
 /// File extension of sealed logs.
@@ -35,12 +35,12 @@ impl LogStore {
         self.seal_queue().more.notify_one();
     }
 
-    /// Waits until there are logs for [`LogStore::seal_ended`].
+    /// Waits until the queue contains logs for [`LogStore::seal_ended`].
     pub async fn wait_for_ended(&self) {
         self.seal_queue().more.notified().await;
     }
 
-    /// Seals the queued logs. A log that cannot be sealed stays a plain file, which is still readable.
+    /// Seals the queued logs. If a log cannot be sealed, it remains a readable plain file.
     pub fn seal_ended(&self) {
         let keys = std::mem::take(&mut *self.seal_queue().keys.lock());
         for key in keys {
@@ -50,7 +50,7 @@ impl LogStore {
         }
     }
 
-    /// Logs that are not sealed yet, in no particular order.
+    /// Lists the logs that are not sealed yet, in no particular order.
     pub fn list_unsealed(&self) -> Result<Vec<LogKey>, LogError> {
         let mut keys = Vec::new();
         for org in entries(self.dir())? {
@@ -72,7 +72,7 @@ pub(super) fn entries(dir: &Path) -> Result<Vec<String>, LogError> {
     entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect()
 }
 
-/// Parses the file name of a plain log. Other files have an additional extension.
+/// Parses the file name of a plain log. Returns `None` for other files, whose names have an additional extension.
 pub(super) fn parse_file_name(org: &str, deployment: &str, name: &str) -> Option<LogKey> {
     let (stream, name) = match name.strip_prefix(AFTER_FENCE) {
         Some(rest) => (LogStream::AfterFence, rest),

@@ -1,6 +1,6 @@
-//! Format of sealed logs: independently compressed blocks, the index, and a trailer of fixed size.
+//! File format of sealed logs: independently compressed blocks, followed by the index and a trailer of fixed size.
 //!
-//! Reading a range only decompresses the blocks it covers. All numbers are little-endian.
+//! To read a range, only the blocks that contain it are decompressed. All numbers are little-endian.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write as _};
@@ -11,11 +11,12 @@ use aws_lc_rs::digest::{Context, SHA256};
 use super::index::{BLOCK_BYTES, LineIndex};
 use super::{LOG_BYTES_MAX, LogError};
 
-/// A good tradeoff for text that is rarely read.
+/// A good tradeoff between size and speed for text that is rarely read.
 const COMPRESSION_LEVEL: i32 = 3;
 const MAGIC: [u8; 4] = *b"bl01";
 const DIGEST_BYTES: usize = 32;
-/// Length, newlines, whether the last line is open, damage offset; digest; checksum; magic.
+/// Size of the trailer: length, number of newlines, whether the last line has no newline, and damage offset (8 bytes
+/// each), then digest, checksum and magic number.
 const TRAILER_BYTES: usize = 4 * 8 + DIGEST_BYTES + 4 + MAGIC.len();
 const ENTRY_BYTES: usize = 2 * 8;
 const UNDAMAGED: u64 = u64::MAX;
@@ -26,7 +27,7 @@ pub struct LogSeal {
     pub lines: u64,
     /// Digest of the uncompressed log.
     pub sha256: [u8; 32],
-    /// Data is missing from this byte on.
+    /// If set, data from this offset on was lost because of a disk error.
     pub damaged: Option<u64>,
 }
 
@@ -36,7 +37,7 @@ impl LogSeal {
     }
 }
 
-/// Writes the sealed file. `block` reads the block with the given number into a buffer.
+/// Writes the sealed file. `block` is called with a block number and a buffer, and reads that block into the buffer.
 pub(super) fn write(
     into: &File,
     index: &LineIndex,
@@ -86,7 +87,7 @@ fn digest_of(context: Context) -> [u8; DIGEST_BYTES] {
 pub(super) struct SealedLog {
     file: File,
     pub(super) index: LineIndex,
-    /// The offset of each block in the file, followed by the end of the last one.
+    /// The offset of each block in the file, followed by the end offset of the last block.
     starts: Vec<u64>,
     pub(super) sealed: LogSeal,
     unpacker: zstd::bulk::Decompressor<'static>,

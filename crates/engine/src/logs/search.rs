@@ -1,4 +1,4 @@
-//! Case-insensitive search for a plain text in a log, in linear time.
+//! Case-insensitive search for plain text in a log, in linear time.
 
 use memchr::{memchr, memchr_iter, memrchr};
 use regex::bytes::{Regex, RegexBuilder};
@@ -9,18 +9,18 @@ use super::{LOG_ANSWER_BYTES_MAX, LOG_MATCHES_MAX, LOG_SCAN_BYTES_MAX, LogError}
 
 /// Maximum length of a query.
 const QUERY_BYTES_MAX: usize = 1024;
-/// The upper and lower case of a letter differ in length by at most this factor.
+/// Upper and lower case of a letter may differ in their UTF-8 length, but at most by this factor.
 const CASE_GROWTH_MAX: usize = 3;
 
-/// A text to search for within a line.
+/// A text to search for. Matches never span lines.
 pub struct LogQuery {
     pattern: Regex,
-    /// Maximum length of a match.
+    /// Maximum length of a match, in bytes.
     bytes_max: usize,
 }
 
 impl LogQuery {
-    /// Returns `None` if the text is empty, too long or has several lines.
+    /// Returns `None` if the text is empty, is too long or contains a newline.
     pub fn new(text: &str) -> Option<Self> {
         if text.is_empty() || text.len() > QUERY_BYTES_MAX || text.contains(['\n', '\r']) {
             return None;
@@ -32,13 +32,13 @@ impl LogQuery {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogMatches {
-    /// Matching lines in order, each once.
+    /// Matching lines in order. A line with several matches is listed once.
     pub lines: Vec<LogLine>,
-    /// The offset to continue at; `None` if the end was reached.
+    /// Offset at which the next search should continue. `None` if the end of the log was reached.
     pub next: Option<u64>,
 }
 
-/// The bytes being searched: the end of the previous block, and a block.
+/// The bytes being searched: the last bytes of the previous block, followed by a block.
 struct SearchChunk {
     bytes: Vec<u8>,
     /// The offset of `bytes` in the log.
@@ -50,8 +50,8 @@ struct SearchChunk {
 }
 
 impl LogReader {
-    /// Returns lines that contain the text, starting at byte `from`: at most `limit`, and within the limits of a
-    /// response.
+    /// Returns the lines that contain the text, starting at offset `from`. Returns at most `limit` lines, within the
+    /// limits of a response.
     pub fn search(&mut self, query: &LogQuery, from: u64, limit: usize) -> Result<LogMatches, LogError> {
         let (limit, length) = (limit.min(LOG_MATCHES_MAX), self.length());
         let (mut lines, mut shown) = (Vec::new(), 0);
@@ -79,7 +79,7 @@ impl LogReader {
                 lines.push(found_line);
                 match memchr(b'\n', &seen.bytes[found.end()..]) {
                     Some(line_end) => (seen.at, seen.line) = (found.end() + line_end + 1, line + 1),
-                    // The line continues in the next blocks; find its end with the index.
+                    // The line continues in later blocks, so find its end with the index.
                     None => {
                         seen = SearchChunk { bytes: Vec::new(), start: next, at: 0, line: line + 1 };
                         at = next;
@@ -94,7 +94,7 @@ impl LogReader {
 }
 
 impl SearchChunk {
-    /// Drops all bytes but the end, where a match may start.
+    /// Drops all but the last bytes, in which a match may start that continues in the next block.
     fn keep_last(&mut self, bytes: usize) {
         let cut = self.bytes.len().saturating_sub(bytes).max(self.at);
         self.line += memchr_iter(b'\n', &self.bytes[self.at..cut]).count() as u64;

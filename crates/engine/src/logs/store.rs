@@ -1,4 +1,4 @@
-//! Table of open logs. All users of a log share one entry.
+//! The log store, with a table of open logs. All users of a log share one entry of the table.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -16,25 +16,24 @@ use super::sealed_log::{LogSeal, read_plain};
 use super::{AppendResult, LOG_CHUNK_BYTES_MAX, LOGS_OPEN_MAX, LogError, LogKey, LogStream};
 use crate::admission::{AdmissionCapacity, AdmissionControl, AdmissionPermit};
 
-/// File name prefix of logs with output after a takeover.
+/// File name prefix of logs that contain output after a takeover.
 pub(super) const AFTER_FENCE: &str = "after-";
 
-/// All calls block on disk I/O for a short time; none waits for another log.
+/// Stores the logs of all steps. All methods may block briefly on disk I/O, but none waits for another log.
 #[derive(Clone)]
 pub struct LogStore(Arc<LogStoreInner>);
 
 struct LogStoreInner {
     dir: PathBuf,
     table: Mutex<LogTable>,
-    /// Admission to the table.
+    /// Limits the number of logs in the table, in total and per organization.
     places: AdmissionControl,
     open_max: AdmissionCapacity,
     ended: SealQueue,
-    /// Other servers write the same directory.
+    /// Other servers may write to the same directory.
     is_shared: bool,
 }
 
-/// The intended use of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LogAccess {
     Write,
@@ -44,23 +43,24 @@ pub(super) enum LogAccess {
 #[derive(Default)]
 struct LogTable {
     logs: HashMap<LogKey, TableEntry>,
-    /// Request counter, for LRU eviction.
+    /// Number of requests so far. Used for LRU eviction.
     count: u64,
 }
 
 struct TableEntry {
     log: Arc<OpenLog>,
-    /// `None` for a writer that was admitted although the table was full.
+    /// `None` for a log that was opened for writing although the table was full.
     pass: Option<AdmissionPermit>,
 }
 
 impl LogStore {
-    /// Does not touch the disk; directories are created with the first log.
+    /// Does not touch the disk. The directories are created when the first log is written.
     pub fn new(dir: PathBuf) -> Self {
         Self::with_capacity(dir, LOGS_OPEN_MAX, false)
     }
 
-    /// A store in a directory that other servers write, too: the files are authoritative, not the cached state.
+    /// Creates a store in a directory that other servers write to as well. The files are authoritative, and the cached
+    /// state is checked against them.
     pub fn new_shared(dir: PathBuf) -> Self {
         Self::with_capacity(dir, LOGS_OPEN_MAX, true)
     }
@@ -70,7 +70,7 @@ impl LogStore {
         Self(Arc::new(LogStoreInner { dir, table: Mutex::default(), places, open_max, ended, is_shared }))
     }
 
-    /// Appends bytes at `offset`. Not durable until [`LogStore::flush`].
+    /// Appends bytes at `offset`. The bytes are not durable until [`LogStore::flush`] is called.
     pub fn append(&self, key: &LogKey, offset: u64, bytes: &[u8]) -> Result<AppendResult, LogError> {
         if bytes.len() > LOG_CHUNK_BYTES_MAX {
             return Err(LogError::ChunkTooLarge);
@@ -78,16 +78,16 @@ impl LogStore {
         self.log(key, LogAccess::Write)?.append(offset, bytes)
     }
 
-    /// Fsyncs everything appended so far.
+    /// Fsyncs everything that has been appended to the log so far.
     pub fn flush(&self, key: &LogKey) -> Result<(), LogError> {
         self.log(key, LogAccess::Write)?.flush()
     }
 
-    /// Flushes all open logs. Errors are recorded in the affected logs.
+    /// Fsyncs all open logs. If that fails for a log, the error is recorded in that log.
     pub fn flush_all(&self) {
         let keys: Vec<LogKey> = self.0.table.lock().logs.keys().copied().collect();
         for key in keys {
-            // Look up one log at a time, so that the others can be evicted in between.
+            // Look up one log at a time, so that the other logs can be evicted in the meantime.
             let log = self.0.table.lock().logs.get(&key).map(|entry| entry.log.clone());
             if let Some(Err(error)) = log.map(|log| log.flush()) {
                 tracing::warn!(%error, "flushing a log failed");
@@ -95,7 +95,7 @@ impl LogStore {
         }
     }
 
-    /// Updates followed logs that another server writes.
+    /// Picks up changes to followed logs that other servers have written.
     pub fn catch_up_all(&self) {
         let watched = |entry: &&TableEntry| entry.log.news.receiver_count() > 0;
         let logs: Vec<_> =
@@ -107,17 +107,16 @@ impl LogStore {
         }
     }
 
-    /// Seals a log: compressed, durable and immutable. Idempotent.
+    /// Seals a log, which makes it compressed, durable and immutable. Idempotent.
     pub fn seal(&self, key: &LogKey) -> Result<LogSeal, LogError> {
         self.log(key, LogAccess::Write)?.seal()
     }
 
-    /// Whether the log is in the table because it was written or read.
+    /// Whether the log is in the table, because it was written or read recently.
     pub fn is_open(&self, key: &LogKey) -> bool {
         self.0.table.lock().logs.contains_key(key)
     }
 
-    /// The queue of logs to be sealed.
     pub(super) fn seal_queue(&self) -> &SealQueue {
         &self.0.ended
     }
@@ -126,7 +125,7 @@ impl LogStore {
         &self.0.dir
     }
 
-    /// A snapshot of the log; `None` if nothing was ever appended.
+    /// Returns a snapshot of the log, or `None` if nothing was ever appended to it.
     pub fn open(&self, key: &LogKey) -> Result<Option<LogReader>, LogError> {
         let known = self.0.table.lock().logs.get(key).map(|entry| entry.log.clone());
         let log = match known {
@@ -150,10 +149,10 @@ impl LogStore {
         })
     }
 
-    /// Follows a log, even one that does not exist yet.
+    /// Follows a log. The log may not exist yet.
     pub fn watch(&self, key: &LogKey) -> Result<LogWatch, LogError> {
         let log = self.log(key, LogAccess::Read)?;
-        // Reads the files.
+        // Read the current state from the files.
         log.catch_up()?;
         let seen = log.news.subscribe();
         Ok(LogWatch { log, seen, packed: None })
@@ -170,7 +169,7 @@ impl LogStore {
         Ok(())
     }
 
-    /// Drops the entry of a log whose files were replaced. Followers see the end of the log.
+    /// Removes a log whose files were replaced from the table. Followers see the end of the log.
     pub(super) fn remove_entry(&self, key: &LogKey) {
         let known = self.0.table.lock().logs.remove(key);
         if let Some(entry) = known {
@@ -187,7 +186,7 @@ impl LogStore {
             return Ok(log.clone());
         }
         let (pass, evicted) = table.make_room(&self.0, key.org);
-        // Writers are admitted to a full table, so that readers cannot block steps.
+        // Writers are admitted even if the table is full, so that readers cannot block steps.
         let log = (pass.is_some() || need == LogAccess::Write).then(|| {
             let log = Arc::new(OpenLog::new(self.files(key), self.0.is_shared));
             log.touch(count);
@@ -195,7 +194,7 @@ impl LogStore {
             log
         });
         drop(table);
-        // An evicted log must be durable, because its index is rebuilt from the file when it is opened again.
+        // Fsync the evicted logs: when a log is opened again, its index is rebuilt from its file.
         for error in evicted.iter().filter_map(|idle| idle.flush().err()) {
             tracing::warn!(%error, "flushing a log failed");
         }
@@ -211,8 +210,8 @@ impl LogStore {
 }
 
 impl LogTable {
-    /// Makes room for a log of an organization and returns the evicted logs: the least recently used ones without
-    /// users, and only the organization's own if it has used up its share.
+    /// Makes room for a log of the organization and returns the logs that were evicted. Evicts the least recently used
+    /// logs that are not in use. If the organization has used up its share, only its own logs are evicted.
     fn make_room(&mut self, of: &LogStoreInner, org: OrgId) -> (Option<AdmissionPermit>, Vec<Arc<OpenLog>>) {
         let mut evicted = Vec::new();
         loop {
@@ -232,11 +231,11 @@ impl LogTable {
     }
 }
 
-/// Follows a log and keeps it in the table.
+/// Follows a log. The log stays in the table until this is dropped.
 pub struct LogWatch {
     log: Arc<OpenLog>,
     seen: watch::Receiver<LogProgress>,
-    /// The sealed log, once it is sealed.
+    /// Reader of the sealed file, once the log is sealed.
     packed: Option<LogReader>,
 }
 
@@ -246,13 +245,13 @@ impl LogWatch {
         *self.seen.borrow_and_update()
     }
 
-    /// Waits for progress since [`LogWatch::progress`].
+    /// Waits until the log has changed since the last call of [`LogWatch::progress`].
     pub async fn wait_for_change(&mut self) {
-        // The sender cannot be dropped: it is part of the log that this holds.
+        // The sender is never dropped in the meantime, because `self.log` owns it.
         let _ = self.seen.changed().await;
     }
 
-    /// Reads at most `max` bytes; none at the end.
+    /// Reads up to `max` bytes. Returns none at the end of the log.
     pub fn read(&mut self, from: u64, max: usize) -> Result<Vec<u8>, LogError> {
         if self.packed.is_none() {
             if let Some((file, length)) = self.log.plain_file()? {
@@ -269,7 +268,7 @@ impl LogWatch {
         self.packed.as_mut().map_or(Ok(Vec::new()), |log| log.read_bytes(from, max))
     }
 
-    /// The number of lines of an ended log.
+    /// Returns the number of lines. Only valid for a log that has ended.
     pub fn line_count(&self) -> Result<u64, LogError> {
         Ok(match self.log.readable()? {
             LogContent::Packed(pack) => pack.sealed.lines,
@@ -297,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn what_another_server_appends_and_seals_is_seen_and_told() {
+    fn reader_sees_appends_and_seal_of_another_server() {
         let dir = tempfile::tempdir().unwrap();
         let [writes, reads] = [(); 2].map(|()| LogStore::new(dir.path().to_owned()));
         let key = key();
@@ -316,22 +315,22 @@ mod tests {
         assert_eq!(text(), b"one\ntwo\n");
     }
 
-    /// Two servers on the same files: the cached state of each may be outdated.
+    /// Two servers share the same files, so the cached state of each may be outdated.
     #[test]
-    fn where_servers_share_files_a_log_is_taken_up_and_sealed_as_it_is_on_the_disk() {
+    fn shared_log_is_appended_and_sealed_from_disk_state() {
         let dir = tempfile::tempdir().unwrap();
         let server = || LogStore::new_shared(dir.path().join("logs"));
         let (one, other, key) = (server(), server(), key());
         one.append(&key, 0, b"first\n").unwrap();
         assert_eq!(other.append(&key, 6, b"second\n").unwrap(), AppendResult::Written { length: 13 });
         assert_eq!(one.append(&key, 13, b"third\n").unwrap(), AppendResult::Written { length: 19 });
-        // The other server has seen only thirteen bytes.
+        // The other server has only seen 13 bytes, but it seals all 19.
         assert_eq!(other.seal(&key).unwrap().bytes, 19);
         assert!(matches!(one.append(&key, 19, b"late\n"), Err(LogError::Sealed { length: 19 })));
     }
 
     #[test]
-    fn followers_of_one_organization_leave_places_in_the_table_to_the_others() {
+    fn log_followers_of_one_organization_leave_slots_for_others() {
         let dir = tempfile::tempdir().unwrap();
         let store =
             LogStore::with_capacity(dir.path().join("logs"), AdmissionCapacity { total: 4, share: 3 }, false);
@@ -344,7 +343,7 @@ mod tests {
             store.append(&theirs(attempt), 0, b"one\n").unwrap();
             assert_eq!(store.watch(&theirs(attempt)).unwrap().progress().length, 4);
         }
-        // Writers do not evict followers of another organization, and they need no free slot.
+        // Writers neither evict logs that another organization follows nor need a free slot.
         for attempt in 4..=9 {
             store.append(&ours(attempt), 0, b"one\n").unwrap();
         }

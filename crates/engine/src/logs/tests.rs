@@ -119,7 +119,7 @@ fn some_text() -> impl Strategy<Value = Vec<u8>> {
 
 #[derive(Debug, Clone)]
 enum LogOperation {
-    /// Offset relative to the end, and number of bytes.
+    /// Offset relative to the end of the log, and number of bytes.
     Append(i64, usize),
     /// The process crashes and restarts.
     Crash,
@@ -130,7 +130,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
-    fn what_is_read_is_what_was_written_before_and_after_sealing(
+    fn log_reads_match_writes_before_and_after_sealing(
         text in some_text(), picks in prop::collection::vec(any::<prop::sample::Index>(), 4)
     ) {
         let dir = tempfile::tempdir().unwrap();
@@ -153,14 +153,14 @@ proptest! {
     }
 
     #[test]
-    fn appends_with_repeats_gaps_and_crashes_make_the_same_bytes(
+    fn appends_with_repeats_gaps_and_crashes_yield_same_bytes(
         moves in prop::collection::vec(prop_oneof![
             8 => (-300i64..=20, 0usize..400).prop_map(|(from, count)| LogOperation::Append(from, count)),
             1 => Just(LogOperation::Crash),
             1 => Just(LogOperation::Flush),
         ], 0..60)
     ) {
-        // The bytes are a function of the offset, so that a repeated append has the same content.
+        // Each byte is a function of its offset, so a repeated append has the same content.
         let byte = |at: u64| b"one\ntwo\r\n\xff"[usize::try_from(at % 10).unwrap()];
         let dir = tempfile::tempdir().unwrap();
         let (mut store, key) = (store_in(dir.path()), key(1));
@@ -192,7 +192,7 @@ proptest! {
 }
 
 #[test]
-fn an_answer_ends_at_its_limits_and_says_where_to_go_on() {
+fn log_response_stops_at_limits_and_names_next_line() {
     let dir = tempfile::tempdir().unwrap();
     let (store, key) = (store_in(dir.path()), key(1));
     let text =
@@ -215,7 +215,7 @@ fn an_answer_ends_at_its_limits_and_says_where_to_go_on() {
 }
 
 #[test]
-fn a_search_looks_at_so_much_and_can_go_on_within_a_line() {
+fn log_search_stops_at_scan_limit_and_resumes_within_line() {
     let dir = tempfile::tempdir().unwrap();
     let (store, key) = (store_in(dir.path()), key(1));
     let half = usize::try_from(LOG_SCAN_BYTES_MAX).unwrap();
@@ -239,7 +239,7 @@ fn a_search_looks_at_so_much_and_can_go_on_within_a_line() {
 }
 
 #[test]
-fn limits_of_appending_hold() {
+fn append_beyond_chunk_limit_or_seal_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let (store, key) = (store_in(dir.path()), key(1));
     let most = vec![b'x'; LOG_CHUNK_BYTES_MAX + 1];
@@ -253,7 +253,7 @@ fn limits_of_appending_hold() {
 }
 
 #[test]
-fn the_table_makes_room_for_the_newest_and_always_for_writers() {
+fn full_log_table_evicts_idle_logs_and_admits_writers() {
     let dir = tempfile::tempdir().unwrap();
     let store =
         LogStore::with_capacity(dir.path().join("logs"), AdmissionCapacity { total: 2, share: 2 }, false);
@@ -270,7 +270,7 @@ fn the_table_makes_room_for_the_newest_and_always_for_writers() {
 }
 
 #[test]
-fn a_full_disk_may_have_room_again_and_a_failing_one_ends_the_log() {
+fn full_disk_recovers_and_failing_disk_ends_log() {
     let dir = tempfile::tempdir().unwrap();
     let (store, key) = (store_in(dir.path()), key(1));
     let fail = |kind: ErrorKind| *store.log(&key, store::LogAccess::Write).unwrap().fault.lock() = Some(kind);
@@ -290,7 +290,7 @@ fn a_full_disk_may_have_room_again_and_a_failing_one_ends_the_log() {
 }
 
 #[test]
-fn a_sealed_log_that_was_changed_is_found_out() {
+fn modified_sealed_log_is_detected() {
     let dir = tempfile::tempdir().unwrap();
     let (store, key) = (store_in(dir.path()), key(1));
     write(&store, &key, "some line\n".repeat(100_000).as_bytes());
@@ -314,7 +314,7 @@ fn a_sealed_log_that_was_changed_is_found_out() {
 }
 
 #[test]
-fn a_crash_between_sealing_and_tidying_up_leaves_one_readable_log() {
+fn crash_before_removal_of_plain_file_leaves_readable_log() {
     let dir = tempfile::tempdir().unwrap();
     let (before, key) = (store_in(dir.path()), key(1));
     write(&before, &key, b"one\ntwo");
@@ -331,7 +331,7 @@ fn a_crash_between_sealing_and_tidying_up_leaves_one_readable_log() {
 }
 
 #[tokio::test]
-async fn a_follower_is_woken_by_bytes_and_by_the_end() {
+async fn log_follower_is_woken_by_appends_and_by_seal() {
     let dir = tempfile::tempdir().unwrap();
     let (store, key) = (store_in(dir.path()), key(1));
     let mut watch = store.watch(&key).unwrap();
@@ -362,7 +362,7 @@ async fn a_follower_is_woken_by_bytes_and_by_the_end() {
 }
 
 #[tokio::test]
-async fn what_has_ended_is_sealed_later_and_a_crash_before_is_made_up_for() {
+async fn ended_log_is_sealed_later_even_after_crash() {
     let dir = tempfile::tempdir().unwrap();
     let before = store_in(dir.path());
     assert_eq!(before.list_unsealed().unwrap(), []);
@@ -382,7 +382,7 @@ async fn what_has_ended_is_sealed_later_and_a_crash_before_is_made_up_for() {
 }
 
 #[test]
-fn a_removed_deployment_leaves_nothing() {
+fn removed_deployment_leaves_no_logs() {
     let dir = tempfile::tempdir().unwrap();
     let (store, one, two) = (store_in(dir.path()), key(1), key(2));
     store.append(&one, 0, b"one\n").unwrap();

@@ -1,4 +1,4 @@
-//! Keyed hashes (HMAC) for request bodies, CSRF tokens and known browsers.
+//! Keyed hashes (HMAC) for request bodies, CSRF tokens and browser cookies.
 
 use aws_lc_rs::{constant_time, hkdf, hmac};
 
@@ -7,7 +7,7 @@ use crate::credential::random_base62;
 
 const BROWSER_ID_CHARS: usize = 20;
 
-/// One key per purpose, derived from the installation's key.
+/// HMAC keys, one per purpose, derived from the installation's key.
 pub struct KeyedHashes {
     request_hash: hmac::Key,
     csrf: hmac::Key,
@@ -29,12 +29,12 @@ impl KeyedHashes {
         }
     }
 
-    /// A hash of a request body that reveals nothing about it without the key.
+    /// Returns a hash of a request body. Without the key, the hash reveals nothing about the body.
     pub fn request_hash(&self, body: &[u8]) -> Vec<u8> {
         hmac::sign(&self.request_hash, body).as_ref().to_vec()
     }
 
-    /// The CSRF token of a browser session, bound to its login.
+    /// Returns the CSRF token of a browser session. The token is only valid for that login.
     pub fn csrf_token(&self, sign_in: &str) -> String {
         hex(hmac::sign(&self.csrf, sign_in.as_bytes()).as_ref())
     }
@@ -44,14 +44,14 @@ impl KeyedHashes {
         constant_time::verify_slices_are_equal(wanted.as_bytes(), sent.as_bytes()).is_ok()
     }
 
-    /// A cookie that marks a browser in which this account has logged in.
+    /// Creates a cookie that identifies a browser in which this account has logged in.
     pub fn new_browser_cookie(&self, account: &str) -> String {
         let id = random_base62(BROWSER_ID_CHARS);
         let signature = self.sign_browser(account, &id);
         format!("{id}.{signature}")
     }
 
-    /// Verifies the cookie of a known browser and returns the browser's id.
+    /// Verifies that a cookie was issued for this account, and returns the browser's id.
     pub fn verify_browser_cookie<'a>(&self, account: &str, sent: &'a str) -> Option<&'a str> {
         let (id, signature) = sent.split_once('.')?;
         let wanted = self.sign_browser(account, id);
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn known_browser_belongs_to_one_account() {
+    fn browser_cookie_is_valid_for_one_account_only() {
         let marks = KeyedHashes::new(&KeyBytes::new([7; 32]));
         let cookie = marks.new_browser_cookie("ada@acme.test");
         assert!(marks.verify_browser_cookie("ada@acme.test", &cookie).is_some());
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn a_csrf_token_belongs_to_one_sign_in() {
+    fn csrf_token_is_valid_for_one_login_only() {
         let marks = KeyedHashes::new(&KeyBytes::new([7; 32]));
         let token = marks.csrf_token("sgn_a");
         assert!(marks.is_csrf_token("sgn_a", &token));

@@ -1,7 +1,7 @@
-//! The vault: encrypts secret values with a data key per organization, which is wrapped by the root key.
+//! The vault encrypts secret values. Each organization has a data key, which is wrapped by the root key.
 //!
-//! A value is bound to its organization, scope, name, version and key, so it cannot be decrypted after it was moved to
-//! another row.
+//! A value is bound to its organization, scope, name, version and key, so it cannot be decrypted if it is moved to
+//! another database row.
 
 mod keyed_hashes;
 mod root;
@@ -62,7 +62,7 @@ impl From<KeyError> for EngineError {
     }
 }
 
-/// Whether opening may create a missing root key.
+/// What to do if the root key is missing when the vault is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WhenMissing {
     Create,
@@ -73,11 +73,11 @@ pub struct SecretVault {
     path: PathBuf,
     roots: RwLock<RootKeys>,
     marks: KeyedHashes,
-    /// Held during a rotation.
+    /// Held while the root key is rotated.
     rotation: Mutex<()>,
 }
 
-/// During a rotation there are two root keys: either one unwraps, and the next one wraps.
+/// The root keys. During a rotation there are two: either of them unwraps data keys, but only the new one wraps them.
 struct RootKeys {
     current: RootKey,
     next: Option<RootKey>,
@@ -101,9 +101,9 @@ const SAMPLED_PER_ORGANIZATION: i64 = 20;
 const INSTANCE_KEY: &[&str] = &["berth instance key"];
 
 impl SecretVault {
-    /// Opens the vault of a database with the root key at `path`, and completes an interrupted rotation.
+    /// Opens the vault of a database with the root key at `path`. Completes a rotation that was interrupted.
     pub fn open(store: &Store, path: &Path, missing: WhenMissing) -> Result<Self, KeyError> {
-        // Never create a root key for a database that already has one; that would hide the loss of the key.
+        // Never create a root key if the database already uses one, because that would hide the loss of the key.
         let current = match (missing, load_instance_key(store)?) {
             (WhenMissing::Create, None) => RootKey::load_or_create(path)?,
             (WhenMissing::Create | WhenMissing::Refuse, _) => RootKey::load(path)?,
@@ -123,7 +123,7 @@ impl SecretVault {
         &self.marks
     }
 
-    /// Encrypts a value for a version of a secret. Creates the organization's data key if it has none.
+    /// Encrypts a value for a version of a secret. Creates the organization's data key if there is none.
     pub fn seal(
         &self,
         tx: &mut Tx<'_>,
@@ -152,7 +152,7 @@ impl SecretVault {
         Ok(SealedValue { key: id, bytes: root::seal(&key, value.reveal().as_bytes(), &parts)? })
     }
 
-    /// Decrypts a signing secret. Only used for signing.
+    /// Decrypts a webhook's signing secret. Used only for signing deliveries.
     pub fn open_signing(
         &self,
         db: &mut impl StoreRead,
@@ -169,7 +169,7 @@ impl SecretVault {
         Ok(RedactedString::new(value.to_owned()))
     }
 
-    /// The current data key of the organization; created if there is none.
+    /// Returns the current data key of the organization. Creates one if there is none.
     fn sealing_key(&self, tx: &mut Tx<'_>, org: OrgId) -> Result<(DataKeyId, KeyBytes), KeyError> {
         match key::find_newest(tx)? {
             Some(found) => Ok((found.id, self.data_key(org, &found)?)),
@@ -177,7 +177,7 @@ impl SecretVault {
         }
     }
 
-    /// Decrypts a version of a secret. Each read appends an event.
+    /// Decrypts a version of a secret. Records an event for each read.
     pub fn reveal(&self, tx: &mut Tx<'_>, secret: &Secret, version: i64) -> Result<RedactedString, KeyError> {
         let value = self.reveal_again(tx, secret, version)?;
         let subject = EventSubject::new("secret", secret.id, Some(secret.name.as_str()));
@@ -185,7 +185,8 @@ impl SecretVault {
         Ok(value)
     }
 
-    /// As [`SecretVault::reveal`], without an event: for further calls of an attempt whose read was recorded.
+    /// Like [`SecretVault::reveal`], but without an event. Used for later calls of an attempt whose first call recorded
+    /// the read.
     pub fn reveal_again(
         &self,
         tx: &mut Tx<'_>,
@@ -196,8 +197,8 @@ impl SecretVault {
         self.open_value(tx, org, secret, version)
     }
 
-    /// Decrypts a sample of values, to verify the keys: the current version of the first secrets of every organization.
-    /// Returns their number; no value leaves the vault.
+    /// Verifies the keys by decrypting a sample: the current versions of the first few secrets of every organization.
+    /// Returns the number of values decrypted. No value leaves the vault.
     pub fn check_sample(&self, store: &Store) -> Result<usize, KeyError> {
         let mut opened = 0;
         let mut after = None;
@@ -230,7 +231,7 @@ impl SecretVault {
         }
     }
 
-    /// Decrypts a value without an event. Callers that return the value record the read.
+    /// Decrypts a value without recording an event. Callers that return the value must record the read.
     fn open_value(
         &self,
         db: &mut impl StoreRead,
@@ -263,12 +264,12 @@ impl SecretVault {
     }
 }
 
-/// The id of the root key in a file. Fails where opening a vault would.
+/// Returns the id of the root key in a file. Fails in the same cases as opening a vault does.
 pub fn root_key_id(path: &Path) -> Result<String, KeyError> {
     RootKey::load(path).map(|key| key.id)
 }
 
-/// The associated data that a value is bound to.
+/// Returns the associated data that the encryption binds a value to.
 fn value_binding(org: OrgId, secret: &Secret, version: i64, key: DataKeyId) -> [String; 5] {
     [org.to_string(), secret.scope.to_string(), secret.name.to_string(), version.to_string(), key.to_string()]
 }
@@ -286,8 +287,9 @@ fn load_instance_key(store: &Store) -> Result<Option<WrappedKey>, KeyError> {
     store.read_blocking(None, |db| Ok(key::load_instance_key(db)?))
 }
 
-/// The installation's key. It is created with the database and proves that a root key belongs to it. Only the first
-/// start writes it; later starts do not wait for the write lock.
+/// Returns the installation's key. It is created together with the database, and the ability to unwrap it proves that a
+/// root key belongs to this database. Only the first start writes it, so later starts do not have to wait for the write
+/// lock.
 fn instance_key(store: &Store, roots: &RootKeys, path: &Path) -> Result<KeyBytes, KeyError> {
     let found = match load_instance_key(store)? {
         Some(found) => found,

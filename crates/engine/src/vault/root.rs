@@ -51,11 +51,12 @@ impl RootKey {
         Ok(Self::new(Zeroizing::new(bytes)))
     }
 
-    /// Loads the file, and creates it if it is missing.
+    /// Loads the key file. Creates it if it is missing.
     pub(super) fn load_or_create(path: &Path) -> Result<Self, KeyError> {
         let io = |source| KeyError::Io { path: path.to_owned(), source };
         if !path.exists() {
-            // Atomic: a crash must not leave a partial key under the final name.
+            // Write the key under a temporary name first, so that a crash cannot leave a partial key under the final
+            // name.
             let draft = with_suffix(path, ".draft");
             let mut file = OpenOptions::new()
                 .write(true)
@@ -92,7 +93,7 @@ pub(super) fn random() -> Result<KeyBytes, KeyError> {
     Ok(bytes)
 }
 
-/// Encrypts with a random nonce. `bound_to` is associated data and must be the same for decryption.
+/// Encrypts with a random nonce. Decryption requires the same associated data `bound_to`.
 pub(super) fn seal(key: &KeyBytes, plain: &[u8], bound_to: &[&str]) -> Result<Vec<u8>, KeyError> {
     let cipher = RandomizedNonceKey::new(&AES_256_GCM, &**key).map_err(|_| KeyError::Damaged)?;
     let mut sealed = plain.to_vec();
@@ -126,7 +127,7 @@ pub(super) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     name.into()
 }
 
-/// A new or renamed file is only durable once its directory is fsynced, too.
+/// Fsyncs the parent directory, without which a new or renamed file is not durable.
 pub(super) fn sync_parent(path: &Path) -> std::io::Result<()> {
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     File::open(parent.map_or_else(|| PathBuf::from("."), Path::to_owned))?.sync_all()
@@ -137,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_file_is_made_once_and_kept_private() {
+    fn root_key_file_is_created_once_with_private_mode() {
         let temp = tempfile::tempdir().unwrap();
         let path = temp.path().join("root.key");
         assert!(matches!(RootKey::load(&path), Err(KeyError::Missing(_))));
@@ -153,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_sealed_opens_only_with_its_key_in_its_place() {
+    fn sealed_value_opens_only_with_its_key_and_binding() {
         let (key, other) = (random().unwrap(), random().unwrap());
         let sealed = seal(&key, b"hunter2", &["org", "name"]).unwrap();
         assert_eq!(open(&key, &sealed, &["org", "name"]).unwrap().as_slice(), b"hunter2");

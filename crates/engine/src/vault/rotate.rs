@@ -1,7 +1,8 @@
-//! Online rotation of the root key: rewraps all keys, then replaces the key file.
+//! Rotates the root key while the server is running: rewraps all keys with the new root key, then replaces the key
+//! file.
 //!
-//! The new key is on disk, next to the old one, before it wraps anything. A crash at any time leaves both files, and
-//! the next start continues.
+//! The new key is stored on disk next to the old one before it wraps anything. A crash during the rotation leaves both
+//! files, and the next start completes the rotation.
 
 use std::path::{Path, PathBuf};
 
@@ -19,7 +20,7 @@ pub struct RotationResult {
     pub data_keys: u64,
 }
 
-/// The new key of an interrupted rotation.
+/// Loads the new root key of an interrupted rotation, if there is one.
 pub(super) fn load_next_key(path: &Path) -> Result<Option<RootKey>, KeyError> {
     match RootKey::load(&next_key_path(path)) {
         Err(KeyError::Missing(_)) => Ok(None),
@@ -41,7 +42,7 @@ impl SecretVault {
         self.roots.read().next.is_some()
     }
 
-    /// Rewraps every key with a new root key. Blocks; do not call it on an async worker thread.
+    /// Rewraps all keys with a new root key. Blocks, so do not call it on an async worker thread.
     pub fn rotate(&self, store: &Store) -> Result<RotationResult, KeyError> {
         let _alone = self.rotation.lock();
         let next = RootKey::load_or_create(&next_key_path(&self.path))?;

@@ -1,4 +1,4 @@
-//! Searches texts for secret values before they leave the server.
+//! Searches texts for secret values before the texts leave the server.
 
 use berth_core::id::OrgId;
 use berth_core::mask::SecretMasker;
@@ -9,12 +9,12 @@ use berth_store::tables::secret;
 use super::{KeyError, SecretVault};
 use crate::limits::SECRETS_PER_ORGANIZATION_MAX;
 
-/// Number of secrets per masker.
+/// Maximum number of secrets in one masker.
 const SECRETS_AT_ONCE: i64 = 100;
 
 impl SecretVault {
-    /// Whether a text contains a secret value of the organization, in any form that is masked in logs. No value leaves
-    /// the vault.
+    /// Whether a text contains a secret value of the organization, in any of the encodings that are masked in logs. No
+    /// value leaves the vault.
     pub fn contains_secret(&self, db: &mut impl StoreRead, org: OrgId, text: &str) -> Result<bool, KeyError> {
         let mut is_found = false;
         self.with_maskers(db, org, |masker| {
@@ -23,7 +23,7 @@ impl SecretVault {
         Ok(is_found)
     }
 
-    /// Masks the organization's secret values in a text, as in logs.
+    /// Masks the organization's secret values in a text, in the same way as in logs.
     pub fn mask_text(&self, db: &mut impl StoreRead, org: OrgId, text: &str) -> Result<String, KeyError> {
         let mut text = text.to_owned();
         self.with_maskers(db, org, |masker| {
@@ -34,7 +34,7 @@ impl SecretVault {
         Ok(text)
     }
 
-    /// Calls `each` with maskers that together cover all secrets of the organization.
+    /// Calls `each` with one masker after another. Together the maskers cover all secrets of the organization.
     fn with_maskers(
         &self,
         db: &mut impl StoreRead,

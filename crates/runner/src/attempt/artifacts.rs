@@ -7,7 +7,7 @@ use berth_api::runner::{FailureCause, StepRunOutcome};
 
 use super::{RunningAttempt, failed_outcome};
 
-/// Uploads every declared artifact and returns their digests by name.
+/// Uploads every declared artifact. Returns the digests by artifact name.
 pub(crate) fn keep_artifacts(
     attempt: &RunningAttempt<'_>,
 ) -> Result<BTreeMap<String, String>, StepRunOutcome> {
@@ -29,7 +29,7 @@ pub(crate) fn keep_artifacts(
     Ok(kept)
 }
 
-/// Checks that the path exists and stays inside the workspace.
+/// Checks that the path exists and does not lead outside the workspace.
 fn check_artifact_path(workspace: &Path, path: &str) -> Result<(), String> {
     let is_below = Path::new(path)
         .components()

@@ -1,14 +1,16 @@
 //! Directories of one attempt.
 //!
 //! ```text
-//! WORK_DIR/attempts/<random>/workspace   the checkout; working directory of its processes
+//! WORK_DIR/attempts/<random>/workspace   the checkout; working directory of the step's processes
 //!                            home        HOME
 //!                            tmp         TMPDIR
 //!                            output-…    BERTH_OUTPUT
-//! WORK_DIR/attempts/<random>.secrets     path of its directory on a tmpfs, if it has one: /dev/shm/berth-UID/…
+//! WORK_DIR/attempts/<random>.secrets     the path of the attempt's directory for secret files, if it has one;
+//!                                        that directory is on a tmpfs: /dev/shm/berth-UID/…
 //! ```
 //!
-//! The `.secrets` note is a sibling of the attempt's directory, because the step can replace anything inside.
+//! The `.secrets` file is called the note. It is next to the attempt's directory, because the step can replace anything
+//! inside that directory.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -28,9 +30,9 @@ use crate::settings::RunnerOptions;
 
 const ATTEMPTS: &str = "attempts";
 const NOTE: &str = "secrets";
-/// PATH_MAX.
+/// Maximum size of the note (PATH_MAX).
 const NOTE_BYTES_MAX: u64 = 4 * 1024;
-/// TMPFS_MAGIC of statfs(2).
+/// File system type of a tmpfs: TMPFS_MAGIC in statfs(2).
 const TMPFS_MAGIC: u64 = 0x0102_1994;
 
 pub(crate) struct AttemptDirs {
@@ -41,7 +43,7 @@ pub(crate) struct AttemptDirs {
     pub(crate) home: PathBuf,
     pub(crate) tmp: PathBuf,
     pub(crate) output: PathBuf,
-    /// On a tmpfs. Only exists if the step has secret files.
+    /// Directory for secret files, on a tmpfs. Only exists if the step has secret files.
     pub(crate) secrets: PathBuf,
     pub(crate) secret_files: std::cell::OnceCell<BTreeMap<String, PathBuf>>,
     has_secret_task: std::cell::Cell<bool>,
@@ -102,7 +104,7 @@ impl AttemptDirs {
         Ok(())
     }
 
-    /// Writes the input of a custom step to a file, on the tmpfs if it contains a secret.
+    /// Writes the input of a custom step to a file. The file is on the tmpfs if the input contains a secret.
     pub(crate) fn write_task_file(
         &self,
         settings: &RunnerOptions,
@@ -139,8 +141,8 @@ impl AttemptDirs {
         ))
     }
 
-    /// Writes the note before the directory, so that a crash in between leaves no secrets that cleanup cannot
-    /// find.
+    /// Creates the directory for secret files. The note is written first, so that cleanup can find the secrets even if
+    /// the runner crashes in between.
     fn create_secrets_dir(&self, settings: &RunnerOptions) -> io::Result<()> {
         write_private_file(&secrets_note_path(&self.dir), self.secrets.as_os_str().as_encoded_bytes())?;
         if let Some(parent) = self.secrets.parent() {
@@ -150,8 +152,8 @@ impl AttemptDirs {
         create_private_dir(&self.secrets)
     }
 
-    /// Changes the owner of all files to the step user. Call it once everything is in place, before the first
-    /// process starts; later calls do nothing.
+    /// Makes the step user the owner of all files. Call this when all files are in place, before the first process
+    /// starts; later calls do nothing.
     pub(crate) fn give_to_step_user(&self, settings: &RunnerOptions) -> io::Result<()> {
         if self.is_given_to_user.replace(true) {
             return Ok(());
@@ -171,13 +173,14 @@ fn secrets_note_path(dir: &Path) -> PathBuf {
     dir.with_extension(NOTE)
 }
 
-/// Maps an entry of the attempts directory to the attempt directory it belongs to.
+/// Returns the attempt directory that an entry of the `attempts` directory belongs to. The entry may be the directory
+/// itself or its note.
 pub(crate) fn attempt_dir_of_entry(entry: PathBuf) -> PathBuf {
     if entry.extension() == Some(OsStr::new(NOTE)) { entry.with_extension("") } else { entry }
 }
 
-/// Removes an attempt's secrets, its directory and the note, in this order: the note is needed until the secrets
-/// are gone.
+/// Removes an attempt's secrets, its directory and its note, in this order: the note is needed until the secrets have
+/// been removed.
 pub(crate) fn remove_attempt(dir: &Path) {
     remove_secrets_of(dir);
     remove_tree(dir);
@@ -186,7 +189,7 @@ pub(crate) fn remove_attempt(dir: &Path) {
 
 fn remove_secrets_of(dir: &Path) {
     if let Some(path) = read_secrets_note(&secrets_note_path(dir)) {
-        // An unsandboxed step could have written the note: only remove a directory with the name that the runner
+        // A step without a sandbox could have written the note, so only remove a directory whose name the runner itself
         // would have chosen.
         let id = dir.file_name().unwrap_or_default().to_string_lossy();
         let is_ours = path.file_name().is_some_and(|name| name.to_string_lossy() == format!("berth-{id}"));
@@ -196,7 +199,7 @@ fn remove_secrets_of(dir: &Path) {
     }
 }
 
-/// Reads the note without following symlinks, blocking on a FIFO or reading an endless file.
+/// Reads the note. Does not follow symlinks, does not block on a FIFO, and limits the size.
 fn read_secrets_note(path: &Path) -> Option<PathBuf> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = fs::File::from(open(path, flags, Mode::empty()).ok()?);
@@ -208,7 +211,7 @@ fn read_secrets_note(path: &Path) -> Option<PathBuf> {
     Some(PathBuf::from(OsStr::from_bytes(&text)))
 }
 
-/// Returns the first candidate that is on a tmpfs.
+/// Returns the first of the candidate directories that is on a tmpfs.
 fn find_tmpfs(places: &[PathBuf]) -> Option<PathBuf> {
     let is_tmpfs = |path: &&PathBuf| {
         statfs(path.as_path())
@@ -217,21 +220,21 @@ fn find_tmpfs(places: &[PathBuf]) -> Option<PathBuf> {
     places.iter().find(is_tmpfs)?.canonicalize().ok()
 }
 
-/// Name of the directory for secrets: one per runner user and step user.
+/// Returns the name of the parent directory for secrets. Each combination of runner user and step user has its own.
 fn secrets_parent_name(settings: &RunnerOptions) -> String {
     let own = format!("berth-{}", geteuid().as_raw());
     settings.confinement.user().map_or(own.clone(), |user| format!("{own}-{}", user.uid()))
 }
 
-/// Creates the directory, or checks an existing one: the tmpfs is world-writable, so another user could have
-/// created it.
+/// Creates a private directory, or checks the owner and mode of an existing one. The tmpfs is world-writable, so
+/// another user could have created the directory.
 fn ensure_private_dir(path: &Path) -> io::Result<()> {
     match create_private_dir(path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
         other => return other,
     }
     let found = path.symlink_metadata()?;
-    // Group execute is allowed: the step user may traverse it.
+    // The group may have execute permission, which lets the step user traverse the directory.
     if found.is_dir() && found.uid() == geteuid().as_raw() && found.mode() & 0o067 == 0 {
         return Ok(());
     }

@@ -1,5 +1,5 @@
-//! Environment variables of a step's processes: only what the assignment declares, nothing inherited from the
-//! runner.
+//! Environment variables of a step's processes. They get only the variables that the assignment declares, and inherit
+//! none from the runner.
 
 use std::ffi::OsString;
 use std::process::Command;

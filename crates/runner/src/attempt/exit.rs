@@ -7,7 +7,7 @@ use berth_api::runner::{FailureCause, StepRunOutcome};
 
 const SIGKILL: i32 = 9;
 
-/// Returns `None` for a successful exit.
+/// Returns the outcome for a failed process, or `None` if the process was successful.
 pub(crate) fn failure_outcome(status: ExitStatus, has_memory_limit: bool) -> Option<StepRunOutcome> {
     let hint = if has_memory_limit {
         "perhaps it exceeded the step's memory limit"

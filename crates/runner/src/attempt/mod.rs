@@ -33,7 +33,7 @@ use crate::settings::RunnerOptions;
 use crate::stop_signal::{StopReason, StopSignal};
 use dirs::AttemptDirs;
 
-/// Outputs by name, or the outcome of an attempt that did not succeed.
+/// The step's outputs by name, or the outcome if the step did not succeed.
 pub(crate) type StepResult = Result<BTreeMap<String, String>, StepRunOutcome>;
 
 pub(crate) struct RunningAttempt<'a> {
@@ -42,27 +42,28 @@ pub(crate) struct RunningAttempt<'a> {
     pub(crate) control: Arc<StopSignal>,
     pub(crate) log: AttemptLog,
     pub(crate) masker: SecretMasker,
-    /// End of the step's timeout.
+    /// When the step's timeout expires.
     pub(crate) deadline: Instant,
-    /// Set once a process was started or a request was sent: the step may have had effects.
+    /// Set once a process was started or a request was sent, because the step may have had effects since then.
     pub(crate) has_run: Cell<bool>,
     pub(crate) isolation: Cell<Isolation>,
-    /// Set when the spool refused the attempt: the fence of a later or different holder.
+    /// Set when the spool refused the attempt: the fence of a later holder of the environment, or of a different holder
+    /// with the same fence.
     refused_fence: Cell<Option<Fence>>,
     leased_at: Duration,
     dirs: OnceCell<AttemptDirs>,
 }
 
-/// What the dispatcher reports to the server.
+/// The result of an attempt, which the dispatcher reports to the server.
 pub(crate) struct AttemptResult {
     pub(crate) outcome: StepRunOutcome,
     pub(crate) isolation: Isolation,
     pub(crate) log_bytes: u64,
-    /// Removed after the report has been sent.
+    /// The attempt's directories, which are removed after the report has been sent.
     pub(crate) dirs: Option<AttemptDirs>,
 }
 
-/// Runs the attempt to its end. `leased_at` is when its lease began, as CLOCK_BOOTTIME.
+/// Executes the attempt. `leased_at` is the start of its lease as a CLOCK_BOOTTIME value.
 pub(crate) fn execute(
     shared: &RunnerShared,
     assignment: &AttemptAssignment,
@@ -115,7 +116,7 @@ impl RunningAttempt<'_> {
         self.settings().confinement.check_network(self.assignment.network).map_err(invalid_outcome)?;
         match self.masker.unmaskable() {
             0 => {}
-            // Already logged by the first call.
+            // The first call of this custom step has already logged the warning.
             _ if self.assignment.custom.as_ref().is_some_and(|call| call.log_bytes > 0) => {}
             count => self.log.write_line(&format!(
                 "[berth] {count} secret values are too short, too common or too many to be masked"
@@ -144,8 +145,8 @@ impl RunningAttempt<'_> {
         kind.run(self)
     }
 
-    /// Records in the spool that the attempt may have effects, and for which holder. The record is fsynced before
-    /// this returns; call it before the first effect.
+    /// Records in the spool that the attempt may have effects from now on, and for which holder. Call this before the
+    /// first effect. The record is durable when this returns.
     pub(crate) fn record_start(&self) -> std::io::Result<()> {
         let Some(spool) = self.shared.settings.spool.as_ref().filter(|_| !self.has_run.get()) else {
             return Ok(());
@@ -169,7 +170,8 @@ impl RunningAttempt<'_> {
         self.shared.pulse.is_silent_since(nonce, self.leased_at, self.settings().self_stop)
     }
 
-    /// Returns why the attempt has to stop, if it has to. A server that is silent for too long counts as a reason.
+    /// Returns the reason why the attempt has to stop, if there is one. This includes that the server has not responded
+    /// for too long.
     pub(crate) fn stop_reason(&self) -> Option<StopReason> {
         if self.control.reason().is_none() && self.is_silent() {
             self.control.stop(StopReason::Silence, None);
@@ -177,7 +179,7 @@ impl RunningAttempt<'_> {
         self.control.reason()
     }
 
-    /// Whether a running transfer should continue. On shutdown it gets the same grace period as processes.
+    /// Whether a transfer in progress should continue. On shutdown, a transfer gets the same grace period as a process.
     pub(crate) fn is_still_wanted(&self) -> bool {
         if Instant::now() >= self.deadline {
             return false;
@@ -189,7 +191,7 @@ impl RunningAttempt<'_> {
         }
     }
 
-    /// Waits up to `limit` for a reason to stop, sending due log chunks in the meantime.
+    /// Waits up to `limit` for a reason to stop. Sends log chunks that become due in the meantime.
     pub(crate) fn wait(&self, limit: Duration) -> Option<StopReason> {
         let until = Instant::now() + limit;
         loop {
@@ -206,9 +208,9 @@ impl RunningAttempt<'_> {
         }
     }
 
-    /// Logs why the attempt stopped and returns the matching outcome.
+    /// Logs why the attempt was stopped and returns the matching outcome.
     pub(crate) fn stopped_outcome(&self, why: &StopReason) -> StepRunOutcome {
-        // The order to cancel may arrive before its reason.
+        // Read the reason again, because the text of a cancellation may arrive later than the order itself.
         let why = self.control.reason().unwrap_or_else(|| why.clone());
         self.log.write_line(&format!("[berth] stopped: {}", why.to_log_text()));
         match why {
@@ -224,7 +226,7 @@ impl RunningAttempt<'_> {
         failed_outcome(FailureCause::TimedOut, format!("took longer than its timeout of {limit}"))
     }
 
-    /// Creates the sandbox for a process of this attempt and records its isolation level for the report.
+    /// Creates a sandbox for the attempt's processes, and records the isolation level for the report.
     pub(crate) fn new_sandbox<'a>(&'a self, dirs: &'a AttemptDirs) -> StepSandbox<'a> {
         let sandbox = StepSandbox {
             confinement: &self.settings().confinement,
@@ -264,7 +266,8 @@ impl RunningAttempt<'_> {
         self.dirs.get().ok_or_else(|| StepRunOutcome::never_started("no workspace".into()))
     }
 
-    /// Retries a call to the server with backoff until it answers, the timeout expires or the attempt has to stop.
+    /// Retries a call to the server with backoff until the server responds, the step's timeout expires, or the attempt
+    /// has to stop.
     pub(crate) fn retry_link_call<T>(
         &self,
         what: &str,
@@ -301,7 +304,8 @@ impl RunningAttempt<'_> {
         self.assignment.params.get(name).and_then(Value::as_str)
     }
 
-    /// Parses a duration parameter. The server validated the schema; a malformed value still fails the step.
+    /// Parses a duration parameter. The server has already validated it against the schema; a malformed value fails the
+    /// step.
     pub(crate) fn duration_param(&self, name: &str) -> Result<Option<Duration>, StepRunOutcome> {
         let Some(text) = self.text_param(name) else { return Ok(None) };
         match DurationSeconds::parse(text) {
@@ -323,7 +327,7 @@ impl RunningAttempt<'_> {
         StepRunOutcome::NeverStarted { detail, known_fence: Some(known) }
     }
 
-    /// Masks secrets in the outcome's detail, which may quote a URL or a line of output.
+    /// Masks secrets in the detail text of an outcome, which may quote a URL or a line of output.
     fn mask_outcome(&self, outcome: StepRunOutcome) -> StepRunOutcome {
         match outcome {
             StepRunOutcome::Failed { cause, detail, exit_code } => {

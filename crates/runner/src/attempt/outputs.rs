@@ -1,7 +1,7 @@
-//! Parses `$BERTH_OUTPUT`.
+//! Parses the file `$BERTH_OUTPUT`.
 //!
-//! The file contains lines of the form `name=value`. A multi-line value is enclosed by the lines `name<<WORD` and
-//! `WORD`. Outputs come only from this file, never from what the step prints.
+//! The file contains lines of the form `name=value`. A multi-line value is enclosed between the lines `name<<WORD` and
+//! `WORD`. Outputs are only read from this file, never from what the step prints.
 
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;
@@ -13,7 +13,7 @@ use rustix::fs::OFlags;
 
 use crate::settings::STEP_OUTPUT_BYTES_MAX;
 
-/// Declared outputs by name, and the names that were written without being declared.
+/// The declared outputs by name, and the names of outputs that the step wrote without declaring them.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct StepOutputs {
     pub(crate) values: BTreeMap<String, String>,
@@ -21,7 +21,7 @@ pub(crate) struct StepOutputs {
 }
 
 pub(crate) fn read_outputs(path: &Path, declared: &[String]) -> Result<StepOutputs, String> {
-    // The step may have replaced the file: do not follow symlinks, do not block on a FIFO.
+    // The step may have replaced the file, so do not follow symlinks and do not block on a FIFO.
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits();
     let file = OpenOptions::new()
         .read(true)

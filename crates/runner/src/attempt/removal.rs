@@ -1,8 +1,8 @@
-//! Removes whatever a step has left.
+//! Removes directory trees that a step has left behind.
 //!
-//! A step can nest directories deeper than the stack allows for recursion and create more of them than there are
-//! file descriptors. So removal never descends: a subdirectory is moved into one flat directory under the next
-//! number and emptied there. At most three descriptors are open at a time.
+//! A step can nest directories too deeply for recursion, and can create more of them than there are file descriptors.
+//! Removal therefore never descends: each subdirectory is moved into a single flat directory, where its name is a
+//! consecutive number, and emptied there. At most three descriptors are open at a time.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -14,7 +14,7 @@ use rustix::path::Arg;
 
 use crate::random;
 
-/// Removes as much as possible; failures are logged.
+/// Removes as much of the tree as possible. Failures are only logged.
 pub fn remove_tree(path: &Path) {
     match remove_all(path) {
         Ok(()) => {}
@@ -31,7 +31,7 @@ fn remove_all(path: &Path) -> io::Result<()> {
     if unlinkat(CWD, path, AtFlags::REMOVEDIR).is_ok() {
         return Ok(());
     }
-    // The flat directory is inside the removed one, so that a crash leaves nothing elsewhere.
+    // The flat directory is created inside the removed directory, so a crash leaves nothing anywhere else.
     let top = open_dir(CWD, path)?;
     let mut flat =
         FlatRemoval { top: top.as_fd(), name: random::random_hex()?, dir: None, done: 0, found: 0 };
@@ -56,7 +56,7 @@ fn remove_all(path: &Path) -> io::Result<()> {
 
 struct FlatRemoval<'a> {
     top: BorrowedFd<'a>,
-    /// Name of the flat directory below `top`; random, so that a step cannot have created it.
+    /// Name of the flat directory inside `top`. It is random, so that a step cannot have created it in advance.
     name: String,
     /// Created when the first non-empty subdirectory is found.
     dir: Option<OwnedFd>,
@@ -65,8 +65,8 @@ struct FlatRemoval<'a> {
 }
 
 impl FlatRemoval<'_> {
-    /// Removes the files of a directory and moves its subdirectories away. readdir may skip entries during
-    /// removal, so it is repeated until it finds nothing to remove.
+    /// Removes the files in a directory and moves its subdirectories away. readdir may skip entries while others are
+    /// being removed, so the scan is repeated until it removes nothing.
     fn empty_dir(&mut self, dir: BorrowedFd<'_>) -> Result<(), Errno> {
         loop {
             let (mut removed, mut problem) = (0_u64, None);
@@ -94,7 +94,7 @@ impl FlatRemoval<'_> {
         }
     }
 
-    /// Removes an empty directory; moves any other one to the flat directory.
+    /// Removes a subdirectory if it is empty. Otherwise moves it to the flat directory.
     fn move_up(&mut self, from: BorrowedFd<'_>, name: impl Arg + Copy) -> Result<(), Errno> {
         if unlinkat(from, name, AtFlags::REMOVEDIR).is_ok() {
             return Ok(());
@@ -106,7 +106,7 @@ impl FlatRemoval<'_> {
         let Some(dir) = &self.dir else { return Err(Errno::NOENT) };
         let number = self.found.to_string();
         match renameat(from, name, dir, number.as_str()) {
-            // Renaming changes its entry `..`, so the directory itself must be writable.
+            // Moving a directory changes its `..` entry, so the directory itself must be writable.
             Err(Errno::ACCESS) => {
                 make_writable(from, name)?;
                 renameat(from, name, dir, number.as_str())?;
@@ -118,14 +118,14 @@ impl FlatRemoval<'_> {
     }
 }
 
-/// Opens a directory after making it writable: a step may have left read-only directories.
+/// Makes a directory writable and opens it. A step may have left read-only directories.
 fn open_dir(at: BorrowedFd<'_>, name: impl Arg + Copy) -> Result<OwnedFd, Errno> {
     make_writable(at, name)?;
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     openat(at, name, flags, Mode::empty())
 }
 
-/// Makes a directory writable through an O_PATH descriptor, so that a symlink is never followed.
+/// Makes a directory writable. Uses an O_PATH descriptor, so that a symlink is never followed.
 fn make_writable(at: BorrowedFd<'_>, name: impl Arg + Copy) -> Result<(), Errno> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let found = openat(at, name, flags, Mode::empty())?;
@@ -151,7 +151,7 @@ mod tests {
 
     #[test]
     fn deeply_nested_directories_are_removed() {
-        // On a tmpfs: creating this many directories on a disk is slow.
+        // Use a tmpfs, because creating this many directories on a disk is slow.
         let dir = tempfile::tempdir_in("/dev/shm").expect("directory");
         let top = dir.path().join("top");
         fs::create_dir(&top).expect("directory");

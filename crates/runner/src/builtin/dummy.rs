@@ -47,7 +47,7 @@ impl BuiltinStep for DummyStep {
     }
 }
 
-/// Delays the stop by `stop_after`, but no longer than the grace period of a real step.
+/// Delays the stop by `stop_after`, but at most by the grace period that a real step would get.
 fn delay_stop(attempt: &RunningAttempt<'_>, why: &StopReason, stop_after: Duration) {
     let settings = attempt.settings();
     let grace = match why {

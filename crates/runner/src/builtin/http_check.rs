@@ -12,7 +12,7 @@ use crate::http::{self, HttpMethod};
 
 const WITHIN: Duration = Duration::from_secs(60);
 const EXPECTED: u64 = 200;
-/// Pauses between requests, short at first because most services are up soon.
+/// Pauses between requests. They are short at first, because most services are up soon.
 const PAUSES: [Duration; 4] =
     [Duration::from_millis(250), Duration::from_millis(500), Duration::from_secs(1), Duration::from_secs(2)];
 
@@ -31,7 +31,7 @@ impl BuiltinStep for HttpCheck {
             _ => HttpMethod::Get,
         };
         let expected = attempt.assignment.params.get("expect_status");
-        // An expression yields a string where the definition has a number.
+        // If the status comes from an expression, it is a string instead of a number.
         let expected = match expected {
             None => EXPECTED,
             Some(value) => value

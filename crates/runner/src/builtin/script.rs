@@ -1,7 +1,7 @@
 //! `script`: shell text, run by `/bin/sh -e -c` in the workspace.
 //!
-//! `-e` ends the script at the first failing command, so that a later success cannot hide an error. Unset
-//! variables expand to nothing, as usual; a script can `set -u`.
+//! With `-e`, the script ends at the first failing command, so that a later success cannot hide an error. Unset
+//! variables expand to nothing, as usual in a shell; a script can use `set -u`.
 
 use std::io::ErrorKind;
 use std::time::Instant;
@@ -36,7 +36,7 @@ impl BuiltinStep for ScriptStep {
     }
 }
 
-/// Runs shell text until it exits or `by` is reached.
+/// Runs shell text until it exits, at most until `by`.
 pub(super) fn run_shell(
     attempt: &RunningAttempt<'_>,
     text: &str,
@@ -44,7 +44,7 @@ pub(super) fn run_shell(
 ) -> Result<ProcessExit, StepRunOutcome> {
     check_script_text(text)?;
     let dirs = attempt.workspace_dirs()?;
-    // Preparing the workspace may have taken long.
+    // Preparing the workspace may have taken long, so check again whether to stop.
     if let Some(why) = attempt.stop_reason() {
         return Err(attempt.stopped_outcome(&why));
     }
@@ -55,8 +55,8 @@ pub(super) fn run_shell(
     let given = dirs.give_to_step_user(attempt.settings());
     let ended = given.and_then(|()| process::run_text(attempt, &sandbox, command, text, by));
     ended.map_err(|error| match start_failure(&error) {
-        // Part of the step may have run, now or in an earlier try: report it as interrupted, so that it is not
-        // retried as if it had never started.
+        // Part of the step may have run, now or in an earlier run of a `wait_for` command. Report it as interrupted;
+        // otherwise it would be retried as if it had never started.
         StepRunOutcome::NeverStarted { detail, .. } if attempt.has_run.get() => {
             attempt.log.write_line(&format!("[berth] stopped: the runner cannot continue: {detail}"));
             StepRunOutcome::Interrupted
@@ -87,7 +87,7 @@ fn start_failure(error: &std::io::Error) -> StepRunOutcome {
     }
 }
 
-/// Reads the outputs of a finished step.
+/// Reads the outputs of a step that has finished.
 pub(super) fn collect_outputs(attempt: &RunningAttempt<'_>) -> StepResult {
     let found = outputs::read_outputs(&attempt.workspace_dirs()?.output, &attempt.assignment.outputs)
         .map_err(invalid_outcome)?;

@@ -51,7 +51,7 @@ impl BuiltinStep for WaitFor {
     }
 }
 
-/// Returns `None` if the command succeeded, otherwise what went wrong.
+/// Runs the command once. Returns `None` if it succeeded, otherwise what went wrong.
 fn try_command(
     attempt: &RunningAttempt<'_>,
     run: &str,

@@ -1,10 +1,10 @@
-//! The log of one attempt: masked, split into chunks and sent by offset.
+//! The log of one attempt. Output is masked, split into chunks and sent to the server with its offset.
 //!
-//! The attempt's thread writes; a sender thread sends, so that a slow server cannot delay a stop. The sender
-//! thread starts when the first chunk is due; a step that ends earlier sends its log at the end. While the server
-//! is unavailable, bytes are buffered up to a limit, on a remote runner also on disk. Bytes that are lost or
-//! refused are counted, and a gap line in the log says how many. A finished step waits for its log for a limited
-//! time.
+//! The attempt's thread writes the log and a separate thread sends it, so that a slow server cannot delay a stop. The
+//! sender thread is started when the first chunk is due; if a step ends earlier, its log is sent at the end. While the
+//! server is unavailable, bytes are buffered in memory and, on a remote runner, on disk, up to a limit. Bytes that are
+//! lost or refused are counted, and a "gap line" in the log says how many. A finished step waits for its log to be
+//! sent, but only for a limited time.
 
 mod pending;
 mod state;
@@ -24,9 +24,9 @@ use crate::backoff::Backoff;
 use crate::settings::RunnerOptions;
 use crate::stop_signal::{StopReason, StopSignal};
 
-/// How long bytes may wait for more before they are sent.
+/// How long to wait for more bytes before sending an incomplete chunk.
 const SEND_DELAY: Duration = Duration::from_millis(50);
-/// How often the gap line is offered to a server that refuses the log.
+/// Interval between two attempts to send the gap line to a server that refuses the log.
 const OFFER_INTERVAL: Duration = Duration::from_secs(5);
 
 pub(crate) struct AttemptLog {
@@ -34,7 +34,7 @@ pub(crate) struct AttemptLog {
     sender: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// Returns true once the runner has to end and retries are pointless.
+/// Returns true once the runner has to exit, so that further retries are pointless.
 pub(crate) type GiveUpCheck = Arc<dyn Fn() -> bool + Send + Sync>;
 
 struct LogChannel {
@@ -49,7 +49,7 @@ struct LogChannel {
 }
 
 impl AttemptLog {
-    /// `start` is the length of the log so far, from earlier calls of the same attempt.
+    /// `start` is the length of the log that earlier calls of the same attempt have written.
     pub(crate) fn new(
         link: Arc<dyn RunnerLink>,
         attempt: AttemptRef,
@@ -67,7 +67,7 @@ impl AttemptLog {
             offset: start,
             accepted: start,
             lost: 0,
-            // Only the truncation line makes a log longer than the limit.
+            // A log can only be longer than the limit if it was truncated, because the line that says so comes on top.
             is_truncated: start > settings.step_log_bytes_max,
             is_away: false,
             refused: None,
@@ -107,7 +107,7 @@ impl AttemptLog {
         self.tick();
     }
 
-    /// Writes a line from another source, such as a step's log file, between lines of the output.
+    /// Writes a line from another source, such as a custom step's log file, without splitting a line of the output.
     pub(crate) fn write_aside(&self, line: &[u8]) {
         let mut state = self.sent.state.lock();
         if state.is_truncated || state.is_over {
@@ -123,7 +123,7 @@ impl AttemptLog {
         self.tick();
     }
 
-    /// Ends the current line, so that the step's next call starts on a new one.
+    /// Ends the current line, so that the step's next call starts on a new line.
     pub(crate) fn end_line(&self) {
         let mut state = self.sent.state.lock();
         state.flush(self.sent.bytes_max);
@@ -132,7 +132,7 @@ impl AttemptLog {
         }
     }
 
-    /// Writes a line of the runner. It is masked like the step's output, because it may quote it.
+    /// Writes a line of the runner itself. The line is masked like the step's output, because it may quote that output.
     pub(crate) fn write_line(&self, text: &str) {
         let mut state = self.sent.state.lock();
         state.flush(self.sent.bytes_max);
@@ -140,7 +140,7 @@ impl AttemptLog {
         let begin = if state.ends_line { "" } else { "\n" };
         state.stream.push(format!("{begin}{text}\n").as_bytes(), &mut masked);
         state.stream.flush(&mut masked);
-        // The runner's own lines are kept beyond the limit: they say how the step ended.
+        // Lines of the runner are written even beyond the size limit, because they say how the step ended.
         if state.refused.is_some() {
             state.lost += masked.len() as u64;
         } else if !state.is_over {
@@ -157,7 +157,7 @@ impl AttemptLog {
         state.is_away || state.refused.is_some() || state.is_over || state.pending.has_room()
     }
 
-    /// When the next chunk is due, while there is no sender thread.
+    /// Returns the time until the next chunk is due, while there is no sender thread.
     pub(crate) fn due_in(&self) -> Option<Duration> {
         let is_attended = self.sender.lock().is_some();
         let oldest = if is_attended { None } else { self.sent.state.lock().oldest };
@@ -178,12 +178,12 @@ impl AttemptLog {
         }
         if is_due {
             let sent = self.sent.clone();
-            // If the thread cannot start, the bytes are sent when the step ends, or counted as lost.
+            // If the thread cannot be started, the bytes are sent when the step ends, or counted as lost.
             *sender = std::thread::Builder::new().name("step-log".into()).spawn(move || sent.run()).ok();
         }
     }
 
-    /// Sends the rest of the log after the step has ended and returns the log's length.
+    /// Sends the rest of the log after the step has ended. Returns the length of the log.
     pub(crate) fn finish(&self) -> u64 {
         let mut state = self.sent.state.lock();
         state.flush(self.sent.bytes_max);
@@ -212,7 +212,8 @@ impl AttemptLog {
 }
 
 impl LogChannel {
-    /// Sender thread: sends due chunks until the log is closed. [`finish`](AttemptLog::finish) sends the rest.
+    /// The sender thread: sends chunks as they become due, until the log is closed. [`finish`](AttemptLog::finish)
+    /// sends the rest.
     fn run(&self) {
         let mut state = self.state.lock();
         while state.closed.is_none() && !state.is_over {
@@ -237,7 +238,7 @@ impl LogChannel {
         }
     }
 
-    /// Whether the step has ended and the server has taken nothing of its log for too long.
+    /// Whether the step has ended and the server has not accepted any of its log for too long.
     fn is_out_of_patience(&self) -> bool {
         let state = self.state.lock();
         let since = state.closed.map(|closed| state.taken.map_or(closed, |taken| taken.max(closed)));
@@ -252,7 +253,7 @@ impl LogChannel {
         }
     }
 
-    /// Offers the gap line once. If the server takes it, sending resumes.
+    /// Tries once to send the gap line to a server that refused the log. If the server accepts it, sending resumes.
     fn offer_gap_line<'a>(&'a self, mut state: MutexGuard<'a, LogState>) -> MutexGuard<'a, LogState> {
         let lost = std::mem::take(&mut state.lost);
         let begin = if state.sent_ends_line { "" } else { "\n" };
@@ -278,7 +279,7 @@ impl LogChannel {
         state
     }
 
-    /// Waits before a retry; returns early if no retry is needed.
+    /// Waits before a retry. Returns early if no retry is needed any more.
     fn pause(&self, length: Duration) {
         let until = Instant::now() + length;
         while Instant::now() < until
@@ -290,7 +291,7 @@ impl LogChannel {
         }
     }
 
-    /// Sends one chunk, with retries until it is delivered, refused or no longer wanted.
+    /// Sends one chunk. Retries until the chunk is delivered, refused or no longer wanted.
     fn send_one<'a>(&'a self, mut state: MutexGuard<'a, LogState>) -> MutexGuard<'a, LogState> {
         let (chunk, offset) = (state.take_chunk(), state.offset);
         if chunk.is_empty() {

@@ -1,7 +1,7 @@
-//! Queue of unsent log bytes: in memory, and in a spill file while the server is unavailable.
+//! Queue of log bytes that have not been sent: in memory and, while the server is unavailable, in a spill file.
 //!
-//! The spill file is unlinked, so that nothing remains of it after a crash and no step can write to it. Its
-//! content is already masked.
+//! The spill file is unlinked right after it was created, so that nothing remains of it after a crash and no step can
+//! write to it. Its content is already masked.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -11,9 +11,9 @@ use std::path::PathBuf;
 
 use rustix::fs::{FallocateFlags, fallocate};
 
-/// Limit in memory. While there is a spill file, less is used.
+/// Maximum number of bytes in memory. While there is a spill file, fewer are used.
 pub(super) const BUFFER_BYTES_MAX: usize = 4 * 1024 * 1024;
-/// How much is read from the spill file at a time.
+/// Number of bytes read back from the spill file at a time.
 const REFILL_BYTES: usize = 1024 * 1024;
 
 pub(super) struct PendingLog {
@@ -21,29 +21,29 @@ pub(super) struct PendingLog {
     spill_file: Option<SpillFile>,
     dir: PathBuf,
     spill_bytes_max: u64,
-    /// Bytes that could not be read back from the spill file.
+    /// Number of bytes that could not be read back from the spill file.
     lost: u64,
 }
 
 struct SpillFile {
     file: File,
-    /// Read position.
+    /// Offset of the next byte to read.
     read: u64,
     written: u64,
-    /// Bytes before this offset were deallocated by punching a hole.
+    /// Disk space before this offset was released by punching a hole.
     freed: u64,
-    /// A write failed: nothing more is appended, because it would follow a gap.
+    /// A write has failed. Nothing more is appended, because the new bytes would follow a gap.
     has_failed: bool,
 }
 
 impl SpillFile {
-    /// Bytes that occupy disk space.
+    /// Number of bytes that occupy disk space.
     fn disk_bytes(&self) -> u64 {
         self.written - self.freed
     }
 
-    /// Deallocates what was read. On a file system without hole punching the space counts until the file is
-    /// dropped.
+    /// Releases the disk space of bytes that were read. On a file system without hole punching, they keep counting as
+    /// disk usage until the file is dropped.
     fn punch_hole(&mut self) {
         let how = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         if fallocate(&self.file, how, 0, self.read).is_ok() {
@@ -53,7 +53,7 @@ impl SpillFile {
 }
 
 impl PendingLog {
-    /// A limit of 0 disables the spill file.
+    /// Creates an empty queue. A limit of 0 disables the spill file.
     pub(super) fn new(dir: PathBuf, spill_bytes_max: u64) -> Self {
         Self { memory: VecDeque::new(), spill_file: None, dir, spill_bytes_max, lost: 0 }
     }
@@ -70,7 +70,7 @@ impl PendingLog {
         self.spill_file.as_ref().map_or(0, |spill| spill.written - spill.read)
     }
 
-    /// Whether the writer may go on without waiting.
+    /// Whether the writer may continue without waiting.
     pub(super) fn has_room(&self) -> bool {
         match &self.spill_file {
             None => self.memory.len() < BUFFER_BYTES_MAX,
@@ -78,7 +78,7 @@ impl PendingLog {
         }
     }
 
-    /// Whether `count` more bytes can be stored while the server takes none.
+    /// Whether `count` more bytes can be stored, assuming that the server accepts none in the meantime.
     pub(super) fn fits(&self, count: usize) -> bool {
         let held = self.spill_file.as_ref().map_or(0, SpillFile::disk_bytes);
         self.fits_memory(count) || held + count as u64 <= self.spill_bytes_max
@@ -97,7 +97,8 @@ impl PendingLog {
         true
     }
 
-    /// Appends bytes to the spill file. After a failed write the file takes no more bytes.
+    /// Appends bytes to the spill file. After a failed write, nothing more is appended. Returns false if the bytes
+    /// could not be stored.
     pub(super) fn spill(&mut self, bytes: &[u8]) -> bool {
         if self.spill_file.as_ref().is_some_and(|spill| spill.has_failed) {
             return false;
@@ -130,7 +131,7 @@ impl PendingLog {
         done
     }
 
-    /// Takes up to `count` bytes from the front.
+    /// Removes up to `count` bytes from the front and returns them.
     pub(super) fn take(&mut self, count: usize) -> Vec<u8> {
         if self.spill_file.is_some() && self.memory.len() < count {
             self.refill();
@@ -164,7 +165,7 @@ impl PendingLog {
         }
     }
 
-    /// Returns, once, how many pushed bytes were lost.
+    /// Returns the number of queued bytes that were lost, and resets the count.
     pub(super) fn take_lost(&mut self) -> u64 {
         std::mem::take(&mut self.lost)
     }
@@ -177,7 +178,7 @@ impl PendingLog {
 
 #[cfg(test)]
 impl PendingLog {
-    /// Makes the spill file read-only; the returned function undoes it.
+    /// Makes the spill file read-only, so that writes fail. The returned function undoes it.
     pub(super) fn break_disk(&mut self) -> impl FnOnce(&mut Self) + use<> {
         use std::os::fd::AsRawFd as _;
         let spill = self.spill_file.as_mut().unwrap();

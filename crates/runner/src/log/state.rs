@@ -1,4 +1,4 @@
-//! State of an attempt's log: what is queued, sent and lost.
+//! State of an attempt's log: which bytes are queued, sent and lost.
 
 use std::time::Instant;
 
@@ -10,18 +10,19 @@ use crate::settings::LOG_CHUNK_BYTES_MAX;
 
 pub(super) struct LogState {
     pub(super) stream: MaskStream,
-    /// Masks lines from other sources. Its own stream, so that it does not split a secret in the output.
+    /// Masks lines from other sources. It is separate from `stream`, because such a line could otherwise split a secret
+    /// in the output and prevent it from being masked.
     pub(super) aside: MaskStream,
-    /// Masked and unsent bytes; the first one is at `offset`.
+    /// Masked bytes that have not been sent. `offset` is the offset of the first one in the log.
     pub(super) pending: PendingLog,
     pub(super) oldest: Option<Instant>,
     pub(super) offset: u64,
-    /// Bytes accepted so far, without lines of the runner.
+    /// Number of bytes of output accepted so far, not counting lines of the runner.
     pub(super) accepted: u64,
     pub(super) lost: u64,
     pub(super) is_truncated: bool,
     pub(super) is_away: bool,
-    /// When the server refused the log; all bytes are lost until it takes a gap line.
+    /// When the server refused the log. From then on all bytes are lost, until the server accepts a gap line.
     pub(super) refused: Option<Instant>,
     /// The server no longer wants the log.
     pub(super) is_over: bool,
@@ -30,7 +31,7 @@ pub(super) struct LogState {
     /// When the server last accepted a chunk.
     pub(super) taken: Option<Instant>,
     pub(super) ends_line: bool,
-    /// The same for the bytes that were sent.
+    /// Like `ends_line`, but for the bytes that have been sent.
     pub(super) sent_ends_line: bool,
     pub(super) sender: SenderState,
 }
@@ -50,7 +51,7 @@ impl LogState {
         }
         let room = usize::try_from(bytes_max.saturating_sub(self.accepted)).unwrap_or(usize::MAX);
         let taken = &masked[..masked.len().min(room)];
-        // After a loss everything is dropped until the server is back: one gap, not many.
+        // Once bytes were lost, drop everything until the server is back, so that the log has one gap instead of many.
         let is_full = self.is_away && (self.lost > 0 || !self.pending.fits(taken.len()));
         if is_full || self.refused.is_some() {
             self.lost += taken.len() as u64;
@@ -68,7 +69,7 @@ impl LogState {
         }
     }
 
-    /// Flushes bytes that the masker held back because they could be the start of a secret.
+    /// Adds the bytes that the maskers held back because they could be the start of a secret.
     pub(super) fn flush(&mut self, bytes_max: u64) {
         let mut masked = Vec::new();
         self.stream.flush(&mut masked);
@@ -76,7 +77,7 @@ impl LogState {
         self.accept(&masked, bytes_max);
     }
 
-    /// Queues the gap line. If it cannot be queued, the count is kept for a later one.
+    /// Queues the gap line if bytes were lost. If the line cannot be queued, the count is kept for a later gap line.
     pub(super) fn push_gap_line(&mut self) {
         if self.lost > 0 && self.pending.push(self.as_line(&gap_line(self.lost)).as_bytes()) {
             self.lost = 0;
@@ -84,7 +85,7 @@ impl LogState {
         }
     }
 
-    /// Takes the next chunk to send.
+    /// Removes the next chunk to send from the queue.
     pub(super) fn take_chunk(&mut self) -> Vec<u8> {
         let chunk = self.pending.take(LOG_CHUNK_BYTES_MAX);
         self.lost += self.pending.take_lost();
@@ -92,7 +93,7 @@ impl LogState {
         chunk
     }
 
-    /// The server refused a chunk: counts it and everything queued as lost.
+    /// Handles a chunk that the server refused: counts the chunk and everything queued as lost.
     pub(super) fn refuse(&mut self, chunk: &[u8]) {
         self.lost += chunk.len() as u64 + self.pending.len();
         self.pending.clear();
@@ -111,7 +112,7 @@ impl LogState {
 
     pub(super) fn push_bytes(&mut self, bytes: &[u8]) {
         let Some(last) = bytes.last() else { return };
-        // Only spill to disk while the server is unavailable; a slow server makes the writer wait.
+        // Only spill to disk while the server is unavailable. If the server is just slow, the writer waits instead.
         let count = bytes.len();
         let goes_behind = self.is_away && !self.pending.fits_memory(count) && self.pending.fits(count);
         let is_kept = if goes_behind { self.pending.spill(bytes) } else { self.pending.push(bytes) };
@@ -131,7 +132,7 @@ impl LogState {
         !self.pending.is_empty() && (is_old || self.pending.len() >= LOG_CHUNK_BYTES_MAX as u64)
     }
 
-    /// Whether the sender thread is waiting for the current state.
+    /// Whether the condition that the sender thread is waiting for now holds.
     pub(super) fn is_awaited(&self) -> bool {
         match self.sender {
             SenderState::Busy => false,
@@ -179,7 +180,7 @@ mod tests {
         let mut state = away(dir.path());
         assert!(state.pending.spill(b"kept\n"));
         let mend = state.pending.break_disk();
-        // Bytes that do not fit in memory would go to the spill file.
+        // These bytes do not fit in memory, so they would have to go to the spill file.
         state.accept(b"lost 6", u64::MAX);
         state.push_gap_line();
         state.push_bytes(b"a line\n");

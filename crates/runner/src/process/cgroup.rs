@@ -1,5 +1,5 @@
-//! A cgroup per attempt, where the runner may create one. Descendants stay in the cgroup even if they leave their
-//! session and clear their environment; without bubblewrap nothing else finds such daemons.
+//! Creates a cgroup for each attempt, if the runner has permission to. Descendants stay in the cgroup even if they
+//! start a new session and clear their environment. Without bubblewrap, there is no other way to find such daemons.
 
 use std::fs;
 use std::io;
@@ -9,10 +9,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::process::{Pid, getpid, test_kill_process};
 
-/// Parent directory of the attempts' cgroups; `None` if the runner may not create any.
+/// Parent directory of the attempts' cgroups. `None` if the runner cannot create cgroups.
 static RUNNER_CGROUP: OnceLock<Option<PathBuf>> = OnceLock::new();
 static NUMBER: AtomicU64 = AtomicU64::new(0);
-/// Prefix of a runner's directory; its pid follows.
+/// Prefix of the name of a runner's cgroup directory. The runner's pid follows.
 const PREFIX: &str = "berth-";
 
 pub(super) struct AttemptCgroup {
@@ -49,12 +49,12 @@ impl AttemptCgroup {
 
 impl Drop for AttemptCgroup {
     fn drop(&mut self) {
-        // Fails while a process is left; the next start of a runner removes it.
+        // Fails while the cgroup still contains a process. A later start of a runner then removes the directory.
         let _ = fs::remove_dir(&self.dir);
     }
 }
 
-/// Removes empty cgroups of runners that no longer exist.
+/// Removes the empty cgroups of runners that no longer exist.
 fn remove_left_over(base: &Path) {
     for runner in subdirectories(base).filter(|dir| is_of_dead_runner(dir)) {
         subdirectories(&runner).chain([runner.clone()]).for_each(|dir| drop(fs::remove_dir(dir)));
@@ -89,10 +89,10 @@ fn own_cgroup_dir() -> Option<PathBuf> {
     locate_cgroup(&mounts, &own).filter(|dir| dir.join("cgroup.procs").exists())
 }
 
-/// Derives the directory from the contents of `mountinfo` and `cgroup` in `/proc/self`.
+/// Finds the directory, given the contents of `mountinfo` and `cgroup` in `/proc/self`.
 fn locate_cgroup(mounts: &str, own: &str) -> Option<PathBuf> {
     let path = own.lines().find_map(|line| line.strip_prefix("0::"))?;
-    // The optional fields end with a dash.
+    // In `mountinfo`, a dash marks the end of the optional fields, and the file system type follows.
     let mounted = mounts.lines().find(|line| line.contains(" - cgroup2 "))?;
     let mut fields = mounted.split(' ').skip(3);
     let (root, point) = (fields.next()?, fields.next()?);

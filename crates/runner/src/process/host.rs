@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 use super::TICK;
 use crate::stop_signal::StopReason;
 
-/// The attempt or build that a process runs for.
+/// The attempt or build that a process belongs to.
 pub(crate) trait ProcessHost {
     fn stop_reason(&self) -> Option<StopReason>;
 
     /// A descriptor that becomes readable when the process has to stop.
     fn stop_descriptor(&self) -> Option<BorrowedFd<'_>>;
 
-    /// How often to check [`stop_reason`](Self::stop_reason), at least.
+    /// Maximum interval between two checks of [`stop_reason`](Self::stop_reason).
     fn poll_interval(&self) -> Duration {
         TICK
     }
@@ -25,7 +25,7 @@ pub(crate) trait ProcessHost {
 
     fn memory_bytes_max(&self) -> Option<u64>;
 
-    /// Called before a process is started; an error prevents the start.
+    /// Called before a process is started. If it returns an error, the process is not started.
     fn before_start(&self) -> std::io::Result<()> {
         Ok(())
     }
@@ -36,31 +36,32 @@ pub(crate) trait ProcessHost {
     /// Receives output of the process.
     fn write(&self, bytes: &[u8]);
 
-    /// Receives a line from another source, to be written between lines of the output.
+    /// Receives a line from another source, which must not split a line of the output.
     fn write_aside(&self, line: &[u8]);
 
-    /// Returns false while the writer should wait.
+    /// Returns false if the writer should wait because the log buffer is full.
     fn has_room(&self) -> bool;
 
-    /// When [`tick_log`](Self::tick_log) has to be called next.
+    /// Returns the time until [`tick_log`](Self::tick_log) has to be called next.
     fn log_due_in(&self) -> Option<Duration>;
 
     fn tick_log(&self);
 }
 
-/// Observes something besides the output while a process runs.
+/// Observes something other than the output while a process runs, such as files that it writes.
 pub(crate) trait ProcessMonitor {
     /// A descriptor that becomes readable when there is something to check.
     fn descriptor(&self) -> Option<BorrowedFd<'_>>;
 
-    /// The longest time between two checks.
+    /// Maximum interval between two checks.
     fn poll_interval(&self) -> Duration;
 
-    /// Returns true once the process has done its work; it is killed if it does not exit soon.
+    /// Checks on the process. Returns true once the process has done its work; the process is then killed if it does
+    /// not exit soon.
     fn poll(&mut self, host: &dyn ProcessHost) -> bool;
 }
 
-/// Observes nothing.
+/// A monitor that observes nothing.
 pub(crate) struct NoMonitor;
 
 impl ProcessMonitor for NoMonitor {

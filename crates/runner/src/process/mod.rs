@@ -1,7 +1,7 @@
-//! Runs one process of an attempt or a build: forwards its output, waits for its exit, and kills its process tree.
+//! Runs one process of an attempt or a build: forwards its output, waits until it exits, and kills its process tree.
 //!
-//! One thread polls the output, the process's pidfd, the stop descriptor and the monitor. The run ends when the
-//! main process exits; processes it left in the background are killed then.
+//! A single thread polls the output, the pidfd of the process, the stop descriptor and the monitor. The run ends when
+//! the main process exits. Processes that it left in the background are then killed.
 
 mod cgroup;
 mod host;
@@ -24,36 +24,37 @@ use proc::ProcessStat;
 use tree::ProcessTree;
 
 const READ_BYTES: usize = 64 * 1024;
-/// The longest time between two checks of the clock.
+/// Maximum interval between two checks of the deadline.
 const TICK: Duration = Duration::from_secs(1);
-/// How often to check whether a stopped step has processes left.
+/// Interval between two checks whether a stopped step still has processes.
 const STOP_TICK: Duration = Duration::from_millis(20);
-/// How often to check for room when the log buffer is full.
+/// Interval between two checks for room in a full log buffer.
 const FULL_TICK: Duration = Duration::from_millis(5);
-/// How long output may still arrive after the main process has exited, for example from `tee`.
+/// How long to wait for late output after the main process has exited, for example from `tee`.
 const SETTLE_TIME: Duration = Duration::from_millis(100);
-/// Time and size limit for draining the pipe after a step. Normally there is no writer left, but a daemon that was
-/// not found could write forever.
+/// Limits for reading the rest of the pipe after a step, in time and size. Normally no process has the pipe open any
+/// more, but a daemon that was not found could write to it forever.
 const DRAIN_TIME_MAX: Duration = Duration::from_secs(1);
 const DRAIN_BYTES_MAX: usize = 4 * 1024 * 1024;
-/// How often ended orphans are reaped while a step runs.
+/// Interval between two reaps of orphaned processes that have exited, while a step runs.
 const REAP_INTERVAL: Duration = Duration::from_secs(10);
 /// How long a process that has done its work may take to exit.
 const EXIT_GRACE: Duration = Duration::from_secs(2);
 
-/// Makes the shell wait for a line on stdin, so that no command runs before the process is in its cgroup and its
-/// memory is limited. Without a newline, so that line numbers in the shell's errors match the script.
+/// Shell code that runs before the script and waits for a line on stdin, so that no command runs before the process is
+/// in its cgroup and its memory limit is set. It contains no newline, so that line numbers in the shell's error
+/// messages match the script.
 const GATE: &str = "read -r _ && exec </dev/null || exit 125; ";
-/// MAX_ARG_STRLEN: the kernel's limit for one argument, with its NUL.
+/// MAX_ARG_STRLEN: the kernel's limit for a single argument, including its terminating NUL.
 const ARGUMENT_BYTES_MAX: usize = 128 * 1024;
-/// Limit for the text of a script step.
+/// Maximum length of a script step's text.
 pub const SCRIPT_BYTES_MAX: usize = ARGUMENT_BYTES_MAX - GATE.len() - 1;
 
 /// How a process ended.
 #[derive(Debug)]
 pub(crate) struct ProcessExit {
     pub(crate) status: ExitStatus,
-    /// Why it was stopped; `None` if it exited by itself.
+    /// Why the process was stopped. `None` if it exited by itself.
     pub(crate) halt: Option<HaltReason>,
 }
 
@@ -61,12 +62,12 @@ pub(crate) struct ProcessExit {
 pub(crate) enum HaltReason {
     Stopped(StopReason),
     TimedOut,
-    /// Its monitor returned true, and it did not exit soon enough.
+    /// The monitor found that the process had done its work, but the process did not exit soon enough.
     MonitorDone,
 }
 
-/// Runs `command` until it has exited and no process of it is left, at most until `by`. After an error no process
-/// is left either (see [`ProcessTree`]'s `Drop`); the host knows whether anything ran.
+/// Runs `command` until it has exited and none of its processes is left, at most until `by`. If this returns an error,
+/// no process is left either (see [`ProcessTree`]'s `Drop`), and the host knows whether anything was started.
 pub(crate) fn run(
     host: &dyn ProcessHost,
     sandbox: &StepSandbox<'_>,
@@ -78,7 +79,7 @@ pub(crate) fn run(
     start(host, sandbox, command, by, beside, None)
 }
 
-/// Runs shell text as [`run`] does, behind [`GATE`].
+/// Like [`run`], for shell text. The text starts with [`GATE`].
 pub(crate) fn run_text(
     host: &dyn ProcessHost,
     sandbox: &StepSandbox<'_>,
@@ -107,7 +108,7 @@ fn start(
         sandbox.spawn(&mut command)
     })?;
     host.after_start();
-    // The command holds our ends of the pipes; dropping it makes the end of output visible.
+    // `command` holds the write ends of the pipes. Close them, so that the reader sees the end of the output.
     drop(command);
     if let Some(bytes) = host.memory_bytes_max() {
         limit_memory(tree.pid(), bytes);
@@ -143,11 +144,11 @@ struct ProcessWatch<'a> {
     tree: ProcessTree,
     child: Child,
     handle: OwnedFd,
-    /// `None` once all writers have closed the pipe.
+    /// Set to `None` once all writers have closed the pipe.
     reader: Option<PipeReader>,
     buffer: Vec<u8>,
     monitor: &'a mut dyn ProcessMonitor,
-    /// When to kill a process that has done its work.
+    /// When to kill the process, once it has done its work.
     exit_by: Option<Instant>,
 }
 
@@ -175,7 +176,7 @@ impl ProcessWatch<'_> {
             let until = self.exit_by.map_or(by, |enough_by| enough_by.min(by));
             self.wait(self.host.poll_interval().min(until - now), WakeSources::All);
         };
-        // The process may have exited just before it was to be stopped; then its exit counts.
+        // If the process exited just before it would have been stopped, its exit status counts.
         let halt = if self.has_ended() { None } else { halt };
         match halt {
             None => self.settle(),
@@ -187,7 +188,7 @@ impl ProcessWatch<'_> {
         Ok(ProcessExit { status, halt })
     }
 
-    /// Reads late output of processes that the main process left behind.
+    /// Waits briefly for late output from processes that the main process left in the background.
     fn settle(&mut self) {
         let until = Instant::now() + SETTLE_TIME;
         while self.reader.is_some() && Instant::now() < until {
@@ -215,9 +216,9 @@ impl ProcessWatch<'_> {
         self.tree.kill();
     }
 
-    /// Sends SIGTERM to every process. In a sandbox, the exit of the wrapper or of the shell would kill the
-    /// commands while they clean up: both are spared, and the shell is held with SIGSTOP until its commands have
-    /// exited.
+    /// Sends SIGTERM to every process of the step. In a sandbox, an exit of the wrapper or of the shell would kill the
+    /// commands while they clean up. Both are therefore left out, and the shell is paused with SIGSTOP until its
+    /// commands have exited. Returns the paused shell.
     fn send_term(&self) -> Option<ProcessStat> {
         let members = self.tree.members();
         let main = self.tree.pid();
@@ -239,14 +240,14 @@ impl ProcessWatch<'_> {
         held
     }
 
-    /// Reads what is left in the pipe.
+    /// Reads the rest of the output from the pipe.
     fn drain(&mut self) {
         let mut until = Instant::now() + DRAIN_TIME_MAX;
         let mut bytes = 0;
         while self.reader.is_some() && bytes < DRAIN_BYTES_MAX && Instant::now() < until {
             if !self.host.has_room() {
                 std::thread::sleep(FULL_TICK);
-                // Waiting for a slow server does not count.
+                // Time spent waiting for a slow server does not count towards the limit.
                 until += FULL_TICK;
                 continue;
             }
@@ -263,7 +264,8 @@ impl ProcessWatch<'_> {
         rustix::event::poll(&mut fds, Some(&timespec(Duration::ZERO))).is_ok_and(|ready| ready > 0)
     }
 
-    /// Polls for output and the sources in `wake`, reads available output, and sends due log chunks.
+    /// Waits up to `limit` for output or one of the sources in `wake`. Forwards available output and sends log chunks
+    /// that are due.
     fn wait(&mut self, limit: Duration, wake: WakeSources) {
         let has_room = self.host.has_room();
         let mut limit = if has_room { limit } else { limit.min(FULL_TICK) };
@@ -291,7 +293,7 @@ impl ProcessWatch<'_> {
         let ready = rustix::event::poll(&mut fds, Some(&timespec(limit))).is_ok();
         let is_readable = ready && fds[..outputs].iter().any(|fd| !fd.revents().is_empty());
         drop(fds);
-        // Poll the monitor first: a process that writes to both usually prints last.
+        // Poll the monitor first, so that its lines precede output: a process that writes to both usually prints last.
         if self.monitor.poll(self.host) {
             self.exit_by.get_or_insert_with(|| Instant::now() + EXIT_GRACE);
         }
@@ -301,7 +303,8 @@ impl ProcessWatch<'_> {
         self.host.tick_log();
     }
 
-    /// Forwards one chunk of output and returns its length, or 0 if none is available. Drops the reader at EOF.
+    /// Forwards one chunk of output. Returns its length, or 0 if no output is available. Drops the reader at the end of
+    /// the output.
     fn read(&mut self) -> usize {
         let Some(reader) = &mut self.reader else { return 0 };
         loop {
@@ -325,7 +328,7 @@ impl ProcessWatch<'_> {
 enum WakeSources {
     /// Output, exit of the process, and the stop descriptor.
     All,
-    /// Output and exit of the process; it is already being stopped.
+    /// Output and exit of the process, which is already being stopped.
     Stopping,
     OutputOnly,
 }

@@ -5,13 +5,13 @@ use std::path::Path;
 
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
-/// A process at one moment, identified by pid and start time.
+/// A snapshot of a process. A process is identified by its pid and start time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ProcessStat {
     pub(crate) pid: Pid,
     pub(crate) parent: i32,
     pub(crate) group: i32,
-    /// In clock ticks since boot.
+    /// Start time, in clock ticks since boot.
     pub(crate) start: u64,
     pub(crate) is_dead: bool,
 }
@@ -22,11 +22,11 @@ impl ProcessStat {
         parse_stat(pid, &text)
     }
 
-    /// Sends a signal, unless the pid has been reused.
+    /// Sends a signal to the process, unless its pid has been reused.
     pub(crate) fn signal(&self, signal: Signal) {
         let Ok(handle) = pidfd_open(self.pid, PidfdFlags::empty()) else { return };
         if ProcessStat::read(self.pid).is_some_and(|now| now.start == self.start) {
-            // Fails if the process has exited or belongs to another user; the next scan shows it.
+            // Fails if the process has exited or belongs to another user. The next scan shows which.
             pidfd_send_signal(&handle, signal).ok();
         }
     }
@@ -35,14 +35,15 @@ impl ProcessStat {
         self.parent == parent.as_raw_nonzero().get()
     }
 
-    /// Whether an entry of its initial environment starts with `entry`.
+    /// Whether the initial environment of the process contains an entry that starts with `entry`.
     pub(crate) fn has_environment_entry(&self, entry: &[u8]) -> bool {
         let Ok(text) = fs::read(format!("/proc/{}/environ", self.pid.as_raw_nonzero())) else { return false };
         text.split(|byte| *byte == 0).any(|found| found.starts_with(entry))
     }
 }
 
-/// The program name is in parentheses and may contain any byte, so parsing starts after the last `)`.
+/// Parses `/proc/PID/stat`. The program name is in parentheses and may contain any byte, so the other fields are parsed
+/// after the last `)`.
 fn parse_stat(pid: Pid, text: &[u8]) -> Option<ProcessStat> {
     let after = text.iter().rposition(|byte| *byte == b')')? + 1;
     let text = std::str::from_utf8(&text[after..]).ok()?;
@@ -62,13 +63,13 @@ pub(crate) fn list_processes() -> Vec<ProcessStat> {
     numbers.filter_map(|number| ProcessStat::read(Pid::from_raw(number)?)).collect()
 }
 
-/// Children of all threads of this process; `None` if the kernel does not list them.
+/// Returns the children of all threads of this process, or `None` if the kernel does not list them.
 pub(crate) fn own_children() -> Option<Vec<i32>> {
     let mut found = Vec::new();
     for task in fs::read_dir("/proc/self/task").ok()?.flatten() {
         match read_children(&task.path()) {
             Some(children) => found.extend(children),
-            // The children of a thread that has exited have moved to another one.
+            // If the thread has just exited, its children have moved to another thread, so start again.
             None if task.path().exists() => return None,
             None => return own_children(),
         }
@@ -76,8 +77,8 @@ pub(crate) fn own_children() -> Option<Vec<i32>> {
     Some(found)
 }
 
-/// Children of the main thread. The kernel reparents orphans to it; the runner starts processes from other
-/// threads.
+/// Returns the children of the main thread. These are orphans that the kernel reparented, because the runner starts its
+/// processes only from other threads.
 pub(crate) fn adopted_children() -> Vec<i32> {
     let own = std::process::id();
     read_children(Path::new(&format!("/proc/self/task/{own}"))).unwrap_or_default()
@@ -102,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn own_process_is_listed() {
+    fn list_processes_includes_own_process() {
         let own = rustix::process::getpid();
         let seen = ProcessStat::read(own).expect("myself");
         assert!(!seen.is_dead && list_processes().contains(&seen));

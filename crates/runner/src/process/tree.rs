@@ -1,8 +1,9 @@
-//! All processes of one attempt, including those that left its process group.
+//! Finds all processes of one attempt, including those that have left its process group.
 //!
-//! A process belongs to an attempt if it is in the attempt's cgroup or process group, if its environment has the
-//! attempt's id, or if it descends from such a process. The runner is a subreaper, so orphans become its children:
-//! an orphan in its own group and without an id belongs to the attempt that was running alone when it started.
+//! A process belongs to an attempt if it is in the attempt's cgroup or process group, if its environment contains the
+//! attempt's id, or if it descends from such a process. The runner is a subreaper, so orphans become its children. An
+//! orphan with a process group of its own and without an attempt id belongs to an attempt if no other attempt was
+//! running when the orphan started.
 
 use std::cell::Cell;
 use std::collections::HashSet;
@@ -19,16 +20,16 @@ use rustix::process::{
 use super::cgroup::AttemptCgroup;
 use super::proc::{ProcessStat, adopted_children, list_processes, own_children};
 
-/// Main processes of all attempts. Global, because adopted children belong to the whole process; locked while a
-/// process is started.
+/// Main processes of all attempts. Global, because orphans are reparented to the whole process and could belong to any
+/// attempt. Locked while a process is being started.
 static MAINS: Mutex<Vec<MainProcess>> = Mutex::new(Vec::new());
 
-/// Whether orphans become children of this process.
+/// Whether orphaned processes are reparented to this process.
 static IS_SUBREAPER: AtomicBool = AtomicBool::new(false);
 
 /// Pause between two scans for remaining processes.
 const SCAN_INTERVAL: Duration = Duration::from_millis(2);
-/// Scans before a warning is logged.
+/// Number of scans after which a warning is logged.
 const SCANS_BEFORE_WARNING: usize = 2_000;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -37,18 +38,18 @@ struct MainProcess {
     start: u64,
 }
 
-/// The processes of one attempt that descend from one main process.
+/// The processes of one attempt that were started by one main process.
 pub(crate) struct ProcessTree {
     main: MainProcess,
-    /// `BERTH_ATTEMPT_ID=…`
+    /// The environment entry `BERTH_ATTEMPT_ID=…`.
     mark: Vec<u8>,
     cgroup: Option<AttemptCgroup>,
-    /// Verified that no process is left.
+    /// Set once it was verified that no process is left.
     is_over: Cell<bool>,
 }
 
-/// Makes this process a subreaper, so that orphans can be found. If that fails, `/proc` is scanned for attempt
-/// ids.
+/// Makes this process a subreaper, so that orphaned processes of steps can be found. If that fails, they are found by
+/// scanning `/proc` for attempt ids.
 pub(crate) fn become_subreaper() {
     match set_child_subreaper(Some(getpid())) {
         Ok(()) => IS_SUBREAPER.store(true, Ordering::Relaxed),
@@ -61,8 +62,8 @@ pub(crate) fn attempt_id_entry(attempt: &str) -> Vec<u8> {
 }
 
 impl ProcessTree {
-    /// Starts the main process and registers it before it could be taken for an orphan. A wrapper with a PID
-    /// namespace needs no cgroup.
+    /// Starts the main process and registers it before another attempt could mistake it for an orphan. If
+    /// `keeps_together` is set, the main process is a sandbox wrapper with a PID namespace, which needs no cgroup.
     pub(crate) fn start(
         mark: Vec<u8>,
         keeps_together: bool,
@@ -82,7 +83,7 @@ impl ProcessTree {
         self.main.pid
     }
 
-    /// Returns the attempt's living processes, including the main process.
+    /// Returns all living processes of the attempt, including the main process.
     pub(crate) fn members(&self) -> Vec<ProcessStat> {
         let mains = MAINS.lock();
         let own = getpid().as_raw_nonzero().get();
@@ -91,7 +92,7 @@ impl ProcessTree {
         let is_main = |seen: &ProcessStat| mains.iter().any(|main| main.pid == seen.pid);
         let everything = list_processes();
         let adopted: HashSet<i32> = adopted_children().into_iter().collect();
-        // No process of an attempt is older than its main process.
+        // Processes that are older than the main process cannot belong to the attempt.
         let young: Vec<ProcessStat> =
             everything.into_iter().filter(|seen| seen.start >= self.main.start).collect();
         let is_orphan = |seen: &ProcessStat| {
@@ -134,8 +135,8 @@ impl ProcessTree {
         }
     }
 
-    /// Fast check after the main process was reaped: any survivor is now a child of the runner or descends from
-    /// one.
+    /// Fast check after the main process was reaped. Any surviving process of the attempt is now a child of the runner,
+    /// or descends from one.
     fn is_certainly_empty(&self) -> bool {
         let has_members = self.cgroup.as_ref().is_some_and(|cgroup| !cgroup.members().is_empty());
         if has_members || !IS_SUBREAPER.load(Ordering::Relaxed) {
@@ -151,7 +152,7 @@ impl ProcessTree {
         children.iter().all(is_known)
     }
 
-    /// Kills remaining processes after the main process was reaped.
+    /// Kills the remaining processes after the main process was reaped.
     pub(crate) fn kill_remaining(&self) {
         if !self.is_certainly_empty() {
             self.kill();
@@ -159,7 +160,7 @@ impl ProcessTree {
         self.is_over.set(true);
     }
 
-    /// Kills every process and returns when none is left.
+    /// Kills every process of the attempt. Returns when none is left.
     pub(crate) fn kill(&self) {
         let mut looks = 0_usize;
         loop {
@@ -167,8 +168,8 @@ impl ProcessTree {
             if members.is_empty() {
                 return;
             }
-            // As a group, so that it cannot fork faster than it is killed. The group id is valid while the group
-            // has a member.
+            // Kill the whole group at once, because its processes could otherwise fork faster than they are killed. The
+            // group id stays valid while the group has a member.
             let group = self.main.pid;
             if members.iter().any(|seen| seen.group == group.as_raw_nonzero().get()) {
                 kill_process_group(group, Signal::KILL).ok();
@@ -187,7 +188,7 @@ impl ProcessTree {
 
 impl Drop for ProcessTree {
     fn drop(&mut self) {
-        // Also after a panic.
+        // This also runs after a panic.
         if !self.is_over.get() {
             self.kill();
             waitpid(Some(self.main.pid), WaitOptions::empty()).ok();
@@ -196,8 +197,8 @@ impl Drop for ProcessTree {
     }
 }
 
-/// Kills all processes whose environment has an entry that starts with `entry`, and their descendants. Returns
-/// their number.
+/// Kills all processes whose environment contains an entry that starts with `entry`, and their descendants. Returns the
+/// number of killed processes.
 pub(crate) fn kill_by_environment(entry: &[u8]) -> usize {
     let own = getpid();
     let mut killed = HashSet::new();
@@ -239,7 +240,8 @@ mod tests {
     fn orphans_are_found_without_subreaper() {
         let mark = attempt_id_entry(&format!("test-{}", std::process::id()));
         let mut command = Command::new("sh");
-        // After its output it stops itself and keeps its environment.
+        // The background shell prints `ready` and stops itself, so it is still the same process with the same
+        // environment.
         command.args(["-c", "setsid sh -c 'echo ready; kill -STOP $$' &"]).stdout(Stdio::piped());
         command.env("BERTH_ATTEMPT_ID", format!("test-{}", std::process::id()));
         let (tree, mut child) = ProcessTree::start(mark.clone(), false, || command.spawn()).expect("started");

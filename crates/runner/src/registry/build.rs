@@ -1,4 +1,4 @@
-//! Builds a registry from source and requests its metadata.
+//! Builds a registry from source and calls it for its metadata.
 
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
@@ -20,27 +20,28 @@ use crate::process::tree::become_subreaper;
 use crate::process::{self, HaltReason, ProcessHost, ProcessMonitor};
 use crate::sandbox::StepSandbox;
 
-/// How often the size of a build is checked.
+/// Interval between two checks of a build's size.
 const SIZE_CHECK_INTERVAL: Duration = Duration::from_secs(2);
-/// Limit for files outside of the registry, such as caches, as a multiple of the registry's limit.
+/// Size limit for files that a build writes outside of the registry, such as caches, as a multiple of the registry's
+/// size limit.
 const SCRATCH_FACTOR: u64 = 2;
 
 /// Why a build failed.
 #[derive(Debug, thiserror::Error)]
 pub enum RegistryBuildError {
-    /// The registry is faulty; the text is for its author.
+    /// The registry is faulty. The text is shown to its author.
     #[error("{0}")]
     Registry(String),
     /// The caller cancelled the build.
     #[error("the build was stopped")]
     Stopped,
-    /// The machine failed; the same build may succeed later.
+    /// Something failed on this machine. The same build may succeed later.
     #[error("{0}")]
     Machine(String),
 }
 
-/// Builds the registry in `request.source`, sandboxed and without secrets. Output goes to `log` as it arrives, up
-/// to [`BUILD_LOG_BYTES_MAX`](super::BUILD_LOG_BYTES_MAX).
+/// Builds the registry in `request.source`, in a sandbox and without secrets. Output is passed to `log` as it arrives,
+/// up to [`BUILD_LOG_BYTES_MAX`](super::BUILD_LOG_BYTES_MAX).
 pub fn build(
     request: &RegistryBuildRequest<'_>,
     log: &mut dyn FnMut(&[u8]),
@@ -64,7 +65,7 @@ pub fn build(
         tmp: &scratch.tmp,
         writable: [dir.as_path(), source.as_path()].into_iter().chain(writable).collect(),
         readable: Vec::new(),
-        // The build downloads its dependencies.
+        // The build needs the network to download its dependencies.
         network: Network::Host,
         id: &scratch.id,
     };
@@ -113,7 +114,7 @@ pub fn build(
     Ok(BuiltRegistry { start: manifest.start, input: manifest.input, steps })
 }
 
-/// Calls the registry for its metadata; as in every call, its directory is read-only.
+/// Calls the registry for its metadata. As in every call, the registry's directory is read-only.
 fn request_metadata(
     request: &RegistryBuildRequest<'_>,
     host: &LocalHost<'_>,
@@ -164,7 +165,7 @@ fn size_message(bytes_max: u64) -> String {
     format!("the built registry is larger than {bytes_max} bytes; leave out what its steps do not need")
 }
 
-/// Stops a build that fills the disk.
+/// Stops a build that would fill the disk.
 struct SizeMonitor<'a> {
     source: &'a Path,
     scratch: &'a Path,

@@ -5,8 +5,8 @@
 //! WORK_DIR/registries/.new-<random>   being fetched or removed
 //! ```
 //!
-//! A directory named by a digest is complete: it is renamed to that name after the fetch, and away from it before
-//! removal.
+//! A directory that is named after a digest is always complete: it gets this name after the fetch, and is renamed again
+//! before it is removed.
 
 use std::collections::HashMap;
 use std::fs::{self, DirBuilder};
@@ -27,33 +27,33 @@ use crate::sandbox::Confinement;
 
 const TEMPORARY_PREFIX: &str = ".new-";
 const DIGEST_CHARS_MAX: usize = 128;
-/// How often a step that waits for another step's fetch checks for a stop.
+/// While a step waits for another step to fetch a registry, the interval between two checks for a reason to stop.
 const STOP_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 pub(crate) struct RegistryCache {
     confinement: Confinement,
     dir: PathBuf,
-    /// `None` until the first registry is needed.
+    /// `None` until a step needs a registry for the first time.
     state: Mutex<Option<HashMap<String, CacheEntry>>>,
     changed: Condvar,
 }
 
 struct CacheEntry {
-    /// False while it is being fetched.
+    /// False while the registry is being fetched.
     is_fetched: bool,
     users: usize,
     used: Instant,
     bytes: u64,
 }
 
-/// A registry in use, which is not evicted.
+/// A registry that is in use. It is not evicted until this is dropped.
 pub(crate) struct HeldRegistry<'a> {
     cache: &'a RegistryCache,
     digest: String,
     path: PathBuf,
 }
 
-/// Removes the entry of a failed fetch, so that the next step can try.
+/// Removes the cache entry if the fetch fails, so that the next step can fetch the registry again.
 struct FetchGuard<'a> {
     cache: &'a RegistryCache,
     name: &'a str,
@@ -79,7 +79,7 @@ impl RegistryCache {
         }
     }
 
-    /// Returns the registry, fetching it if needed. Concurrent callers wait for the same fetch.
+    /// Returns the registry, and fetches it if it is not cached. Concurrent callers wait for the same fetch.
     pub(crate) fn get(
         &self,
         attempt: &RunningAttempt<'_>,
@@ -154,7 +154,8 @@ impl RegistryCache {
         kept
     }
 
-    /// Renames the directory first, because a directory named by a digest must be complete.
+    /// Removes a registry. Renames its directory first, because a directory that is named after a digest must always be
+    /// complete.
     fn remove(&self, name: &str) {
         let Ok(random) = random::random_hex() else { return };
         let old = self.dir.join(format!("{TEMPORARY_PREFIX}{random}"));
@@ -172,7 +173,7 @@ impl RegistryCache {
         Ok(state)
     }
 
-    /// Loads what an earlier process has cached.
+    /// Loads the list of registries that an earlier process has cached.
     fn load(&self) -> io::Result<HashMap<String, CacheEntry>> {
         DirBuilder::new().recursive(true).mode(0o700).create(&self.dir)?;
         self.confinement.allow_traverse(&self.dir)?;
@@ -184,7 +185,7 @@ impl RegistryCache {
                 remove_tree(&entry.path());
                 continue;
             }
-            // It may have been cached for a different step user.
+            // The registry may have been cached for a different step user.
             self.confinement.allow_read(&entry.path())?;
             let bytes = dir_size(&entry.path(), REGISTRIES_KEPT_BYTES_MAX)?;
             known.insert(name, CacheEntry { is_fetched: true, users: 0, used: Instant::now(), bytes });
@@ -216,7 +217,7 @@ fn loaded_entries<'a>(
     state.get_or_insert_with(HashMap::new)
 }
 
-/// Evicts the least recently used entries until the cache is within its limits; never one in use.
+/// Evicts the least recently used registries until the cache is within its limits. Registries in use are never evicted.
 fn evict_unused(known: &mut HashMap<String, CacheEntry>) -> Vec<String> {
     let mut unneeded = Vec::new();
     loop {
@@ -233,7 +234,7 @@ fn evict_unused(known: &mut HashMap<String, CacheEntry>) -> Vec<String> {
     }
 }
 
-/// The directory name of a digest; `None` if it is not a safe file name.
+/// Returns the directory name for a digest, or `None` if the digest is not a safe file name.
 fn dir_name_of(digest: &str) -> Option<String> {
     let is_good = (1..=DIGEST_CHARS_MAX).contains(&digest.len())
         && digest.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, ':' | '_' | '-'));
@@ -244,7 +245,8 @@ fn make_dir(path: &Path) -> io::Result<()> {
     DirBuilder::new().mode(0o700).create(path)
 }
 
-/// Removes write permission from everything inside, which prevents accidents where there is no sandbox.
+/// Removes write permission from everything in the directory. Without a sandbox, this at least prevents accidental
+/// changes.
 fn remove_write_permission(dir: &Path) -> io::Result<()> {
     let mut waiting = vec![dir.to_owned()];
     while let Some(dir) = waiting.pop() {

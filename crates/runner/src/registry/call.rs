@@ -1,4 +1,4 @@
-//! Runs one call of a registry.
+//! Makes a single call to a registry.
 
 use std::ffi::OsString;
 use std::io;
@@ -16,31 +16,31 @@ use crate::sandbox::StepSandbox;
 pub(super) struct RegistryCall<'a> {
     pub(super) host: &'a dyn ProcessHost,
     pub(super) sandbox: &'a StepSandbox<'a>,
-    /// Directory of the built registry.
+    /// Directory that contains the built registry.
     pub(super) registry: &'a Path,
     pub(super) start: &'a str,
     pub(super) task: TaskInput,
-    /// The call's files are created in here.
+    /// Directory in which the files of the call are created.
     pub(super) parent: &'a Path,
     pub(super) by: Instant,
     pub(super) answer_bytes_max: usize,
 }
 
-/// How the task is passed to the process.
+/// How the task is passed to the registry's process.
 pub(super) enum TaskInput {
     Argument(String),
     File(PathBuf),
 }
 
 pub(super) struct CallResult {
-    /// `None` if there is no file; `Err` if it is not a regular, readable file.
+    /// `None` if the process wrote no answer file; `Err` if the file is not a regular, readable file.
     pub(super) answer: Result<Option<Vec<u8>>, String>,
     pub(super) ended: ProcessExit,
 }
 
-/// Checks that a task can be passed; the error is for users.
+/// Checks that the task is short enough to be passed. The error text is shown to users.
 pub(super) fn check_length(input: InputMode, task: &str) -> Result<(), String> {
-    // The kernel's limit includes the NUL.
+    // The kernel's limit includes the terminating NUL.
     if input == InputMode::Argument && task.len() >= REGISTRY_ARG_BYTES_MAX {
         return Err(format!(
             "what the step is called with has {} bytes, but one argument of a program can have {}; \
@@ -53,7 +53,8 @@ pub(super) fn check_length(input: InputMode, task: &str) -> Result<(), String> {
 }
 
 impl RegistryCall<'_> {
-    /// Runs the call; `prepare` sets the environment. After an error the host knows whether anything ran.
+    /// Makes the call. `prepare` sets the environment of the process. If this returns an error, the host knows whether
+    /// anything was started.
     pub(super) fn run(self, prepare: impl FnOnce(&mut Command)) -> io::Result<CallResult> {
         let Self { host, sandbox, registry, start, task, parent, by, answer_bytes_max } = self;
         let mut exchange = CallFiles::new(parent, answer_bytes_max)?;
@@ -74,7 +75,7 @@ impl RegistryCall<'_> {
     }
 }
 
-/// PATH with the registry's `node_modules/.bin` first, like npm.
+/// Returns a PATH that starts with the registry's `node_modules/.bin`, as npm does.
 fn path_with_tools(registry: &Path) -> OsString {
     let tools = registry.join("node_modules/.bin");
     let mut path = OsString::new();

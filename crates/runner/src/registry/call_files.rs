@@ -1,11 +1,12 @@
-//! Files of one call: its answer and its log.
+//! Files of one call: the answer and the log.
 //!
 //! ```text
 //! DIR/call-<random>/answer.json     created by the process
 //! DIR/call-<random>/logs/<id>.jsonl
 //! ```
 //!
-//! The process may replace any of them. The directories are opened before it starts, and only these are read.
+//! The process may replace any of these files and directories. The directories are therefore opened before the process
+//! starts, and files are only read through these descriptors.
 
 use std::fs::DirBuilder;
 use std::io;
@@ -24,13 +25,13 @@ use crate::process::{ProcessHost, ProcessMonitor};
 use crate::random;
 
 const ANSWER: &str = "answer.json";
-/// Poll interval without inotify.
+/// Poll interval if inotify is not available.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
-/// Poll interval with inotify, for events it may have missed.
+/// Poll interval if inotify is available, in case it missed an event.
 const INOTIFY_POLL_INTERVAL: Duration = Duration::from_secs(1);
-/// Reads from the inotify descriptor per poll.
+/// Maximum number of reads from the inotify descriptor per poll.
 const INOTIFY_READS_MAX: usize = 16;
-/// How much of the file's end is checked before it is parsed.
+/// Number of bytes at the end of the answer file that are checked before the whole file is parsed.
 const TAIL_BYTES: u64 = 16;
 
 pub(super) struct CallFiles {
@@ -42,7 +43,7 @@ pub(super) struct CallFiles {
     inotify: Option<OwnedFd>,
     journal: StepLogFile,
     bytes_max: u64,
-    /// Length and mtime of the last incomplete answer.
+    /// Length and modification time of the answer file when it was last found to be incomplete.
     last_incomplete: Option<(u64, i64, i64)>,
     is_answered: bool,
 }
@@ -55,7 +56,7 @@ impl CallFiles {
         for dir in [&path, &log_dir] {
             DirBuilder::new().mode(0o700).create(dir)?;
         }
-        // Without inotify the files are polled more often.
+        // If inotify is not available, the files are polled more often.
         let told = watch_dirs(&[&path, &log_dir]).inspect_err(|error| {
             tracing::warn!(%error, "inotify unavailable; polling files");
         });
@@ -73,8 +74,8 @@ impl CallFiles {
         })
     }
 
-    /// Reads the rest of the log and the answer after the process has ended. Returns `None` if there is no file or
-    /// an empty one.
+    /// Reads the rest of the log and the answer after the process has ended. Returns `None` if the answer file does not
+    /// exist or is empty.
     pub(super) fn finish(mut self, host: &dyn ProcessHost) -> Result<Option<Vec<u8>>, String> {
         self.journal.finish(self.logs.as_fd(), host);
         let wrong = |error: io::Error| format!("its answer cannot be read: {error}");
@@ -86,7 +87,7 @@ impl CallFiles {
         Ok((!bytes.iter().all(u8::is_ascii_whitespace)).then_some(bytes))
     }
 
-    /// Whether the answer is complete; a partially written file does not count.
+    /// Whether the answer file is complete. A partially written file does not count.
     fn has_answer(&mut self) -> bool {
         let Ok(found) = file::open_in(self.dir.as_fd(), ANSWER) else { return false };
         let Ok(meta) = found.metadata() else { return false };

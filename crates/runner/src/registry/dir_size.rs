@@ -1,11 +1,11 @@
-//! Measures directories.
+//! Measures the size of directories.
 
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// Minimum size of an entry, so that a million empty files count.
+/// Every entry counts as at least this many bytes, so that a million empty files do not count as nothing.
 const ENTRY_BYTES: u64 = 512;
 
 /// Returns the size of all entries below `dir`, without following symlinks. Stops counting above `bytes_max`.
@@ -14,7 +14,7 @@ pub(super) fn dir_size(dir: &Path, bytes_max: u64) -> io::Result<u64> {
     let mut waiting: Vec<PathBuf> = vec![dir.to_owned()];
     while let Some(dir) = waiting.pop() {
         let entries = match fs::read_dir(&dir) {
-            // It may be removed during the walk.
+            // The entry may have been removed during the walk.
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             other => other?,
         };

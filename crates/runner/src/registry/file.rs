@@ -8,7 +8,7 @@ use std::path::Path;
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::path::Arg;
 
-/// Opens a regular file without following a symlink or blocking on a FIFO.
+/// Opens a regular file. Does not follow a symlink and does not block on a FIFO.
 pub(super) fn open(path: &Path) -> io::Result<File> {
     open_in(CWD, path)
 }

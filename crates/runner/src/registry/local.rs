@@ -1,4 +1,5 @@
-//! Builds and calls outside of a deployment. Output goes to the caller unmasked, because no secrets are passed.
+//! Builds and calls of registries outside of a deployment. Their output is passed to the caller unmasked, because they
+//! get no secrets.
 
 use std::cell::{Cell, RefCell};
 use std::os::fd::BorrowedFd;
@@ -22,10 +23,10 @@ use crate::sandbox::StepSandbox;
 use crate::settings::STEP_STOP_GRACE;
 use crate::stop_signal::StopReason;
 
-/// How often the caller's stop flag is checked.
+/// Interval between two checks of the caller's stop flag.
 const STOP_POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Receives all output.
+/// Callback that receives all output.
 type OutputSink<'a> = &'a mut dyn FnMut(&[u8]);
 
 pub(super) struct LocalHost<'a> {
@@ -47,7 +48,7 @@ impl<'a> LocalHost<'a> {
         }
     }
 
-    /// Writes a line of the runner, even beyond the limit.
+    /// Writes a line of the runner itself, even if the output has reached its limit.
     pub(super) fn write_line(&self, text: &str) {
         let begin = if self.ends_line.get() { "" } else { "\n" };
         (self.log.borrow_mut())(format!("{begin}{text}\n").as_bytes());
@@ -139,7 +140,7 @@ impl<'a> ScratchDirs<'a> {
     }
 }
 
-/// Makes one call and waits for its end. Output and log lines go to `log` as they arrive.
+/// Makes one call and waits until it ends. Output and log lines are passed to `log` as they arrive.
 pub fn call(
     request: &RegistryCallRequest<'_>,
     log: &mut dyn FnMut(&[u8]),
@@ -172,7 +173,7 @@ pub(super) fn call_with_host(
         tmp: &scratch.tmp,
         writable: vec![scratch.dir, request.workspace],
         readable: vec![request.registry],
-        // A call may query other services.
+        // A call may need the network to query other services.
         network: Network::Host,
         id: &scratch.id,
     };
@@ -210,7 +211,7 @@ pub(super) fn call_with_host(
     })
 }
 
-/// Explains to users that a call wrote no answer.
+/// Returns the text that tells users that a call wrote no answer.
 pub(super) fn no_answer_message(remark: Option<&str>) -> String {
     match remark {
         Some(remark) => format!("it {remark}, and wrote no answer"),

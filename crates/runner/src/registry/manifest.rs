@@ -9,12 +9,12 @@ use serde::Deserialize;
 
 use super::{COMMAND_BYTES_MAX, file};
 
-/// Name of the manifest at the top level of a registry.
+/// File name of the manifest, at the top level of a registry.
 pub const MANIFEST_NAME: &str = "berth-registry.yaml";
 const PACKAGE: &str = "package.json";
 const BUILD_SCRIPT: &str = "build-step-registry";
 const START_SCRIPT: &str = "start-step-registry";
-/// Lock files that `npm ci` reads.
+/// Lock files that `npm ci` accepts.
 const LOCKS: &[&str] = &["package-lock.json", "npm-shrinkwrap.json"];
 const MANIFEST_BYTES_MAX: u64 = 64 * 1024;
 const PACKAGE_BYTES_MAX: u64 = 1024 * 1024;
@@ -44,7 +44,7 @@ struct PackageJson {
 }
 
 impl RegistryManifest {
-    /// Reads the manifest; the error is for users.
+    /// Reads the manifest. The error text is shown to users.
     pub fn read(dir: &Path) -> Result<Self, String> {
         if let Some(bytes) = read_file(dir, MANIFEST_NAME, MANIFEST_BYTES_MAX)? {
             return parse_manifest(&bytes);
@@ -109,7 +109,7 @@ fn check_command(of: &str, name: &str, text: &str) -> Result<String, String> {
             "`{name}` in {of} is longer than {COMMAND_BYTES_MAX} bytes: put it into a file and call that"
         ));
     } else {
-        // Arguments are appended to the last word, so there must be no newline after it.
+        // Arguments are appended to the command, so it must not end with a newline.
         return Ok(text.trim_end().to_owned());
     };
     Err(format!("`{name}` in {of} {problem}"))

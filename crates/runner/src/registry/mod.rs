@@ -1,8 +1,8 @@
-//! Step registries on the runner's machine: build, metadata, calls.
+//! Step registries on the runner's machine: building them, and calling them for metadata and for steps.
 //!
-//! A registry is a directory with a program. Each call is one process: it gets its task in an argument or a file,
-//! writes its answer to a file and its log to another. The answer file counts, whatever the exit code is and even
-//! if the process hangs.
+//! A registry is a directory with a program. Each call is one process. The process gets its task in an argument or a
+//! file, and writes its answer to one file and its log to another. The answer file determines the result, regardless of
+//! the exit code, and even if the process hangs afterwards.
 
 mod build;
 mod cache;
@@ -31,59 +31,59 @@ pub use build::{RegistryBuildError, build};
 pub use local::call;
 pub use manifest::{MANIFEST_NAME, RegistryManifest};
 
-/// Limit for the output of a build or a local call.
+/// Maximum output of a build or a local call, in bytes.
 pub const BUILD_LOG_BYTES_MAX: u64 = 4 * 1024 * 1024;
-/// Timeout of a call for metadata.
+/// Timeout of the call for metadata.
 pub const METADATA_TIMEOUT: Duration = Duration::from_secs(60);
-/// Limit for `build` and `start`.
+/// Maximum length of a `build` or `start` command.
 pub const COMMAND_BYTES_MAX: usize = 8 * 1024;
-/// Limit for a step's answer; metadata may be longer.
+/// Maximum size of a step's answer. Metadata may be larger.
 pub const ANSWER_BYTES_MAX: usize = 2 * 1024 * 1024;
-/// Outputs that one step may have.
+/// Maximum number of outputs of one step.
 pub const OUTPUTS_MAX: usize = 100;
-/// Registries in a runner's cache.
+/// Maximum number of registries in a runner's cache.
 pub const REGISTRIES_KEPT_MAX: usize = 16;
-/// Total size of a runner's cache of registries.
+/// Maximum total size of the registries in a runner's cache.
 pub const REGISTRIES_KEPT_BYTES_MAX: u64 = 8 * 1024 * 1024 * 1024;
 
-/// Parameters of a build. The environment of this process is not passed on.
+/// Parameters of a build. The build does not inherit the environment of this process.
 pub struct RegistryBuildRequest<'a> {
-    /// The checkout. The build runs in it, and its content afterwards is the built registry.
+    /// The source checkout. The build runs in this directory and turns it into the built registry.
     pub source: PathBuf,
-    /// An empty directory for temporary files of the build; the caller removes it.
+    /// An empty directory for the build's temporary files. The caller removes it afterwards.
     pub scratch: PathBuf,
-    /// For all commands and the call for metadata together.
+    /// Timeout for all build commands and the call for metadata together.
     pub timeout: Duration,
-    /// Limit for the built registry.
+    /// Maximum size of the built registry.
     pub bytes_max: u64,
     pub is_stopping: &'a dyn Fn() -> bool,
-    /// May hide a parent of `source` and `scratch`.
+    /// The sandbox. It may hide a parent directory of `source` and `scratch`; both remain accessible.
     pub confinement: &'a Confinement,
-    /// Further directories that the build may write to, such as a cache.
+    /// Additional directories that the build may write to, such as a cache.
     pub writable: Vec<PathBuf>,
-    /// Variables besides `PATH`, `HOME` and `TMPDIR`. No secrets.
+    /// Environment variables in addition to `PATH`, `HOME` and `TMPDIR`. Must not contain secrets.
     pub env: BTreeMap<String, String>,
 }
 
 /// A built registry and its metadata.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BuiltRegistry {
-    /// Shell command, run in the directory of the built registry.
+    /// Shell command that starts the registry. It runs in the directory of the built registry.
     pub start: String,
     pub input: InputMode,
     pub steps: Vec<StepMetadata>,
 }
 
-/// One call outside of a deployment: for metadata, or for an author who tries a step.
+/// A call outside of a deployment: for metadata, or for an author who is trying out a step.
 pub struct RegistryCallRequest<'a> {
-    /// Directory of the built registry; read-only.
+    /// Directory of the built registry. The call cannot write to it.
     pub registry: &'a Path,
     pub start: &'a str,
     pub input: InputMode,
     pub task: &'a Value,
-    /// Writable for the process.
+    /// Directory that the process can write to.
     pub scratch: &'a Path,
-    /// `BERTH_WORKSPACE`.
+    /// Value of `BERTH_WORKSPACE`.
     pub workspace: &'a Path,
     pub timeout: Duration,
     pub is_stopping: &'a dyn Fn() -> bool,
@@ -95,12 +95,12 @@ pub struct RegistryCallRequest<'a> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RegistryCallOutcome {
     Answered {
-        /// Content of the file, not yet parsed.
+        /// Content of the answer file, not parsed yet.
         answer: Vec<u8>,
-        /// How the process ended, unless it exited with 0.
+        /// How the process ended, if it did not exit with status 0.
         remark: Option<String>,
     },
-    /// There was no valid answer file; the text is for users.
+    /// The process wrote no valid answer file. The text is shown to users.
     Unanswered(String),
     TimedOut,
     Stopped,
@@ -109,14 +109,14 @@ pub enum RegistryCallOutcome {
 /// Why a call could not be made.
 #[derive(Debug, thiserror::Error)]
 pub enum RegistryCallError {
-    /// Nothing was started because the task is too long; the text is for users.
+    /// The task is too long, so nothing was started. The text is shown to users.
     #[error("{0}")]
     TooLong(String),
     #[error("{0}")]
     Machine(String),
 }
 
-/// Builds the task of a call that executes a step.
+/// Builds the task for a call that executes a step.
 pub fn execution_task(
     step_type: &str,
     params: &serde_json::Map<String, Value>,

@@ -16,7 +16,7 @@ use crate::process::HaltReason;
 use crate::settings::STEP_OUTPUT_BYTES_MAX;
 use crate::stop_signal::StopReason;
 
-/// Returns the outputs of a successful call, or the outcome of any other.
+/// Makes one call of a custom step. Returns the outputs if the step has succeeded, otherwise the outcome.
 pub(crate) fn run_custom_step(attempt: &RunningAttempt<'_>, call: &CustomCall) -> StepResult {
     let assignment = attempt.assignment;
     let approved_by = call.approved_by.as_deref();
@@ -38,7 +38,7 @@ pub(crate) fn run_custom_step(attempt: &RunningAttempt<'_>, call: &CustomCall) -
             )
         }
     };
-    // Checked before anything starts: an invalid environment is an error in the step's definition.
+    // Check the environment before anything starts: an invalid one is an error in the step's definition.
     let mut environment = Command::new("/bin/sh");
     environment::apply_environment(&mut environment, assignment, dirs)?;
     if let Some(why) = attempt.stop_reason() {
@@ -60,14 +60,14 @@ pub(crate) fn run_custom_step(attempt: &RunningAttempt<'_>, call: &CustomCall) -
     let finished = calling.run(|command| {
         command.env_clear();
         let set = environment.get_envs().filter_map(|(name, value)| Some((name, value?)));
-        // Outputs are part of the answer.
+        // A custom step returns its outputs in the answer, so it gets no BERTH_OUTPUT.
         command.envs(set.filter(|(name, _)| *name != "BERTH_OUTPUT"));
     });
     call_outcome(attempt, finished.map_err(|error| start_failure(attempt, &error))?)
 }
 
 fn start_failure(attempt: &RunningAttempt<'_>, error: &io::Error) -> StepRunOutcome {
-    // Part of the step may have run: do not report it as never started.
+    // Part of the step may have run, so do not report it as never started.
     if attempt.has_run.get() {
         attempt.log.write_line(&format!("[berth] stopped: the runner cannot continue: {error}"));
         return StepRunOutcome::Interrupted;
@@ -81,7 +81,7 @@ fn start_failure(attempt: &RunningAttempt<'_>, error: &io::Error) -> StepRunOutc
     }
 }
 
-/// Maps a call's answer to an outcome. After a timeout or a shutdown only a complete answer counts.
+/// Maps the result of a call to an outcome. After a timeout or a shutdown, an answer only counts if it is complete.
 fn call_outcome(attempt: &RunningAttempt<'_>, CallResult { answer, ended }: CallResult) -> StepResult {
     let has_whole = answer.as_ref().is_ok_and(|answer| answer.as_deref().is_some_and(is_complete_json));
     match &ended.halt {
@@ -109,7 +109,8 @@ fn call_outcome(attempt: &RunningAttempt<'_>, CallResult { answer, ended }: Call
     Err(StepRunOutcome::Unanswered { detail: problem })
 }
 
-/// A timed-out poll has failed; any other call may have had effects.
+/// Returns the outcome of a call that timed out. A poll has no effects, so it has failed. Any other call may have had
+/// effects, so its result is unknown.
 fn timeout_outcome(attempt: &RunningAttempt<'_>) -> StepRunOutcome {
     let is_poll = attempt.assignment.custom.as_ref().is_some_and(|call| call.polling_state.is_some());
     match attempt.timeout_outcome() {
@@ -132,7 +133,7 @@ fn answer_outcome(attempt: &RunningAttempt<'_>, answer: CustomStepResponse) -> S
             if attempt.masker.contains_secret(&state.to_string()) {
                 let detail = "its pollingState contains a secret; it is stored in the database, so return \
                      an id instead: secrets are passed again with every call";
-                // The work has started and can no longer be polled, so it must not be started again.
+                // The step's work has started but cannot be polled, so it must not be started again.
                 return Err(StepRunOutcome::Unanswered { detail: detail.into() });
             }
             Err(StepRunOutcome::Waiting { state, pause_ms })

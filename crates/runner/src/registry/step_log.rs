@@ -1,4 +1,4 @@
-//! Follows the log file of a custom step: one JSON object per line, rendered as plain text.
+//! Follows the log file of a custom step. Each line is a JSON object, which is rendered as plain text.
 
 use std::fs::File;
 use std::io;
@@ -12,23 +12,25 @@ use serde_json::Value;
 use super::file;
 use crate::process::ProcessHost;
 
-/// A longer line is passed through unparsed, in pieces.
+/// Maximum length of a line that is parsed. A longer line is passed through in pieces, without parsing.
 const LINE_BYTES_MAX: usize = 64 * 1024;
 const READ_BYTES: usize = 64 * 1024;
-/// Reads per poll, so that endless logging cannot hide the process's exit.
+/// Maximum number of reads per poll, so that a step that logs without end cannot keep the runner from noticing its
+/// exit.
 const READS_MAX: usize = 16;
-/// Limit for the rest of the file after the step has ended: a process that was not found may still be writing.
+/// Maximum number of bytes read from the file after the step has ended, because a process that was not found may still
+/// be writing to it.
 const REST_BYTES_MAX: usize = 256 * 1024 * 1024;
-/// How often to check for room when the log buffer is full.
+/// Interval between two checks for room in a full log buffer.
 const FULL_TICK: Duration = Duration::from_millis(5);
 
 pub(super) struct StepLogFile {
     name: String,
     file: Option<File>,
     offset: u64,
-    /// The start of an unfinished line.
+    /// The part of an incomplete line that has been read so far.
     line: Vec<u8>,
-    /// The line is too long; its rest is passed through unparsed.
+    /// The current line is too long, so the rest of it is passed through without parsing.
     is_raw: bool,
 }
 
@@ -44,7 +46,7 @@ impl StepLogFile {
         Self { name, file: None, offset: 0, line: Vec::new(), is_raw: false }
     }
 
-    /// Writes new lines to the log. `dir` is the descriptor from before the process started.
+    /// Writes new lines of the file to the log. `dir` must have been opened before the process started.
     pub(super) fn write_new_lines(&mut self, dir: BorrowedFd<'_>, host: &dyn ProcessHost) {
         for _ in 0..READS_MAX {
             if !host.has_room() || !matches!(self.read(dir, host), Ok(length) if length > 0) {
@@ -53,7 +55,7 @@ impl StepLogFile {
         }
     }
 
-    /// Writes the rest after the process has ended; the last line may be unterminated.
+    /// Writes the rest of the file to the log after the process has ended. The last line may lack a newline.
     pub(super) fn finish(&mut self, dir: BorrowedFd<'_>, host: &dyn ProcessHost) {
         let mut bytes = 0;
         while bytes < REST_BYTES_MAX {
@@ -76,7 +78,7 @@ impl StepLogFile {
             Some(file) => file,
             None => file::open_in(dir, self.name.as_str())?,
         };
-        // The file was truncated: start over.
+        // The step has truncated the file, so read it from the start.
         if file.metadata()?.len() < self.offset {
             self.offset = 0;
         }
@@ -110,7 +112,7 @@ impl StepLogFile {
     }
 }
 
-/// Renders an entry as `[warn] message {"data":1}`; other lines stay as they are.
+/// Renders a JSON log entry as `[warn] message {"data":1}`. Other lines are left unchanged.
 fn render_entry(line: &[u8]) -> Vec<u8> {
     let Ok(StepLogEntry { level, message, data }) = serde_json::from_slice(line) else {
         return line.to_vec();

@@ -1,5 +1,5 @@
-//! Packs and unpacks archives (tar, compressed with zstd). The server validates uploads, so there are few checks
-//! here.
+//! Packs and unpacks tar archives compressed with zstd. Only few checks are needed here, because the server validates
+//! uploads.
 
 use std::fs::File;
 use std::io::{self, Read, Seek as _, Write};
@@ -7,10 +7,10 @@ use std::path::Path;
 
 use berth_api::runner::{LinkError, WantedCheck};
 
-/// Limit for the content of one archive.
+/// Maximum size of an archive's content.
 const BYTES_MAX: u64 = 4 * 1024 * 1024 * 1024;
 const COMPRESSION_LEVEL: i32 = 3;
-/// The server compresses with windows of 2 MiB; a larger one would only take memory.
+/// Maximum zstd window (8 MiB). The server uses windows of 2 MiB; a higher limit would only allow more memory usage.
 const WINDOW_LOG_MAX: u32 = 23;
 
 /// Unpacks an archive below `into`.
@@ -22,11 +22,11 @@ pub(super) fn unpack(packed: impl Read, into: &Path) -> Result<(), LinkError> {
     archive.set_preserve_mtime(false);
     archive.set_overwrite(true);
     archive.unpack(into).map_err(failed)?;
-    // Read to the end of the stream, so that a truncated transfer is an error.
+    // Read to the end of the stream, so that a truncated transfer is noticed.
     io::copy(&mut archive.into_inner(), &mut io::sink()).map(drop).map_err(failed)
 }
 
-/// Packs the file or directory at `path` below the workspace. Symlinks are not followed.
+/// Packs the file or directory at `path` in the workspace. Does not follow symlinks.
 pub(super) fn pack(workspace: &Path, path: &str, wanted: WantedCheck<'_>) -> Result<File, LinkError> {
     let refused = |text: String| LinkError::Refused(text);
     let mut at = workspace.to_owned();
@@ -60,7 +60,7 @@ pub(super) fn pack(workspace: &Path, path: &str, wanted: WantedCheck<'_>) -> Res
     })
 }
 
-/// A writer that fails once the transfer is no longer wanted.
+/// A writer that returns an error once the transfer is no longer wanted.
 struct CancellableWriter<'a> {
     file: &'a File,
     wanted: WantedCheck<'a>,

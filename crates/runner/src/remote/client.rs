@@ -9,16 +9,16 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use ureq::{Agent, Body, SendBody, http};
 
-/// Limit for a JSON response; assignments contain secrets and params.
+/// Maximum size of a JSON response. Assignments can be large, because they contain secrets and parameters.
 const ANSWER_BYTES_MAX: u64 = 64 * 1024 * 1024;
 const CONNECT_MAX: Duration = Duration::from_secs(10);
-/// Shorter than the server's idle timeout of ten seconds.
+/// How long an idle connection is kept. Shorter than the server's idle timeout of ten seconds.
 const IDLE_MAX: Duration = Duration::from_secs(5);
 
 /// HTTP client for the server's runner API.
 pub struct ServerClient {
     agent: Agent,
-    /// Without a trailing slash.
+    /// Base URL of the server, without a trailing slash.
     server: String,
     bearer: String,
     is_rejected: AtomicBool,
@@ -27,11 +27,11 @@ pub struct ServerClient {
 /// Why a request did not succeed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RequestError {
-    /// The server cannot be reached or cannot respond now.
+    /// The server cannot be reached, or cannot handle the request now.
     Unavailable(String),
-    /// The server rejected the credential; the text is for users.
+    /// The server rejected the credential. The text is shown to users.
     Unauthenticated(String),
-    /// The server refused the request; the text is for users.
+    /// The server refused the request. The text is shown to users.
     Refused(String),
 }
 
@@ -51,7 +51,7 @@ impl From<RequestError> for LinkError {
     fn from(answered: RequestError) -> Self {
         match answered {
             RequestError::Unavailable(text) => LinkError::Unavailable(text),
-            // A retry would not help: the runner ends.
+            // Retrying would not help, so the runner exits.
             RequestError::Unauthenticated(text) | RequestError::Refused(text) => LinkError::Refused(text),
         }
     }
@@ -80,7 +80,7 @@ impl ServerClient {
         self.is_rejected.load(Ordering::Relaxed)
     }
 
-    /// Sends a JSON request and parses the response, within `limit`.
+    /// Sends a JSON request and parses the response. `limit` is the timeout for both.
     pub fn post_json<T: DeserializeOwned>(
         &self,
         what: &str,
@@ -102,7 +102,7 @@ impl ServerClient {
         self.read_response(request.config().timeout_global(Some(limit)).build().send(bytes))
     }
 
-    /// Sends a body of known length from a reader.
+    /// Sends a request whose body has a known length and is read from a reader.
     pub(super) fn send_reader<T: DeserializeOwned>(
         &self,
         what: &str,
@@ -158,7 +158,7 @@ impl ServerClient {
             answer.body_mut().with_config().limit(ANSWER_BYTES_MAX).read_to_vec().unwrap_or_default();
         let problem: serde_json::Value = serde_json::from_slice(&problem).unwrap_or_default();
         let detail = problem["detail"].as_str();
-        // Not a response of Berth; probably from a proxy in front of it.
+        // The response does not come from Berth, but probably from a proxy in front of it.
         let Some(detail) = detail else {
             return Err(RequestError::Unavailable(format!(
                 "{} responded with {status}, but not as a Berth server does",

@@ -1,4 +1,4 @@
-//! The runner's credential, in a file that only its user can read.
+//! The runner's credential, stored in a file that only the runner's user can read.
 
 use std::fmt;
 use std::fs::{File, OpenOptions};
@@ -12,11 +12,11 @@ use serde::{Deserialize, Serialize};
 const NAME: &str = "credential.json";
 const BYTES_MAX: u64 = 64 * 1024;
 
-/// The credential that registration returned.
+/// The credential that the server returned when the runner was registered.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RunnerCredential {
-    /// The credential is sent to this server only.
+    /// URL of the server. The credential is sent to this server only.
     pub server: String,
     pub runner_id: String,
     pub name: String,
@@ -33,7 +33,7 @@ impl fmt::Debug for RunnerCredential {
 }
 
 impl RunnerCredential {
-    /// Loads the credential; `None` if the runner is not registered.
+    /// Loads the credential. Returns `None` if the runner is not registered.
     pub fn load(work_dir: &Path) -> io::Result<Option<Self>> {
         let file = match File::open(work_dir.join(NAME)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -44,7 +44,7 @@ impl RunnerCredential {
         Ok(Some(serde_json::from_str(&text)?))
     }
 
-    /// Saves the credential durably (write, fsync, rename), readable by the owner only.
+    /// Saves the credential durably (write, fsync, rename), with read permission for the owner only.
     pub fn save(&self, work_dir: &Path) -> io::Result<()> {
         let fresh = work_dir.join("credential.new");
         if let Err(error) = std::fs::remove_file(&fresh)

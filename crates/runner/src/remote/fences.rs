@@ -1,47 +1,47 @@
-//! Fences that a runner has seen: the highest epoch, and the last holder of each environment it worked for. Kept
-//! across a restore of the server's database from a backup.
+//! The fences that a runner has seen: the highest epoch, and the last holder of each environment that it worked for.
+//! Because the runner stores them itself, they survive a restore of the server's database from a backup.
 
 use std::fmt::Write as _;
 
 use berth_core::environment::fence::Fence;
 use berth_core::id::{EnvironmentId, SessionId};
 
-/// Limit for stored holders; the least recently used is dropped. The server checks fences as well.
+/// Maximum number of stored holders. Beyond it, the least recently used one is dropped. This is safe, because the
+/// server checks fences as well.
 const ENVIRONMENTS_MAX: usize = 1_024;
 
-/// The fences that a runner has seen.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SeenFences {
     epoch: i64,
-    /// In order of use, most recent last.
+    /// In order of last use, most recent last.
     holders: Vec<EnvironmentHolder>,
 }
 
-/// The session on whose behalf an environment is changed.
+/// The session on whose behalf a step changes an environment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct EnvironmentHolder {
     pub(crate) environment: EnvironmentId,
     pub(crate) fence: Fence,
-    /// `None` for a reset, and from older servers.
+    /// `None` for a reset of the environment, or if the server is too old to send it.
     pub(crate) session: Option<SessionId>,
 }
 
 impl EnvironmentHolder {
-    /// Whether both have the same fence but different sessions: a restored database that lost a claim issues its
-    /// fence again.
+    /// Whether both holders have the same fence but different sessions. This happens if a restored database has lost a
+    /// claim and issues its fence again.
     fn conflicts_with(&self, than: &Self) -> bool {
         let is_known = self.session.is_some() && than.session.is_some();
         self.fence == than.fence && is_known && self.session != than.session
     }
 
-    /// Formats the line for the spool.
+    /// Formats the holder as a line of the spool.
     fn to_line(self) -> String {
         let Self { environment, fence, session } = self;
         let session = session.map(|session| format!(" {session}")).unwrap_or_default();
         format!("={environment} {fence}{session}\n")
     }
 
-    /// Parses a line of the spool; old versions wrote no session.
+    /// Parses a line of the spool. Lines written by older versions contain no session.
     fn parse_line(line: &str) -> Option<Self> {
         let mut words = line.strip_prefix('=')?.split(' ');
         let (environment, fence) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
@@ -51,25 +51,26 @@ impl EnvironmentHolder {
 }
 
 impl SeenFences {
-    /// The highest epoch seen.
+    /// Returns the highest epoch seen so far.
     pub fn epoch(&self) -> i64 {
         self.epoch
     }
 
-    /// Raises the epoch to the server's; older servers do not send one.
+    /// Raises the epoch to that of the server, if it is higher. Older servers do not send an epoch.
     #[must_use]
     pub fn with_epoch(mut self, epoch: Option<i64>) -> Self {
         self.epoch = epoch.map_or(self.epoch, |epoch| self.epoch.max(epoch));
         self
     }
 
-    /// Returns the fence of a later holder of the same environment, or of a different one with the same fence.
+    /// Returns the fence under which `holder` must be refused: that of a later holder of the same environment, or of a
+    /// different holder with the same fence.
     pub(super) fn superseding_fence(&self, holder: &EnvironmentHolder) -> Option<Fence> {
         let known = self.holders.iter().find(|known| known.environment == holder.environment)?;
         (known.fence > holder.fence || known.conflicts_with(holder)).then_some(known.fence)
     }
 
-    /// Records a holder and returns the line to write, which is empty if nothing changed.
+    /// Records a holder. Returns the line to append to the spool, which is empty if nothing has changed.
     pub(super) fn record(&mut self, holder: EnvironmentHolder) -> String {
         let at = self.holders.iter().position(|known| known.environment == holder.environment);
         let before = at.map(|at| self.holders.remove(at));
@@ -78,7 +79,7 @@ impl SeenFences {
         }
         let last = match before {
             Some(before) if before.fence > holder.fence => before,
-            // Keep the known session: earlier work under this fence may have had none.
+            // Keep the known session: the new holder has the same fence, but may not include its session.
             Some(before) if before.fence == holder.fence && before.session.is_some() => before,
             _ => holder,
         };
@@ -87,7 +88,7 @@ impl SeenFences {
         if before == Some(last) { String::new() } else { last.to_line() }
     }
 
-    /// Applies a line of the spool; unknown lines are ignored.
+    /// Applies a line of the spool. Unknown lines are ignored.
     pub(super) fn apply_line(&mut self, line: &str) {
         if let Some(epoch) = line.strip_prefix('^') {
             self.epoch = epoch.parse().map_or(self.epoch, |epoch| self.epoch.max(epoch));
@@ -97,7 +98,7 @@ impl SeenFences {
         }
     }
 
-    /// Formats all lines for a rewritten spool.
+    /// Formats all fences as lines for a rewritten spool.
     pub(super) fn to_lines(&self) -> String {
         let mut text = String::new();
         // Writing to a `String` cannot fail.
@@ -142,7 +143,7 @@ mod tests {
     #[test]
     fn same_fence_of_another_session_conflicts() {
         let mut seen = SeenFences::default();
-        // The first holder has no session: a reset, or an older server.
+        // The first holder has no session, as in a reset or with an older server.
         for session in [None, Some(1), None, Some(1)] {
             assert_eq!(seen.superseding_fence(&holder(1, 5, session)), None, "{session:?}");
             seen.record(holder(1, 5, session));
@@ -174,7 +175,7 @@ mod tests {
         let mut seen = SeenFences::default();
         let most = i64::try_from(ENVIRONMENTS_MAX).unwrap();
         assert!((0..most).all(|number| !seen.record(holder(number, 2, None)).is_empty()));
-        // Used again.
+        // Environment 0 is used again, so it becomes the most recent one.
         seen.record(holder(0, 2, None));
         seen.record(holder(most, 2, None));
         let known = [0, 1, 2, most].map(|number| seen.superseding_fence(&holder(number, 1, None)).is_some());

@@ -1,4 +1,4 @@
-//! [`RunnerLink`] over HTTP: each call is a request.
+//! [`RunnerLink`] over HTTP: each call becomes one request.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use berth_api::runner::{
 use super::client::ServerClient;
 use super::{archive, transfer};
 
-/// Network time allowed on top of the server's own wait.
+/// Maximum time for the network, in addition to the time that the server itself may wait.
 const NETWORK_TIME_MAX: Duration = Duration::from_secs(5);
 const REPORT_MAX: Duration = Duration::from_secs(30);
 const LOG_MAX: Duration = Duration::from_secs(10);
@@ -28,14 +28,14 @@ pub struct RemoteLink {
 }
 
 impl RemoteLink {
-    /// Creates the link with the timeouts of the server's welcome.
+    /// Creates the link, with the timeouts that the server sent in its welcome.
     pub fn new(client: Arc<ServerClient>, welcome: &RunnerWelcome) -> Self {
-        // A response that arrives after the self-stop is useless.
+        // A response that arrives after the runner has stopped its steps because of the server's silence is useless.
         let network_time = NETWORK_TIME_MAX.min(Duration::from_millis(welcome.self_stop_ms) / 4);
         Self { client, network_time }
     }
 
-    /// Tells the server that this process has ended and runs nothing.
+    /// Tells the server that this process is exiting and is not running any steps.
     pub fn goodbye(&self, boot: &str) -> Result<(), LinkError> {
         let said = RunnerGoodbye { boot: boot.to_owned() };
         let done: GoodbyeReceipt = self.client.post_json("goodbye", &said, NETWORK_TIME_MAX)?;

@@ -1,8 +1,8 @@
-//! Remote runners: the [`RunnerLink`](berth_api::runner::Link) over HTTP.
+//! Remote runners: the [`RunnerLink`](berth_api::runner::RunnerLink) over HTTP.
 //!
 //! ```text
 //! register ── token ──> credential, stored in the work directory
-//! hello ── the spool of the previous process ──> timeouts      then one request per call of the Link
+//! hello ── the spool of the previous process ──> timeouts      then one request per call of the link
 //! ```
 
 mod archive;

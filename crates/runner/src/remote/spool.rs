@@ -1,9 +1,9 @@
-//! Spool of started attempts: each is recorded durably before it starts. After a crash the next process reports
-//! which attempts may have run; one that is not in the spool never started.
+//! Spool of started attempts. Each attempt is recorded durably before it starts. After a crash, the next process
+//! reports which attempts may have run; an attempt that is not in the spool has never started.
 //!
-//! The first line is the id of the process. Then `+nonce` before an attempt starts and `-nonce` after it has
-//! ended, with changes of the [`SeenFences`] (`^epoch`, `=environment fence session`) in the same fsync. A long
-//! file is rewritten.
+//! The first line is the id of the runner process. A line `+nonce` is written before an attempt starts, and `-nonce`
+//! after it has ended. Changes to the [`SeenFences`] (`^epoch`, `=environment fence session`) are written with the same
+//! fsync. The file is rewritten when it becomes too long.
 
 use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
@@ -18,7 +18,7 @@ use parking_lot::Mutex;
 use super::fences::{EnvironmentHolder, SeenFences};
 
 const NAME: &str = "spool";
-/// Sanity limit for reading.
+/// Maximum size of a file that is read, as a safeguard.
 const BYTES_MAX: u64 = 256 * 1024 * 1024;
 /// The file is rewritten after this many appended bytes.
 const REWRITE_BYTES: usize = 1024 * 1024;
@@ -36,7 +36,7 @@ struct SpoolFile {
     file: File,
     /// Bytes appended since the last rewrite.
     appended: usize,
-    /// The last write may be missing or incomplete in the file; memory has it.
+    /// A write has failed, so its line may be missing or incomplete in the file. The state in memory is correct.
     is_torn: bool,
     begun: BTreeSet<String>,
     seen: SeenFences,
@@ -53,7 +53,8 @@ pub struct RecoveredSpool {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StartDecision {
     Allowed,
-    /// The runner has executed work of a later or a different holder, under this fence.
+    /// The runner has already executed work of a later holder, or of a different one with the same fence. Contains the
+    /// fence of that holder.
     Refused(Fence),
 }
 
@@ -66,7 +67,7 @@ impl AttemptSpool {
         };
         let mut text = String::new();
         file.take(BYTES_MAX).read_to_string(&mut text)?;
-        // A line that a crash truncated was not fsynced, so its attempt did not start.
+        // A line that was truncated by a crash was not fsynced, so its attempt did not start.
         let whole = text.rfind('\n').map_or("", |end| &text[..end]);
         let mut lines = whole.lines();
         let Some(boot) = lines.next().filter(|boot| !boot.is_empty()) else {
@@ -84,7 +85,7 @@ impl AttemptSpool {
         Ok(RecoveredSpool { before: Some(before), seen })
     }
 
-    /// Starts a new spool after the old one was reported to the server; fences are kept.
+    /// Starts a new spool after the old one was reported to the server. The seen fences are kept.
     pub fn create(work_dir: &Path, boot: &str, seen: SeenFences) -> io::Result<Self> {
         let begun = BTreeSet::new();
         let file = rewrite_spool(work_dir, boot, &seen, &begun)?;
@@ -94,8 +95,8 @@ impl AttemptSpool {
         })
     }
 
-    /// Records the start of an attempt durably, together with its holder's fence; nothing is recorded if it is
-    /// refused.
+    /// Durably records the start of an attempt, together with the fence of its holder. Records nothing if the attempt
+    /// is refused.
     pub(crate) fn record_start(
         &self,
         nonce: &str,
@@ -114,7 +115,7 @@ impl AttemptSpool {
         Ok(StartDecision::Allowed)
     }
 
-    /// Records the end of an attempt. Not fsynced: if the line is lost, the server already knows the outcome.
+    /// Records the end of an attempt, without an fsync: if the line is lost, the server knows the outcome anyway.
     pub(crate) fn record_end(&self, nonce: &str) {
         let mut pages = self.pages.lock();
         // An attempt that never started is not in the spool.
@@ -126,7 +127,7 @@ impl AttemptSpool {
     }
 }
 
-/// Whether a line has to be fsynced.
+/// Whether a line has to be fsynced before the write returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Durability {
     Buffered,
@@ -134,8 +135,8 @@ enum Durability {
 }
 
 impl SpoolFile {
-    /// Appends lines for changes already made in memory. After a failed write the state of the file is unknown, so
-    /// the next call rewrites it from memory.
+    /// Appends lines for changes that were already made in memory. After a failed write, the content of the file is
+    /// unknown, so the next call rewrites the file from memory.
     fn append(&mut self, text: &str, until: Durability) -> io::Result<()> {
         let is_long = self.appended + text.len() > REWRITE_BYTES;
         if std::mem::replace(&mut self.is_torn, true) || is_long {
@@ -202,7 +203,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let fence = Fence::from_number;
         let spool = AttemptSpool::create(dir.path(), "one", SeenFences::default()).unwrap();
-        // A session, its reset, and the next session, whose fence was issued together with the reset's.
+        // A session (1), its reset (2), and the next session (3), whose fence was issued together with that of the
+        // reset. The last one starts twice.
         for number in [1, 2, 3, 3] {
             assert_eq!(
                 spool.record_start("a", Some(holder(1, number))).unwrap(),
@@ -254,7 +256,7 @@ mod tests {
         assert_eq!((left.seen, left.before.unwrap().begun), (SeenFences::default(), Vec::new()));
     }
 
-    /// A full disk, or one that fails to fsync, recovers and has part of a line in the file.
+    /// Simulates a full disk, and a disk whose fsync fails. Both recover, with part of a line in the file.
     #[test]
     fn failed_spool_write_is_repeated() {
         for broken in ["/dev/full", "/dev/null"] {

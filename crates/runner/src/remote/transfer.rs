@@ -1,5 +1,6 @@
-//! Transfers of large bodies. A helper thread does the blocking IO while the attempt's thread checks whether the
-//! transfer is still wanted. An abandoned helper writes nothing and ends when its timeout expires.
+//! Transfers of large request and response bodies. A helper thread does the blocking I/O while the attempt's thread
+//! checks whether the transfer is still wanted. If it is not, the helper is abandoned: it writes nothing more and ends
+//! when its timeout expires.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -14,13 +15,13 @@ use berth_api::runner::{LinkError, WantedCheck};
 use super::client::ServerClient;
 
 const TRANSFER_MAX: Duration = Duration::from_secs(900);
-/// How often to check whether the transfer is still wanted.
+/// Interval between two checks whether the transfer is still wanted.
 const WANTED_CHECK_INTERVAL: Duration = Duration::from_millis(200);
 const CHUNK_BYTES: usize = 64 * 1024;
-/// Chunks read ahead.
+/// Maximum number of chunks that are read ahead.
 const CHUNKS_MAX: usize = 16;
 
-/// A download, readable as it arrives.
+/// A download that can be read while it arrives.
 pub(super) struct IncomingTransfer<'a> {
     parts: Receiver<Result<TransferPart, LinkError>>,
     wanted: WantedCheck<'a>,
@@ -44,7 +45,7 @@ pub(super) fn fetch<'a>(
     let client = client.clone();
     spawn_transfer("step-fetch", move || {
         let fetched = client.fetch(&what, TRANSFER_MAX).map_err(LinkError::from).and_then(|body| {
-            // Fails if the step was stopped.
+            // Sending fails if the step was stopped.
             let gone = |_| LinkError::Unavailable(UNWANTED.into());
             sender.send(Ok(TransferPart::Begins)).map_err(gone)?;
             read_all(body, |chunk| sender.send(Ok(TransferPart::Bytes(chunk))).map_err(gone))?;
@@ -60,7 +61,7 @@ pub(super) fn fetch<'a>(
     }
 }
 
-/// Uploads a packed artifact.
+/// Uploads a file that contains a packed artifact.
 pub(super) fn send(
     client: &Arc<ServerClient>,
     what: String,
@@ -122,7 +123,7 @@ fn transfer_error(why: &str) -> LinkError {
 impl Read for IncomingTransfer<'_> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         if self.at == self.chunk.len() && !self.has_ended {
-            // Also check while chunks arrive without a pause.
+            // Check even if chunks arrive without a pause.
             if !(self.wanted)() {
                 return Err(io::Error::other(UNWANTED));
             }
@@ -138,7 +139,7 @@ impl Read for IncomingTransfer<'_> {
     }
 }
 
-/// An upload that fails once it is no longer wanted.
+/// A file being uploaded. Reading from it fails once the upload is no longer wanted.
 struct OutgoingFile {
     file: File,
     is_unwanted: Arc<AtomicBool>,

@@ -1,4 +1,5 @@
-//! The work directory of a remote runner: locked by one process, and cleaned of leftovers.
+//! The work directory of a remote runner. It is locked by one process at a time, and leftovers of earlier processes are
+//! removed.
 
 use std::fs::{DirBuilder, File, OpenOptions, Permissions, TryLockError};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
@@ -14,7 +15,7 @@ pub struct RemoteWorkDir {
 }
 
 impl RemoteWorkDir {
-    /// Opens and locks the directory, and kills processes of an earlier runner.
+    /// Opens and locks the directory, and kills leftover processes of an earlier runner.
     pub fn open(path: &Path) -> Result<Self, RunnerStartError> {
         let failed = |source| RunnerStartError::WorkDir { path: path.to_owned(), source };
         DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(failed)?;

@@ -1,4 +1,4 @@
-//! Bubblewrap sandbox: separate namespaces, a read-only system, and the step's own directories.
+//! Bubblewrap sandbox: separate namespaces, a read-only view of the system, and the step's own directories.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -11,8 +11,8 @@ use super::user::StepUserAccount;
 use super::visible::{VisiblePaths, VisibleSettings};
 use crate::attempt::environment::PATH;
 
-/// Without capabilities, because root inside could undo the mounts; without nested user namespaces, which would
-/// restore them.
+/// Arguments for every sandbox. Capabilities are dropped, because root inside the sandbox could otherwise undo the
+/// mounts. Nested user namespaces are disabled, because they would restore the capabilities.
 const COMMON: &[&str] = &[
     "--unshare-user",
     "--unshare-pid",
@@ -31,15 +31,15 @@ const COMMON: &[&str] = &[
 ];
 /// A network namespace with only a loopback interface.
 const NO_NETWORK: &str = "--unshare-net";
-/// Empty directories that programs expect.
+/// Directories that are empty in the sandbox, because programs expect them to exist.
 const EMPTY: &[&str] = &["/home", "/root", "/run", "/var"];
 const TEMPORARY: &[&str] = &["/tmp", "/var/tmp"];
 
-/// Container engines forbid these by default.
+/// Hint for operators: container engines forbid by default what bubblewrap needs.
 const ALLOW_HINT: &str = "user namespaces have to be allowed for it, and a container needs an unmasked /proc \
     (podman run --security-opt unmask=ALL; Docker and Kubernetes: see docs/operations-packages.md)";
 
-/// Starts a sandbox; there is no other way to tell whether user namespaces are allowed.
+/// Starts a sandbox as a test, because there is no other way to find out whether user namespaces are allowed.
 pub(super) fn probe(visible: &VisiblePaths, user: Option<&StepUserAccount>) -> Result<PathBuf, String> {
     let found = PATH.split(':').map(|dir| Path::new(dir).join("bwrap")).find(|path| path.is_file());
     let path = found.ok_or("there is no program `bwrap`: apt-get install bubblewrap")?;
@@ -66,7 +66,8 @@ pub(super) fn probe(visible: &VisiblePaths, user: Option<&StepUserAccount>) -> R
     Err(format!("{told}; {ALLOW_HINT}"))
 }
 
-/// Later mounts cover earlier ones, so the order is: system, hidden paths, the step's own directories.
+/// Returns the arguments for bubblewrap. Later mounts cover earlier ones, so the order is: system directories, hidden
+/// paths, the step's own directories.
 pub(super) fn arguments(sandbox: &StepSandbox<'_>) -> Vec<OsString> {
     let visible = &sandbox.confinement.visible;
     let mut arguments = base_arguments(visible);
@@ -93,7 +94,8 @@ fn push_mount(arguments: &mut Vec<OsString>, option: &str, paths: &[&Path]) {
     arguments.extend(paths.iter().map(|path| path.as_os_str().to_owned()));
 }
 
-/// Exposed paths may be inside a private directory such as `/run`, and may no longer exist.
+/// Returns the arguments for exposed paths. Such a path may be in a directory that the sandbox replaces, such as
+/// `/run`, or may no longer exist.
 fn expose_arguments(visible: &VisiblePaths) -> Vec<OsString> {
     let paths = visible.exposed.iter().map(|path| path.as_os_str().to_owned());
     paths.flat_map(|path| ["--ro-bind-try".into(), path.clone(), path]).collect()

@@ -1,11 +1,11 @@
-//! Landlock sandbox: the kernel restricts writes to the step's own directories, and reads to those and the
-//! system's.
+//! Landlock sandbox: the kernel restricts a step's writes to the step's own directories, and its reads to these and to
+//! system directories.
 //!
-//! Best effort, for a single-user machine: file modes and owners can be changed, sockets with a path can be
-//! connected to, and command lines of other processes can be read.
+//! This is best effort, for a single-user machine. Steps can still change modes and owners of files, connect to Unix
+//! sockets by path, and read the command lines of other processes.
 //!
-//! The restriction applies to a thread and its descendants and cannot be undone, so a new thread applies it to
-//! itself, starts the process and ends.
+//! A restriction applies to a thread and its descendants and cannot be undone. A new thread therefore restricts itself,
+//! starts the process and ends.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -21,12 +21,13 @@ use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
 use super::StepSandbox;
 use super::visible::VisibleSettings;
 
-/// Controls truncation (Linux 6.2). Older kernels are rejected.
+/// Oldest supported ABI, the first that controls truncation (Linux 6.2). Older kernels are rejected.
 const ABI_MIN: ABI = ABI::V3;
-/// Newest supported ABI; older kernels enforce what they know. From 6 on, signals and abstract sockets are scoped;
-/// from 9 on, sockets with a path.
+/// Newest supported ABI. Older kernels enforce only the part that they know: signals and abstract sockets are
+/// restricted from ABI 6 on, and Unix sockets with a path from ABI 9 on.
 const ABI_MAX: ABI = ABI::V9;
-/// Without capabilities the kernel denies access to the environment of processes outside of the Landlock domain.
+/// Steps may read `/proc`. The kernel denies a process without capabilities access to the environment of processes
+/// outside of its Landlock domain.
 const PROCESSES: &str = "/proc";
 /// Devices that programs expect to be writable.
 const DEVICES: &[&str] = &["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"];
@@ -48,7 +49,8 @@ pub(super) fn spawn(sandbox: &StepSandbox<'_>, command: &mut Command) -> io::Res
     on_fresh_thread(|| match restrict(&rules)? {
         RulesetStatus::NotEnforced => Err(io::Error::other("Landlock is not enforced any more")),
         RulesetStatus::FullyEnforced | RulesetStatus::PartiallyEnforced => {
-            // Needed to change the user; the other user has none anyway.
+            // Changing to the step user requires capabilities. A step user has none after the change, so they only need
+            // to be dropped here if there is no step user.
             if sandbox.confinement.user.is_none() {
                 drop_capabilities()?;
             }
@@ -57,8 +59,8 @@ pub(super) fn spawn(sandbox: &StepSandbox<'_>, command: &mut Command) -> io::Res
     })
 }
 
-/// With capabilities, a root process could read the environment of other processes. Landlock sets no_new_privs, so
-/// no program can regain them.
+/// Drops all capabilities, with which a root process could read the environment of other processes. Landlock sets
+/// no_new_privs, so no program can regain them.
 fn drop_capabilities() -> io::Result<()> {
     let none = CapabilitySet::empty();
     let sets = CapabilitySets { effective: none, permitted: none, inheritable: none };
@@ -108,8 +110,9 @@ fn rules(sandbox: &StepSandbox<'_>) -> Vec<(PathBuf, BitFlags<AccessFs>)> {
     rules
 }
 
-/// A rule applies to a whole subtree and cannot be revoked below, so directories that contain a hidden path are
-/// replaced by their other entries. Symlinks get no rule: their target has one already, or must not.
+/// Returns the readable paths in `dir`. A Landlock rule applies to a whole subtree and cannot be revoked for a part of
+/// it, so a directory that contains a hidden path is replaced by its other entries. Symlinks get no rule, because their
+/// target either has one already or must not be readable.
 fn readable(dir: &Path, hidden: &[&Path]) -> Vec<PathBuf> {
     if hidden.contains(&dir) {
         return Vec::new();

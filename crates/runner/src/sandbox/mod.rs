@@ -1,4 +1,4 @@
-//! Sandboxes: which isolation steps get, and how processes are started in it.
+//! Sandboxes: detects which isolation is available for steps, and starts processes in it.
 
 mod bubblewrap;
 mod landlock;
@@ -27,32 +27,32 @@ enum IsolationLevel {
     Bubblewrap(PathBuf),
 }
 
-/// The isolation of steps and builds on this machine, detected once at start.
+/// The isolation of steps and builds on this machine, detected once at startup.
 #[derive(Debug, Clone)]
 pub struct Confinement {
     level: IsolationLevel,
     visible: VisiblePaths,
-    /// `None`: the user of this process.
+    /// The user that steps run as. `None` means the user of this process.
     user: Option<StepUserAccount>,
 }
 
 /// The sandbox for the processes of one attempt or build.
 pub(crate) struct StepSandbox<'a> {
     pub(crate) confinement: &'a Confinement,
-    /// Mounted as `/tmp`.
+    /// Directory that is mounted as `/tmp`.
     pub(crate) tmp: &'a Path,
-    /// Writable paths.
+    /// Paths that the processes can write to.
     pub(crate) writable: Vec<&'a Path>,
-    /// Read-only paths.
+    /// Paths that the processes can only read.
     pub(crate) readable: Vec<&'a Path>,
     pub(crate) network: Network,
-    /// Value of `BERTH_ATTEMPT_ID`, by which processes are found.
+    /// Value of `BERTH_ATTEMPT_ID`, which is used to find the processes.
     pub(crate) id: &'a str,
 }
 
 impl Confinement {
-    /// Detects the sandbox. No step or build can read `hidden` paths, even in a visible directory; all of them can
-    /// read `exposed` paths.
+    /// Detects which sandbox is available. No step or build can read the `hidden` paths, even if they are in a visible
+    /// directory. All steps and builds can read the `exposed` paths.
     pub fn choose(
         sandbox: SandboxMode,
         hidden: &[PathBuf],
@@ -71,7 +71,7 @@ impl Confinement {
         if exposed.len() > EXPOSED_MAX {
             return Err(RunnerStartError::TooManyExposed);
         }
-        // Without a sandbox a step sees everything.
+        // Without a sandbox, a step can see the whole file system.
         let visible = if sandbox == SandboxMode::Off {
             VisiblePaths::default()
         } else {
@@ -92,7 +92,7 @@ impl Confinement {
         Ok(Self { level, visible, user })
     }
 
-    /// The isolation level as reported to the server.
+    /// Returns the isolation level, which is reported to the server.
     pub fn isolation(&self) -> Isolation {
         match self.level {
             IsolationLevel::Process => Isolation::Process,
@@ -101,12 +101,12 @@ impl Confinement {
         }
     }
 
-    /// Paths that the operator exposes.
+    /// Returns the paths that the operator has exposed to steps.
     pub fn exposed_paths(&self) -> Vec<String> {
         self.visible.chosen.iter().map(|path| path.display().to_string()).collect()
     }
 
-    /// Returns an error for the step's author if the network mode is not available here.
+    /// Checks that a network mode is available on this machine. The error text is shown to the step's author.
     pub(crate) fn check_network(&self, network: Network) -> Result<(), String> {
         match (network, &self.level) {
             (Network::Host, _) | (Network::None, IsolationLevel::Bubblewrap(_)) => Ok(()),
@@ -134,7 +134,7 @@ impl Confinement {
         self.user.as_ref()
     }
 
-    /// Changes the owner of `path` to the step user, if there is one.
+    /// Makes the step user, if there is one, the owner of everything at `path`.
     pub(crate) fn give_to_step_user(&self, path: &Path) -> io::Result<()> {
         self.user.as_ref().map_or(Ok(()), |user| user.take_ownership(path))
     }
@@ -154,7 +154,7 @@ impl Confinement {
         self.user.as_ref().map_or(Ok(()), |user| user.check_can_enter(dir))
     }
 
-    /// Hides one more directory.
+    /// Hides another directory from all steps and builds.
     pub(crate) fn with_hidden(mut self, dir: &Path) -> Result<Self, RunnerStartError> {
         self.visible.hide(dir)?;
         Ok(self)
@@ -166,7 +166,8 @@ impl StepSandbox<'_> {
         self.confinement.isolation()
     }
 
-    /// Returns a command that runs `program` in the sandbox; arguments added to it go to the program.
+    /// Returns a command that runs `program` in the sandbox. Arguments that are added to the command are passed to the
+    /// program.
     pub(crate) fn command(&self, program: &str) -> Command {
         match &self.confinement.level {
             IsolationLevel::Process | IsolationLevel::Landlock => Command::new(program),
@@ -198,7 +199,8 @@ impl StepSandbox<'_> {
         }
     }
 
-    /// A non-canonical path could make a different directory accessible than the one it names.
+    /// Checks that all paths are canonical. Otherwise a path could make a different directory accessible than the one
+    /// that it names.
     fn check_paths(&self) -> io::Result<()> {
         let all = self.writable.iter().chain(&self.readable).chain([&self.tmp]);
         for path in all {
@@ -209,13 +211,13 @@ impl StepSandbox<'_> {
         Ok(())
     }
 
-    /// The environment entry that identifies its processes.
+    /// Returns the environment entry that identifies the processes of this sandbox.
     pub(crate) fn attempt_id_entry(&self) -> Vec<u8> {
         attempt_id_entry(self.id)
     }
 
-    /// Whether the main process is the sandbox's wrapper: killing it would kill the step without a chance to clean
-    /// up.
+    /// Whether the main process is the wrapper of the sandbox. Killing the wrapper would kill the step without giving
+    /// it a chance to clean up.
     pub(crate) fn main_is_wrapper(&self) -> bool {
         matches!(self.confinement.level, IsolationLevel::Bubblewrap(_))
     }

@@ -9,12 +9,12 @@ use std::process::{Command, Stdio};
 use rustix::process::geteuid;
 
 const USERS: &str = "/etc/passwd";
-/// Mode of a directory that the user can traverse but not list.
+/// Mode of a directory that the step user can traverse but not list.
 const TRAVERSE_ONLY: u32 = 0o710;
-/// Owner permissions that are copied to the group.
+/// Permissions of the owner (read and execute) that are copied to the group.
 const OWNER_READS: u32 = 0o500;
 
-/// An unprivileged user of this machine.
+/// An unprivileged user account on this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StepUserAccount {
     name: String,
@@ -22,7 +22,7 @@ pub struct StepUserAccount {
     gid: u32,
 }
 
-/// Why steps cannot run as a user.
+/// Why steps cannot run as the configured user.
 #[derive(Debug, thiserror::Error)]
 pub enum StepUserError {
     #[error("steps can run as the user {0} only if this program runs as root")]
@@ -41,7 +41,7 @@ pub enum StepUserError {
 }
 
 impl StepUserAccount {
-    /// Finds a user of this machine by name.
+    /// Finds a user on this machine by name.
     pub fn find(name: &str) -> Result<Self, StepUserError> {
         if !geteuid().is_root() {
             return Err(StepUserError::NotRoot(name.to_owned()));
@@ -58,12 +58,12 @@ impl StepUserAccount {
         self.uid
     }
 
-    /// Makes the command run as the user; the standard library drops root's supplementary groups.
+    /// Makes the command run as the user. The standard library also drops root's supplementary groups.
     pub(super) fn run_as(&self, command: &mut Command) {
         command.uid(self.uid).gid(self.gid);
     }
 
-    /// Changes the owner of everything at `path`. Symlinks themselves are changed, not their targets.
+    /// Makes the user the owner of everything at `path`. For a symlink, changes the symlink itself, not its target.
     pub(super) fn take_ownership(&self, path: &Path) -> io::Result<()> {
         walk(path, &|path, _| lchown(path, Some(self.uid), Some(self.gid)))
     }
@@ -86,7 +86,7 @@ impl StepUserAccount {
         set_mode(dir, TRAVERSE_ONLY)
     }
 
-    /// Enters the directory as the user, because the permissions of all parents count.
+    /// Tries to enter the directory as the user, because the permissions of all its parents matter.
     pub(super) fn check_can_enter(&self, dir: &Path) -> Result<(), StepUserError> {
         let mut command = Command::new("/bin/true");
         self.run_as(&mut command);

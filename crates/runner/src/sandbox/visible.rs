@@ -1,4 +1,4 @@
-//! What a step sees of the file system: system directories and paths that the operator exposes.
+//! The parts of the file system that a step can see: system directories, and paths that the operator exposes.
 
 use std::collections::BTreeSet;
 use std::fs::Metadata;
@@ -8,14 +8,14 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, access};
 
-/// Programs and libraries.
+/// Directories with programs and libraries.
 const SYSTEM: &[&str] =
     &["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/nix/store", "/gnu/store"];
 const SETTINGS: &str = "/etc";
-/// Configuration of the server, which may contain credentials.
+/// The server's configuration, which may contain credentials.
 const OWN_SETTINGS: &str = "/etc/berth";
-/// Allow list of entries in `/etc` that programs need; `*` stands for any suffix. Each visible entry costs a mount,
-/// about 0.1 ms per step.
+/// Entries of `/etc` that programs need and steps may see; `*` stands for any suffix. Each visible entry is a mount,
+/// which takes about 0.1 ms per step.
 const SHOWN_SETTINGS: &[&str] = &[
     "ImageMagick*",
     "R",
@@ -71,40 +71,41 @@ const SHOWN_SETTINGS: &[&str] = &[
     "wgetrc",
     "xml",
 ];
-/// Configures name resolution; on many machines a symlink into `/run`.
+/// Configuration of name resolution. On many machines it is a symlink into `/run`.
 const RESOLVER: &str = "/etc/resolv.conf";
-/// Limit for entries scanned in `/etc`.
+/// Maximum number of entries that are scanned in `/etc`.
 const SETTINGS_MAX: usize = 50_000;
 const READ_BY_ALL: u32 = 0o004;
 const ENTERED_BY_ALL: u32 = 0o005;
 
-/// Paths are absolute and, except for links, canonical.
+/// The paths that steps can see. All paths are absolute and, except for symlinks, canonical.
 #[derive(Debug, Clone, Default)]
 pub(super) struct VisiblePaths {
-    /// System directories, read-only.
+    /// System directories, visible read-only.
     pub(super) dirs: Vec<PathBuf>,
-    /// Symbolic links of the system, such as `/bin`, with their targets.
+    /// Symlinks of the system, such as `/bin`, with their targets.
     pub(super) links: Vec<(PathBuf, PathBuf)>,
-    /// Files, sockets or directories, read-only.
+    /// Exposed files, sockets and directories, visible read-only.
     pub(super) exposed: Vec<PathBuf>,
-    /// The exposed paths that the operator configured.
+    /// The subset of `exposed` that the operator has configured.
     pub(super) chosen: Vec<PathBuf>,
-    /// Paths that must not be visible.
+    /// Paths that steps must not see.
     pub(super) hidden: Vec<PathBuf>,
 }
 
-/// The visible part of `/etc`.
+/// The entries of `/etc` that steps can see.
 #[derive(Debug, Default)]
 pub(super) struct VisibleSettings {
     /// Files and directories.
     pub(super) paths: Vec<PathBuf>,
-    /// Symbolic links with their targets.
+    /// Symlinks with their targets.
     pub(super) links: Vec<(PathBuf, PathBuf)>,
 }
 
 impl VisibleSettings {
-    /// Lists the entries of `/etc` on the allow list that all users can read now. `/etc` itself stays invisible:
-    /// a mount that covers a private file in it would disappear when the file is replaced by rename.
+    /// Lists the entries of `/etc` that are on the allow list and that all users can currently read. `/etc` as a whole
+    /// is not made visible: a mount that covers a private file in it would disappear as soon as another file is renamed
+    /// over that file.
     pub(super) fn find() -> Self {
         Self::find_in(Path::new(SETTINGS))
     }
@@ -127,7 +128,7 @@ impl VisibleSettings {
     }
 }
 
-/// Whether `path` is an entry of `settings` on the allow list, or inside one.
+/// Whether `path` is on the allow list for `settings` (the `/etc` directory), or inside an entry of that list.
 fn is_shown(path: &Path, settings: &Path) -> bool {
     let inner = path.strip_prefix(settings).ok();
     let name = inner.and_then(|inner| inner.iter().next()?.to_str());
@@ -160,8 +161,8 @@ pub enum HiddenPathError {
 }
 
 impl VisiblePaths {
-    /// Hides a file together with its directory: a mount over a single file would disappear when the file is
-    /// replaced by rename.
+    /// Determines the visible paths. A hidden file is hidden together with its directory: a mount over a single file
+    /// would disappear as soon as another file is renamed over that file.
     pub(super) fn find(hidden: &[PathBuf], exposed: &[PathBuf]) -> Result<Self, HiddenPathError> {
         let (mut dirs, mut links) = (Vec::new(), Vec::new());
         for path in SYSTEM.iter().map(PathBuf::from) {
@@ -185,14 +186,14 @@ impl VisiblePaths {
         Ok(visible)
     }
 
-    /// Hides one more directory, or the directory of a file.
+    /// Hides another directory. For a file, hides the directory that contains it.
     pub(super) fn hide(&mut self, path: &Path) -> Result<(), HiddenPathError> {
         let missing = |source| HiddenPathError::Missing { path: path.to_owned(), source };
         let mut dir = path.canonicalize().map_err(missing)?;
         if !dir.is_dir() {
             dir.pop();
         }
-        // Hiding it would hide part of the system.
+        // Refuse to hide a directory that contains a part of the system.
         let settings = PathBuf::from(SETTINGS);
         if self.dirs.iter().chain([&settings]).any(|system| system.starts_with(&dir)) {
             return Err(HiddenPathError::Needed { path: path.to_owned(), dir });
@@ -201,7 +202,7 @@ impl VisiblePaths {
         Ok(())
     }
 
-    /// Hidden paths inside visible directories, which have to be covered.
+    /// Returns the hidden paths that are inside visible directories. The sandbox has to cover these.
     pub(super) fn covered_paths(&self) -> impl Iterator<Item = &Path> {
         let seen = |path: &&PathBuf| {
             is_shown(path, Path::new(SETTINGS))
@@ -211,7 +212,8 @@ impl VisiblePaths {
     }
 }
 
-/// Finds files in `/etc` that this process can read and other users cannot, because a step runs as the same user.
+/// Finds the files in `/etc` that this process can read but other users cannot. They have to be hidden, because steps
+/// run as the same user as this process.
 fn private_settings() -> io::Result<Vec<PathBuf>> {
     let mut found = BTreeSet::new();
     let mut left = SETTINGS_MAX;
@@ -223,7 +225,7 @@ fn collect_private(dir: &Path, found: &mut BTreeSet<PathBuf>, left: &mut usize) 
     for entry in std::fs::read_dir(dir)? {
         *left = left.checked_sub(1).ok_or_else(|| io::Error::other("there are too many files"))?;
         let path = entry?.path();
-        // It may have been removed since readdir.
+        // The entry may have been removed since it was listed.
         let Ok(about) = path.symlink_metadata() else { continue };
         if about.is_symlink() || access(&path, Access::READ_OK).is_err() {
             continue;

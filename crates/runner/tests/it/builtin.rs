@@ -1,4 +1,4 @@
-//! The step types besides `script`.
+//! Tests of the built-in step types other than `script`.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::fixture::{Fixture, failed, step, succeeded};
 
-/// A server that responds with these statuses in order, repeating the last one.
+/// Starts a server that responds with these statuses in order, and then repeats the last one.
 fn serve(statuses: Vec<u16>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("socket");
     let address = listener.local_addr().expect("address");
@@ -72,7 +72,7 @@ fn http_check_without_expected_response_fails() {
 #[test]
 fn http_check_waiting_for_response_is_cancelled_at_once() {
     let fixture = Fixture::new();
-    // Accepts connections and never responds.
+    // This server accepts connections but never responds.
     let listener = TcpListener::bind("127.0.0.1:0").expect("socket");
     let url = format!("http://{}", listener.local_addr().expect("address"));
     fixture.link.give(step("a", "http_check", json!({ "url": url })));
@@ -127,7 +127,7 @@ fn dummy_step_follows_its_params() {
 #[test]
 fn wait_for_is_interrupted_if_a_later_try_cannot_start() {
     let fixture = Fixture::new();
-    // The second try has no working directory.
+    // The first run removes the working directory, so the second run cannot start.
     let params = json!({ "run": "rmdir ../workspace; exit 1", "every": "1s", "within": "20s" });
     assert_eq!(fixture.run(step("a", "wait_for", params)), StepRunOutcome::Interrupted);
     let log = fixture.link.text_of("a");

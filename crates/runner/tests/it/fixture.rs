@@ -1,4 +1,4 @@
-//! A runner with its test server, and assignments.
+//! A runner that is connected to a test server, and helpers that build assignments.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -33,7 +33,7 @@ impl Fixture {
         Self { link, runner: Some(runner), dir }
     }
 
-    /// Runs one step to its end.
+    /// Runs one step and returns its outcome.
     pub(crate) fn run(&self, assignment: AttemptAssignment) -> StepRunOutcome {
         let step = assignment.attempt.step_id.clone();
         self.link.give(assignment);
@@ -47,7 +47,8 @@ impl Fixture {
     }
 }
 
-/// Reports that a sandbox level does not work here. Landlock depends on the kernel; bubblewrap can be installed.
+/// Prints that a test is skipped because a sandbox level does not work on this machine. Landlock depends on the kernel;
+/// bubblewrap can be installed.
 pub(crate) fn skip_level(sandbox: SandboxMode, why: &str) {
     match sandbox {
         SandboxMode::Bubblewrap => {
@@ -57,7 +58,7 @@ pub(crate) fn skip_level(sandbox: SandboxMode, why: &str) {
     }
 }
 
-/// Checks after every test that the protocol was not violated and no process or directory is left.
+/// Stops the runner after every test. Checks that the protocol was not violated and that no attempt directory is left.
 impl Drop for Fixture {
     fn drop(&mut self) {
         self.stop();
@@ -71,7 +72,7 @@ impl Drop for Fixture {
     }
 }
 
-/// `None` if the level does not work here.
+/// Returns `None` if the sandbox level does not work on this machine.
 pub(crate) fn confinement(sandbox: SandboxMode, hidden: &[PathBuf]) -> Option<Confinement> {
     match Confinement::choose(sandbox, hidden, &[]) {
         Ok(confinement) => Some(confinement),
@@ -140,13 +141,13 @@ pub(crate) fn failed(outcome: &StepRunOutcome) -> (berth_api::runner::FailureCau
     }
 }
 
-/// The argument of a `sleep` that no other test uses.
+/// Returns an argument for `sleep` that no other test uses.
 pub(crate) fn unique_sleep() -> String {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     format!("1000.{}{:05}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
-/// Processes whose command line is `sleep MARK`.
+/// Lists the processes whose command line is `sleep MARK`.
 pub(crate) fn sleepers(mark: &str) -> Vec<String> {
     let wanted = format!("sleep\0{mark}\0").into_bytes();
     let entries = std::fs::read_dir("/proc").expect("/proc").flatten();
@@ -160,7 +161,7 @@ pub(crate) fn sleepers(mark: &str) -> Vec<String> {
         .collect()
 }
 
-/// Waits until a condition holds.
+/// Waits until a condition holds. Panics after a timeout.
 pub(crate) fn eventually(what: &str, holds: impl Fn() -> bool) {
     let until = Instant::now() + PATIENCE;
     while !holds() {

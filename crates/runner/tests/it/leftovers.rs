@@ -1,4 +1,4 @@
-//! Leftovers of an earlier process are cleaned up at start.
+//! Tests that leftovers of an earlier process are cleaned up at startup.
 
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -18,7 +18,8 @@ fn leftover_processes_directories_and_secrets_are_removed_at_start() {
     std::fs::create_dir_all(&secrets).expect("directory");
     std::fs::write(attempt.with_extension("secrets"), secrets.to_str().expect("text")).expect("file");
     let (marked, stranger) = (unique_sleep(), unique_sleep());
-    // As after a crash: in their own sessions, one without the mark below one that has it.
+    // Simulate a crash: the processes have sessions of their own, and one without the environment variable descends
+    // from one that has it.
     let text = format!("setsid env -i sleep {marked} & setsid sleep {marked} & exec sleep {marked}");
     let mut left = Command::new("sh")
         .args(["-c", &text])
@@ -65,7 +66,8 @@ fn secrets_note_replaced_by_fifo_or_endless_file_does_not_block() {
     for id in ["pipe", "endless", "tree"] {
         std::fs::create_dir_all(attempts.join(id)).expect("directory");
     }
-    // Inside, where any step can write, and next to it, where an unsandboxed step can.
+    // Create the files inside the attempt's directory, where any step can write, and next to it, where a step without a
+    // sandbox can write.
     let text = "mkfifo pipe/secrets pipe.secrets; ln -s /dev/zero endless/secrets; ln -s /dev/zero endless.secrets\n\
                 mkdir -p tree.secrets/a; cp /bin/sh alone.secrets";
     let made = Command::new("sh").args(["-ec", text]).current_dir(&attempts).status().expect("made");

@@ -1,5 +1,5 @@
-//! `TestLink`: the server's side of the protocol in memory. It grants what a test provides, records all calls, and
-//! can be unavailable.
+//! `TestLink`: the server's side of the runner protocol, in memory. It grants the steps that a test provides, records
+//! all calls, and can simulate outages.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::os::unix::fs::PermissionsExt;
@@ -12,7 +12,7 @@ use berth_api::runner::{
     RunnerHeartbeat, RunnerLink, StepReport, WantedCheck,
 };
 
-/// How long a test waits for anything.
+/// Maximum time that a test waits for a condition.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 /// Poll interval.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
@@ -26,41 +26,41 @@ pub(crate) struct TestLink {
 #[derive(Default)]
 struct State {
     waiting: VecDeque<AttemptAssignment>,
-    /// By nonce: a repeated request gets the same response.
+    /// Granted assignments by nonce, so that a repeated request gets the same response.
     granted: HashMap<String, AttemptAssignment>,
-    /// Steps that follow on the same thread.
+    /// For each step, the steps that are granted in the responses to its reports, so that they run on the same thread.
     chains: HashMap<String, VecDeque<AttemptAssignment>>,
     logs: BTreeMap<String, Vec<u8>>,
     reports: Vec<StepReport>,
-    /// Steps whose report was answered.
+    /// Steps whose report got a response.
     answered: HashSet<String>,
     orders: HashMap<String, (AttemptOrder, Option<String>)>,
     kept: BTreeMap<String, Vec<u8>>,
-    /// Built registries by digest: file names with their contents.
+    /// Built registries by digest. Each is a list of file names and contents.
     registries: BTreeMap<String, Vec<(String, String)>>,
-    /// Digests in the order of fetches.
+    /// Digests of the fetched registries, in the order of the fetches.
     fetched: Vec<String>,
     faults: Vec<String>,
     beats: usize,
-    /// The nonces of every request for work, and whether it was answered.
+    /// For every request for work, its nonces and whether it got a response.
     asked: Vec<(Vec<String>, bool)>,
-    /// Every report received, including unanswered ones.
+    /// Every report received, including those that got no response.
     said: Vec<StepReport>,
     is_away: bool,
-    /// A checkout blocks until it is no longer wanted.
+    /// If set, a checkout blocks until it is no longer wanted.
     has_slow_sources: bool,
-    /// This many log chunks are stored, but their response is lost.
+    /// Number of log chunks that are stored although their responses are lost.
     lost_answers: usize,
-    /// This many reports are received, but their response is lost.
+    /// Number of reports that are received although their responses are lost.
     lost_reports: usize,
-    /// Every log chunk gets this response.
+    /// If set, the response to every log chunk is this error.
     log_error: Option<LinkError>,
     log_failures: usize,
-    /// No log chunk is answered.
+    /// If set, log chunks get no response.
     is_log_held: bool,
-    /// Once a log is this long, the server becomes unavailable.
+    /// If set, the server becomes unavailable once a log has this length.
     away_at_log_bytes: Option<usize>,
-    /// No report is answered.
+    /// If set, reports get no response.
     is_answer_held: bool,
 }
 
@@ -69,7 +69,7 @@ impl TestLink {
         self.change(|state| state.waiting.push_back(assignment));
     }
 
-    /// Each step follows the previous one on the thread of `first`.
+    /// Grants the steps in `rest` one after another, on the same thread as `first`.
     pub(crate) fn give_chain(&self, first: &str, rest: Vec<AttemptAssignment>) {
         self.change(|state| {
             let mut before = first.to_owned();
@@ -146,7 +146,8 @@ impl TestLink {
         self.wait(&format!("{count} heartbeats"), |state| (state.beats >= count).then_some(()));
     }
 
-    /// The nonces of each request, and whether it was answered, once `count` of them were.
+    /// Waits until `count` requests for work got a response (or got none, if `is_answered` is false). Returns all
+    /// requests: their nonces, and whether they got a response.
     pub(crate) fn wait_for_questions(&self, count: usize, is_answered: bool) -> Vec<(Vec<String>, bool)> {
         self.wait(&format!("{count} questions"), |state| {
             let found = state.asked.iter().filter(|(_, answered)| *answered == is_answered).count();
@@ -154,7 +155,7 @@ impl TestLink {
         })
     }
 
-    /// The reports of a step, once there are `count`, answered or not.
+    /// Waits until a step was reported `count` times, and returns these reports. Includes reports that got no response.
     pub(crate) fn wait_for_tries(&self, step: &str, count: usize) -> Vec<StepReport> {
         self.wait(&format!("{count} tries to report {step}"), |state| {
             let said = state.said.iter().filter(|report| report.attempt.step_id == step);
@@ -197,7 +198,7 @@ impl TestLink {
         self.lock().fetched.clone()
     }
 
-    /// Checks for gaps, overlaps and duplicate reports.
+    /// Fails if there were gaps or overlaps in logs, or duplicate reports.
     pub(crate) fn check(&self) {
         assert_eq!(self.lock().faults, Vec::<String>::new());
     }
@@ -346,7 +347,7 @@ impl RunnerLink for TestLink {
             state.faults.push(fault);
         }
         if state.reports.iter().any(|earlier| earlier.attempt.nonce == report.attempt.nonce) {
-            // Only an unanswered report may be repeated.
+            // A report may only be repeated if it got no response.
             if state.answered.contains(&step) {
                 state.faults.push(format!("{step} is reported twice"));
             }

@@ -1,4 +1,4 @@
-//! The log: complete, in order, masked, bounded.
+//! Tests that logs are complete, in order, masked and limited in size.
 
 use std::time::{Duration, Instant};
 
@@ -79,7 +79,8 @@ fn log_chunk_with_lost_response_is_not_duplicated() {
     assert_eq!(fixture.link.text_of("a"), expected);
 }
 
-/// The log of a step that writes ten million bytes while the server is unavailable, and waits until it is back.
+/// Runs a step that writes ten million bytes while the server is unavailable and then waits until the server is back.
+/// Returns the log.
 fn away_for_ten_million_bytes(spill_bytes_max: u64, meanwhile: impl FnOnce()) -> String {
     let fixture = Fixture::with(|settings| {
         settings.heartbeat_wait = Duration::from_millis(50);
@@ -96,7 +97,7 @@ fn away_for_ten_million_bytes(spill_bytes_max: u64, meanwhile: impl FnOnce()) ->
         let entries = std::fs::read_dir(&attempts).expect("attempts").flatten();
         entries.map(|entry| entry.path().join("workspace")).find(|path| path.join(name).exists())
     };
-    // An unavailable server does not block the step.
+    // The step does not block while the server is unavailable.
     crate::fixture::eventually("it has written everything", || find("done").is_some());
     assert!(fixture.link.is_away());
     meanwhile();
@@ -111,7 +112,7 @@ fn away_for_ten_million_bytes(spill_bytes_max: u64, meanwhile: impl FnOnce()) ->
 
 const SECRET: &str = "s3cret-value-42";
 
-/// Includes the asterisks that replace the secret.
+/// Length of the output, including the asterisks that replace the secret.
 const BYTES: usize = 10_000_003;
 
 fn count(log: &str) -> usize {
@@ -154,7 +155,7 @@ fn log_above_spill_limit_keeps_first_part_and_counts_rest() {
     assert!((5 << 20..=7 << 20).contains(&kept), "{kept}: four in memory and two on the disk");
 }
 
-/// Contents of unlinked files that this process has open. Each test is its own process.
+/// Returns the contents of the unlinked files that this process has open. Each test runs in a process of its own.
 fn spilled() -> Vec<Vec<u8>> {
     let open = std::fs::read_dir("/proc/self/fd").expect("descriptors").flatten().map(|entry| entry.path());
     let nameless = open.filter(|path| {

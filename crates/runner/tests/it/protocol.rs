@@ -1,4 +1,4 @@
-//! The protocol between runner and server, including an unavailable server.
+//! Tests of the protocol between runner and server, including outages of the server.
 
 use std::fs;
 use std::time::{Duration, Instant};

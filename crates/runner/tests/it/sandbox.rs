@@ -1,4 +1,5 @@
-//! What a step can reach at each sandbox level. Levels that do not work on this machine are reported.
+//! Tests of what a step can access at each sandbox level. Levels that do not work on this machine are reported and
+//! skipped.
 
 use std::net::TcpListener;
 
@@ -11,13 +12,13 @@ use serde_json::json;
 
 use crate::fixture::{Fixture, confinement, failed, script, sleepers, step, succeeded, unique_sleep};
 
-/// `None` if the level does not work here.
+/// Returns `None` if the sandbox level does not work on this machine.
 fn fixture(sandbox: SandboxMode, hidden: &std::path::Path) -> Option<Fixture> {
     let confinement = confinement(sandbox, &[hidden.to_owned()])?;
     Some(Fixture::with(|settings| settings.confinement = confinement))
 }
 
-/// A directory like a server's data directory, outside of what a sandbox replaces anyway.
+/// Creates a directory like the server's data directory. It is outside of `/tmp`, which a sandbox replaces anyway.
 fn server_dir() -> tempfile::TempDir {
     let dir = tempfile::tempdir_in("/var/tmp").expect("directory");
     std::fs::write(dir.path().join("root.key"), "key").expect("file");
@@ -100,7 +101,7 @@ fn cancelled_step_in_bubblewrap_can_clean_up() {
     assert!(log.contains("cleaned\n"), "{log}");
 }
 
-/// Descriptors that a child of this process would inherit anyway.
+/// Returns the file descriptors that a child of the test process inherits in any case.
 fn inherited() -> Vec<u32> {
     const CLOEXEC: u32 = 0o2_000_000;
     let entries = std::fs::read_dir("/proc/self/fdinfo").expect("descriptors").flatten();
@@ -122,7 +123,7 @@ fn step_inherits_no_descriptors() {
     succeeded(&fixture.run(script("a", "ls /proc/self/fd")));
     let mut found: Vec<u32> =
         fixture.link.text_of("a").lines().map(|line| line.parse().expect("a number")).collect();
-    // `ls` has the listed directory open.
+    // `ls` itself has one more descriptor open, for the directory that it lists.
     expected.push((0..).find(|number| !expected.contains(number)).expect("a free number"));
     found.sort_unstable();
     expected.sort_unstable();
@@ -193,7 +194,7 @@ fn hidden_file_is_unreadable_in_bubblewrap() {
     check_hidden_file(SandboxMode::Bubblewrap);
 }
 
-/// A mount over a single file would disappear when another file is renamed over it, as in a rotation.
+/// A mount over a single file would disappear when another file is renamed over that file, as in a key rotation.
 #[test]
 fn hidden_key_stays_hidden_after_rename_in_bubblewrap() {
     let dir = server_dir();
@@ -224,7 +225,7 @@ fn hidden_key_stays_hidden_after_rename_in_bubblewrap() {
     assert_eq!(fixture.link.text_of("a"), "ready\nlooked\n");
 }
 
-/// Connects to a listener on this machine, and lists the network interfaces.
+/// Returns a script that connects to a listener on this machine and lists the network interfaces.
 fn reach(listener: &TcpListener) -> String {
     let port = listener.local_addr().expect("an address").port();
     format!(

@@ -1,4 +1,4 @@
-//! What a script sees, and how its exit is interpreted.
+//! Tests of a script's environment, and of how its exit is interpreted.
 
 use std::collections::BTreeMap;
 

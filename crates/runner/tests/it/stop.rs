@@ -1,4 +1,4 @@
-//! Cancellation stops all processes of a step.
+//! Tests that a cancellation stops all processes of a step.
 
 use std::time::{Duration, Instant};
 
@@ -7,8 +7,8 @@ use berth_testkit::outcome;
 
 use crate::fixture::{Fixture, eventually, failed, script, sleepers, succeeded, unique_sleep};
 
-/// Starts a script that prints `ready`, cancels it, and looks for remaining processes. `SLEEP` in the text is the
-/// mark.
+/// Starts a script, cancels it once it has printed `ready`, and checks that none of its processes is left. `SLEEP` in
+/// the text is replaced by a unique argument for `sleep`.
 fn check_cancel(text: &str) -> Duration {
     let fixture = Fixture::new();
     let mark = unique_sleep();
@@ -199,7 +199,8 @@ fn runner_shutdown_interrupts_steps() {
 fn cancel_at_any_instant_leaves_no_processes() {
     let fixture = Fixture::with(|settings| settings.slots = 2);
     let mark = unique_sleep();
-    // A linear generator, so that the instants are spread out and the same in every run.
+    // Use a linear congruential generator, so that the cancellations are spread out over time but the same in every
+    // run.
     let mut seed = 42_u64;
     for number in 0..200 {
         let id = format!("s{number}");
@@ -223,12 +224,12 @@ fn cancel_at_any_instant_leaves_no_processes() {
 #[test]
 fn undetected_daemon_filling_the_pipe_does_not_block_the_step() {
     let fixture = Fixture::new();
-    // While another step runs, an unmarked orphan may belong to it, so it is left alone.
+    // While another step is running, an orphan without an attempt id may belong to that step, so it is not killed.
     fixture.link.give(script("other", "echo ready; sleep 1000"));
     fixture.link.wait_for_log("other", "ready");
     let run = "for i in 1 2 3; do (env -i setsid yes hunter-0 &); done; sleep 0.1; echo done";
     let mut assignment = script("a", run);
-    // Masking is slower than writing, so the pipe stays full.
+    // With many secrets, masking is slower than writing, so the pipe stays full.
     assignment.masked = (0..500).map(|number| SecretText::new(format!("hunter-{number}-22"))).collect();
     succeeded(&fixture.run(assignment));
     fixture.link.order("other", AttemptOrder::Cancel, None);

@@ -1,4 +1,4 @@
-//! Transfers that stall: abandoned as soon as they are no longer wanted.
+//! Tests that a stalled transfer is abandoned as soon as it is no longer wanted.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -11,10 +11,11 @@ use berth_api::remote::RunnerWelcome;
 use berth_api::runner::{AttemptRef, LinkError, RunnerLink as _};
 use berth_runner::remote::{RemoteLink, ServerClient};
 
-/// Far below the transfer timeout of 15 minutes.
+/// Time within which an abandoned transfer must end. Far below the transfer timeout of 15 minutes.
 const SOON: Duration = Duration::from_secs(10);
 
-/// Starts a server that sends `said` to each client and then stays silent. The receiver yields each connection.
+/// Starts a server that sends `said` to each client and then stays silent. The returned receiver yields the accepted
+/// connections.
 fn silent_after(said: &'static [u8]) -> (RemoteLink, Receiver<TcpStream>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address");
@@ -91,7 +92,7 @@ fn unwanted_upload_is_abandoned() {
     std::fs::write(workspace.join("page"), "hello").expect("a file");
     let place = (workspace.as_path(), "page");
     check_ends(b"", |remote, wanted| remote.keep_artifact(&attempt(), "site", place, wanted));
-    // Packing stops as well.
+    // Packing an artifact is abandoned as well.
     let (remote, _visitors) = silent_after(b"");
     let kept = remote.keep_artifact(&attempt(), "site", place, &|| false);
     assert!(matches!(kept, Err(LinkError::Unavailable(_))), "{kept:?}");

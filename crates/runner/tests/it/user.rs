@@ -1,4 +1,4 @@
-//! Steps run as an unprivileged user if the runner is root.
+//! Tests that steps run as an unprivileged user if the runner is root.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
@@ -12,11 +12,11 @@ use crate::fixture::{Fixture, confinement, script, settings, succeeded};
 use crate::link::TestLink;
 use crate::registry::{custom, offer};
 
-/// Exists on every system and owns nothing.
+/// An account that exists on every system and owns nothing.
 const USER: &str = "nobody";
 const SUCCESS: &str = r#"answer '{"status":"SUCCESS"}'"#;
 
-/// `None` unless run as root.
+/// Returns `None` unless the tests run as root.
 fn user() -> Option<StepUserAccount> {
     match StepUserAccount::find(USER) {
         Ok(user) => Some(user),

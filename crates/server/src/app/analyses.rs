@@ -1,4 +1,4 @@
-//! Failure analyses: request, preview, list, view, and the settings. `jobs::analyze` produces them.
+//! Failure analyses: request, preview, list, view, and change their settings. `jobs::analyze` produces the analyses.
 
 use berth_api::analysis as wire;
 use berth_api::problem::Code;
@@ -26,14 +26,14 @@ use crate::jobs::analyze::{EvidenceLines, StoredFindings, preview};
 use crate::wire::actor_to_wire;
 
 pub struct NewAnalysisSettings {
-    /// `None`: only the built-in rules.
+    /// `None` if only the built-in rules are used.
     pub model: Option<AnalysisModel>,
     pub limits: ModelLimits,
     pub permits_definition: bool,
 }
 
 impl App {
-    /// Requests an analysis of a failed step. There is one analysis per attempt; a repeated request returns the
+    /// Requests an analysis of a failed step. Each attempt has at most one analysis; a repeated request returns the
     /// existing one.
     pub async fn request_analysis(
         &self,
@@ -196,7 +196,8 @@ fn no_failed_step_error() -> AppError {
     AppError::new(Code::InvalidState, "no step of this deployment has failed; there is nothing to analyse")
 }
 
-/// Returns the named step, or by default the step that failed first, because later failures may be a consequence of it.
+/// Returns the named step. Without a name, returns the step that failed first, because later failures may be a
+/// consequence of the first one.
 fn find_failed_step<'a>(run: &'a Run, meant: Option<&str>) -> Result<&'a StepRun, AppError> {
     let steps = || run.steps.iter().map(AsRef::as_ref);
     let is_meant = |step: &&StepRun| {
@@ -212,7 +213,7 @@ fn find_failed_step<'a>(run: &'a Run, meant: Option<&str>) -> Result<&'a StepRun
     })
 }
 
-/// Removes source code from an analysis unless `is_shown`. Viewers have no access to source code.
+/// Removes source code from an analysis unless `is_shown` is true. Viewers have no access to source code.
 fn hide_source(mut analysis: wire::WireAnalysis, is_shown: bool) -> wire::WireAnalysis {
     if !is_shown {
         for request in &mut analysis.requests {

@@ -7,7 +7,7 @@ use berth_store::pagination::{ListPage, PageStart};
 
 use crate::error::AppError;
 
-/// A response with the data of its headers.
+/// A response body with the data for its headers.
 #[derive(Debug)]
 pub struct ApiResponse<T> {
     pub status: u16,
@@ -18,7 +18,7 @@ pub struct ApiResponse<T> {
     /// `ETag`.
     pub variant: Option<String>,
     pub body: T,
-    /// The body as serialized for the stored response. Code that changes `body` has to set this to `None`.
+    /// The serialized body that was saved as the stored response. Code that changes `body` must set this to `None`.
     pub stored_body: Option<String>,
 }
 
@@ -31,7 +31,7 @@ impl<T> ApiResponse<T> {
         Self { status: 201, location: Some(location), ..Self::ok(body) }
     }
 
-    /// 202: the work continues in the background.
+    /// A 202 response: the work continues in the background.
     pub fn accepted(location: String, body: T) -> Self {
         Self { status: 202, ..Self::created(location, body) }
     }
@@ -66,7 +66,7 @@ impl<T: ReplayableBody> ApiResponse<T> {
     }
 }
 
-/// The result of a request that may be a retry with the same idempotency key.
+/// The response to a request that may be a retry with the same idempotency key: computed now, or the stored response.
 #[derive(Debug)]
 pub enum IdempotentResponse<T> {
     Fresh(ApiResponse<T>),

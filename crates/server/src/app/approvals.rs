@@ -28,9 +28,9 @@ use crate::auth::authorize::AuthorizedCaller;
 use crate::error::AppError;
 use crate::wire::actor_to_wire;
 
-/// Limit for the list of members excluded from approving.
+/// Maximum number of members listed as excluded from approving.
 const EXCLUDED_MAX: usize = 50;
-/// Limit for the list of author addresses that belong to no member.
+/// Maximum number of commit author addresses listed that belong to no member.
 const UNKNOWN_SHOWN_MAX: usize = 5;
 
 impl App {
@@ -64,8 +64,8 @@ impl App {
         .await
     }
 
-    /// Records the vote of one user. The work starts once enough users have approved; a single rejection ends the
-    /// approval.
+    /// Records the vote of one user. The stage or step proceeds once enough users have approved; a single rejection
+    /// ends the approval.
     pub async fn answer_approval(
         &self,
         who: &AuthorizedCaller<permit::ApprovalsDecide>,
@@ -100,7 +100,7 @@ impl App {
                 }
             };
             let said = tx.commit(ruling)?;
-            // The effects of an approval that had already ended were applied when it ended.
+            // If the approval had already ended, its effects were applied at that time.
             if found.status == ApprovalState::Pending {
                 let now = find(tx, &id)?;
                 gates::follow_approval(tx, &mut aggregate, &now)?;
@@ -121,7 +121,8 @@ fn find(db: &mut impl StoreRead, id: &str) -> Result<Approval, AppError> {
     approval::by_id(db, id.parse().map_err(|_| missing())?)?.ok_or_else(missing)
 }
 
-/// The `ETag` includes the vote count, because a change of members changes the count without changing the approval.
+/// Builds the response. Its `ETag` includes the vote count, because membership changes can change the count without
+/// changing the approval.
 fn build_response(
     db: &mut impl StoreRead,
     it: &Approval,
@@ -133,12 +134,12 @@ fn build_response(
     Ok(ApiResponse::ok(body).with_version(it.version).with_variant(variant))
 }
 
-/// The state of the vote. It depends on the current members while the approval is pending.
+/// The vote count. While the approval is pending, it depends on who is currently a member.
 struct ApprovalCount {
     required: u32,
     raised_because: Option<String>,
     given: usize,
-    /// Users whose approval counts.
+    /// The users whose approving votes count.
     counted: BTreeSet<UserId>,
     excluded: Vec<String>,
     unreachable: Option<String>,

@@ -16,7 +16,7 @@ use crate::auth::authorize::AuthorizedCaller;
 use crate::error::AppError;
 use crate::streams::StreamSlot;
 
-/// Page size of exports.
+/// Number of events that an export reads per page.
 const PAGE_EVENTS: i64 = 1_000;
 
 impl App {
@@ -34,8 +34,8 @@ impl App {
         Ok(futures_util::stream::unfold(export, EventExport::next))
     }
 
-    /// Verifies the hash chain: every event against its hash and its predecessor. `kept` is a head that the caller
-    /// saved earlier.
+    /// Verifies the hash chain: checks every event against its hash and its predecessor. `kept` is a chain head that
+    /// the caller saved earlier.
     pub async fn verify_events(
         &self,
         who: &AuthorizedCaller<permit::EventsRead>,
@@ -60,7 +60,7 @@ impl App {
 
 struct EventExport {
     right: StreamAccess,
-    /// `None` once it has been sent.
+    /// Where the stored events start in the hash chain; `None` once it has been sent.
     start: Option<AuditHead>,
     head: AuditHead,
     at: i64,

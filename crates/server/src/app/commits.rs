@@ -1,4 +1,4 @@
-//! Validation of commit ids in requests. Rejects an ambiguous abbreviation before anything is written.
+//! Validation of commit ids in requests. An ambiguous abbreviation is rejected before anything is written.
 
 use berth_api::problem::{Code, ProblemDetails};
 use berth_core::id::OrgId;
@@ -10,8 +10,8 @@ use super::App;
 use crate::error::{AppError, input_error};
 
 impl App {
-    /// Returns the error to report if `commit` is an ambiguous abbreviation in the mirror of the pipeline's repository.
-    /// The commit is resolved again when the deployment starts, because the repository may have changed by then.
+    /// Returns an error if `commit` is an ambiguous abbreviation in the mirror of the pipeline's repository. The commit
+    /// is resolved again when the deployment starts, because the repository may have changed by then.
     pub(super) async fn check_commit_ambiguity(
         &self,
         org: OrgId,

@@ -18,7 +18,7 @@ use crate::integrations::webhooks::{WebhookRequest, ping_payload};
 use crate::limits::ATTEMPTS_PER_DELIVERY_MAX;
 
 impl App {
-    /// Sends a test payload immediately and returns the response of the receiver.
+    /// Sends a test payload immediately and returns the receiver's response.
     pub async fn ping_webhook(
         &self,
         who: &AuthorizedCaller<permit::WebhooksWrite>,
@@ -40,7 +40,7 @@ impl App {
             }
             let now = db.now();
             let body = ping_payload(&owner, &found, now);
-            // Pings are not stored as deliveries, but use an id of the same form.
+            // Pings are not stored as deliveries, but their ids have the same format.
             let mut entropy = IdEntropy::default();
             aws_lc_rs::rand::fill(&mut entropy)
                 .map_err(|_| AppError::bug("the system gave no random bytes"))?;

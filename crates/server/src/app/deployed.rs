@@ -1,4 +1,5 @@
-//! What is deployed in each stage and environment, and how many commits that is behind the tracked branch.
+//! The commits that are deployed in each stage and environment, and how many commits they are behind the tracked
+//! branch.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -29,7 +30,7 @@ use crate::wire::actor_to_wire;
 
 /// How long a request waits for git to count commits. Counts that are not available by then are null in the response.
 pub(super) const BEHIND_WAIT: Duration = Duration::from_millis(500);
-/// Capacity of the cache of commit counts.
+/// Maximum number of entries in the cache of commit counts.
 const BEHIND_KNOWN_MAX: usize = 4_096;
 
 /// Cache of the number of commits between a commit and a branch head. Entries never become stale, so there is no
@@ -51,13 +52,13 @@ struct CommitPair {
 }
 
 impl CommitDistanceCache {
-    /// The outer `None`: not in the cache. The inner `None`: git cannot count it.
+    /// Returns the cached count. The outer `None` means not cached; the inner `None` means that git cannot count it.
     fn get(&self, pair: &CommitPair) -> Option<Option<u64>> {
         if pair.commit == pair.head { Some(Some(0)) } else { self.0.get(pair) }
     }
 }
 
-/// The tracked branch head that deployed commits are compared with.
+/// The head of the tracked branch, which deployed commits are compared with.
 pub(super) struct TrackedHead {
     repository: RepositoryId,
     head: CommitHash,
@@ -103,7 +104,7 @@ impl App {
         Ok(ResponsePage { items, total, has_more, last })
     }
 
-    /// Sets `behind_by` where it is in the cache or can be counted within `patience`.
+    /// Sets `behind_by` for each commit whose count is cached or can be computed within `patience`.
     pub(super) async fn fill_behind(
         &self,
         org: OrgId,
@@ -117,7 +118,7 @@ impl App {
         if !patience.is_zero() && !unknown.is_empty() {
             let counted = stream::iter(unknown)
                 .for_each_concurrent(GIT_AT_ONCE.share, |pair| self.count_behind(org, pair));
-            // Counts that are running at the timeout continue on their blocking threads and fill the cache.
+            // Git counts that are still running at the timeout continue on their blocking threads and fill the cache.
             let _ = tokio::time::timeout(patience, counted).await;
         }
         for (tracked, all) in of {
@@ -133,7 +134,7 @@ impl App {
         let counted =
             self.services.git.run(org, move || match mirror.count_between(&pair.commit, &pair.head) {
                 Ok(count) => behind.0.insert(pair, Some(count)),
-                // Transient errors, not a property of the commits; not cached.
+                // These errors are transient and say nothing about the commits, so they are not cached.
                 Err(GitError::Stopping | GitError::TooSlow(_) | GitError::Io { .. }) => {}
                 Err(_) => behind.0.insert(pair, None),
             });
@@ -188,7 +189,8 @@ fn environment_to_response(
         Some(_) => current_deployment::find_of_environment(db, it.id)?,
         None => None,
     };
-    // The deployment stores the commit as requested, possibly abbreviated or a ref; the plan stores the resolved one.
+    // The deployment stores the commit as requested, which may be an abbreviation or a ref. The plan stores the
+    // resolved commit.
     if let Some(found) = &mut found
         && pipeline.origin.is_some()
         && CommitHash::parse(&found.commit).is_none()

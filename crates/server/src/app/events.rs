@@ -49,13 +49,13 @@ impl App {
         self.read(who, move |db| {
             let found = event::by_id(db, id)?.ok_or_else(|| AppError::not_found("event"))?;
             let event = to_event(&found, PipelineSlugs::default().load(db, &found)?);
-            // Events are immutable.
+            // Events are immutable, so their version is always 1.
             Ok(ApiResponse::ok(event).with_version(1))
         })
         .await
     }
 
-    /// Records a denied action in the audit log, at most one per second and user.
+    /// Records a denied action in the audit log, at most once per second for each user.
     pub async fn record_denied(&self, who: &Principal, org: OrgId, denied: DenialReason) {
         if !self.rates.is_first_denial(&who.user.to_string()) {
             return;
@@ -79,7 +79,7 @@ impl App {
     }
 }
 
-/// Replaces the slug of a pipeline in the filter by its id, as events refer to pipelines by id.
+/// Replaces a pipeline slug in the filter with the pipeline's id, because events refer to pipelines by id.
 pub(super) fn resolve_pipeline_id(db: &mut ReadTx<'_>, filter: &mut EventFilter) -> Result<(), AppError> {
     if let Some(key) = &filter.pipeline
         && let Some(found) = pipeline::find(db, key)?
@@ -89,7 +89,7 @@ pub(super) fn resolve_pipeline_id(db: &mut ReadTx<'_>, filter: &mut EventFilter)
     Ok(())
 }
 
-/// Cache of the slugs of pipelines that events refer to. The slug of a pipeline never changes.
+/// Cache of pipeline slugs by id, for the pipelines that events refer to. The slug of a pipeline never changes.
 #[derive(Default)]
 pub(super) struct PipelineSlugs(HashMap<String, Option<String>>);
 
@@ -97,7 +97,8 @@ impl PipelineSlugs {
     /// The cache is cleared when it reaches this size.
     const ENTRIES_MAX: usize = 1_000;
 
-    /// Returns the slug of the event's pipeline and loads it first if needed. `None`: no pipeline, or a deleted one.
+    /// Returns the slug of the event's pipeline, reading it from the database if it is not cached. `None` if the event
+    /// has no pipeline or the pipeline was deleted.
     pub(super) fn load<'s>(
         &'s mut self,
         db: &mut ReadTx<'_>,
@@ -115,7 +116,7 @@ impl PipelineSlugs {
         Ok(self.get_cached(event).flatten())
     }
 
-    /// Like `load`, but does not access the database. The outer `None`: not in the cache.
+    /// Like `load`, but never reads from the database. The outer `None` means that the slug is not cached.
     pub(super) fn get_cached<'s>(&'s self, event: &'s Event) -> Option<Option<&'s str>> {
         match pipeline_subject(event) {
             Some(EventSubject { name: None, id, .. }) => self.0.get(id).map(Option::as_deref),

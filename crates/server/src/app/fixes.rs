@@ -17,15 +17,15 @@ use crate::error::AppError;
 use crate::jobs::fix_prs::check_pull_request;
 use crate::wire::actor_to_wire;
 
-/// Length of the fingerprint prefix in branch names.
+/// Number of fingerprint characters used in branch names.
 const FINGERPRINT_CHARS: usize = 12;
-/// Limit for the earlier pull requests of the same failure that are read to choose an unused branch name.
+/// Maximum number of earlier pull requests for the same failure that are read to choose an unused branch name.
 const EARLIER_MAX: i64 = 100;
 /// How long a request waits for the Git host to report whether the existing pull request was merged or closed.
 const END_WAIT_MAX: Duration = Duration::from_secs(10);
 
 impl App {
-    /// The pull request of an analysis, or that of another analysis of the same failure.
+    /// Returns the pull request of an analysis, or that of another analysis of the same failure.
     pub async fn view_fix_pull_request(
         &self,
         who: &AuthorizedCaller<permit::AnalysisRead>,
@@ -41,8 +41,8 @@ impl App {
         .await
     }
 
-    /// Requests a pull request with the fix that an analysis suggests. There is one per failure and repository; a
-    /// repeated request returns the existing one until it is merged or closed.
+    /// Requests a pull request with the fix that an analysis suggests. There is at most one open pull request per
+    /// failure and repository; a repeated request returns it until it is merged or closed.
     pub async fn create_fix_pull_request(
         &self,
         who: &AuthorizedCaller<permit::AnalysisRun>,
@@ -79,7 +79,7 @@ impl App {
     }
 
     /// Checks whether the existing pull request has been merged or closed. If the Git host does not respond in time,
-    /// its state stays unchanged.
+    /// the stored state stays unchanged.
     async fn notice_end(&self, org: OrgId, key: String) -> Result<(), AppError> {
         let open = self.services.store.read(Some(org), move |db| {
             let Ok(id) = key.parse() else { return Ok(None) };
@@ -100,8 +100,8 @@ impl App {
     }
 }
 
-/// Returns the pull request of an analysis. If that one is missing or not live, prefers a live one of another analysis
-/// of the same failure.
+/// Returns the pull request of an analysis. If it is missing or no longer live, prefers a live pull request of another
+/// analysis of the same failure.
 pub(super) fn find_for_failure(
     db: &mut impl StoreRead,
     found: &Analysis,
@@ -112,7 +112,7 @@ pub(super) fn find_for_failure(
     Ok(shared.or(own))
 }
 
-/// Returns the live pull request for the same failure, from any analysis.
+/// Returns the live pull request for the same failure, whichever analysis it came from.
 fn find_live(db: &mut impl StoreRead, found: &Analysis) -> Result<Option<AnalysisPullRequest>, AppError> {
     match (found.repository, found.output()) {
         (Some(repository), Some(answer)) => {
@@ -122,7 +122,7 @@ fn find_live(db: &mut impl StoreRead, found: &Analysis) -> Result<Option<Analysi
     }
 }
 
-/// 202 while the pull request is being created.
+/// Builds the response. Its status is 202 while the pull request is being created.
 fn build_response(it: &AnalysisPullRequest, org: &str) -> ApiResponse<wire::FixPullRequest> {
     let answer = ApiResponse::ok(to_response(it));
     if it.state == PullRequestState::Opening {

@@ -1,5 +1,5 @@
-//! Live event stream (SSE): delivers every event exactly once and in order, starting after the last event the client
-//! has seen. Ends when the caller loses access.
+//! Live event stream (SSE). Delivers every event exactly once and in order, starting after the last event the client
+//! has seen. The stream ends when the caller loses access.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -22,12 +22,12 @@ use crate::auth::authorize::{AuthMethod, AuthorizedCaller};
 use crate::error::AppError;
 use crate::streams::StreamSlot;
 
-/// Page size for reading events from the store while the stream is behind.
+/// Number of events read per query while the stream catches up from the store.
 const PAGE_EVENTS: i64 = 100;
 pub(super) const KEEP_ALIVE_FRAME: &[u8] = b":\n\n";
 
 impl App {
-    /// `last`: the last event the client has seen. `None`: the stream starts with new events.
+    /// `last` is the last event the client has seen. If it is `None`, the stream starts with new events.
     pub async fn follow_events(
         self: &Arc<Self>,
         who: AuthorizedCaller<permit::EventsRead>,
@@ -42,7 +42,7 @@ impl App {
             Ok((event::retained_after(db)?.sequence, event::chain_head(db)?.sequence, filter))
         });
         let (start, head, filter) = read.await?;
-        // Skip events that retention has removed; continue with the first one still stored.
+        // Skip events that were removed by retention and continue with the first stored event.
         let at = last.unwrap_or(head).max(start);
         if at > head {
             let text = format!("must be the sequence number of an event, from 0 to {head}");
@@ -55,7 +55,7 @@ impl App {
             at,
             behind: at < head,
             slugs: PipelineSlugs::default(),
-            // Sends the position at once, so that a client that is disconnected before the first event can resume from
+            // Send the position at once, so that a client that is disconnected before the first event can resume from
             // it.
             ready: VecDeque::from([Bytes::from(format!(": following\nid: {at}\n\n"))]),
             _slot: place,
@@ -72,7 +72,7 @@ impl App {
     }
 }
 
-/// Permission to keep a stream open. Checked again periodically, since tokens expire and roles change.
+/// The caller's permission to keep a stream open. Checked periodically, because tokens expire and roles change.
 pub(super) struct StreamAccess<P = permit::EventsRead> {
     pub(super) app: Arc<App>,
     pub(super) who: AuthorizedCaller<P>,
@@ -113,7 +113,8 @@ impl<P> StreamAccess<P> {
         });
         let role = role.await;
         self.next_check = Instant::now() + self.app.config.stream_check_every;
-        // Any change of role ends the stream, even if the new role would suffice; the next request is authorized again.
+        // Any role change ends the stream, even if the new role would suffice. The client's next request is authorized
+        // again.
         matches!(role, Ok(Some(role)) if role == self.who.role())
     }
 }
@@ -122,11 +123,11 @@ struct EventStreamState {
     right: StreamAccess,
     filter: Arc<EventFilter>,
     follower: EventFollower,
-    /// The last event that was sent or filtered out.
+    /// Sequence number of the last event that was sent or filtered out.
     at: i64,
-    /// The store may have events after `at` that the feed did not deliver.
+    /// Whether the store may have events after `at` that the feed did not deliver.
     behind: bool,
-    /// Used in event summaries.
+    /// Pipeline slugs for event summaries.
     slugs: PipelineSlugs,
     ready: VecDeque<Bytes>,
     _slot: StreamSlot,
@@ -143,7 +144,8 @@ impl EventStreamState {
                 if !self.right.is_still_allowed().await {
                     return None;
                 }
-                // The feed drops events when it is full, possibly the latest one: check the store.
+                // The feed drops events when it is full, and the dropped event may be the latest one, so check the
+                // store.
                 self.behind = true;
                 return Some((Bytes::from_static(KEEP_ALIVE_FRAME), self));
             }
@@ -183,7 +185,8 @@ impl EventStreamState {
                             self.at = event.sequence;
                             return Some(Some(frame(event, &told.line, pipeline)));
                         } else {
-                            // The slug for the summary is not cached: read the event and the slug from the store.
+                            // The pipeline slug for the summary is not cached, so read the event and the slug from the
+                            // store.
                             self.behind = true;
                         }
                     }

@@ -1,5 +1,5 @@
-//! Live log stream (SSE): sends every byte exactly once and in order, starting at the offset the client requests. Ends
-//! when the log ends or the caller loses access.
+//! Live log stream (SSE). Sends every byte exactly once and in order, starting at the offset the client requests. The
+//! stream ends when the log ends or the caller loses access.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +20,7 @@ use crate::auth::authorize::AuthorizedCaller;
 use crate::error::AppError;
 use crate::streams::StreamSlot;
 
-/// An incomplete line is sent after this delay: it may be a prompt or a progress bar.
+/// Delay after which an incomplete line is sent, because it may be a prompt or a progress bar.
 const UNFINISHED_LINE_WAIT: Duration = Duration::from_millis(100);
 
 impl App {
@@ -37,14 +37,14 @@ impl App {
         let watched = self.services.log_reads.run(who.org(), move || logs.watch(&found.key)).await?;
         let mut watch = watched.map_err(log_read_error)?;
         let LogProgress { length, ended, .. } = watch.progress();
-        // While the log grows, an offset beyond its end is allowed: the client may have received bytes that were lost
-        // in a crash. The runner sends them again.
+        // While the log is still being written, allow an offset beyond its end: the client may have received bytes that
+        // the server then lost in a crash. The runner sends those bytes again.
         if offset > length && (ended || found.has_ended) {
             return Err(offset_beyond_error(length));
         }
         let mut following = LogStreamState {
             right: StreamAccess::new(self.clone(), who),
-            // Pin the attempt, so that a retry does not switch the stream to another log.
+            // Pin the attempt number, so that a retry of the step does not switch the stream to another log.
             asked: LogSelector { attempt: found.has_begun.then_some(found.key.attempt), ..asked },
             found,
             watch: Some(watch),
@@ -53,8 +53,8 @@ impl App {
             phase: LogStreamPhase::Nothing,
             _slot: place,
         };
-        // If the attempt ended after `find_log` without output, no log exists that could signal the end: check once
-        // more.
+        // If the attempt ended after `find_log` without any output, there is no log that could signal the end, so check
+        // once more.
         if !ended && !following.found.has_ended {
             following.refresh_location().await;
         }
@@ -66,11 +66,11 @@ struct LogStreamState {
     right: StreamAccess<permit::DeploymentsRead>,
     asked: LogSelector,
     found: LogLocation,
-    /// `None` while a blocking thread uses it.
+    /// `None` while a blocking thread is using the watch.
     watch: Option<LogWatch>,
     /// Offset of the next byte to send.
     at: u64,
-    /// Since when the line at `at` has been incomplete.
+    /// When the line at `at` was first seen to be incomplete.
     unfinished: Option<Instant>,
     phase: LogStreamPhase,
     _slot: StreamSlot,
@@ -86,7 +86,7 @@ enum LogStreamPhase {
 
 enum LogStreamStep {
     Send(Bytes),
-    /// Wait until the log grows, or until this time.
+    /// Wait until the log grows, or until this time if one is given.
     Wait(Option<Instant>),
     End,
 }
@@ -113,7 +113,7 @@ impl LogStreamState {
         }
     }
 
-    /// Reloads whether the attempt has ended. After a crash it may end without its log being sealed.
+    /// Checks again whether the attempt has ended. After a crash, an attempt may end without its log being sealed.
     async fn refresh_location(&mut self) {
         if let Ok(found) = self.right.app.find_log(&self.right.who, self.asked.clone()).await {
             self.found = LogLocation { key: self.found.key, ..found };
@@ -123,7 +123,7 @@ impl LogStreamState {
     async fn next_step(&mut self) -> Result<LogStreamStep, AppError> {
         if self.phase == LogStreamPhase::Nothing {
             self.phase = LogStreamPhase::Began;
-            // Sends the position at once, so that a client that is disconnected before the first event can resume from
+            // Send the position at once, so that a client that is disconnected before the first event can resume from
             // it.
             return Ok(LogStreamStep::Send(Bytes::from(format!(": following\nid: {}\n\n", self.at))));
         }
@@ -146,7 +146,7 @@ impl LogStreamState {
         Ok(LogStreamStep::Send(frame(self.at, "end", &LogEnd { bytes: news.length, lines })))
     }
 
-    /// Sends all complete lines, or part of a line that is too long or stays incomplete.
+    /// Sends all complete lines, or part of a line if the line is too long or stays incomplete.
     async fn read_text(&mut self, news: LogProgress) -> Result<LogStreamStep, AppError> {
         let at = self.at;
         let bytes = self
@@ -187,7 +187,7 @@ impl LogStreamState {
         Ok(done)
     }
 
-    /// Waits for new output, the next access check or `until`. `None`: the server is shutting down.
+    /// Waits for new output, the next access check, or `until`. Returns `None` if the server is shutting down.
     async fn wait(&mut self, until: Option<Instant>) -> Option<()> {
         let until = until.map_or(self.right.next_check, |until| until.min(self.right.next_check));
         let watch = self.watch.as_mut()?;

@@ -1,4 +1,4 @@
-//! The four DORA metrics, computed from the outcomes of last stages.
+//! The four DORA metrics, computed from the outcomes of each pipeline's last stage.
 
 use berth_api::insights as wire;
 use berth_core::access::permit;
@@ -12,14 +12,14 @@ use crate::error::AppError;
 use crate::limits::{DELIVERY_ROWS_MAX, INSIGHT_DAYS_DEFAULT, INSIGHT_DAYS_MAX};
 
 const DAY_S: i64 = 24 * 60 * 60;
-/// Length of the date part of a timestamp in the API.
+/// Length of the date part of an API timestamp.
 const DATE_CHARS: usize = "2026-11-15".len();
 
 #[derive(Debug, Clone, Default)]
 pub struct InsightsRequest {
     pub from: Option<Timestamp>,
     pub to: Option<Timestamp>,
-    /// Id or slug. `None`: all pipelines.
+    /// Id or slug of a pipeline; `None` for all pipelines.
     pub pipeline: Option<String>,
 }
 
@@ -42,7 +42,7 @@ impl App {
                     Some(found.ok_or_else(missing)?.id)
                 }
             };
-            // Reads one row more than the limit to detect truncation.
+            // Read one row more than the limit to detect truncation.
             let mut seen = stage_end::list_last_stages(db, pipeline, from, to, DELIVERY_ROWS_MAX + 1)?;
             let most = usize::try_from(DELIVERY_ROWS_MAX).unwrap_or(usize::MAX);
             let is_cut = seen.len() > most;
@@ -110,7 +110,7 @@ fn day_to_wire(it: &DayMetrics) -> wire::DeliveryDay {
     }
 }
 
-/// Rounded down to three decimals.
+/// Returns the average count per day, rounded down to three decimals.
 fn per_day(count: usize, seconds: i64) -> f64 {
     let count = i64::try_from(count).unwrap_or(i64::MAX);
     let thousandths = count.saturating_mul(1_000).saturating_mul(DAY_S) / seconds.max(1);

@@ -1,9 +1,9 @@
-//! Invitations, through which users become members. The invited person chooses a password, or logs in to an existing
-//! account.
+//! Invitations, through which people become members. The invited person either chooses a password for a new account or
+//! logs in to an existing account.
 //!
-//! No mail is sent, so nothing proves that an account belongs to its e-mail address: it may have been created with the
-//! link of another organization's invitation. An existing account therefore joins only if its user is logged in *and*
-//! has the link of this invitation.
+//! Berth sends no email, so nothing proves that an account belongs to its email address: the account may have been
+//! created with an invitation link from another organization. An existing account therefore joins only if its user is
+//! logged in *and* has the link of this invitation.
 
 use berth_api::invitation as wire;
 use berth_api::problem::Code;
@@ -30,7 +30,7 @@ use crate::error::AppError;
 use crate::limits::{INVITATION_DAYS, INVITATIONS_PER_ORGANIZATION_MAX};
 use crate::wire::role_to_wire;
 
-/// Invitations are immutable: created, then accepted, revoked or expired.
+/// The version is constant because invitations are immutable: they are created, then accepted, revoked or expired.
 const INVITATION_VERSION: i64 = 1;
 
 pub struct NewInvitation {
@@ -41,7 +41,7 @@ pub struct NewInvitation {
     pub base_url: String,
 }
 
-/// Acceptance of an invitation with a new account.
+/// Accepts an invitation by creating an account.
 pub struct SignUpRequest {
     pub link: RedactedString,
     pub name: Option<DisplayName>,
@@ -71,7 +71,7 @@ impl App {
         .await
     }
 
-    /// Creates an invitation link for one person. Invalidates an earlier link for the same address.
+    /// Creates an invitation link for one person. An earlier link for the same address becomes invalid.
     pub async fn invite(
         &self,
         who: &AuthorizedCaller<permit::MembersWrite>,
@@ -222,7 +222,8 @@ impl App {
 
 /// Adds the user as a member with the role of the invitation, and deletes the invitation.
 fn accept(tx: &mut Tx<'_>, org: OrgId, invitation: &Invitation, user: &User) -> Result<(), AppError> {
-    // The inviter may have been demoted or removed since: the link is valid only if the inviter could still issue it.
+    // The inviter may have been demoted or removed in the meantime. The link is valid only if the inviter could still
+    // create it.
     let inviter = member::role_in(tx, invitation.invited_by, org)?;
     if inviter.is_none_or(|role| role < invitation.role || !role.may(Action::MembersWrite)) {
         return Err(invitation_over_error());
@@ -266,7 +267,7 @@ fn check_no_account(db: &mut impl StoreRead, email: &Email) -> Result<(), AppErr
     }
 }
 
-/// Checks whether a person with this address may be invited.
+/// Checks whether this email address may be invited.
 fn check_address(tx: &mut Tx<'_>, email: &Email) -> Result<(), AppError> {
     let Some(user) = user::by_email(tx, email)? else { return Ok(()) };
     let text = match user.account {

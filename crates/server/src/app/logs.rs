@@ -1,4 +1,4 @@
-//! Step logs: read, search, download. `follow_log` streams them.
+//! Step logs: read, search and download. `follow_log` streams them.
 
 use std::io;
 use std::sync::Arc;
@@ -19,25 +19,25 @@ use crate::auth::authorize::AuthorizedCaller;
 use crate::error::AppError;
 use crate::streams::StreamSlot;
 
-/// Chunk size of downloads.
+/// Number of bytes per chunk of a download.
 const DOWNLOAD_CHUNK_BYTES: usize = 256 * 1024;
 
 /// Identifies a log in a request.
 #[derive(Debug, Clone)]
 pub struct LogSelector {
     pub deployment: String,
-    /// Id of the step run, or id of the step in the definition.
+    /// Id of the step run, or the step's id in the definition.
     pub step: String,
-    /// Required if steps of several stages have that id.
+    /// Required if `step` is a definition id that occurs in several stages.
     pub stage: Option<String>,
-    /// `None`: the latest.
+    /// `None` means the latest attempt.
     pub attempt: Option<u32>,
     pub stream: LogStream,
 }
 
 /// The part of a log to return.
 pub enum LogPart {
-    /// Inclusive on both ends.
+    /// A range of lines, inclusive on both ends.
     Lines {
         from: u64,
         to: u64,
@@ -56,15 +56,15 @@ pub enum SearchFrom {
     Offset(u64),
 }
 
-/// The content of a log up to its length when the download started.
+/// The content of a log, up to the length it had when the download started.
 pub struct LogDownload<S> {
     pub name: String,
-    /// Length of the content, which starts at the requested offset.
+    /// Number of bytes to send, counted from the requested offset.
     pub bytes: u64,
     pub content: S,
 }
 
-/// Key of a log, and whether its attempt has started and ended.
+/// The key of a log, and whether the attempt that writes it has started and ended.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct LogLocation {
     pub(super) key: LogKey,
@@ -88,7 +88,7 @@ impl App {
         Ok(ApiResponse::ok(shown.await?.map_err(log_read_error)?))
     }
 
-    /// Returns the raw bytes from `offset` on.
+    /// Returns the raw bytes of a log, starting at `offset`.
     pub async fn download_log(
         self: &Arc<Self>,
         who: AuthorizedCaller<permit::DeploymentsRead>,
@@ -129,7 +129,7 @@ impl App {
             if attempt.is_none() && asked.attempt.is_some() {
                 return Err(AppError::not_found("attempt"));
             }
-            // A step that has not started will write the log of attempt 1.
+            // If the step has not started, its log will be that of attempt 1.
             let number = attempt.map_or(1, |attempt| attempt.number);
             Ok(LogLocation {
                 key: LogKey { org, deployment, step: step.id, attempt: number, stream: asked.stream },
@@ -225,7 +225,7 @@ fn to_wire_group(group: LineGroup) -> wire::LogGroup {
     wire::LogGroup { title, state }
 }
 
-/// Errors while reading a log are server errors; the request was valid.
+/// Converts an error while reading a log to a server error, because the request was valid.
 pub(super) fn log_read_error(error: LogError) -> AppError {
     match error {
         LogError::Busy => AppError::busy("too many logs are open"),

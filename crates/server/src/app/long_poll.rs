@@ -11,21 +11,21 @@ use crate::auth::authorize::AuthorizedCaller;
 use crate::error::AppError;
 use crate::streams::StreamSlot;
 
-/// Poll interval in case the feed has dropped an event.
+/// How often a long poll checks without an event, in case the feed has dropped one.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// Minimum time between two checks, so that a busy organization does not cause a check per event.
+/// Minimum time between two checks, so that a busy organization does not cause one check per event.
 const LOOK_PAUSE: Duration = Duration::from_millis(20);
 
-/// State of a long poll: the handler checks again after each event in the organization.
+/// State of a long poll. The handler checks for a change after each event in the organization.
 pub struct LongPoll {
     deadline: Instant,
-    /// `None`: no waiting requested.
+    /// `None` if the client did not ask to wait.
     listening: Option<(EventFollower, StreamSlot)>,
     shutdown: CancellationToken,
 }
 
 impl App {
-    /// Starts a long poll. Subscribes before the first check, so that no event in between is missed.
+    /// Starts a long poll. Subscribes to events before the first check, so that no event in between is missed.
     pub fn begin_long_poll<P>(
         &self,
         who: &AuthorizedCaller<P>,
@@ -40,7 +40,8 @@ impl App {
 }
 
 impl LongPoll {
-    /// Waits and returns whether to check again: `false` if `is_done` or the deadline has passed.
+    /// Waits until the handler should check again. Returns `false` if it should not: `is_done` is true, the deadline
+    /// has passed, or the server is shutting down.
     pub async fn wait_for_change(&mut self, is_done: bool) -> bool {
         let now = Instant::now();
         let Some((follower, _)) = &mut self.listening else { return false };

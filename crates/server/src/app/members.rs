@@ -1,4 +1,4 @@
-//! Members: roles, removal, service accounts.
+//! Members: roles, removal and service accounts.
 
 use berth_api::member as wire;
 use berth_api::problem::Code;
@@ -48,7 +48,7 @@ impl App {
         .await
     }
 
-    /// Creates a service account. Persons become members through invitations.
+    /// Creates a service account. People become members through invitations.
     pub async fn add_service_account(
         &self,
         who: &AuthorizedCaller<permit::MembersWrite>,
@@ -158,7 +158,7 @@ fn find(db: &mut impl StoreRead, user: UserId) -> Result<MemberView, AppError> {
     member::find_view(db, user)?.ok_or_else(|| AppError::not_found("member"))
 }
 
-/// Refuses to grant, change or remove a role above the caller's own.
+/// Refuses to grant, change or remove a role that is above the caller's own role.
 pub(super) fn check_reach(own: Role, other: Role) -> Result<(), AppError> {
     if other > own {
         let text = format!("your role is {own}, but this requires at least the role {other}");

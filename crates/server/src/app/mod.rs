@@ -1,5 +1,5 @@
-//! Use cases, one method each. They take a proof of authorization (`Authorized`), except those that authenticate the
-//! caller.
+//! Use cases, one method each. They require a proof of authorization (`AuthorizedCaller`), except for those that
+//! authenticate the caller.
 
 mod analyses;
 mod answer;
@@ -100,15 +100,15 @@ pub struct App {
     pub(crate) parsing: AdmissionControl,
     pub(crate) streams: StreamLimits,
     pub(crate) jobs: Arc<BackgroundJobs>,
-    /// Request metrics.
+    /// Metrics about HTTP requests.
     pub(crate) requests: Arc<RequestMetrics>,
     tls: Option<Arc<TlsTerminator>>,
-    /// Cache of commit counts.
+    /// Cache of the number of commits between deployed commits and branch heads.
     behind: deployed::CommitDistanceCache,
 }
 
 impl App {
-    /// Cancelling `shutdown` ends streams and background jobs.
+    /// Creates the application. Cancelling `shutdown` ends its streams and background jobs.
     pub fn new(store: Store, vault: SecretVault, config: AppConfig, shutdown: CancellationToken) -> Self {
         let services = Arc::new(Services::new(store, vault, config.services(), shutdown));
         let (rates, config) = (Arc::new(RateLimits::new(config.request_limit())), Arc::new(config));
@@ -127,14 +127,14 @@ impl App {
         }
     }
 
-    /// Sets the builder of step registries. Without one, registries stay pending.
+    /// Sets the build backend for step registries. Without one, registries stay pending.
     #[must_use]
     pub fn with_builder(self, builder: Arc<dyn RegistryBuilder>) -> Self {
         self.jobs.registries.build_with(builder);
         self
     }
 
-    /// Sets the actual listen address, as the configured port may be 0.
+    /// Sets the actual listen address, which differs from the configured one if the configured port is 0.
     #[must_use]
     pub fn with_listen_address(mut self, address: SocketAddr) -> Self {
         Arc::make_mut(&mut self.config).listen = address;
@@ -186,7 +186,7 @@ impl App {
     /// Runs a write transaction, or returns the stored response if the idempotency key was used before.
     ///
     /// Authorization is checked again inside the transaction, because the caller may have lost access while the request
-    /// body was received. `work` gets the caller's current standing.
+    /// body was being received. `work` receives the caller's current access.
     async fn change<P, T>(
         &self,
         who: &AuthorizedCaller<P>,
@@ -200,7 +200,7 @@ impl App {
         self.run_rule(who, once, |tx, standing| work(tx, standing).map(RuleOutcome::Yes)).await
     }
 
-    /// Like [`App::change`], for rules that can refuse a request and still write changes.
+    /// Like [`App::change`], for rules that can refuse a request and still write changes to the database.
     async fn run_rule<P, T>(
         &self,
         who: &AuthorizedCaller<P>,
@@ -260,7 +260,8 @@ impl App {
         done.await?
     }
 
-    /// Returns the stored response for this idempotency key, for use cases that need it before they start.
+    /// Returns the stored response for this idempotency key, for use cases that need it before they start a
+    /// transaction.
     async fn find_stored_response(
         &self,
         context: TxContext,
@@ -290,14 +291,14 @@ impl App {
     }
 }
 
-/// The result of a rule. `No` is committed too, because the rule may also have applied changes that were due, such as
-/// an expiry.
+/// The result of a rule. The transaction is committed for `No` as well, because the rule may also have applied changes
+/// that were due, such as an expiry.
 enum RuleOutcome<T> {
     Yes(ApiResponse<T>),
     No(AppError),
 }
 
-/// Checks `If-Match` for records without a state machine of their own.
+/// Checks `If-Match` for records whose version is not checked by a rule in `core`.
 fn check_version(current: i64, expected: Option<i64>) -> Result<(), AppError> {
     match expected {
         Some(version) if version != current => {

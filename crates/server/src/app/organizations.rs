@@ -1,4 +1,4 @@
-//! Organizations: view, change, list by caller.
+//! Organizations: view, change, and list those of the caller.
 
 use berth_api::organization as wire;
 use berth_core::access::{Role, permit};
@@ -65,7 +65,7 @@ impl App {
         .await
     }
 
-    /// The organizations that a principal has access to, with its role in each.
+    /// Lists the organizations that a principal has access to, with the principal's role in each.
     pub async fn list_organizations_of(
         &self,
         who: &Principal,
@@ -90,7 +90,8 @@ impl App {
             .await
     }
 
-    /// Returns the principal's membership in the organization named in a path, by id or slug. `None`: not a member.
+    /// Returns the principal's membership in the organization named in a path by id or slug. `None` if the principal is
+    /// not a member.
     pub async fn find_membership(&self, who: &Principal, key: &str) -> Result<Option<Membership>, AppError> {
         match &who.via {
             AuthMethod::Token { membership, .. } => {

@@ -1,4 +1,4 @@
-//! Passwords: change, confirm, reset by link.
+//! Passwords: change, confirm, and reset with a link.
 
 use berth_api::auth as wire;
 use berth_api::problem::Code;
@@ -23,14 +23,14 @@ use crate::auth::tokens::{TokenKind, generate_token, hash_token, is_well_formed}
 use crate::error::AppError;
 use crate::limits::PASSWORD_RESET_HOURS;
 
-/// A password reset token; the link carries it after the `#`.
+/// A password reset token. The reset link carries it after the `#`.
 pub struct ResetLink {
     pub token: RedactedString,
     pub expires_at: Timestamp,
 }
 
 impl App {
-    /// Sets a new password and ends the caller's other logins.
+    /// Sets a new password and ends the caller's other browser sessions.
     pub async fn change_password(
         &self,
         who: &Principal,
@@ -39,7 +39,7 @@ impl App {
         revoke_tokens: bool,
         once: Option<IdempotencyKey>,
     ) -> Result<IdempotentResponse<wire::CurrentUser>, AppError> {
-        // Look up the stored response first: on a retry, the old password is no longer valid and would be rejected.
+        // Look up the stored response first. On a retry, the old password is no longer valid and would be rejected.
         if let Some(earlier) = self.find_stored_response(self.context(who), once.clone()).await? {
             return Ok(IdempotentResponse::Replayed(earlier));
         }
@@ -67,7 +67,7 @@ impl App {
         .await
     }
 
-    /// Records that the user of this browser has just confirmed the password, as sensitive actions require.
+    /// Records that the user has just confirmed the password in this browser session, which sensitive actions require.
     pub async fn confirm_password(
         &self,
         who: &Principal,
@@ -89,7 +89,7 @@ impl App {
         self.me(who).await
     }
 
-    /// Sets a new password with a reset link. The link works once; all logins of the account end.
+    /// Sets a new password with a reset link. The link works once, and all browser sessions of the account end.
     pub async fn reset_password(
         &self,
         link: &RedactedString,
@@ -158,8 +158,8 @@ impl App {
     }
 }
 
-/// Creates a password reset link. Only for operators of the installation, who can access every account anyway. Admins
-/// of an organization cannot, because the account may belong to other organizations too.
+/// Creates a password reset link. Only operators of the installation may do this, because they can access every account
+/// anyway. Admins of an organization may not, because the account may also belong to other organizations.
 pub fn issue_reset_link(tx: &mut Tx<'_>, email: &Email) -> Result<ResetLink, AppError> {
     let user = user::by_email(tx, email)?;
     let user = user

@@ -1,4 +1,4 @@
-//! Pipelines: list, view, create, redefine, stop, resume, delete.
+//! Pipelines: list, view, create, redefine, stop, resume and delete.
 
 use std::time::Duration;
 
@@ -126,7 +126,7 @@ impl App {
             let found = find(tx, &key)?;
             refuse_synced(tx, &found)?;
             let decision = state::redefine(&found, definition, expected, tx.now())?;
-            // Unchanged definition: write nothing.
+            // The definition is unchanged, so write nothing.
             if decision.changes.is_empty() {
                 return build_response(tx, &decision.answer);
             }
@@ -153,7 +153,7 @@ impl App {
         .await
     }
 
-    /// Also resumes promotion into stages that rollbacks have paused.
+    /// Resumes a pipeline. Also resumes promotion into stages where a rollback paused it.
     pub async fn resume_pipeline(
         &self,
         who: &AuthorizedCaller<permit::PipelinesOperate>,
@@ -255,14 +255,15 @@ fn current_commits(pipeline: &mut wire::WirePipeline) -> Vec<&mut wire::CurrentC
     pipeline.stages.iter_mut().filter_map(|it| it.current.as_mut()).collect()
 }
 
-/// The `ETag` includes the stages, because deployments change them without changing the pipeline.
+/// Builds the response. Its `ETag` covers the stages, because deployments change them without changing the pipeline.
 fn build_response(
     db: &mut impl StoreRead,
     pipeline: &Pipeline,
 ) -> Result<ApiResponse<wire::WirePipeline>, AppError> {
     let (stages, version) = list_stages(db, pipeline)?;
     let body = to_response(db, pipeline, stages)?;
-    // The same holds for the webhooks that the definition refers to.
+    // The `ETag` also covers the webhooks that the definition refers to, because they too change without changing the
+    // pipeline.
     let told = serde_json::to_vec(&body.notifications).ok().filter(|_| !body.notifications.is_empty());
     let answer = ApiResponse::ok(body).with_version(pipeline.version);
     let parts = [

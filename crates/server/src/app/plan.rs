@@ -20,7 +20,8 @@ use super::{ApiResponse, App};
 use crate::auth::authorize::AuthorizedCaller;
 use crate::error::AppError;
 
-/// Limit for the bytes that evaluated expressions add to a plan. Beyond it, expressions are shown unevaluated.
+/// Maximum number of bytes that evaluated expressions add to a plan. Beyond this limit, expressions are shown
+/// unevaluated.
 const PLAN_SHOWN_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 pub struct PlanPreviewRequest {
@@ -36,7 +37,8 @@ pub enum PlanSource {
 }
 
 impl App {
-    /// Returns a plan without storing anything. Also plans what this version cannot run yet.
+    /// Returns a plan without storing anything. The plan may include features that this version of Berth cannot run
+    /// yet.
     pub async fn plan_pipeline(
         &self,
         who: &AuthorizedCaller<permit::PipelinesRead>,
@@ -81,7 +83,7 @@ impl App {
     }
 }
 
-/// Inputs of a dry run. Missing ones are replaced by markers.
+/// Inputs of a dry run. Missing inputs are replaced with markers.
 #[derive(Default)]
 pub struct PlanFacts {
     pub organization: Option<EntityNames>,
@@ -114,8 +116,8 @@ pub fn plan_definition(
     preview(definition, &target, &facts).map(|plan| to_response(&plan, &facts.offers))
 }
 
-/// Checks the requested environment first, so that a wrong one is reported as an error in the request and not in the
-/// definition.
+/// Checks that the requested environment exists, so that a wrong name is reported as an error in the request and not in
+/// the definition.
 fn check_plan_target(definition: &PipelineDefinition, environment: Option<&EnvName>) -> Result<(), AppError> {
     if environment.is_some_and(|name| !definition.ephemeral_environments.contains_key(name)) {
         return Err(AppError::invalid_member("/environment", "is not an environment of the definition"));

@@ -32,9 +32,9 @@ pub struct NewRegistry {
 
 /// Changes to a registry. `None` keeps the current value.
 pub struct RegistryChange {
-    /// `Some(None)`: use the default branch.
+    /// `Some(None)` selects the default branch.
     pub reference: Option<Option<CommitId>>,
-    /// `Some(None)`: remove the credential.
+    /// `Some(None)` removes the credential.
     pub credential: Option<Option<SecretName>>,
 }
 
@@ -66,7 +66,7 @@ impl App {
         .await
     }
 
-    /// The steps of the last successfully built version, sorted by key.
+    /// Lists the steps of the last successfully built version, sorted by key.
     pub async fn list_registry_steps(
         &self,
         who: &AuthorizedCaller<permit::RegistriesRead>,
@@ -170,7 +170,7 @@ impl App {
             if next.credential != found.credential {
                 check_credential(tx, next.credential.as_ref())?;
             }
-            // Sync at once, so that the effect of the change is visible. A running build is not interrupted.
+            // Sync immediately, so that the effect of the change becomes visible. A running build is not interrupted.
             (next.seen.due_at, next.seen.failed_commit) = (Some(tx.now()), None);
             if found.seen.status != RegistryStatus::Building {
                 next.seen.status = RegistryStatus::Pending;
@@ -187,8 +187,8 @@ impl App {
         changed
     }
 
-    /// Deletes a registry. Refused while definitions use its steps, unless forced. Runs that use one of its versions
-    /// continue.
+    /// Deletes a registry. Refused while definitions use its steps, unless forced. Runs that already use one of its
+    /// versions continue.
     pub async fn delete_registry(
         &self,
         who: &AuthorizedCaller<permit::RegistriesWrite>,
@@ -220,7 +220,7 @@ impl App {
             Ok(ApiResponse::ok(wire::StepRegistry { deleted_at, ..last }))
         });
         let deleted = deleted.await?;
-        // Runs may still need the built versions; the mirror and the build logs can go.
+        // Keep the built versions, which runs may still need. Delete the mirror and the build logs.
         if let IdempotentResponse::Fresh(answer) = &deleted
             && let Ok(id) = answer.body.id.parse()
         {
@@ -230,7 +230,8 @@ impl App {
         Ok(deleted)
     }
 
-    /// Requests an immediate sync. A commit whose build failed is built again; a successful build is not repeated.
+    /// Requests an immediate sync. A commit whose build failed is built again; a commit that was built successfully is
+    /// not.
     pub async fn sync_registry(
         &self,
         who: &AuthorizedCaller<permit::RegistriesWrite>,
@@ -269,7 +270,8 @@ fn build_response(
     found: &Registry,
 ) -> Result<ApiResponse<wire::StepRegistry>, AppError> {
     let body = to_response(db, found)?;
-    // Syncs and builds change the response without changing the version of the record.
+    // Syncs and builds change the response without changing the record's version, so the `ETag` includes a hash of the
+    // body.
     let seen = serde_json::to_vec(&body).unwrap_or_default();
     Ok(ApiResponse::ok(body).with_version(found.version).with_variant(crc32fast::hash(&seen)))
 }
@@ -347,7 +349,7 @@ fn describe_users(users: &[wire::StepUser]) -> String {
     }
 }
 
-/// Lists each pipeline once.
+/// Converts uses of steps to the pipelines that use them, listing each pipeline once.
 fn step_users<'a>(uses: impl Iterator<Item = &'a StepUse>) -> Vec<wire::StepUser> {
     let mut found: Vec<wire::StepUser> = Vec::new();
     for used in uses {

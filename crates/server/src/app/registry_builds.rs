@@ -1,4 +1,4 @@
-//! Builds of step registries: list, and read their logs.
+//! Builds of step registries: list builds and read their logs.
 
 use berth_api::log::LogEntry;
 use berth_api::registry as wire;
@@ -16,7 +16,7 @@ use crate::limits::BUILD_LOG_LINES_MAX;
 /// The part of a build log to return.
 #[derive(Debug, Clone, Copy)]
 pub enum BuildLogPart {
-    /// Inclusive on both ends.
+    /// A range of lines, inclusive on both ends.
     Lines {
         from: u64,
         to: u64,

@@ -1,4 +1,4 @@
-//! Repositories: list, view, register, change, delete, sync. `jobs::sync` reads the definitions in them.
+//! Repositories: list, view, register, change, delete and sync. `jobs::sync` reads the definitions in them.
 
 use berth_api::problem::{Code, ProblemDetails};
 use berth_api::repository as wire;
@@ -20,7 +20,7 @@ use crate::auth::authorize::AuthorizedCaller;
 use crate::error::AppError;
 use crate::limits::{PIPELINES_PER_REPOSITORY_MAX, REPOSITORIES_PER_ORGANIZATION_MAX};
 
-/// Higher than the limit of pipelines per repository, because retired pipelines are kept.
+/// Higher than the limit of pipelines per repository, because retired pipelines are kept and listed too.
 const PIPELINES_LISTED_MAX: i64 = 10 * PIPELINES_PER_REPOSITORY_MAX as i64;
 
 pub struct NewRepository {
@@ -32,7 +32,7 @@ pub struct NewRepository {
 /// Changes to a repository. `None` keeps the current value.
 pub struct RepositoryChange {
     pub url: Option<RemoteUrl>,
-    /// `Some(None)`: remove the credential.
+    /// `Some(None)` removes the credential.
     pub credential: Option<Option<SecretName>>,
     pub poll_seconds: Option<i64>,
 }
@@ -130,7 +130,7 @@ impl App {
             if next.credential != found.credential {
                 check_credential(tx, next.credential.as_ref())?;
             }
-            // Sync at once, so that the effect of the change is visible.
+            // Sync immediately, so that the effect of the change becomes visible.
             next.seen.due_at = Some(tx.now());
             next.version += 1;
             next.updated_at = tx.now();
@@ -143,8 +143,8 @@ impl App {
         changed
     }
 
-    /// Deletes a repository. Refused while pipelines come from it, unless forced; they then keep their current
-    /// definitions.
+    /// Deletes a repository. Refused while pipelines come from it, unless forced; in that case the pipelines keep their
+    /// current definitions.
     pub async fn delete_repository(
         &self,
         who: &AuthorizedCaller<permit::RepositoriesWrite>,
@@ -184,7 +184,7 @@ impl App {
             Ok(ApiResponse::ok(wire::WireRepository { deleted_at, ..last }))
         });
         let deleted = deleted.await?;
-        // After the commit, so that a failed deletion leaves the mirror in place.
+        // Remove the mirror only after the commit, so that a failed deletion leaves it in place.
         if let Ok(id) = id {
             self.services.git.remove_mirror(org, id).await;
         }
@@ -211,7 +211,7 @@ impl App {
         asked
     }
 
-    /// Checks whether the URL is allowed. Accesses the file system for local paths.
+    /// Checks whether the URL is allowed. For local paths, this accesses the file system.
     async fn check_url(&self, org: OrgId, url: &RemoteUrl) -> Result<(), AppError> {
         let (access, url) = (self.config.git_access(), url.clone());
         let allowed = self.services.git.run(org, move || access.allows(&url)).await?;
@@ -247,7 +247,7 @@ fn build_response(
     found: &Repository,
 ) -> Result<ApiResponse<wire::WireRepository>, AppError> {
     let body = to_response(db, found)?;
-    // Syncs change the response without changing the version of the record.
+    // Syncs change the response without changing the record's version, so the `ETag` includes a hash of the body.
     let seen = serde_json::to_vec(&body).unwrap_or_default();
     Ok(ApiResponse::ok(body).with_version(found.version).with_variant(crc32fast::hash(&seen)))
 }

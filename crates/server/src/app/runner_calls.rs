@@ -19,7 +19,7 @@ use crate::auth::tokens::{TokenKind, generate_token, hash_token, is_well_formed,
 use crate::error::AppError;
 
 const PROGRAM_CHARS_MAX: usize = 64;
-/// Labels for the operating system and architecture, which a runner sets by itself.
+/// Labels for the operating system and architecture, which a runner always reports without configuration.
 const SYSTEM_LABELS: &[&str] =
     &["linux", "macos", "freebsd", "windows", "x86_64", "aarch64", "arm", "riscv64", "powerpc64", "s390x"];
 
@@ -104,7 +104,7 @@ impl App {
         }))
     }
 
-    /// Handles the first request of a runner process.
+    /// Handles the first request that a runner process sends after it starts.
     pub(crate) async fn runner_hello(
         &self,
         far: &RemoteCall,
@@ -128,12 +128,13 @@ impl App {
             exposed: valid_exposed_paths(&said.exposed),
             lost_ms: times.lost_ms(),
         };
-        // Before the runner counts as online, so that no work is granted in a lower epoch than it has seen.
+        // Do this before the runner counts as online, so that no work is granted in a lower epoch than the runner has
+        // seen.
         if let Some(seen) = said.epoch {
             far.handle_epoch_evidence(EpochEvidence::Epoch(seen)).await?;
         }
         far.hello(hello, said.before.map(|it| PreviousProcess { boot: it.boot, begun: it.begun })).await?;
-        // Steps may be waiting for its labels.
+        // Steps may be waiting for a runner with these labels.
         self.services.wake_engine();
         let (now, epoch) = self
             .services
@@ -168,8 +169,8 @@ fn check_protocol(spoken: u32, version: &str) -> Result<(), AppError> {
     Err(AppError::new(Code::InvalidState, text))
 }
 
-/// Returns the effective labels of a runner: those of its system and architecture, plus the allowed labels that it
-/// names, or all allowed ones if it names none.
+/// Returns the effective labels of a runner: the labels of its operating system and architecture, plus the allowed
+/// labels that it names. If it names none, it gets all allowed labels.
 fn restrict_labels(said: Vec<Label>, allowed: &[Label]) -> Result<Vec<Label>, AppError> {
     let (mut labels, named): (Vec<_>, Vec<_>) =
         said.into_iter().partition(|label| SYSTEM_LABELS.contains(&label.as_str()));

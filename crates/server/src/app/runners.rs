@@ -24,11 +24,12 @@ use crate::auth::tokens::{TokenKind, generate_token, hash_token};
 use crate::error::AppError;
 use crate::limits::{RUNNERS_PER_ORGANIZATION_MAX, RUNNING_LISTED_MAX};
 
-/// The record of a runner is immutable. Whatever else changes in the response comes from its heartbeats.
+/// The version is constant because the record of a runner is immutable. Everything else in the response comes from the
+/// runner's heartbeats.
 const RUNNER_VERSION: i64 = 1;
 
 impl App {
-    /// The embedded runner first, if there is one, then the remote ones, oldest first.
+    /// Lists the embedded runner first, if there is one, then the remote runners, oldest first.
     pub async fn list_runners(
         &self,
         who: &AuthorizedCaller<permit::RunnersRead>,
@@ -119,7 +120,7 @@ impl App {
         .await
     }
 
-    /// Deletes a runner and revokes its credential immediately. The runner then stops its running steps by itself.
+    /// Deletes a runner and revokes its credential immediately. The runner then stops its running steps on its own.
     pub async fn delete_runner(
         &self,
         who: &AuthorizedCaller<permit::RunnersWrite>,
@@ -177,7 +178,7 @@ fn find(db: &mut impl StoreRead, key: &str) -> Result<Runner, AppError> {
 
 /// Server state needed to convert runners into API responses.
 struct RunnerPresenter {
-    /// Boot id of the embedded runner.
+    /// Boot id of the process that contains the embedded runner.
     boot: Arc<str>,
     labels: Option<Vec<String>>,
     isolation: Option<Isolation>,
@@ -214,7 +215,8 @@ impl RunnerPresenter {
         }
     }
 
-    /// Always online, as it runs in the process that handles the request.
+    /// Builds the response for the embedded runner. It is always online, because it runs in the process that handles
+    /// the request.
     fn embedded_response(&self, running: &[RunnerAttempt]) -> Option<wire::WireRunner> {
         let own = running.iter().filter(|step| *step.runner == *self.boot);
         Some(wire::WireRunner {

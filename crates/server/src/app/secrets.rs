@@ -1,4 +1,4 @@
-//! Secrets: list, view, create, change, delete. Responses never contain a value.
+//! Secrets: list, view, create, change and delete. Responses never contain a secret's value.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ pub struct NewSecret {
     pub scope: NewScope,
 }
 
-/// A scope as requested, with the pipeline's id or slug.
+/// The scope in a request, which names the pipeline by id or slug.
 pub enum NewScope {
     Organization,
     Pipeline(String),
@@ -179,7 +179,7 @@ impl App {
     }
 }
 
-/// Deletes the secrets scoped to a pipeline that is being deleted.
+/// Deletes the secrets in the scope of a pipeline that is being deleted.
 pub(super) fn delete_of_pipeline(tx: &mut Tx<'_>, pipeline: PipelineId) -> Result<(), AppError> {
     for found in secret::list_of_pipeline(tx, pipeline, SECRETS_PER_ORGANIZATION_MAX)? {
         delete_secret_record(tx, &found)?;
@@ -240,7 +240,7 @@ fn secret_event(kind: EventKind, secret: &Secret) -> NewEvent {
     event.with("scope", secret.scope.to_string()).with("version", secret.version)
 }
 
-/// `value` is the value in the request, checked for warnings.
+/// `value` is the secret's value from the request. The response includes a warning if it cannot be masked.
 fn to_response(
     db: &mut impl StoreRead,
     secret: &Secret,

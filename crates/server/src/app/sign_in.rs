@@ -24,7 +24,7 @@ pub struct LoginAttempt {
     pub email: Email,
     pub password: RedactedString,
     pub address: IpAddr,
-    /// Cookie of a browser in which an account has logged in before.
+    /// Cookie that identifies a browser in which an account has logged in before.
     pub known_browser: Option<String>,
     pub request_id: String,
 }
@@ -95,7 +95,7 @@ impl App {
             .await
     }
 
-    /// Ends the login of this browser. Refused for API tokens, which are revoked instead.
+    /// Ends the browser session. Refused for API tokens, which must be revoked instead.
     pub async fn log_out(&self, who: &Principal) -> Result<(), AppError> {
         let AuthMethod::SignIn { id } = who.via else {
             return Err(AppError::new(
@@ -234,7 +234,8 @@ fn sites_to_response(sites: &[(String, String)]) -> Vec<wire::DemoSite> {
     sites.iter().map(|(place, url)| wire::DemoSite { place: place.clone(), url: url.clone() }).collect()
 }
 
-/// Logs a failed update of a last-used time. It does not fail the request, so that reads still work on a full disk.
+/// Logs a failure to update a last-used time instead of failing the request, so that reads still work when the disk is
+/// full.
 fn log_bookkeeping_error(written: Result<(), AppError>) {
     if let Err(error) = written {
         tracing::warn!(?error, "updating a last-used time failed");
@@ -266,7 +267,8 @@ pub(super) fn actor(user: &User) -> Actor {
     Actor { kind: ActorType::User, id: Some(user.id), name: user.name.to_string(), token: None }
 }
 
-/// Creates a login and the secret for its cookie. The caller has authenticated the user.
+/// Creates a browser session and the secret for its cookie. The caller of this function must have authenticated the
+/// user.
 pub(super) fn begin_sign_in(tx: &mut Tx<'_>, user: &User) -> Result<(SignInId, RedactedString), AppError> {
     let secret = generate_token(TokenKind::SignIn);
     let id = SignInId::from_parts(tx.now(), tx.entropy()?);
@@ -276,8 +278,8 @@ pub(super) fn begin_sign_in(tx: &mut Tx<'_>, user: &User) -> Result<(SignInId, R
     Ok((id, secret))
 }
 
-/// Records an event of an account in the audit log of the organization that created it, not in those that added it
-/// later.
+/// Records an account event in the audit log of the organization that created the account, not in those of
+/// organizations that added it later.
 pub(super) fn record_at_home(tx: &mut Tx<'_>, user: &User, kind: EventKind) -> Result<(), AppError> {
     if let Some(org) = member::find_home(tx, user.id)? {
         let event = NewEvent::new(kind, EventSubject::new("user", user.id, Some(user.name.as_str())));

@@ -1,8 +1,8 @@
-//! Rate limit for login attempts. Attempts are counted before the password is verified, so that concurrent attempts
+//! Rate limit for login attempts. Each attempt is counted before the password is verified, so that concurrent attempts
 //! cannot exceed the limit.
 //!
-//! Ten failures within a minute lock an account for the network they came from only, so that an attacker cannot lock
-//! out the user. If an account fails from many networks, every attempt is delayed.
+//! Ten failures within a minute lock an account only for the network that the failures came from, so that an attacker
+//! cannot lock out the user. If an account has failures from many networks, every attempt is delayed.
 
 use std::net::IpAddr;
 
@@ -17,12 +17,12 @@ use crate::limits::{
     LOGIN_FAILURE_WINDOW_S, LOGIN_FAILURES_PER_ACCOUNT_MAX, LOGIN_FAILURES_PER_NETWORK_MAX, LOGIN_SLOW_DOWN,
 };
 
-/// The counters that an attempt is charged to.
+/// The names of the failure counters that a login attempt increments.
 #[derive(Clone)]
 pub(super) struct ThrottleKeys {
     account: String,
     network: String,
-    /// This account from this network.
+    /// Counter for this account from this network.
     pair: String,
 }
 
@@ -36,8 +36,8 @@ impl ThrottleKeys {
         }
     }
 
-    /// An attempt from a browser in which the account has logged in before. It has counters of its own, so that
-    /// failures from other browsers neither lock nor delay it.
+    /// Counters for an attempt from a browser in which the account has logged in before. They are separate, so that
+    /// failures from other browsers neither lock nor delay this one.
     pub(super) fn for_known_browser(id: &str) -> Self {
         Self {
             account: format!("browser account:{id}"),
@@ -46,7 +46,7 @@ impl ThrottleKeys {
         }
     }
 
-    /// A logged-in user confirms their own password.
+    /// Counters for a logged-in user who confirms their own password.
     pub(super) fn for_own_account(email: &Email) -> Self {
         let email = email.key();
         Self {
@@ -62,7 +62,7 @@ impl ThrottleKeys {
 }
 
 impl App {
-    /// Counts the attempt as failed, or refuses it. Once this returns, the caller may verify the password.
+    /// Counts the attempt as a failure in advance, or refuses it. If this succeeds, the password may be verified.
     pub(super) async fn count_attempt(
         &self,
         context: TxContext,
@@ -91,7 +91,7 @@ impl App {
         Ok(())
     }
 
-    /// Uncounts an attempt whose password was correct.
+    /// Removes an attempt from the counters because its password was correct.
     pub(super) fn uncount_attempt(tx: &mut Tx<'_>, tried: &ThrottleKeys) -> Result<(), AppError> {
         for subject in tried.subjects() {
             sign_in::uncount_failure(tx, subject)?;
@@ -100,8 +100,8 @@ impl App {
     }
 }
 
-/// The /24 (IPv4) or /64 (IPv6) network of an address. Failures count per network, so that neighbouring addresses do
-/// not multiply the allowed attempts.
+/// Returns the /24 (IPv4) or /64 (IPv6) network of an address. Failures are counted per network, so that an attacker
+/// gains no attempts by using neighbouring addresses.
 fn network_of(address: IpAddr) -> String {
     match address.to_canonical() {
         IpAddr::V4(v4) => {
@@ -120,7 +120,7 @@ mod tests {
     use super::network_of;
 
     #[test]
-    fn neighbours_share_a_network() {
+    fn neighbouring_addresses_share_network() {
         let of = |text: &str| network_of(text.parse().unwrap());
         assert_eq!(of("10.1.2.3"), of("10.1.2.250"));
         assert_eq!(of("::ffff:10.1.2.3"), of("10.1.2.9"));

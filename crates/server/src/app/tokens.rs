@@ -1,4 +1,4 @@
-//! API tokens. Members manage their own; managing those of other members requires a permission.
+//! API tokens. Members manage their own tokens; managing tokens of other members requires a permission.
 
 use berth_api::problem::Code;
 use berth_api::token as wire;
@@ -18,14 +18,14 @@ use crate::auth::authorize::AuthorizedCaller;
 use crate::auth::tokens::{TokenKind, display_prefix, generate_token, hash_token};
 use crate::error::AppError;
 
-/// Tokens are immutable: created, then revoked.
+/// The version is constant because tokens are immutable: they are created, then revoked.
 const TOKEN_VERSION: i64 = 1;
 
 pub struct NewToken {
     pub name: DisplayName,
-    /// `0`: does not expire.
+    /// `0` means that the token does not expire.
     pub expires_in_days: i64,
-    /// A service account. `None`: the caller.
+    /// The service account that will own the token. `None` means the caller.
     pub owner: Option<UserId>,
 }
 
@@ -57,7 +57,7 @@ impl App {
         self.change(who, once, move |tx, standing| {
             standing.check_confirmed(tx.now())?;
             if let Some(other) = other {
-                // Only for service accounts: with a token of another person the caller could impersonate that person.
+                // Only for service accounts: with a token of another person, the caller could impersonate that person.
                 let owner = member::find_view(tx, other)?.filter(|member| member.is_service);
                 let owner = owner.ok_or_else(|| {
                     AppError::invalid_member("/ownerId", "must be a service account of this organization")
@@ -69,7 +69,7 @@ impl App {
             }
             let days = Some(new.expires_in_days).filter(|days| *days > 0);
             let asked = days.map(|days| tx.now().plus_seconds(days * 24 * 60 * 60));
-            // A token created with another token expires no later than that one.
+            // A token that was created with another token must not outlive that token.
             let expires_at = [asked, standing.token_expires_at].into_iter().flatten().min();
             let (record, token) = issue_token(tx, other.unwrap_or(own), new.name, expires_at)?;
             let location = format!("/api/v1/organizations/{org}/api-tokens/{}", record.id);

@@ -34,7 +34,7 @@ impl App {
         let types = parsed.definition.as_ref().map(PipelineDefinition::custom_types).unwrap_or_default();
         let mut source = source;
         if !types.is_empty() {
-            // Parse again with the parameters of the custom step types that the first pass found.
+            // The first pass found custom step types. Parse again, this time with their parameters.
             let looked_up = self.read(who, move |db| {
                 Ok::<_, AppError>(registry::resolve_types(db, types.iter().map(String::as_str))?)
             });

@@ -1,4 +1,4 @@
-//! Webhooks: list, view, create, change, delete, rotate the signing secret.
+//! Webhooks: list, view, create, change, delete, and rotate the signing secret.
 
 use std::sync::Arc;
 
@@ -181,7 +181,7 @@ impl App {
         .await
     }
 
-    /// Creates a new signing secret. Deliveries are also signed with the previous one for a day.
+    /// Creates a new signing secret. For one day, deliveries are also signed with the previous secret.
     pub async fn rotate_webhook(
         &self,
         who: &AuthorizedCaller<permit::WebhooksWrite>,
@@ -241,7 +241,7 @@ fn advance_cursor(tx: &mut Tx<'_>, id: WebhookId, read: i64) -> Result<(), AppEr
     Ok(())
 }
 
-/// Leaves out the URL, because part of it may be a secret.
+/// Builds an audit event without the webhook's URL, because part of the URL may be a secret.
 fn webhook_event(kind: EventKind, webhook: &Webhook) -> NewEvent {
     let subject = EventSubject::new("webhook", webhook.id, Some(webhook.name.as_str()));
     let kinds = serde_json::to_value(&webhook.kinds).unwrap_or_default();
@@ -254,7 +254,7 @@ fn build_response(
     whole: bool,
 ) -> Result<ApiResponse<wire::WireWebhook>, AppError> {
     let body = to_response(db, found, whole)?;
-    // Deliveries change the response without changing the version of the record.
+    // Deliveries change the response without changing the record's version, so the `ETag` includes a hash of the body.
     let fares = serde_json::to_vec(&body).unwrap_or_default();
     Ok(ApiResponse::ok(body).with_version(found.version).with_variant(crc32fast::hash(&fares)))
 }
@@ -268,7 +268,7 @@ fn secret_response(
     Ok(wire::WebhookWithSecret { record, secret: Some(secret.reveal().to_owned()) })
 }
 
-/// `whole`: include the full URL, for callers who may change the webhook.
+/// `whole` includes the full URL, for callers who may change the webhook.
 fn to_response(
     db: &mut impl StoreRead,
     webhook: &Webhook,
@@ -304,7 +304,7 @@ fn to_response(
     })
 }
 
-/// The origin of a URL; path and query may contain a secret.
+/// Returns the origin of a URL, because its path and query may contain a secret.
 fn url_origin(url: &str) -> String {
     url::Url::parse(url).map(|url| format!("{}/…", url.origin().ascii_serialization())).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! Authorization: only [`authorize`] creates an [`AuthorizedCaller`], and every use case requires one.
+//! Authorization: only [`authorize`] creates an [`AuthorizedCaller`], which use cases require as proof.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -27,9 +27,10 @@ pub struct Principal {
 
 #[derive(Debug, Clone)]
 pub enum AuthMethod {
-    /// Limited to one organization. `access` is the access generation of the lookup.
+    /// A token gives access to one organization. `access` is the store's access generation at the time of the token
+    /// lookup.
     Token { id: TokenId, membership: Membership, expires_at: Option<Timestamp>, access: Option<u64> },
-    /// Has access to all organizations of the user.
+    /// A browser session gives access to all organizations of the user.
     SignIn { id: SignInId },
 }
 
@@ -47,7 +48,7 @@ impl Principal {
         Actor { kind, id: Some(self.user), name: self.name.to_string(), token: self.token() }
     }
 
-    /// The API token of the request, if one was used.
+    /// Returns the API token that authenticated the request, if there was one.
     pub fn token(&self) -> Option<TokenId> {
         match &self.via {
             AuthMethod::Token { id, .. } => Some(*id),
@@ -55,7 +56,7 @@ impl Principal {
         }
     }
 
-    /// The scope of idempotency keys: the token, or the user for a browser session.
+    /// Returns the scope in which idempotency keys are unique: the API token, or the user for a browser session.
     pub fn key_scope(&self) -> String {
         match &self.via {
             AuthMethod::Token { id, .. } => id.to_string(),
@@ -64,13 +65,13 @@ impl Principal {
     }
 }
 
-/// The target of an action.
+/// The resource that an action applies to.
 #[derive(Debug, Clone, Copy)]
 pub enum ProtectedResource<'a> {
     Organization(&'a Membership),
 }
 
-/// Proof that a principal may do `P` in an organization.
+/// Proof that a principal may perform the action `P` in an organization.
 #[derive(Debug, Clone)]
 pub struct AuthorizedCaller<P> {
     principal: Arc<Principal>,
@@ -78,7 +79,8 @@ pub struct AuthorizedCaller<P> {
     permit: PhantomData<P>,
 }
 
-/// An authorization before its type is known: made by the middleware, converted by the handler.
+/// An authorization whose action is known only at run time. The middleware creates it, and the handler converts it to
+/// an [`AuthorizedCaller`].
 #[derive(Debug, Clone)]
 pub struct RouteGrant {
     principal: Arc<Principal>,
@@ -103,14 +105,15 @@ pub fn authorize(
 #[derive(Debug, Clone)]
 pub struct CurrentAccess {
     pub role: Role,
-    /// Expiry of the request's token; tokens created with it do not outlive it.
+    /// Expiry of the token that authenticated the request. Tokens created with that token do not outlive it.
     pub token_expires_at: Option<Timestamp>,
     /// When the password was last checked in this browser session. `None` for a token.
     confirmed_at: Option<Timestamp>,
 }
 
 impl CurrentAccess {
-    /// Requires recent re-authentication: an unattended browser must not be enough to create lasting access.
+    /// Requires that the user has confirmed the password recently. Access to an unattended browser must not be enough
+    /// to create lasting access.
     pub fn check_confirmed(&self, now: Timestamp) -> Result<(), AppError> {
         match self.confirmed_at {
             Some(at) if now.seconds_since(at) > PASSWORD_CONFIRMED_S => Err(AppError::new(
@@ -122,7 +125,8 @@ impl CurrentAccess {
     }
 }
 
-/// Access at the time of the request, read again inside the transaction if the access generation has changed.
+/// Returns the principal's current access. For a token, the access found by the middleware is reused unless the store's
+/// access generation has changed since.
 pub fn load_current_access(tx: &mut Tx<'_>, who: &Principal) -> Result<CurrentAccess, AppError> {
     let now = tx.now();
     let found = match &who.via {
@@ -177,12 +181,12 @@ impl<P> AuthorizedCaller<P> {
         self.membership.role
     }
 
-    /// For rules that depend on more than the action of the route.
+    /// Whether the caller may also perform another action. For rules that depend on more than the action of the route.
     pub fn may(&self, action: Action) -> bool {
         self.membership.role.may(action)
     }
 
-    /// Proof for a second action of the same request.
+    /// Returns the proof for a second action in the same request.
     pub fn authorize_also<Q: ActionPermit>(&self) -> Result<AuthorizedCaller<Q>, AppError> {
         authorize(&self.principal, Q::ACTION, ProtectedResource::Organization(&self.membership))?
             .into_authorized()

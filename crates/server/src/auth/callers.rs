@@ -1,4 +1,5 @@
-//! Cache of callers by token. An entry is valid as long as the store's access generation stays the same.
+//! Cache of callers by token. The store's access generation changes whenever permissions change; an entry is valid
+//! until then.
 
 use berth_core::time::Timestamp;
 use berth_store::tables::token::TokenCaller;
@@ -6,7 +7,7 @@ use quick_cache::sync::Cache;
 
 use crate::limits::{CALLERS_KNOWN_MAX, LAST_USED_EVERY_S};
 
-/// Keyed by the hash of the token; the value includes the access generation.
+/// Maps the hash of a token to its caller and the access generation at the time of the lookup.
 #[derive(Debug)]
 pub(crate) struct CallerCache(Cache<Vec<u8>, (u64, TokenCaller)>);
 
@@ -17,8 +18,8 @@ impl Default for CallerCache {
 }
 
 impl CallerCache {
-    /// The caller of this token, if the access generation is still `mark`. Skips expired tokens and those whose last
-    /// use is due to be recorded.
+    /// Returns the caller of this token if the access generation is still `mark`. Returns `None` for expired tokens,
+    /// and for tokens whose last-used time must be updated.
     pub(crate) fn find(&self, (mark, now): (u64, Timestamp), hash: &[u8]) -> Option<TokenCaller> {
         let (_, caller) = self.0.get(hash).filter(|(known, _)| *known == mark)?;
         let is_live = caller.expires_at.is_none_or(|end| end > now);
@@ -26,7 +27,7 @@ impl CallerCache {
         (is_live && is_noted).then_some(caller)
     }
 
-    /// `mark` is the access generation before the lookup.
+    /// `mark` is the access generation read before the token was looked up.
     pub(crate) fn insert(&self, mark: u64, hash: Vec<u8>, caller: TokenCaller) {
         self.0.insert(hash, (mark, caller));
     }
@@ -61,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn a_caller_is_known_until_something_changes_the_token_ends_or_its_use_is_to_be_noted() {
+    fn cached_caller_is_invalid_after_access_change_expiry_or_due_use_update() {
         let callers = CallerCache::default();
         callers.insert(4, vec![1], caller(None));
         callers.insert(4, vec![2], caller(Some(at(110))));
@@ -73,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_looked_up_before_a_change_is_not_kept_after_it() {
+    fn caller_cached_in_earlier_generation_is_not_found() {
         let callers = CallerCache::default();
         callers.insert(6, vec![1], caller(None));
         callers.insert(4, vec![2], caller(None));
@@ -83,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn so_many_callers_are_known_and_no_more() {
+    fn caller_cache_above_capacity_evicts_entries() {
         let callers = CallerCache::default();
         for number in 0..2 * CALLERS_KNOWN_MAX {
             callers.insert(0, number.to_be_bytes().to_vec(), caller(None));

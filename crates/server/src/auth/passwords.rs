@@ -21,12 +21,13 @@ const PASSES_DEFAULT: u32 = 3;
 const PASSES_MAX: u32 = 16;
 const LANES: u32 = 1;
 const GENERATED_CHARS: usize = 20;
-/// Fewer distinct characters make a pattern, not a password.
+/// Minimum number of distinct characters in a password.
 const DISTINCT_CHARS_MIN: usize = 5;
-/// Letters and digits required in addition to obvious names.
+/// Minimum number of letters and digits that remain after obvious names are removed from a password.
 const OWN_CHARS_MIN: usize = 8;
 
-/// Cost of one hash. A stored hash contains its own cost, so older hashes still verify.
+/// Cost parameters for hashing a password. A stored hash contains its own parameters, so hashes with other costs can
+/// still be verified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PasswordCost {
     memory_kib: u32,
@@ -34,7 +35,7 @@ pub struct PasswordCost {
 }
 
 impl PasswordCost {
-    /// The lowest accepted cost, for tests: a twentieth of the default.
+    /// The lowest accepted cost, for tests: 1/24 of the default.
     pub const MIN: Self = Self { memory_kib: MEMORY_KIB_MIN, passes: 1 };
 
     pub fn new(memory_kib: u32, passes: u32) -> Result<Self, String> {
@@ -68,10 +69,10 @@ impl Default for PasswordCost {
 
 pub struct PasswordService {
     cost: PasswordCost,
-    /// Separate from hashing, so that logins do not wait for new accounts.
+    /// Separate from `making`, so that logins do not wait for the hashing of new passwords.
     verifying: AdmissionControl<()>,
     making: AdmissionControl<()>,
-    /// Verified when the account does not exist, so that both cases take the same time.
+    /// A hash that is verified when the account does not exist, so that both cases take the same time.
     decoy: Arc<OnceLock<String>>,
 }
 
@@ -86,7 +87,7 @@ impl PasswordService {
         Ok(self.making.run((), move || hash(&password, cost)).await?)
     }
 
-    /// `stored` is the account's hash, or `None` if there is no such account.
+    /// `stored` is the account's hash, or `None` if the account does not exist.
     pub async fn verify(&self, password: RedactedString, stored: Option<String>) -> Result<bool, AppError> {
         let exists = stored.is_some();
         let (decoy, cost) = (self.decoy.clone(), self.cost);
@@ -122,7 +123,8 @@ fn hasher(cost: PasswordCost) -> Argon2<'static> {
     Argon2::new(Algorithm::Argon2id, Version::V0x13, params)
 }
 
-/// Why a new password is too weak, if it is. `names` are obvious guesses.
+/// Returns why a new password is too weak, or `None` if it is strong enough. `names` are obvious guesses, such as the
+/// account's name.
 pub fn weakness(password: &str, names: &[&str]) -> Option<String> {
     let chars = password.chars().count();
     if !(PASSWORD_CHARS_MIN..=PASSWORD_CHARS_MAX).contains(&chars) {
@@ -145,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_hash_verifies_its_password_and_no_other() {
+    fn hash_verifies_only_its_own_password() {
         let password = generate();
         let stored = hash(&password, PasswordCost::default());
         assert!(stored.starts_with("$argon2id$v=19$m=65536,t=3,p=1$"));
@@ -164,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn cost_outside_its_limits_is_refused() {
+    fn cost_outside_limits_is_refused() {
         for (memory_kib, passes) in [(8 * 1024 - 1, 1), (1024 * 1024 + 1, 1), (8 * 1024, 0), (8 * 1024, 17)] {
             assert!(PasswordCost::new(memory_kib, passes).is_err(), "{memory_kib} {passes}");
         }
@@ -172,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn weak_passwords_are_named_as_such() {
+    fn weak_password_is_refused_and_strong_one_accepted() {
         let names = ["ada@acme.test", "acme"];
         for weak in
             ["short", "aaaaaaaaaaaaaaaaaaaa", "ada@acme.test12", "Acme Acme Acme Berth!", &"x".repeat(257)]

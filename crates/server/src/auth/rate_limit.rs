@@ -1,4 +1,4 @@
-//! Request rate limits per caller. Counted per server.
+//! Request rate limits per caller. Each server counts on its own.
 
 use std::net::IpAddr;
 use std::num::NonZeroU32;
@@ -17,7 +17,7 @@ pub struct RateLimits {
 }
 
 impl RateLimits {
-    /// Requests per second and burst size; `None` means unlimited.
+    /// `limit` is the number of requests per second and the burst size; `None` means unlimited.
     pub fn new(limit: Option<(u32, u32)>) -> Self {
         let (per_second, burst) = limit.unwrap_or((u32::MAX, u32::MAX));
         Self {
@@ -28,12 +28,12 @@ impl RateLimits {
         }
     }
 
-    /// How long an authenticated caller must wait, if at all.
+    /// Checks the limit of an authenticated caller. `Err` contains the time to wait.
     pub fn check_caller(&self, key: &str) -> Result<(), Duration> {
         self.check(&self.callers, &key.to_owned())
     }
 
-    /// Like [`Self::check_caller`], for requests with missing or invalid credentials.
+    /// Like [`Self::check_caller`], per IP address, for requests with missing or invalid credentials.
     pub fn check_stranger(&self, address: IpAddr) -> Result<(), Duration> {
         self.check(&self.strangers, &address)
     }
@@ -42,7 +42,7 @@ impl RateLimits {
         self.denials.check_key(&user.to_owned()).is_ok()
     }
 
-    /// Evicts idle callers.
+    /// Evicts the counters of idle callers.
     pub fn evict_idle(&self) {
         self.callers.retain_recent();
         self.strangers.retain_recent();
@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_caller_has_a_burst_and_then_waits_and_others_do_not() {
+    fn rate_limit_after_burst_delays_only_that_caller() {
         let rates = RateLimits::new(Some((1, 5)));
         assert_eq!((0..6).filter(|_| rates.check_caller("a").is_ok()).count(), 5);
         assert!(rates.check_caller("a").is_err_and(|wait| wait <= Duration::from_secs(1)));

@@ -9,7 +9,7 @@ use berth_engine::credential::{BASE62, RedactedString, random_base62};
 
 const RANDOM_CHARS: usize = 30;
 const CHECKSUM_CHARS: usize = 6;
-/// Characters shown in lists.
+/// Number of random characters of a token that lists display.
 const PREFIX_RANDOM_CHARS: usize = 4;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,7 +41,7 @@ impl TokenKind {
 }
 
 pub fn generate_token(kind: TokenKind) -> RedactedString {
-    // 43 characters are 256 bits for a cookie; 30 are enough for a token that users copy.
+    // 43 characters have 256 bits, for a cookie. 30 characters are enough for a token, which users have to copy.
     let chars = if kind == TokenKind::SignIn { 43 } else { RANDOM_CHARS };
     let body = format!("{}{}", kind.prefix(), random_base62(chars));
     let sum = checksum(&body);
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_carries_its_kind_and_a_checksum() {
+    fn token_with_wrong_kind_or_checksum_is_malformed() {
         let token = generate_token(TokenKind::Api);
         assert_eq!(token.reveal().len(), "berth_api_".len() + 36);
         assert!(is_well_formed(TokenKind::Api, token.reveal()));
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn two_tokens_differ() {
+    fn generated_tokens_differ() {
         assert_ne!(generate_token(TokenKind::Api).reveal(), generate_token(TokenKind::Api).reveal());
     }
 }

@@ -1,4 +1,4 @@
-//! Authentication and authorization middleware. Runs before routing, on the path and method that the router will see.
+//! Authentication and authorization middleware. Runs before routing, on the same path and method that the router sees.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::app::App;
 use crate::auth::authorize::{AuthorizedCaller, Principal, ProtectedResource, RouteGrant, authorize};
 use crate::error::{AppError, DenialReason};
 
-/// All routes with the access they require, matched the same way as in the router.
+/// All routes with the access they require. Paths are matched in the same way as in the router.
 pub(super) struct RouteTable(matchit::Router<RouteEntry>);
 
 struct RouteEntry {
@@ -28,15 +28,15 @@ struct RouteEntry {
 
 /// The route that matches a request.
 pub(super) struct MatchedRoute<'a> {
-    /// The route pattern, not the path as sent.
+    /// The route pattern, not the path that the client sent.
     pub(super) route: Arc<str>,
-    /// `None`: the method is not allowed; the router responds with a 405.
+    /// `None` if the method is not allowed, in which case the router responds with a 405.
     access: Option<RouteAccess>,
     org: &'a str,
 }
 
 impl RouteTable {
-    /// Panics on conflicting routes, as the router does.
+    /// Panics if routes conflict, as the router does.
     pub(super) fn new(table: &[RouteInfo]) -> Self {
         let mut doors = BTreeMap::<&str, Vec<(Method, RouteAccess)>>::new();
         for route in table {
@@ -60,7 +60,7 @@ impl RouteTable {
     }
 }
 
-/// Authenticates and authorizes a request, and adds the proof to its extensions for the handler.
+/// Authenticates and authorizes a request, and adds the proof of authorization to its extensions for the handler.
 pub(super) async fn authorize_request(
     app: &App,
     matched: &MatchedRoute<'_>,
@@ -183,13 +183,13 @@ fn bearer(headers: &HeaderMap) -> Result<Option<&str>, AppError> {
     }
 }
 
-/// Rate limit per address for open routes that check a secret, whether the secret is right or wrong.
+/// Applies the rate limit per IP address on open routes that check a secret, whether or not the secret is correct.
 pub(super) fn check_stranger(app: &App, request: &axum::extract::Request) -> Result<(), AppError> {
     app.rates.check_stranger(request_origin(request.extensions())?.address).map_err(rate_limit_error)
 }
 
-/// CSRF protection: only requests from the dashboard's own pages may use the cookie, according to `Sec-Fetch-Site` and
-/// `Origin`.
+/// CSRF protection: the cookie is accepted only in requests from the dashboard's own pages, according to
+/// `Sec-Fetch-Site` and `Origin`.
 pub(super) fn check_same_origin(app: &App, headers: &HeaderMap) -> Result<(), AppError> {
     let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or("unreadable"));
     let site_is_ours = matches!(text("sec-fetch-site"), None | Some("same-origin" | "none"));
@@ -202,7 +202,7 @@ pub(super) fn check_same_origin(app: &App, headers: &HeaderMap) -> Result<(), Ap
     Err(AppError::new(Code::Forbidden, "this request was sent by a page of another site"))
 }
 
-/// Returns the URL of the dashboard if the request was sent to another name of this machine.
+/// Returns the URL of the dashboard if the request was sent to a loopback address instead of the dashboard's host name.
 pub(super) fn dashboard_elsewhere(app: &App, headers: &HeaderMap) -> Option<String> {
     app.config.dashboard_instead_of(headers.get(header::HOST)?.to_str().ok()?)
 }

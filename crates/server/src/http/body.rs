@@ -1,5 +1,5 @@
-//! JSON request bodies, with limits on size, nesting and idle time. An empty body is read as `{}`. Errors name every
-//! unknown member, not just the first.
+//! JSON request bodies, with limits on size, nesting and idle time. An empty body is read as `{}`. Error responses list
+//! every unknown member, not only the first.
 
 use std::sync::Arc;
 
@@ -21,10 +21,10 @@ use crate::limits::{
     RUNNER_BODY_BYTES_MAX,
 };
 
-/// The body of a PUT or PATCH, or of a POST that is safe to repeat.
+/// The body of a PUT or PATCH request, or of a POST request that is safe to repeat.
 pub(super) struct JsonBody<T>(pub(super) T);
 
-/// The body of a POST, with its idempotency key.
+/// The body of a POST request, with its idempotency key.
 pub(super) struct PostBody<T> {
     pub(super) body: T,
     pub(super) idempotency_key: Option<IdempotencyKey>,
@@ -49,7 +49,8 @@ impl<T: DeserializeOwned> FromRequest<Arc<App>> for PostBody<T> {
         let body = parse(&bytes)?;
         let once = key.zip(caller).map(|(key, caller)| {
             let marks = app.services.vault.keyed_hashes();
-            // Only the hash is stored, since it is only compared. Clients may use sensitive values as keys.
+            // Store only a hash of the key, because keys are only compared and clients may use sensitive values as
+            // keys.
             let key = hex(&marks.request_hash(key.as_bytes()));
             IdempotencyKey::new(&caller, &operation, &key, marks.request_hash(&bytes))
         });
@@ -61,7 +62,7 @@ fn idempotency_key(request: &Request) -> Result<Option<String>, AppError> {
     let mut sent = request.headers().get_all("idempotency-key").iter();
     let Some(value) = sent.next() else { return Ok(None) };
     let key = value.to_str().ok().filter(|key| (1..=IDEMPOTENCY_KEY_BYTES_MAX).contains(&key.len()));
-    // `to_str` accepts tabs, keys may not contain them.
+    // `to_str` accepts tabs, but keys must not contain them.
     let key = key.filter(|key| !key.contains('\t'));
     match key.filter(|_| sent.next().is_none()) {
         Some(key) => Ok(Some(key.to_owned())),
@@ -106,7 +107,7 @@ pub(super) async fn read_raw(body: Body, most: usize) -> Result<Vec<u8>, AppErro
 async fn read_json_up_to(request: Request, most: usize) -> Result<Vec<u8>, AppError> {
     let media_type = request.headers().get(header::CONTENT_TYPE).cloned();
     let bytes = read_raw(request.into_body(), most).await?;
-    // The type of an empty body does not matter. A missing type means JSON.
+    // The media type of an empty body does not matter. A missing media type means JSON.
     let is_json = media_type.is_none_or(|value| value.to_str().is_ok_and(is_json_type));
     if !bytes.is_empty() && !is_json {
         return Err(AppError::new(Code::UnsupportedMediaType, "the body must be application/json"));
@@ -146,7 +147,7 @@ fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, AppError> {
     if nesting_depth(text) > JSON_DEPTH_MAX {
         return Err(invalid_json(&format!("the body is nested more than {JSON_DEPTH_MAX} deep")));
     }
-    // Fast path for valid bodies. Arrays are excluded, because serde also reads a struct from an array.
+    // Fast path for valid bodies. Arrays are excluded because serde can also read a struct from an array.
     if text.trim_start().starts_with('{')
         && let Ok(read) = serde_json::from_str(text)
     {
@@ -157,7 +158,7 @@ fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, AppError> {
     if !value.is_object() {
         return Err(AppError::new(Code::InvalidRequest, "the body must be a JSON object"));
     }
-    // Parse the text, not `value`, to detect duplicate members.
+    // Parse the text again instead of using `value`, in order to detect duplicate members.
     let mut reader = serde_json::Deserializer::from_str(text);
     serde_path_to_error::deserialize(&mut reader).map_err(|error| {
         let all = collect_errors::<T>(value);
@@ -166,7 +167,8 @@ fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, AppError> {
     })
 }
 
-/// Collects all unknown members. serde stops at the first error, so unknown members are removed one by one.
+/// Collects all unknown members. serde stops at the first error, so each unknown member is removed before the next
+/// attempt.
 fn collect_errors<T: DeserializeOwned>(mut value: serde_json::Value) -> Vec<InputError> {
     let mut errors = Vec::new();
     while errors.len() < INPUT_ERRORS_MAX {
@@ -189,7 +191,7 @@ fn remove(value: &mut serde_json::Value, pointer: &str) -> bool {
 
 fn data_error(pointer: &str, error: &serde_json::Error) -> InputError {
     let text = error.to_string();
-    // The pointer already tells the position.
+    // Remove the line and column, because the pointer already shows the position.
     let text = text.split(" at line ").next().unwrap_or_default();
     if text.starts_with("unknown field") {
         return unknown_member(pointer, text);
@@ -200,7 +202,8 @@ fn data_error(pointer: &str, error: &serde_json::Error) -> InputError {
             ..input_error(&format!("{pointer}/{name}"), "is required")
         };
     }
-    // Drop the value from `invalid type: string "…", expected i64`: it may be a secret in the wrong member.
+    // Drop the value from `invalid type: string "…", expected i64`, because it may be a secret sent in the wrong
+    // member.
     match text.rsplit_once(", expected ") {
         Some((_, "i64" | "u64" | "u32")) => input_error(pointer, "must be a whole number"),
         Some((_, expected)) if expected.starts_with("struct ") => input_error(pointer, "must be an object"),
@@ -209,7 +212,8 @@ fn data_error(pointer: &str, error: &serde_json::Error) -> InputError {
     }
 }
 
-/// Suggests a known member. serde lists them in its message: "unknown field `…`, expected one of `url`, `name`".
+/// Suggests a known member with a similar name. serde lists the known members in its message: "unknown field `…`,
+/// expected one of `url`, `name`".
 fn unknown_member(pointer: &str, text: &str) -> InputError {
     let known = text.rsplit_once(", expected ").map_or("", |(_, known)| known);
     let known: Vec<&str> = known.split('`').skip(1).step_by(2).collect();
@@ -236,7 +240,7 @@ fn pointer(path: &serde_path_to_error::Path) -> String {
         .collect()
 }
 
-/// Maximum nesting of brackets, computed without parsing.
+/// Returns the maximum nesting depth of brackets, without parsing the JSON.
 fn nesting_depth(text: &str) -> usize {
     let (mut depth, mut deepest, mut in_string, mut escaped) = (0usize, 0, false, false);
     for byte in text.bytes() {
@@ -270,20 +274,20 @@ mod tests {
     }
 
     #[test]
-    fn nothing_at_all_is_an_empty_object() {
+    fn empty_body_is_read_as_empty_object() {
         for empty in ["", "  \n", "{}", r#"{"reason": null}"#] {
             assert!(parse::<ReasonBody>(empty.as_bytes()).is_ok(), "{empty:?}");
         }
     }
 
     #[test]
-    fn every_unknown_member_is_named() {
+    fn unknown_members_are_all_reported() {
         let found = errors::<ReasonBody>(r#"{"reason": "x", "a": 1, "b/c": {"d": 2}}"#);
         assert_eq!(found, [("/a".into(), UnknownMember), ("/b~1c".into(), UnknownMember)]);
     }
 
     #[test]
-    fn an_unknown_member_is_told_the_near_one() {
+    fn unknown_member_error_suggests_similar_name() {
         for (sent, detail) in [
             (r#"{"repositoryUrl": "x"}"#, "is not a field of this request; did you mean `url`?"),
             (r#"{"nmae": "x"}"#, "is not a field of this request; did you mean `name`?"),
@@ -299,14 +303,14 @@ mod tests {
     }
 
     #[test]
-    fn wrong_types_and_missing_members_are_named() {
+    fn wrong_type_missing_and_duplicate_members_are_reported() {
         assert_eq!(errors::<ReasonBody>(r#"{"reason": ["x"]}"#), [("/reason".into(), Invalid)]);
         assert_eq!(errors::<PipelineNew>(r#"{"slug": "x"}"#), [("/definition".into(), Required)]);
         assert_eq!(errors::<ReasonBody>(r#"{"reason": "a", "reason": "b"}"#).len(), 1);
     }
 
     #[test]
-    fn what_was_sent_is_not_said_again() {
+    fn body_errors_do_not_echo_sent_values() {
         for sent in [
             r#"{"reason": 4711471147}"#,
             r#"{"reason": {"s3cret": 1}}"#,
@@ -322,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn depth_is_bounded_and_brackets_in_strings_do_not_count() {
+    fn nesting_above_limit_is_refused_and_ignores_strings() {
         assert_eq!(nesting_depth(r#"{"a": "[[[[\"[["}"#), 1);
         let deep = |n: usize| format!("{{\"a\":{}{}}}", "[".repeat(n - 1), "]".repeat(n - 1));
         let code =

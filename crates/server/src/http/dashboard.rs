@@ -1,5 +1,5 @@
-//! Serves the dashboard from files embedded in the binary. All page URLs return the same document; the client-side
-//! router does the rest.
+//! Serves the dashboard from files embedded in the binary. All page URLs return the same document, and the dashboard's
+//! router shows the page in the browser.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use http::{Method, StatusCode};
 use super::{access_control, docs, pages};
 use crate::app::App;
 
-/// A file that `build.rs` found in `web/dist`, with its compressed variants.
+/// A file from `web/dist` that `build.rs` embedded, with its compressed variants.
 #[derive(Debug, Clone, Copy)]
 struct DashboardFile {
     path: &'static str,
@@ -25,25 +25,25 @@ struct DashboardFile {
 static FILES: &[DashboardFile] = include!(concat!(env!("OUT_DIR"), "/dashboard_files.rs"));
 
 const DOCUMENT: &str = "/index.html";
-/// File names below it contain a hash of the content.
+/// Directory of files whose names contain a hash of their content.
 const ASSETS: &str = "/assets/";
-/// Page URLs outside of an organization; those of organizations start with `/o/`.
+/// Page URLs that do not belong to an organization. The page URLs of organizations start with `/o/`.
 const PAGES: &[&str] = &["/sign-in", "/invitation", "/reset-password", "/profile"];
 
 const FOR_EVER: &str = "public, max-age=31536000, immutable";
 const ASK_AGAIN: &str = "no-cache";
 
-/// Marks a response that is the same for any path below a prefix. Such a path may contain anything and is not logged
-/// unfiltered.
+/// Marks a response that is the same for any path below a prefix. Such a path may contain anything, so unusual parts
+/// are masked in the log.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct AnyPath;
 
-/// The dashboard at `/`.
+/// Serves the dashboard at `/`.
 pub(super) fn front_page(app: &App, request: &Request) -> Response {
     redirect_to_own_host(app, request).unwrap_or_else(|| document_response(FILES, request.headers()))
 }
 
-/// Handles paths that are no API route: a file, a page URL, or a 404.
+/// Handles paths that are not API routes: returns a file, a page, or a 404.
 pub(super) async fn fallback(State(app): State<Arc<App>>, request: Request) -> Response {
     let reads = matches!(*request.method(), Method::GET | Method::HEAD);
     let path = request.uri().path();
@@ -63,7 +63,7 @@ fn is_page(path: &str) -> bool {
     PAGES.contains(&path) || path.starts_with("/o/")
 }
 
-/// Redirects a browser that opens a page at 127.0.0.1 to the host of the dashboard.
+/// Redirects a browser that opens a page at 127.0.0.1 to the dashboard's host name.
 fn redirect_to_own_host(app: &App, request: &Request) -> Option<Response> {
     if *request.method() != Method::GET || !is_navigation(request.headers()) {
         return None;
@@ -73,7 +73,7 @@ fn redirect_to_own_host(app: &App, request: &Request) -> Option<Response> {
     Some(Redirect::temporary(&format!("{dashboard}{page}")).into_response())
 }
 
-/// Whether a user opened this URL in a browser. Browsers without `Sec-Fetch-Mode` are recognized by their request for
+/// Whether a user opened this URL in a browser. Browsers that do not send `Sec-Fetch-Mode` are recognized by requesting
 /// HTML.
 fn is_navigation(headers: &HeaderMap) -> bool {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
@@ -124,7 +124,7 @@ fn file_response(file: &DashboardFile, headers: &HeaderMap) -> Response {
     response
 }
 
-/// Whether `Accept-Encoding` lists this encoding, and not with `q=0`.
+/// Whether `Accept-Encoding` lists this encoding without `q=0`.
 fn accepts(headers: &HeaderMap, encoding: &str) -> bool {
     let values = headers.get_all(header::ACCEPT_ENCODING).iter().filter_map(|value| value.to_str().ok());
     values.flat_map(|value| value.split(',')).any(|range| {
@@ -157,7 +157,7 @@ mod tests {
         },
     ];
 
-    /// Compares status, media type, caching and encoding of the response for a path.
+    /// Asserts the status, media type, cache control and encoding of the response for a path.
     fn check(path: &str, accepted: &'static str, expected: &str) {
         let mut headers = HeaderMap::new();
         headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static(accepted));
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_are_one_document_that_is_asked_for_again() {
+    fn page_urls_return_one_uncached_document() {
         for path in [
             "/sign-in",
             "/invitation",
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn assets_are_kept_for_ever_and_nothing_else_is_there() {
+    fn assets_are_immutable_and_unknown_files_are_404() {
         let kept = "200 text/javascript; charset=utf-8 public, max-age=31536000, immutable";
         check("/assets/a-1.js", "br, gzip", &format!("{kept} gzip"));
         check("/assets/a-1.js", "identity", &format!("{kept} -"));
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_build_the_page_says_how_to_make_one() {
+    fn missing_dashboard_build_returns_placeholder_page() {
         let response = respond(&[], "/o/acme", &HeaderMap::new());
         assert_eq!(response.status(), StatusCode::OK);
         assert!(response.headers()[header::CONTENT_TYPE].as_bytes().starts_with(b"text/html"));

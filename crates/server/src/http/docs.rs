@@ -3,7 +3,7 @@
 use axum::response::{Html, IntoResponse as _, Response};
 use http::header;
 
-/// A file of `docs/`, rendered by `build/docs.rs`.
+/// A file from `docs/`, rendered by `build/docs.rs`.
 struct DocsPage {
     path: &'static str,
     title: &'static str,
@@ -25,7 +25,7 @@ code{font-family:ui-monospace,SFMono-Regular,Menlo,monospace}:not(pre)>code{back
 table{border-collapse:collapse;display:block;overflow-x:auto}td,th{border-bottom:1px solid var(--line);padding:.4rem .8rem .4rem 0;text-align:left;vertical-align:top}\
 thead:not(:has(th:not(:empty))){display:none}img{max-width:100%;border:1px solid var(--line);border-radius:.4rem}";
 
-/// Returns a page or image of the documentation. `None`: not found.
+/// Returns a page or image of the documentation, or `None` if there is none at this path.
 pub(super) fn respond(path: &str) -> Option<Response> {
     if let Some((_, bytes)) = IMAGES.iter().find(|(name, _)| *name == path) {
         return Some(([(header::CONTENT_TYPE, "image/png")], *bytes).into_response());
@@ -34,7 +34,7 @@ pub(super) fn respond(path: &str) -> Option<Response> {
     Some(render_page(page.title, page.body).into_response())
 }
 
-/// Renders the common page layout.
+/// Renders a page in the layout that all pages share.
 pub(super) fn render_page(title: &str, body: &str) -> Html<String> {
     Html(format!(
         "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><title>{title} · Berth</title>\
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_link_inside_the_documentation_leads_somewhere() {
+    fn docs_links_all_have_targets() {
         let is_there = |link: &str| {
             let path = link.split('#').next().unwrap_or_default();
             path == "/docs/errors" || respond(path).is_some()
@@ -67,14 +67,14 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_the_repository_is_named_and_not_linked() {
+    fn docs_name_repository_files_without_link() {
         let page = PAGES.iter().find(|page| page.path == "/docs/operations-packages").expect("the page");
         assert!(page.body.contains("packaging/Dockerfile") && !page.body.contains("href=\"/docs\""));
         assert!(!PAGES.iter().any(|page| page.body.contains("href=\"\"")));
     }
 
     #[test]
-    fn every_anchor_is_a_heading() {
+    fn docs_anchors_all_have_headings() {
         let mut dead = Vec::new();
         for page in PAGES {
             for (at, _) in page.body.match_indices("href=\"") {
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn every_page_has_a_title_and_stands_in_the_list() {
+    fn docs_pages_all_have_title_and_list_entry() {
         let list = PAGES.iter().find(|page| page.path == "/docs").expect("the first page");
         for page in PAGES.iter().filter(|page| !page.path.starts_with("/docs/adr/")) {
             assert!(!page.title.is_empty(), "{}", page.path);

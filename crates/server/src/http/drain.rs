@@ -1,7 +1,7 @@
 //! Reads the rest of a request body that the handler did not consume.
 //!
-//! Otherwise the connection has to be closed with unread bytes, which resets it. A proxy that has just sent the body
-//! then loses the response and returns a 502.
+//! Otherwise the server would close the connection with unread bytes, which resets it. A proxy that has just sent the
+//! body would then lose the response and return a 502.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -19,11 +19,11 @@ use crate::limits::{DRAIN_BYTES_MAX, DRAIN_MAX};
 /// A handle to the request body, shared with the handler.
 pub(super) struct UnreadBody {
     body: Option<Arc<Mutex<Body>>>,
-    /// The client sends the body only after a `100 Continue`.
+    /// Whether the client sends the body only after a `100 Continue`.
     waits_for_continue: bool,
 }
 
-/// Wraps the body, so that its rest can be read after the handler has finished.
+/// Wraps the request body, so that the rest of it can be read after the handler has finished.
 pub(super) fn watch_body(request: Request<Body>) -> (Request<Body>, UnreadBody) {
     let waits_for_continue = expects_continue(request.headers());
     if hyper::body::Body::is_end_stream(request.body()) {
@@ -36,7 +36,8 @@ pub(super) fn watch_body(request: Request<Body>) -> (Request<Body>, UnreadBody) 
 }
 
 impl UnreadBody {
-    /// Reads the rest, up to `DRAIN_BYTES_MAX` and `DRAIN_MAX`. Returns whether the connection can be kept alive.
+    /// Reads the rest of the body, up to `DRAIN_BYTES_MAX` and `DRAIN_MAX`. Returns whether the connection can be kept
+    /// alive.
     pub(super) async fn drain(self, answered: StatusCode) -> bool {
         let Some(body) = self.body else { return true };
         let mut body = std::mem::take(&mut *body.lock());

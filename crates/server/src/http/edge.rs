@@ -1,5 +1,5 @@
-//! Middleware around the router: canonical path, request id, timeout, panics, problem bodies, common response headers,
-//! metrics and the request log.
+//! Middleware around the router: canonical path, request id, timeout, panic handling, problem bodies, common response
+//! headers, metrics and the request log.
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::net::IpAddr;
@@ -36,16 +36,16 @@ static REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; \
     font-src 'self'; connect-src 'self'; img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'; form-action 'self'";
 
-/// Data available for every request, as an extension.
+/// Data that every request carries as an extension.
 #[derive(Debug, Clone)]
 pub(crate) struct RequestOrigin {
-    /// Appears in the request log, audit log and problem body.
+    /// Appears in the request log, the audit log and problem bodies.
     pub(crate) request_id: String,
-    /// The client's address, taken from `X-Forwarded-For` if trusted proxies sent the request.
+    /// The client's address. Taken from `X-Forwarded-For` if the request came through trusted proxies.
     pub(crate) address: IpAddr,
 }
 
-/// The complete HTTP service.
+/// The complete HTTP service: the router with its middleware.
 pub struct HttpService {
     app: Arc<App>,
     router: Router,
@@ -95,10 +95,11 @@ impl HttpService {
         let took = started.elapsed();
         self.app.requests.record_request(&asked.method, route, response.status(), took);
         let (status, ms) = (response.status().as_u16(), u64::try_from(took.as_millis()).unwrap_or(u64::MAX));
-        // The path of a successful request names existing records. Any other path may contain pasted secrets.
+        // The path of a successful request contains the names of existing records. Any other path may contain a secret
+        // that was pasted by mistake.
         let names = status < 400 && response.extensions().get::<AnyPath>().is_none();
         let path = if names { asked.path } else { without_strange_parts(&asked.path) };
-        // Runners poll constantly; log their successful requests at debug level.
+        // Runners poll constantly, so their successful requests are logged at debug level.
         if status < 400 && path.starts_with("/api/v1/runner/") {
             tracing::debug!(method = %asked.method, path, status, ms, request_id = id, "answered");
         } else {
@@ -108,7 +109,7 @@ impl HttpService {
     }
 
     async fn route(&self, request: Request<Body>, matched: Option<MatchedRoute<'_>>) -> Response {
-        // Transfers of runners may be large. They have a longer timeout, and an idle timeout on the body.
+        // Uploads and downloads by runners may be large. They have a longer timeout, and the body has an idle timeout.
         let limit = if TRANSFERS.contains(&request.uri().path()) { TRANSFER_MAX } else { REQUEST_MAX };
         let reads = matches!(*request.method(), Method::GET | Method::HEAD);
         let passed = AssertUnwindSafe(self.authorize_and_route(request, matched)).catch_unwind();
@@ -151,8 +152,8 @@ impl HttpService {
         if !trusted(&peer) {
             return peer;
         }
-        // From right to left: each trusted proxy vouches for the hop before it. Stops at an address that cannot be
-        // parsed.
+        // Read the header from right to left: each trusted proxy vouches for the address before its own. Stop at an
+        // address that cannot be parsed.
         let forwarded = headers.get_all("x-forwarded-for").iter().filter_map(|value| value.to_str().ok());
         let hops: Vec<&str> = forwarded.flat_map(|value| value.split(',')).map(str::trim).collect();
         let mut known = peer;
@@ -170,7 +171,7 @@ impl HttpService {
         if let Some(problem) = response.extensions_mut().remove::<ProblemDetails>() {
             response = render_problem(problem, response.headers(), asked, id);
         } else if response.status().is_client_error() || response.status().is_server_error() {
-            // From the router itself: unknown path, or method not allowed.
+            // The router itself created this response, for an unknown path or a method that is not allowed.
             let problem = problem_for_status(response.status(), &asked.method);
             response = render_problem(problem, response.headers(), asked, id);
         }
@@ -178,7 +179,7 @@ impl HttpService {
             response = not_modified(&response);
         }
         let headers = response.headers_mut();
-        // A handler may set a stricter policy. Only files of the dashboard may be cached.
+        // A handler may already have set a stricter policy. Only files of the dashboard may be cached.
         if !headers.contains_key(header::CONTENT_SECURITY_POLICY) {
             headers
                 .insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(CONTENT_SECURITY_POLICY));
@@ -199,14 +200,14 @@ impl HttpService {
     }
 }
 
-/// Parses `203.0.113.9`, `203.0.113.9:51234`, `2001:db8::1` or `[2001:db8::1]:51234`.
+/// Parses one entry of `X-Forwarded-For`: `203.0.113.9`, `203.0.113.9:51234`, `2001:db8::1` or `[2001:db8::1]:51234`.
 fn hop_address(hop: &str) -> Option<IpAddr> {
     let bare = hop.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(hop);
     let with_port = || hop.parse::<std::net::SocketAddr>().ok().map(|address| address.ip());
     bare.parse::<IpAddr>().ok().or_else(with_port).map(|address| address.to_canonical())
 }
 
-/// Request data needed to finish the response.
+/// The request data that is needed to finish the response.
 struct RequestSummary {
     method: Method,
     path: String,
@@ -228,7 +229,7 @@ impl RequestSummary {
     }
 }
 
-/// Requires exactly one `Host` header (RFC 9112). With two, a proxy and this server could see different hosts.
+/// Requires exactly one `Host` header (RFC 9112). With two, a proxy and this server could use different hosts.
 fn check_host(request: &Request<Body>) -> Result<(), AppError> {
     let hosts = request.headers().get_all(header::HOST).iter().count();
     if hosts > 1 || (hosts == 0 && request.version() == http::Version::HTTP_11) {
@@ -253,7 +254,7 @@ fn canonical_uri(uri: &Uri) -> Result<Uri, AppError> {
     whole.parse().map_err(|_| bad("the URL is not valid"))
 }
 
-/// A 304 with the caching headers of the full response.
+/// Builds a 304 with the caching headers of the full response.
 fn not_modified(whole: &Response) -> Response {
     let mut response = StatusCode::NOT_MODIFIED.into_response();
     for name in [header::ETAG, header::CACHE_CONTROL, header::VARY] {
@@ -323,12 +324,12 @@ fn request_id(headers: &HeaderMap) -> String {
         .get(&REQUEST_ID)
         .and_then(|value| value.to_str().ok())
         .filter(|id| (1..=REQUEST_ID_BYTES_MAX).contains(&id.len()) && id.bytes().all(plain))
-        // Ids appear in logs and events; a credential sent in this header must not.
+        // Request ids appear in logs and events, so a credential sent in this header must not be used.
         .filter(|id| !looks_like_token(id))
         .map_or_else(new_request_id, str::to_owned)
 }
 
-/// Generates a request id: a keyed hash of a counter. Cheap, because it need not be unpredictable.
+/// Generates a request id from a keyed hash of a counter. This is cheap, and request ids need not be unpredictable.
 fn new_request_id() -> String {
     static KEYS: LazyLock<[RandomState; 2]> = LazyLock::new(Default::default);
     static COUNT: AtomicU64 = AtomicU64::new(0);
@@ -344,7 +345,8 @@ fn new_request_id() -> String {
     id.iter().copied().map(char::from).collect()
 }
 
-/// Whether the client accepts `application/json` but not `application/problem+json`, which it may not know.
+/// Whether the client accepts `application/json` but does not list `application/problem+json`, which it may not
+/// support.
 fn lists_json_alone(headers: &HeaderMap) -> bool {
     let accepted: Vec<&str> =
         headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok()).collect();
@@ -360,7 +362,7 @@ mod tests {
     use super::hop_address;
 
     #[test]
-    fn a_hop_is_an_address_with_or_without_a_port() {
+    fn forwarded_hop_is_parsed_with_and_without_port() {
         let shown = |hop: &str| hop_address(hop).map(|address| address.to_string());
         for (hop, address) in [
             ("203.0.113.9", Some("203.0.113.9")),

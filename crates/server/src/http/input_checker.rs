@@ -1,4 +1,4 @@
-//! Validation of body members. Collects all errors instead of stopping at the first.
+//! Validation of members in request bodies. Collects all errors instead of stopping at the first.
 
 use berth_api::problem::InputError;
 
@@ -16,7 +16,7 @@ impl InputChecker {
         parsed.map_err(|error| self.0.push(input_error(pointer, error.to_string()))).ok()
     }
 
-    /// An empty string counts as absent.
+    /// Parses an optional member. An empty string counts as absent.
     pub(super) fn optional<T, E: std::fmt::Display>(
         &mut self,
         pointer: &str,
@@ -26,7 +26,7 @@ impl InputChecker {
         given.filter(|text| !text.is_empty()).and_then(|text| self.require(pointer, parse(text)))
     }
 
-    /// Returns `parts` if there were no errors, otherwise all of them.
+    /// Returns `parts` if there were no errors, otherwise all collected errors.
     pub(super) fn finish<T>(self, parts: Option<T>) -> Result<T, AppError> {
         match parts {
             Some(parts) if self.0.is_empty() => Ok(parts),

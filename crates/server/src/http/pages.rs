@@ -18,7 +18,7 @@ pub(super) async fn index(State(app): State<Arc<App>>, request: Request) -> Resp
     dashboard::front_page(&app, &request)
 }
 
-/// The placeholder in binaries that were built without the dashboard.
+/// Returns the placeholder page of binaries that were built without the dashboard.
 pub(super) fn without_dashboard() -> Html<String> {
     page(
         "Berth",

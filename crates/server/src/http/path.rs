@@ -1,15 +1,15 @@
-//! Canonical form of a request path, computed once before routing, so that routing and authorization cannot interpret
-//! it differently.
+//! The canonical form of a request path, computed once before routing, so that routing and authorization cannot
+//! interpret a path differently.
 //!
-//! Tolerates a trailing slash, the ephemeral-environment paths without `/api/v1`, and one doubled slash directly after
-//! the base (from a base URL that ends in a slash). Rejects anything else that is ambiguous, such as dot segments and
-//! encoded slashes.
+//! Accepts a trailing slash, `/organizations` paths without `/api/v1` before them, and one doubled slash directly after
+//! the base path (from a base URL that ends in a slash). Rejects anything else that is ambiguous, such as dot segments
+//! and encoded slashes.
 
 use std::borrow::Cow;
 
 const BASE: &str = "/api/v1";
 
-/// Returns the path that the router sees, or why it was rejected.
+/// Returns the path that the router will see, or the reason why the path was rejected.
 pub(crate) fn canonical(raw: &str) -> Result<Cow<'_, str>, &'static str> {
     let mut path = match raw.strip_prefix(BASE).unwrap_or(raw) {
         rest if rest.starts_with("//") && is_after_base(raw, rest) => {
@@ -32,7 +32,8 @@ pub(crate) fn canonical(raw: &str) -> Result<Cow<'_, str>, &'static str> {
     Ok(path)
 }
 
-/// Accepts `/api/v1//…`, and `//organizations/…` if the base URL is just the host.
+/// Whether a doubled slash comes directly after the base path: `/api/v1//…`, or `//organizations/…` if the base URL is
+/// only a host.
 fn is_after_base(raw: &str, rest: &str) -> bool {
     raw.len() > rest.len() || rest.starts_with("//organizations")
 }
@@ -41,7 +42,7 @@ fn check_segment(segment: &str) -> Result<(), &'static str> {
     if segment.is_empty() {
         return Err("a path must not have empty segments");
     }
-    // Fast path: most segments are names and ids.
+    // Fast path, because most segments are names and ids.
     if segment.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_')) {
         return Ok(());
     }
@@ -56,7 +57,7 @@ fn check_segment(segment: &str) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// Percent-decodes a segment. `None`: invalid encoding.
+/// Percent-decodes a segment. Returns `None` if the encoding is invalid.
 pub(super) fn decode(segment: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(segment.len());
     let mut rest = segment.bytes();
@@ -75,8 +76,8 @@ pub(super) fn decode(segment: &str) -> Option<String> {
 /// Maximum length of a name or id in a path.
 const NAME_CHARS_MAX: usize = 63;
 
-/// Masks parts of a rejected path for the log. Parts that cannot be a name or an id may be tokens or passwords that a
-/// user pasted by mistake.
+/// Masks parts of a rejected path for the log. Parts that cannot be a name or an id may be tokens or passwords that
+/// were pasted by mistake.
 pub(crate) fn without_strange_parts(path: &str) -> String {
     let names = |part: &str, word: fn(u8) -> bool| {
         part.len() <= NAME_CHARS_MAX
@@ -93,7 +94,7 @@ mod tests {
     use super::{canonical, without_strange_parts};
 
     #[test]
-    fn only_names_of_a_refused_path_are_kept() {
+    fn rejected_path_is_logged_with_only_names_and_ids() {
         let id = "pl_01k9x8s6q0e3v8n5j2m4t7w9yb";
         for (path, kept) in [
             (format!("/api/v1/organizations/acme/pipelines/{id}/stop"), None),
@@ -109,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn friendly_variants_are_one_path() {
+    fn tolerated_path_variants_have_one_canonical_form() {
         let one = Ok("/api/v1/organizations/acme/pipelines".into());
         for variant in [
             "/api/v1/organizations/acme/pipelines",
@@ -125,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn tricks_are_refused() {
+    fn ambiguous_paths_are_refused() {
         for trick in [
             "",
             "*",

@@ -1,4 +1,5 @@
-//! Query parameters, pagination and `If-Match`. A parameter may occur only once; errors name the allowed range.
+//! Query parameters, pagination and `If-Match`. A parameter may occur only once. Error messages state the allowed
+//! range.
 
 use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,17 +19,17 @@ use crate::app::{NumberedPage, ResponsePage};
 use crate::error::AppError;
 use crate::limits::{OFFSET_MAX, SEARCH_CHARS_MAX, WAIT_S_MAX};
 
-/// The query of a request. Unknown parameters are ignored.
+/// The query parameters of a request. Unknown parameters are ignored.
 pub(super) struct QueryParams {
     pairs: Vec<QueryParam>,
-    /// `Prefer: wait=N`, an alternative to the parameter `wait`.
+    /// The value from `Prefer: wait=N`, an alternative to the `wait` parameter.
     preferred_wait: Option<i64>,
 }
 
 struct QueryParam {
     name: String,
     value: String,
-    /// The handler has read it. Parameters that were not read are left out of pagination links.
+    /// Whether the handler has read the parameter. Parameters that it did not read are left out of pagination links.
     is_read: AtomicBool,
 }
 
@@ -49,7 +50,7 @@ impl<S: Send + Sync> FromRequestParts<S> for QueryParams {
 }
 
 impl QueryParams {
-    /// An empty value counts as absent.
+    /// Returns the value of a parameter. An empty value counts as absent.
     pub(super) fn get(&self, name: &str) -> Result<Option<&str>, AppError> {
         let found = self.pairs.iter().filter(|param| param.name == name);
         let mut found =
@@ -60,7 +61,7 @@ impl QueryParams {
         }
     }
 
-    /// A string of limited length without control characters.
+    /// Returns a string of limited length without control characters.
     pub(super) fn text(&self, name: &str) -> Result<Option<String>, AppError> {
         let Some(text) = self.get(name)? else { return Ok(None) };
         if text.chars().count() > SEARCH_CHARS_MAX || text.chars().any(char::is_control) {
@@ -70,14 +71,14 @@ impl QueryParams {
         Ok(Some(text.to_owned()))
     }
 
-    /// An id. `of` names the kind of record in the error.
+    /// Returns an id. `of` is the kind of record, for the error message.
     pub(super) fn id<T: FromStr>(&self, name: &str, of: &str) -> Result<Option<T>, AppError> {
         let Some(text) = self.get(name)? else { return Ok(None) };
         let wanted = || AppError::invalid_parameter(name, format!("must be the id of {of}"));
         text.parse().map(Some).map_err(|_| wanted())
     }
 
-    /// A value parsed with `parse`.
+    /// Returns a value parsed with `parse`.
     pub(super) fn name<T, E: std::fmt::Display>(
         &self,
         name: &str,
@@ -95,7 +96,7 @@ impl QueryParams {
         text.parse().map(Some).map_err(|error: T::Err| AppError::invalid_parameter(name, error.to_string()))
     }
 
-    /// How long the response may wait for a change, from `wait` or `Prefer: wait=N`.
+    /// Returns how long the response may wait for a change, from `wait` or `Prefer: wait=N`.
     pub(super) fn wait(&self) -> Result<Duration, AppError> {
         let seconds = self.integer("wait", 0, WAIT_S_MAX)?.or(self.preferred_wait).unwrap_or(0);
         Ok(Duration::from_secs(u64::try_from(seconds).unwrap_or(0)))
@@ -118,7 +119,8 @@ impl QueryParams {
     }
 }
 
-/// A preference is never an error (RFC 7240): an unreadable one is ignored, one that is too long is capped.
+/// Reads `Prefer: wait=N`. A preference never causes an error (RFC 7240): an invalid value is ignored, and one that is
+/// too high is reduced to the maximum.
 fn preferred_wait(headers: &HeaderMap) -> Option<i64> {
     let preferences = headers.get_all("prefer").iter().filter_map(|value| value.to_str().ok());
     let mut preferences =
@@ -188,7 +190,7 @@ impl<S: Send + Sync> FromRequestParts<S> for PageQuery {
 }
 
 impl PageQuery {
-    /// The start of the page. `K` is the type of the keys in this list's cursors.
+    /// Returns where the page starts. `K` is the type of the keys in this list's cursors.
     pub(super) fn start<K: FromStr>(&self) -> Result<PageStart, AppError> {
         let Some(cursor) = &self.cursor else { return Ok(PageStart::Offset(self.offset)) };
         let key = URL_SAFE_NO_PAD.decode(cursor).ok().and_then(|bytes| String::from_utf8(bytes).ok());
@@ -252,7 +254,7 @@ fn percent_encode(text: &str) -> String {
         .collect()
 }
 
-/// The version from `If-Match`, if given.
+/// The version from `If-Match`. `None` if the header is missing or `*`.
 pub(super) struct IfMatch(pub(super) Option<i64>);
 
 impl<S: Send + Sync> FromRequestParts<S> for IfMatch {
@@ -269,7 +271,7 @@ impl<S: Send + Sync> FromRequestParts<S> for IfMatch {
         }
         let quoted = text.strip_prefix('"').and_then(|text| text.strip_suffix('"'));
         let quoted = quoted.filter(|text| !text.contains('"'));
-        // Only the version counts. The variant after the dot does not matter for a change.
+        // For a change, only the version matters. Ignore the variant after the dot.
         let version = quoted.and_then(|text| text.split('.').next()?.parse().ok());
         let wanted = "must be one entity tag from an ETag header, like \"7\"";
         version

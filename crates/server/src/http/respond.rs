@@ -1,4 +1,4 @@
-//! Conversion of results into HTTP responses.
+//! Converts results of use cases into HTTP responses.
 
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
@@ -11,14 +11,14 @@ use super::query::ListResponse;
 use crate::app::{ApiResponse, IdempotentResponse};
 use crate::error::AppError;
 
-/// Typical number of response headers, reserved to avoid reallocation.
+/// Typical number of response headers; capacity for them is reserved to avoid reallocation.
 const HEADERS_USUAL: usize = 10;
 
 impl IntoResponse for AppError {
     fn into_response(self) -> Response {
         let problem = self.into_problem();
         let status = StatusCode::from_u16(problem.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        // `HttpService` writes the body, because it knows the request id and what the client accepts.
+        // `HttpService` adds the body later, because it knows the request id and which media types the client accepts.
         let mut response = status.into_response();
         response.extensions_mut().insert(problem);
         response

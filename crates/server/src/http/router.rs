@@ -1,4 +1,4 @@
-//! The route table. Every route must declare the access it requires.
+//! The route table. Every route must declare what access it requires.
 
 use std::sync::Arc;
 
@@ -10,8 +10,8 @@ use utoipa_axum::routes;
 use super::{dashboard, openapi, pages, routes};
 use crate::app::App;
 
-/// Routes without authentication. The only other open paths are the files of the dashboard and the documentation, which
-/// contain no data of the installation.
+/// Routes that need no authentication. The only other open paths are the files of the dashboard and the documentation,
+/// which contain no data of this installation.
 pub const OPEN_ROUTES: &[(&str, &str)] = &[
     ("GET", "/healthz"),
     ("GET", "/readyz"),
@@ -26,17 +26,17 @@ pub const OPEN_ROUTES: &[(&str, &str)] = &[
     ("GET", "/docs/errors/{code}"),
 ];
 
-/// The access that a route requires.
+/// What access a route requires.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RouteAccess {
     Open,
-    /// Any valid API token or login.
+    /// Any valid API token or browser session.
     Caller,
     /// The credential of a runner.
     Runner,
     /// The registration token of a runner.
     NewRunner,
-    /// Membership in the organization of the path, with a role that allows the action.
+    /// Membership in the organization named in the path, with a role that allows the action.
     Permission(Action),
 }
 
@@ -53,12 +53,12 @@ struct RouteBuilder {
 }
 
 impl RouteBuilder {
-    /// Adds a route of an organization that requires the permission `action`.
+    /// Adds a route of an organization that requires permission for `action`.
     fn route(self, action: Action, routes: UtoipaMethodRouter<Arc<App>>) -> Self {
         self.add_route(RouteAccess::Permission(action), routes)
     }
 
-    /// Adds a route for any authenticated caller.
+    /// Adds a route that is open to any authenticated caller.
     fn for_callers(self, routes: UtoipaMethodRouter<Arc<App>>) -> Self {
         self.add_route(RouteAccess::Caller, routes)
     }
@@ -79,7 +79,8 @@ impl RouteBuilder {
     }
 
     fn record_routes(&mut self, access: RouteAccess, routes: &UtoipaMethodRouter<Arc<App>>) {
-        // With two paths, each would also serve the methods of the other, without an access check.
+        // Adding two paths at once would also register each path with the other's methods, which then have no access
+        // check.
         assert_eq!(routes.1.paths.len(), 1, "one path at a time: {:?}", routes.1.paths.keys());
         for (path, item) in &routes.1.paths {
             let others = [&item.head, &item.options, &item.trace];

@@ -1,4 +1,4 @@
-//! Applies expired timers of environments, each in a transaction of its own.
+//! Applies expired timers of environments, in one transaction per environment.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -14,13 +14,13 @@ use futures_util::{StreamExt, stream};
 use crate::error::AppError;
 use crate::worker::{BackgroundJob, LOOK_EVERY, TurnResult};
 
-/// Environments per query.
+/// Number of environments read per query.
 const BATCH_MAX: usize = 256;
-/// Batches per turn. The next turn continues.
+/// Maximum number of batches per turn. The next turn continues with the rest.
 const BATCHES_MAX: usize = 64;
-/// Concurrent transactions, which share an fsync.
+/// Number of concurrent transactions. Concurrent transactions share an fsync.
 const SETTLED_AT_ONCE: usize = 32;
-/// Wakes up slightly after the timer, never before.
+/// Added to the wait, so that the job wakes slightly after the timer and never before it.
 const LATE: Duration = Duration::from_millis(1);
 
 pub(super) struct ExpireJob(pub(super) Arc<Services>);
@@ -38,8 +38,8 @@ impl BackgroundJob for ExpireJob {
     }
 }
 
-/// Applies all expired timers. Each environment is tried once per turn, so that one that fails or stays due does not
-/// block the rest.
+/// Applies all expired timers. Each environment is tried once per turn, so that an environment that fails or stays due
+/// does not block the others.
 pub(super) async fn expire(services: &Services) -> Result<(), AppError> {
     let mut tried = HashSet::new();
     let mut stuck = 0;
@@ -62,7 +62,8 @@ pub(super) async fn expire(services: &Services) -> Result<(), AppError> {
     Ok(())
 }
 
-/// Time until the next timer, at most `max`. Environments that are still due have failed and are retried after `max`.
+/// Returns the time until the next timer expires, at most `max`. Environments that are still due have failed; they are
+/// retried after `max`.
 async fn pause(services: &Services, max: Duration) -> Duration {
     let wait = services.store.read(None, |db| {
         let (next, now) = (environment_table::find_next_due(db)?, db.now());
@@ -92,7 +93,7 @@ async fn settle(services: &Services, org: OrgId, id: EnvironmentId) -> Result<()
             let Some(lock) = tables::environment::by_id(tx, id)? else { return Ok(()) };
             let decision = environment::settle(&lock, &tx.moment()?);
             if decision.changes.is_empty() {
-                // The timer was set too early. Without a correction it would stay due forever.
+                // The stored due time was too early. If it were not corrected, the environment would stay due forever.
                 tables::environment::reschedule(tx, &lock.environment, environment::due_at(&lock))?;
             }
             Ok::<_, AppError>(tx.commit(decision)?)

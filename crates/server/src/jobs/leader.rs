@@ -1,8 +1,9 @@
-//! Leader election: of several servers over one database, one runs the background jobs.
+//! Leader election: if several servers share a database, one of them runs the background jobs that only one server may
+//! run.
 //!
-//! The lease is a row, renewed in database time. A server that cannot renew it stops well before it expires, by its own
-//! clock. Jobs that still run twice, because a server was suspended, are rejected by row versions: every job is safe to
-//! run twice.
+//! The lease is a database row, renewed in database time. A server that cannot renew the lease stops its jobs well
+//! before the lease expires, measured by its own clock. A suspended server may still run a job at the same time as the
+//! new leader. That is safe: row versions reject outdated changes, and every job is safe to run twice.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +22,8 @@ const NAME: &str = "background work";
 const LEASE_S: i64 = 10;
 const RENEW_EVERY: Duration = Duration::from_secs(2);
 const RENEW_MAX: Duration = Duration::from_secs(2);
-/// Time after sending the last successful renewal. Shorter than the lease, even with the duration of a renewal.
+/// How long this server leads after it sent its last successful renewal. Shorter than the lease, even including the
+/// time that a renewal takes.
 const LEADS_MAX: Duration = Duration::from_secs(5);
 
 const LISTEN_PAUSE: Duration = Duration::from_millis(20);
@@ -58,7 +60,7 @@ impl LeaderState {
     }
 }
 
-/// Runs until the server stops.
+/// Acquires and renews the lease until the server stops.
 pub(super) async fn renew_lease(jobs: Arc<BackgroundJobs>) {
     if !jobs.services.store.is_shared() {
         jobs.lead.0.send_replace(true);
@@ -82,7 +84,7 @@ pub(super) async fn renew_lease(jobs: Arc<BackgroundJobs>) {
         let pause = if now < until { RENEW_EVERY.min(until - now) } else { RENEW_EVERY };
         jobs.services.shutdown.run_until_cancelled(tokio::time::sleep(pause)).await;
     }
-    // Releases the lease, so that another server need not wait for its expiry.
+    // Release the lease, so that another server does not have to wait until it expires.
     let boot = jobs.services.engine.boot().to_owned();
     let left =
         jobs.services.store.transact_lease(move |tx| Ok::<_, AppError>(lease::release(tx, NAME, &boot)?));
@@ -97,12 +99,12 @@ async fn take_lease(jobs: &BackgroundJobs) -> Result<bool, AppError> {
         .await
 }
 
-/// Wakes the engine for commits of other servers.
+/// Wakes the engine when another server has committed a transaction.
 pub(super) async fn listen(services: Arc<Services>) {
     let Some(mut nudged) = services.store.watch_remote_commits() else { return };
     while let Some(Ok(())) = services.shutdown.run_until_cancelled(nudged.changed()).await {
         services.wake_engine();
-        // Debounce: commits of a short period are handled together.
+        // Debounce: transactions committed in quick succession are handled together.
         services.shutdown.run_until_cancelled(tokio::time::sleep(LISTEN_PAUSE)).await;
     }
 }

@@ -1,4 +1,4 @@
-//! Makes logs durable, and follows logs that other servers write.
+//! Makes logs durable, and reads new output from logs that other servers write.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,7 +34,7 @@ pub(super) async fn flush(services: &Services) {
     }
 }
 
-/// Reads logs that other servers write and clients follow here.
+/// Reads new output from logs that clients follow on this server while another server writes them.
 pub(super) struct FollowLogs(pub(super) Arc<Services>);
 
 impl BackgroundJob for FollowLogs {

@@ -1,4 +1,5 @@
-//! Background jobs: each handles what is due in the store when it is woken, and at least once per interval.
+//! Background jobs. When woken, and at least once per interval, each job handles the work that is due according to the
+//! database.
 
 pub(crate) mod analyze;
 mod expire;
@@ -34,7 +35,7 @@ pub struct BackgroundJobs {
     pub(crate) services: Arc<Services>,
     pub(crate) config: Arc<AppConfig>,
     pub(crate) rates: Arc<RateLimits>,
-    /// Whether this server runs the jobs of the installation.
+    /// Whether this server is the leader, which runs the jobs that only one server may run.
     pub(crate) lead: LeaderState,
     pub(crate) syncs: Arc<SyncJob>,
     pub(crate) registries: Arc<RegistryJob>,
@@ -63,7 +64,7 @@ impl BackgroundJobs {
     }
 }
 
-/// Runs until the server stops.
+/// Runs all background jobs until the server stops.
 pub async fn run(jobs: Arc<BackgroundJobs>) {
     let (services, stop) = (&jobs.services, &jobs.services.shutdown);
     let stop_git = async {
@@ -92,11 +93,12 @@ pub async fn run(jobs: Arc<BackgroundJobs>) {
         jobs.lead.run(jobs.notify.clone(), stop),
         jobs.lead.run(jobs.analyses.clone(), stop),
     );
-    // Flush the last output of steps.
+    // Fsync the last output of steps.
     logs::flush(services).await;
 }
 
-/// Runs each job that changes records once, for tests.
+/// For tests: runs once the jobs that apply timers, sync repositories, build registries, create fix pull requests,
+/// analyze failures, and stop and start deployments.
 pub async fn tick(jobs: &BackgroundJobs) -> Result<(), AppError> {
     let services = &jobs.services;
     expire::expire(services).await?;
@@ -108,7 +110,7 @@ pub async fn tick(jobs: &BackgroundJobs) -> Result<(), AppError> {
     stages::start_and_wait(services).await
 }
 
-/// Polls fix pull requests once, for tests.
+/// For tests: checks once whether fix pull requests were merged or closed.
 pub async fn notice_fix_ends(jobs: &BackgroundJobs) -> Result<(), AppError> {
     FixEnds::new(jobs.fixes.clone()).turn().await.map(drop)
 }

@@ -1,4 +1,4 @@
-//! Seals logs of finished attempts: compresses them into their final form.
+//! Seals the logs of finished attempts: compresses them into their final form.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use berth_store::tables::attempt;
 use crate::error::AppError;
 use crate::worker::{BackgroundJob, TurnResult};
 
-/// Debounce: logs that end in this time are sealed together.
+/// Debounce: logs that end within this time are sealed together.
 const SEAL_PAUSE: Duration = Duration::from_millis(5);
 
 pub(super) struct SealLogs(pub(super) Arc<Services>);
@@ -17,7 +17,7 @@ pub(super) struct SealLogs(pub(super) Arc<Services>);
 impl BackgroundJob for SealLogs {
     const NAME: &'static str = "seal logs";
 
-    /// Seals logs of attempts that ended before the last stop of the server.
+    /// Seals logs of attempts that ended before the server last stopped.
     async fn resume(&self) -> Result<(), AppError> {
         seal_leftovers(&self.0).await
     }

@@ -1,4 +1,4 @@
-//! Starts deployments, moves them through their stages, and stops cancelled and lost ones.
+//! Starts deployments, moves them through their stages, and stops cancelled and lost deployments.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,10 +10,10 @@ use tokio::task::JoinHandle;
 
 use crate::worker::{BackgroundJob, LOOK_EVERY, TurnResult};
 
-/// Debounce between turns: commits in this time are handled together.
+/// Debounce between turns: transactions committed within this time are handled together.
 const TURN_PAUSE: Duration = Duration::from_millis(1);
 
-/// Stops cancelled and lost deployments. Separate from starting, which may be slow.
+/// Stops cancelled and lost deployments. Separate from [`StartDeployments`], because starting may be slow.
 pub(super) struct StopDeployments {
     services: Arc<Services>,
     wakeups: EngineWakeups,
@@ -57,7 +57,7 @@ impl StartDeployments {
 impl BackgroundJob for StartDeployments {
     const NAME: &'static str = "start deployments";
 
-    /// Does not wait for the tasks it starts: one may wait for git, which must not delay other organizations.
+    /// Does not wait for the tasks that it starts. A task may wait for git, which must not delay other organizations.
     async fn turn(&self) -> Result<TurnResult, AppError> {
         self.wakeups.clear().await;
         let services = &self.services;
@@ -74,7 +74,7 @@ impl BackgroundJob for StartDeployments {
     }
 }
 
-/// Starts deployments and waits for them, for tests.
+/// For tests: starts deployments and waits until they have started.
 pub(super) async fn start_and_wait(services: &Arc<Services>) -> Result<(), AppError> {
     berth_engine::gates::process_due_gates(services).await?;
     join_starts(berth_engine::begin_environment_deployments(services).await?).await?;
@@ -89,7 +89,7 @@ async fn join_starts(starts: Vec<JoinHandle<()>>) -> Result<(), AppError> {
     Ok(())
 }
 
-/// Wake-ups of the engine. A wake-up during a turn counts for the next one.
+/// Wake-ups of the engine. A wake-up that arrives during a turn causes another turn.
 struct EngineWakeups(Mutex<watch::Receiver<()>>);
 
 impl EngineWakeups {
@@ -103,7 +103,8 @@ impl EngineWakeups {
 
     async fn wait(&self) {
         tokio::time::sleep(TURN_PAUSE).await;
-        // A timeout starts the regular turn; a missing sender means that the program ends.
+        // On a timeout, the job runs its regular turn. An error means that the sender is gone because the process is
+        // ending.
         let _ = tokio::time::timeout(LOOK_EVERY, self.0.lock().await.changed()).await;
     }
 }

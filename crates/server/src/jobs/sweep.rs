@@ -12,7 +12,7 @@ use crate::error::AppError;
 use crate::limits::{DELIVERIES_KEPT_MAX, DELIVERY_DAYS_KEPT};
 use crate::worker::{BackgroundJob, TurnResult};
 
-/// Webhooks per page.
+/// Number of webhooks read per page.
 const WEBHOOKS_PAGE: i64 = 200;
 
 const SWEEP_EVERY: Duration = Duration::from_secs(60);
@@ -31,7 +31,8 @@ impl BackgroundJob for SweepJob {
     }
 }
 
-/// Deletes old stored responses, ended browser sessions, expired links and old deliveries, and evicts idle callers.
+/// Deletes expired stored responses, browser sessions and links, deletes old deliveries, and evicts the rate-limit
+/// counters of idle callers.
 pub async fn sweep(jobs: &BackgroundJobs) -> Result<(), AppError> {
     jobs.rates.evict_idle();
     jobs.services
@@ -42,7 +43,7 @@ pub async fn sweep(jobs: &BackgroundJobs) -> Result<(), AppError> {
             Ok::<_, AppError>(sign_in::delete_expired(tx)?)
         })
         .await?;
-    // In batches, so that writers can proceed in between.
+    // Delete in batches, so that other transactions can write in between.
     let forget = || {
         jobs.services.store.transact(TxContext::system(None), |tx| {
             Ok::<_, AppError>(idempotency::delete_expired(tx, tx.now())?)
@@ -52,7 +53,7 @@ pub async fn sweep(jobs: &BackgroundJobs) -> Result<(), AppError> {
     sweep_deliveries(jobs).await
 }
 
-/// Limits the delivery log by age and by number per webhook.
+/// Deletes old deliveries, and the oldest deliveries of webhooks that have too many.
 async fn sweep_deliveries(jobs: &BackgroundJobs) -> Result<(), AppError> {
     let forget = || {
         jobs.services.store.transact(TxContext::system(None), |tx| {

@@ -17,9 +17,9 @@ use super::ServerMetrics;
 use super::scrape::scrape;
 use crate::limits::{HEADER_BYTES_MAX, HEADER_READ_MAX, HEADERS_MAX};
 
-/// A scraper needs few connections.
+/// Maximum number of connections. A scraper needs only a few.
 const CONNECTIONS_MAX: usize = 16;
-/// Lifetime of a connection.
+/// Maximum lifetime of a connection.
 const CONNECTION_MAX: Duration = Duration::from_secs(300);
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";

@@ -1,7 +1,7 @@
 //! Prometheus metrics of requests, locks, queues and the database.
 //!
-//! They have a listen address of their own, off by default: they reveal the load of all organizations and do not belong
-//! on the public port. No label contains a user-chosen name.
+//! They have a separate listen address, which is off by default: the metrics reveal the load of all organizations and
+//! do not belong on the public port. No label contains a name that users chose.
 
 mod listen;
 mod requests;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use crate::jobs::BackgroundJobs;
 
-/// The sources of the metrics.
+/// The objects that the metrics are read from.
 #[derive(Clone)]
 pub struct ServerMetrics {
     pub(crate) jobs: Arc<BackgroundJobs>,

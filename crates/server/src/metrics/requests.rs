@@ -1,4 +1,4 @@
-//! HTTP requests by route and status. The label is the route pattern, never the path that a client sent.
+//! HTTP requests by route and status. The route label is the route pattern, never the path that a client sent.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,12 +12,12 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
 const BOUNDS_S: [f64; 10] = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 60.0];
-/// Limit of label combinations; further ones are counted as [`OTHER`].
+/// Maximum number of label combinations. Requests with further combinations are counted as [`OTHER`].
 const SERIES_MAX: usize = 2_048;
 /// Label for requests that match no route or exceed [`SERIES_MAX`].
 const OTHER: &str = "other";
 
-/// Lock operations: method, suffix of the route, and label.
+/// Lock operations: the method, the end of the route pattern, and the label.
 const LOCK_OPERATIONS: [(&str, &str, &str); 8] = [
     ("POST", "/ephemeral-environments/{envName}/sessions", "claim"),
     ("POST", "/claim-any", "claim"),
@@ -108,7 +108,7 @@ const fn outcome_label(status: u16) -> &'static str {
     }
 }
 
-/// Clients can send any method, so unknown ones share a label.
+/// Returns the label for a method. Clients can send any method, so unknown methods share one label.
 fn method_label(method: &Method) -> &'static str {
     match *method {
         Method::GET => "GET",

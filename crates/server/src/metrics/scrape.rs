@@ -1,4 +1,4 @@
-//! Collects one scrape: long-lived counters plus values read from the database.
+//! Collects the metrics for one scrape: counters in memory, and values read from the database.
 
 use std::fmt;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use super::RequestMetrics;
 use crate::error::AppError;
 use crate::jobs::BackgroundJobs;
 
-/// All states, so that a state without runners is exported as 0.
+/// All runner states, so that a state without runners is exported as 0.
 const RUNNER_STATES: [(RunnerStatus, &str); 5] = [
     (RunnerStatus::Pending, "pending"),
     (RunnerStatus::Online, "online"),
@@ -96,7 +96,7 @@ impl EncodeMetric for CommitDurations {
         let CommitStats { within, count, sum_us, .. } = self.0;
         let bounds = BOUNDS_US.iter().map(|bound| seconds(*bound)).chain([f64::INFINITY]);
         let mut before = 0;
-        // The store's buckets are cumulative; the encoder expects the count of each bucket alone.
+        // The store's buckets are cumulative, but the encoder expects the count of each bucket alone.
         let buckets = bounds.zip(within.into_iter().chain([count]));
         let buckets = buckets.map(|(bound, up_to)| {
             let in_bucket = up_to.saturating_sub(before);

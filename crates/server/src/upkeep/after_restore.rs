@@ -1,6 +1,6 @@
-//! Makes a restored database safe to serve. It may lack changes that were made after the backup.
+//! Makes a restored database safe to serve. The database may lack changes that were made after the backup.
 //!
-//! The epoch is raised, so that new fences are higher than any issued before. Sessions and tickets end, running
+//! The epoch is raised, so that new fences are higher than any fence issued before. Sessions and tickets end, running
 //! attempts become unknown, and pipelines and webhooks stay stopped until an admin resumes them.
 
 use berth_core::environment::restore::reset_after_restore;
@@ -18,22 +18,22 @@ use crate::error::AppError;
 const WHY: &str = "the database was restored from a backup; check what is really running, then resume";
 const WEBHOOKS_PAGE: i64 = 200;
 
-/// The new epoch, and counts of what was changed.
+/// The new epoch, and the number of records that were changed.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct SettleReport {
     pub epoch: i64,
     pub organizations: usize,
     pub environments: usize,
-    /// Ended sessions.
+    /// Number of sessions that were ended.
     pub sessions: usize,
-    /// Attempts whose outcome became unknown.
+    /// Number of attempts whose outcome became unknown.
     pub attempts: usize,
     pub pipelines: usize,
     pub webhooks: usize,
 }
 
-/// Settles a restored database. Safe to repeat: only the epoch is raised again. `given` is an epoch that is known to
-/// have been used although the database does not have it.
+/// Makes a restored database safe to serve. Running it again only raises the epoch again. `given` is an epoch that is
+/// known to have been used, although the database does not contain it.
 pub fn settle(store: &mut Store, given: Option<i64>) -> Result<SettleReport, AppError> {
     store.raise_epoch(given)?;
     let store = &*store;
@@ -46,7 +46,7 @@ pub fn settle(store: &mut Store, given: Option<i64>) -> Result<SettleReport, App
         after = Some(*last);
         for (org, _) in page {
             settled.organizations += 1;
-            // Pipelines first, so that freeing environments starts no deployments.
+            // Stop pipelines first, so that freeing environments starts no deployments.
             settled.pipelines += stop_pipelines(store, org)?;
             settled.sessions += free_environments(store, org, &mut settled.environments)?;
         }
@@ -95,7 +95,7 @@ fn free_environments(store: &Store, org: OrgId, seen: &mut usize) -> Result<usiz
     }
 }
 
-/// Deactivates all webhooks: deliveries would repeat events, or contradict those sent after the backup.
+/// Deactivates all webhooks, because their deliveries would repeat or contradict those sent after the backup.
 fn silence_webhooks(store: &Store) -> Result<usize, AppError> {
     let (mut silenced, mut after) = (0, String::new());
     loop {

@@ -1,7 +1,7 @@
-//! Backup: a snapshot of the database, then the files it refers to, then a manifest with the digest of each file.
+//! Backup: a snapshot of the database, then the files that it refers to, then a manifest with the digest of each file.
 //!
-//! The order makes the backup consistent while the server is running: files are append-only, so logs and artifacts that
-//! are finished in the snapshot are complete when they are copied. The root key is never part of a backup.
+//! This order makes the backup consistent while the server is running: files are append-only, so logs and artifacts
+//! that are finished in the snapshot are complete when they are copied. The root key is never part of a backup.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -21,27 +21,27 @@ use super::{DATABASE, KEPT, UpkeepError, io, parent};
 
 /// Suffix of files that are still being written.
 const UNFINISHED: &str = ".part";
-/// Name prefixes of temporary files.
+/// Prefixes of the names of temporary files.
 const SCRATCH: [&str; 2] = ["part-", "scratch-"];
 /// Suffix of sealed logs.
 const SEALED: &str = ".zst";
 /// Maximum directory depth below each of [`KEPT`].
 const DEPTH_MAX: usize = 8;
 
-/// Destination of a backup.
+/// Where a backup is written.
 enum BackupSink {
     Directory(PathBuf),
     Tar(Box<tar::Builder<File>>),
 }
 
-/// The database of an installation.
+/// The type of database that the installation uses.
 pub enum BackupDatabase<'a> {
     Sqlite,
-    /// Only the files are backed up; the database is backed up with PostgreSQL's own tools.
+    /// Only the files are backed up. PostgreSQL's own tools back up the database.
     Postgres(&'a str),
 }
 
-/// Backs up a data directory: into a tar archive if `to` ends in `.tar`, otherwise into a new directory.
+/// Backs up a data directory into a tar archive if `to` ends in `.tar`, otherwise into a new directory.
 pub fn backup(
     data_dir: &Path,
     database: &BackupDatabase<'_>,
@@ -49,7 +49,7 @@ pub fn backup(
     now: Timestamp,
 ) -> Result<BackupManifest, UpkeepError> {
     let sink = BackupSink::create(to)?;
-    // A partial backup is useless and would block the next one.
+    // Remove a partial backup, because it is useless and would block the next one.
     write_backup(sink, data_dir, database, to, now).inspect_err(|_| {
         let _ = if to.is_dir() { std::fs::remove_dir_all(to) } else { std::fs::remove_file(to) };
     })
@@ -124,7 +124,7 @@ fn describe(manifest: &mut BackupManifest, mut db: ReadOnly) -> Result<(), Upkee
     }
 }
 
-/// Copies a directory tree. Files may be added or removed concurrently.
+/// Copies a directory tree. The server may add and remove files in the meantime.
 fn put_all(
     sink: &mut BackupSink,
     data_dir: &Path,
@@ -156,7 +156,8 @@ fn put_all(
             }
             _ => match put_present(sink, data_dir, &path)? {
                 Some(entry) => files.push(entry),
-                // The log was sealed, and so renamed, after the listing. The new name sorts after this one.
+                // The log was sealed after the directory was listed, which renamed it. The new name sorts after this
+                // one, so the loop will reach it.
                 None if !name.ends_with(SEALED) => drop(names.insert(format!("{name}{SEALED}"))),
                 None => {}
             },
@@ -168,7 +169,7 @@ fn put_all(
     Ok(())
 }
 
-/// Copies a file; `None` if it no longer exists.
+/// Copies a file. Returns `None` if it no longer exists.
 fn put_present(
     sink: &mut BackupSink,
     data_dir: &Path,
@@ -201,7 +202,7 @@ impl BackupSink {
         self.put_open(name, File::open(from).map_err(io("cannot read", from))?, from)
     }
 
-    /// Copies a file up to its current length; it may grow during the copy.
+    /// Copies a file up to its current length. The file may grow during the copy.
     fn put_open(&mut self, name: &str, file: File, from: &Path) -> Result<FileEntry, UpkeepError> {
         let bytes = file.metadata().map_err(io("cannot read", from))?.len();
         let mut source = DigestReader::new(file.take(bytes));

@@ -5,13 +5,13 @@ use std::io::{self, Read};
 use aws_lc_rs::digest::{Context, SHA256};
 use serde::{Deserialize, Serialize};
 
-/// File name in the backup. Written last, so an interrupted backup has no manifest.
+/// Name of the manifest in the backup. The manifest is written last, so an interrupted backup has none.
 pub const FILE: &str = "manifest.json";
-/// Incremented when older versions cannot restore a backup of this version.
+/// Version of the backup format. Incremented when older versions of Berth cannot restore the new backups.
 pub const FORMAT: u32 = 1;
-/// Files in one backup.
+/// Maximum number of files in one backup.
 pub const FILES_MAX: usize = 4_000_000;
-/// The manifest is read into memory.
+/// Maximum size of the manifest, which is read into memory.
 pub const MANIFEST_BYTES_MAX: u64 = 1024 * 1024 * 1024;
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -23,12 +23,12 @@ pub struct BackupManifest {
     /// `sqlite`, or `postgres` for a backup that contains files only.
     pub engine: String,
     pub created_at: String,
-    /// Number of the last migration.
+    /// Number of the last migration that was applied to the database.
     pub schema: Option<i64>,
     pub epoch: Option<i64>,
     /// Id of the root key that decrypts the secrets. The key itself is never in a backup.
     pub root_key_id: Option<String>,
-    /// Last event of each organization's audit log.
+    /// The last event of each organization's audit log.
     pub heads: Vec<ManifestHead>,
     pub files: Vec<FileEntry>,
 }
@@ -44,7 +44,7 @@ pub struct ManifestHead {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileEntry {
-    /// Relative to the data directory, separated by slashes.
+    /// Path relative to the data directory, with slashes as separators.
     pub path: String,
     pub bytes: u64,
     pub sha256: String,

@@ -9,7 +9,7 @@ pub mod verify;
 
 pub use after_restore::{SettleReport, settle};
 
-/// Directories of the data directory that are backed up along with the database.
+/// Subdirectories of the data directory that are backed up along with the database.
 const KEPT: [&str; 2] = ["logs", "artifacts"];
 /// File name of the database, in a backup and in the data directory.
 const DATABASE: &str = "berth.db";
@@ -38,7 +38,7 @@ impl From<crate::error::AppError> for UpkeepError {
     }
 }
 
-/// The parent directory; `.` for a plain file name.
+/// Returns the parent directory, or `.` for a plain file name.
 fn parent(path: &std::path::Path) -> &std::path::Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(std::path::Path::new("."))
 }

@@ -1,4 +1,4 @@
-//! Restore of a backup into an empty data directory; all or nothing.
+//! Restores a backup into an empty data directory, either completely or not at all.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -18,12 +18,12 @@ use super::manifest::{self, BackupManifest, DigestReader, FILES_MAX, FORMAT, Fil
 use super::verify::{VerifyReport, verify};
 use super::{DATABASE, KEPT, UpkeepError, io, restore_note};
 
-/// Subdirectory for the restored files until they are complete and verified.
+/// Subdirectory that holds the restored files until they are complete and verified.
 const STAGING: &str = "restoring";
-/// Names that an empty data directory may contain: the root key (never in a backup), the directory's lock file, and the
-/// staging directory of an interrupted restore.
+/// Names that may exist in an otherwise empty data directory: the root key (never in a backup), the directory's lock
+/// file, and the staging directory of an interrupted restore.
 const WELCOME: [&str; 3] = ["root.key", "berth.lock", STAGING];
-/// The database's WAL, if it has one.
+/// Name of the database's WAL file, which may not exist.
 const DATABASE_LOG: &str = "berth.db-wal";
 
 #[derive(Debug)]
@@ -31,21 +31,21 @@ pub struct RestoreReport {
     pub manifest: BackupManifest,
     pub settled: SettleReport,
     pub verified: VerifyReport,
-    /// Number of secret values that were decrypted as a test of the key.
+    /// Number of secret values that were decrypted to test the key.
     pub secrets: usize,
-    /// Why the epoch could not be stored next to the backup.
+    /// Why the epoch could not be stored next to the backup; `None` if it was stored.
     pub unnoted: Option<String>,
 }
 
 /// Restores a backup. `key` is the path of the root key, which is never in a backup.
 ///
-/// All work happens in a staging directory, and the database is moved into place last: a failed restore leaves nothing
+/// All work happens in a staging directory, and the database is moved into place last. A failed restore leaves nothing
 /// that a server would open, and can be repeated.
 pub fn restore(from: &Path, data_dir: &Path, key: &Path) -> Result<RestoreReport, UpkeepError> {
     check_empty(data_dir)?;
     check_key(key)?;
     let dir = DataDir::open_bare(data_dir)?;
-    // Checked again under the lock, in case of a concurrent restore.
+    // Check again while holding the lock, in case of a concurrent restore.
     check_empty(data_dir)?;
     let staging = data_dir.join(STAGING);
     let made = remove_dir(&staging).and_then(|()| std::fs::DirBuilder::new().mode(0o700).create(&staging));
@@ -65,24 +65,24 @@ pub fn restore(from: &Path, data_dir: &Path, key: &Path) -> Result<RestoreReport
         }
     }
     remove_dir(&staging).map_err(io("cannot remove", &staging))?;
-    // Until now the database is marked as a backup, which servers refuse to open; `begin_in` replaces the mark.
+    // So far, the database is marked as a backup, which servers refuse to open. `begin_in` replaces the mark.
     Store::open_sqlite(&dir.database())?.begin_in(&dir)?;
     Ok(restored)
 }
 
-/// Copies, verifies and settles the backup in `staging`.
+/// Copies the backup to `staging`, verifies it and makes it safe to serve.
 fn prepare(from: &Path, staging: &Path, key: &Path) -> Result<RestoreReport, UpkeepError> {
     let manifest = stage_backup(from, staging)?;
     let given = restore_note::read_epoch_bound(from)?;
     let database = staging.join(DATABASE);
     let mut store = Store::open_sqlite(&database)?;
-    // Check the key and the audit log before any change.
+    // Check the key and the audit log before changing anything.
     let vault = SecretVault::open(&store, key, WhenMissing::Refuse)?;
     let secrets = vault.check_sample(&store)?;
     let verified = verify(&mut ReadOnly::sqlite(&database)?, staging, &manifest_heads(&manifest))?;
     let settled = settle(&mut store, given)?;
-    // Store the epoch before the installation can issue a fence. An error is only reported, because the directory of
-    // the backups may be read-only.
+    // Store the epoch before the installation can issue a fence. An error is only reported, because the directory that
+    // contains the backup may be read-only.
     let note_error = restore_note::write_note(from, settled.epoch).err().map(|error| error.to_string());
     Ok(RestoreReport { manifest, settled, verified, secrets, unnoted: note_error })
 }
@@ -95,8 +95,8 @@ fn check_key(key: &Path) -> Result<(), UpkeepError> {
             key.display(),
         )));
     }
-    // Opening the vault would complete the rotation and replace the key file, which the installation that started the
-    // rotation still needs.
+    // The key is being rotated. Opening the vault would complete the rotation and replace the key file, which the
+    // installation that started the rotation still needs.
     if is_being_rotated(key) {
         return Err(UpkeepError::Refused(format!(
             "the root key at {} is being rotated: there is another one beside it. Finish that first, or restore with a copy \
@@ -164,7 +164,7 @@ fn stage_backup(from: &Path, staging: &Path) -> Result<BackupManifest, UpkeepErr
     if from.is_dir() {
         let manifest = read_manifest(&from.join(manifest::FILE))?;
         for FileEntry { path, .. } in &manifest.files {
-            // The manifest is untrusted; its paths could point outside the backup.
+            // The manifest is untrusted, and its paths could point outside the backup.
             let source = staged_path(from, Path::new(path))?;
             let mut file = File::open(&source).map_err(io("cannot read", &source))?;
             put(Path::new(path), &mut file)?;
@@ -188,7 +188,7 @@ fn stage_backup(from: &Path, staging: &Path) -> Result<BackupManifest, UpkeepErr
     Ok(manifest)
 }
 
-/// Joins `name` to `dir`; refuses absolute paths and `..`.
+/// Joins `name` to `dir`. Refuses absolute paths and `..`.
 fn staged_path(dir: &Path, name: &Path) -> Result<PathBuf, UpkeepError> {
     let is_plain = name.components().all(|part| matches!(part, Component::Normal(_)));
     if !is_plain || name.as_os_str().is_empty() {

@@ -1,7 +1,7 @@
-//! A file next to the backups with the highest epoch that a restore has used.
+//! A file next to the backups that stores the highest epoch that any restore has used.
 //!
-//! Restoring the same backup twice would otherwise give the same epoch twice, and so the same fences. The second
-//! restore cannot see the first data directory; the directory of the backups is all that they share.
+//! Without it, restoring the same backup twice would produce the same epoch twice, and so the same fences. The second
+//! restore cannot see the first one's data directory; both see only the directory that contains the backups.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read as _, Write as _};
@@ -15,7 +15,7 @@ use super::{UpkeepError, io, parent};
 /// Name of the file, in the parent directory of the backup.
 const FILE: &str = "berth-restored.json";
 const NOTE_BYTES_MAX: u64 = 4 * 1024;
-/// Allowance for epochs that an earlier restored installation has used since its restore.
+/// Allowance for epochs that an installation may have used since it was restored.
 const RAISED_SINCE: i64 = 48;
 
 #[derive(Serialize, Deserialize)]
@@ -23,7 +23,7 @@ struct RestoreNote {
     epoch: i64,
 }
 
-/// The highest epoch that installations restored from this directory may have used.
+/// Returns the highest epoch that installations restored from this directory may have used.
 pub(super) fn read_epoch_bound(backup: &Path) -> Result<Option<i64>, UpkeepError> {
     Ok(read_note(&note_path(backup))?.map(|epoch| epoch + RAISED_SINCE))
 }

@@ -1,5 +1,5 @@
-//! Integrity check of an installation: the database file, each organization's audit log and the indexes of its events
-//! and sessions, the digests of finished logs, and all referenced artifacts. Read-only; the server may be running.
+//! Integrity check of an installation: the database file, each organization's audit log with the indexes of its events
+//! and sessions, the digests of finished logs, and all referenced artifacts. Read-only, so the server may be running.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -16,7 +16,7 @@ use berth_store::tables::{event, organization, registry_build};
 
 use super::UpkeepError;
 
-/// Problems that are listed; further ones are only counted.
+/// Maximum number of problems that are listed. Further problems are only counted.
 pub const PROBLEMS_SHOWN_MAX: usize = 100;
 const READ_BYTES: usize = 256 * 1024;
 
@@ -48,7 +48,8 @@ impl VerifyReport {
     }
 }
 
-/// Verifies a data directory. `kept` has the last known event of each audit log, from a source outside the database.
+/// Verifies a data directory. `kept` contains the last known event of each audit log, from a source outside the
+/// database.
 pub fn verify(
     db: &mut ReadOnly,
     data_dir: &Path,
@@ -70,7 +71,7 @@ pub fn verify(
         for (org, slug) in page {
             found.organizations += 1;
             seen.insert(org);
-            // The index of a damaged audit log cannot be checked.
+            // If the audit log is damaged, its index cannot be checked.
             if verify_chain(db, org, &slug, kept.get(&org).cloned(), &mut found)? {
                 verify_event_index(db, org, &slug, &mut found)?;
             }
@@ -85,7 +86,7 @@ pub fn verify(
     Ok(found)
 }
 
-/// Verifies that a copied database has the same complete audit logs as its source.
+/// Verifies that a copied database contains the same complete audit logs as its source.
 pub fn verify_chains(copy: &mut ReadOnly, source: &mut ReadOnly) -> Result<VerifyReport, UpkeepError> {
     let (mut found, mut after) = (VerifyReport::default(), None);
     loop {
@@ -105,7 +106,7 @@ struct StoredFiles {
     artifacts: ArtifactStore,
 }
 
-/// Verifies the hash chain of an organization's audit log; false if it has a problem.
+/// Verifies the hash chain of an organization's audit log. Returns `false` if it has a problem.
 fn verify_chain(
     db: &mut ReadOnly,
     org: OrgId,

@@ -1,4 +1,4 @@
-//! Creates finished analyses through the rules, without running an analyser.
+//! Creates finished analyses by applying the domain rules directly, without running an analyzer.
 
 use berth_core::analysis::{
     Analysis, AnalysisOutput, NewAnalysis, NewAnalysisPullRequest, SuggestedFix, pull,
@@ -13,7 +13,7 @@ use serde_json::json;
 use super::history;
 use super::world::World;
 
-/// The failure that an analysis is about, and the diff that it suggests.
+/// The failure that an analysis explains, and the diff that it suggests.
 #[derive(Clone)]
 pub(crate) struct Failure {
     pub(crate) deployment: String,
@@ -64,7 +64,7 @@ pub(crate) async fn analysed(world: &World, failure: Failure) -> String {
     made.await.unwrap()
 }
 
-/// Records a requested pull request that failed.
+/// Records a pull request that was requested and failed to open.
 pub(crate) async fn proposed_in_vain(world: &World, id: &str) {
     let (org, id) = (history::org(world).await, id.parse().unwrap());
     let failed = world.app.store().transact(TxContext::system(Some(org)), move |tx| {

@@ -1,4 +1,4 @@
-//! A running server: its background jobs, and a real runner that calls it in process.
+//! A server with its background jobs, and a real runner that calls the server in process.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ impl AtWork {
         Self { app: app.clone(), loops, runner, _dir: dir }
     }
 
-    /// Shuts down gracefully: running steps are stopped and their end is recorded.
+    /// Shuts down gracefully: stops running steps and records how they ended.
     pub(crate) async fn end(mut self) {
         self.app.services().shutdown.cancel();
         let runner = self.runner.take().unwrap();

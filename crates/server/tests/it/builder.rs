@@ -1,4 +1,4 @@
-//! Builds registries with the real runner code, like the server does.
+//! Builds registries with the real runner code, as the server does.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,7 +12,7 @@ pub(crate) struct InSandbox {
 }
 
 impl InSandbox {
-    /// Without a sandbox, for tests that do not test isolation.
+    /// A builder without a sandbox, for tests that do not test isolation.
     pub(crate) fn off() -> Self {
         Self { confinement: Confinement::choose(SandboxMode::Off, &[], &[]).unwrap() }
     }

@@ -1,5 +1,5 @@
-//! Ambiguous paths, hundreds for every route: each is refused for every caller, or it is an accepted spelling of the
-//! route and has the same authorization.
+//! Ambiguous paths, hundreds for every route. Each one is either refused for every caller, or it is an accepted
+//! spelling of the route with the same authorization.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ use super::described::{Operation, operations};
 use super::world::{Call, Reply, World, call, get, post};
 
 const VARIANTS_MIN: usize = 500;
-/// The environment's path below its pipeline.
+/// Path of the environment, relative to its pipeline.
 const QA: &str = "ephemeral-environments/qa-1";
 
 /// Segments to insert into a path.
@@ -226,7 +226,7 @@ const PREFIXES: &[&str] = &[
     "/assets/..",
 ];
 
-/// Variants of a path that must be refused or not found for every caller.
+/// Variants of a path to which no caller may get access.
 fn refused(path: &str) -> Vec<String> {
     let mut made = BTreeSet::new();
     let forms = [Some(path), path.strip_prefix("/api/v1").filter(|rest| rest.starts_with("/organizations"))];
@@ -255,7 +255,7 @@ fn refused(path: &str) -> Vec<String> {
             replace(format!("{part}%2f{part}"));
         }
     }
-    // Short paths have too few variants; combine two tricks.
+    // Short paths have too few variants, so two modifications are combined.
     let mixed = SEGMENTS.iter().flat_map(|one| SUFFIXES.iter().map(move |two| (one, two)));
     for (segment, suffix) in mixed.step_by(7) {
         if made.len() > VARIANTS_MIN + 150 {
@@ -266,14 +266,14 @@ fn refused(path: &str) -> Vec<String> {
     for same in friendly(path) {
         made.remove(&same);
     }
-    // Drops variants that are no valid URI, and those that equal the path.
+    // Drops variants that are not valid URIs or that equal the original path.
     made.retain(|variant| variant.parse::<Uri>().is_ok_and(|uri| uri.path() != path));
-    // Long paths have thousands of variants; each route tests a different sample.
+    // Long paths have thousands of variants, so only a sample is tested. It differs from route to route.
     let step = (made.len() / VARIANTS_MIN).max(1);
     made.into_iter().skip(path.len() % step).step_by(step).collect()
 }
 
-/// Other spellings of the same path that are accepted on purpose.
+/// Alternative spellings of a path that the server accepts on purpose.
 fn friendly(path: &str) -> Vec<String> {
     let mut same = vec![path.to_owned(), format!("http://elsewhere.test{path}"), format!("{path}?x=/../y;z")];
     if path != "/" {
@@ -383,7 +383,7 @@ impl Target {
         }
     }
 
-    /// The path with existing resources, so that a wrongly routed request would have an effect.
+    /// The operation's path with existing resources, so that a wrongly routed request would have an effect.
     fn path(&self, operation: &Operation) -> String {
         let path = operation.path.replace("{orgId}", "acme").replace("{pipelineId}", &self.pipeline);
         let path = path.replace("{eventId}", &self.event).replace("{tokenId}", &self.token);
@@ -463,7 +463,7 @@ async fn alternative_path_spelling_has_the_same_authorization() {
         let is_its =
             |route: &&RouteInfo| (&route.method, &route.path) == (&operation.method, &operation.path);
         let route = routes.iter().find(is_its).unwrap();
-        // Only reads: the second request of a write would be refused.
+        // Only reads are sent, because a repeated write would be refused.
         if operation.method != "GET" && route.access == RouteAccess::Open {
             continue;
         }

@@ -1,5 +1,5 @@
-//! Compares every response in these tests with the OpenAPI documents: status, headers and body. For accepted requests
-//! also the path and the request body.
+//! Compares every response in these tests with the OpenAPI document: status, headers and body. For accepted requests,
+//! the path and the request body are checked as well.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, LazyLock, Mutex};
@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 use super::world::Reply;
 
-/// Headers that must be documented wherever they are sent.
+/// Headers that must be documented for every response that has them.
 const HEADERS: &[&str] = &[
     "etag",
     "idempotent-replayed",
@@ -24,7 +24,7 @@ const HEADERS: &[&str] = &[
     "x-request-id",
 ];
 
-/// The JSON body of a request, kept for the check.
+/// The JSON body of a request, kept so that it can be checked later.
 #[derive(Clone)]
 pub(crate) struct SentJson(pub(crate) Value);
 
@@ -36,7 +36,7 @@ pub(crate) struct Asked {
 
 struct Contract {
     document: Value,
-    /// Path templates by number of segments, because some tests send tens of thousands of requests.
+    /// Path templates, grouped by number of segments for speed: some tests send tens of thousands of requests.
     templates: BTreeMap<usize, Vec<String>>,
     validators: Mutex<BTreeMap<String, Arc<Validator>>>,
 }
@@ -76,7 +76,7 @@ impl Contract {
         Self { document, templates, validators: Mutex::default() }
     }
 
-    /// Finds the operation of a path. Literal segments win over parameters.
+    /// Finds the operation for a path. Literal segments take precedence over parameters.
     fn find(&self, method: &str, path: &str) -> Option<(&str, &Value)> {
         let template =
             self.templates.get(&path.split('/').count())?.iter().find(|template| fits(template, path))?;
@@ -114,7 +114,7 @@ impl Contract {
         let mut errors = Vec::new();
         for (name, value) in template.split('/').zip(path.split('/')) {
             let name = name.strip_prefix('{').and_then(|name| name.strip_suffix('}'));
-            // Percent-encoded values are not decoded here.
+            // Skips percent-encoded values, which are not decoded here.
             let Some(name) = name.filter(|_| !value.contains('%')) else { continue };
             let mut parameters = operation["parameters"].as_array().unwrap().iter();
             let schema = &parameters.find(|it| it["in"] == "path" && it["name"] == name).unwrap()["schema"];
@@ -138,7 +138,7 @@ impl Contract {
         validator.iter_errors(value).map(|error| format!("{}: {error}", error.instance_path())).collect()
     }
 
-    /// Strict: undocumented members are errors.
+    /// Creates a strict validator, which reports undocumented members as errors.
     fn validator(&self, schema: &Value) -> Validator {
         let schemas = self.closure(schema);
         let parts: BTreeSet<&str> = schemas
@@ -162,7 +162,7 @@ impl Contract {
         jsonschema::options().should_validate_formats(true).build(&root).unwrap()
     }
 
-    /// The component schemas that a schema refers to, directly or indirectly.
+    /// All component schemas that a schema refers to, directly or indirectly.
     fn closure(&self, schema: &Value) -> Map<String, Value> {
         let (mut found, mut rest) = (Map::new(), vec![schema]);
         while let Some(value) = rest.pop() {

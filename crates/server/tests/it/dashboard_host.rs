@@ -1,4 +1,5 @@
-//! The dashboard's own host name on loopback, which keeps its cookie from other programs that listen there.
+//! On loopback, the dashboard has its own host name, so that its cookie is not sent to other programs that listen
+//! there.
 
 use berth_server::config::AppConfig;
 use http::header::{HOST, HeaderValue};
@@ -14,7 +15,7 @@ fn at(host: &'static str, call: Call) -> Call {
     call
 }
 
-/// Returns the status and the `Location` header.
+/// Opens a page and returns the status and the `Location` header.
 async fn open(world: &World, host: &'static str, path: &str, (name, value): (&str, &str)) -> (u16, String) {
     let reply = world.send(at(host, get(path)).header(name, value)).await;
     (reply.status.as_u16(), reply.header("location").to_owned())
@@ -92,7 +93,7 @@ async fn browser_gets_no_cookie_on_loopback_and_learns_where_to_log_in() {
         assert_eq!(reply.status, 200, "{}", reply.text);
         assert!(reply.header("set-cookie").starts_with("berth_local=berth_web_"));
     }
-    // A client that is not a browser, without an `Origin` header.
+    // A client that is not a browser sends no `Origin` header.
     assert_eq!(world.send(at("127.0.0.1:8080", log_in())).await.status, 200);
 }
 

@@ -1,4 +1,4 @@
-//! The operations of the OpenAPI document, for tests that try every one of them.
+//! The operations in the OpenAPI document, for tests that call all of them.
 
 use berth_server::http::{RouteAccess, RouteInfo};
 use serde_json::{Map, Value, json};
@@ -8,9 +8,9 @@ use super::world::{DEFINITION, World, get};
 pub(crate) struct Operation {
     pub(crate) method: String,
     pub(crate) path: String,
-    /// Query parameters with their types.
+    /// Names and types of the query parameters.
     pub(crate) query: Vec<(String, String)>,
-    /// Members of the request body with their schemas; `None` without a body.
+    /// Members of the request body with their schemas. `None` if the operation takes no body.
     pub(crate) members: Option<Map<String, Value>>,
     required: Vec<String>,
 }
@@ -20,7 +20,7 @@ impl Operation {
         format!("{} {}", self.method, self.path)
     }
 
-    /// A valid body with the required members only.
+    /// A valid body that has only the required members.
     pub(crate) fn body(&self) -> Value {
         Value::Object(self.required.iter().map(|name| (name.clone(), sample(name))).collect())
     }
@@ -67,7 +67,7 @@ pub(crate) async fn document(world: &World) -> Value {
 pub(crate) async fn operations(world: &World) -> Vec<Operation> {
     let document = document(world).await;
     let mut found = Vec::new();
-    // Runner endpoints accept no user tokens; `matrix` and the runner tests cover them.
+    // Leaves out runner endpoints, which accept no user tokens. `matrix` and the runner tests cover them.
     let is_for_people =
         |route: &&RouteInfo| !matches!(route.access, RouteAccess::Runner | RouteAccess::NewRunner);
     for route in world.edge.routes().iter().filter(is_for_people) {
@@ -97,7 +97,7 @@ pub(crate) async fn operations(world: &World) -> Vec<Operation> {
     found
 }
 
-/// The first type other than null.
+/// The first type of the schema other than `null`.
 fn kind(schema: &Value, document: &Value) -> String {
     let referred = schema["$ref"].as_str().and_then(|reference| document.pointer(&reference[1..]));
     let schema = referred.unwrap_or(schema);

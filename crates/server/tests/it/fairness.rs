@@ -19,9 +19,9 @@ use super::at_work::AtWork;
 use super::git::Origin;
 use super::world::{Account, DEFINITION, POLL_EVERY, World, call, get, post};
 
-/// Interval between two syncs of a repository; shorter than the API allows.
+/// Seconds between two syncs of a repository. Shorter than the API allows.
 const POLL_S: u64 = 3;
-/// Maximum delay until a due repository is synced, on a busy machine.
+/// Maximum time until a due repository has been synced, on a busy machine.
 const SYNC_MAX: Duration = Duration::from_secs(4);
 const STALLING: usize = 1_000;
 /// Timeout of every other wait.
@@ -70,7 +70,7 @@ async fn org_of(world: &World, slug: &str, who: &Account) -> OrgId {
     org.body["data"]["id"].as_str().unwrap().parse().unwrap()
 }
 
-/// Registers repositories that are due, and returns the id of the last one.
+/// Registers repositories that are due for a sync, and returns the id of the last one.
 async fn add_due(world: &World, org: OrgId, urls: Vec<RemoteUrl>) -> RepositoryId {
     let added = world.app.store().transact(TxContext::system(Some(org)), move |tx| {
         let mut last = None;
@@ -125,7 +125,7 @@ async fn stalling_repositories_delay_no_sync_of_another_organization() {
     let id = add_due(&world, acme, vec![origin.url()]).await;
     let path = format!("/api/v1/organizations/acme/repositories/{id}");
     for message in ["second", "third"] {
-        // A push is seen at the next poll, which is late by less than one interval.
+        // A push is seen by the next poll, which may be up to one interval late.
         within(2 * Duration::from_secs(POLL_S) + SYNC_MAX, "the push is seen", async || {
             let seen = world.send(get(&path).by(&world.ada)).await;
             seen.body["data"]["head"] == json!(pushed.as_str())
@@ -137,7 +137,8 @@ async fn stalling_repositories_delay_no_sync_of_another_organization() {
     at_work.end().await;
 }
 
-/// More environments, in two pipelines, than are loaded at once for one organization.
+/// Number of waiting environments in each of two pipelines. Together they are more than are loaded at once for one
+/// organization.
 const WAITING_ENVIRONMENTS: usize = 140;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -218,9 +219,9 @@ async fn definition_validation_is_shared_among_organizations() {
     assert!(done >= DEFINITIONS_AT_ONCE.share, "the share is used");
 }
 
-/// Slots of the runner in these tests.
+/// Number of slots that the runner has.
 const PLACES: usize = 4;
-/// More steps than slots.
+/// Number of long steps. There are more of them than slots.
 const LONG_STEPS: usize = 8;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,4 +1,5 @@
-//! Event streams: every event once and in order, resumable, and only while the caller is authorized.
+//! Event streams: deliver every event once and in order, can be resumed, and end when the caller is no longer
+//! authorized.
 
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use super::history::{org, record};
 use super::world::{Call, World, call, get, post};
 
 const EVENTS: &str = "/api/v1/organizations/acme/events";
-/// Number of events of a new organization.
+/// Number of events that a new organization has.
 const AT_START: i64 = 3;
 /// Timeout of every wait.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -38,7 +39,7 @@ impl Stream {
         Self::open(world, get(EVENTS).by(&world.ada).header("last-event-id", &last.to_string())).await
     }
 
-    /// Returns the next block of the stream; `None` at its end.
+    /// Returns the next block of the stream, or `None` at its end.
     pub(crate) async fn block(&mut self) -> Option<String> {
         loop {
             if let Some((block, rest)) = self.text.split_once("\n\n") {
@@ -176,7 +177,7 @@ async fn event_stream_refuses_an_invalid_last_event_id() {
         let body = json!({"name": name});
         world.send(post("/api/v1/organizations/globex/api-tokens").by(&world.hank).json(&body)).await;
     }
-    // Globex has an event 4, acme does not.
+    // Event 4 exists in globex, but not in acme.
     for bad in ["4", "-1", "+1", "1.0", "x", "", " ", "99999999999999999999", "9223372036854775807"] {
         world.send(ask("").header("last-event-id", bad)).await.is(400, "invalid_parameter");
     }
@@ -225,7 +226,7 @@ async fn event_stream_ends_when_the_caller_loses_access() {
     let mut signed_out = Stream::open(&world, browser.get(EVENTS)).await;
     let mut removed = Stream::open(&world, get(EVENTS).by(&vera)).await;
     for stream in [&mut kept, &mut revoked, &mut changed, &mut signed_out, &mut removed] {
-        // Wait for a heartbeat, which is sent while the caller is authorized.
+        // Waits for a heartbeat, which the server sends as long as the caller is authorized.
         while stream.block().await.expect("still there") != ":" {}
     }
     let member = |id: &str| format!("/api/v1/organizations/acme/members/{id}");

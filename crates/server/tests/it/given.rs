@@ -1,4 +1,4 @@
-//! A client that uses only the API as specified works.
+//! A client that uses the API exactly as specified works.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! Export and verification of the audit log.
+//! Exporting and verifying the audit log.
 
 use berth_core::event::{EventKind, EventSubject, NewEvent};
 use berth_core::id::OrgId;

@@ -1,5 +1,5 @@
-//! Invitations: only the invited person chooses the password, and an existing account joins only with its owner's
-//! consent.
+//! Invitations: only the invited person can choose the password, and an existing account joins only if its owner
+//! agrees.
 
 use serde_json::{Value, json};
 
@@ -78,13 +78,13 @@ async fn account_joins_only_logged_in_and_with_the_link() {
         joined.text
     );
     assert_eq!(world.send(hank.get(MEMBERS)).await.status, 200);
-    // Hank's token of globex still works for globex only.
+    // Hank's token for globex still works for globex only.
     world.send(get(MEMBERS).by(&world.hank)).await.is(404, "not_found");
     world.send(hank.post(path).json(&join(&link))).await.is(404, "not_found");
 }
 
-/// An admin who invites an address and uses the link themselves owns an account with that address. It must get no
-/// access to another organization that invites the same address later.
+/// An admin who invites an address and then opens the link has control of an account with that address. This account
+/// must not get access to another organization that invites the same address later.
 #[tokio::test]
 async fn account_created_by_a_foreign_admin_gets_no_access() {
     let world = World::new().await;
@@ -123,7 +123,7 @@ async fn invitation_link_is_void_when_revoked_or_replaced() {
     world.send(sign_up(&link, PASSWORD)).await.is(404, "not_found");
     assert!(world.kinds().await.contains(&"invitation_revoked".to_owned()));
 
-    // An invitation is void once its inviter is removed.
+    // An invitation becomes invalid when the member who sent it is removed.
     let otto = world.member("otto@acme.test", "admin").await;
     let body = json!({"email": "mallory@acme.test", "role": "admin"});
     let made = world.send(post(INVITATIONS).by(&otto).json(&body)).await;

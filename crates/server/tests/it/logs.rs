@@ -24,7 +24,7 @@ impl Case {
         Self::with(AppConfig::local(([127, 0, 0, 1], 8080).into())).await
     }
 
-    /// Checks every 50 ms whether the caller is still authorized and whether the attempt has ended.
+    /// A server that checks every 50 ms whether the caller is still authorized and whether the attempt has ended.
     async fn impatient() -> Self {
         let config = AppConfig::local(([127, 0, 0, 1], 8080).into());
         Self::with(AppConfig { stream_check_every: Duration::from_millis(50), ..config }).await
@@ -78,7 +78,7 @@ fn texts(log: &Value) -> Vec<&str> {
     log["entries"].as_array().unwrap().iter().map(|entry| entry["text"].as_str().unwrap()).collect()
 }
 
-/// Returns id, name and data of the next event, skipping heartbeats.
+/// Returns the id, name and data of the next event, skipping heartbeats.
 async fn event(stream: &mut Stream) -> Option<(u64, String, Value)> {
     loop {
         let block = stream.block().await?;
@@ -236,7 +236,7 @@ async fn log_stream_starts_at_any_byte_and_resumes_exactly() {
     let follow = async |every: usize, start: usize| {
         let (mut seen, mut last, mut ended) = (String::new(), start as u64, false);
         while !ended {
-            // A browser reconnects to the original URL with `Last-Event-ID`.
+            // A browser reconnects to the original URL with a `Last-Event-ID` header.
             let call = get(&case.path(&format!("deploy/logs?offset={start}"))).by(&case.world.ada);
             let mut stream = Stream::open(&case.world, call.header("last-event-id", &last.to_string())).await;
             for _ in 0..every {
@@ -255,7 +255,7 @@ async fn log_stream_starts_at_any_byte_and_resumes_exactly() {
         assert!(seen == text[start..], "resumed after every {every}: {seen}");
     };
     tokio::join!(write, follow(1, 0), follow(3, 500), follow(usize::MAX, 0));
-    // Once more, after the log was sealed.
+    // Follows the log once more, now that it is sealed.
     follow(2, 0).await;
     let mut end = case.follow(&format!("deploy/logs?offset={}", text.len())).await;
     assert_eq!(event(&mut end).await.unwrap().1, "end");
@@ -270,7 +270,7 @@ async fn log_stream_sends_complete_lines_first() {
     let mut stream = case.follow("deploy/logs").await;
     assert_eq!(event(&mut stream).await.unwrap().2["text"], "one\ntwo\n");
     assert_eq!(event(&mut stream).await.unwrap().2["text"], "password? ");
-    // The second byte of the character.
+    // The second byte of a two-byte character.
     case.append(b"\xa4\n");
     let (id, _, data) = event(&mut stream).await.unwrap();
     assert_eq!((id, &data["text"]), (21, &json!("ä\n")));
@@ -318,7 +318,7 @@ async fn log_gap_is_reported() {
     }
 }
 
-/// Writes a lost-data marker into a sealed log, as after a disk failure.
+/// Writes a marker for lost data into a sealed log, as it would be after a disk failure.
 fn damage(case: &Case, offset: u64) {
     let LogKey { org, deployment, step, attempt, .. } = case.key;
     let file = format!("logs/{org}/{deployment}/{step}.{attempt}.zst");
@@ -329,7 +329,7 @@ fn damage(case: &Case, offset: u64) {
     let sum = crc32fast::hash(&bytes[end - 72 - 16..end - 8]);
     bytes[end - 8..end - 4].copy_from_slice(&sum.to_le_bytes());
     std::fs::write(&file, bytes).unwrap();
-    // Evict the log from the cache, which still has the undamaged state.
+    // Evicts the log from the cache, which still has the undamaged state.
     let logs = case.world.app.logs();
     let other = |attempt| LogKey { attempt: attempt + 10, ..case.key };
     for attempt in 0..u32::try_from(berth_engine::logs::LOGS_OPEN_MAX.total).unwrap() {

@@ -1,4 +1,4 @@
-//! Authorization matrix: every route as every kind of caller, generated from the route table.
+//! Authorization matrix: calls every route as every kind of caller. The cases are generated from the route table.
 
 use berth_core::access::Role;
 use berth_core::id::{
@@ -15,7 +15,7 @@ use serde_json::json;
 
 use super::world::{World, call, get, post};
 
-/// The route's path in an organization, with ids that do not exist.
+/// The path of a route in an organization, with ids that do not exist.
 fn path_in(route: &RouteInfo, org: &str) -> String {
     let at = Timestamp::from_micros(1);
     route
@@ -112,7 +112,7 @@ async fn route_authorization_holds_for_every_kind_of_caller() {
     }
 }
 
-/// The registration token of a new runner, and the credential of a registered one.
+/// The registration token of a runner that has not registered yet, and the credential of a registered one.
 struct RunnerTokens {
     fresh: String,
     credential: String,
@@ -132,7 +132,7 @@ impl RunnerTokens {
     }
 }
 
-/// Checks that a runner can use only runner endpoints, and that users cannot use those.
+/// Checks that runners can use nothing but runner endpoints, and that users cannot use those.
 async fn tn02_as_runner(world: &World, route: &RouteInfo, runner: &RunnerTokens, path: &str) {
     let name = format!("{} {}", route.method, route.path);
     let as_one =
@@ -217,7 +217,7 @@ async fn foreign_cursor_filter_or_key_reveals_nothing() {
     let path = format!("/api/v1/organizations/globex/events?pipeline={pipeline}");
     assert_eq!(world.send(get(&path).by(&world.hank)).await.body["data"], json!([]));
 
-    // Idempotency keys are scoped to the caller.
+    // Different callers can use the same idempotency key.
     let body = json!({"name": "x"});
     let create =
         |org: &str| post(&format!("/api/v1/organizations/{org}/api-tokens")).header("idempotency-key", "k");

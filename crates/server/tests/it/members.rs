@@ -1,4 +1,4 @@
-//! Members: permissions to add, change and remove them.
+//! Members: who may add, change and remove them.
 
 use serde_json::json;
 

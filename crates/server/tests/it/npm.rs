@@ -1,4 +1,4 @@
-//! npm packages that tests use. `cargo xtask test` installs them; a test reports a missing one.
+//! npm packages used by tests. `cargo xtask test` installs them; a test that needs a missing package reports it.
 
 use std::fs::File;
 use std::net::TcpListener;
@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 
 use berth_testkit::outcome;
 
-/// The directory whose `node_modules` contains the packages.
+/// Environment variable with the directory whose `node_modules` contains the packages.
 const VARIABLE: &str = "BERTH_TEST_NPM";
 const STARTS_MAX: Duration = Duration::from_secs(240);
 
-/// Returns a file of an installed package, or reports it as missing and returns `None`.
+/// Returns the path of a file in an installed package. If the package is missing, reports that and returns `None`.
 pub(crate) fn file(path: &str) -> Option<PathBuf> {
     let dir = std::env::var_os(VARIABLE).map(PathBuf::from);
     let found = dir.map(|dir| dir.join("node_modules").join(path)).filter(|path| path.exists());
@@ -22,7 +22,7 @@ pub(crate) fn file(path: &str) -> Option<PathBuf> {
     found
 }
 
-/// A Node program that serves HTTP, killed on drop.
+/// A Node.js program that serves HTTP. It is killed on drop.
 pub(crate) struct Served {
     pub(crate) url: String,
     child: Child,
@@ -30,7 +30,8 @@ pub(crate) struct Served {
 }
 
 impl Served {
-    /// Runs `node <program> <args>` with `PORT` replaced by a free port, and waits until it responds.
+    /// Runs `node <program> <args>`, with `PORT` in the arguments replaced by a free port, and waits until the program
+    /// responds.
     pub(crate) fn start(program: &std::path::Path, args: &[&str]) -> Self {
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let dir = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Idempotency keys: one effect and one stored response.
+//! Idempotency keys: a repeated request has one effect and one stored response.
 
 use serde_json::json;
 
@@ -13,7 +13,7 @@ async fn idempotency_key_repeat_has_one_effect_and_the_same_response() {
     let create = |path: &str| post(path).by(&world.ada).header("idempotency-key", "k-1").json(&body);
     let first = world.send(create(PIPELINES)).await;
     assert_eq!((first.status.as_u16(), first.header("idempotent-replayed")), (201, ""));
-    // The path without the version prefix is the same operation.
+    // The path without the version prefix denotes the same operation.
     for path in [PIPELINES, "/organizations/acme/pipelines/"] {
         let again = world.send(create(path)).await;
         assert_eq!((again.status, &again.text), (first.status, &first.text));

@@ -1,4 +1,4 @@
-//! The committed OpenAPI documents and the generated tables in the docs match the code.
+//! Checks that the committed OpenAPI documents and the generated tables in the docs match the code.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -21,7 +21,7 @@ fn operations(document: &Value) -> Vec<(String, String, &Value)> {
     operations.map(|(path, (method, operation))| (method.to_uppercase(), path.clone(), operation)).collect()
 }
 
-/// Calls `work` with every object in a value and its member name.
+/// Calls `work` with every object inside a value, and with the name of the member that contains it.
 fn each_object<'a>(name: &'a str, value: &'a Value, work: &mut impl FnMut(&'a str, &'a Value)) {
     match value {
         Value::Object(members) => {
@@ -180,7 +180,7 @@ async fn openapi_examples_of_requests_are_accepted() {
                 address.replace(&name, parameter["schema"]["example"].as_str().unwrap_or("1"))
             });
         let reply = world.send(call(&method, &address).by(&world.ada).json(example)).await;
-        // The record may be missing or in another state, but the request must be valid.
+        // The resource may be missing or in another state, but the example itself must be a valid request.
         let is_wrong = ["invalid_request", "unknown_member", "invalid_json"].contains(&reply.code());
         let is_password = path.contains("/password") || path.contains("/auth/");
         assert!(!is_wrong || is_password, "{method} {path}: {example}: {}", reply.text);

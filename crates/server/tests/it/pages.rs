@@ -48,7 +48,7 @@ async fn every_response_has_the_security_headers() {
     }
 }
 
-/// Passes with and without the dashboard in the binary.
+/// Must pass with and without the dashboard built into the binary.
 #[tokio::test]
 async fn dashboard_pages_are_html_with_the_content_security_policy() {
     let world = World::new().await;

@@ -113,7 +113,7 @@ async fn browser_needs_reauthentication_to_create_credentials() {
         let reply = world.send(call).await;
         assert!(reply.status.is_success(), "{}", reply.text);
     }
-    // A token cannot confirm a password and does not have to.
+    // Reauthentication is for browsers: a request with a token cannot confirm a password, and needs no confirmation.
     let own = json!({"password": world.ada.password});
     world.send(post("/api/v1/auth/confirm").by(&world.ada).json(&own)).await.is(409, "invalid_state");
     assert_eq!(world.send(call("DELETE", &vera).by(&world.ada)).await.status, 200);
@@ -128,6 +128,6 @@ async fn reauthentication_is_rate_limited() {
         world.send(guess()).await.is(400, "invalid_request");
     }
     world.send(guess()).await.is(429, "rate_limited");
-    // The owner can still log in elsewhere.
+    // The account's owner can still log in elsewhere.
     world.sign_in(&world.ada.email, &world.ada.password).await;
 }

@@ -1,4 +1,4 @@
-//! Pipelines: created from a definition, changed with `If-Match`, stopped and resumed idempotently.
+//! Pipelines are created from a definition, changed with `If-Match`, and stopped and resumed idempotently.
 
 use serde_json::json;
 

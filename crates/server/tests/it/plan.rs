@@ -1,4 +1,4 @@
-//! Plans: what would run where, with placeholders for unknown and secret values.
+//! Plans show what would run and where, with placeholders for unknown and secret values.
 
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
@@ -32,7 +32,7 @@ async fn ask(world: &World, body: &Value) -> super::world::Reply {
     world.send(post(PLAN).by(&world.ada).json(body)).await
 }
 
-/// Compares the plan, formatted as one line per step.
+/// Compares the plan with the expected text, which has one line per step.
 async fn check(world: &World, body: &Value, expected: &Expect) {
     let reply = ask(world, body).await;
     assert_eq!(reply.status, 200, "{}", reply.text);

@@ -54,7 +54,7 @@ async fn runner_registration_token_is_shown_once() {
     for path in [RUNNERS, &format!("{RUNNERS}/build-1"), "/api/v1/organizations/acme/events"] {
         assert!(!world.send(get(path).by(&world.ada)).await.text.contains(&token), "{path} shows the token");
     }
-    // A registration token is not valid for the API.
+    // A registration token is not accepted by the API for users.
     world.send(get(RUNNERS).token(&token)).await.is(401, "unauthenticated");
 }
 
@@ -71,7 +71,7 @@ async fn runner_names_are_unique_and_reusable() {
     assert!(removed.body["data"]["deletedAt"].is_string());
     world.send(get(&format!("{RUNNERS}/build-1")).by(&world.ada)).await.is(404, "not_found");
     assert_eq!(add("build-1").await.status, 201);
-    // A runner without a name gets one when it registers.
+    // A runner that was created without a name gets one when it registers.
     let unnamed = world.send(post(RUNNERS).by(&world.ada)).await;
     assert_eq!((unnamed.status.as_u16(), &unnamed.body["data"]["name"]), (201, &json!(null)));
     let kinds = world.kinds().await;

@@ -1,4 +1,4 @@
-//! Secrets: values are never returned; names, scopes, versions and use are.
+//! Secrets: the API never returns their values, but their names, scopes, versions and uses.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ async fn uses_token(world: &World, slug: &str) -> PipelineId {
     made.body["data"]["id"].as_str().unwrap().parse().unwrap()
 }
 
-/// The value that a step of this pipeline and stage would get.
+/// The value that a step in this pipeline and stage would get.
 async fn value(world: &World, pipeline: PipelineId, stage: &str) -> Result<Option<String>, String> {
     let org = world.send(get("/api/v1/organizations/acme").by(&world.ada)).await.body["data"]["id"].clone();
     let org: OrgId = org.as_str().unwrap().parse().unwrap();
@@ -114,14 +114,14 @@ async fn secret_in_use_is_deleted_only_with_force() {
     refused.is(409, "invalid_state");
     assert_eq!(refused.body["usedBy"], user);
 
-    // A secret of the same name with a narrower scope is used instead.
+    // A secret with the same name and a narrower scope takes precedence.
     let scope = json!({"type": "pipeline", "pipelineId": "shop"});
     create(&world, &json!({"name": "TOKEN", "value": "nearer-hunter2", "scope": scope})).await;
     assert_eq!(
         world.send(get(&format!("{SECRETS}/TOKEN")).by(&world.ada)).await.body["data"]["usedBy"],
         json!([])
     );
-    // It is deleted with its pipeline.
+    // Deleting the pipeline deletes its own secret too.
     world.send(call("DELETE", "/api/v1/organizations/acme/pipelines/shop").by(&world.ada)).await;
     assert_eq!(world.send(get(SECRETS).by(&world.ada)).await.body["pagination"]["total"], 1);
 

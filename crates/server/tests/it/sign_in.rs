@@ -1,4 +1,4 @@
-//! Log-in with a cookie: accounts, addresses, rate limits and expiry.
+//! Logging in with a cookie: accounts, addresses, rate limits and expiry.
 
 use berth_server::config::AppConfig;
 use serde_json::json;
@@ -98,7 +98,7 @@ async fn log_in_from_a_known_browser_has_its_own_rate_limit() {
     let right = || log_in(&world.ada.email, &world.ada.password);
     world.send(right()).await.is(429, "rate_limited");
     assert_eq!(world.send(right().header("cookie", known)).await.status, 200);
-    // The browser is known for this account only and has its own rate limit.
+    // A browser is recognized for one account only, and has its own rate limit.
     let forged = right().header("cookie", "berth_local-browser=aaaa.bbbb");
     world.send(forged).await.is(429, "rate_limited");
     for _ in 0..10 {
@@ -207,7 +207,7 @@ async fn password_change_ends_concurrent_log_ins() {
     let world = World::new().await;
     let ada = world.sign_in(&world.ada.email, &world.ada.password).await;
     let body = json!({"currentPassword": world.ada.password, "newPassword": "a quiet harbour at dawn"});
-    // Other clients log in repeatedly, so that some are being verified during the change.
+    // Other clients keep logging in, so that some of these logins are in progress during the change.
     let is_done = std::cell::Cell::new(false);
     let change = async {
         let changed = world.send(ada.post("/api/v1/me/password").json(&body)).await;

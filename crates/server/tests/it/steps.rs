@@ -1,4 +1,4 @@
-//! Writes steps and attempts directly into the database, in the form that the engine leaves them.
+//! Writes steps and attempts directly into the database, in the form in which the engine leaves them.
 
 use berth_core::deployment::run::{StageRun, StageRunStatus, StageType};
 use berth_core::id::{DeploymentId, OrgId, StepRunId};
@@ -42,7 +42,7 @@ impl Steps {
         Self { db, org, deployment: deployment.parse().unwrap(), count: 0 }
     }
 
-    /// Adds a step to a stage; returns the key of its first log.
+    /// Adds a step to a stage, and returns the key of its first log.
     pub(crate) fn add(&mut self, stage: i64, step: &str) -> LogKey {
         self.count += 1;
         let id = StepRunId::from_parts(Timestamp::from_micros(1), [self.count; 10]);

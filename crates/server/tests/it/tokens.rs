@@ -1,4 +1,4 @@
-//! API tokens: shown once, revocable at once, and never with more permissions than their user.
+//! API tokens: shown once, effective only until they are revoked, and never with more permissions than their user.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Test fixture: two organizations with their owners, members in any role, and an API client.
+//! Test fixture: two organizations with their owners, members with any role, and an API client.
 
 use std::net::IpAddr;
 use std::path::Path;
@@ -24,7 +24,7 @@ use super::contract::{Asked, SentJson};
 
 pub(crate) const DEFINITION: &str = "version: 1\npipeline:\n  name: Shop API\n  stages:\n    - name: staging\n  steps:\n    - name: Deploy\n      type: dummy\n  ephemeral_environments:\n    qa-1: {}\n";
 
-/// Interval of tests that poll: stays below a token's rate limit and leaves the cores to other processes.
+/// Polling interval of tests. Slow enough for a token's rate limit, and for leaving CPU time to other processes.
 pub(crate) const POLL_EVERY: std::time::Duration = std::time::Duration::from_millis(25);
 
 pub(crate) struct World {
@@ -35,7 +35,7 @@ pub(crate) struct World {
     /// Owner of `globex`.
     pub(crate) hank: Account,
     pub(crate) dir: tempfile::TempDir,
-    /// The database if tests run on PostgreSQL. Dropped last.
+    /// The database, if the tests run on PostgreSQL. Must be dropped last.
     pub(crate) postgres: Option<Scratch>,
 }
 
@@ -67,7 +67,7 @@ impl World {
         Self { edge: HttpService::new(app.clone()), app, ada, hank, dir, postgres }
     }
 
-    /// A second server on the same database; `None` on SQLite.
+    /// Starts a second server on the same database. Returns `None` on SQLite.
     pub(crate) async fn another_server(&self) -> Option<Self> {
         let (url, from) = (self.postgres.as_ref()?.url(), self.dir.path().to_owned());
         let dir = tempfile::tempdir().unwrap();
@@ -122,7 +122,7 @@ impl World {
         token_of_link(&made.body["data"]["url"])
     }
 
-    /// Creates a service account of acme with this role; returns its id and a token.
+    /// Creates a service account in acme with this role. Returns its id and a token.
     pub(crate) async fn service(&self, email: &str, role: &str) -> (String, String) {
         let body = json!({"email": email, "role": role, "kind": "service"});
         let added = self.send(post("/api/v1/organizations/acme/members").by(&self.ada).json(&body)).await;
@@ -160,14 +160,14 @@ impl World {
         open.body["data"][0]["id"].as_str().unwrap().to_owned()
     }
 
-    /// Runs SQL directly on the database, to change what otherwise only time changes.
+    /// Runs SQL directly on the database, for changes that otherwise only happen over time.
     pub(crate) fn sql(&self, text: &str) {
         match &self.postgres {
             None => {
                 let db = rusqlite::Connection::open(self.dir.path().join("berth.db")).unwrap();
                 db.execute_batch(text).unwrap();
             }
-            // The blocking client cannot run on a thread of the runtime.
+            // The blocking client must not run on a thread of the async runtime.
             Some(scratch) => std::thread::scope(|scope| {
                 scope.spawn(|| scratch.connect().batch_execute(text).unwrap()).join().unwrap();
             }),
@@ -189,11 +189,11 @@ pub(crate) fn open_store(path: &Path, postgres: Option<&str>) -> Store {
     }
 }
 
-/// A file in the template with the name of the PostgreSQL database to copy.
+/// File in the template directory that contains the name of the PostgreSQL database to copy.
 const TEMPLATE_DATABASE: &str = "postgres-template";
 const TEMPLATE_ACCOUNTS: &str = "accounts.json";
 
-/// Migrates and fills one database per test run, and copies it for each test.
+/// Opens a copy of the template database. Only the first test of a run migrates and fills the template.
 fn from_template(path: &Path) -> (Store, SecretVault, [Account; 2], Option<Scratch>) {
     let server = Scratch::is_wanted().then(Scratch::shared_server).flatten();
     if Scratch::is_wanted() && server.is_none() {
@@ -231,7 +231,7 @@ fn open(
     (store, vault, accounts, postgres)
 }
 
-/// Creates two organizations with their owners, and closes the database.
+/// Creates two organizations and their owners, then closes the database.
 fn make(path: &Path, postgres: Option<&str>) -> [Account; 2] {
     let store = open_store(path, postgres);
     let account = |org: &str, email: &str| {
@@ -303,7 +303,7 @@ pub(crate) struct Browser {
 }
 
 impl Browser {
-    /// The browser that received this response to a log-in.
+    /// Creates a browser from the response to its login request.
     pub(crate) fn from_reply(reply: &Reply) -> Self {
         assert_eq!(reply.status, 200, "{}", reply.text);
         let cookie = reply.header("set-cookie").split(';').next().unwrap().to_owned();
@@ -347,7 +347,7 @@ impl Reply {
 }
 
 impl Reply {
-    /// Asserts a 400 with the code for an unknown member or for another invalid body.
+    /// Asserts status 400 with the code for an unknown member or for another invalid body.
     pub(crate) fn is_invalid_input(&self) {
         let mut errors = self.body["errors"].as_array().into_iter().flatten();
         let has_unknown = errors.any(|error| error["code"] == "unknown_member");
@@ -355,7 +355,7 @@ impl Reply {
     }
 }
 
-/// The fragment of an invitation link, which is its token.
+/// The token of an invitation link, which is the fragment of its URL.
 pub(crate) fn token_of_link(url: &Value) -> String {
     url.as_str().and_then(|url| url.split_once('#')).unwrap().1.to_owned()
 }

@@ -1,4 +1,5 @@
-//! Fixture for background jobs: the environment `qa-1`, changed directly through the rules.
+//! Fixture for tests of background jobs: the environment `qa-1`, which tests change by applying the domain rules
+//! directly.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -52,7 +53,8 @@ impl Yard {
         self.hear(&["step_started"]).await;
     }
 
-    /// Creates a pipeline with these steps and the environment `qa-1`, which skips the step `Skipped`.
+    /// Creates a pipeline with these steps and the environment `qa-1`. The environment skips the step named `Skipped`,
+    /// if there is one.
     pub(crate) async fn pipeline(&self, world: &World, slug: &str, body: &str) {
         let skip = if body.contains("Skipped") { "skip: [skipped]" } else { "" };
         let definition = format!(
@@ -82,7 +84,7 @@ impl Yard {
         decided.await.unwrap()
     }
 
-    /// Claims as Ada and deploys at once.
+    /// Claims the environment as Ada and deploys immediately.
     pub(crate) async fn deploy(&self, pipeline: &str) -> DeploymentId {
         let (by, wish) = (self.ada.clone(), deployed("4f2a1c9"));
         let cmd = ClaimCommand { by, token: None, terms: wish, wait_seconds: None };
@@ -90,7 +92,7 @@ impl Yard {
         opened(claimed.unwrap()).deployment.unwrap()
     }
 
-    /// Takes over as Gil and deploys.
+    /// Takes over the environment as Gil and deploys.
     pub(crate) async fn take_over(&self, pipeline: &str) -> OpenedSession {
         let by = holder(UserId::from_parts(Timestamp::from_micros(1), [7; 10]), "gil");
         let cmd = ForceClaimCommand {
@@ -119,7 +121,7 @@ impl Yard {
         found.await.unwrap().unwrap().into_environment().unwrap()
     }
 
-    /// The status of a deployment; for a failed one its cause and detail.
+    /// The status of a deployment, or the cause and detail if it failed.
     pub(crate) async fn outcome(&self, id: DeploymentId) -> String {
         match self.deployment(id).await.status {
             DeploymentState::Failed(failure) => format!("{}: {}", failure.cause.as_str(), failure.detail),
@@ -155,7 +157,7 @@ impl Yard {
         }
     }
 
-    /// Received events about environments, one per line.
+    /// The received events about environments, one per line.
     pub(crate) fn story(&self) -> String {
         let about =
             self.heard.iter().filter(|event| event.subjects.iter().any(|it| it.kind == "environment"));

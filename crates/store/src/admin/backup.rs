@@ -10,14 +10,14 @@ use crate::error::StoreError;
 use crate::incarnation::BACKUP;
 use crate::sqlite;
 
-/// How long a backup waits for a busy database.
+/// Maximum time that a backup waits for a busy database.
 const BUSY_MAX: Duration = Duration::from_secs(30);
 const BUSY_PAUSE: Duration = Duration::from_millis(20);
-/// In one step: a backup in several steps restarts with every write.
+/// Copies all pages in one step, because SQLite restarts a multi-step backup whenever the database is written.
 const ALL_PAGES: i32 = -1;
 
-/// Copies a snapshot of the database while a server may be writing. The copy is a single file, checked and synced, with the
-/// incarnation of a backup.
+/// Copies a snapshot of the database, even while a server is writing to it. The copy is a single file that passed the
+/// integrity check and was synced to disk. Its incarnation marks it as a backup.
 pub fn copy_sqlite(from: &Path, to: &Path) -> Result<(), StoreError> {
     let source = sqlite::connect_read_only(from)?;
     let mut copy = Connection::open(to).map_err(StoreError::from)?;
@@ -30,7 +30,7 @@ pub fn copy_sqlite(from: &Path, to: &Path) -> Result<(), StoreError> {
         std::thread::sleep(BUSY_PAUSE);
     }
     drop(backup);
-    // A single file, without a WAL.
+    // Leaves the WAL mode, so that the backup consists of a single file.
     copy.pragma_update(None, "journal_mode", "DELETE").map_err(StoreError::from)?;
     copy.execute("UPDATE instance SET incarnation = ?1", [BACKUP]).map_err(StoreError::from)?;
     check_integrity(&copy)?;
@@ -39,7 +39,7 @@ pub fn copy_sqlite(from: &Path, to: &Path) -> Result<(), StoreError> {
     flushed.map_err(|error| StoreError::Unavailable(format!("{}: {error}", to.display())))
 }
 
-/// Checks the integrity of pages and indexes, and all foreign keys.
+/// Runs SQLite's integrity check of pages and indexes, and checks all foreign keys.
 pub(crate) fn check_integrity(db: &Connection) -> Result<(), StoreError> {
     let said: String =
         db.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0)).map_err(StoreError::from)?;

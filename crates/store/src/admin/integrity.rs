@@ -12,16 +12,17 @@ statements! {
         FROM environments e WHERE e.org_id = $1 AND e.id > $2 ORDER BY e.id LIMIT $3";
 }
 
-/// The result for one page.
+/// The result of checking one page.
 #[derive(Debug, Default)]
 pub struct PageCheck<K> {
-    /// The key after which the next page starts. `None` after the last page.
+    /// The key to pass as `after` for the next page. `None` after the last page.
     pub last: Option<K>,
-    /// Descriptions for the operator.
+    /// A description of each problem, for the operator.
     pub problems: Vec<String>,
 }
 
-/// Checks that the index finds the events after this number by their ids and terms.
+/// Checks that the search index contains every event after this sequence number under its ids and terms, and nothing
+/// else.
 pub fn check_events(db: &mut impl StoreRead, after: i64) -> Result<PageCheck<i64>, StoreError> {
     let after = after.max(event::retained_after(db)?.sequence);
     let page = event::list_after(db, after, i64::MAX, PAGE_ROWS)?;
@@ -32,7 +33,7 @@ pub fn check_events(db: &mut impl StoreRead, after: i64) -> Result<PageCheck<i64
     Ok(PageCheck { last: page.last().map(|event| event.sequence), problems })
 }
 
-/// Checks the session counters of the environments after this id.
+/// Checks the session counters of the environments that come after this id.
 pub fn check_environments(db: &mut impl StoreRead, after: &str) -> Result<PageCheck<String>, StoreError> {
     let mut page = PageCheck::default();
     let rows: Vec<(String, i64, i64)> = db.fetch_all(&ENVIRONMENTS, &[after.into(), PAGE_ROWS.into()])?;

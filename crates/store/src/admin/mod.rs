@@ -1,4 +1,4 @@
-//! Operations on a whole database, for operators: backups, copies, integrity checks and read-only access.
+//! Operations on a whole database, for operators: backup, copy, integrity checks and read-only access.
 
 pub mod backup;
 pub mod copy;

@@ -1,4 +1,4 @@
-//! Read-only access to a database for operators. Does not migrate it; a server may be running.
+//! Read-only access to a database for operators, also while a server is running. Does not migrate the database.
 
 use std::path::Path;
 
@@ -21,12 +21,12 @@ enum ReadOnlyConn {
     Postgres(Box<ReadOnlyClient>),
 }
 
-/// The result of a query, as text; `None` is null.
+/// The result of a query. Values are text; `None` is NULL.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct QueryResult {
     pub columns: Vec<String>,
     pub rows: Vec<Vec<Option<String>>>,
-    /// The result has more rows.
+    /// Whether rows were left out because of the limit.
     pub has_more: bool,
 }
 
@@ -43,7 +43,7 @@ impl ReadOnly {
         Ok(Self(ReadOnlyConn::Postgres(Box::new(looker))))
     }
 
-    /// Runs `work` on one snapshot.
+    /// Runs `work` on one consistent snapshot.
     pub fn read<T, E: From<StoreError>>(
         &mut self,
         org: Option<OrgId>,
@@ -67,7 +67,7 @@ impl ReadOnly {
         }
     }
 
-    /// Checks the integrity of the database file. PostgreSQL checks its own.
+    /// Checks the integrity of the SQLite file. Does nothing on PostgreSQL, which checks its own files.
     pub fn check_file(&self) -> Result<(), StoreError> {
         match &self.0 {
             ReadOnlyConn::Sqlite(db) => backup::check_integrity(db),
@@ -128,7 +128,7 @@ fn cell_text(value: ValueRef<'_>) -> Option<String> {
         ValueRef::Integer(number) => Some(number.to_string()),
         ValueRef::Real(number) => Some(number.to_string()),
         ValueRef::Text(text) => Some(String::from_utf8_lossy(text).into_owned()),
-        // The format of PostgreSQL.
+        // The way PostgreSQL shows binary values: `\x` and hexadecimal digits.
         ValueRef::Blob(bytes) => {
             Some(bytes.iter().fold("\\x".to_owned(), |text, byte| text + &format!("{byte:02x}")))
         }

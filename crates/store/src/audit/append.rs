@@ -1,7 +1,8 @@
-//! Appends events to the audit log: numbered without gaps per organization, in commit order, and hash-chained.
+//! Appends events to the audit log. Events of an organization are numbered without gaps, in commit order, and
+//! hash-chained.
 //!
-//! Events are numbered in the transaction that records them. It locks the organization until the commit, so the order
-//! of numbers is the order of commits.
+//! An event gets its number in the transaction that records it. That transaction locks the organization until it
+//! commits, so the numbers follow the order of the commits.
 
 use std::collections::HashMap;
 
@@ -17,25 +18,26 @@ use crate::tables::event as events;
 use crate::tx::Tx;
 
 statements! {
-    // Compare-and-swap: a head that another writer has moved is not overwritten.
+    // Compare-and-swap: fails instead of overwriting a head that another writer has advanced.
     Instance Upkeep MOVE_HEAD = "INSERT INTO event_heads (org_id, sequence, hash) VALUES ($1, $2, $3)
         ON CONFLICT (org_id) DO UPDATE SET sequence = excluded.sequence, hash = excluded.hash
         WHERE event_heads.sequence = $4";
 }
 
-/// Heads of the audit logs that a connection writes. A head that has moved is written once, before the commit.
+/// The audit log heads of one write connection. A head that has advanced is written once per transaction, just before
+/// the commit.
 #[derive(Debug, Default)]
 pub(crate) struct AuditHeads {
     known: HashMap<OrgId, KnownHead>,
-    /// Heads that have moved since the last commit.
+    /// Organizations whose heads have advanced since the last commit.
     moved: Vec<OrgId>,
-    /// Previous heads, to undo the running job.
+    /// Earlier heads, restored if the running job is undone.
     undo: Vec<(OrgId, AuditHead)>,
 }
 
 #[derive(Debug)]
 struct KnownHead {
-    /// The sequence number in the database.
+    /// The sequence number of the head as stored in the database.
     stored: i64,
     head: AuditHead,
 }
@@ -57,7 +59,7 @@ impl AuditHeads {
         self.undo.push((org, std::mem::replace(&mut known.head, head)));
     }
 
-    /// Starts a job, which can be undone without the jobs before it.
+    /// Starts a job. It can be undone without undoing the earlier jobs of the transaction.
     pub(crate) fn begin_job(&mut self) {
         self.undo.clear();
     }
@@ -72,13 +74,13 @@ impl AuditHeads {
         self.moved.retain(|org| known.get(org).is_some_and(|known| known.head.sequence != known.stored));
     }
 
-    /// Drops all heads: the transaction was rolled back, or another server may have moved them.
+    /// Discards all heads, because the transaction was rolled back or another server may have advanced them.
     pub(crate) fn clear(&mut self) {
         *self = Self::default();
     }
 }
 
-/// Writes the heads that have moved, as the last statements of a transaction.
+/// Writes the heads that have advanced. Called at the end of a transaction.
 pub(crate) fn write_heads(conn: &mut dyn SqlConn, heads: &mut AuditHeads) -> Result<(), StoreError> {
     for org in std::mem::take(&mut heads.moved) {
         let Some(known) = heads.known.get_mut(&org) else { continue };
@@ -92,7 +94,7 @@ pub(crate) fn write_heads(conn: &mut dyn SqlConn, heads: &mut AuditHeads) -> Res
     Ok(())
 }
 
-/// Creates an event without a number and hashes.
+/// Creates an event that has no sequence number and no hashes yet.
 pub(crate) fn draft_event(tx: &Tx<'_>, event: NewEvent) -> Result<Event, StoreError> {
     let NewEvent { kind, by, subjects, data } = event;
     Ok(Event {
@@ -110,7 +112,7 @@ pub(crate) fn draft_event(tx: &Tx<'_>, event: NewEvent) -> Result<Event, StoreEr
     })
 }
 
-/// Numbers, hashes and inserts an event.
+/// Assigns a number and the hashes to an event, and inserts it.
 pub(crate) fn append_event(tx: &mut Tx<'_>, mut event: Event) -> Result<Event, StoreError> {
     let org = event.org;
     let before = match tx.heads().find_head(org) {

@@ -1,6 +1,8 @@
-//! Exports of the audit log: one event per line in canonical JSON, oldest first, then the head.
+//! Exports of the audit log: one event per line in canonical JSON, oldest first. The last line is the head of the hash
+//! chain.
 //!
-//! If retention has removed events, the first line is the start: the event before the first exported one.
+//! If retention has removed events, the first line is the start of the chain: number and hash of the last removed
+//! event.
 
 use std::io::{BufRead, Read as _};
 
@@ -15,15 +17,15 @@ use crate::sql::value::to_json;
 
 const START: &str = "start";
 const HEAD: &str = "head";
-/// Far above the size of any event.
+/// Longer than the line of any event.
 const LINE_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
-/// The last line of an export.
+/// The last line of an export: the head of the hash chain.
 pub fn head_line(org: OrgId, head: &AuditHead) -> Result<String, StoreError> {
     place_line(HEAD, org, head)
 }
 
-/// The first line of an export. `None` if it starts with event 1.
+/// The first line of an export, which names the last event that retention removed. `None` if nothing was removed.
 pub fn start_line(org: OrgId, start: &AuditHead) -> Result<Option<String>, StoreError> {
     (start.sequence > 0).then(|| place_line(START, org, start)).transpose()
 }
@@ -41,12 +43,12 @@ pub enum ExportError {
     Io(#[from] std::io::Error),
 }
 
-/// The result of verifying a file.
+/// The result of verifying an exported file.
 #[derive(Debug, PartialEq, Eq)]
 pub struct VerifiedExport {
     pub organization: Option<String>,
     pub verdict: AuditVerdict,
-    /// The line of the first problem, from 1.
+    /// Line number of the first problem, starting at 1.
     pub line: Option<u64>,
 }
 
@@ -56,9 +58,9 @@ enum ExportLine {
     Head(String, AuditHead),
 }
 
-/// Why a line is not that of an export.
+/// Why a line is not a valid line of an export.
 enum LineFault {
-    /// Not from an export at all.
+    /// Something other than a line of an export.
     Foreign(String),
     Altered(String),
 }
@@ -136,7 +138,8 @@ fn read_line(value: &mut Value, text: &str) -> Result<ExportLine, LineFault> {
     let Some((organization, sequence, previous_hash, hash)) = claimed else {
         return Err(LineFault::Foreign("is not an event with number and hashes".into()));
     };
-    // Spaces, another order or a duplicate member: the same event, but not the exported line.
+    // The line was reformatted: extra spaces, another member order or a duplicate member. It describes the same event
+    // but is not the exported text.
     if !is_canonical {
         return Err(altered_line());
     }

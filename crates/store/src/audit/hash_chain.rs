@@ -1,8 +1,8 @@
-//! The hash chain of an organization's audit log: each event carries the hash of the one before it.
+//! The hash chain of an organization's audit log: each event contains the hash of the event before it.
 //!
-//! The hash covers the canonical JSON of the event as the API shows it (members sorted, no spaces) without its own `hash`.
-//! So an export can be verified with a JSON parser and SHA-256, and a head that is stored elsewhere proves that no event
-//! before it was changed.
+//! The hash covers the event's canonical JSON (members sorted, no spaces) as the API returns it, without the member
+//! `hash` itself. So an export can be verified with nothing but a JSON parser and SHA-256. A head that was stored
+//! outside of Berth proves that no earlier event was changed.
 
 use std::str::FromStr;
 
@@ -16,17 +16,17 @@ use serde_json::Value;
 use crate::error::StoreError;
 use crate::sql::value::to_json;
 
-/// The previous hash of the first event.
+/// What the first event contains as the hash of its predecessor.
 pub const NO_HASH: &str = "sha256:0000000000000000000000000000000000000000000000000000000000000000";
 const PREFIX: &str = "sha256:";
 const HEX: &[u8; 16] = b"0123456789abcdef";
 const HEX_CHARS: usize = 64;
 /// Initial buffer size; enough for most events.
 const EVENT_BYTES: usize = 1_024;
-/// JSON parsers may round larger numbers.
+/// The largest integer that every JSON parser reads without rounding.
 const NUMBER_MAX: u64 = 1 << 53;
 
-/// The end of a chain, which commits to every event before it.
+/// The head of a chain: number and hash of its last event. The hash depends on every earlier event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AuditHead {
     pub sequence: i64,
@@ -62,7 +62,7 @@ impl FromStr for AuditHead {
     }
 }
 
-/// Numbers and hashes events that follow `head`, in this order. Returns the new head.
+/// Assigns numbers and hashes to events that follow `head`, in the given order. Returns the new head.
 pub fn seal_events(head: AuditHead, events: &mut [Event]) -> Result<AuditHead, StoreError> {
     let mut head = head;
     for event in events {
@@ -80,7 +80,7 @@ pub fn seal_events(head: AuditHead, events: &mut [Event]) -> Result<AuditHead, S
     Ok(head)
 }
 
-/// The canonical JSON of an event with its hash, as it is streamed and exported.
+/// The canonical JSON of an event including its hash, as used by event streams and exports.
 pub fn canonical_line(event: &Event) -> Result<String, StoreError> {
     to_json(&CanonicalEvent::from_event(event, Some(&event.hash)))
 }
@@ -96,7 +96,7 @@ pub(super) fn sha256(text: &[u8]) -> String {
     let mut out = String::with_capacity(PREFIX.len() + HEX_CHARS);
     out.push_str(PREFIX);
     for byte in digest::digest(&digest::SHA256, text).as_ref() {
-        // Hot path: `format!` for each byte would take longer than the hash.
+        // Hot path: calling `format!` for every byte would take longer than computing the hash.
         out.extend([byte >> 4, byte & 15].map(|digit| char::from(HEX[usize::from(digit)])));
     }
     out
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn seal_refuses_numbers_that_parsers_round() {
+    fn seal_refuses_numbers_that_json_parsers_round() {
         for good in ["{}", "[1, -1]", r#"{"a": {"b": [9007199254740992]}}"#] {
             assert!(has_plain_numbers(&serde_json::from_str(good).unwrap()), "{good}");
         }

@@ -1,4 +1,4 @@
-//! The audit log: appending events, their hash chain, the search index, verification and exports.
+//! The audit log: appending events, the hash chain, the search index, verification and exports.
 
 pub(crate) mod append;
 pub mod export;

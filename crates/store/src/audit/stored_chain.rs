@@ -1,4 +1,4 @@
-//! Verification of the stored chain, page by page, so that no read takes long.
+//! Verifies the hash chain in the database page by page, so that each read is short.
 
 use super::{AuditHead, AuditVerdict, ChainVerifier};
 use crate::error::StoreError;
@@ -14,14 +14,14 @@ pub struct StoredCheck {
     head: Option<AuditHead>,
     after: i64,
     upto: i64,
-    /// The sequence number of the last row is not a number.
+    /// The last row has something other than an integer as its sequence number.
     end_is_odd: bool,
 }
 
 impl StoredCheck {
-    /// Starts a verification up to the current end of the chain.
+    /// Prepares to verify the chain up to its current end.
     pub fn begin(db: &mut impl StoreRead, kept: Option<AuditHead>) -> Result<Self, StoreError> {
-        // Starts below 1 to find rows that were inserted before the first event.
+        // Starts below 1 to include rows that an attacker inserted before the first event.
         let (verifier, after) = (ChainVerifier::new(kept), i64::MIN);
         let mut check = Self { verifier, head: None, after, upto: 0, end_is_odd: false };
         check.load_end(db)?;
@@ -37,17 +37,17 @@ impl StoredCheck {
         Ok(())
     }
 
-    /// Returns true if retention has removed the events that would have come next.
+    /// Skips events that retention has removed since the last page. Returns whether there were any.
     fn load_start(&mut self, db: &mut impl StoreRead) -> Result<bool, StoreError> {
         let start = allow_unreadable(event::retained_after(db))?;
         let start = start.filter(|start| start.sequence > self.verifier.last_verified().sequence);
         Ok(start.map(|start| self.verifier.skip_to(start)).is_some())
     }
 
-    /// Verifies a page. Returns whether there are more.
+    /// Verifies the next page. Returns whether there are more pages.
     pub fn verify_page(&mut self, db: &mut impl StoreRead) -> Result<bool, StoreError> {
         if self.load_start(db)? {
-            // The event that announces the removal may be after the end noted at the start.
+            // The event that announces this removal may have been appended after the end was determined.
             self.load_end(db)?;
         }
         let links = event::list_chain_links(db, self.after, self.upto, PAGE_ROWS)?;
@@ -72,7 +72,7 @@ impl StoredCheck {
     }
 }
 
-/// `None` if the head was not written by this program.
+/// Converts an unreadable head to `None`: something other than Berth wrote it.
 fn allow_unreadable(head: Result<AuditHead, StoreError>) -> Result<Option<AuditHead>, StoreError> {
     match head {
         Ok(head) => Ok(Some(head)),

@@ -1,4 +1,4 @@
-//! Inverted index of the audit log: terms and the events that have them.
+//! Inverted index of the audit log: maps search terms to the events that have them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,11 +12,11 @@ use crate::tx::{StoreRead, Tx};
 /// Terms written by one statement.
 const WRITTEN_AT_ONCE: usize = 8;
 
-/// Subjects that events are searched by.
+/// Kinds of subjects that events can be searched by.
 const SUBJECTS: [&str; 3] = ["deployment", "environment", "pipeline"];
 
 statements! {
-    // WRITTEN_AT_ONCE terms.
+    // Inserts as many terms as [`WRITTEN_AT_ONCE`]; shorter lists are padded with repetitions.
     Org Upkeep PUT_TERMS = "INSERT INTO terms (org_id, term) VALUES
           ($1, $2), ($1, $3), ($1, $4), ($1, $5), ($1, $6), ($1, $7), ($1, $8), ($1, $9)
         ON CONFLICT (org_id, term) DO NOTHING";
@@ -33,7 +33,7 @@ statements! {
         AND NOT EXISTS (SELECT 1 FROM event_terms e WHERE e.term_id = terms.id)";
 }
 
-/// A term as it is stored and searched.
+/// The text of a search term, as stored and as searched for.
 pub(crate) fn term(kind: &str, value: &str) -> String {
     [kind, ":", value].concat()
 }
@@ -46,7 +46,7 @@ pub(crate) fn terms_of(kind: &str, actor: &Actor, subjects: &[EventSubject]) -> 
     terms
 }
 
-/// Writes the terms of an event. Usually all terms exist, and one statement is enough.
+/// Adds an event to the index. Usually all of its terms exist already, and one statement is enough.
 pub(crate) fn put(tx: &mut Tx<'_>, event: &Event) -> Result<(), StoreError> {
     let terms: Vec<String> = terms_of(&event.kind, &event.actor, &event.subjects).into_iter().collect();
     for terms in terms.chunks(WRITTEN_AT_ONCE) {
@@ -71,7 +71,7 @@ pub(crate) fn id_of(db: &mut impl StoreRead, term: &str) -> Result<Option<i64>, 
     db.fetch_optional(&TERM_ID, &[term.into()])
 }
 
-/// Removes the terms of these events, up to `through`. All earlier events have been removed.
+/// Removes these events from the index, up to number `through`. All earlier events must have been removed before.
 pub(crate) fn remove(tx: &mut Tx<'_>, events: &[Event], through: i64) -> Result<(), StoreError> {
     let terms = events.iter().flat_map(|event| terms_of(&event.kind, &event.actor, &event.subjects));
     for term in terms.collect::<BTreeSet<_>>() {
@@ -81,7 +81,7 @@ pub(crate) fn remove(tx: &mut Tx<'_>, events: &[Event], through: i64) -> Result<
     Ok(())
 }
 
-/// Describes the differences between the terms of consecutive events and the index.
+/// Compares the index with the terms of consecutive events, and describes the differences.
 pub(crate) fn check(
     db: &mut impl StoreRead,
     events: &[Event],

@@ -1,4 +1,4 @@
-//! Verification of a hash chain, event by event, up to the first problem.
+//! Verifies a hash chain event by event, up to the first problem.
 
 use berth_core::event::{Event, EventKind};
 use serde_json::Value;
@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::hash_chain::{AuditHead, NO_HASH, hash_event};
 use crate::error::StoreError;
 
-/// An event for verification: its stored hash, and the hash computed from its content.
+/// What verification needs of an event: the stored hash and the hash computed from its content, among others.
 #[derive(Debug, Clone)]
 pub struct SealedEvent {
     pub organization: String,
@@ -14,7 +14,7 @@ pub struct SealedEvent {
     pub previous_hash: String,
     pub hash: String,
     pub computed: String,
-    /// Set for an event that announces the removal of events up to this one by retention.
+    /// Set for an event that announces that retention removes all events up to this number.
     pub removes_through: Option<i64>,
 }
 
@@ -45,7 +45,7 @@ pub enum AuditFault {
     Unexpected,
     /// Events at the end are missing.
     Truncated,
-    /// The chain is consistent, but not the one that the given head is from.
+    /// The chain is consistent in itself, but it does not contain the given head.
     HeadDiffers,
 }
 
@@ -63,7 +63,7 @@ impl AuditFault {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AuditProblem {
-    /// Position in the chain, from 1.
+    /// Position of the problem in the chain, starting at 1.
     pub sequence: i64,
     pub reason: AuditFault,
     pub detail: String,
@@ -71,13 +71,13 @@ pub struct AuditProblem {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AuditVerdict {
-    /// Events that were verified: all before the first problem.
+    /// Number of events that were verified before the first problem.
     pub checked: i64,
-    /// Number of the first stored event: retention has removed those before it.
+    /// Number of the first stored event. Retention has removed all earlier events.
     pub first: i64,
-    /// The stored end of the chain.
+    /// The head of the chain, as stored.
     pub head: AuditHead,
-    /// The given head is older than the first stored event, so it was not compared.
+    /// The given head is older than the first stored event, so it could not be compared.
     pub head_is_too_old: bool,
     pub problem: Option<AuditProblem>,
 }
@@ -85,9 +85,9 @@ pub struct AuditVerdict {
 pub struct ChainVerifier {
     kept: Option<AuditHead>,
     organization: Option<String>,
-    /// The event before the first stored one.
+    /// The event right before the first stored one.
     start: AuditHead,
-    /// Retention has announced the removal of events up to here.
+    /// The highest event number whose removal retention has announced.
     announced: i64,
     at: AuditHead,
     checked: i64,
@@ -95,19 +95,19 @@ pub struct ChainVerifier {
 }
 
 impl ChainVerifier {
-    /// `kept` is a head that was stored elsewhere at any time before.
+    /// `kept` is a head of the same chain that was noted at some earlier time and stored elsewhere.
     pub fn new(kept: Option<AuditHead>) -> Self {
         let (start, at) = (AuditHead::start(), AuditHead::start());
         Self { kept, organization: None, start, announced: 0, at, checked: 0, problem: None }
     }
 
-    /// Continues after `start`: retention has removed everything up to there.
+    /// Continues after `start`, because retention has removed all events up to it.
     pub fn skip_to(&mut self, start: AuditHead) {
         self.at = start.clone();
         self.start = start;
     }
 
-    /// Requires that all events belong to this organization.
+    /// Reports a problem if any event belongs to another organization.
     pub fn expect_organization(&mut self, organization: String) {
         self.organization = Some(organization);
     }
@@ -116,7 +116,7 @@ impl ChainVerifier {
         self.problem.as_ref()
     }
 
-    /// The last verified event.
+    /// Number and hash of the last verified event.
     pub fn last_verified(&self) -> &AuditHead {
         &self.at
     }
@@ -127,7 +127,7 @@ impl ChainVerifier {
 
     pub fn verify_event(&mut self, found: &SealedEvent) {
         if let Some(problem) = &mut self.problem {
-            // The missing event comes later: the order was changed.
+            // The event that seemed to be missing comes later, so the order was changed.
             if problem.reason == AuditFault::Missing && found.sequence == problem.sequence {
                 problem.reason = AuditFault::Unexpected;
                 problem.detail = format!("event {} comes later: the order was changed", found.sequence);
@@ -146,7 +146,7 @@ impl ChainVerifier {
         }
     }
 
-    /// Reports that the next entry is not an event.
+    /// Reports that the next entry cannot be read as an event.
     pub fn report_unreadable(&mut self, why: &str) {
         self.report(self.at.sequence + 1, AuditFault::Edited, format!("the entry is unreadable: {why}"));
     }
@@ -155,7 +155,7 @@ impl ChainVerifier {
         self.report(self.at.sequence + 1, AuditFault::Unexpected, what.to_owned());
     }
 
-    /// `head` is the expected end of the chain. `None` if it is missing: then the end was truncated.
+    /// Completes the verification. `head` is the expected end of the chain; if it is missing, the chain was truncated.
     pub fn finish(mut self, head: Option<&AuditHead>) -> AuditVerdict {
         let (last, next) = (self.at.sequence, self.at.sequence + 1);
         match head {

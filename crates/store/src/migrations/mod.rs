@@ -1,6 +1,6 @@
-//! Schema migrations: append-only, each in its own transaction.
+//! Schema migrations. They are append-only, and each one runs in its own transaction.
 //!
-//! One text for both engines, see `docs/adr/0001-migrations.md`.
+//! The same SQL text is used for both databases, see `docs/adr/0001-migrations.md`.
 
 use std::fmt::Write as _;
 
@@ -15,17 +15,17 @@ pub struct Migration {
     pub text: &'static str,
 }
 
-/// Later migrations follow the initial schema, with consecutive numbers.
+/// Later migrations are appended after the initial schema, with consecutive numbers.
 pub const MIGRATIONS: &[Migration] =
     &[Migration { number: 1, name: "initial", text: include_str!("0001_initial.sql") }];
 
-/// Name of the first migration of development versions, whose databases cannot be upgraded.
+/// Name of the first migration in development versions of Berth. Databases of those versions cannot be upgraded.
 const UNSUPPORTED_FIRST: &str = "ground";
 
 pub const HISTORY_TABLE: &str = "CREATE TABLE IF NOT EXISTS schema_migrations (
   number BIGINT NOT NULL PRIMARY KEY, name TEXT NOT NULL, checksum TEXT NOT NULL, applied_at BIGINT NOT NULL)";
 
-/// A migration in the history of a database.
+/// A migration that was applied to the database, as recorded in its history.
 #[derive(Debug, PartialEq, Eq)]
 pub struct AppliedMigration {
     pub number: i64,
@@ -38,7 +38,7 @@ impl Migration {
         let text = render_sql(self.text, engine);
         match engine {
             SqlEngine::Sqlite => text,
-            // Text sorts by bytes, as in SQLite and Rust, independent of the database's locale.
+            // Makes PostgreSQL sort text by bytes, as SQLite and Rust do, regardless of the database's locale.
             SqlEngine::Postgres | SqlEngine::PostgresSnapshot => text.replace(" TEXT", " TEXT COLLATE \"C\""),
         }
     }
@@ -52,7 +52,7 @@ impl Migration {
     }
 }
 
-/// The migrations that are missing in a database with this history.
+/// The migrations that are still to be applied to a database with this history.
 pub fn list_pending(applied: &[AppliedMigration]) -> Result<&'static [Migration], OpenError> {
     if applied.first().is_some_and(|row| row.name == UNSUPPORTED_FIRST) {
         return Err(OpenError::Refused(
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn edited_or_newer_migration_history_is_refused() {
+    fn migration_history_that_is_edited_or_newer_is_refused() {
         let known: Vec<_> = MIGRATIONS.iter().map(|m| applied(m.number, m.checksum())).collect();
         assert!(list_pending(&known).unwrap().is_empty());
         assert_eq!(list_pending(&[]).unwrap().len(), MIGRATIONS.len());

@@ -1,4 +1,4 @@
-//! The address of a database, and connecting to it.
+//! Parses the address of a PostgreSQL database and connects to it.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -15,11 +15,11 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 use crate::error::{OpenError, StoreError};
 
 const CONNECT_MAX: Duration = Duration::from_secs(5);
-/// Time to connect, authenticate and configure a connection.
+/// Time limit for connecting, authenticating and configuring the connection.
 const GREETING_MAX: Duration = Duration::from_secs(8);
-/// Threads that may wait for a server that accepts connections but does not respond; no more are started.
+/// Maximum number of threads that wait for a database server that accepts connections but never responds.
 const SILENT_MAX: usize = 64;
-/// TCP user timeout: closes a connection whose peer has vanished.
+/// TCP user timeout: closes the connection if the peer stops acknowledging packets.
 const SILENCE_MAX: Duration = Duration::from_secs(30);
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(10);
 const KEEPALIVE_EVERY: Duration = Duration::from_secs(5);
@@ -27,20 +27,20 @@ const KEEPALIVE_EVERY: Duration = Duration::from_secs(5);
 #[derive(Clone)]
 pub(super) struct PostgresAddress {
     config: Config,
-    /// `None` with `sslmode=disable`.
+    /// `None` if the URL says `sslmode=disable`.
     tls: Option<MakeRustlsConnect>,
-    /// The address without user and password.
+    /// The address without user and password, for messages.
     shown: String,
-    /// Threads that still wait for a response after their caller gave up.
+    /// Number of threads that still wait for a response although their caller has given up.
     silent: Arc<AtomicUsize>,
 }
 
-/// Why there is no connection.
+/// Why connecting failed.
 #[derive(Debug)]
 pub(super) enum ConnectError {
     Refused(::postgres::Error),
     Silent,
-    /// Too many threads wait for a response already.
+    /// [`SILENT_MAX`] threads are already waiting for a response.
     TooSilent,
 }
 
@@ -69,12 +69,13 @@ impl ConnectError {
 pub(super) enum ConnectionPurpose {
     Write,
     Read,
-    /// NOTIFY and LISTEN.
+    /// For LISTEN and NOTIFY.
     Listen,
 }
 
 impl ConnectionPurpose {
-    /// The server limits waits: a process that is suspended inside a transaction loses its locks. A COMMIT has no timeout.
+    /// Timeouts that PostgreSQL enforces. They make a process that was suspended inside a transaction lose its locks. A
+    /// COMMIT has no timeout.
     const fn settings(self) -> &'static str {
         match self {
             ConnectionPurpose::Write => {
@@ -88,12 +89,13 @@ impl ConnectionPurpose {
     }
 }
 
-/// Commits must be durable. Set for the session, so that later changes of the server's configuration do not apply.
+/// Makes commits durable. The setting is made per session, so that a later change of the server's configuration has no
+/// effect on it.
 const SETTINGS: &str = "SET client_min_messages = warning;
     SELECT set_config('synchronous_commit',
         CASE current_setting('synchronous_commit') WHEN 'remote_apply' THEN 'remote_apply' ELSE 'on' END, false)";
 
-/// Whether the host is reached over a network.
+/// Whether connections to the host leave this machine.
 fn is_remote(host: &Host) -> bool {
     match host {
         Host::Tcp(name) => {
@@ -111,14 +113,14 @@ impl PostgresAddress {
                 "the database must be a URL like postgres://user@host:5432/name; leave it out for SQLite";
             return Err(OpenError::Refused(text.into()));
         }
-        // The error may repeat a part of the URL, and with it a password.
+        // The error message may quote part of the URL, including the password.
         let read = url.parse::<Config>().map_err(|error| error.to_string());
         let mut config = read.map_err(|why| {
             OpenError::Refused(format!("the database URL is invalid: {}", redact_password(url, &why)))
         })?;
         let has_at = |host: &Host| matches!(host, Host::Tcp(name) if name.contains('@'));
         if config.get_hosts().iter().any(has_at) {
-            // The rest of the password would be shown as the host.
+            // Otherwise the part of the password after the first `@` would be parsed and shown as the host.
             let text = "the database URL has two @: write an @ in a password as %40";
             return Err(OpenError::Refused(text.into()));
         }
@@ -128,9 +130,9 @@ impl PostgresAddress {
             .tcp_user_timeout(SILENCE_MAX)
             .keepalives_idle(KEEPALIVE_IDLE)
             .keepalives_interval(KEEPALIVE_EVERY)
-            // Reads must see every acknowledged write.
+            // Connects to the primary only, because reads must see every acknowledged write.
             .target_session_attrs(TargetSessionAttrs::ReadWrite);
-        // With `sslmode=prefer` an attacker on the network can strip TLS.
+        // The default, `sslmode=prefer`, would allow an attacker on the network to disable TLS.
         if !url.contains("sslmode=") && config.get_hosts().iter().any(is_remote) {
             config.ssl_mode(SslMode::Require);
         }
@@ -143,21 +145,22 @@ impl PostgresAddress {
         &self.shown
     }
 
-    /// The flag is set when the server sends a warning: a commit with a warning may not be durable.
+    /// Opens a connection. The returned flag is set when PostgreSQL sends a warning, because a commit with a warning
+    /// may not be durable.
     pub(super) fn connect(
         &self,
         purpose: ConnectionPurpose,
     ) -> Result<(Client, Arc<AtomicBool>), ConnectError> {
-        // The client library has a timeout for the TCP connection only. A thread that waits for a response ends when the
-        // server closes the connection.
+        // Connects on a separate thread, because the client library's timeout covers the TCP connection only. A thread
+        // that waits for a response ends when PostgreSQL closes the connection.
         if self.silent.load(Ordering::SeqCst) >= SILENT_MAX {
             return Err(ConnectError::TooSilent);
         }
-        // Rendezvous channel: sending fails if the caller has given up.
+        // Rendezvous channel: sending fails if the caller has given up in the meantime.
         let (tell, heard) = mpsc::sync_channel(0);
         let address = self.clone();
         let began = std::thread::Builder::new().name("store-greeting".into()).spawn(move || {
-            // The caller has given up and counted this thread.
+            // The caller has given up and has counted this thread as waiting.
             if tell.send(address.connect_blocking(purpose)).is_err() {
                 address.silent.fetch_sub(1, Ordering::SeqCst);
             }
@@ -192,7 +195,7 @@ impl PostgresAddress {
         Ok((client, warned))
     }
 
-    /// Like [`PostgresAddress::connect`], with a [`StoreError`].
+    /// Like [`PostgresAddress::connect`], but returns a [`StoreError`].
     pub(super) fn open_connection(
         &self,
         purpose: ConnectionPurpose,
@@ -204,7 +207,7 @@ impl PostgresAddress {
     }
 }
 
-/// The text of an error with its causes, which `Display` leaves out.
+/// The text of an error including its causes, which `Display` omits.
 pub(crate) fn error_chain(error: &::postgres::Error) -> String {
     let mut text = error.to_string();
     let mut cause = std::error::Error::source(error);
@@ -291,13 +294,13 @@ mod tests {
     }
 
     #[test]
-    fn unresponsive_server_times_out() {
+    fn connect_to_an_unresponsive_server_times_out() {
         let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("postgres://ada@{}/berth?sslmode=disable", silent.local_addr().unwrap());
         let address = PostgresAddress::parse(&url).unwrap();
         let why = address.connect(ConnectionPurpose::Read).err().unwrap();
         assert!(matches!(why, ConnectError::Silent), "{}", why.describe());
-        // Waiting threads are counted and limited.
+        // The thread that still waits is counted.
         assert_eq!(address.silent.load(Ordering::SeqCst), 1);
         address.silent.store(SILENT_MAX, Ordering::SeqCst);
         assert!(matches!(address.connect(ConnectionPurpose::Read), Err(ConnectError::TooSilent)));

@@ -15,7 +15,7 @@ use crate::error::StoreError;
 use crate::sql::value::{SqlRow, SqlValue};
 use crate::sql::{self, SqlConn, SqlEngine, SqlStatement};
 
-/// Tables that organizations share: two may insert the same row concurrently.
+/// Tables that are not protected by the lock of an organization: two transactions may insert the same row concurrently.
 const SHARED_TABLES: &[&str] = &["users", "organizations"];
 
 pub(crate) struct PgConn {
@@ -23,7 +23,8 @@ pub(crate) struct PgConn {
     purpose: ConnectionPurpose,
     pub(super) warned: Arc<AtomicBool>,
     prepared: HashMap<&'static str, ::postgres::Statement>,
-    /// The first error of the transaction. It cannot be committed, even if the caller ignored the error.
+    /// The first error of the transaction. After an error PostgreSQL cannot commit it, even if the caller ignored the
+    /// error.
     pub(super) failed: Option<StoreError>,
 }
 
@@ -44,12 +45,12 @@ impl PgConn {
         done.map_err(|error| self.record_error("transaction", &error))
     }
 
-    /// Runs statements of which the last one returns a number.
+    /// Runs several statements; the last one returns a number.
     pub(super) fn query_number(&mut self, text: &str) -> Result<i64, StoreError> {
         self.query_numbers(text).map(|[number]| number)
     }
 
-    /// Runs statements of which the last one returns a row of numbers.
+    /// Runs several statements; the last one returns a row of numbers.
     pub(super) fn query_numbers<const COUNT: usize>(
         &mut self,
         text: &str,
@@ -68,7 +69,7 @@ impl PgConn {
         Ok(numbers)
     }
 
-    /// Runs a query and returns the first row, as text.
+    /// Runs a query and returns the columns of its first row, as text.
     pub(super) fn query_texts(&mut self, text: &str) -> Result<Vec<Option<String>>, StoreError> {
         let answered = self.client.simple_query(text);
         let answered = answered.map_err(|error| self.record_error("transaction", &error))?;
@@ -81,7 +82,7 @@ impl PgConn {
         first.ok_or_else(|| StoreError::Bug("PostgreSQL returned no row".into()))
     }
 
-    /// Commits. The outcome may be unknown: [`StoreError::Unknown`].
+    /// Commits the transaction. Returns [`StoreError::Unknown`] if it is unclear whether the commit succeeded.
     pub(super) fn commit(&mut self) -> Result<(), StoreError> {
         self.warned.store(false, Ordering::SeqCst);
         match self.client.batch_execute("COMMIT") {
@@ -89,7 +90,8 @@ impl PgConn {
                 Err(StoreError::Unknown("PostgreSQL sent a warning with the commit".into()))
             }
             Ok(()) => Ok(()),
-            // An ERROR means not committed. A FATAL or a lost connection may come after the commit.
+            // An ERROR means that nothing was committed. A FATAL error or a lost connection may also occur after the
+            // commit.
             Err(error) => match error.as_db_error().and_then(DbError::parsed_severity) {
                 Some(Severity::Error) => Err(self.record_error("COMMIT", &error)),
                 _ => Err(StoreError::Unknown(error_chain(&error))),
@@ -157,10 +159,10 @@ impl SqlConn for PgConn {
     }
 }
 
-/// Translates an error. The text contains no row values: they may be hashes or personal data.
+/// Translates an error. The message contains no values of rows, which may be hashes or personal data.
 fn translate_error(name: &str, error: &::postgres::Error) -> StoreError {
     let Some(said) = error.as_db_error() else {
-        // Errors from the client library: about values, which is a bug, or about the network.
+        // The client library reports unsuitable values, which are a bug in Berth, and network errors.
         let is_ours = !error.is_closed() && error.source().is_none_or(|it| !it.is::<std::io::Error>());
         let text = error_chain(error);
         return match is_ours {
@@ -175,7 +177,8 @@ fn translate_error(name: &str, error: &::postgres::Error) -> StoreError {
         _ if *code == SqlState::UNIQUE_VIOLATION && is_shared => {
             StoreError::Unavailable("the same record was created concurrently".into())
         }
-        // Connection errors, a standby, conflicts, insufficient resources, lock timeouts, operator intervention, system.
+        // SQLSTATE classes and codes of temporary errors: connection errors, a read-only standby, conflicts,
+        // insufficient resources, lock timeouts, operator intervention and system errors.
         code if ["08", "25006", "40", "53", "55P03", "57", "58"]
             .iter()
             .any(|class| code.starts_with(class)) =>
@@ -203,7 +206,7 @@ impl ToSql for SqlValue {
         kind: &Type,
         out: &mut BytesMut,
     ) -> Result<IsNull, Box<dyn std::error::Error + Sync + Send>> {
-        // No conversions: a column of another type is an error.
+        // Does not convert between types: a column of another type is an error.
         match self {
             SqlValue::Null => Ok(IsNull::Yes),
             SqlValue::Int(number) => number.to_sql_checked(kind, out),

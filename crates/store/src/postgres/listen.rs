@@ -1,7 +1,8 @@
-//! Notifications between servers with LISTEN and NOTIFY.
+//! Notifies other servers of commits with LISTEN and NOTIFY.
 //!
-//! A notification is sent after the commit on its own connection: inside the transaction, NOTIFY would serialize all
-//! commits. It may be lost, so the events table is also polled every second, and events are always read from there.
+//! A notification is sent after the commit, on a separate connection, because NOTIFY inside a transaction serializes
+//! all commits. A notification may get lost. Therefore servers also poll the events table every second, and they always
+//! read the events themselves from that table.
 
 use std::collections::{BTreeSet, HashMap};
 use std::hash::{BuildHasher as _, RandomState};
@@ -25,21 +26,22 @@ use crate::tx::ReadTx;
 
 const CHANNEL: &str = "berth_events";
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// Delay before a lost connection is reopened.
+/// Delay before reconnecting after the connection was lost.
 const RECONNECT_PAUSE: Duration = Duration::from_secs(1);
-/// Queued notifications; further ones are dropped.
+/// Maximum number of queued notifications; further ones are dropped.
 const NUDGES_MAX: usize = 1_024;
-/// Delay between two notifications, each of which is a transaction. Commits during the delay share the next one.
+/// Delay between two notifications, because each one is a transaction. All commits during the delay share the next
+/// notification.
 const NUDGE_PAUSE: Duration = Duration::from_millis(5);
-/// Events of an organization published at once.
+/// Maximum number of events of one organization that are published at once.
 const TOLD_MAX: i64 = 512;
 
 pub(super) struct CommitNotifier {
-    /// Notified when another server commits.
+    /// Changes when another server commits.
     nudged: watch::Receiver<()>,
-    /// Sends notifications; ends when the last writer is dropped.
+    /// The thread that sends notifications. It ends when the last writer is dropped.
     sender: Option<JoinHandle<()>>,
-    /// `None` once the store is closed: then the listener thread ends with its next poll. It is not joined.
+    /// `None` once the store is closed; the listener thread then ends at its next poll. The thread is not joined.
     publisher: Arc<Mutex<Option<FeedPublisher>>>,
 }
 
@@ -51,7 +53,7 @@ impl CommitNotifier {
         let (nudges, queue) = sync_channel(NUDGES_MAX);
         let publisher = Arc::new(Mutex::new(Some(publisher)));
         let (to_send, to_listen, telling) = (address.clone(), address.clone(), publisher.clone());
-        // Identifies this process, so that it ignores its own notifications.
+        // Identifies this process in notifications, so that it can ignore its own.
         let us = format!("{:016x}", RandomState::new().hash_one(std::process::id()));
         let (nudge, nudged) = watch::channel(());
         let listener =
@@ -80,7 +82,7 @@ impl Drop for CommitNotifier {
     }
 }
 
-/// Sends all queued notifications together, each organization once.
+/// Sends the queued notifications together, one per organization.
 fn send_notifications(address: &PostgresAddress, us: &str, queue: &Receiver<OrgId>) {
     let mut client: Option<Client> = None;
     while let Ok(first) = queue.recv() {
@@ -90,7 +92,7 @@ fn send_notifications(address: &PostgresAddress, us: &str, queue: &Receiver<OrgI
             client = address.connect(ConnectionPurpose::Listen).ok().map(|(client, _)| client);
         }
         let Some(connected) = &mut client else { continue };
-        // Ids consist of letters, digits and an underscore, so they need no quoting.
+        // Ids consist of letters, digits and underscores, so they need no quoting.
         let calls: Vec<String> =
             orgs.iter().map(|org| format!("pg_notify('{CHANNEL}', '{us} {org}')")).collect();
         if let Err(error) = connected.batch_execute(&format!("SELECT {}", calls.join(", "))) {
@@ -101,12 +103,12 @@ fn send_notifications(address: &PostgresAddress, us: &str, queue: &Receiver<OrgI
     }
 }
 
-/// The LISTEN thread.
+/// The thread that listens for notifications and publishes events that other servers committed.
 struct CommitListener {
     us: String,
     nudge: watch::Sender<()>,
     publisher: Arc<Mutex<Option<FeedPublisher>>>,
-    /// The last published event of each organization with followers.
+    /// For each followed organization, the number of the last published event.
     published: HashMap<OrgId, i64>,
 }
 
@@ -137,7 +139,7 @@ impl CommitListener {
             self.publish_new_events(&mut conn)?;
             let mut waiting = client.notifications();
             let mut heard = waiting.timeout_iter(LOOK_EVERY).next().map_err(listen_error)?;
-            // One poll for all notifications that have arrived.
+            // Polls once for all notifications that have arrived.
             let mut is_foreign = false;
             while let Some(nudge) = heard {
                 is_foreign |= !nudge.payload().starts_with(&self.us);
@@ -152,7 +154,7 @@ impl CommitListener {
         }
     }
 
-    /// Publishes new events of organizations with followers.
+    /// Publishes the new events of every followed organization.
     fn publish_new_events(&mut self, conn: &mut PgConn) -> Result<(), StoreError> {
         let followed = match &*self.publisher.lock().unwrap_or_else(PoisonError::into_inner) {
             Some(publisher) => publisher.followed_organizations(),
@@ -161,7 +163,8 @@ impl CommitListener {
         self.published.retain(|org, _| followed.contains(org));
         for org in followed {
             let mut db = ReadTx::new(conn, Some(org), Timestamp::from_micros(0));
-            // Starts with the last event: a follower that has missed earlier ones sees a gap, and reads it.
+            // Starts at the last event. A follower that has missed earlier events notices the gap and reads them
+            // itself.
             let from = match self.published.get(&org) {
                 Some(from) => *from,
                 None => (event::chain_head(&mut db)?.sequence - 1).max(0),

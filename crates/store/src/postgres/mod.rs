@@ -1,5 +1,5 @@
-//! The PostgreSQL driver: writer and reader threads, each with a connection. Several servers may share a database; for why
-//! that is safe see `docs/adr/0011-postgresql.md`.
+//! The PostgreSQL driver: writer and reader threads, each with its own connection. Several servers may share a
+//! database; `docs/adr/0011-postgresql.md` explains why that is safe.
 
 mod address;
 mod conn;
@@ -28,12 +28,12 @@ use crate::job::{ReadJob, WriteJob};
 
 pub(crate) struct PostgresDriver {
     readers: PostgresReaders,
-    // Dropped before the notifications, whose sender thread ends with the last writer.
+    // Must be dropped before the notifications, whose sender thread ends with the last writer.
     writers: PostgresWriters,
     news: CommitNotifier,
 }
 
-/// Checks and migrates a database, and connects to it.
+/// Connects to a database after checking and migrating it.
 pub(crate) fn open_client(url: &str) -> Result<::postgres::Client, OpenError> {
     let address = PostgresAddress::parse(url)?;
     open::open_database(&address)?;
@@ -48,7 +48,7 @@ impl PostgresDriver {
         publisher: FeedPublisher,
     ) -> Result<(Self, i64), OpenError> {
         let address = PostgresAddress::parse(url)?;
-        // On its own thread: the blocking client must not run inside an async runtime.
+        // Runs on a separate thread, because the blocking client must not run inside an async runtime.
         let opening = address.clone();
         let opened = std::thread::spawn(move || open::open_database(&opening)).join();
         let epoch =
@@ -63,7 +63,7 @@ impl PostgresDriver {
         self.writers.send(org.into(), job).await
     }
 
-    /// Queues a job that uses leases only.
+    /// Queues a job that accesses leases only.
     pub(crate) async fn send_lease(&self, job: WriteJob) -> Result<(), StoreError> {
         self.writers.send(LockScope::Leases, job).await
     }
@@ -72,7 +72,7 @@ impl PostgresDriver {
         self.writers.send_blocking(org.into(), job)
     }
 
-    /// Notified when another server commits.
+    /// Changes when another server commits.
     pub(crate) fn watch_remote_commits(&self) -> watch::Receiver<()> {
         self.news.watch_remote_commits()
     }

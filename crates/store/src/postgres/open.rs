@@ -1,4 +1,4 @@
-//! Opening a database: waits for it, checks its version and durability settings, and migrates it.
+//! Opens a database: waits until it is reachable, checks its version and durability settings, and migrates it.
 
 use std::error::Error as _;
 use std::io::ErrorKind;
@@ -14,14 +14,14 @@ use crate::migrations::{self, AppliedMigration};
 use crate::sql::SqlEngine;
 use crate::tables::instance;
 
-/// How long a start waits for a database that is not reachable yet.
+/// How long a starting server waits for a database that is not reachable yet.
 const START_WAIT: Duration = Duration::from_secs(60);
 const START_PAUSE: Duration = Duration::from_secs(1);
 const VERSION_MIN: i32 = 150_000;
-/// Serializes the migrations of servers that start at the same time.
+/// Advisory lock: servers that start at the same time migrate one after the other.
 const MIGRATION_LOCK: &str = "SELECT pg_advisory_xact_lock(1650815604, 1)";
 
-/// Opens the database and returns the epoch.
+/// Opens the database and returns its epoch.
 pub(super) fn open_database(address: &PostgresAddress) -> Result<i64, OpenError> {
     let mut client = wait_for_server(address)?;
     check_settings(&mut client, address)?;
@@ -58,14 +58,15 @@ fn wait_for_server(address: &PostgresAddress) -> Result<Client, OpenError> {
     }
 }
 
-/// Whether the server allows no writes: the client library asks for a writable session.
+/// Whether connecting failed because the database is read-only, such as a standby.
 fn is_read_only(error: &ConnectError) -> bool {
     let ConnectError::Refused(error) = error else { return false };
     let cause = error.source().and_then(|cause| cause.downcast_ref::<std::io::Error>());
     error.code().is_none() && cause.is_some_and(|it| it.to_string() == "database does not allow writes")
 }
 
-/// Whether a retry may help: the server is not reachable or still starting. An untrusted certificate stays untrusted.
+/// Whether a retry may help, because the database server is unreachable or still starting. An untrusted certificate,
+/// for example, will not become trusted.
 fn is_transient(error: &ConnectError) -> bool {
     let ConnectError::Refused(error) = error else { return true };
     if let Some(code) = error.code() {

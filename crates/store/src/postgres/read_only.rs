@@ -9,9 +9,9 @@ use crate::admin::read_only::{QueryResult, query_error};
 use crate::error::{OpenError, StoreError};
 use crate::migrations::AppliedMigration;
 
-/// Operators may run slow queries.
+/// The statement timeout is long, because operators may run slow queries.
 const SETTINGS: &str = "SET default_transaction_read_only = on; SET statement_timeout = '60s'";
-/// A cursor limits the number of rows, and accepts nothing but SELECT.
+/// Queries run through a cursor, which limits the number of rows and accepts nothing but SELECT.
 const CURSOR: &str = "berth_question";
 
 pub(crate) struct ReadOnlyClient {
@@ -38,7 +38,7 @@ impl ReadOnlyClient {
         Ok(rows.iter().map(read).collect())
     }
 
-    /// Begins a snapshot, which lasts until [`ReadOnlyClient::end`].
+    /// Begins a read-only snapshot, which lasts until [`ReadOnlyClient::end`].
     pub(crate) fn begin(&mut self) -> Result<(&mut PgConn, i64), StoreError> {
         let now =
             self.conn.query_number(&format!("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; {NOW}"))?;
@@ -53,7 +53,7 @@ impl ReadOnlyClient {
         let said = |error: ::postgres::Error| query_error(&error_chain(&error));
         let mut client = self.client()?;
         let mut tx = client.build_transaction().read_only(true).start().map_err(said)?;
-        // The extended query protocol accepts a single statement.
+        // The extended query protocol refuses more than one statement.
         tx.execute(&format!("DECLARE {CURSOR} NO SCROLL CURSOR FOR {text}"), &[]).map_err(said)?;
         let fetched = tx.simple_query(&format!("FETCH {} FROM {CURSOR}", rows_max + 1)).map_err(said)?;
         let mut table = QueryResult::default();

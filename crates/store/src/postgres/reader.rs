@@ -1,4 +1,4 @@
-//! The reader threads: each has a connection, and they share a queue.
+//! The reader threads. Each one has its own connection, and all of them serve the same queue.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -58,14 +58,15 @@ fn run(queue: &ReadQueue, address: &PostgresAddress) {
     }
 }
 
-/// Begins a snapshot for the whole read, so that a page and its total are consistent. It includes every acknowledged write.
+/// Begins one snapshot for the whole read, so that a page and its total are consistent. The snapshot includes every
+/// acknowledged write.
 fn begin(kept: &mut Option<PgConn>, address: &PostgresAddress) -> Result<(PgConn, Timestamp), StoreError> {
     let text = format!("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; {NOW}");
     if let Some(mut conn) = kept.take() {
         match conn.query_number(&text) {
             Ok(now) => return Ok((conn, Timestamp::from_micros(now))),
             Err(error) => {
-                // The connection was lost while it was idle.
+                // If the ROLLBACK fails too, the connection was lost while it was idle, and a new one is opened.
                 if conn.batch("ROLLBACK").is_ok() {
                     return Err(error);
                 }

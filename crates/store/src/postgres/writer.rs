@@ -1,9 +1,9 @@
-//! The writer threads, each with a connection. All writes of an organization go through the same thread.
+//! The writer threads, each with its own connection. All writes of an organization go through the same thread.
 //!
-//! Group commit: a thread takes the queued jobs of an organization, takes the organization's advisory lock, runs each job
-//! in a savepoint, commits once, and then sends the results. While it holds the lock no other writer, in any process,
-//! changes the organization, so what a rule has read is valid until the commit. A job that concerns no organization, or
-//! several, locks the whole installation.
+//! Group commit: a thread collects the queued jobs of an organization, takes the organization's advisory lock, runs
+//! each job in a savepoint, commits once, and then sends the results. While it holds the lock, no other writer in any
+//! process changes the organization, so what a domain rule has read stays valid until the commit. A job that concerns
+//! no organization, or more than one, locks the whole installation.
 
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash as _, Hasher as _};
@@ -25,29 +25,30 @@ use crate::error::StoreError;
 use crate::job::{BegunTx, ReplySender, WriteJob};
 use crate::tx::TxState;
 
-/// Write connections, opened on demand.
+/// Number of write connections, which are opened on demand.
 const WRITERS: usize = 8;
-/// Jobs in one commit. PostgreSQL caches up to 64 subtransactions of a transaction.
+/// Maximum number of jobs in one commit. PostgreSQL caches up to 64 subtransactions per transaction; more would be
+/// slow.
 const BATCH_JOBS_MAX: usize = 32;
-/// Queued jobs per thread; further callers wait.
+/// Maximum number of queued jobs per thread. Further callers wait.
 const QUEUE_JOBS_MAX: usize = 1_024;
 
-/// The store's time in microseconds, read after the lock was taken.
+/// The store's time in microseconds. Read after the lock was taken.
 pub(super) const NOW: &str = "SELECT CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS BIGINT)";
 
 const EPOCH: &str = "(SELECT epoch FROM instance WHERE id = 'berth')";
 
-/// Keys of the advisory locks.
+/// First keys of the advisory locks, one for each scope.
 const INSTANCE: i32 = 0x6265_7274;
 const ORGANIZATION: i32 = INSTANCE + 1;
 const LEASES: i32 = INSTANCE + 2;
 
-/// What a job locks until its commit.
+/// What a job locks until it has committed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum LockScope {
     Installation,
     Organization(OrgId),
-    /// Leases only: does not contend with other jobs.
+    /// For transactions that only access leases. Does not contend with other jobs.
     Leases,
 }
 
@@ -101,7 +102,7 @@ impl PostgresWriters {
     }
 
     fn queue_of(&self, place: LockScope) -> &mpsc::Sender<(LockScope, WriteJob)> {
-        // The last thread is for leases.
+        // The last thread serves leases only.
         let at = match place {
             LockScope::Leases => WRITERS,
             LockScope::Installation | LockScope::Organization(_) => {
@@ -116,7 +117,7 @@ impl PostgresWriters {
 
 impl Drop for PostgresWriters {
     fn drop(&mut self) {
-        // The threads finish the queued jobs.
+        // Closes the queues; the threads finish the jobs that are already queued.
         self.queues.clear();
         for thread in self.threads.drain(..) {
             let _ = thread.join();
@@ -130,10 +131,10 @@ fn shutdown_error() -> StoreError {
 
 struct PostgresWriter {
     address: PostgresAddress,
-    /// `None` before the first job, and after the connection was lost.
+    /// `None` before the first job and after the connection was lost.
     conn: Option<PgConn>,
     state: TxState,
-    /// The latest timestamp given to a job in this process.
+    /// The latest time that any job in this process was given.
     last: Arc<AtomicI64>,
     nudges: SyncSender<OrgId>,
     commits: Arc<CommitHistogram>,
@@ -164,7 +165,7 @@ impl PostgresWriter {
         };
         let mut told = Vec::new();
         let (done, outcome) = run_all(&mut conn, &mut self.state, jobs, || tick(&self.last, now), &mut told);
-        // If all jobs were refused, there is nothing to commit.
+        // If every job was refused, there is nothing to commit.
         if outcome.is_ok() && !done.iter().any(|it| it.is_kept) {
             self.conn = conn.batch("ROLLBACK").is_ok().then_some(conn);
             for it in done {
@@ -177,7 +178,7 @@ impl PostgresWriter {
             conn.commit()
         });
         let is_clean = outcome.is_ok() || conn.batch("ROLLBACK").is_ok();
-        // After a commit with unknown outcome the connection is closed.
+        // If the outcome of the commit is unknown, the connection is not used again.
         let is_known = !matches!(outcome, Err(StoreError::Unknown(_)));
         self.conn = Some(conn).filter(|conn| is_clean && is_known && !conn.is_closed());
         let failure = outcome.err();
@@ -186,13 +187,14 @@ impl PostgresWriter {
         }
         if failure.is_none() {
             for org in told {
-                // A dropped notification is harmless: servers also poll.
+                // Losing a notification is harmless, because servers also poll.
                 let _ = self.nudges.try_send(org);
             }
         }
     }
 
-    /// Takes the lock, then reads the time and the epoch. Replaces a connection that was lost while it was idle.
+    /// Begins a transaction: takes the lock, then reads the time and the epoch. Reconnects if the connection was lost
+    /// while it was idle.
     fn begin(&mut self, place: LockScope) -> Result<(PgConn, i64), StoreError> {
         let text = begin_text(place);
         if let Some(mut conn) = self.conn.take() {
@@ -202,7 +204,8 @@ impl PostgresWriter {
                     self.state = TxState { epoch: Some(epoch), ..TxState::default() };
                     return Ok((conn, now));
                 }
-                // If the connection still works, the lock timed out. Otherwise it was lost while it was idle.
+                // If the connection still works, waiting for the lock has timed out. Otherwise the connection was lost
+                // while it was idle.
                 Err(error) => {
                     if conn.batch("ROLLBACK").is_ok() {
                         self.conn = Some(conn);
@@ -222,7 +225,7 @@ impl PostgresWriter {
 fn begin_text(place: LockScope) -> String {
     let locks = match place {
         LockScope::Leases => format!("SELECT pg_advisory_xact_lock({LEASES}, 0)"),
-        // Waiting for this lock blocks all other jobs, so the wait is short.
+        // While one job waits for this lock, all other jobs wait as well, so the timeout is short.
         LockScope::Installation => {
             format!("SET LOCAL lock_timeout = '2s'; SELECT pg_advisory_xact_lock({INSTANCE}, 0)")
         }
@@ -233,24 +236,25 @@ fn begin_text(place: LockScope) -> String {
             )
         }
     };
-    // The epoch is read after the lock was taken: another server may have raised it.
+    // Reads the epoch only after taking the lock, because another server may have raised it.
     format!("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; {locks}; {NOW}, {EPOCH}")
 }
 
-/// The same in every process. Two organizations with the same key only wait for each other.
+/// The advisory lock key of an organization, the same in every process. Two organizations with the same key merely wait
+/// for each other.
 fn lock_key(org: OrgId) -> i32 {
     let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, org.to_string().as_bytes());
     let [a, b, c, d] = [0, 1, 2, 3].map(|at| digest.as_ref()[at]);
     i32::from_be_bytes([a, b, c, d])
 }
 
-/// A time that is later than any other in this process.
+/// A time later than any other that was given to a job in this process.
 fn tick(last: &AtomicI64, now: i64) -> Timestamp {
     let before = last.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |last| Some(now.max(last + 1)));
     Timestamp::from_micros(now.max(before.unwrap_or(now) + 1))
 }
 
-/// Groups jobs by what they lock, in the order of their first jobs.
+/// Groups jobs by what they lock. The groups are in the order of their first jobs.
 fn group_by_scope(jobs: impl Iterator<Item = (LockScope, WriteJob)>) -> Vec<(LockScope, Vec<WriteJob>)> {
     let mut sorted: Vec<(LockScope, Vec<WriteJob>)> = Vec::new();
     for (place, job) in jobs {
@@ -262,7 +266,8 @@ fn group_by_scope(jobs: impl Iterator<Item = (LockScope, WriteJob)>) -> Vec<(Loc
     sorted
 }
 
-/// Runs the jobs. `Err` if nothing can be committed; jobs that did not run have been sent the error.
+/// Runs the jobs. Returns `Err` if nothing can be committed; in that case the jobs that did not run have received the
+/// error.
 fn run_all(
     conn: &mut PgConn,
     state: &mut TxState,
@@ -272,7 +277,7 @@ fn run_all(
 ) -> (Vec<FinishedJob>, Result<(), StoreError>) {
     let mut done = Vec::with_capacity(jobs.len());
     let mut outcome = Ok(());
-    // A single job needs no savepoint: undoing it is undoing the transaction.
+    // A single job needs no savepoint: if it is refused, the whole transaction is rolled back.
     let mut savepoint = if jobs.len() == 1 { JobSavepoint::Needless } else { JobSavepoint::None };
     for job in jobs {
         if let Err(error) = &outcome {
@@ -291,17 +296,17 @@ fn run_all(
     (done, outcome)
 }
 
-/// A job that ran. Its result is sent after the commit, also if it was refused: the reason may be another job of the same
-/// commit.
+/// A job that ran. Its result is sent after the commit even if the job was refused, because the reason may be another
+/// job of the same commit.
 struct FinishedJob {
     answer: ReplySender,
     is_kept: bool,
-    /// Its own error, independent of the commit.
+    /// The job's own error, as opposed to an error of the commit.
     failure: Option<StoreError>,
 }
 
-/// The savepoint of a job. To save round trips it is released together with the creation of the next one, and the last one
-/// by the commit.
+/// The state of the savepoint that each job gets. To save round trips, a savepoint is released in the same call that
+/// creates the next one, and the last savepoint is released by the commit.
 #[derive(Clone, Copy)]
 enum JobSavepoint {
     Needless,
@@ -359,7 +364,7 @@ fn run_one(
     state.heads.undo_job();
     let undone = savepoint.undo(conn);
     conn.failed = None;
-    // A job that ignored a failed statement is not committed.
+    // A statement failed but the job ignored the error. The job is undone and its caller gets the error.
     let failure = failed.filter(|_| ran.keep);
     match undone {
         Ok(()) => Ok(FinishedJob { answer: ran.answer, is_kept: false, failure }),

@@ -1,4 +1,4 @@
-//! Types that are stored in one column.
+//! Conversions between Rust types and single columns.
 
 use berth_core::environment::fence::Fence;
 use berth_core::id::{
@@ -15,13 +15,13 @@ use berth_core::time::Timestamp;
 use crate::error::StoreError;
 use crate::sql::value::SqlValue;
 
-/// A type that is stored in one column.
+/// A type that can be read from a single column.
 pub trait FromValue: Sized {
-    /// The error says what is wrong with the value, without repeating it: it may be a hash or personal data.
+    /// The error describes what is wrong without quoting the value, which may be a hash or personal data.
     fn from_value(value: SqlValue) -> Result<Self, String>;
 }
 
-/// The opposite of [`FromValue`].
+/// A type that can be written to a single column.
 pub trait ToValue {
     fn to_value(&self) -> Result<SqlValue, StoreError>;
 }
@@ -44,7 +44,7 @@ impl<T: ToValue + ?Sized> ToValue for &T {
     }
 }
 
-/// Types that are stored as integers.
+/// Implements the conversions for types that are stored as integers.
 macro_rules! integers {
     ($($type:ty: $from:expr, $to:expr;)+) => {$(
         impl FromValue for $type {
@@ -114,7 +114,8 @@ impl ToValue for Vec<u8> {
     }
 }
 
-/// Declares types that are stored as text: as `Display` writes them and `TryFrom<String>` reads them.
+/// Implements the conversions for types that are stored as text, written with `Display` and read with
+/// `TryFrom<String>`.
 macro_rules! text_columns {
     ($($type:ty),+ $(,)?) => {$(
         impl FromValue for $type {
@@ -136,7 +137,8 @@ text_columns! {
     CommitId, DisplayName, Email, EnvName, Reason, RegistryName, RemoteUrl, SecretName, Slug, StageName, StepId,
 }
 
-/// Declares enums that are stored as words: each with a list of its variants and `as_str`.
+/// Implements the conversions for enums that are stored as words. Takes a list of the variants, each of which has a
+/// word from `as_str`.
 macro_rules! word_columns {
     ($($type:ty: $all:expr),+ $(,)?) => {$(
         impl $crate::sql::FromValue for $type {
@@ -154,7 +156,7 @@ macro_rules! word_columns {
 }
 pub(crate) use word_columns;
 
-/// Declares types that are stored as JSON.
+/// Implements the conversions for types that are stored as JSON.
 macro_rules! json_columns {
     ($($type:ty),+ $(,)?) => {$(
         impl $crate::sql::FromValue for $type {
@@ -172,7 +174,7 @@ macro_rules! json_columns {
 }
 pub(crate) use json_columns;
 
-/// Declares collections that are stored as JSON, or as null if they are empty.
+/// Implements the conversions for collections that are stored as JSON, or as NULL if they are empty.
 macro_rules! sparse_json_columns {
     ($($type:ty),+ $(,)?) => {$(
         impl $crate::sql::FromValue for $type {

@@ -1,7 +1,8 @@
 //! Conversions between rows and Rust types.
 //!
-//! A row is read from left to right: a type takes as many columns as it needs. So nothing is looked up by position or by
-//! name, and types compose: a tuple reads its members in turn, an `Option` is null or its value.
+//! A row is read from left to right, and each type takes as many columns as it needs. No column is looked up by
+//! position or by name. Types compose: a tuple reads its members one after the other, and an `Option` is either NULL or
+//! a value.
 
 use super::column::{FromValue, ToValue};
 use super::table::TableColumns;
@@ -13,17 +14,17 @@ pub trait FromRow: Sized {
     fn from_row(row: &mut RowReader) -> Result<Self, StoreError>;
 }
 
-/// The opposite of [`FromRow`]: appends one parameter for each column.
+/// Converts a value to statement parameters, the opposite of [`FromRow`]. Appends one parameter per column.
 pub trait ToParams {
     fn to_params(&self, params: &mut Vec<SqlValue>) -> Result<(), StoreError>;
 }
 
-/// The table in which values of a type are stored.
+/// A type whose values are stored as the rows of a table.
 pub(crate) trait TableRow {
     const TABLE: TableColumns;
 }
 
-/// The columns of a row that have not been read yet.
+/// A row that is read from left to right. Contains the columns that were not read yet.
 #[derive(Debug)]
 pub struct RowReader {
     values: std::vec::IntoIter<SqlValue>,
@@ -35,18 +36,19 @@ impl RowReader {
         Self { values: row.0.into_iter(), column: 0 }
     }
 
-    /// Reads the next value, from one column or several.
+    /// Reads the next value, which may take several columns.
     pub fn take<T: FromRow>(&mut self) -> Result<T, StoreError> {
         T::from_row(self)
     }
 
-    /// Skips columns, such as the rest of a group that is null.
+    /// Skips columns, such as the remaining columns of a group that is NULL.
     pub(crate) fn skip(&mut self, columns: usize) {
         self.column += columns;
         self.values.by_ref().take(columns).for_each(drop);
     }
 
-    /// Reads the optional side of a join, which is null in every column. It must come last.
+    /// Reads the columns of a LEFT JOIN's optional side, which are all NULL if there is no matching row. Must be the
+    /// last read.
     pub(crate) fn take_joined<T: FromRow>(&mut self) -> Result<Option<T>, StoreError> {
         let is_null = self.values.as_slice().iter().all(|value| *value == SqlValue::Null);
         if is_null { Ok(None) } else { self.take().map(Some) }
@@ -54,13 +56,13 @@ impl RowReader {
 }
 
 impl SqlRow {
-    /// Reads the whole row.
+    /// Reads the whole row into one value.
     pub fn read<T: FromRow>(self) -> Result<T, StoreError> {
         RowReader::new(self).take()
     }
 }
 
-/// Implements `FromRow` for a struct: its columns have the order of the listed fields.
+/// Implements `FromRow` for a struct. The columns must be in the order of the listed fields.
 macro_rules! from_row {
     ($type:ident { $($field:ident),+ $(,)? }) => {
         impl $crate::sql::FromRow for $type {
@@ -72,7 +74,7 @@ macro_rules! from_row {
 }
 pub(crate) use from_row;
 
-/// Implements `FromRow` and `ToParams` for a struct that takes several columns of a table.
+/// Implements `FromRow` and `ToParams` for a struct that is stored in several columns of a table.
 macro_rules! column_group {
     ($type:ident { $($field:ident),+ $(,)? }) => {
         $crate::sql::from_row!($type { $($field),+ });

@@ -1,20 +1,20 @@
-//! Tables: each column is named once, and statements are composed from the names at compile time.
+//! Table declarations. Each column is named once, and statements are composed from these names at compile time.
 
-/// The columns of a table, declared with `table!`. A list is a text in which a comma follows every name.
+/// The columns of a table, declared with `table!`. Each list is a text with a comma after every name.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TableColumns {
     pub(crate) name: &'static str,
-    /// Key columns that the record does not have: `org_id`, which is always `$1`, and that of a parent record.
+    /// Key columns that are not fields of the record: `org_id`, which is always `$1`, and the id of a parent record.
     pub(crate) owner: &'static str,
-    /// The other key columns. With the owner they are the conflict target of an upsert.
+    /// The remaining key columns. Together with `owner` they form the conflict target of an upsert.
     pub(crate) key: &'static str,
     /// Columns that an update or an upsert overwrites.
     pub(crate) update: &'static str,
-    /// Columns that are computed from the record when it is written, and never read.
+    /// Columns that are computed from the record when it is written. They are never read back.
     pub(crate) derived: &'static str,
-    /// Columns that do not change after the insert.
+    /// Columns that are written by the insert and never change.
     pub(crate) insert: &'static str,
-    /// Columns that other statements write.
+    /// Columns that are read with the record, but written by other statements only.
     pub(crate) read: &'static str,
 }
 
@@ -31,7 +31,8 @@ impl TableColumns {
         text.then(") VALUES (").list(&columns, ListItem::Param, 0).then(") ").then(rest)
     }
 
-    /// An insert that updates the row with the same key, if there is one. `rest` may add a condition for that.
+    /// An insert that updates the existing row if there is one with the same key. `rest` may add a condition for the
+    /// update.
     pub(crate) const fn upsert(&self, rest: &str) -> SqlText {
         let text = self.insert("ON CONFLICT (").list(&[self.owner, self.key], ListItem::Name(""), 0);
         text.then(") DO UPDATE SET ")
@@ -40,8 +41,8 @@ impl TableColumns {
             .then(rest)
     }
 
-    /// `UPDATE <table> SET <update and derived columns> <rest>`, where `rest` has the condition. Takes the first
-    /// [`TableColumns::update_params`] parameters of the insert.
+    /// `UPDATE <table> SET <update and derived columns> <rest>`, where `rest` contains the WHERE clause. The parameters
+    /// are the first [`TableColumns::update_params`] parameters of the insert.
     pub(crate) const fn update(&self, rest: &str) -> SqlText {
         let keys = count_names(self.owner) + count_names(self.key);
         let text = sql("UPDATE ").then(self.name).then(" SET ").list(
@@ -52,7 +53,8 @@ impl TableColumns {
         text.then(" ").then(rest)
     }
 
-    /// How many parameters [`TableColumns::update`] takes, without those of the organization and a parent record.
+    /// Number of parameters that [`TableColumns::update`] takes, not counting those for the organization and a parent
+    /// record.
     pub(crate) const fn update_params(&self) -> usize {
         count_names(self.key) + count_names(self.update) + count_names(self.derived)
     }
@@ -68,7 +70,7 @@ const fn count_names(list: &str) -> usize {
     names
 }
 
-/// What is written for each column of a list.
+/// What to write for each column of a list.
 #[derive(Clone, Copy)]
 enum ListItem {
     /// `alias.column`, or `column` if the alias is empty.
@@ -105,12 +107,12 @@ impl SqlText {
         self
     }
 
-    /// The columns that [`FromRow`](super::FromRow) reads, in its order.
+    /// Appends the columns that [`FromRow`](super::FromRow) reads, in the order in which it reads them.
     pub(crate) const fn columns(self, table: &TableColumns, alias: &'static str) -> Self {
         self.list(&[table.key, table.update, table.insert, table.read], ListItem::Name(alias), 0)
     }
 
-    /// `params` is the number of parameters before the first of the list.
+    /// Appends lists of columns. `params` is the number of parameters that come before them.
     const fn list(mut self, lists: &[&str], item: ListItem, mut params: usize) -> Self {
         let (mut list, mut separator) = (0, "");
         while list < lists.len() {
@@ -142,7 +144,7 @@ impl SqlText {
         if number < 10 { self.then(digit) } else { self.number(number / 10).then(digit) }
     }
 
-    /// The bytes of the text; `N` is its length.
+    /// The bytes of the text, whose length is `N`.
     pub(crate) const fn trim<const N: usize>(&self) -> [u8; N] {
         let (mut bytes, mut at) = ([0; N], 0);
         while at < N {

@@ -1,4 +1,4 @@
-//! Values of statements and rows: the four types that both databases have.
+//! Values in statement parameters and rows: the four types that both databases have.
 
 use std::fmt::Display;
 use std::str::FromStr;
@@ -15,7 +15,7 @@ pub enum SqlValue {
     Bytes(Vec<u8>),
 }
 
-/// The value of an id, a name or a word.
+/// Converts an id, a name or a word to a text value.
 pub fn text(value: impl Display) -> SqlValue {
     SqlValue::Text(value.to_string())
 }
@@ -62,7 +62,7 @@ impl<T: Into<SqlValue>> From<Option<T>> for SqlValue {
     }
 }
 
-/// One row of a result.
+/// A row of a query result.
 #[derive(Debug)]
 pub struct SqlRow(pub(crate) Vec<SqlValue>);
 
@@ -92,7 +92,7 @@ impl SqlRow {
         self.int(column).map(Timestamp::from_micros)
     }
 
-    /// Reads a nullable column with one of the functions above.
+    /// Reads a nullable column with one of the methods above.
     pub fn maybe<'r, T>(
         &'r self,
         column: usize,
@@ -104,7 +104,7 @@ impl SqlRow {
         }
     }
 
-    /// Reads an id, a name or a word, which was valid when it was written.
+    /// Parses an id, a name or a word. A value that cannot be parsed is an error, because Berth wrote only valid ones.
     pub fn parse<T: FromStr>(&self, column: usize) -> Result<T, StoreError>
     where
         T::Err: Display,
@@ -130,7 +130,7 @@ pub(crate) fn to_json(value: &impl serde::Serialize) -> Result<String, StoreErro
     serde_json::to_string(value).map_err(|error| StoreError::Bug(format!("cannot write JSON: {error}")))
 }
 
-// The value is not shown: it may be a hash or personal data.
+// Does not quote the value, which may be a hash or personal data.
 fn unexpected_column(column: usize, wanted: &str, found: Option<&SqlValue>) -> StoreError {
     let found = match found {
         None => "no such column",

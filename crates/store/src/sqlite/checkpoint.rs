@@ -1,7 +1,7 @@
-//! Background WAL checkpointing.
+//! WAL checkpoints in the background.
 //!
-//! A thread with its own connection runs PASSIVE checkpoints, which do not block commits. The writer truncates the WAL
-//! (TRUNCATE) when it is idle, or when the WAL has grown too large.
+//! A thread with its own connection runs PASSIVE checkpoints, which do not block commits. The writer itself truncates
+//! the WAL (TRUNCATE) when it is idle or when the WAL has grown too large.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -16,25 +16,27 @@ use rusqlite::{Connection, OpenFlags};
 use super::{BUSY_WAIT, connect, keep_wal};
 use crate::error::StoreError;
 
-/// Pages in the WAL before a checkpoint, and before the next attempt after one that readers prevented.
+/// Number of pages in the WAL at which a checkpoint runs. If readers prevent it, the next attempt is made this many
+/// pages later.
 const CHECKPOINT_PAGES: i32 = 4_000;
-/// Above this (64 MiB) the writer truncates even if it is not idle.
+/// Above this size (64 MiB) the writer truncates the WAL even if it is not idle.
 const WAL_PAGES_MAX: i32 = 16_000;
 
 pub(super) struct Checkpointer {
-    /// Pages in the WAL as of the last commit.
+    /// Number of pages in the WAL after the last commit.
     pages: Arc<AtomicI32>,
     request: Option<SyncSender<()>>,
-    /// The next passive checkpoint, and the next attempt to truncate, in pages.
+    /// WAL size in pages at which the next passive checkpoint or the next truncation is attempted.
     passive_at: i32,
     truncate_at: i32,
-    /// A background checkpoint that failed. No other may run: the pages it wrote may be lost, and only the WAL has them.
+    /// The error of a failed background checkpoint. No further checkpoint may run: the pages that it wrote may be lost,
+    /// and only the WAL still has them.
     failed: Arc<OnceLock<StoreError>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Checkpointer {
-    /// Starts the thread for the database at `path`; `writer` is the write connection.
+    /// Starts the checkpoint thread for the database at `path`. `writer` is the write connection.
     pub(super) fn start(path: &Path, writer: &mut Connection) -> Result<Self, StoreError> {
         let db = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         keep_wal(&db)?;
@@ -62,7 +64,7 @@ impl Checkpointer {
         Ok(Self { pages, request: Some(request), passive_at, truncate_at, failed, thread: Some(thread) })
     }
 
-    /// Called between two transactions of the writer. `Err` only if the disk failed.
+    /// Called between two transactions of the writer. Returns `Err` only if the disk failed.
     pub(super) fn after_commit(&mut self, writer: &Connection, is_idle: bool) -> Result<(), StoreError> {
         if let Some(error) = self.failed.get() {
             return Err(error.clone());
@@ -75,7 +77,7 @@ impl Checkpointer {
             let _ = self.request.as_ref().map(|request| request.try_send(()));
         } else if pages >= if is_idle { self.truncate_at } else { self.truncate_at.max(WAL_PAGES_MAX) } {
             self.truncate_at = pages.saturating_add(CHECKPOINT_PAGES);
-            // Does not wait for readers or the background checkpoint.
+            // Truncates only if that is possible at once, without waiting for readers or the background checkpoint.
             writer.busy_timeout(Duration::ZERO).map_err(StoreError::from)?;
             let truncated = checkpoint(writer, "TRUNCATE");
             writer.busy_timeout(BUSY_WAIT).map_err(StoreError::from)?;
@@ -86,13 +88,13 @@ impl Checkpointer {
         Ok(())
     }
 
-    /// Truncates the WAL after the last write.
+    /// Truncates the WAL when the store is closed.
     pub(super) fn finish(mut self, writer: &Connection) {
         self.stop();
         let copied =
             self.failed.get().map_or_else(|| checkpoint(writer, "TRUNCATE"), |error| Err(error.clone()));
         if let Err(error) = copied {
-            // Closing the last connection would run another checkpoint and delete the WAL.
+            // Prevents SQLite from running another checkpoint and deleting the WAL when the last connection is closed.
             tracing::error!(%error, "checkpoint failed; keeping the WAL for the next start");
             let _ = keep_wal(writer);
         }
@@ -112,8 +114,8 @@ impl Drop for Checkpointer {
     }
 }
 
-/// Returns whether the checkpoint is complete; readers or another checkpoint may prevent it. SQLite syncs the database
-/// before it restarts the WAL. `Err` only if the disk failed.
+/// Runs a checkpoint. Returns whether it was complete: readers or another checkpoint can prevent that. SQLite syncs the
+/// database file before it restarts the WAL. Returns `Err` only if the disk failed.
 fn checkpoint(db: &Connection, mode: &str) -> Result<bool, StoreError> {
     let busy = db.query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |row| row.get::<_, i64>(0));
     match busy.map_err(StoreError::from) {

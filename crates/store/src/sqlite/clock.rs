@@ -1,4 +1,4 @@
-//! The store's clock: strictly monotonic wall-clock time that detects clock steps.
+//! The store's clock: strictly monotonic wall-clock time. Detects when the system clock is set forward or back.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -6,10 +6,11 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use berth_core::time::Timestamp;
 
-/// A larger difference between the wall clock and the monotonic clock is a clock step.
+/// If the wall clock and the monotonic clock drift apart by more than this between two readings, the wall clock was
+/// set.
 const CLOCK_STEP_S_MAX: i64 = 5;
 
-/// By how much the store's time is ahead of the wall clock, in microseconds.
+/// Number of microseconds by which the store's time is ahead of the wall clock.
 pub(crate) type ClockOffset = Arc<AtomicI64>;
 
 /// The writer's clock. Readers use the wall clock plus [`ClockOffset`].
@@ -18,9 +19,10 @@ pub(crate) struct StoreClock {
     started: Instant,
     /// The last readings of the wall clock and the monotonic clock, in microseconds.
     seen: Option<(i64, i64)>,
-    /// By how much the wall clock was set back. The store's time continues, for readers too.
+    /// How far the wall clock was set back. It is added to the wall clock, so that the store's time continues, for
+    /// readers too.
     ahead: ClockOffset,
-    /// By how much the wall clock was set forward since deadlines were last postponed.
+    /// How far the wall clock was set forward since deadlines were last postponed, in microseconds.
     stepped: i64,
 }
 
@@ -30,7 +32,7 @@ impl StoreClock {
         Self { last, started: Instant::now(), seen: None, ahead, stepped: 0 }
     }
 
-    /// The next microsecond: gives each job of a batch its own time.
+    /// Advances the time by one microsecond, so that each job of a batch has its own time.
     pub(crate) fn tick(&mut self) -> Timestamp {
         self.last = Timestamp::from_micros(self.last.as_micros() + 1);
         self.last
@@ -42,14 +44,14 @@ impl StoreClock {
         self.read(wall, monotonic)
     }
 
-    /// Reads the clock. Returns by how many microseconds it was set forward, if it was: deadlines must be postponed by that,
-    /// because the time has not really passed.
+    /// Reads the clock. If it was set forward, returns by how many microseconds. All deadlines must then be postponed
+    /// by as much, because that time has not really passed.
     pub(crate) fn read_step(&mut self) -> Option<i64> {
         self.read_clocks();
         Some(self.stepped).filter(|step| *step > 0)
     }
 
-    /// Called after the postponed deadlines were committed.
+    /// Called when the postponed deadlines have been committed.
     pub(crate) fn clear_step(&mut self) {
         self.stepped = 0;
     }
@@ -61,7 +63,7 @@ impl StoreClock {
                 tracing::error!(seconds = jump / 1_000_000, "clock stepped back; store time continues");
                 self.ahead.fetch_sub(jump, Ordering::SeqCst);
             } else if jump > CLOCK_STEP_S_MAX * 1_000_000 {
-                // An earlier step back is compensated first.
+                // A step forward first cancels out an earlier step back.
                 let back = jump.min(self.ahead.load(Ordering::SeqCst));
                 self.ahead.fetch_sub(back, Ordering::SeqCst);
                 self.stepped += jump - back;

@@ -14,30 +14,30 @@ use crate::sql::{self, SqlConn, SqlEngine, SqlStatement};
 
 pub(crate) struct SqliteConn<'db> {
     pub(super) db: &'db Connection,
-    /// Set when the disk failed in a statement; the writer checks it after every job.
+    /// Set when a statement failed because of the disk. The writer checks it after every job.
     pub(super) broken: Option<StoreError>,
-    /// By name: hashing the text would cost as much as running the statement.
+    /// Prepared statements by name. Hashing the SQL text would take as long as running the statement.
     prepared: HashMap<&'static str, PreparedStatement<'db>>,
-    /// Set for the writer's connection: changes with the first statement that affects permissions.
+    /// Set on the writer's connection. The first statement of a transaction that affects permissions changes it.
     pub(super) access: Option<Arc<AccessGeneration>>,
-    /// `PRAGMA data_version`: changes when another connection writes.
+    /// Last value of `PRAGMA data_version`, which changes when another connection writes.
     data_version: Option<i64>,
     pub(super) undo: UndoMode,
 }
 
-/// How to undo the running job if it fails.
+/// How the running job is undone if it fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum UndoMode {
-    /// Roll back the transaction.
+    /// By rolling back the whole transaction.
     Whole,
-    /// Nothing was written yet. The first write creates a savepoint.
+    /// Nothing has to be undone yet. The first write creates a savepoint.
     Nothing,
     Savepoint,
 }
 
 struct PreparedStatement<'db> {
     statement: rusqlite::Statement<'db>,
-    /// Set for a statement that affects permissions.
+    /// Set if the statement affects permissions.
     access: Option<Arc<AccessGeneration>>,
 }
 
@@ -65,7 +65,7 @@ impl<'db> SqliteConn<'db> {
         prepared.statement.raw_execute().map_err(StoreError::from).map(drop)
     }
 
-    /// Invalidates cached permissions if another process has written, such as the `sqlite3` shell.
+    /// Invalidates cached permissions if another process, such as the `sqlite3` shell, has written to the database.
     pub(super) fn check_other_writers(&mut self) {
         let version = self.db.prepare_cached("PRAGMA data_version");
         let version = version.and_then(|mut it| it.query_row([], |row| row.get(0))).ok();
@@ -117,7 +117,7 @@ impl<'db> SqliteConn<'db> {
     }
 }
 
-/// Persistent: long-lived statements must not use SQLite's lookaside memory.
+/// Prepares a long-lived statement. The persistent flag keeps it out of SQLite's small lookaside memory.
 fn prepare<'db>(db: &'db Connection, text: &str) -> rusqlite::Result<rusqlite::Statement<'db>> {
     db.prepare_with_flags(text, PrepFlags::SQLITE_PREPARE_PERSISTENT)
 }
@@ -129,7 +129,7 @@ impl SqlConn for SqliteConn<'_> {
 
     fn execute(&mut self, statement: &SqlStatement, params: &[&SqlValue]) -> Result<u64, StoreError> {
         if self.undo == UndoMode::Nothing {
-            // Some errors make SQLite roll back the transaction, and a savepoint would begin a new one.
+            // After some errors SQLite has rolled back the transaction. A savepoint would then begin a new one.
             if self.db.is_autocommit() {
                 return Err(StoreError::Unavailable("SQLite rolled back the transaction".into()));
             }

@@ -1,4 +1,4 @@
-//! The SQLite driver: one writer thread and a few reader threads, each with a connection.
+//! The SQLite driver: one writer thread and a few reader threads, each with its own connection.
 
 mod checkpoint;
 mod clock;
@@ -27,7 +27,7 @@ use crate::sql::SqlEngine;
 use crate::tables::instance;
 use crate::tx::read_timeout;
 
-/// Older versions can lose a committed write when two connections write; 3.52.0 was withdrawn.
+/// Older versions of SQLite can lose a committed write when two connections write. Version 3.52.0 was withdrawn.
 const VERSION_MIN: i32 = 3_051_003;
 const VERSION_WITHDRAWN: i32 = 3_052_000;
 const BUSY_WAIT: Duration = Duration::from_secs(10);
@@ -42,7 +42,8 @@ pub(crate) fn check_version() -> Result<(), OpenError> {
     Ok(())
 }
 
-/// Migrates the schema and returns the epoch. Each migration holds the write lock, so a concurrent start waits for it.
+/// Migrates the schema and returns the epoch. A migration holds the write lock, so that a second process that starts at
+/// the same time waits for it.
 pub(crate) fn migrate(path: &Path, now: Timestamp) -> Result<i64, OpenError> {
     let db = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE)?;
     loop {
@@ -66,7 +67,7 @@ pub(crate) fn migrate(path: &Path, now: Timestamp) -> Result<i64, OpenError> {
 /// The incarnation of the database, if it has one.
 pub(crate) fn incarnation(path: &Path) -> Result<Option<String>, StoreError> {
     let db = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
-    // A new database, or one from before there were incarnations.
+    // A new database, and one of a version before incarnations, does not have the column.
     let column = "SELECT COUNT(*) FROM pragma_table_info('instance') WHERE name = 'incarnation'";
     if db.query_row(column, [], |row| row.get::<_, i64>(0)).map_err(StoreError::from)? == 0 {
         return Ok(None);
@@ -81,7 +82,7 @@ pub(crate) fn set_incarnation(path: &Path, mark: &str) -> Result<(), StoreError>
     db.execute(text, [mark]).map(drop).map_err(StoreError::from)
 }
 
-/// A read-only connection. A server may be running.
+/// Opens a read-only connection, also while a server is running.
 pub(crate) fn connect_read_only(path: &Path) -> Result<Connection, StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let db = Connection::open_with_flags(path, flags).map_err(StoreError::from)?;
@@ -105,11 +106,11 @@ pub(crate) fn connect(path: &Path, flags: OpenFlags) -> Result<Connection, Store
     db.pragma_update(None, "journal_mode", "WAL").map_err(StoreError::from)?;
     db.pragma_update(None, "synchronous", "FULL").map_err(StoreError::from)?;
     db.pragma_update(None, "foreign_keys", "ON").map_err(StoreError::from)?;
-    // Query plans must not depend on bound values: SQLite would prepare most statements again for each use.
+    // Keeps query plans independent of bound values. Otherwise SQLite would prepare most statements again on every use.
     db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map_err(StoreError::from)?;
-    // Checkpoints run in the background and between the writer's transactions, see `checkpoint`.
+    // Checkpoints run in the background and between the writer's transactions instead, see `checkpoint`.
     db.pragma_update(None, "wal_autocheckpoint", 0).map_err(StoreError::from)?;
-    // Keeps the statement journals of savepoints in memory.
+    // Keeps the statement journals of savepoints in memory instead of temporary files.
     db.pragma_update(None, "temp_store", "MEMORY").map_err(StoreError::from)?;
     db.pragma_update(None, "cache_size", -CACHE_KIB).map_err(StoreError::from)?;
     for (name, wanted) in [("journal_mode", "wal"), ("synchronous", "2"), ("foreign_keys", "1")] {
@@ -124,7 +125,7 @@ pub(crate) fn connect(path: &Path, flags: OpenFlags) -> Result<Connection, Store
     Ok(db)
 }
 
-/// Disables the checkpoint on close. After a disk failure the WAL must be kept for the next start.
+/// Disables the checkpoint on close, because after a disk failure the WAL must be kept for the next start.
 fn keep_wal(db: &Connection) -> Result<(), StoreError> {
     db.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map(drop).map_err(StoreError::from)
 }

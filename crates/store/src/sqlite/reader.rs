@@ -1,4 +1,4 @@
-//! The reader threads: each has a read-only connection, and they share a queue.
+//! The reader threads. Each one has its own read-only connection, and all of them serve the same queue.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -66,7 +66,7 @@ fn run(db: &mut Connection, queue: &ReadQueue, ahead: &ClockOffset) {
     }
 }
 
-/// Interrupts reads after [`READ_S_MAX`].
+/// Interrupts a read that takes longer than [`READ_S_MAX`].
 fn limit_reads(db: &mut Connection, started: &Arc<Mutex<Instant>>) -> Result<(), StoreError> {
     const CHECK_EVERY_OPERATIONS: i32 = 20_000;
     let started = started.clone();

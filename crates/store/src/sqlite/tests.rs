@@ -1,4 +1,4 @@
-//! Constraints that the database itself enforces, and deadlines that are postponed when the clock is set forward.
+//! Constraints that the database schema enforces, and how deadlines are postponed when the clock is set forward.
 
 use std::sync::Arc;
 
@@ -12,7 +12,8 @@ use crate::job::BegunTx;
 use crate::tables::{deployment, environment, session, ticket};
 use crate::tx::{Tx, TxContext, TxState};
 
-/// `qa`: an ended session, an open one, and a queue. `plain`: an open session without expiry. `free`: unclaimed.
+/// Environment `qa` has an ended session, an open session and a queue; `plain` has an open session without expiry;
+/// `free` is unclaimed.
 const ROWS: &str = r#"
 INSERT INTO organizations VALUES ('org_00000000000000000000000001', 'acme', 'Acme', 1, 1, 'host');
 INSERT INTO definitions (org_id, hash, source, created_at)
@@ -159,7 +160,7 @@ fn schema_refuses_unknown_words() {
 }
 
 #[test]
-fn decreasing_fence_is_refused() {
+fn environment_update_with_a_decreasing_fence_is_refused() {
     let ground = TestDatabase::new();
     let (mut conn, mut state) = (SqliteConn::new(&ground.db), TxState::default());
     let mut tx = TestDatabase::tx(&mut conn, &mut state);

@@ -1,7 +1,8 @@
 //! The writer thread, which owns the write connection.
 //!
-//! Group commit: it takes all queued jobs, runs each in a savepoint, commits once, and then sends the results. While
-//! one batch is fsynced, the next one queues up: a single client is not slowed down, and many share an fsync.
+//! Group commit: the thread takes all queued jobs, runs each in a savepoint, commits once, and then sends the results.
+//! While one batch is being fsynced, the next one queues up. So a single client is not slowed down, and many clients
+//! share an fsync.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -25,14 +26,14 @@ use crate::job::{BegunTx, ReplySender, WriteJob};
 use crate::tables::instance;
 use crate::tx::TxState;
 
-/// Jobs in one commit.
+/// Maximum number of jobs in one commit.
 const BATCH_JOBS_MAX: usize = 256;
-/// Enough for the pages of one commit. Not more: after a commit that moved b-tree pages, SQLite walks through its whole
-/// cache, and the operating system caches the rest.
+/// Enough for the pages of one commit. A larger cache would be slower, because SQLite walks through the whole cache
+/// after a commit that moved b-tree pages. The operating system caches the other pages.
 const CACHE_KIB: i64 = 8 * 1024;
-/// A WAL that grew beyond this, because of a long read, is truncated to it.
+/// If the WAL grew beyond this size, for example during a long read, SQLite shrinks the file to this size.
 const LOG_BYTES_KEPT: i64 = 64 * 1024 * 1024;
-/// Queued jobs; further callers wait.
+/// Maximum number of queued jobs. Further callers wait.
 const QUEUE_JOBS_MAX: usize = 1_024;
 
 pub(crate) struct SqliteWriter {
@@ -89,7 +90,7 @@ impl SqliteWriter {
         now(&self.ahead)
     }
 
-    /// Becomes `Some` after a disk failure, when nothing more can be acknowledged.
+    /// Becomes `Some` when the disk has failed and nothing more can be acknowledged.
     pub(crate) fn watch_failure(&self) -> watch::Receiver<Option<StoreError>> {
         self.broken.clone()
     }
@@ -97,7 +98,8 @@ impl SqliteWriter {
 
 impl Drop for SqliteWriter {
     fn drop(&mut self) {
-        // The thread finishes the queued jobs; then another process may open the file.
+        // Closes the queue and waits until the thread has finished the queued jobs. Then another process may open the
+        // file.
         self.jobs = None;
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -109,7 +111,7 @@ fn shutdown_error() -> StoreError {
     StoreError::Unavailable("shutting down".into())
 }
 
-/// The writer's handles to the rest of the store.
+/// What the writer thread needs from the rest of the store.
 struct WriterHandles {
     publisher: FeedPublisher,
     broke: watch::Sender<Option<StoreError>>,
@@ -133,11 +135,12 @@ fn run(
         outward.commits.record_commit(began.elapsed(), jobs);
         let committed = committed.and_then(|()| checkpoints.after_commit(db, queue.is_empty()));
         if let Err(error) = committed {
-            // A failed fsync is never retried: the pages may be lost. The next start recovers from the WAL.
+            // A failed fsync is never retried, because the pages may already be lost. The next start recovers them from
+            // the WAL.
             tracing::error!(%error, "disk failed; refusing further writes");
             let _ = outward.broke.send(Some(error));
             let _ = keep_wal(db);
-            // Close the queue first, so that further jobs are refused at once.
+            // Closes the queue, so that further jobs are refused at once.
             drop(queue);
             return;
         }
@@ -145,7 +148,8 @@ fn run(
     checkpoints.finish(db);
 }
 
-/// `Err` only if the disk failed; then no job of the batch was acknowledged.
+/// Runs and commits a batch of jobs. Returns `Err` only if the disk failed; in that case no job of the batch was
+/// acknowledged.
 fn commit_batch(
     conn: &mut SqliteConn<'_>,
     state: &mut TxState,
@@ -165,7 +169,7 @@ fn commit_batch(
     let is_alone = count == 1 && step.is_none();
     for job in jobs {
         if failure.is_some() {
-            // Dropping a job tells its caller that the store is unavailable.
+            // Dropping the job makes its caller receive the error that the store is unavailable.
             continue;
         }
         match run_job(conn, state, clock.tick(), job, is_alone) {
@@ -198,12 +202,14 @@ fn commit_batch(
     }
     match failure {
         Some(StoreError::Broken(text)) => Err(StoreError::Broken(text)),
-        // A full disk or a held lock is temporary: reads continue, and the next write is attempted again.
+        // A full disk or a lock held by another process is temporary. Reads continue, and the next write is attempted
+        // as usual.
         _ => Ok(()),
     }
 }
 
-/// A single job needs no savepoint: undoing it is undoing the transaction.
+/// Runs one job. A job that is alone in its batch needs no savepoint: if it is refused, the whole transaction is rolled
+/// back.
 fn run_job(
     conn: &mut SqliteConn<'_>,
     state: &mut TxState,
@@ -219,7 +225,7 @@ fn run_job(
         (ran.answer)(Some(broken.clone()));
         return Err(broken);
     }
-    // Some errors, such as a full disk, make SQLite roll back the transaction.
+    // After some errors, such as a full disk, SQLite has already rolled back the transaction.
     if conn.db.is_autocommit() {
         (ran.answer)(Some(StoreError::StorageFull));
         return Err(StoreError::StorageFull);

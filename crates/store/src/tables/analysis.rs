@@ -1,4 +1,4 @@
-//! Analyses of failed steps, and the exact requests that were sent to models for them.
+//! Analyses of failed steps, and the exact requests that they sent to language models.
 
 use berth_core::analysis::{Analysis, AnalysisOutput, AnalysisState, SuggestedFix, TokenUsage};
 use berth_core::deployment::run::StageRun;
@@ -38,14 +38,14 @@ statements! {
     Org Read OF_ATTEMPT => Analysis::TABLE.select(
         "WHERE org_id = $1 AND step_id = $2 AND attempt = $3 AND status <> 'failed' {for_update}");
     Org Write PUT => Analysis::TABLE.upsert("WHERE analyses.version = excluded.version - 1");
-    // The process that ran the analysis has ended.
+    // The process that ran the analysis has ended without a result.
     Org Upkeep REQUEUE = "UPDATE analyses SET status = 'queued', started_at = NULL
         WHERE org_id = $1 AND id = $2 AND status = 'running'";
     Org Read OF_DEPLOYMENT => Analysis::TABLE.select(
         "WHERE org_id = $1 AND deployment_id = $2 AND ($3 = '' OR id < $3) ORDER BY id DESC LIMIT $4 OFFSET $5");
     Org Read COUNT = "SELECT CAST(COUNT(*) AS BIGINT) FROM (SELECT 1 FROM analyses
         WHERE org_id = $1 AND deployment_id = $2 LIMIT $3) AS counted";
-    // Only originals, not analyses that reuse one.
+    // Only original analyses, not copies that reuse an earlier result.
     Org Read SAME => Analysis::TABLE.select(
         "WHERE org_id = $1 AND fingerprint = $2 AND pipeline_id = $3 AND analyser = $4 AND reused_from IS NULL
          ORDER BY id DESC LIMIT 1");
@@ -70,19 +70,19 @@ statements! {
         WHERE org_id = $1 AND sent_at >= $2";
 }
 
-/// Requests listed for one analysis; no analysis makes as many.
+/// Maximum number of requests listed for one analysis. No analysis makes that many.
 const REQUESTS_LISTED_MAX: i64 = 50;
-/// Earlier deployments searched for the last success of a step.
+/// How many earlier deployments are searched for the last success of a step.
 const DEPLOYMENTS_BACK_MAX: i64 = 200;
 
-/// One request to a model.
+/// A request that was sent to a language model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ModelRequest {
-    /// Counts from 1 in each analysis.
+    /// Number of the request within its analysis, starting at 1.
     pub number: i64,
     pub analyser: String,
     pub url: String,
-    /// The body as it was sent, byte for byte.
+    /// The request body, byte for byte as it was sent.
     pub body: String,
     /// SHA-256 of the body.
     pub hash: String,
@@ -93,7 +93,7 @@ pub struct ModelRequest {
     pub sent_at: Timestamp,
 }
 
-/// A step run that succeeded.
+/// The last successful run of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LastSuccess {
     pub deployment: DeploymentId,
@@ -158,7 +158,7 @@ pub fn by_id(db: &mut impl StoreRead, id: AnalysisId) -> Result<Option<Analysis>
     db.fetch_optional(&BY_ID, &[text(id)])
 }
 
-/// The analysis of an attempt, unless it failed.
+/// The analysis of an attempt. Ignores analyses that failed.
 pub fn find_of_attempt(
     db: &mut impl StoreRead,
     step: StepRunId,
@@ -171,7 +171,7 @@ pub(crate) fn put(tx: &mut Tx<'_>, analysis: &Analysis) -> Result<(), StoreError
     tx.put(&PUT, analysis)
 }
 
-/// Queues an analysis again whose process has ended.
+/// Returns a running analysis to the queue, because the process that ran it has ended.
 pub fn requeue(tx: &mut Tx<'_>, id: AnalysisId) -> Result<(), StoreError> {
     tx.execute(&REQUEUE, &[text(id)]).map(drop)
 }
@@ -188,7 +188,7 @@ pub fn list_of_deployment(
     Ok(fetch_page(db, &OF_DEPLOYMENT, &filter, from.by_id(), limit)?.with_total(total))
 }
 
-/// The latest analysis of the same failure of this pipeline by this analyser.
+/// The latest analysis by this analyzer of the same failure in this pipeline.
 pub fn find_same_failure(
     db: &mut impl StoreRead,
     fingerprint: &str,
@@ -198,7 +198,7 @@ pub fn find_same_failure(
     db.fetch_optional(&SAME, &[fingerprint.into(), text(pipeline), analyser.into()])
 }
 
-/// Queued analyses, oldest first, a share of the batch for each organization.
+/// Queued analyses, oldest first. Each organization gets a share of the batch.
 pub fn list_queued(
     db: &mut impl StoreRead,
     batch: FairBatch,
@@ -211,12 +211,12 @@ pub fn list_running(db: &mut impl StoreRead, limit: i64) -> Result<Vec<(OrgId, A
     db.fetch_all(&RUNNING, &[limit.into()])
 }
 
-/// Counts the organization's unfinished analyses, up to a bound.
+/// Counts the organization's unfinished analyses, up to `bound`.
 pub fn count_unfinished(db: &mut impl StoreRead, bound: i64) -> Result<i64, StoreError> {
     db.fetch_count(&UNFINISHED, &[bound.into()])
 }
 
-/// The last success of a step, in a stage of its pipeline, before a deployment.
+/// Finds the last success of a step in this stage of its pipeline, before the given deployment.
 pub fn find_last_success(
     db: &mut impl StoreRead,
     pipeline: PipelineId,
@@ -234,7 +234,7 @@ pub fn find_last_success(
     Ok(None)
 }
 
-/// Records a request to a model. Its number is assigned here.
+/// Records a request to a language model and assigns its number.
 pub fn record_request(
     tx: &mut Tx<'_>,
     analysis: AnalysisId,
@@ -249,7 +249,7 @@ pub fn list_requests(db: &mut impl StoreRead, analysis: AnalysisId) -> Result<Ve
     db.fetch_all(&LIST_REQUESTS, &[text(analysis), REQUESTS_LISTED_MAX.into()])
 }
 
-/// Tokens used by the organization's requests since then.
+/// Number of tokens that the organization's requests have used since this time.
 pub fn count_tokens_since(db: &mut impl StoreRead, since: Timestamp) -> Result<i64, StoreError> {
     db.fetch_count(&SPENT, &[since.into()])
 }

@@ -1,4 +1,4 @@
-//! Analysis settings of an organization: whether models are used, and which.
+//! An organization's settings for failure analysis: whether language models are used, and which ones.
 
 use berth_core::analysis::{AnalysisModel, AnalyzerSettings, ModelLimits};
 
@@ -17,7 +17,7 @@ statements! {
     Org Write PUT => AnalyzerSettings::TABLE.upsert("WHERE analysis_settings.version = excluded.version - 1");
 }
 
-/// The stored settings, or the defaults.
+/// The stored settings, or the defaults if none are stored.
 pub fn load(db: &mut impl StoreRead) -> Result<AnalyzerSettings, StoreError> {
     Ok(db.fetch_optional(&LOAD, &[])?.unwrap_or_default())
 }

@@ -14,7 +14,8 @@ use crate::sql::{
 };
 use crate::tx::{StoreRead, Tx};
 
-/// Not declared with `table!`: the number is that of the deployment, and `needed` depends on the rule.
+/// Not declared with `table!`, because two fields are not plain columns: the number comes from the deployment, and
+/// `needed` is stored only if it differs from the rule.
 const TABLE: TableColumns = TableColumns {
     name: "approvals",
     owner: "org_id,",
@@ -53,7 +54,7 @@ statements! {
 
 #[derive(Debug, Clone, Default)]
 pub struct ApprovalFilter {
-    /// A status, as the API names it.
+    /// A status in the spelling of the API.
     pub status: Option<String>,
     pub deployment: Option<DeploymentId>,
 }
@@ -142,7 +143,7 @@ pub fn list(
     }
 }
 
-/// The latest approval requested for a stage, or for a step of it.
+/// The latest approval that was requested for a stage or, if `step` is set, for a step of it.
 pub fn find_latest(
     db: &mut impl StoreRead,
     deployment: DeploymentId,
@@ -158,7 +159,7 @@ pub fn list_pending(db: &mut impl StoreRead, deployment: DeploymentId) -> Result
     db.fetch_all(&OPEN, &[text(deployment)])
 }
 
-/// Whether the deployment was approved for this stage.
+/// Whether the deployment was ever approved for this stage.
 pub fn was_approved(
     db: &mut impl StoreRead,
     deployment: DeploymentId,
@@ -167,7 +168,7 @@ pub fn was_approved(
     Ok(db.row(&WAS_APPROVED, &[text(deployment), stage.into()])?.is_some())
 }
 
-/// Pending approvals of all organizations, in order of their ids, after this one.
+/// Pending approvals of all organizations, ordered by id. Starts after the given id.
 pub fn list_pending_everywhere(
     db: &mut impl StoreRead,
     after: Option<ApprovalId>,

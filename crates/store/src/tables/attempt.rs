@@ -1,4 +1,4 @@
-//! Attempts to execute steps.
+//! Attempts: executions of steps by runners.
 
 use berth_core::deployment::run::{Attempt, AttemptEnd, AttemptOutcome, RunChange};
 use berth_core::id::{DeploymentId, OrgId, StepRunId};
@@ -37,18 +37,18 @@ statements! {
     Instance Read LIVE => select_live("ended_at IS NULL AND parked_at IS NULL ORDER BY granted_at LIMIT $1");
     Instance Read LIVE_OF_RUNNER => select_live(
         "ended_at IS NULL AND parked_at IS NULL AND runner = $1 ORDER BY granted_at LIMIT $2");
-    // Served by the index of live attempts.
+    // Uses the partial index of live attempts.
     Org Read LIVE_BY_NONCE => select_live("org_id = $1 AND nonce = $2 AND ended_at IS NULL AND parked_at IS NULL");
     Org Read BY_NONCE => select_live("org_id = $1 AND nonce = $2");
     Org Write INSERT => Attempt::TABLE.insert("");
     Org Write PARK = "UPDATE attempts SET parked_at = $5
         WHERE org_id = $1 AND deployment_id = $2 AND step_id = $3 AND number = $4
           AND ended_at IS NULL AND parked_at IS NULL";
-    // The next call of a parked attempt, by a new process.
+    // Continues a parked attempt of a custom step with the next call, which runs in a new process.
     Org Write CALL = "UPDATE attempts SET runner = $5, nonce = $6, lost_ms = $7, calls = $8, parked_at = NULL, renewal = 0
         WHERE org_id = $1 AND deployment_id = $2 AND step_id = $3 AND number = $4
           AND ended_at IS NULL AND parked_at IS NOT NULL";
-    // The end of an attempt never changes.
+    // Ends an attempt. Once recorded, its end never changes.
     Org Write END = "UPDATE attempts SET ended_at = $5, outcome = $6
         WHERE org_id = $1 AND deployment_id = $2 AND step_id = $3 AND number = $4 AND ended_at IS NULL";
     Org Upkeep SET_DETAILS = "UPDATE attempts SET isolation = $5, log_bytes = $6, network = $7, exposed = $8
@@ -71,7 +71,7 @@ impl ToParams for Option<AttemptEnd> {
     }
 }
 
-/// An attempt with the details that its runner reported at its end.
+/// An attempt with the details that the runner reported when the attempt ended.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AttemptReport {
     pub attempt: Attempt,
@@ -88,7 +88,7 @@ impl FromRow for AttemptReport {
     }
 }
 
-/// What a runner reports about an attempt in addition to its outcome.
+/// Details that a runner reports in addition to the outcome of an attempt.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AttemptDetails {
     pub isolation: &'static str,
@@ -111,7 +111,7 @@ impl FromRow for AttemptState {
     }
 }
 
-/// An attempt that a runner may be executing.
+/// An attempt that has not ended and is not parked, so a runner may be executing it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LiveAttempt {
     pub org: OrgId,
@@ -120,9 +120,10 @@ pub struct LiveAttempt {
     pub number: u32,
     pub runner: String,
     pub nonce: String,
-    /// Increases with every heartbeat of the runner.
+    /// Incremented by every heartbeat of the runner.
     pub renewal: i64,
-    /// Milliseconds without a heartbeat after which the attempt is lost. `None` if the runner did not say.
+    /// How long the attempt may go without a heartbeat before it counts as lost, in milliseconds. `None` if the runner
+    /// did not report it.
     pub lost_ms: Option<i64>,
 }
 from_row!(LiveAttempt { org, deployment, step, number, runner, nonce, renewal, lost_ms });
@@ -134,12 +135,12 @@ pub(super) fn list_live_of_run(
     db.fetch_all(&LIVE_OF_RUN, &[text(id)])
 }
 
-/// All attempts of a deployment, by step and number.
+/// All attempts of a deployment, ordered by step and number.
 pub fn list_of_run(db: &mut impl StoreRead, id: DeploymentId) -> Result<Vec<AttemptReport>, StoreError> {
     db.fetch_all(&OF_RUN, &[text(id)])
 }
 
-/// The attempt with this number, or the latest.
+/// Finds the attempt with this number, or the latest one if no number is given.
 pub fn find_state(
     db: &mut impl StoreRead,
     deployment: DeploymentId,
@@ -153,7 +154,7 @@ pub fn find_state(
     }
 }
 
-/// Live attempts of the whole installation, oldest first.
+/// Live attempts of all organizations, oldest first.
 pub fn list_live(db: &mut impl StoreRead, limit: i64) -> Result<Vec<LiveAttempt>, StoreError> {
     db.fetch_all(&LIVE, &[limit.into()])
 }
@@ -170,7 +171,8 @@ pub fn find_live_by_nonce(db: &mut impl StoreRead, nonce: &str) -> Result<Option
     db.fetch_optional(&LIVE_BY_NONCE, &[nonce.into()])
 }
 
-/// Finds an attempt that may have ended. Most have not, so the index of live attempts is searched first.
+/// Finds an attempt, whether or not it has ended. Searches the index of live attempts first, because most attempts that
+/// are looked up have not ended.
 pub fn find_by_nonce(db: &mut impl StoreRead, nonce: &str) -> Result<Option<LiveAttempt>, StoreError> {
     let live = find_live_by_nonce(db, nonce)?;
     if live.is_some() { Ok(live) } else { db.fetch_optional(&BY_NONCE, &[nonce.into()]) }
@@ -221,7 +223,7 @@ pub fn set_details(
     tx.execute(&SET_DETAILS, &params).map(drop)
 }
 
-/// Records a heartbeat. False if the attempt has ended.
+/// Records a heartbeat. Returns false if the attempt has ended.
 pub fn renew(
     tx: &mut Tx<'_>,
     run: DeploymentId,

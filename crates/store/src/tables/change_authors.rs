@@ -1,4 +1,5 @@
-//! Authors of the changes that a deployment brings into a stage. Derived from the repository, so no event is recorded.
+//! Authors of the changes that a deployment brings to a stage. They are derived from the repository, so storing them
+//! records no event.
 
 use berth_core::approval::ChangeAuthors;
 use berth_core::id::DeploymentId;
@@ -17,7 +18,7 @@ statements! {
         ON CONFLICT (org_id, deployment_id, stage) DO UPDATE SET base = excluded.base, authors = excluded.authors";
 }
 
-/// `None` if the authors were not determined yet.
+/// The authors of the change. `None` if they were not determined yet.
 pub fn load_of_stage(
     db: &mut impl StoreRead,
     deployment: DeploymentId,
@@ -26,7 +27,8 @@ pub fn load_of_stage(
     db.fetch_optional(&AUTHORS, &[text(deployment), stage.into()])
 }
 
-/// The commit that the stage had when the authors were determined: empty if it had none, `None` if they were not.
+/// The commit that was deployed in the stage when the authors were determined. Empty if there was none; `None` if the
+/// authors were not determined yet.
 pub fn load_base(
     db: &mut impl StoreRead,
     deployment: DeploymentId,

@@ -1,4 +1,4 @@
-//! The deployment that each stage and environment currently has.
+//! The current deployment of each stage and environment.
 
 use berth_core::deployment::stages::stage::PromotionPause;
 use berth_core::event::Actor;
@@ -20,11 +20,11 @@ statements! {
         WHERE org_id = $1 AND environment_id = $2 AND status = 'succeeded' ORDER BY number DESC LIMIT 1";
 }
 
-/// The deployment that succeeded last.
+/// The last successful deployment in a stage or environment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CurrentDeployment {
     pub deployment: DeploymentId,
-    /// The full hash, if known.
+    /// The full commit hash if it is known, otherwise the commit as requested.
     pub commit: String,
     pub at: Timestamp,
     pub by: Actor,
@@ -42,13 +42,13 @@ impl CurrentDeployment {
 #[derive(Debug, Clone, PartialEq)]
 pub struct StageOverview {
     pub name: String,
-    /// Increases with every change of the stage.
+    /// Incremented by every change of the stage.
     pub version: i64,
     pub current: Option<CurrentDeployment>,
     pub pause: Option<PromotionPause>,
 }
 
-/// The stages of the pipeline's definition, in order.
+/// Lists the stages of the pipeline's definition, in order.
 pub fn list_of_stages(
     db: &mut impl StoreRead,
     pipeline: &Pipeline,

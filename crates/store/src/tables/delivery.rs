@@ -11,9 +11,9 @@ use crate::sql::value::text;
 use crate::sql::{TableRow as _, ToParams as _, statements, table, word_columns};
 use crate::tx::{StoreRead, Tx};
 
-/// Attempts kept in the log of one delivery.
+/// Maximum number of attempts in the log of one delivery.
 pub const ATTEMPTS_KEPT_MAX: i64 = 30;
-/// Deliveries deleted by one step of the sweep.
+/// Maximum number of deliveries deleted at once.
 pub const FORGET_BATCH_MAX: i64 = 500;
 
 table!(Org Delivery in webhook_deliveries {
@@ -43,12 +43,12 @@ statements! {
     Org Read NEXT = "SELECT id FROM webhook_deliveries
         WHERE org_id = $1 AND webhook_id = $2 AND next_try_at IS NOT NULL AND next_try_at <= $3
         ORDER BY next_try_at, sequence LIMIT 1";
-    // Idempotent: an event has one delivery per webhook.
+    // Idempotent: each event has at most one delivery per webhook.
     Org Upkeep INSERT = "INSERT INTO webhook_deliveries
         (org_id, id, webhook_id, event_id, sequence, kind, payload, status, tries, attempts, next_try_at, created_at)
         VALUES ($1, $2, $3, $4, $5, $6, $7, 'pending', CAST(0 AS BIGINT), CAST(0 AS BIGINT), $8, $9)
         ON CONFLICT (org_id, webhook_id, sequence) DO NOTHING";
-    // Optimistic locking by the number of attempts: another worker's attempt is not overwritten.
+    // Optimistic locking by the number of attempts, so that the result of another worker's attempt is not overwritten.
     Org Upkeep MOVE = "UPDATE webhook_deliveries
         SET status = $4, tries = $5, attempts = $6, next_try_at = $7, ended_at = $8
         WHERE org_id = $1 AND id = $2 AND attempts = $3";
@@ -60,7 +60,7 @@ statements! {
         WHERE org_id = $1 AND webhook_id = $2 AND status = 'pending'";
     Org Upkeep HASTEN = "UPDATE webhook_deliveries SET next_try_at = $3
         WHERE org_id = $1 AND webhook_id = $2 AND next_try_at > $3";
-    // Finished deliveries that are older than the newest `$3` of all.
+    // Deletes finished deliveries that are not among the webhook's newest `$3` deliveries.
     Org Upkeep FORGET_SURPLUS = "DELETE FROM webhook_deliveries WHERE org_id = $1 AND id IN
         (SELECT d.id FROM webhook_deliveries d WHERE d.org_id = $1 AND d.webhook_id = $2 AND d.ended_at IS NOT NULL
           AND d.sequence <= (SELECT k.sequence FROM webhook_deliveries k WHERE k.org_id = $1 AND k.webhook_id = $2
@@ -70,7 +70,7 @@ statements! {
         (SELECT org_id, id FROM webhook_deliveries WHERE ended_at < $1 LIMIT $2)";
 }
 
-/// A logged attempt to deliver an event.
+/// An attempt to deliver an event, as kept in the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WebhookAttempt {
     pub number: i64,
@@ -102,24 +102,24 @@ pub fn list(
     Ok(fetch_page(db, &LIST, &filter, from.by_number(), limit)?.with_total(total))
 }
 
-/// Counts the deliveries that are still to be sent.
+/// Counts the deliveries that were not sent yet.
 pub fn count_pending(db: &mut impl StoreRead, webhook: WebhookId) -> Result<i64, StoreError> {
     db.fetch_count(&PENDING, &[text(webhook)])
 }
 
-/// Webhooks with deliveries that are due, the longest overdue first.
+/// Webhooks that have due deliveries. The webhook with the longest overdue delivery comes first.
 pub fn list_due_webhooks(db: &mut impl StoreRead, limit: i64) -> Result<Vec<(OrgId, WebhookId)>, StoreError> {
     let now = db.now();
     db.fetch_all(&DUE, &[now.into(), limit.into()])
 }
 
-/// The delivery of a webhook that is the longest overdue.
+/// Finds the longest overdue delivery of a webhook.
 pub fn find_next_due(db: &mut impl StoreRead, webhook: WebhookId) -> Result<Option<DeliveryId>, StoreError> {
     let now = db.now();
     db.fetch_optional(&NEXT, &[text(webhook), now.into()])
 }
 
-/// Inserts a new delivery, which is due at once.
+/// Inserts a new delivery, which is due immediately.
 pub fn insert(tx: &mut Tx<'_>, delivery: &Delivery, payload: &str) -> Result<(), StoreError> {
     let mut params = Vec::new();
     (delivery.id, delivery.webhook, delivery.event, delivery.sequence).to_params(&mut params)?;
@@ -127,7 +127,8 @@ pub fn insert(tx: &mut Tx<'_>, delivery: &Delivery, payload: &str) -> Result<(),
     tx.execute(&INSERT, &params).map(drop)
 }
 
-/// Updates a delivery after an attempt. Returns false if it no longer has `attempts` attempts.
+/// Updates a delivery after an attempt. Returns false if the delivery no longer has `attempts` attempts, because
+/// another worker has attempted it.
 pub fn put(tx: &mut Tx<'_>, delivery: &Delivery, attempts: i64) -> Result<bool, StoreError> {
     let mut params = vec![text(delivery.id), attempts.into()];
     (delivery.status, delivery.tries, delivery.attempts).to_params(&mut params)?;
@@ -135,7 +136,7 @@ pub fn put(tx: &mut Tx<'_>, delivery: &Delivery, attempts: i64) -> Result<bool, 
     Ok(tx.execute(&MOVE, &params)? == 1)
 }
 
-/// Logs an attempt, and drops the oldest one above [`ATTEMPTS_KEPT_MAX`].
+/// Adds an attempt to the log. Drops the oldest one if there are more than [`ATTEMPTS_KEPT_MAX`].
 pub fn log_attempt(
     tx: &mut Tx<'_>,
     id: DeliveryId,
@@ -160,19 +161,21 @@ pub fn fail_pending(tx: &mut Tx<'_>, webhook: WebhookId) -> Result<u64, StoreErr
     tx.execute(&GIVE_UP, &[text(webhook), now.into()])
 }
 
-/// Makes the pending deliveries of a webhook due now: its receiver is back.
+/// Makes the pending deliveries of a webhook due now, because its receiver responds again.
 pub fn make_pending_due(tx: &mut Tx<'_>, webhook: WebhookId) -> Result<u64, StoreError> {
     let now = tx.now();
     tx.execute(&HASTEN, &[text(webhook), now.into()])
 }
 
-/// Deletes a batch of the deliveries that ended before this time, with their logs. Returns how many.
+/// Deletes a batch of deliveries that ended before this time, including their logs. Returns the number of deleted
+/// deliveries.
 pub fn delete_old(tx: &mut Tx<'_>, before: Timestamp) -> Result<i64, StoreError> {
     let gone = tx.execute(&FORGET, &[before.into(), FORGET_BATCH_MAX.into()])?;
     Ok(i64::try_from(gone).unwrap_or(i64::MAX))
 }
 
-/// Deletes a batch of a webhook's finished deliveries beyond its newest `kept`. Returns how many.
+/// Deletes a batch of a webhook's finished deliveries that are not among its newest `kept`. Returns the number of
+/// deleted deliveries.
 pub fn delete_surplus(tx: &mut Tx<'_>, webhook: WebhookId, kept: i64) -> Result<i64, StoreError> {
     let gone = tx.execute(&FORGET_SURPLUS, &[text(webhook), kept.into(), FORGET_BATCH_MAX.into()])?;
     Ok(i64::try_from(gone).unwrap_or(i64::MAX))

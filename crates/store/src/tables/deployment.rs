@@ -1,4 +1,4 @@
-//! Deployments to environments and through stages: one table for both.
+//! Deployments to environments and deployments through stages, in one table.
 
 use std::collections::BTreeSet;
 
@@ -20,7 +20,8 @@ use crate::sql::{
 };
 use crate::tx::{StoreRead, Tx};
 
-/// The columns of a deployment. Columns that apply only to the other kind of target are null.
+/// A row of the table. A deployment targets an environment or stages; columns that belong to the other kind of target
+/// are NULL.
 pub(super) struct DeploymentRow {
     id: DeploymentId,
     number: i64,
@@ -35,7 +36,7 @@ pub(super) struct DeploymentRow {
     started_at: Option<Timestamp>,
     finished_at: Option<Timestamp>,
     environment: Option<EnvironmentId>,
-    /// The name of the environment; empty for a deployment through stages.
+    /// The name of the environment. Empty for a deployment through stages.
     stage: String,
     session: Option<SessionId>,
     fence: Option<Fence>,
@@ -71,7 +72,7 @@ statements! {
         "WHERE org_id = $1 AND pipeline_id = $2 AND environment_id IS NULL AND finished_at IS NULL ORDER BY number");
     Org Read LATEST_OF_PIPELINE => DeploymentRow::TABLE.select(
         "WHERE org_id = $1 AND pipeline_id = $2 AND environment_id IS NULL ORDER BY id DESC LIMIT 1");
-    // A finished deployment does not change, except that a retry reopens one through stages.
+    // A finished deployment never changes, with one exception: a retry reopens a deployment through stages.
     Org Write PUT => DeploymentRow::TABLE.upsert(
         ", resolved_commit = COALESCE(excluded.resolved_commit, deployments.resolved_commit)
         WHERE deployments.finished_at IS NULL OR deployments.environment_id IS NULL");
@@ -230,7 +231,7 @@ pub fn by_id(db: &mut impl StoreRead, id: DeploymentId) -> Result<Option<Deploym
     db.fetch_optional(&BY_ID, &[text(id)])?.map(DeploymentRow::into_deployment).transpose()
 }
 
-/// Returns `None` for a deployment to an environment, too.
+/// Finds a deployment through stages. Returns `None` if the id belongs to a deployment to an environment.
 pub fn stages_by_id(
     db: &mut impl StoreRead,
     id: DeploymentId,
@@ -289,7 +290,7 @@ pub(crate) fn put<T: Clone + Into<DeploymentTarget>>(
     tx.put(&PUT, &DeploymentRow::from_deployment(it))
 }
 
-/// Stores the commit hash that the deployment's plan was made from.
+/// Stores the hash of the commit for which the deployment's plan was made.
 pub fn set_resolved_commit(tx: &mut Tx<'_>, id: DeploymentId, commit: &str) -> Result<(), StoreError> {
     tx.execute_one(&SET_RESOLVED_COMMIT, &[text(id), commit.into()])
 }

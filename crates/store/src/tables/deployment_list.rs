@@ -1,4 +1,4 @@
-//! Deployment lists with filters, newest first.
+//! Filtered lists of deployments, newest first.
 
 use berth_core::deployment::Deployment;
 use berth_core::id::{EnvironmentId, PipelineId, SessionId, UserId};
@@ -11,26 +11,26 @@ use crate::sql::value::{SqlValue, text};
 use crate::sql::{SqlStatement, SqlText, TableRow as _, sql, statements};
 use crate::tx::StoreRead;
 
-/// Deployments match if they meet every condition that is set.
+/// A deployment matches if it meets all conditions that are set.
 #[derive(Debug, Clone, Default)]
 pub struct DeploymentFilter {
     pub pipeline: Option<PipelineId>,
-    /// Id or name.
+    /// Id or name of an environment.
     pub environment: Option<String>,
     pub session: Option<SessionId>,
-    /// Name of a stage of the deployment, or of its environment.
+    /// Name of one of the deployment's stages, or of its environment.
     pub stage: Option<String>,
-    /// The requested commit, or a prefix of the resolved hash.
+    /// The commit as requested, or a prefix of the resolved hash.
     pub commit: Option<String>,
     pub status: Option<String>,
     pub actor: Option<UserId>,
-    /// Created at this time or later.
+    /// Only deployments created at this time or later.
     pub since: Option<Timestamp>,
-    /// Created before this time.
+    /// Only deployments created before this time.
     pub until: Option<Timestamp>,
 }
 
-/// The conditions of a [`DeploymentFilter`]. An empty parameter disables its condition.
+/// The conditions of a [`DeploymentFilter`]. A condition whose parameter is empty is ignored.
 const CONDITIONS: &str = " AND ($2 = '' OR d.status = $2) AND ($3 = '' OR d.pipeline_id = $3)
     AND ($4 = '' OR d.environment_id = $4 OR (d.environment_id IS NOT NULL AND d.stage = $4))
     AND ($5 = '' OR d.session_id = $5)
@@ -40,7 +40,7 @@ const CONDITIONS: &str = " AND ($2 = '' OR d.status = $2) AND ($3 = '' OR d.pipe
     AND ($9 = '' OR d.requested_by LIKE $9 ESCAPE '\\')
     AND d.created_at >= $10 AND d.created_at < $11 ";
 
-/// `indexed` repeats the condition that an index serves, without the alternative that disables it.
+/// `indexed` repeats one of the conditions without its `$n = '' OR` part, so that the database uses an index.
 const fn page(indexed: &str) -> SqlText {
     let text = sql("SELECT ")
         .columns(&DeploymentRow::TABLE, "d")
@@ -68,7 +68,7 @@ statements! {
 }
 
 impl DeploymentFilter {
-    /// The statements that list and count, by the most selective condition that has an index.
+    /// The statements to list and to count with. They depend on the most selective condition that has an index.
     fn statements(&self) -> [&'static SqlStatement; 2] {
         let is_id = |it: &String| it.parse::<EnvironmentId>().is_ok();
         if self.session.is_some() {
@@ -84,7 +84,8 @@ impl DeploymentFilter {
 
     fn params(&self) -> Vec<SqlValue> {
         let optional = |text: &Option<String>| SqlValue::from(text.as_deref().unwrap_or_default());
-        // In JSON, names and ids need no escaping, and quotes appear only around them.
+        // Searches in JSON text. Names and ids need no JSON escaping and contain no quotes, so the pattern cannot match
+        // anything else.
         let stage = self.stage.as_deref().map(|name| format!("%\"name\":\"{}\"%", escape_pattern(name)));
         let actor = self.actor.map(|id| format!("%\"id\":\"{}\"%", escape_pattern(&id.to_string())));
         vec![
@@ -102,12 +103,12 @@ impl DeploymentFilter {
     }
 }
 
-/// Escapes the wildcards of `LIKE`.
+/// Escapes the wildcards of a `LIKE` pattern.
 fn escape_pattern(text: &str) -> String {
     text.replace('\\', "\\\\").replace('%', "\\%").replace('_', "\\_")
 }
 
-/// Lists deployments. `with_total` also counts them, up to a limit.
+/// Lists deployments. With `with_total`, also counts them, up to a limit.
 pub fn list(
     db: &mut impl StoreRead,
     filter: &DeploymentFilter,

@@ -1,4 +1,4 @@
-//! Environments, and the [`Lock`]: an environment with everything that decisions about it need.
+//! Environments, and the [`Lock`]: an environment together with everything that a decision about it depends on.
 
 use berth_core::environment::fence::Fence;
 use berth_core::environment::{Environment, EnvironmentCondition, Lock, LockAgenda, Session};
@@ -29,7 +29,7 @@ table!(Org Environment in environments {
 column_group!(LockAgenda { waiting, unfinished, holder, due_at, startable });
 json_columns!(EnvironmentDefinition);
 
-/// An environment, the status of its pipeline and its open session in one row.
+/// Selects an environment, the status of its pipeline and its open session as one row.
 const fn select_lock(condition: &str) -> SqlText {
     let text =
         sql("SELECT ").columns(&Environment::TABLE, "e").then(", p.status, ").columns(&Session::TABLE, "s");
@@ -49,7 +49,7 @@ statements! {
     Org Read OF_PIPELINE => select_lock("e.pipeline_id = $2
         AND (e.is_declared = 1 OR e.holder_id IS NOT NULL OR e.unfinished > 0) ORDER BY e.name");
     Org Write INSERT => Environment::TABLE.insert("");
-    // The fence never decreases. The configuration is long and rarely changes: it is written by `REDEFINE` alone.
+    // A fence never decreases. The configuration is long and rarely changes, so only `REDEFINE` writes it.
     Org Write UPDATE => Environment::TABLE.update("WHERE org_id = $1 AND pipeline_id = $2 AND name = $3
         AND version + 1 = $15 AND definition_hash = $16 AND is_declared = $17 AND fence <= $4");
     Org Write REDEFINE => Environment::TABLE.update(", definition_hash = $16, is_declared = $17, configuration = $18
@@ -58,12 +58,12 @@ statements! {
           (SELECT id FROM pipelines WHERE org_id = $1 AND slug = $2)
         ORDER BY fence DESC LIMIT 1";
     Org Read HEAD = "SELECT head FROM pipelines WHERE org_id = $1 AND id = $2";
-    // The commit in the last stage: after a rollback, the one that was restored.
+    // The commit of the last successful end of a last stage. After a rollback, that is the restored commit.
     Org Read LAST_OUT = "SELECT d.commit_id FROM stage_ends e
         JOIN deployments d ON d.org_id = e.org_id AND d.id = e.deployment_id
         WHERE e.org_id = $1 AND e.pipeline_id = $2 AND e.is_last = 1 AND e.is_success = 1
         ORDER BY e.ended_at DESC LIMIT 1";
-    // Without the end of a last stage: the last success that is not the rollback of an earlier stage.
+    // Used if no end of a last stage is recorded: the commit of the last successful deployment, ignoring rollbacks.
     Org Read TRACKED = "SELECT commit_id FROM deployments WHERE org_id = $1 AND pipeline_id = $2
         AND environment_id IS NULL AND status = 'succeeded'
         AND (cause_kind IS NULL OR cause_kind NOT LIKE '{\"kind\":\"rollback\"%') ORDER BY id DESC LIMIT 1";
@@ -102,7 +102,7 @@ impl ToValue for EnvironmentCondition {
     }
 }
 
-/// Completes the lock. The agenda says whether there are tickets and deployments to load.
+/// Loads the rest of a lock. The environment's agenda says whether there are tickets and deployments to load.
 fn load_lock(db: &mut impl StoreRead, row: SqlRow) -> Result<Lock, StoreError> {
     let mut row = RowReader::new(row);
     let (environment, status): (Environment, String) = row.take()?;
@@ -121,7 +121,8 @@ fn load_lock(db: &mut impl StoreRead, row: SqlRow) -> Result<Lock, StoreError> {
     Ok(Lock { environment, session, tickets, deployments, is_paused: status == "stopped", tracked })
 }
 
-/// Finds an environment by its name and the id or slug of its pipeline. A deleted pipeline is found by its id only.
+/// Finds an environment by its name and by the id or slug of its pipeline. If the pipeline was deleted, only its id
+/// works.
 pub fn find(db: &mut impl StoreRead, pipeline: &str, name: &EnvName) -> Result<Option<Lock>, StoreError> {
     let row = match (pipeline.parse::<PipelineId>(), Slug::parse(pipeline)) {
         (Ok(id), _) => db.row(&BY_PIPELINE, &[text(id), text(name)])?,
@@ -135,19 +136,20 @@ pub fn by_id(db: &mut impl StoreRead, id: EnvironmentId) -> Result<Option<Lock>,
     db.row(&BY_ID, &[text(id)])?.map(|row| load_lock(db, row)).transpose()
 }
 
-/// Environments that the definition declares, or that are still in use; by name.
+/// Environments that the definition declares or that are still in use, sorted by name.
 pub fn list_of_pipeline(db: &mut impl StoreRead, pipeline: PipelineId) -> Result<Vec<Lock>, StoreError> {
     let rows = db.rows(&OF_PIPELINE, &[text(pipeline)])?;
     rows.into_iter().map(|row| load_lock(db, row)).collect()
 }
 
-/// The highest fence of an environment with this name, in any pipeline with this slug, deleted ones included.
+/// The highest fence that an environment with this name ever had in any pipeline with this slug, including deleted
+/// pipelines.
 pub fn last_fence(db: &mut impl StoreRead, pipeline: &Slug, name: &EnvName) -> Result<Fence, StoreError> {
     Ok(db.fetch_optional(&LAST_FENCE, &[text(pipeline), text(name)])?.unwrap_or_default())
 }
 
-/// The commit that a reset deploys: the head of the tracked branch, or without a repository the last commit that went
-/// through the whole pipeline.
+/// The commit that a reset deploys: the head of the tracked branch or, without a repository, the last commit that
+/// passed all stages.
 fn tracked_commit(db: &mut impl StoreRead, pipeline: PipelineId) -> Result<Option<CommitId>, StoreError> {
     let params = [text(pipeline)];
     if let Some(Some(head)) = db.fetch_optional(&HEAD, &params)? {
@@ -157,13 +159,14 @@ fn tracked_commit(db: &mut impl StoreRead, pipeline: PipelineId) -> Result<Optio
     if last.is_some() { Ok(last) } else { db.fetch_optional(&TRACKED, &params) }
 }
 
-/// Makes environments due in whose queues `user` waits, who may no longer claim: the next sweep cancels the tickets.
+/// Makes every environment due in which `user` is queued, because the user may no longer claim. The next sweep cancels
+/// the tickets.
 pub fn make_queues_due(tx: &mut Tx<'_>, user: UserId) -> Result<(), StoreError> {
     let now = tx.now();
     tx.execute(&HASTEN_OF_USER, &[text(user), now.into()]).map(drop)
 }
 
-/// Corrects the due time of an environment that was found due too early.
+/// Corrects the due time of an environment that turned out not to be due yet.
 pub fn reschedule(
     tx: &mut Tx<'_>,
     environment: &Environment,
@@ -186,7 +189,7 @@ pub(crate) fn put(tx: &mut Tx<'_>, environment: &Environment) -> Result<(), Stor
     tx.execute_one(&REDEFINE, &params[..updated + 3])
 }
 
-/// Environments with something due, such as the end of a session.
+/// Environments in which something is due, such as the end of a session.
 pub fn list_due(
     db: &mut impl StoreRead,
     now: Timestamp,
@@ -195,12 +198,12 @@ pub fn list_due(
     db.fetch_all(&DUE, &[now.into(), limit.into()])
 }
 
-/// When the next environment is due.
+/// The earliest time at which an environment is due.
 pub fn find_next_due(db: &mut impl StoreRead) -> Result<Option<Timestamp>, StoreError> {
     db.fetch_optional(&NEXT_DUE, &[])
 }
 
-/// Deployments that may start, oldest first, a share of the batch for each organization.
+/// Deployments that may start, oldest first. Each organization gets a share of the batch.
 pub fn list_startable(
     db: &mut impl StoreRead,
     batch: FairBatch,
@@ -208,7 +211,7 @@ pub fn list_startable(
     db.fetch_all(&STARTABLE, &[batch.share.into(), batch.total.into()])
 }
 
-/// Ids of all environments of the organization, page by page.
+/// Ids of the organization's environments, one page at a time.
 pub fn list_ids(
     db: &mut impl StoreRead,
     after: Option<EnvironmentId>,

@@ -1,4 +1,4 @@
-//! The audit log: newest first for users, oldest first for followers, exports and verification.
+//! Events of the audit log. Users see them newest first; followers, exports and verification read them oldest first.
 
 use berth_core::event::{Event, EventSubject};
 use berth_core::id::EventId;
@@ -20,7 +20,7 @@ table!(Org Event in events {
 json_columns!(Vec<EventSubject>);
 from_row!(AuditHead { sequence, hash });
 
-/// Positions of columns that verification reads as they are stored.
+/// Positions of the columns whose raw values verification inspects.
 const SEQUENCE: usize = 0;
 const ACTOR: usize = 4;
 const SUBJECTS: usize = 6;
@@ -31,7 +31,7 @@ statements! {
     Org Read BY_ID => Event::TABLE.select("WHERE org_id = $1 AND id = $2 AND sequence = $3");
     Org Read NEWEST => Event::TABLE.select("WHERE org_id = $1 AND occurred_at >= $2 AND occurred_at < $3
         AND sequence < $4 ORDER BY sequence DESC LIMIT $5 OFFSET $6");
-    // The first term drives the query; the others are checked with index lookups.
+    // The first term selects the events; the other terms are checked with one index lookup each.
     Org Read ABOUT => sql("SELECT ").columns(&Event::TABLE, "e").then("
         FROM event_terms a JOIN events e ON e.org_id = $1 AND e.sequence = a.sequence
         WHERE a.term_id = $2 AND e.occurred_at >= $3 AND e.occurred_at < $4
@@ -49,11 +49,11 @@ statements! {
         "WHERE org_id = $1 AND sequence > $2 AND sequence <= $3 ORDER BY sequence LIMIT $4");
     Org Read LAST = "SELECT sequence FROM events WHERE org_id = $1 ORDER BY sequence DESC LIMIT 1";
     Org Read HEAD = "SELECT sequence, hash FROM event_heads WHERE org_id = $1";
-    // The last event that retention removed.
+    // Number and hash of the last event that retention removed.
     Org Read KEPT = "SELECT kept_after, kept_hash FROM event_heads WHERE org_id = $1";
 }
 
-/// An event must match every condition that is set.
+/// An event matches if it meets all conditions that are set.
 #[derive(Debug, Clone, Default)]
 pub struct EventFilter {
     pub kind: Option<String>,
@@ -68,7 +68,7 @@ pub struct EventFilter {
 }
 
 impl EventFilter {
-    /// The search terms, rarest first: the first one drives the query.
+    /// The search terms of the filter, rarest first, because the first one drives the query.
     fn terms(&self) -> Vec<String> {
         let given = [
             ("deployment", &self.deployment),
@@ -88,7 +88,7 @@ impl EventFilter {
             && self.until.is_none_or(|until| event.occurred_at < until)
     }
 
-    /// The ids of its terms, padded with nulls. `None` if no event has all of them.
+    /// The ids of the filter's terms, padded with NULL. `None` if some term has no events, so that nothing can match.
     fn term_ids(&self, db: &mut impl StoreRead) -> Result<Option<[SqlValue; 5]>, StoreError> {
         let mut ids = [const { SqlValue::Null }; 5];
         for (slot, term) in ids.iter_mut().zip(self.terms()) {
@@ -111,7 +111,7 @@ pub(crate) fn insert(tx: &mut Tx<'_>, event: &Event) -> Result<(), StoreError> {
     tx.put(&APPEND, event)
 }
 
-/// Lists events, newest first. The total is known without counting, and only without a filter.
+/// Lists events, newest first. The total is returned only without a filter, where it is known without counting.
 pub fn list(
     db: &mut impl StoreRead,
     filter: &EventFilter,
@@ -131,12 +131,12 @@ pub fn list(
     Ok(page.with_total(total))
 }
 
-/// Number and hash of the last event, as stored when it was appended.
+/// Number and hash of the last event, as stored when the event was appended.
 pub fn chain_head(db: &mut impl StoreRead) -> Result<AuditHead, StoreError> {
     Ok(db.fetch_optional(&HEAD, &[])?.unwrap_or_else(AuditHead::start))
 }
 
-/// The last event that retention removed, or the start of the chain: the stored events follow it.
+/// Number and hash of the last event that retention removed, or the start of the chain. The stored events follow it.
 pub fn retained_after(db: &mut impl StoreRead) -> Result<AuditHead, StoreError> {
     Ok(db.fetch_optional(&KEPT, &[])?.unwrap_or_else(AuditHead::start))
 }
@@ -145,7 +145,7 @@ fn retained_count(db: &mut impl StoreRead) -> Result<i64, StoreError> {
     Ok(chain_head(db)?.sequence - retained_after(db)?.sequence)
 }
 
-/// Events after `sequence` and up to `upto`, oldest first.
+/// Events with a number above `sequence` and up to `upto`, oldest first.
 pub fn list_after(
     db: &mut impl StoreRead,
     sequence: i64,
@@ -155,11 +155,11 @@ pub fn list_after(
     db.fetch_all(&AFTER, &[sequence.into(), upto.into(), limit.into()])
 }
 
-/// A stored event, for verification of the hash chain.
+/// A stored event as seen by the verification of the hash chain.
 #[derive(Debug)]
 pub enum ChainLink {
     Sealed(SealedEvent),
-    /// A row that this program did not write: it cannot be read.
+    /// A row that cannot be read, so Berth did not write it.
     Unreadable {
         sequence: i64,
         why: String,
@@ -175,7 +175,7 @@ impl ChainLink {
     }
 }
 
-/// Like [`list_after`], but rows that were tampered with are returned, not an error.
+/// Like [`list_after`], but returns rows that were tampered with instead of failing.
 pub fn list_chain_links(
     db: &mut impl StoreRead,
     sequence: i64,
@@ -203,7 +203,7 @@ fn read_chain_link(sequence: i64, row: SqlRow) -> ChainLink {
     SealedEvent::from_event(&event).map_or_else(|error| unreadable(error.to_string()), ChainLink::Sealed)
 }
 
-/// The highest number of a stored event. `None` if the column holds no number.
+/// The highest sequence number of a stored event. `None` if the column contains something other than a number.
 pub fn last_sequence(db: &mut impl StoreRead) -> Result<Option<i64>, StoreError> {
     Ok(db.row(&LAST, &[])?.map_or(Some(0), |row| row.int(0).ok()))
 }

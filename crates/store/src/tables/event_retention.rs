@@ -1,7 +1,8 @@
-//! Retention of the audit log: removes the oldest events, and what remains is still a hash chain.
+//! Retention of the audit log: removes the oldest events in such a way that the remaining ones still form a valid hash
+//! chain.
 //!
-//! An event announces each removal before it happens. Verification requires that announcement where the log does not start
-//! with the first event, so a truncation by anything else is found.
+//! Before each removal, an event that announces it is recorded. If a log does not start with the first event,
+//! verification requires such an announcement, so that any other truncation is detected.
 
 use berth_core::event::{EventKind, EventSubject, NewEvent};
 use berth_core::time::Timestamp;
@@ -14,16 +15,16 @@ use crate::sql::statements;
 use crate::sql::value::SqlValue;
 use crate::tx::{StoreRead, Tx};
 
-/// Events removed by one transaction.
+/// Maximum number of events removed by one transaction.
 const REMOVED_BATCH_MAX: i64 = 500;
-/// Events removed by one pass.
+/// Maximum number of events removed by one pass.
 pub const REMOVED_PASS_MAX: usize = 100_000;
 
 statements! {
     Org Read RECORDED_AT = "SELECT occurred_at FROM events WHERE org_id = $1 AND sequence = $2";
     Org Read FIRST_YOUNG = "SELECT sequence FROM events
         WHERE org_id = $1 AND sequence > $2 AND sequence <= $3 AND occurred_at > $4 ORDER BY sequence LIMIT 1";
-    // Without inactive webhooks: their cursors move to the end when they are activated.
+    // Ignores inactive webhooks, because their cursors move to the end of the log when they are activated.
     Org Read SLOWEST = "SELECT c.sequence FROM webhook_cursors c
         JOIN webhooks w ON w.org_id = c.org_id AND w.id = c.webhook_id
         WHERE c.org_id = $1 AND w.inactive_since IS NULL ORDER BY c.sequence LIMIT 1";
@@ -32,15 +33,17 @@ statements! {
         WHERE org_id = $1 AND kept_after = $2";
 }
 
-/// Proof that the removal of events up to a number was announced.
+/// Proof that an event announces the removal of all events up to `through`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AnnouncedRemoval {
     through: i64,
 }
 
-/// The last event to remove now. `None` if the oldest event is younger than `overdue`, or none may be removed yet.
+/// Finds the number of the last event to remove now. `None` if the oldest event is newer than `overdue`, or if no event
+/// may be removed yet.
 ///
-/// Removes only events from before `before` that every active webhook has read, and never the newest event.
+/// An event may be removed if it is older than `before` and every active webhook has read it. The newest event is never
+/// removed.
 pub fn find_due(
     db: &mut impl StoreRead,
     before: Timestamp,
@@ -59,7 +62,7 @@ pub fn find_due(
     Ok((through > start).then_some(through))
 }
 
-/// Records the event that announces the removal of events up to `through`, which are older than `days`.
+/// Records the event that announces that all events up to `through` are removed because they are older than `days`.
 pub fn announce_removal(tx: &mut Tx<'_>, through: i64, days: i64) -> Result<AnnouncedRemoval, StoreError> {
     let start = event::retained_after(tx)?.sequence;
     let last = event::list_after(tx, through - 1, through, 1)?.pop();
@@ -70,7 +73,8 @@ pub fn announce_removal(tx: &mut Tx<'_>, through: i64, days: i64) -> Result<Anno
     Ok(AnnouncedRemoval { through })
 }
 
-/// Removes one batch and returns its size. Events that fail verification are evidence: nothing is removed.
+/// Removes one batch and returns its size. Events that fail verification are evidence of tampering, so nothing is
+/// removed then.
 pub fn remove_batch(tx: &mut Tx<'_>, announced: AnnouncedRemoval) -> Result<usize, StoreError> {
     let start = event::retained_after(tx)?;
     let old = event::list_after(tx, start.sequence, announced.through, REMOVED_BATCH_MAX)?;

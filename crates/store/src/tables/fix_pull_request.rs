@@ -39,7 +39,7 @@ pub fn find_of_analysis(
     db.fetch_optional(&OF_ANALYSIS, &[text(analysis)])
 }
 
-/// The pull request for a failure that is open or about to be opened, from any analysis.
+/// The pull request for this failure that is open or about to be opened, whichever analysis it came from.
 pub fn find_live(
     db: &mut impl StoreRead,
     repository: RepositoryId,
@@ -48,7 +48,7 @@ pub fn find_live(
     db.fetch_optional(&LIVE, &[text(repository), fingerprint.into()])
 }
 
-/// All pull requests for a failure, latest first.
+/// All pull requests for this failure, latest first.
 pub fn list_of_failure(
     db: &mut impl StoreRead,
     repository: RepositoryId,
@@ -62,7 +62,8 @@ pub(crate) fn put(tx: &mut Tx<'_>, pull_request: &AnalysisPullRequest) -> Result
     tx.put(&PUT, pull_request)
 }
 
-/// Pull requests of all organizations that were open when last checked, by analysis, after this one.
+/// Pull requests of all organizations that were open when they were last checked, ordered by analysis. Starts after the
+/// given analysis.
 pub fn list_open_after(
     db: &mut impl StoreRead,
     after: Option<AnalysisId>,
@@ -71,7 +72,7 @@ pub fn list_open_after(
     db.fetch_all(&OPEN_AFTER, &[first_after(after), limit.into()])
 }
 
-/// Pull requests that are still to be opened, by analysis, a share of the batch for each organization.
+/// Pull requests that were not opened yet. Each organization gets a share of the batch.
 pub fn list_opening(
     db: &mut impl StoreRead,
     batch: FairBatch,

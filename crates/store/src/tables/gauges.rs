@@ -1,4 +1,4 @@
-//! Gauges of the whole installation for the metrics endpoint, cheap enough for a query every few seconds.
+//! Gauges of the whole installation, for the metrics endpoint. They are cheap enough to be queried every few seconds.
 
 use berth_core::runner::Runner;
 
@@ -7,7 +7,7 @@ use crate::error::StoreError;
 use crate::sql::statements;
 use crate::tx::StoreRead;
 
-/// Limit of runners that are loaded to be counted by status.
+/// Maximum number of runners that are loaded in order to count them by status.
 const RUNNERS_MAX: i64 = 10_000;
 
 statements! {
@@ -26,11 +26,11 @@ statements! {
 pub struct InstanceGauges {
     pub open_sessions: i64,
     pub waiting_tickets: i64,
-    /// Steps with a live attempt.
+    /// Steps that have a live attempt.
     pub running_steps: i64,
-    /// Deployments with a step that waits for a runner.
+    /// Deployments with at least one step that waits for a runner.
     pub ready_deployments: i64,
-    /// Deployments that wait to enter a stage.
+    /// Deployments that are waiting to enter a stage.
     pub queued_deployments: i64,
     pub failing_webhooks: i64,
     pub inactive_webhooks: i64,

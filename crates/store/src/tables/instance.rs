@@ -1,4 +1,4 @@
-//! The installation: the epoch of its fences, its incarnation, and jumps of its clock.
+//! The installation: its epoch of fences, its incarnation, and the handling of clock steps.
 
 use berth_core::environment::fence::{EPOCH_MAX, EpochEvidence, EvidenceVerdict, judge_evidence, next_epoch};
 
@@ -14,7 +14,7 @@ statements! {
           warned_of = warned_of + $1 WHERE ended_at IS NULL";
     Instance Upkeep PUT_OFF_TICKETS = "UPDATE tickets SET expires_at = expires_at + $1,
           takeover_at = takeover_at + $1 WHERE status = 'waiting'";
-    // The version is incremented even if nothing is due, because decisions based on the session's old times are
+    // Increments the version even if nothing is due, because decisions that are based on the session's old times are
     // outdated.
     Instance Upkeep PUT_OFF_ENVIRONMENTS = "UPDATE environments SET due_at = due_at + $1, version = version + 1
         WHERE due_at IS NOT NULL OR holder_id IS NOT NULL";
@@ -24,25 +24,27 @@ fn no_instance() -> StoreError {
     StoreError::Bug("the instance has no row".into())
 }
 
-/// Reads the epoch on a connection that is not in a transaction.
+/// Reads the epoch on a connection outside of a transaction.
 pub(crate) fn read_epoch(conn: &mut dyn SqlConn) -> Result<i64, StoreError> {
     conn.query(&EPOCH, &[])?.into_iter().next().ok_or_else(no_instance)?.read()
 }
 
-/// The epoch: the upper part of every fence.
+/// The epoch, which forms the upper bits of every fence.
 pub fn load_epoch(db: &mut impl StoreRead) -> Result<i64, StoreError> {
     db.fetch_optional(&EPOCH, &[])?.ok_or_else(no_instance)
 }
 
-/// Raises the epoch above every fence that may have been issued. `given` is an epoch known from outside.
+/// Raises the epoch, so that new fences are greater than any that may have been issued. `given` is an epoch that is
+/// known from elsewhere.
 pub(crate) fn raise_epoch(tx: &mut Tx<'_>, given: Option<i64>) -> Result<(), StoreError> {
     let before = tx.fetch_count(&EPOCH, &[])?;
     let epoch = next_epoch(before, given, tx.now());
     set_epoch(tx, epoch)
 }
 
-/// Processes an epoch or a fence that a runner has seen. If the installation has lost it, the epoch is raised: every
-/// transaction that begins later issues fences in the new epoch, on every server. Locks the whole installation.
+/// Processes an epoch or a fence that a runner reports to have seen. If it is higher than the epoch in the database,
+/// the database has lost commits and the epoch is raised. All later transactions, on every server, then issue fences of
+/// the new epoch. Locks the whole installation.
 pub fn process_witness(tx: &mut Tx<'_>, witness: EpochEvidence) -> Result<EvidenceVerdict, StoreError> {
     let own = tx.fetch_count(&EPOCH, &[])?;
     let heard = judge_evidence(own, witness, tx.now());
@@ -64,12 +66,12 @@ fn set_epoch(tx: &mut Tx<'_>, epoch: i64) -> Result<(), StoreError> {
     }
 }
 
-/// Stores the incarnation, which changes whenever a server starts on the data directory.
+/// Stores the incarnation, which changes each time a server starts on the data directory.
 pub(crate) fn set_incarnation(tx: &mut Tx<'_>, mark: &str) -> Result<(), StoreError> {
     tx.execute_one(&SET_INCARNATION, &[mark.into()])
 }
 
-/// Postpones every deadline by a forward jump of the clock, so that no session or ticket loses time.
+/// Postpones all deadlines by as much as the clock was set forward, so that no session or ticket loses time.
 pub(crate) fn postpone_deadlines(conn: &mut dyn SqlConn, micros: i64) -> Result<(), StoreError> {
     for statement in [&PUT_OFF_SESSIONS, &PUT_OFF_TICKETS, &PUT_OFF_ENVIRONMENTS] {
         conn.execute(statement, &[&micros.into()])?;

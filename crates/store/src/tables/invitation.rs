@@ -1,4 +1,4 @@
-//! Open invitations to an organization. Only the hash of an invitation's link is stored.
+//! Pending invitations to an organization. Of an invitation's link, only the hash is stored.
 
 use berth_core::access::Role;
 use berth_core::id::{InvitationId, OrgId, UserId};
@@ -19,7 +19,7 @@ const fn select(first: &str, condition: &str) -> SqlText {
 
 statements! {
     Org Read BY_ID => select("", "i.org_id = $1 AND i.id = $2 AND i.expires_at > $3");
-    // The caller is not a member yet: the link alone identifies the organization.
+    // The caller is not a member yet, so only the link identifies the organization.
     Instance Read BY_HASH => select("i.org_id, ", "i.hash = $1 AND i.expires_at > $2");
     Org Read LIST => select("", "i.org_id = $1 AND i.expires_at > $2 AND i.id > $3 ORDER BY i.id LIMIT $4 OFFSET $5");
     Org Read COUNT = "SELECT CAST(COUNT(*) AS BIGINT) FROM invitations WHERE org_id = $1 AND expires_at > $2";
@@ -49,7 +49,7 @@ pub fn by_id(db: &mut impl StoreRead, id: InvitationId) -> Result<Option<Invitat
     db.fetch_optional(&BY_ID, &[text(id), now.into()])
 }
 
-/// The open invitation with this link, and its organization.
+/// Finds the pending invitation with this link, and its organization.
 pub fn by_hash(db: &mut impl StoreRead, hash: &[u8]) -> Result<Option<(OrgId, Invitation)>, StoreError> {
     let now = db.now();
     db.fetch_optional(&BY_HASH, &[hash.into(), now.into()])
@@ -70,7 +70,7 @@ pub fn count(db: &mut impl StoreRead) -> Result<i64, StoreError> {
     db.fetch_count(&COUNT, &[now.into()])
 }
 
-/// Inserts an invitation. An earlier one to the same address is deleted, and its link stops working.
+/// Inserts an invitation. Deletes an earlier invitation to the same address, so that its link no longer works.
 pub fn replace_of_address(tx: &mut Tx<'_>, invitation: &Invitation, hash: &[u8]) -> Result<(), StoreError> {
     let key = invitation.email.key();
     tx.execute(&DELETE_OF_ADDRESS, &[key.as_str().into()])?;

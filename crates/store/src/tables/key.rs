@@ -1,4 +1,4 @@
-//! Wrapped keys: one of the installation, and the data keys that encrypt the secrets of an organization.
+//! Wrapped encryption keys: one key for the installation, and data keys that encrypt the secrets of each organization.
 
 use berth_core::id::{DataKeyId, OrgId};
 
@@ -7,7 +7,7 @@ use crate::sql::value::text;
 use crate::sql::{TableRow as _, column_group, sql, statements, table};
 use crate::tx::{StoreRead, Tx};
 
-/// Keys rewrapped by one step of a rotation.
+/// Maximum number of keys that one step of a rotation rewraps.
 pub const REWRAP_BATCH_MAX: i64 = 100;
 
 table!(Org DataKey in data_keys {
@@ -54,7 +54,7 @@ pub fn put_instance_key(tx: &mut Tx<'_>, key: &WrappedKey) -> Result<(), StoreEr
     tx.put(&PUT_INSTANCE_KEY, &(INSTANCE, &key.root_key_id, &key.bytes))
 }
 
-/// The key that encrypts new values.
+/// The newest data key, which encrypts new values.
 pub fn find_newest(db: &mut impl StoreRead) -> Result<Option<DataKey>, StoreError> {
     db.fetch_optional(&NEWEST, &[])
 }
@@ -68,7 +68,7 @@ pub fn insert(tx: &mut Tx<'_>, key: &DataKey) -> Result<(), StoreError> {
     tx.put(&INSERT, &(key.id, &key.wrapped.root_key_id, &key.wrapped.bytes, now))
 }
 
-/// A batch of the data keys that are wrapped with another root key.
+/// A batch of data keys that are wrapped with a root key other than the given one.
 pub fn list_of_other_roots(
     db: &mut impl StoreRead,
     root_key_id: &str,
@@ -80,12 +80,12 @@ pub fn rewrap(tx: &mut Tx<'_>, id: DataKeyId, wrapped: &WrappedKey) -> Result<()
     tx.put(&REWRAP, &(id, &wrapped.root_key_id, &wrapped.bytes))
 }
 
-/// The id of the root key that wraps the installation's key.
+/// The id of the root key with which the installation's key is wrapped.
 pub fn find_root_key_id(db: &mut impl StoreRead) -> Result<Option<String>, StoreError> {
     db.fetch_optional(&ROOT_KEY, &[])
 }
 
-/// Ids of the root keys that are needed to unwrap every key: two during a rotation, otherwise one.
+/// Ids of all root keys that are in use: one, or two during a rotation.
 pub fn list_root_key_ids(db: &mut impl StoreRead) -> Result<Vec<String>, StoreError> {
     db.fetch_all(&ALL_ROOT_KEYS, &[])
 }

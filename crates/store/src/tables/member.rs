@@ -45,7 +45,7 @@ pub struct Member {
     pub created_at: Timestamp,
 }
 
-/// A member with the user's account.
+/// A membership together with the user's account.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MemberView {
     pub user: UserId,
@@ -76,7 +76,7 @@ pub fn list(
     Ok(fetch_page(db, &LIST, &[], from.by_id(), limit)?.with_total(total))
 }
 
-/// The role of a user in an organization, for requests that are not authorized there yet.
+/// The role of a user in the given organization. For requests that are not yet authorized in that organization.
 pub fn role_in(db: &mut impl StoreRead, user: UserId, org: OrgId) -> Result<Option<Role>, StoreError> {
     db.fetch_optional(&ROLE_IN, &[text(user), text(org)])
 }
@@ -85,8 +85,8 @@ pub fn list_organizations(db: &mut impl StoreRead, user: UserId) -> Result<Vec<O
     db.fetch_all(&ORGANIZATIONS, &[text(user), ORGANIZATIONS_PER_USER_MAX.into()])
 }
 
-/// The organization of a user's oldest membership. This is the one that created the account, unless the user has left
-/// it.
+/// The organization of the user's oldest membership. That is the organization that created the account, unless the user
+/// has left it.
 pub fn find_home(db: &mut impl StoreRead, user: UserId) -> Result<Option<OrgId>, StoreError> {
     db.fetch_optional(&HOME, &[text(user)])
 }

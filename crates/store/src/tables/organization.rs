@@ -11,7 +11,7 @@ use crate::sql::value::text;
 use crate::sql::{TableRow as _, sql, statements, table, word_columns};
 use crate::tx::{StoreRead, Tx};
 
-/// Organizations that one user can be a member of.
+/// Maximum number of organizations that one user can be a member of.
 pub const ORGANIZATIONS_PER_USER_MAX: i64 = 100;
 
 table!(Instance Organization in organizations {
@@ -37,7 +37,7 @@ pub struct Organization {
     pub name: DisplayName,
     pub version: i64,
     pub created_at: Timestamp,
-    /// Network of the steps that do not declare one.
+    /// Network access of steps that do not declare their own.
     pub default_network: NetworkAccess,
 }
 
@@ -53,7 +53,7 @@ pub fn list_of_user(db: &mut impl StoreRead, user: UserId) -> Result<Vec<Organiz
     db.fetch_all(&OF_USER, &[text(user), ORGANIZATIONS_PER_USER_MAX.into()])
 }
 
-/// Ids and slugs of all organizations, page by page.
+/// Ids and slugs of all organizations, one page at a time.
 pub fn list_ids(db: &mut impl StoreRead, after: Option<OrgId>) -> Result<Vec<(OrgId, String)>, StoreError> {
     db.fetch_all(&IDS_AFTER, &[first_after(after), PAGE_ROWS.into()])
 }

@@ -1,4 +1,4 @@
-//! Password reset links. Only the hash of a link is stored, one link for each account.
+//! Password reset links. Each account has at most one, of which only the hash is stored.
 
 use berth_core::id::UserId;
 use berth_core::time::Timestamp;
@@ -10,20 +10,20 @@ use crate::tx::{StoreRead, Tx};
 
 statements! {
     Instance Read BY_HASH = "SELECT user_id FROM password_resets WHERE hash = $1 AND expires_at > $2";
-    // An account belongs to no organization: the caller records the events.
+    // Counts as upkeep because an account belongs to no organization. The caller records the events.
     Instance Upkeep PUT = "INSERT INTO password_resets (user_id, hash, expires_at) VALUES ($1, $2, $3)
         ON CONFLICT (user_id) DO UPDATE SET hash = excluded.hash, expires_at = excluded.expires_at";
     Instance Upkeep DELETE = "DELETE FROM password_resets WHERE user_id = $1";
     Instance Upkeep DELETE_EXPIRED = "DELETE FROM password_resets WHERE expires_at <= $1";
 }
 
-/// The user whose password the link resets.
+/// Finds the user whose password this link resets.
 pub fn user_by_hash(db: &mut impl StoreRead, hash: &[u8]) -> Result<Option<UserId>, StoreError> {
     let now = db.now();
     db.fetch_optional(&BY_HASH, &[hash.into(), now.into()])
 }
 
-/// Replaces the earlier link of the account.
+/// Stores a link. It replaces the account's earlier link.
 pub fn put(tx: &mut Tx<'_>, user: UserId, hash: &[u8], expires_at: Timestamp) -> Result<(), StoreError> {
     tx.execute_one(&PUT, &[text(user), hash.into(), expires_at.into()])
 }

@@ -44,7 +44,7 @@ statements! {
     Org Read ACTIVE_AFTER = "SELECT id FROM pipelines
         WHERE org_id = $1 AND id > $2 AND status = 'active' AND deleted_at IS NULL ORDER BY id LIMIT $3";
     Org Write PUT => Pipeline::TABLE.upsert("WHERE pipelines.version = excluded.version - 1");
-    // Records no event: the deployment that a new head starts has its own.
+    // Needs no event: the deployment that is started for the new head records its own.
     Org Upkeep MOVE_HEAD = "UPDATE pipelines SET head = $3 WHERE org_id = $1 AND id = $2";
     Org Read DEFINITION = "SELECT source FROM definitions WHERE org_id = $1 AND hash = $2";
     Org Write PUT_DEFINITION = "INSERT INTO definitions (org_id, hash, source, created_at) VALUES ($1, $2, $3, $4)
@@ -54,7 +54,7 @@ statements! {
 #[derive(Debug, Clone, Default)]
 pub struct PipelineFilter {
     pub status: Option<String>,
-    /// Part of the slug or the name, case-insensitive.
+    /// Text that occurs in the slug or the name, ignoring case.
     pub search: Option<String>,
 }
 
@@ -103,7 +103,7 @@ pub fn by_slug(db: &mut impl StoreRead, slug: &Slug) -> Result<Option<Pipeline>,
     db.fetch_optional(&BY_SLUG, &[text(slug)])
 }
 
-/// Finds a pipeline by the id or the slug in a URL.
+/// Finds a pipeline by the id or slug from a URL.
 pub fn find(db: &mut impl StoreRead, key: &str) -> Result<Option<Pipeline>, StoreError> {
     if let Ok(id) = key.parse() {
         return by_id(db, id);
@@ -124,7 +124,7 @@ pub fn list(
     }
     let params = [filter.status.as_deref().into(), filter.search.as_deref().map(like_pattern).into()];
     let page: ListPage<_> = fetch_page(db, &FILTERED, &params, from.by_id(), limit)?;
-    // Counting the matches scans the whole list, so it is skipped if the first page already has all of them.
+    // Counting scans the whole list, so it is skipped if the first page already contains all matches.
     let total = if !page.has_more && *from == PageStart::Offset(0) {
         i64::try_from(page.items.len()).ok()
     } else {
@@ -138,12 +138,12 @@ fn like_pattern(search: &str) -> String {
     format!("%{escaped}%")
 }
 
-// Stored in lower case, because LIKE is case-sensitive in PostgreSQL and not in SQLite.
+// Stored in lower case, because LIKE is case-sensitive in PostgreSQL but not in SQLite.
 fn search_key(pipeline: &Pipeline) -> String {
     format!("{}\n{}", pipeline.slug, pipeline.name.as_str().to_lowercase())
 }
 
-/// Pipelines whose definitions come from a repository, retired ones included.
+/// Pipelines whose definitions come from this repository, including retired pipelines.
 pub fn list_of_repository(
     db: &mut impl StoreRead,
     repository: RepositoryId,
@@ -152,7 +152,7 @@ pub fn list_of_repository(
     db.fetch_all(&OF_REPOSITORY, &[text(repository), limit.into()])
 }
 
-/// Ids of the organization's active pipelines, page by page.
+/// Ids of the organization's active pipelines, one page at a time.
 pub fn list_active_ids(
     db: &mut impl StoreRead,
     after: Option<PipelineId>,
@@ -168,17 +168,17 @@ pub(crate) fn put(tx: &mut Tx<'_>, pipeline: &Pipeline) -> Result<(), StoreError
     registry::replace_uses(tx, pipeline.id, used)
 }
 
-/// Stores the head of the tracked branch for which deployments were started.
+/// Stores the commit at the head of the tracked branch, after deployments were started for it.
 pub fn move_head(tx: &mut Tx<'_>, pipeline: PipelineId, head: &str) -> Result<(), StoreError> {
     tx.execute_one(&MOVE_HEAD, &[text(pipeline), head.into()])
 }
 
-/// The text of the definition with this hash.
+/// Loads the text of the definition that has this hash.
 pub fn load_definition(db: &mut impl StoreRead, hash: &str) -> Result<Option<String>, StoreError> {
     db.fetch_optional(&DEFINITION, &[hash.into()])
 }
 
-/// Stores a definition under its hash. The same transaction writes a pipeline that refers to it.
+/// Stores a definition under its hash. The same transaction must write a pipeline that refers to it.
 pub fn put_definition(tx: &mut Tx<'_>, hash: &str, source: &str) -> Result<(), StoreError> {
     let now = tx.now();
     tx.execute(&PUT_DEFINITION, &[hash.into(), source.into(), now.into()]).map(drop)

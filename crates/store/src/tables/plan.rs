@@ -1,4 +1,4 @@
-//! Plans of deployments, and builds that several deployments share.
+//! Plans of deployments, and build results that deployments share.
 
 use std::collections::BTreeMap;
 
@@ -24,11 +24,11 @@ statements! {
     Org Upkeep FORGET_BUILD = "DELETE FROM builds WHERE org_id = $1 AND deployment_id = $2 AND built_at IS NULL";
 }
 
-/// Outputs and artifacts of the steps of a build, by their index in it.
+/// Outputs and artifacts of a build's steps, by the index of the step.
 type BuildSteps = BTreeMap<usize, BuildStepResults>;
 json_columns!(Plan, BuildSteps);
 
-/// Identifies a build: one commit with one definition.
+/// Identifies a build by its pipeline, commit and definition.
 #[derive(Debug, Clone, Copy)]
 pub struct BuildKey<'a> {
     pub pipeline: PipelineId,
@@ -38,7 +38,7 @@ pub struct BuildKey<'a> {
 
 pub enum BuildState {
     Done(BuildResults),
-    /// Started by another deployment, which may have failed since.
+    /// Another deployment has started the build. That deployment may have failed since.
     Begun(DeploymentId),
 }
 
@@ -59,13 +59,13 @@ pub fn find_build(db: &mut impl StoreRead, key: BuildKey<'_>) -> Result<Option<B
     }))
 }
 
-/// Assigns the build to a deployment, unless the build is finished.
+/// Makes a deployment responsible for the build, unless the build is already finished.
 pub fn claim_build(tx: &mut Tx<'_>, key: BuildKey<'_>, by: DeploymentId) -> Result<(), StoreError> {
     let params = [text(key.pipeline), key.commit.into(), key.definition_hash.into(), text(by)];
     tx.execute(&CLAIM_BUILD, &params).map(drop)
 }
 
-/// Finishes the build of a deployment. `None` deletes it: it failed.
+/// Finishes the build that a deployment runs. `None` means that the build failed, and deletes it.
 pub fn end_build(tx: &mut Tx<'_>, by: DeploymentId, steps: Option<&BuildSteps>) -> Result<(), StoreError> {
     let now = tx.now();
     match steps {

@@ -1,4 +1,4 @@
-//! Step registries, and the pipelines that use their steps.
+//! Step registries, and which pipelines use their steps.
 
 use std::collections::BTreeMap;
 
@@ -19,9 +19,10 @@ use crate::sql::{
 };
 use crate::tx::{StoreRead, Tx};
 
-/// Registries of one organization: a step type without a registry is looked up in each.
+/// Maximum number of registries of one organization. It is limited because a step type that names no registry is looked
+/// up in each of them.
 pub const REGISTRIES_MAX: i64 = 50;
-/// Pipelines listed as users of the steps of one registry.
+/// Maximum number of pipelines listed as users of one registry.
 pub const STEP_USES_LISTED_MAX: i64 = 1_000;
 
 table!(Org Registry in registries {
@@ -52,7 +53,7 @@ statements! {
         "WHERE org_id = $1 AND deleted_at IS NULL AND id > $2 ORDER BY id LIMIT $3 OFFSET $4");
     Org Read COUNT = "SELECT CAST(COUNT(*) AS BIGINT) FROM registries WHERE org_id = $1 AND deleted_at IS NULL";
     Org Write PUT => Registry::TABLE.upsert("WHERE registries.version = excluded.version - 1");
-    // Needs no event: changes that the poll finds have their own.
+    // Needs no event: if the poll finds a change, that change records its own.
     Org Upkeep SAW = "UPDATE registries SET status = $3, commit_id = $4, current_commit = $5, failed_commit = $6,
           synced_at = $7, error = $8, failures = $9, due_at = $10
         WHERE org_id = $1 AND id = $2 AND deleted_at IS NULL";
@@ -76,7 +77,7 @@ statements! {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StepUse {
     pub step: String,
-    /// The type is `CUSTOM:<TYPE>` without a registry, so it may be a step of another one.
+    /// The definition says `CUSTOM:<TYPE>` without naming a registry, so the step may come from another registry.
     pub is_anywhere: bool,
     pub pipeline: PipelineId,
     pub slug: Slug,
@@ -97,7 +98,7 @@ pub fn by_name(db: &mut impl StoreRead, name: &RegistryName) -> Result<Option<Re
     db.fetch_optional(&BY_NAME, &[text(name)])
 }
 
-/// Finds a registry by the id or the name in a URL.
+/// Finds a registry by the id or name from a URL.
 pub fn find(db: &mut impl StoreRead, key: &str) -> Result<Option<Registry>, StoreError> {
     if let Ok(id) = key.parse() {
         return by_id(db, id);
@@ -114,7 +115,7 @@ pub fn count(db: &mut impl StoreRead) -> Result<i64, StoreError> {
     db.fetch_count(&COUNT, &[])
 }
 
-/// Registries to poll, the longest overdue first, a share of the batch for each organization.
+/// Registries that are due for a poll, longest overdue first. Each organization gets a share of the batch.
 pub fn list_due(
     db: &mut impl StoreRead,
     now: Timestamp,
@@ -123,7 +124,7 @@ pub fn list_due(
     db.fetch_all(&DUE, &[now.into(), batch.share.into(), batch.total.into()])
 }
 
-/// Registries of all organizations that were being built when the server stopped.
+/// Registries of all organizations whose build was interrupted when a server stopped.
 pub fn list_interrupted(db: &mut impl StoreRead, limit: i64) -> Result<Vec<(OrgId, RegistryId)>, StoreError> {
     db.fetch_all(&INTERRUPTED, &[limit.into()])
 }
@@ -132,25 +133,26 @@ pub fn put(tx: &mut Tx<'_>, registry: &Registry) -> Result<(), StoreError> {
     tx.put(&PUT, registry)
 }
 
-/// Stores the result of a poll. The version of the record stays the same.
+/// Stores the result of a poll, without incrementing the version of the record.
 pub fn put_poll_result(tx: &mut Tx<'_>, id: RegistryId, seen: &RegistrySyncState) -> Result<(), StoreError> {
     let mut params = vec![text(id)];
     seen.to_params(&mut params)?;
     tx.execute_one(&SAW, &params)
 }
 
-/// Schedules a poll for this time, and a build even if the last one of the commit failed.
+/// Schedules a poll for this time. The poll also builds a commit whose last build failed.
 pub fn schedule_poll(tx: &mut Tx<'_>, id: RegistryId, due_at: Timestamp) -> Result<(), StoreError> {
     tx.execute_one(&HASTEN, &[text(id), due_at.into()])
 }
 
-/// Resolves step types to what the registries offer for them; the keys are the types as written.
+/// Resolves step types to the steps that the registries offer. The result is keyed by the type as written in the
+/// definition.
 pub fn resolve_types<'a>(
     db: &mut impl StoreRead,
     types: impl Iterator<Item = &'a str>,
 ) -> Result<AvailableSteps, StoreError> {
     let (mut found, mut registries) = (AvailableSteps::new(), None);
-    // A type without a registry is looked up in each, so current versions are read once.
+    // Caches the current version of each registry, because a type that names no registry is looked up in all of them.
     let mut current: BTreeMap<RegistryId, Vec<RegistryVersion>> = BTreeMap::new();
     for written in types {
         if found.contains_key(written) {
@@ -175,7 +177,7 @@ pub fn resolve_types<'a>(
     Ok(found)
 }
 
-/// Pipelines that use a step of this registry, or a step without naming a registry.
+/// Pipelines that use a step of this registry, or a custom step without naming its registry.
 pub fn list_uses(db: &mut impl StoreRead, registry: &RegistryName) -> Result<Vec<StepUse>, StoreError> {
     db.fetch_all(&USES, &[text(registry), STEP_USES_LISTED_MAX.into()])
 }

@@ -1,4 +1,4 @@
-//! Builds of registries, and the versions that they produced.
+//! Builds of registries, and the versions that these builds produced.
 
 use berth_core::id::RegistryId;
 use berth_core::registry::{
@@ -14,7 +14,7 @@ use crate::sql::{
 };
 use crate::tx::{StoreRead, Tx};
 
-/// Refs listed for one version.
+/// Maximum number of refs listed for one version.
 const REFS_LISTED_MAX: i64 = 100;
 
 table!(Org RegistryBuild in registry_builds {
@@ -39,11 +39,11 @@ statements! {
         WHERE org_id = $1 AND registry_id = $2 LIMIT $3) AS counted";
     Org Read UNDER_WAY => RegistryBuild::TABLE.select(
         "WHERE org_id = $1 AND registry_id = $2 AND status = 'building' ORDER BY number LIMIT $3");
-    // Needs no event: the registry records how a build ends.
+    // Needs no event: the registry records the result of a build.
     Org Upkeep PUT => RegistryBuild::TABLE.upsert("");
     Org Upkeep FORGET = "DELETE FROM registry_builds WHERE org_id = $1 AND registry_id = $2 AND number <= $3";
     Org Read BY_COMMIT => RegistryVersion::TABLE.select("WHERE org_id = $1 AND registry_id = $2 AND commit_id = $3");
-    // Commit hashes are hexadecimal: `g` is greater than every digit.
+    // Selects commit hashes with this prefix. They are hexadecimal, so `<prefix>g` is greater than all of them.
     Org Read BY_PREFIX => RegistryVersion::TABLE.select(
         "WHERE org_id = $1 AND registry_id = $2 AND commit_id >= $3 AND commit_id < $4 ORDER BY commit_id LIMIT 2");
     Org Read BY_REF => sql("SELECT ").columns(&RegistryVersion::TABLE, "v").then(" FROM registry_refs r JOIN registry_versions v
@@ -86,7 +86,7 @@ impl ToValue for InputMode {
     }
 }
 
-/// Assigns the number of the registry's next build.
+/// Allocates the number of the registry's next build.
 pub fn next_number(tx: &mut Tx<'_>, registry: RegistryId) -> Result<i64, StoreError> {
     tx.execute_one(&COUNT, &[text(registry)])?;
     Ok(tx.fetch_optional(&COUNTED, &[text(registry)])?.unwrap_or(1))
@@ -125,7 +125,7 @@ pub fn put(tx: &mut Tx<'_>, build: &RegistryBuild) -> Result<(), StoreError> {
     tx.put(&PUT, build)
 }
 
-/// Deletes the builds up to this number. Their versions stay.
+/// Deletes all builds up to this number. The versions that they produced stay.
 pub fn delete_through(tx: &mut Tx<'_>, registry: RegistryId, number: i64) -> Result<(), StoreError> {
     tx.execute(&FORGET, &[text(registry), number.into()]).map(drop)
 }
@@ -138,7 +138,8 @@ pub fn find_version(
     db.fetch_optional(&BY_COMMIT, &[text(registry), commit.into()])
 }
 
-/// Versions that a type refers to. Two results mean that the reference is ambiguous; there are never more.
+/// Finds the versions that a step type may refer to. Two results mean that the reference is ambiguous; more than two
+/// are never returned.
 pub(crate) fn list_versions(
     db: &mut impl StoreRead,
     registry: RegistryId,
@@ -153,7 +154,7 @@ pub(crate) fn list_versions(
     }
 }
 
-/// All versions of the organization, page by page.
+/// The artifacts of all registry versions of the organization, one page at a time.
 pub fn list_artifacts(
     db: &mut impl StoreRead,
     after: Option<&VersionArtifact>,
@@ -166,17 +167,17 @@ pub fn put_version(tx: &mut Tx<'_>, version: &RegistryVersion) -> Result<(), Sto
     tx.put(&PUT_VERSION, version)
 }
 
-/// Stores a tag. A known tag keeps the commit at which it was first seen, even if it is moved.
+/// Stores a tag. A tag that is already known keeps its first commit, even if it was moved in the repository.
 pub fn put_tag(tx: &mut Tx<'_>, registry: RegistryId, name: &str, commit: &str) -> Result<(), StoreError> {
     tx.execute(&TAG, &[text(registry), name.into(), commit.into()]).map(drop)
 }
 
-/// Stores the commit that a branch points to.
+/// Stores the commit that a branch points to now.
 pub fn put_branch(tx: &mut Tx<'_>, registry: RegistryId, name: &str, commit: &str) -> Result<(), StoreError> {
     tx.execute(&BRANCH, &[text(registry), name.into(), commit.into()]).map(drop)
 }
 
-/// Names of the tags and branches of a version.
+/// Names of the tags and branches that point to a version.
 pub fn list_refs(
     db: &mut impl StoreRead,
     registry: RegistryId,

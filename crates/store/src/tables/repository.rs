@@ -1,4 +1,4 @@
-//! Repositories, and the results of their syncs.
+//! Git repositories, and the results of syncing them.
 
 use berth_core::id::{OrgId, RepositoryId};
 use berth_core::repository::{RemoteUrl, Repository, RepositorySyncState, SyncProblem};
@@ -28,11 +28,11 @@ statements! {
         "WHERE org_id = $1 AND deleted_at IS NULL AND id > $2 ORDER BY id LIMIT $3 OFFSET $4");
     Org Read COUNT = "SELECT CAST(COUNT(*) AS BIGINT) FROM repositories WHERE org_id = $1 AND deleted_at IS NULL";
     Org Write PUT => Repository::TABLE.upsert("WHERE repositories.version = excluded.version - 1");
-    // Needs no event: changes that the sync finds have their own.
+    // Needs no event: if the sync finds a change, that change records its own.
     Org Upkeep SAW = "UPDATE repositories SET default_branch = $3, head = $4, synced_at = $5, error = $6, failures = $7,
           problems = $8, due_at = $9 WHERE org_id = $1 AND id = $2 AND deleted_at IS NULL";
     Org Upkeep HASTEN = "UPDATE repositories SET due_at = $3 WHERE org_id = $1 AND id = $2 AND deleted_at IS NULL";
-    // One index lookup for each organization, however many of its repositories are due.
+    // Takes one index lookup per organization, regardless of how many of its repositories are due.
     Instance Read DUE = "SELECT org_id, id FROM (SELECT o.id AS org_id,
             (SELECT r.id FROM repositories r WHERE r.org_id = o.id AND r.due_at IS NOT NULL
               ORDER BY r.due_at, r.id LIMIT 1) AS id,
@@ -49,7 +49,7 @@ pub fn by_url(db: &mut impl StoreRead, url: &RemoteUrl) -> Result<Option<Reposit
     db.fetch_optional(&BY_URL, &[text(url)])
 }
 
-/// Finds a repository by the id in a URL.
+/// Finds a repository by the id from a URL.
 pub fn find(db: &mut impl StoreRead, key: &str) -> Result<Option<Repository>, StoreError> {
     key.parse().map_or(Ok(None), |id| by_id(db, id))
 }
@@ -67,7 +67,7 @@ pub fn count(db: &mut impl StoreRead) -> Result<i64, StoreError> {
     db.fetch_count(&COUNT, &[])
 }
 
-/// The longest overdue repository of each organization.
+/// The longest overdue repository of every organization.
 pub fn list_due(
     db: &mut impl StoreRead,
     now: Timestamp,
@@ -80,7 +80,7 @@ pub fn put(tx: &mut Tx<'_>, repository: &Repository) -> Result<(), StoreError> {
     tx.put(&PUT, repository)
 }
 
-/// Stores the result of a sync. The version of the record stays the same.
+/// Stores the result of a sync, without incrementing the version of the record.
 pub fn put_sync_result(
     tx: &mut Tx<'_>,
     id: RepositoryId,

@@ -12,16 +12,17 @@ use crate::sql::{from_row, statements};
 use crate::tx::{StoreRead, Tx};
 
 statements! {
-    // The first conditions are those of a partial index.
+    // The first conditions repeat those of a partial index, so that the database uses it.
     Instance Read OLD_LOGS = "SELECT org_id, id FROM deployments
         WHERE finished_at IS NOT NULL AND (logs_removed_at IS NULL OR logs_removed_at < finished_at) AND finished_at <= $1
         ORDER BY finished_at LIMIT $2";
-    // Does not change a deployment that was retried in the meantime.
+    // Leaves a deployment unchanged that was retried in the meantime.
     Org Upkeep NOTE_LOGS = "UPDATE deployments SET logs_removed_at = $3
         WHERE org_id = $1 AND id = $2 AND finished_at IS NOT NULL AND finished_at <= $4";
-    // Rollback targets keep their artifacts: the last successful deployments of each stage, without those that were rolled
-    // back, and the origin of what they restored. So does the target of a rollback that is running. The first conditions
-    // are those of a partial index.
+    // Deployments that may be rolled back to keep their artifacts: the last successful deployments of each stage, not
+    // counting those that were rolled back, and the deployments whose plans rollbacks restored. The target of a running
+    // rollback keeps its artifacts too. The first conditions repeat those of a partial index, so that the database uses
+    // it.
     Instance Read OLD_ARTIFACTS = "SELECT d.org_id, d.id FROM deployments d
         WHERE d.finished_at IS NOT NULL AND (d.artifacts_removed_at IS NULL OR d.artifacts_removed_at < d.finished_at)
           AND d.finished_at <= $1
@@ -40,16 +41,16 @@ statements! {
         WHERE org_id = $1 AND id = $2 AND finished_at IS NOT NULL AND finished_at <= $4";
     Org Read GIVEN_UP = "SELECT s.id FROM step_runs s JOIN deployments d ON d.org_id = s.org_id AND d.id = s.deployment_id
         WHERE s.org_id = $1 AND s.deployment_id = $2 AND s.artifacts IS NOT NULL AND s.finished_at <= d.artifacts_removed_at LIMIT 1";
-    // The next deployment of the commit builds again.
+    // Deletes the shared build results, so that the next deployment of the commit builds again.
     Org Upkeep FORGET_BUILDS = "DELETE FROM builds WHERE org_id = $1 AND deployment_id = $2 AND built_at IS NOT NULL";
-    // Includes recently removed artifacts: a backup in progress may refer to them.
+    // Includes artifacts that were removed recently, because a backup in progress may still refer to them.
     Org Read REFERENCED = "SELECT s.deployment_id, s.stage, s.position, s.artifacts FROM step_runs s
         JOIN deployments d ON d.org_id = s.org_id AND d.id = s.deployment_id
         WHERE s.org_id = $1 AND (s.deployment_id, s.stage, s.position) > ($2, $3, $4) AND s.artifacts IS NOT NULL
           AND (d.finished_at IS NULL OR d.artifacts_removed_at IS NULL OR d.artifacts_removed_at < d.finished_at
             OR d.artifacts_removed_at > $6)
         ORDER BY s.deployment_id, s.stage, s.position LIMIT $5";
-    // Removed artifacts stay removed when a later stage is retried.
+    // Artifacts of earlier steps stay removed even if a later stage of the deployment is retried.
     Org Read LEFT_BEHIND = "SELECT s.deployment_id, s.stage, s.position, s.artifacts FROM step_runs s
         JOIN deployments d ON d.org_id = s.org_id AND d.id = s.deployment_id
         WHERE s.org_id = $1 AND (s.deployment_id, s.stage, s.position) > ($2, $3, $4) AND s.artifacts IS NOT NULL
@@ -60,7 +61,7 @@ statements! {
         ORDER BY deployment_id, step_id, number LIMIT $5";
 }
 
-/// A finished attempt with a log.
+/// A finished attempt that has a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LoggedAttempt {
     pub deployment: DeploymentId,
@@ -69,7 +70,7 @@ pub struct LoggedAttempt {
 }
 from_row!(LoggedAttempt { deployment, step, attempt });
 
-/// The artifacts of a step: digests by name.
+/// The artifacts of a step, as digests by name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StepArtifacts {
     pub deployment: DeploymentId,
@@ -79,7 +80,7 @@ pub struct StepArtifacts {
 }
 from_row!(StepArtifacts { deployment, stage, position, artifacts });
 
-/// Deployments that ended before this time and have logs, oldest first.
+/// Deployments that ended before this time and still have logs, oldest first.
 pub fn list_old_logs(
     db: &mut impl StoreRead,
     before: Timestamp,
@@ -88,14 +89,15 @@ pub fn list_old_logs(
     db.fetch_all(&OLD_LOGS, &[before.into(), limit.into()])
 }
 
-/// Marks the logs of a deployment as removed. Returns false if it was retried and keeps them.
+/// Marks the logs of a deployment as removed. Returns false if the deployment was retried in the meantime and must keep
+/// them.
 pub fn mark_logs_removed(tx: &mut Tx<'_>, id: DeploymentId, before: Timestamp) -> Result<bool, StoreError> {
     let now = tx.now();
     Ok(tx.execute(&NOTE_LOGS, &[text(id), now.into(), before.into()])? == 1)
 }
 
-/// Deployments that ended before this time and have artifacts, oldest first, without the last `good_kept` that succeeded
-/// in each stage.
+/// Deployments that ended before this time and still have artifacts, oldest first. Leaves out the last `good_kept`
+/// successful deployments of each stage.
 pub fn list_old_artifacts(
     db: &mut impl StoreRead,
     before: Timestamp,
@@ -105,8 +107,8 @@ pub fn list_old_artifacts(
     db.fetch_all(&OLD_ARTIFACTS, &[before.into(), limit.into(), good_kept.into()])
 }
 
-/// Marks the artifacts of a deployment as removed, and deletes its build. Returns false if the deployment was retried
-/// and keeps them.
+/// Marks the artifacts of a deployment as removed and deletes its build. Returns false if the deployment was retried in
+/// the meantime and must keep them.
 pub fn mark_artifacts_removed(
     tx: &mut Tx<'_>,
     id: DeploymentId,
@@ -120,12 +122,12 @@ pub fn mark_artifacts_removed(
     Ok(true)
 }
 
-/// Whether a deployment had artifacts that were removed.
+/// Whether some artifacts of the deployment were removed.
 pub fn has_removed_artifacts(db: &mut impl StoreRead, id: DeploymentId) -> Result<bool, StoreError> {
     Ok(db.row(&GIVEN_UP, &[text(id)])?.is_some())
 }
 
-/// Artifacts that are referenced or were removed after `lately`, page by page.
+/// Artifacts that are in use or were removed after `lately`, one page at a time.
 pub fn list_referenced_artifacts(
     db: &mut impl StoreRead,
     after: Option<&StepArtifacts>,
@@ -135,7 +137,7 @@ pub fn list_referenced_artifacts(
     db.fetch_all(&REFERENCED, &[deployment, stage, position, limit, lately.into()])
 }
 
-/// Artifacts that were not removed, page by page.
+/// Artifacts that were not removed, one page at a time.
 pub fn list_artifacts(
     db: &mut impl StoreRead,
     after: Option<&StepArtifacts>,
@@ -148,7 +150,7 @@ fn page_after(after: Option<&StepArtifacts>) -> [SqlValue; 4] {
     [first_after(after.map(|it| it.deployment)), stage.into(), position.into(), PAGE_ROWS.into()]
 }
 
-/// Finished attempts with logs, page by page.
+/// Finished attempts that have logs, one page at a time.
 pub fn list_logged_attempts(
     db: &mut impl StoreRead,
     after: Option<LoggedAttempt>,

@@ -1,4 +1,4 @@
-//! Runs: the progress of deployments, in one row per run and one per step.
+//! Runs: the execution state of deployments. One row per run and one per step.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -55,17 +55,17 @@ statements! {
         "WHERE org_id = $1 AND deployment_id = $2 AND stage = $3 AND position = $4");
 }
 
-/// Where a step is, and whether it can still run.
+/// The position of a step, and whether it can still run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StepLocation {
     pub id: StepRunId,
-    /// Index of the stage in [`stage_names`].
+    /// Index of the step's stage in [`stage_names`].
     pub stage: usize,
-    /// The step runs again only if its stage is retried.
+    /// The step has ended. It runs again only if its stage is retried.
     pub is_final: bool,
 }
 
-/// The version of a run, which increases with every change.
+/// The version of a run, incremented by every change.
 pub fn load_version(db: &mut impl StoreRead, id: DeploymentId) -> Result<Option<i64>, StoreError> {
     db.fetch_optional(&VERSION, &[text(id)])
 }
@@ -79,7 +79,7 @@ pub fn by_id(db: &mut impl StoreRead, id: DeploymentId) -> Result<Option<Run>, S
     Ok(Some(run))
 }
 
-/// The stages of a run; empty until the deployment has begun.
+/// The stages of a run. Empty until the run has been created.
 pub fn list_stages(db: &mut impl StoreRead, id: DeploymentId) -> Result<Vec<StageRun>, StoreError> {
     Ok(db.fetch_optional(&STAGES, &[text(id)])?.unwrap_or_default())
 }
@@ -89,7 +89,7 @@ pub fn stage_names(db: &mut impl StoreRead, id: DeploymentId) -> Result<Vec<Stri
     Ok(list_stages(db, id)?.into_iter().map(|stage| stage.name).collect())
 }
 
-/// Finds steps by their id, or by their id in the definition, which each stage may have once.
+/// Finds steps by their own id, or by their id in the definition, which can occur once per stage.
 pub fn find_steps(
     db: &mut impl StoreRead,
     deployment: DeploymentId,
@@ -120,7 +120,7 @@ pub(crate) fn put(tx: &mut Tx<'_>, change: &RunChange) -> Result<(), StoreError>
     change.attempts.iter().try_for_each(|it| attempt::put(tx, change, it))
 }
 
-/// A quiet change, which appends no event, counts as upkeep.
+/// A quiet change records no event, so its statements count as upkeep.
 pub(super) const fn statement_for(change: &RunChange, statement: &SqlStatement) -> SqlStatement {
     let kind = if change.is_quiet { StatementKind::Upkeep } else { statement.kind };
     SqlStatement { kind, ..*statement }

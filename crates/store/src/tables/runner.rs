@@ -1,4 +1,4 @@
-//! Remote runners. Only the hashes of their tokens and credentials are stored.
+//! Remote runners. Of their tokens and credentials, only the hashes are stored.
 
 use berth_core::id::{DeploymentId, OrgId, RunnerId, StepRunId};
 use berth_core::name::Slug;
@@ -25,10 +25,10 @@ const fn select_with_org(condition: &str) -> SqlText {
 statements! {
     Org Read BY_ID => Runner::TABLE.select("WHERE org_id = $1 AND id = $2 {for_update}");
     Org Read BY_NAME => Runner::TABLE.select("WHERE org_id = $1 AND name = $2 {for_update}");
-    // Tokens and credentials are unique in the installation.
+    // Tokens and credentials are unique across all organizations.
     Instance Read BY_TOKEN => select_with_org("token_hash = $1");
     Instance Read BY_CREDENTIAL => select_with_org("credential_hash = $1");
-    // Without runners whose token expired before it was used.
+    // Leaves out runners whose registration token expired unused.
     Org Read ALL => Runner::TABLE.select(
         "WHERE org_id = $1 AND (registered_at IS NOT NULL OR token_expires_at > $2) ORDER BY id LIMIT $3");
     Org Read SEEN_SINCE => Runner::TABLE.select(
@@ -40,12 +40,12 @@ statements! {
     Org Write INSERT = "INSERT INTO runners (org_id, id, name, labels, slots, created_at, token_expires_at, is_draining,
           allowed_labels, token_hash)
         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
-    // A token works once: a second use means that it was copied.
+    // A registration token works only once. A second use means that the token was copied.
     Org Write REGISTER = "UPDATE runners SET name = $3, credential_hash = $4, registered_at = $5
         WHERE org_id = $1 AND id = $2 AND registered_at IS NULL AND token_expires_at > $5";
     Org Write DELETE = "DELETE FROM runners WHERE org_id = $1 AND id = $2";
     Org Upkeep FORGET_UNUSED = "DELETE FROM runners WHERE org_id = $1 AND registered_at IS NULL AND token_expires_at <= $2";
-    // A delayed hello must not shorten the timeout that the same process was given.
+    // A delayed handshake must not shorten the timeout that the same runner process was given before.
     Org Upkeep HELLO = "UPDATE runners SET labels = $3, slots = $4, program = $5, boot = $6, isolation = $9, exposed = $10,
           is_draining = CAST(0 AS BIGINT), seen_at = $7, left_at = NULL,
           lost_ms = CASE WHEN boot = $6 AND lost_ms > $8 THEN lost_ms ELSE $8 END WHERE org_id = $1 AND id = $2";
@@ -54,7 +54,7 @@ statements! {
     Org Upkeep LEFT = "UPDATE runners SET seen_at = $4, left_at = $4 WHERE org_id = $1 AND id = $2 AND boot = $3";
 }
 
-/// What a runner reports when it connects.
+/// What a runner reports in its handshake.
 #[derive(Debug, Clone)]
 pub struct RunnerHandshake {
     pub labels: Vec<Label>,
@@ -63,14 +63,14 @@ pub struct RunnerHandshake {
     pub boot: String,
     pub isolation: String,
     pub exposed: Vec<String>,
-    /// The server's answer: without contact for this long, the runner is lost.
+    /// What the server replied: the runner counts as lost after this many milliseconds without contact.
     pub lost_ms: i64,
 }
 
 /// An attempt that a runner is executing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunnerAttempt {
-    /// Identifies the runner: its name or id, and its process.
+    /// The runner's name or id, and its process.
     pub runner: String,
     pub deployment: DeploymentId,
     pub step_run: StepRunId,
@@ -87,7 +87,7 @@ pub fn by_name(db: &mut impl StoreRead, name: &Slug) -> Result<Option<Runner>, S
     db.fetch_optional(&BY_NAME, &[text(name)])
 }
 
-/// Finds a runner by the id or the name in a URL.
+/// Finds a runner by the id or name from a URL.
 pub fn find(db: &mut impl StoreRead, key: &str) -> Result<Option<Runner>, StoreError> {
     if let Ok(id) = key.parse() {
         return by_id(db, id);
@@ -95,7 +95,7 @@ pub fn find(db: &mut impl StoreRead, key: &str) -> Result<Option<Runner>, StoreE
     Slug::parse(key).map_or(Ok(None), |name| by_name(db, &name))
 }
 
-/// The runner with this registration token, used or not, and its organization.
+/// Finds the runner with this registration token, used or not, and its organization.
 pub fn by_token(db: &mut impl StoreRead, hash: &[u8]) -> Result<Option<(OrgId, Runner)>, StoreError> {
     db.fetch_optional(&BY_TOKEN, &[hash.into()])
 }
@@ -136,7 +136,7 @@ pub fn insert(tx: &mut Tx<'_>, runner: &Runner, token_hash: &[u8]) -> Result<(),
     tx.execute_one(&INSERT, &params)
 }
 
-/// Uses the registration token. Returns false if it was used before or has expired.
+/// Registers a runner with its registration token. Returns false if the token was already used or has expired.
 pub fn register(tx: &mut Tx<'_>, id: RunnerId, name: &Slug, hash: &[u8]) -> Result<bool, StoreError> {
     let now = tx.now();
     Ok(tx.execute(&REGISTER, &[text(id), text(name), hash.into(), now.into()])? == 1)
@@ -152,7 +152,7 @@ pub fn delete_unused(tx: &mut Tx<'_>) -> Result<(), StoreError> {
     tx.execute(&FORGET_UNUSED, &[now.into()]).map(drop)
 }
 
-/// Stores what a runner reported when it connected.
+/// Stores what a runner reported in its handshake.
 pub fn put_handshake(tx: &mut Tx<'_>, id: RunnerId, said: &RunnerHandshake) -> Result<(), StoreError> {
     let mut params = vec![text(id)];
     (&said.labels, said.slots, &said.program, &said.boot).to_params(&mut params)?;
@@ -160,7 +160,7 @@ pub fn put_handshake(tx: &mut Tx<'_>, id: RunnerId, said: &RunnerHandshake) -> R
     tx.execute(&HELLO, &params).map(drop)
 }
 
-/// Stores a heartbeat.
+/// Stores the time of a heartbeat, and whether the runner is draining.
 pub fn put_heartbeat(
     tx: &mut Tx<'_>,
     id: RunnerId,
@@ -171,7 +171,7 @@ pub fn put_heartbeat(
     tx.execute(&SEEN, &[text(id), boot.into(), at.into(), is_draining.into()]).map(drop)
 }
 
-/// Stores that a runner has shut down.
+/// Records that a runner has shut down.
 pub fn put_shutdown(tx: &mut Tx<'_>, id: RunnerId, boot: &str) -> Result<(), StoreError> {
     let now = tx.now();
     tx.execute(&LEFT, &[text(id), boot.into(), now.into()]).map(drop)

@@ -1,4 +1,4 @@
-//! Deployments that the scheduler can move on: to plan, to let into a stage, to grant steps of, to wake or to stop.
+//! Queries for the scheduler: deployments to plan, to admit to a stage, to grant steps of, to wake or to stop.
 
 use berth_core::deployment::run::enter::StageContender;
 use berth_core::deployment::run::{StageRun, StageRunStatus};
@@ -23,13 +23,13 @@ statements! {
             WHERE s.org_id = r.org_id AND s.deployment_id = r.deployment_id AND s.memory IS NOT NULL))
         ORDER BY r.ready_at, r.deployment_id LIMIT $4";
     Instance Read NEXT_READY = "SELECT MIN(ready_at) FROM runs WHERE ready_at > $1";
-    // Cancelled, but not known to have stopped.
+    // Deployments that were cancelled but are not yet known to have stopped.
     Instance Read CANCELLING = "SELECT org_id, id, environment_id FROM (SELECT org_id, id, environment_id, granted_at,
             ROW_NUMBER() OVER (PARTITION BY org_id ORDER BY granted_at, id) AS place
           FROM deployments WHERE environment_id IS NOT NULL AND granted_at IS NOT NULL AND finished_at IS NULL
             AND status = 'cancelling') AS ranked
         WHERE place <= $1 ORDER BY place, granted_at, id LIMIT $2";
-    // Started by a version without runs.
+    // Deployments that were started by an old version of Berth, which had no runs.
     Instance Read WITHOUT_RUN = "SELECT d.org_id, d.id, d.environment_id FROM deployments d
         WHERE d.environment_id IS NOT NULL AND d.granted_at IS NOT NULL AND d.finished_at IS NULL
           AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.org_id = d.org_id AND r.deployment_id = d.id) LIMIT $1";
@@ -39,7 +39,7 @@ statements! {
           WHERE d.environment_id IS NULL AND d.status = 'queued' AND p.deleted_at IS NULL
             AND (p.status = 'active' OR d.bypass IS NOT NULL)) AS ranked
         WHERE place <= $1 ORDER BY place, created_at, id LIMIT $2";
-    // Deployments that wait for a stage count as running.
+    // A deployment that waits for a stage has the status `running` or `waiting`.
     Instance Read QUEUED = "SELECT r.org_id, r.deployment_id, d.created_at FROM deployments d
         JOIN runs r ON r.org_id = d.org_id AND r.deployment_id = d.id
         JOIN pipelines p ON p.org_id = d.org_id AND p.id = d.pipeline_id
@@ -49,7 +49,7 @@ statements! {
         ORDER BY d.created_at, d.id LIMIT $3";
     Instance Read WAKING = "SELECT org_id, deployment_id FROM runs
         WHERE wakes_at IS NOT NULL AND wakes_at <= $1 ORDER BY wakes_at LIMIT $2";
-    // A deployment that finished before the time cannot have entered after it.
+    // A deployment that finished before `$4` cannot have entered the stage after it.
     Org Read ENTERED = "SELECT d.number, r.stages FROM deployments d
         JOIN runs r ON r.org_id = d.org_id AND r.deployment_id = d.id
         WHERE d.org_id = $1 AND d.pipeline_id = $2 AND d.environment_id IS NULL AND d.id <> $3
@@ -61,7 +61,7 @@ statements! {
         ORDER BY d.number";
 }
 
-/// A deployment with a step that can be granted.
+/// A deployment that has a step to grant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReadyDeployment {
     pub org: OrgId,
@@ -71,7 +71,7 @@ pub struct ReadyDeployment {
 }
 from_row!(ReadyDeployment { org, deployment, ready_at, version });
 
-/// Deployments with a step to grant, longest waiting first. `after` is the last one of the page before.
+/// Deployments that have a step to grant, longest waiting first. `after` is the last deployment of the previous page.
 pub fn list_ready(
     db: &mut impl StoreRead,
     now: Timestamp,
@@ -82,14 +82,14 @@ pub fn list_ready(
     db.fetch_all(&READY, &[now.into(), from.into(), last.into(), limit.into()])
 }
 
-/// The next time after `now` at which a deployment becomes ready.
+/// The earliest time after `now` at which a deployment gets a step to grant.
 pub fn find_next_ready(db: &mut impl StoreRead, now: Timestamp) -> Result<Option<Timestamp>, StoreError> {
     Ok(db.fetch_optional(&NEXT_READY, &[now.into()])?.flatten())
 }
 
 type EnvironmentDeploymentKey = (OrgId, DeploymentId, EnvironmentId);
 
-/// Deployments to environments that are cancelling, a share of the batch for each organization.
+/// Deployments to environments that are being cancelled. Each organization gets a share of the batch.
 pub fn list_cancelling(
     db: &mut impl StoreRead,
     batch: FairBatch,
@@ -97,7 +97,7 @@ pub fn list_cancelling(
     db.fetch_all(&CANCELLING, &[batch.share.into(), batch.total.into()])
 }
 
-/// Deployments to environments that have started but have no run, so that nothing can continue them.
+/// Deployments to environments that were started but have no run, so that nothing would ever continue them.
 pub fn list_without_run(
     db: &mut impl StoreRead,
     limit: i64,
@@ -105,7 +105,7 @@ pub fn list_without_run(
     db.fetch_all(&WITHOUT_RUN, &[limit.into()])
 }
 
-/// Queued deployments through stages, oldest first, a share of the batch for each organization.
+/// Queued deployments through stages, oldest first. Each organization gets a share of the batch.
 pub fn list_to_plan(
     db: &mut impl StoreRead,
     batch: FairBatch,
@@ -113,8 +113,8 @@ pub fn list_to_plan(
     db.fetch_all(&TO_PLAN, &[batch.share.into(), batch.total.into()])
 }
 
-/// Deployments that wait to enter a stage, oldest first, with their creation time. `after` is the last one of the page
-/// before.
+/// Deployments that wait to enter a stage, oldest first, with their creation times. `after` is the last deployment of
+/// the previous page.
 pub fn list_queued(
     db: &mut impl StoreRead,
     after: Option<(Timestamp, DeploymentId)>,
@@ -124,7 +124,7 @@ pub fn list_queued(
     db.fetch_all(&QUEUED, &[at.into(), id.into(), limit.into()])
 }
 
-/// Deployments with a timer that is due: the end of a soak, or the deadline of a parked custom step.
+/// Deployments whose timer has expired: a soak is over, or the deadline of a parked custom step has passed.
 pub fn list_waking(
     db: &mut impl StoreRead,
     now: Timestamp,
@@ -133,7 +133,7 @@ pub fn list_waking(
     db.fetch_all(&WAKING, &[now.into(), limit.into()])
 }
 
-/// The status of a pipeline's other unfinished deployments in a stage.
+/// The status that a pipeline's other unfinished deployments have in a stage.
 pub fn list_contenders(
     db: &mut impl StoreRead,
     pipeline: PipelineId,
@@ -151,8 +151,9 @@ pub fn list_contenders(
     Ok(contenders.collect())
 }
 
-/// The number of the deployment that entered a stage last, if that was after `of` did. Compares times, because an older
-/// deployment may enter after a newer one. `stages` are those of `of`; at most `limit` deployments are compared.
+/// Finds the deployment that entered a stage last, if it did so after `of`, and returns its number. Compares times
+/// instead of numbers, because an older deployment can enter after a newer one. `stages` are the stages of `of`. At
+/// most `limit` deployments are compared.
 pub fn find_entered_since(
     db: &mut impl StoreRead,
     of: &StagesDeployment,
@@ -161,7 +162,7 @@ pub fn find_entered_since(
     limit: i64,
 ) -> Result<Option<i64>, StoreError> {
     let own = stages.iter().find(|it| it.name == stage);
-    // Without a start the deployment never entered the stage.
+    // Without a start or an end, the deployment never entered the stage.
     let Some(since) = own.and_then(|it| it.started_at.or(it.finished_at)) else { return Ok(None) };
     let params = [text(of.pipeline), text(of.id), since.into(), limit.into()];
     let rows: Vec<(i64, Vec<StageRun>)> = db.fetch_all(&ENTERED, &params)?;

@@ -1,4 +1,4 @@
-//! Secrets, their encrypted values, and the pipelines that use them.
+//! Secrets, their encrypted values, and which pipelines use them.
 
 use berth_core::id::{DataKeyId, PipelineId, SecretId};
 use berth_core::name::Slug;
@@ -11,7 +11,7 @@ use crate::sql::value::{SqlValue, text};
 use crate::sql::{FromValue, TableRow as _, ToValue, column_group, from_row, statements, table};
 use crate::tx::{StoreRead, Tx};
 
-/// Pipelines listed as users of one secret.
+/// Maximum number of pipelines listed as users of one secret.
 pub const USERS_LISTED_MAX: i64 = 100;
 
 table!(Org Secret in secrets {
@@ -29,7 +29,7 @@ statements! {
     Org Read COUNT = "SELECT CAST(COUNT(*) AS BIGINT) FROM secrets WHERE org_id = $1";
     Org Read OF_PIPELINE => Secret::TABLE.select(
         "WHERE org_id = $1 AND (scope = $2 OR (scope > $3 AND scope < $4)) ORDER BY id LIMIT $5");
-    // A pipeline that has a secret of this name does not use the organization's.
+    // If a pipeline has its own secret of this name, it does not use the organization's.
     Org Read USERS = "SELECT p.id, p.slug FROM secret_uses u
         JOIN pipelines p ON p.org_id = u.org_id AND p.id = u.pipeline_id
         WHERE u.org_id = $1 AND u.name = $2 AND (CAST($3 AS TEXT) IS NULL OR u.pipeline_id = $3)
@@ -84,7 +84,7 @@ pub fn by_name(
     db.fetch_optional(&BY_NAME, &[text(name), text(scope)])
 }
 
-/// Finds a secret by the id in a URL, or a secret of the organization by its name.
+/// Finds a secret by the id from a URL, or a secret of the organization by its name.
 pub fn find(db: &mut impl StoreRead, key: &str) -> Result<Option<Secret>, StoreError> {
     if let Ok(id) = key.parse() {
         return by_id(db, id);
@@ -92,12 +92,13 @@ pub fn find(db: &mut impl StoreRead, key: &str) -> Result<Option<Secret>, StoreE
     SecretName::parse(key).map_or(Ok(None), |name| by_name(db, &name, &ScopePath::Organization))
 }
 
-/// Whether there is a secret of this name in any scope.
+/// Whether a secret of this name exists in any scope.
 pub fn exists_anywhere(db: &mut impl StoreRead, name: &SecretName) -> Result<bool, StoreError> {
     Ok(db.row(&ANYWHERE, &[text(name)])?.is_some())
 }
 
-/// Resolves the name of a secret in a step: that of its stage, else of its pipeline, else of the organization.
+/// Resolves the name of a secret for a step. The stage's secret wins over the pipeline's, which wins over the
+/// organization's.
 pub fn resolve_name(
     db: &mut impl StoreRead,
     name: &SecretName,
@@ -127,14 +128,14 @@ pub fn list_users(db: &mut impl StoreRead, secret: &Secret) -> Result<Vec<Secret
     db.fetch_all(&USERS, &[text(&secret.name), only, USERS_LISTED_MAX.into()])
 }
 
-/// Secrets of a pipeline and of its stages.
+/// The secrets of a pipeline and of its stages.
 pub fn list_of_pipeline(
     db: &mut impl StoreRead,
     pipeline: PipelineId,
     limit: i64,
 ) -> Result<Vec<Secret>, StoreError> {
     let own = ScopePath::Pipeline(pipeline);
-    // The range of texts that begin with `stage/<pipeline>/`: `0` is the character after `/`.
+    // All texts that start with `stage/<pipeline>/` are in this range, because `0` is the character after `/`.
     let (first, last) = (format!("stage/{pipeline}/"), format!("stage/{pipeline}0"));
     db.fetch_all(&OF_PIPELINE, &[text(own), first.into(), last.into(), limit.into()])
 }

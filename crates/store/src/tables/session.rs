@@ -29,13 +29,13 @@ statements! {
     Org Read BY_ID => Session::TABLE.select("WHERE org_id = $1 AND id = $2");
     Org Read HISTORY => Session::TABLE.select(
         "WHERE org_id = $1 AND environment_id = $2 AND number <= $3 ORDER BY number DESC LIMIT $4");
-    // A session that has ended does not change.
+    // Does not change a session that has ended.
     Org Write PUT => Session::TABLE.upsert("WHERE sessions.ended_at IS NULL");
-    // Ends a session that is stored. Cheaper than the upsert, which has to check for conflicts first.
+    // Ends an existing session. Cheaper than the upsert, which first has to check for conflicts.
     Org Write END => Session::TABLE.update("WHERE org_id = $1 AND id = $2 AND ended_at IS NULL");
 }
 
-/// A drain with times in microseconds. The JSON of the API has milliseconds.
+/// A drain with its times in microseconds; the JSON of the API has only milliseconds.
 #[derive(Serialize, Deserialize)]
 struct StoredDrain {
     pending: Vec<DeploymentId>,
@@ -83,7 +83,7 @@ pub fn by_id(db: &mut impl StoreRead, id: SessionId) -> Result<Option<Session>, 
     db.fetch_optional(&BY_ID, &[text(id)])
 }
 
-/// The sessions of an environment with this number or a lower one, newest first.
+/// The sessions of an environment from this number downwards, newest first.
 pub fn list_before(
     db: &mut impl StoreRead,
     environment: EnvironmentId,
@@ -96,7 +96,7 @@ pub fn list_before(
 pub(crate) fn put(tx: &mut Tx<'_>, session: &Session) -> Result<(), StoreError> {
     let mut params = Vec::new();
     session.to_params(&mut params)?;
-    // A session that ends has a row, unless it was claimed in the same transaction.
+    // A session that ends already has a row, unless it was claimed in the same transaction.
     if session.end.is_some() && tx.execute(&END, &params[..Session::TABLE.update_params()])? == 1 {
         return Ok(());
     }

@@ -1,4 +1,4 @@
-//! Login sessions of browsers, and counters of failed logins.
+//! Browser logins, and counters of failed logins.
 
 use berth_core::id::{SignInId, UserId};
 use berth_core::time::Timestamp;
@@ -8,11 +8,11 @@ use crate::sql::value::{SqlValue, text};
 use crate::sql::{from_row, statements};
 use crate::tx::{StoreRead, Tx};
 
-/// A browser must log in again after this idle time.
+/// Idle time after which a browser must log in again.
 pub const SIGN_IN_IDLE_S_MAX: i64 = 12 * 60 * 60;
-/// A browser must log in again after this time, idle or not.
+/// Time after which a browser must log in again, even if it was never idle.
 pub const SIGN_IN_AGE_S_MAX: i64 = 7 * 24 * 60 * 60;
-/// Failure counters are kept for an hour, longer than any rate-limit window.
+/// Failure counters are kept for one hour, which is longer than any rate-limit window.
 const FAILURES_KEPT_S: i64 = 60 * 60;
 
 statements! {
@@ -46,23 +46,23 @@ pub struct SignIn {
     pub id: SignInId,
     pub user: UserId,
     pub last_seen_at: Timestamp,
-    /// When the password was last checked in this browser.
+    /// When the user last entered the password in this browser.
     pub confirmed_at: Timestamp,
 }
 from_row!(SignIn { id, user, last_seen_at, confirmed_at });
 
-/// Bounds of valid logins: those created or last seen before these times have expired.
+/// Time bounds of valid logins. A login has expired if it was created before the first or last seen before the second.
 fn expiry_bounds(now: Timestamp) -> [SqlValue; 2] {
     [now.plus_seconds(-SIGN_IN_AGE_S_MAX).into(), now.plus_seconds(-SIGN_IN_IDLE_S_MAX).into()]
 }
 
-/// The valid login with this cookie.
+/// Finds the valid login that has this cookie.
 pub fn by_hash(db: &mut impl StoreRead, hash: &[u8], now: Timestamp) -> Result<Option<SignIn>, StoreError> {
     let [oldest, idle] = expiry_bounds(now);
     db.fetch_optional(&BY_HASH, &[hash.into(), oldest, idle])
 }
 
-/// The login with this id, if it is still valid.
+/// Finds the login with this id, if it is still valid.
 pub fn by_id(db: &mut impl StoreRead, id: SignInId, now: Timestamp) -> Result<Option<SignIn>, StoreError> {
     let [oldest, idle] = expiry_bounds(now);
     db.fetch_optional(&BY_ID, &[text(id), oldest, idle])
@@ -73,13 +73,13 @@ pub fn insert(tx: &mut Tx<'_>, id: SignInId, user: UserId, hash: &[u8]) -> Resul
     tx.execute_one(&INSERT, &[text(id), text(user), hash.into(), now.into()])
 }
 
-/// Stores that the browser sent a request now.
+/// Records that the browser has just sent a request.
 pub fn touch(tx: &mut Tx<'_>, id: SignInId) -> Result<(), StoreError> {
     let now = tx.now();
     tx.execute(&SEEN, &[text(id), now.into()]).map(drop)
 }
 
-/// Stores that the password was checked now.
+/// Records that the user has just entered the password.
 pub fn confirm(tx: &mut Tx<'_>, id: SignInId) -> Result<(), StoreError> {
     let now = tx.now();
     tx.execute(&CONFIRM, &[text(id), now.into()]).map(drop)
@@ -105,7 +105,8 @@ pub fn delete_expired(tx: &mut Tx<'_>) -> Result<(), StoreError> {
     tx.execute(&FORGET_FAILURES, &[now.plus_seconds(-FAILURES_KEPT_S).into()]).map(drop)
 }
 
-/// Failed logins of an account or network in the current window, which started after `since`.
+/// Number of failed logins for an account or from a network in the current window, which must have started after
+/// `since`.
 pub fn count_failures(db: &mut impl StoreRead, subject: &str, since: Timestamp) -> Result<i64, StoreError> {
     db.fetch_count(&FAILURES, &[subject.into(), since.into()])
 }
@@ -116,7 +117,7 @@ pub fn record_failure(tx: &mut Tx<'_>, subject: &str, since: Timestamp) -> Resul
     tx.execute(&FAILED, &[subject.into(), now.into(), since.into()]).map(drop)
 }
 
-/// Takes back a counted failure, because the login succeeded.
+/// Removes a failure that was counted in advance, because the login succeeded.
 pub fn uncount_failure(tx: &mut Tx<'_>, subject: &str) -> Result<(), StoreError> {
     tx.execute(&TAKE_BACK_FAILURE, &[subject.into()]).map(drop)
 }

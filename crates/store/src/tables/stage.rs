@@ -1,4 +1,4 @@
-//! The state of stages across deployments.
+//! The state of stages: their current deployments and promotion pauses.
 
 use berth_core::deployment::stages::stage::{PromotionPause, Stage};
 use berth_core::id::{DeploymentId, PipelineId};
@@ -50,13 +50,13 @@ impl ToParams for Option<PromotionPause> {
     }
 }
 
-/// A stage without a row has had no deployment yet.
+/// Loads a stage. If it has no row, it has had no deployment yet.
 pub fn by_name(db: &mut impl StoreRead, pipeline: PipelineId, name: &str) -> Result<Stage, StoreError> {
     let stage = db.fetch_optional(&BY_NAME, &[text(pipeline), name.into()])?;
     Ok(stage.unwrap_or_else(|| Stage::new(pipeline, name)))
 }
 
-/// Stages that have had a deployment, including those that the definition no longer has.
+/// Stages that have had a deployment, including stages that are no longer in the definition.
 pub fn list_of_pipeline(db: &mut impl StoreRead, pipeline: PipelineId) -> Result<Vec<Stage>, StoreError> {
     db.fetch_all(&OF_PIPELINE, &[text(pipeline)])
 }

@@ -1,4 +1,4 @@
-//! Ends of stages: how each try of a deployment in a stage ended. Rows are never changed.
+//! Stage ends: how each try of a deployment in a stage ended. Rows never change.
 
 use berth_core::deployment::stages::stage::{PastStageEnd, StageEnd};
 use berth_core::id::{DeploymentId, PipelineId};
@@ -17,7 +17,7 @@ table!(Org StageEnd in stage_ends {
 from_row!(PastStageEnd { end, is_rolled_back });
 from_row!(LastStageEnd { past, created_at });
 
-/// The columns of a [`PastStageEnd`]: the end, and the number of rollbacks of it.
+/// Selects the columns of a [`PastStageEnd`]: the stage end, and how many rollbacks of it there were.
 const fn select_past(rest: &str) -> SqlText {
     sql("SELECT ")
         .columns(&StageEnd::TABLE, "e")
@@ -28,7 +28,7 @@ const fn select_past(rest: &str) -> SqlText {
         .then(rest)
 }
 
-/// The ends of last stages, with the creation time of the deployment.
+/// Selects the ends of last stages, with the creation times of their deployments.
 const fn select_last_stages(condition: &str) -> SqlText {
     select_past(
         ", d.created_at FROM stage_ends e JOIN deployments d ON d.org_id = e.org_id AND d.id = e.deployment_id
@@ -52,7 +52,7 @@ pub(crate) fn put(tx: &mut Tx<'_>, end: &StageEnd) -> Result<(), StoreError> {
     tx.put(&INSERT, end)
 }
 
-/// The ends of a stage, newest first.
+/// The ends of deployments in a stage, newest first.
 pub fn list_of_stage(
     db: &mut impl StoreRead,
     pipeline: PipelineId,
@@ -62,7 +62,8 @@ pub fn list_of_stage(
     db.fetch_all(&PAST, &[text(pipeline), stage.into(), limit.into()])
 }
 
-/// The deployment whose plan ran when `deployment` succeeded in a stage, and whether that was the last stage.
+/// Finds the deployment whose plan was executed when `deployment` succeeded in a stage (another one for a rollback),
+/// and whether the stage was the last one.
 pub fn find_origin(
     db: &mut impl StoreRead,
     pipeline: PipelineId,
@@ -72,7 +73,8 @@ pub fn find_origin(
     db.fetch_optional(&SUCCEEDED, &[text(pipeline), stage.into(), text(deployment)])
 }
 
-/// Ends of last stages from `from` until before `to`, oldest first. If there are more than `limit`, the newest ones.
+/// Ends of last stages from `from` (inclusive) to `to` (exclusive), oldest first. If there are more than `limit`,
+/// returns the newest ones.
 pub fn list_last_stages(
     db: &mut impl StoreRead,
     pipeline: Option<PipelineId>,

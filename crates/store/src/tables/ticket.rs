@@ -1,4 +1,4 @@
-//! Tickets: places in the queue of an environment.
+//! Tickets: entries in the queue of an environment.
 
 use berth_core::access::{Action, Role};
 use berth_core::environment::{ClaimTerms, PendingTakeover, Ticket, TicketCause, TicketState};
@@ -13,7 +13,7 @@ use crate::sql::{
 };
 use crate::tx::{StoreRead, Tx};
 
-/// Tickets that insights are computed from.
+/// Maximum number of tickets from which insights are computed.
 pub const INSIGHT_ROWS_MAX: i64 = 10_000;
 
 table!(Org Ticket in tickets {
@@ -32,7 +32,7 @@ word_columns!(Role: Role::ALL, TicketCause: [
     TicketCause::EnvironmentDeleted,
 ]);
 
-/// The role of a ticket's owner, and when the token was revoked and expires.
+/// The role of the ticket's owner, and the times at which the owner's token was revoked and expires.
 type OwnerAccess = (Option<Role>, Option<Timestamp>, Option<Timestamp>);
 
 const fn select(condition: &str) -> SqlText {
@@ -51,7 +51,7 @@ statements! {
     Org Read OF_GROUP => select("t.group_id = $2 ORDER BY t.id");
     Org Read OF_ENVIRONMENT => Ticket::TABLE.select(
         "WHERE org_id = $1 AND environment_id = $2 ORDER BY number DESC LIMIT $3");
-    // A ticket that no longer waits does not change.
+    // Does not change a ticket that is no longer waiting.
     Org Write PUT => Ticket::TABLE.upsert("WHERE tickets.status = 'waiting' AND tickets.id = excluded.id");
 }
 
@@ -101,7 +101,8 @@ impl ToParams for Option<PendingTakeover> {
     }
 }
 
-/// Fetches tickets and decides whether their owners may still claim: memberships and tokens change while they wait.
+/// Fetches tickets and determines whether their owners may still claim. Memberships and tokens can change while a
+/// ticket waits.
 fn fetch_entitled(
     db: &mut impl StoreRead,
     statement: &SqlStatement,
@@ -117,7 +118,7 @@ fn fetch_entitled(
     Ok(tickets.collect())
 }
 
-/// Waiting tickets in the order in which they will be granted: takeovers first, then by arrival.
+/// Waiting tickets in the order in which they will be granted: takeovers first, then in order of arrival.
 pub(crate) fn list_waiting(
     db: &mut impl StoreRead,
     environment: EnvironmentId,
@@ -131,12 +132,12 @@ pub fn by_id(db: &mut impl StoreRead, id: TicketId) -> Result<Option<Ticket>, St
     Ok(fetch_entitled(db, &BY_ID, &[text(id)])?.pop())
 }
 
-/// All tickets of one claim-any, also those that no longer wait.
+/// All tickets of one claim-any request, including those that are no longer waiting.
 pub fn list_of_group(db: &mut impl StoreRead, group: TicketGroupId) -> Result<Vec<Ticket>, StoreError> {
     fetch_entitled(db, &OF_GROUP, &[text(group)])
 }
 
-/// All tickets of an environment, newest first. Whether they are entitled is not determined.
+/// All tickets of an environment, newest first. Does not determine whether their owners may still claim.
 pub fn list_of_environment(
     db: &mut impl StoreRead,
     environment: EnvironmentId,

@@ -12,7 +12,7 @@ use crate::sql::value::text;
 use crate::sql::{TableRow as _, ToParams as _, from_row, statements, table};
 use crate::tx::{StoreRead, Tx};
 
-/// Live tokens of one user in one organization.
+/// Maximum number of live tokens that one user can have in one organization.
 pub const TOKENS_PER_USER_MAX: i64 = 100;
 
 table!(Org Token in api_tokens {
@@ -22,7 +22,8 @@ table!(Org Token in api_tokens {
 });
 
 statements! {
-    // One query for the caller, the organization and the current role: a token has no permissions of its own.
+    // Loads the caller, the organization and the current role in one query, because a token has no permissions of its
+    // own.
     Instance Read CALLER_BY_HASH = "SELECT t.id, t.org_id, o.slug, u.id, u.name,
           CAST(CASE u.kind WHEN 'service' THEN 1 ELSE 0 END AS BIGINT), m.role, t.last_used_at, t.expires_at
         FROM api_tokens t JOIN organizations o ON o.id = t.org_id JOIN users u ON u.id = t.user_id
@@ -53,7 +54,7 @@ pub struct Token {
     pub id: TokenId,
     pub user: UserId,
     pub name: DisplayName,
-    /// The first characters, by which users recognize a token.
+    /// The first characters of the token, so that users can recognize it.
     pub prefix: String,
     pub created_at: Timestamp,
     pub expires_at: Option<Timestamp>,
@@ -88,7 +89,7 @@ pub fn by_id(db: &mut impl StoreRead, id: TokenId) -> Result<Option<Token>, Stor
     db.fetch_optional(&BY_ID, &[text(id)])
 }
 
-/// Lists tokens that are not revoked, of one user or of the whole organization.
+/// Lists the tokens of one user or of the whole organization, except revoked tokens.
 pub fn list(
     db: &mut impl StoreRead,
     of: Option<UserId>,
@@ -100,7 +101,8 @@ pub fn list(
     Ok(fetch_page(db, &LIST, &filter, from.by_id(), limit)?.with_total(total))
 }
 
-/// The current role of a token and its expiry. `None` if the token is no longer valid or its user is no member.
+/// The current role of the token's user, and the expiry of the token. `None` if the token is no longer valid or the
+/// user is no longer a member.
 pub fn find_role(
     db: &mut impl StoreRead,
     id: TokenId,
@@ -121,7 +123,7 @@ pub fn insert(tx: &mut Tx<'_>, token: &Token, hash: &[u8]) -> Result<(), StoreEr
     tx.execute_one(&INSERT, &params)
 }
 
-/// The creator of a token, which may be revoked. `None` if it was not stored.
+/// The creator of a token, which may have been revoked. `None` if the creator was not stored.
 pub fn find_creator(db: &mut impl StoreRead, id: TokenId) -> Result<Option<Actor>, StoreError> {
     Ok(db.fetch_optional(&CREATOR, &[text(id)])?.flatten())
 }
@@ -136,7 +138,7 @@ pub fn revoke_all_of_user(tx: &mut Tx<'_>, user: UserId) -> Result<u64, StoreErr
     tx.execute(&REVOKE_OF_USER, &[text(user), now.into()])
 }
 
-/// Stores that a token was used now.
+/// Records that a token has just been used.
 pub fn touch(tx: &mut Tx<'_>, id: TokenId) -> Result<(), StoreError> {
     let now = tx.now();
     tx.execute(&USED, &[text(id), now.into()]).map(drop)

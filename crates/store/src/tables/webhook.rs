@@ -1,4 +1,4 @@
-//! Webhooks, their signing secrets, and their position in the audit log.
+//! Webhooks, their signing secrets, and their positions in the audit log.
 
 use berth_core::id::{OrgId, WebhookId};
 use berth_core::name::Slug;
@@ -38,7 +38,7 @@ statements! {
     Org Upkeep BEGIN = "INSERT INTO webhook_cursors (org_id, webhook_id, sequence, dropped, failures)
         VALUES ($1, $2, $3, CAST(0 AS BIGINT), CAST(0 AS BIGINT))
         ON CONFLICT (org_id, webhook_id) DO UPDATE SET sequence = excluded.sequence, failures = CAST(0 AS BIGINT)";
-    // Compare-and-swap: a worker that read from another position must not write its deliveries.
+    // Compare-and-swap: fails if another worker has moved the cursor, so that events are not delivered twice.
     Org Upkeep MOVE = "UPDATE webhook_cursors SET sequence = $4, dropped = dropped + $5
         WHERE org_id = $1 AND webhook_id = $2 AND sequence = $3";
     Org Upkeep COUNT_FAILURES = "UPDATE webhook_cursors SET failures = $3 WHERE org_id = $1 AND webhook_id = $2";
@@ -68,18 +68,18 @@ from_row!(WebhookCursor { sequence, dropped, failures });
 pub struct SigningSecret {
     pub version: i64,
     pub sealed: SealedValue,
-    /// `None` for the current secret.
+    /// When a replaced secret stops being valid. `None` for the current secret.
     pub valid_until: Option<Timestamp>,
 }
 from_row!(SigningSecret { version, sealed, valid_until });
 
-/// A webhook that has not read all events of its organization.
+/// A webhook that has not yet read all events of its organization.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LaggingWebhook {
     pub org: OrgId,
     pub webhook: WebhookId,
     pub sequence: i64,
-    /// Sequence number of the organization's last event.
+    /// Sequence number of the organization's newest event.
     pub head: i64,
 }
 from_row!(LaggingWebhook { org, webhook, sequence, head });
@@ -108,7 +108,7 @@ pub fn by_name(db: &mut impl StoreRead, name: &Slug) -> Result<Option<Webhook>, 
     db.fetch_optional(&BY_NAME, &[text(name)])
 }
 
-/// Finds a webhook by the id or the name in a URL.
+/// Finds a webhook by the id or name from a URL.
 pub fn find(db: &mut impl StoreRead, key: &str) -> Result<Option<Webhook>, StoreError> {
     if let Ok(id) = key.parse() {
         return by_id(db, id);
@@ -121,7 +121,7 @@ pub fn list(db: &mut impl StoreRead, limit: i64) -> Result<Vec<Webhook>, StoreEr
     db.fetch_all(&ALL, &[limit.into()])
 }
 
-/// Webhooks of all organizations, after this id.
+/// Webhooks of all organizations, starting after this id.
 pub fn list_everywhere(
     db: &mut impl StoreRead,
     after: &str,
@@ -130,7 +130,8 @@ pub fn list_everywhere(
     db.fetch_all(&EVERYWHERE, &[after.into(), limit.into()])
 }
 
-/// Active webhooks with events to read, by organization and id. `after` is the last one of the previous page.
+/// Active webhooks that have events to read, ordered by organization and id. `after` is the last webhook of the
+/// previous page.
 pub fn list_lagging(
     db: &mut impl StoreRead,
     after: Option<LaggingWebhook>,
@@ -144,12 +145,12 @@ pub fn put(tx: &mut Tx<'_>, webhook: &Webhook) -> Result<(), StoreError> {
     tx.put(&PUT, webhook)
 }
 
-/// Deletes a webhook with its secrets, its deliveries and their log.
+/// Deletes a webhook, its secrets, its deliveries and their logs.
 pub fn delete(tx: &mut Tx<'_>, id: WebhookId) -> Result<(), StoreError> {
     tx.execute_one(&DELETE, &[text(id)])
 }
 
-/// Moves the cursor to the end of the audit log: a webhook is not sent events from before it was activated.
+/// Moves the cursor to the end of the audit log, so that the webhook is sent no events from before its activation.
 pub fn move_cursor_to_end(tx: &mut Tx<'_>, id: WebhookId) -> Result<(), StoreError> {
     let last = event::last_sequence(tx)?;
     let last = last.ok_or_else(|| StoreError::Bug("the event log has no readable end".into()))?;
@@ -176,8 +177,8 @@ pub fn put_failures(tx: &mut Tx<'_>, id: WebhookId, failures: i64) -> Result<(),
     tx.execute(&COUNT_FAILURES, &[text(id), failures.into()]).map(drop)
 }
 
-/// Stores a new signing secret. The previous ones stay valid until `old_until`, at most
-/// [`SECRETS_PER_WEBHOOK_MAX`] at a time.
+/// Stores a new signing secret. Earlier secrets stay valid until `old_until`. At most [`SECRETS_PER_WEBHOOK_MAX`]
+/// secrets are valid at a time.
 pub fn put_secret(
     tx: &mut Tx<'_>,
     id: WebhookId,

@@ -1,4 +1,4 @@
-//! The access generation: cached permissions are valid until it changes.
+//! Access generation: cached permissions are valid until it changes.
 
 use berth_core::access::Role;
 use berth_core::event::{EventKind, EventSubject, NewEvent};
@@ -21,7 +21,7 @@ struct Authorized {
 }
 
 impl Authorized {
-    /// Creates a token of the owner and reads it with the current generation.
+    /// Creates a token for the owner and checks it at the current generation.
     fn new(expires_at: Option<Timestamp>) -> Self {
         let ground = Ground::in_a_file();
         let (owner, token) = ground.transact(move |tx| insert(tx, expires_at)).unwrap();
@@ -59,7 +59,7 @@ fn insert(tx: &mut Tx<'_>, expires_at: Option<Timestamp>) -> Result<(UserId, Tok
     Ok((owner, id))
 }
 
-/// Records an event, because every write must.
+/// Records an event, because a transaction that writes must record one.
 fn tell(tx: &mut Tx<'_>) -> Result<(), StoreError> {
     tx.record(NewEvent::new(EventKind::AccessDenied, EventSubject::new("user", "x", None)))
 }

@@ -1,4 +1,4 @@
-//! Verification of the hash chain finds every change to stored events, and where it is.
+//! Verification of the hash chain detects every change to stored events and reports its position.
 
 use berth_core::event::{Actor, ActorType, Event, EventKind, EventSubject, NewEvent};
 use berth_core::id::{TokenId, UserId};
@@ -13,7 +13,7 @@ use super::{Ground, new_organization};
 
 const EVENTS: i64 = 50;
 
-/// An organization with [`EVENTS`] events of many kinds, interleaved with those of another.
+/// An organization with [`EVENTS`] events of many kinds, interleaved with the events of another organization.
 fn ground() -> (Ground, Connection) {
     // The tests change rows directly in the database file.
     let ground = Ground::in_a_file();
@@ -64,12 +64,12 @@ fn all(ground: &Ground) -> Vec<Event> {
     ground.transact(|tx| event::list_after(tx, 0, i64::MAX, 1_000)).unwrap()
 }
 
-/// Runs a statement on the organization's rows.
+/// Runs a statement on the organization's rows, as an attacker could.
 fn tamper(ground: &Ground, db: &Connection, text: &str, sequence: i64) -> usize {
     db.execute(text, params![ground.org.to_string(), sequence]).unwrap()
 }
 
-/// Restores the snapshot of all event tables.
+/// Restores all event tables from the snapshot.
 fn restore(db: &Connection) {
     db.execute_batch(
         "DELETE FROM events; INSERT INTO events SELECT * FROM kept; DELETE FROM event_heads;
@@ -170,7 +170,8 @@ fn chain_verification_finds_every_removal_insertion_and_swap() {
         assert_eq!(found(&ground, None), (sequence, reason));
         restore(&db);
 
-        // Duplicates an event and renumbers the later ones, in reverse because of the primary key.
+        // Duplicates an event. The later events are renumbered from the last one down, because the primary key is
+        // unique.
         for moved in (sequence..=EVENTS).rev() {
             let text = "UPDATE events SET sequence = sequence + 1 WHERE org_id = ?1 AND sequence = ?2";
             tamper(&ground, &db, text, moved);
@@ -305,7 +306,7 @@ fn export_verification_finds_the_changed_line() {
 fn export_verification_finds_every_changed_byte() {
     let (ground, _) = ground();
     let lines = exported(&ground);
-    // The first four events and their head.
+    // An export of the first four events, with the fourth as its head.
     let four: Vec<_> = all(&ground).into_iter().take(4).collect();
     let end = AuditHead { sequence: 4, hash: four[3].hash.clone() };
     let text = lines[..4].join("\n") + "\n" + &export::head_line(ground.org, &end).unwrap() + "\n";
@@ -323,7 +324,8 @@ fn export_verification_finds_every_changed_byte() {
                 Err(_) => assert_eq!(line, 1, "only a wrong first line makes it another file"),
                 Ok(checked) => {
                     assert!(checked.verdict.problem.is_some(), "byte {place} as {other:#x} is not found");
-                    // Without its line break, a line is joined with the next one, or is the last one.
+                    // The reported line may be off by one, because a changed line break joins two lines or removes the
+                    // end of the last one.
                     assert!(
                         checked.line.unwrap().abs_diff(line) <= 1,
                         "byte {place} as {other:#x}: {checked:?}"

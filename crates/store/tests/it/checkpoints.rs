@@ -1,16 +1,16 @@
-//! The WAL is checkpointed and restarted while it is written.
+//! The WAL is checkpointed and restarted while transactions keep writing to it.
 
 use berth_core::event::{EventKind, EventSubject, NewEvent};
 
 use super::Ground;
 
-/// Commits after which the WAL must have restarted; a checkpoint runs about every ten.
+/// Number of commits within which the WAL must restart. A checkpoint runs about every ten commits.
 const COMMITS_MAX: usize = 100;
 const EVENTS: usize = 200;
 /// Size to which the WAL is truncated.
 const LOG_BYTES_KEPT: u64 = 64 * 1024 * 1024;
 
-/// The salts in the WAL header, which change when it restarts. `None` while it is empty.
+/// The salts in the WAL header, which change when the WAL restarts. `None` while the WAL is empty.
 fn drawn(ground: &Ground) -> Option<Vec<u8>> {
     let log = std::fs::read(ground.place.dir.path().join("berth.db-wal")).unwrap();
     log.get(16..24).map(<[u8]>::to_vec)

@@ -1,5 +1,5 @@
-//! Differential test: random commands run on the in-memory model and on a database, and answers, events and records must be
-//! equal. Ids and times come from the model, so both sides are equal byte for byte.
+//! Differential test: runs random commands on the in-memory model and on a database. Answers, events and records must
+//! be equal. Ids and times come from the model, so that both sides are equal byte for byte.
 
 mod backend;
 mod beside;
@@ -17,16 +17,16 @@ use berth_testkit::outcome;
 use self::backend::{Asked, Database, Looked, Run};
 use self::dump::{as_loaded, as_recorded, same};
 
-/// Concurrent runs, which share commits.
+/// Number of concurrent runs. They share commits.
 const AT_ONCE: usize = 16;
-/// A run with this seed writes every kind of row.
+/// The seed of a run that writes every kind of row.
 const SEED_OF_A_LONG_RUN: u64 = 119;
 
 #[test]
 fn store_matches_the_model() {
     let database = Database::new();
     let (next, wrong) = (AtomicU32::new(0), Mutex::new(Vec::new()));
-    // PostgreSQL is slower because of round trips.
+    // Fewer runs on PostgreSQL, where every statement is a round trip.
     let (name, sequences) = if database.is_postgres() {
         ("PostgreSQL", outcome::short_or_long(100, 300))
     } else {
@@ -82,7 +82,7 @@ fn compare(database: &Database, number: u32, seed: u64) -> Result<(), String> {
     pair.compare_dumps().map_err(|told| format!("seed {seed}, at the end: {told}"))
 }
 
-/// Runs the commands of a seed on both sides; `number` is unique in the database.
+/// Runs the commands of a seed on both sides. `number` is unique within the database.
 fn perform(database: &Database, number: u32, seed: u64) -> Result<Pair<'_>, String> {
     let model = LockModel::of_run(number);
     let run = Run::begin(database, number, &model.world);
@@ -164,7 +164,7 @@ impl Pair<'_> {
         Ok(step.map(|step| (step, looked)))
     }
 
-    /// Writes an earlier decision. If it is stale, the store writes nothing.
+    /// Writes an earlier decision on both sides. If the decision is outdated, the store must write nothing.
     fn commit(&mut self, step: LockStep, looked: Looked) -> Result<LockStep, String> {
         let rows = |pair: &Self| dump::rows(&mut pair.database.beside.lock().unwrap(), pair.run.org);
         let step = self.model.commit_unwatched(step);
@@ -182,14 +182,14 @@ impl Pair<'_> {
         Ok(step)
     }
 
-    /// Gives a new pipeline the status and the tracked commit of the others.
+    /// Gives a recreated pipeline the status and the tracked commit that the other pipelines have.
     fn follow(&self, step: &LockStep) {
         if step.ask == LockRequest::Recreate && !step.is_outdated {
             self.run.mirror(&self.model.around);
         }
     }
 
-    /// Uses the time and entropy that the model will use.
+    /// Prepares a command for the database, with the time and random bytes that the model will use.
     fn asked(&self, place: EnvironmentIndex, ask: &LockRequest) -> Asked {
         let around = self.model.around.clone();
         let moment = around.clone().moment();

@@ -1,4 +1,5 @@
-//! Retention removes the oldest events. The rest is a valid chain with a start, and an unannounced removal is found.
+//! Retention removes the oldest events. The rest is a valid chain that names its start, and a removal without an
+//! announcement is detected.
 
 use berth_core::event::{Event, EventKind, EventSubject, NewEvent};
 use berth_core::id::{EventId, WebhookId};
@@ -15,10 +16,11 @@ use rusqlite::{Connection, params};
 
 use super::Ground;
 
-/// More than one transaction removes. Numbered from 2, after the organization's first event.
+/// Number of old events, which is more than one transaction removes. They are numbered from 2, after the organization's
+/// first event.
 const OLD: i64 = 700;
 const YOUNG: i64 = 300;
-/// The last old event.
+/// Number of the last old event.
 const THROUGH: i64 = OLD + 1;
 const DAYS: i64 = 30;
 
@@ -33,7 +35,7 @@ fn record(ground: &Ground, count: i64) {
     ground.transact(work).unwrap();
 }
 
-/// The current time; events recorded later are younger.
+/// Returns the current time and waits until the clock has advanced, so that later events are newer.
 fn now(ground: &Ground) -> Timestamp {
     let look = || ground.transact(|tx| Ok(tx.now().whole_millis())).unwrap();
     let now = look();
@@ -53,7 +55,7 @@ fn due_now(ground: &Ground, before: Timestamp) -> Option<i64> {
     ground.transact(move |tx| find_due(tx, before, before)).unwrap()
 }
 
-/// Runs a pass and returns the sizes of its batches.
+/// Runs one retention pass and returns the sizes of its batches.
 fn pass(ground: &Ground, through: i64) -> Result<Vec<usize>, StoreError> {
     let (announced, first) = ground.transact(move |tx| {
         let announced = announce_removal(tx, through, DAYS)?;
@@ -88,7 +90,7 @@ fn head_of(event: &Event) -> AuditHead {
     AuditHead { sequence: event.sequence, hash: event.hash.clone() }
 }
 
-/// The event numbers on a page, and the total.
+/// The event numbers on one page of the list, and the total.
 fn list(ground: &Ground, filter: EventFilter, offset: i64, limit: i64) -> (Vec<i64>, Option<i64>) {
     let listed = ground.transact(move |tx| event::list(tx, &filter, &PageStart::Offset(offset), limit, true));
     let page = listed.unwrap();
@@ -136,7 +138,7 @@ fn event_retention_leaves_a_valid_chain_and_exact_totals() {
     assert_eq!(list(&ground, about.clone(), YOUNG / 2 - 1, 9).0, [first]);
     assert_eq!(list(&ground, about, YOUNG / 2, 9).0, [0; 0]);
 
-    // It also works after a restart; the second pass may remove the event that recorded the first.
+    // Retention also works after a restart. The second pass may remove the event that announced the first pass.
     let ground = ground.reopened();
     record(&ground, YOUNG);
     assert_eq!(check(&ground, Some(head_of(told))).problem, None);
@@ -206,7 +208,7 @@ fn chain_verification_tolerates_concurrent_retention() {
     assert_eq!((verdict.first, verdict.problem), (THROUGH + 1, None));
 }
 
-/// A log after one pass, and its database file.
+/// An audit log after one retention pass, and a connection to its database file.
 fn cut() -> (Ground, Connection) {
     let ground = Ground::in_a_file();
     fill(&ground);
@@ -230,9 +232,9 @@ fn chain_verification_finds_changes_after_retention() {
         ("UPDATE event_heads SET kept_after = 0", 1, AuditFault::Missing),
         ("UPDATE event_heads SET kept_after = kept_after + 1", first + 1, AuditFault::Unexpected),
         ("UPDATE event_heads SET kept_hash = x'00'", 1, AuditFault::Missing),
-        // One more event is removed, and the start is moved.
+        // An attacker removes one more event and moves the start accordingly.
         (&format!("{moved}; DELETE FROM events WHERE sequence = 702"), first, AuditFault::Missing),
-        // A row is inserted where events were removed.
+        // An attacker inserts a row with the number of a removed event.
         (
             "INSERT INTO events SELECT org_id, 3, id || 'x', kind, occurred_at, actor, request_id, subjects, data,
              previous_hash, hash FROM events WHERE sequence = 800",

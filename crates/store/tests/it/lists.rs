@@ -12,7 +12,7 @@ const ROWS: usize = 2_600;
 #[test]
 fn list_offset_and_total_are_exact() {
     let ground = Ground::new();
-    // Ids far apart in time, in a mixed order.
+    // The times in the ids are far apart and in no particular order.
     let all = ground.transact(|tx| {
         (0..ROWS)
             .map(|n| create(tx, &format!("p-{n}"), Timestamp::from_micros(scattered(n) * 1_000_000)))

@@ -38,13 +38,13 @@ use berth_testkit::Scratch;
 
 /// A store with one organization.
 struct Ground {
-    // Dropped before its directory.
+    // Must be dropped before the directory of its database.
     store: Store,
     org: OrgId,
     place: Place,
 }
 
-/// The database of a store: a file, or a scratch database on PostgreSQL.
+/// Where the store's database is: a file, or a scratch database on PostgreSQL.
 struct Place {
     dir: tempfile::TempDir,
     postgres: Option<Scratch>,
@@ -68,7 +68,7 @@ impl Ground {
         Self::at(Place::new())
     }
 
-    /// Always on SQLite, for tests that access the file.
+    /// Uses SQLite in any case, for tests that access the database file.
     fn in_a_file() -> Self {
         Self::at(Place { dir: tempfile::tempdir().unwrap(), postgres: None })
     }
@@ -94,7 +94,7 @@ impl Ground {
 }
 
 impl Ground {
-    /// Runs changes in one commit: they queue up while another transaction is running.
+    /// Runs changes in a single commit, by letting them queue up while another transaction is running.
     fn at_once(&self, changes: usize, change: impl Fn(usize) + Sync) {
         let ((begin, begun), (end, ended)) = (mpsc::channel(), mpsc::channel());
         std::thread::scope(|scope| {
@@ -149,12 +149,12 @@ fn new_organization(store: &Store, slug: &str) -> OrgId {
         .unwrap()
 }
 
-/// Creates a pipeline; `at` is the time in its id, by which pipelines are sorted.
+/// Creates a pipeline. `at` is the time in its id, by which pipelines are sorted.
 fn create(tx: &mut Tx<'_>, slug: &str, at: Timestamp) -> Result<Pipeline, StoreError> {
     create_with(tx, slug, at, &[])
 }
 
-/// Creates a pipeline that uses these types of custom steps.
+/// Creates a pipeline that uses custom steps of these types.
 fn create_with(tx: &mut Tx<'_>, slug: &str, at: Timestamp, types: &[&str]) -> Result<Pipeline, StoreError> {
     let outline = DefinitionOutline {
         name: DisplayName::parse(slug).unwrap(),

@@ -1,4 +1,4 @@
-//! The outbox and stored responses of idempotent requests.
+//! The outbox, and the stored responses of idempotent requests.
 
 use std::process::Command;
 
@@ -58,7 +58,7 @@ fn numbered(number: usize) -> IdempotencyKey {
     IdempotencyKey::new("tok_a", "POST /x", &format!("k{number}"), vec![1])
 }
 
-/// Stores responses in one commit; every third transaction is rolled back.
+/// Stores all responses in a single commit. Every third transaction is rolled back.
 fn remember_at_once(ground: &Ground, numbers: std::ops::Range<usize>) {
     ground.at_once(numbers.len(), |index| {
         let number = numbers.start + index;
@@ -84,11 +84,11 @@ fn check_remembered(ground: &Ground, count: usize) {
     }
 }
 
-/// Copies the database file and its WAL, as after a crash, and opens the copy.
+/// Simulates a crash: copies the database file and its WAL while the store is open, and opens the copy.
 fn crashed(ground: &Ground) -> Ground {
     let place = Place { dir: tempfile::tempdir().unwrap(), postgres: None };
     for file in ["berth.db", "berth.db-wal"] {
-        // Copied by another process: closing the file in this one would drop SQLite's POSIX locks.
+        // Another process copies the file, because closing it in this process would release SQLite's POSIX locks.
         let copied =
             Command::new("cp").arg(ground.place.dir.path().join(file)).arg(place.dir.path()).status();
         assert!(copied.unwrap().success());

@@ -21,7 +21,7 @@ fn postgresql_runs_every_migration_and_prepares_every_statement() {
         match client.prepare(&render_sql(statement.text, SqlEngine::Postgres)) {
             Err(error) => failures.push(format!("{}: {error:?}", statement.name)),
             Ok(prepared) => {
-                // Parameters and columns must have the types of `Value`.
+                // All parameters and columns must have types that `SqlValue` supports.
                 let params = prepared.params().iter().map(::postgres::types::Type::name);
                 let columns = prepared.columns().iter().map(|column| column.type_().name());
                 let odd = params.chain(columns).filter(|kind| !["text", "int8", "bytea"].contains(kind));

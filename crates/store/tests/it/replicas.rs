@@ -17,7 +17,7 @@ use berth_testkit::{Scratch, Server, binaries, outcome};
 
 use super::{create, new_organization};
 
-/// Skips the test if PostgreSQL is not installed.
+/// A scratch database. Skips the test if PostgreSQL is not installed.
 fn scratch() -> Option<Scratch> {
     let found = Scratch::new();
     if found.is_none() {
@@ -66,7 +66,7 @@ fn replicas_serialize_writes_to_the_same_row() {
     let Some(scratch) = scratch() else { return };
     let stores = [(); 2].map(|()| Store::open_postgres(&scratch.url()).unwrap());
     let org = new_organization(&stores[0], "acme");
-    // Both check whether the name is free and insert it: without the lock both would succeed.
+    // Each transaction checks that the name is free, then inserts it. Without the lock, several would succeed.
     let taken: Vec<bool> = std::thread::scope(|scope| {
         let all: Vec<_> = (0..8)
             .map(|number| {
@@ -170,12 +170,12 @@ fn unsuitable_postgresql_is_refused_unchanged() {
     assert!(refused(&nobody).contains("does not exist"), "{}", refused(&nobody));
 }
 
-/// What the proxy does with the next COMMIT.
+/// What the proxy does with the next COMMIT: pass it on, drop the response, or drop the request.
 const PASSES: u8 = 0;
 const ANSWER_LOST: u8 = 1;
 const REQUEST_LOST: u8 = 2;
 
-/// A proxy that can drop a COMMIT, or its response.
+/// A proxy in front of PostgreSQL that can drop a COMMIT or the response to it.
 fn lossy(scratch: &Scratch) -> (String, Arc<AtomicU8>) {
     let url = scratch.url();
     let (_, rest) = url.split_once('@').unwrap();
@@ -211,7 +211,7 @@ fn carry(mut client: TcpStream, mut server: UnixStream, fate: &AtomicU8) {
             return;
         }
     }
-    // The server executes the COMMIT before it notices the closed connection.
+    // PostgreSQL still executes the COMMIT before it notices that the connection was closed.
     let _ = server.shutdown(std::net::Shutdown::Write);
 }
 
@@ -229,7 +229,7 @@ fn lost_commit_response_is_an_unknown_outcome() {
         let slug = Slug::parse(slug).unwrap();
         let look =
             move |tx: &mut berth_store::Tx<'_>| Ok::<_, StoreError>(pipeline::by_slug(tx, &slug)?.is_some());
-        // A write waits for the lock, and so for the commit that is still running.
+        // Reads in a write transaction, which waits for the lock and so for the commit that is still in progress.
         direct.transact_blocking(TxContext::system(Some(org)), look).unwrap()
     };
     made("calm").unwrap();
@@ -267,7 +267,7 @@ fn postgresql_restart_is_reported_and_recovered() {
     assert_eq!(read.unwrap().sequence, 3, "refused writes left nothing");
 }
 
-/// The epoch of a new fence.
+/// The epoch that a new fence would get.
 fn epoch(store: &Store) -> i64 {
     store.transact_blocking(TxContext::system(None), |tx| Ok::<_, StoreError>(tx.moment()?.epoch)).unwrap()
 }
@@ -283,7 +283,7 @@ fn epoch_rises_after_a_failover() {
     assert_eq!([&stores[0], &stores[1]].map(epoch), [0, 0]);
     server.kill();
     server.resume().unwrap();
-    // A lost connection is noticed when it is used; the next query gets a new one.
+    // A lost connection is noticed only when it is used; the next transaction then opens a new one.
     let found = |store: &Store| {
         let asked =
             || store.transact_blocking(TxContext::system(None), |tx| Ok::<_, StoreError>(tx.moment()?.epoch));
@@ -312,7 +312,7 @@ fn epoch_seen_by_a_runner_is_raised_on_every_server() {
         });
         given.unwrap()
     };
-    // Each store has a write connection now.
+    // Opens a write connection in each store.
     assert_eq!([&stores[0], &stores[1]].map(given), [0, 0]);
     let hears = |store: &Store, epoch: i64| {
         store.transact_blocking(TxContext::system(None), move |tx| {
@@ -370,7 +370,7 @@ fn replayed_response_is_as_durable_as_its_commit() {
         change(vouches);
         written() != before
     };
-    // PostgreSQL occasionally writes WAL in the background.
+    // Several attempts, because PostgreSQL occasionally writes WAL in the background.
     assert!((0..5).any(|_| !writes(false)), "a read-only transaction writes no WAL");
     assert!((0..5).all(|_| writes(true)));
 }

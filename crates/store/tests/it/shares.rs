@@ -1,4 +1,4 @@
-//! Fair batches: an organization with much due work does not starve others.
+//! Fair batches: an organization with a lot of due work does not starve the others.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
@@ -30,7 +30,7 @@ fn second(number: i64) -> Timestamp {
     Timestamp::from_micros(number * 1_000_000)
 }
 
-/// Adds work that is due since this second.
+/// Adds work that has been due since this second.
 type Add<Id> = fn(&mut Tx<'_>, i64) -> Result<Id, StoreError>;
 type Select<Id> = fn(&mut Tx<'_>, FairBatch) -> Result<Vec<(OrgId, Id)>, StoreError>;
 
@@ -216,7 +216,7 @@ fn add_both(tx: &mut Tx<'_>, (number, at): (usize, i64)) -> Result<Added, StoreE
     Ok((at, add_repository(tx, at)?, add_named_registry(tx, &name, at)?))
 }
 
-/// The expected batch: the first row of every organization before the second of any.
+/// The expected batch: the first row of every organization comes before the second row of any.
 fn expected<Id: Ord + Copy>(all: &[(OrgId, i64, Id)], now: i64, batch: FairBatch) -> Vec<(OrgId, Id)> {
     let mut by_org: BTreeMap<OrgId, Vec<(i64, Id)>> = BTreeMap::new();
     for (org, at, id) in all.iter().filter(|(_, at, _)| *at <= now) {

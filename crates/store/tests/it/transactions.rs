@@ -1,4 +1,4 @@
-//! Transactions are atomic, record events and are isolated by organization.
+//! Transactions are atomic, must record events, and cannot access other organizations.
 
 use berth_core::event::{EventKind, EventSubject, NewEvent};
 use berth_core::name::Slug;
@@ -124,7 +124,7 @@ fn concurrent_writers_number_events_without_gaps() {
     assert_eq!(seen.total, Some(401));
 }
 
-/// Queues jobs while the writer is busy, so that they share a commit, in this order.
+/// Queues jobs in this order while the writer is busy, so that they end up in the same commit.
 fn together(ground: &Ground, works: Vec<Work>) -> Vec<Result<(), StoreError>> {
     let (release, held) = std::sync::mpsc::channel::<()>();
     std::thread::scope(|scope| {

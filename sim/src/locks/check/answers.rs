@@ -1,4 +1,5 @@
-//! Checks the responses to people and runners: a success took effect, a refusal has a reason and names the holder.
+//! Checks the responses to people and runners: a success has taken effect, and a refusal has a reason and names the
+//! holder.
 
 use berth_core::decision::CommandRefusal;
 use berth_core::deployment::environment::report::RunnerOrder;
@@ -134,7 +135,7 @@ fn is_live(lock: &Lock, session: &Session) -> bool {
     all.any(|it| it.target.purpose == DeploymentPurpose::Session(session.id) && it.attempt().is_some())
 }
 
-/// L4: the session ended now, or had ended before and stays unchanged.
+/// L4: the session has just ended, or it had ended before and is unchanged.
 fn check_released(
     memory: &EnvironmentMemory,
     released: &ReleaseOutcome,
@@ -219,7 +220,8 @@ fn check_deploy(
     Ok(())
 }
 
-/// L10: a report counts if and only if it is for the current attempt and its session is active; then it is stored.
+/// L10: a report counts if and only if it is from the current attempt and its session is active. In this case it is
+/// stored.
 fn check_report(
     before: &Lock,
     outcome: ReportedOutcome,
@@ -362,7 +364,7 @@ fn check_invalid(before: &Lock, text: &str, seen: &ObservedStep<'_>) -> Checked 
     Ok(())
 }
 
-/// Whether a take-over from the current holder is announced.
+/// Returns whether a take-over from the current holder is scheduled.
 fn is_announced(lock: &Lock) -> bool {
     let active = lock.session.as_ref().map(|session| session.id);
     let plans = lock.tickets.iter().filter_map(|ticket| ticket.takeover.as_ref());

@@ -1,7 +1,7 @@
-//! Computes when sessions expire from the requests, not from what the rules wrote.
+//! Computes when sessions expire, from the requests alone and not from what the rules wrote.
 //!
-//! An extension counts, a session with a running deployment is not idle, and a clock that is set back expires no
-//! session early.
+//! An extension counts, a session with a running deployment is not idle, and setting the clock back expires no session
+//! early.
 
 use berth_core::deployment::DeploymentPurpose;
 use berth_core::environment::limits::WARNING_S_MAX;
@@ -15,7 +15,7 @@ use super::{Checked, EnvironmentMemory, ObservedStep, ensure};
 use crate::locks::answer::LockAnswer;
 use crate::locks::command::LockRequest;
 
-/// The oracle's own account of the active session.
+/// What the oracle itself has computed about the active session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct SessionClock {
     pub(super) session: SessionId,
@@ -26,7 +26,7 @@ pub(super) struct SessionClock {
 }
 
 impl SessionClock {
-    /// When and why it ends, depending on unfinished deployments.
+    /// Returns when the session ends and why. A session with unfinished deployments does not become idle.
     pub(super) fn end(&self, is_busy: bool) -> Option<(Timestamp, SessionEndReason)> {
         let expiry = self.expires_at.map(|at| (at, SessionEndReason::Expired));
         let idle = self.idle_seconds.filter(|_| !is_busy);
@@ -37,7 +37,7 @@ impl SessionClock {
         }
     }
 
-    /// When the end has to be announced.
+    /// Returns when the end has to be announced, and the time of the end.
     pub(super) fn announces(&self, is_busy: bool) -> Option<(Timestamp, Timestamp)> {
         let (at, reason) = self.end(is_busy)?;
         let length = if reason == SessionEndReason::Idle { self.idle_seconds } else { self.ttl_seconds };
@@ -62,7 +62,7 @@ impl SessionClock {
             (Some(ClaimTerms { ttl_seconds, .. }), _) | (None, LockRequest::Claim { ttl_seconds, .. }) => {
                 *ttl_seconds
             }
-            // The agreed end stays.
+            // The new session keeps the TTL of the session that is handed over.
             (None, LockRequest::HandOver { .. }) => {
                 seen.step.subject.session.as_ref().and_then(|it| it.ttl_seconds)
             }
@@ -89,7 +89,7 @@ pub(super) fn is_busy(lock: &Lock, session: SessionId) -> bool {
     lock.deployments.iter().any(|it| it.target.purpose == DeploymentPurpose::Session(session))
 }
 
-/// A session that expired did so on time, and every overdue session has ended.
+/// Checks that a session that expired did so on time, and that every overdue session has ended.
 pub(super) fn check_ends(
     memory: &EnvironmentMemory,
     before: &Lock,
@@ -97,7 +97,7 @@ pub(super) fn check_ends(
     seen: &ObservedStep<'_>,
 ) -> Checked {
     let Some(clock) = &memory.clock else { return Ok(()) };
-    // Resolving does not depend on time.
+    // The response to a heartbeat does not depend on the time, so no session expires in this step.
     if matches!(seen.step.ask, LockRequest::Beat { .. }) {
         return Ok(());
     }
@@ -112,7 +112,8 @@ pub(super) fn check_ends(
             "the session was over since {at} ({}), but what became of it is {reason:?}",
             why.as_str()
         ),
-        // The command itself may have made the session idle: then it is due now, not earlier.
+        // The session was not due before this command, so it must not expire in this step, even if the command made it
+        // idle.
         None => ensure!(
             !matches!(reason, Some(SessionEndReason::Expired | SessionEndReason::Idle)),
             "L21",
@@ -124,7 +125,7 @@ pub(super) fn check_ends(
 }
 
 impl EnvironmentMemory {
-    /// Updates the account after one step.
+    /// Updates the oracle's own state after one step.
     pub(super) fn learn_time(&mut self, before: &Lock, moves: &StepChanges<'_>, seen: &ObservedStep<'_>) {
         let now = seen.step.moment.now;
         if let Some(session) = moves.opened_sessions().find(|it| it.end.is_none()) {

@@ -1,5 +1,5 @@
-//! Checks why sessions end and what follows: each end has a cause, no work of the session can still start, the reset
-//! gets its fence, and the next ticket is granted.
+//! Checks why sessions end and what follows: each end has a cause, the session's work cannot start anymore, the reset
+//! gets a fence, and the next ticket is granted.
 
 use berth_core::deployment::{DeploymentPurpose, DeploymentState};
 use berth_core::environment::claim::ClaimOutcome;
@@ -47,7 +47,7 @@ fn check_cause(
         (SessionEndReason::Overridden, ask) => {
             is_taken_by(ask, session, seen) || is_due_takeover(before, session, moves, seen)
         }
-        // Expiry is checked by the clock.
+        // `clock::check_ends` checks expiry; here, no person may be named as the cause.
         (SessionEndReason::Expired | SessionEndReason::Idle, _) => end.by.id.is_none(),
         _ => false,
     };
@@ -67,7 +67,7 @@ fn is_taken_by(ask: &LockRequest, session: &Session, seen: &ObservedStep<'_>) ->
         && expected.is_none_or(|fence| fence == session.fence)
 }
 
-/// A take-over happens on time: not before the grace period is over, not while the work it waits for is running.
+/// Returns whether a take-over is due: its grace period is over, or the work that it waits for has ended.
 fn is_due_takeover(
     before: &Lock,
     session: &Session,
@@ -91,7 +91,8 @@ fn is_due_takeover(
         }
 }
 
-/// A changed environment is reset if its definition says so and nothing else will do it.
+/// Checks that an environment that was deployed to is reset, if its definition requires that and no other reset is
+/// planned.
 fn check_reset(
     memory: &EnvironmentMemory,
     before: &Lock,
@@ -132,7 +133,7 @@ fn check_reset(
     Ok(())
 }
 
-/// L17: tickets are granted in order, while valid, and as requested.
+/// L17: tickets are granted in order, only while they are valid, and on the requested terms.
 fn check_grants(before: &Lock, moves: &StepChanges<'_>, seen: &ObservedStep<'_>) -> Checked {
     let now = seen.step.moment.now;
     let is_valid = |ticket: &Ticket| is_valid(ticket, seen);
@@ -140,7 +141,7 @@ fn check_grants(before: &Lock, moves: &StepChanges<'_>, seen: &ObservedStep<'_>)
         let number = ticket.number;
         ensure!(is_valid(ticket), "L17", "ticket {number} was granted and is not valid");
         let place = |it: &Ticket| (it.takeover.is_none(), it.number);
-        // A take-over passes tickets that wait for the end of the session, like a forced claim.
+        // Like a forced claim, a take-over may pass tickets that wait for the session to end.
         let target = |it: &Ticket| it.takeover.as_ref().map(|plan| plan.target);
         let taken = target(ticket).filter(|target| {
             let overridden =
@@ -187,7 +188,7 @@ fn check_grants(before: &Lock, moves: &StepChanges<'_>, seen: &ObservedStep<'_>)
     Ok(())
 }
 
-/// L3: sessions are opened by a claim, a ticket, a take-over or a hand-over, and only in declared environments.
+/// L3: a session is opened only by a claim, a ticket, a take-over or a hand-over, and only in a declared environment.
 fn check_openings(moves: &StepChanges<'_>, seen: &ObservedStep<'_>) -> Checked {
     for session in moves.opened_sessions() {
         let granted = moves

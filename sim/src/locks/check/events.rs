@@ -1,4 +1,4 @@
-//! `L16`: each change has exactly one event in the same commit, and no event reports something that did not happen.
+//! `L16`: each change has exactly one event in the same commit, and there is no event without a change.
 
 use berth_core::deployment::{DeploymentPurpose, DeploymentState};
 use berth_core::environment::{Lock, Session, SessionEndReason, TicketState};
@@ -10,7 +10,7 @@ use super::{Checked, ObservedStep, ensure};
 use crate::locks::answer::LockAnswer;
 use crate::locks::command::{LockRequest, ReportedOutcome};
 
-/// An event kind and the record it must be about.
+/// The expected kind of an event and the id of the record it is about.
 type ExpectedEvent = (EventKind, String);
 
 pub(super) fn check(moves: &StepChanges<'_>, seen: &ObservedStep<'_>) -> Checked {
@@ -63,7 +63,7 @@ fn expected(moves: &StepChanges<'_>, seen: &ObservedStep<'_>) -> Vec<ExpectedEve
     };
     for (old, new) in &moves.sessions {
         let id = new.id.to_string();
-        // A hand-over is one change: its event covers both sides.
+        // A hand-over is a single change: one event covers the old and the new session.
         if old.is_none() && !handed_over(new.id) {
             told.push((EventKind::SessionClaimed, id.clone()));
         }
@@ -105,7 +105,7 @@ const fn kind_of(reason: SessionEndReason) -> EventKind {
     }
 }
 
-/// The last of the old work has stopped, whether or not the holder waited for it.
+/// Expected when the last work of earlier sessions has stopped, whether or not the holder was waiting for it.
 fn drained_event(moves: &StepChanges<'_>, seen: &ObservedStep<'_>) -> Option<ExpectedEvent> {
     let completed = |it: &Session| it.drain.as_ref().is_some_and(|drain| drain.completed_at.is_some());
     let somebody_waited =
@@ -140,7 +140,7 @@ fn deployments(moves: &StepChanges<'_>, seen: &ObservedStep<'_>, told: &mut Vec<
             DeploymentState::Failed(_) => told.push((EventKind::DeploymentFailed, id)),
             DeploymentState::Superseded { .. } => told.push((EventKind::DeploymentSuperseded, id)),
             DeploymentState::Cancelled(_) => {
-                // E9: a late success is recorded, but changes nothing.
+                // E9: a success that is reported after the cancellation is recorded, but has no effect.
                 let late =
                     matches!(seen.step.ask, LockRequest::Report { outcome: ReportedOutcome::Succeeded, .. });
                 if late && (was_running || was_cancelling) {
@@ -150,7 +150,8 @@ fn deployments(moves: &StepChanges<'_>, seen: &ObservedStep<'_>, told: &mut Vec<
             }
         }
     }
-    // A deployment that overrides the drain may run beside old work, and that is recorded.
+    // A deployment that overrides the drain may run at the same time as work of earlier sessions, so the override is
+    // recorded.
     if let (LockRequest::Deploy { .. }, LockAnswer::Deployment(it)) =
         (&seen.step.ask, &seen.step.decision.answer)
         && it.target.overrides_drain.is_some()
@@ -159,7 +160,7 @@ fn deployments(moves: &StepChanges<'_>, seen: &ObservedStep<'_>, told: &mut Vec<
     }
 }
 
-/// Old and new fence, the reason, and the actor.
+/// Checks the data of an event: the old and new fence, the reason, and the actor.
 fn check_facts(event: &NewEvent, moves: &StepChanges<'_>, seen: &ObservedStep<'_>) -> Checked {
     let number = |name: &str| event.data.get(name).and_then(serde_number);
     let (kind, id) = (event.kind, about(event));

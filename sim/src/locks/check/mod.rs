@@ -1,29 +1,29 @@
 //! The oracle: checks every step and reports which rule it violates.
 //!
-//! It shares no code with the rules of `berth-core`. It keeps its own account of expiry times, of the content of
-//! environments and of issued fences, and compares. Violations name the rule:
+//! It shares no code with the rules of `berth-core`. It tracks expiry times, the condition of environments and issued
+//! fences by itself, and compares. A violation names the rule:
 //!
 //! - `L1`: an environment has at most one open session, and outdated decisions are not written.
 //! - `L2`: a later session or reset has a higher fence.
 //! - `L3`: a claim succeeds if and only if the environment is free.
 //! - `L4`: a release ends exactly the named session.
-//! - `L5`: a take-over replaces exactly the expected holder, when it was planned.
+//! - `L5`: a take-over replaces exactly the expected holder, at the planned time.
 //! - `L6`: an ended session never changes.
 //! - `L7`: fences and numbers have no gaps.
 //! - `L8`: a deployment needs the active session that it was requested in.
 //! - `L10`: only reports of the current attempt count.
-//! - `L12`: work does not touch the environment after it counts as stopped.
-//! - `L16`: every change has exactly one event, with the right facts.
+//! - `L12`: work does not access the environment after it counts as stopped.
+//! - `L16`: every change has exactly one event, with the right data.
 //! - `L17`: tickets are granted in order and while they are valid; ends and take-overs happen when they are due.
 //! - `L18`: a deleted environment has no session and no work; its name continues with a higher fence.
 //! - `L20`: the work of an ended session is cancelled, and every cancellation has a cause.
 //! - `L21`: sessions expire at the announced time, and an extension never shortens them.
-//! - `L22`: a deployment starts only when nothing blocks it, and one runs at a time unless the drain is overridden.
-//! - `E1`: states change along the graph, and final states are final.
+//! - `L22`: a deployment starts only when nothing blocks it; one runs at a time unless the drain is overridden.
+//! - `E1`: states change only along the state graph, and final states are final.
 //! - `E2`: an attempt belongs to one runner and is granted once.
 //! - `E4`: everything that has started ends.
 //! - `E9`: cancelled work cannot succeed.
-//! - `E13`: a foreign nonce has no effect.
+//! - `E13`: the nonce of another runner has no effect.
 
 mod answers;
 mod clock;
@@ -45,7 +45,7 @@ use super::model::LockStep;
 use super::surroundings::Surroundings;
 use clock::SessionClock;
 
-/// A broken promise.
+/// A violated rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LockViolation {
     pub rule: &'static str,
@@ -72,7 +72,7 @@ pub(super) use ensure;
 /// One step as the oracle sees it.
 pub(super) struct ObservedStep<'a> {
     pub(super) step: &'a LockStep,
-    /// As stored now.
+    /// The lock as stored after the step.
     pub(super) after: &'a Lock,
     pub(super) around: &'a Surroundings,
 }
@@ -81,7 +81,7 @@ pub(super) struct ObservedStep<'a> {
 #[derive(Debug, Clone, Default)]
 pub struct LockOracle {
     environments: BTreeMap<EnvironmentId, EnvironmentMemory>,
-    /// The highest fence of each name.
+    /// The highest fence issued for each environment name.
     fences: BTreeMap<EnvName, Fence>,
 }
 
@@ -137,7 +137,7 @@ impl LockOracle {
         );
         let Some(before) = &seen.step.before else {
             if seen.step.is_outdated {
-                // Another participant recreated the name first.
+                // Another participant recreated an environment of this name first.
                 return Ok(());
             }
             ensure!(
@@ -166,7 +166,7 @@ impl LockOracle {
             return Ok(());
         }
         if is_old && seen.step.decision.changes.is_empty() {
-            // A refusal writes nothing and was correct when it was loaded.
+            // The step was a refusal: it writes nothing, and it was correct for the state that it had loaded.
             return Ok(());
         }
         check_version(memory, seen, is_old)?;

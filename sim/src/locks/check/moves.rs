@@ -1,5 +1,5 @@
-//! Derives what changed in a step from the written records, and checks each transition: one open session, fences
-//! without gaps, immutable ends, deployments that stay ended.
+//! Derives what a step changed from the written records, and checks each transition: one open session at a time, fences
+//! without gaps, ended sessions that stay unchanged, and deployments that stay ended.
 
 use berth_core::decision::{DomainRecord, RecordChange};
 use berth_core::deployment::{DeploymentPurpose, DeploymentState, EnvironmentDeployment};
@@ -8,7 +8,7 @@ use berth_core::environment::{Environment, Lock, Session, Ticket, TicketState};
 
 use super::{Checked, EnvironmentMemory, LockViolation, ObservedStep, ensure};
 
-/// The records of one decision, each with the one it replaces.
+/// The records written by one decision, each with the record it replaces.
 #[derive(Default)]
 pub(super) struct StepChanges<'a> {
     pub(super) environment: Option<&'a Environment>,
@@ -61,7 +61,7 @@ pub(super) fn follow<'a>(
                 let old = before.session.as_ref().filter(|old| old.id == it.id);
                 check_session(memory, old, it)?;
                 match &it.end {
-                    // There is never a second open session in write order: a unique index would reject it.
+                    // Not even during the write may there be two open sessions: a unique index would reject the second.
                     None => ensure!(
                         open.is_none_or(|open| open == it.id),
                         "L1",
@@ -125,7 +125,7 @@ fn check_session(memory: &EnvironmentMemory, old: Option<&Session>, new: &Sessio
     Ok(())
 }
 
-/// E1: states change only along the graph, and final states are final.
+/// E1: states change only along the state graph, and final states are final.
 fn check_deployment(
     memory: &EnvironmentMemory,
     old: Option<&EnvironmentDeployment>,
@@ -181,7 +181,7 @@ fn check_counts(memory: &EnvironmentMemory, moves: &StepChanges<'_>, seen: &Obse
     Ok(())
 }
 
-/// L2, L7: fences of sessions and resets are consecutive, in order.
+/// L2, L7: the fences of sessions and resets are consecutive.
 fn check_fences(
     memory: &EnvironmentMemory,
     before: &Lock,

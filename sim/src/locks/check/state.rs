@@ -1,4 +1,4 @@
-//! Invariants of every written state.
+//! Invariants that hold in every written state.
 
 use berth_core::deployment::{DeploymentPurpose, DeploymentState, EnvironmentDeployment};
 use berth_core::environment::{EnvironmentCondition, EnvironmentStatus, Lock, Ticket};
@@ -36,7 +36,7 @@ pub(super) fn check(memory: &mut EnvironmentMemory, seen: &ObservedStep<'_>) -> 
     check_gone(seen)?;
     check_drain(lock)?;
     check_content(memory, lock)?;
-    // A response to a heartbeat writes nothing.
+    // The response to a heartbeat writes nothing, so expired sessions and tickets may still be present.
     if !matches!(seen.step.ask, LockRequest::Beat { .. }) {
         check_time(memory, seen)?;
         check_line(seen)?;
@@ -44,7 +44,7 @@ pub(super) fn check(memory: &mut EnvironmentMemory, seen: &ObservedStep<'_>) -> 
     if seen.step.decision.changes.is_empty() { Ok(()) } else { check_agenda(memory, seen) }
 }
 
-/// L20, L22: nothing waits for an ended session, and no two deployments touch the environment at once.
+/// L20, L22: no work of an ended session is waiting, and no two deployments access the environment at once.
 fn check_work(lock: &Lock) -> Checked {
     let active = lock.session.as_ref();
     if let Some(session) = active {
@@ -63,7 +63,7 @@ fn check_work(lock: &Lock) -> Checked {
         let fine = !is_left || matches!(it.status, DeploymentState::Cancelling(_));
         ensure!(fine, "L20", "deployment {} of an ended session is {}", it.number, it.status.as_str());
     }
-    // Work whose holder overrode the drain is recorded and does not count.
+    // Deployments that override the drain do not count; the override is recorded as an event.
     let live = || {
         let live = lock.deployments.iter().filter(|it| it.attempt().is_some());
         live.filter(|it| it.target.overrides_drain.is_none())
@@ -85,7 +85,7 @@ fn check_work(lock: &Lock) -> Checked {
     Ok(())
 }
 
-/// L18: in a deleted environment nothing can start, and running work is told to stop.
+/// L18: nothing can start in a deleted environment, and running work is ordered to stop.
 fn check_gone(seen: &ObservedStep<'_>) -> Checked {
     let place = usize::from(seen.step.place);
     let is_present = seen.around.environment(seen.step.place) == seen.step.environment;
@@ -107,7 +107,7 @@ fn left_over(lock: &Lock) -> Vec<DeploymentId> {
     old.map(|it| it.id).collect()
 }
 
-/// The holder waits for exactly the work of earlier sessions, and learns when it is over.
+/// The holder waits for all work of earlier sessions and for nothing else, and is notified when it has ended.
 fn check_drain(lock: &Lock) -> Checked {
     let left = left_over(lock);
     let Some(session) = &lock.session else { return Ok(()) };
@@ -156,7 +156,7 @@ fn check_content(memory: &EnvironmentMemory, lock: &Lock) -> Checked {
     Ok(())
 }
 
-/// L17, L21: no session outlives its expiry; its end is announced once, in advance.
+/// L17, L21: no session outlives its expiry, and its end is announced once, in advance.
 fn check_time(memory: &mut EnvironmentMemory, seen: &ObservedStep<'_>) -> Checked {
     let now = seen.step.moment.now;
     let (Some(session), Some(clock)) = (&seen.after.session, &memory.clock) else { return Ok(()) };
@@ -185,7 +185,7 @@ fn check_time(memory: &mut EnvironmentMemory, seen: &ObservedStep<'_>) -> Checke
     Ok(())
 }
 
-/// L17: no valid ticket waits for a free environment, and only valid tickets wait.
+/// L17: no ticket waits while the environment is free, and only valid tickets wait.
 fn check_line(seen: &ObservedStep<'_>) -> Checked {
     let lock = seen.after;
     let is_free = lock.session.is_none() && lock.environment.is_declared;
@@ -207,7 +207,7 @@ fn check_line(seen: &ObservedStep<'_>) -> Checked {
     Ok(())
 }
 
-/// The columns by which the store finds an environment are correct.
+/// The columns that the store uses to find environments with due work are correct.
 fn check_agenda(memory: &EnvironmentMemory, seen: &ObservedStep<'_>) -> Checked {
     let lock = seen.after;
     let agenda = &lock.environment.agenda;

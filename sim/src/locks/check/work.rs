@@ -1,5 +1,5 @@
-//! Checks changes of deployments: nothing starts while it is blocked, late reports are ignored, and no work passes to
-//! the next holder.
+//! Checks changes of deployments: nothing starts while it is blocked, late reports are ignored, and no deployment
+//! continues under the next holder.
 
 use berth_core::deployment::{DeploymentPurpose, DeploymentState, EnvironmentDeployment, FailureCode};
 use berth_core::environment::{EnvironmentCondition, Lock};
@@ -62,7 +62,7 @@ fn check_started(new: &EnvironmentDeployment, seen: &ObservedStep<'_>) -> Checke
     Ok(())
 }
 
-/// Why a deployment may not start, ignoring the deployment itself.
+/// Returns what prevents a deployment from starting: another deployment, an ended session, or a paused pipeline.
 pub(super) fn obstacle(wanted: &EnvironmentDeployment, lock: &Lock, is_paused: bool) -> Option<&'static str> {
     let active = lock.session.as_ref();
     let is_own = |it: &EnvironmentDeployment| {
@@ -95,7 +95,7 @@ pub(super) fn obstacle(wanted: &EnvironmentDeployment, lock: &Lock, is_paused: b
     old.then_some("work of an ended session may still run").or(reset.then_some("a reset is due"))
 }
 
-/// L10, E9: only reports of the attempt itself count, and only while it is current.
+/// L10, E9: a report counts only if it is from the deployment's own attempt, and only while the deployment is current.
 fn check_reported(new: &EnvironmentDeployment, seen: &ObservedStep<'_>) -> Checked {
     let number = new.number;
     let LockRequest::Report { outcome, .. } = &seen.step.ask else {
@@ -106,7 +106,8 @@ fn check_reported(new: &EnvironmentDeployment, seen: &ObservedStep<'_>) -> Check
     let is_current = match new.target.purpose {
         DeploymentPurpose::Reset => true,
         DeploymentPurpose::Session(id) => {
-            // A take-over that waited for this end may be part of the same step.
+            // Look at the session before the step: a take-over that waited for this deployment may end it in the same
+            // step.
             let before = seen.step.before.as_ref().and_then(|it| it.session.as_ref());
             let ended_now = seen.step.decision.changes.iter().any(|change| ends_by_time(change, id));
             before.is_some_and(|it| it.id == id && it.fence == new.target.fence) && !ended_now
@@ -142,14 +143,15 @@ fn is_from_attempt(new: &EnvironmentDeployment, seen: &ObservedStep<'_>) -> bool
     attempt.is_some_and(|attempt| Some(&attempt.nonce) == subject.nonce.as_ref())
 }
 
-/// Work that was told to stop has stopped when its attempt says so, not before.
+/// A deployment that was ordered to stop counts as stopped only after its attempt has reported that.
 fn check_confirmed(new: &EnvironmentDeployment, seen: &ObservedStep<'_>) -> Checked {
     let fine = matches!(seen.step.ask, LockRequest::Report { .. }) && is_from_attempt(new, seen);
     ensure!(fine, "L22", "deployment {} is stopped without a report", new.number);
     Ok(())
 }
 
-/// A cancellation has a cause: the session ended, a request, or a holder that did not wait for the reset.
+/// A cancellation has a cause: the session ended, a request, a holder that overrides the drain during a reset, or the
+/// deletion of the environment.
 fn check_cancelled(new: &EnvironmentDeployment, moves: &StepChanges<'_>, seen: &ObservedStep<'_>) -> Checked {
     let ended = moves.ended_sessions().any(|it| DeploymentPurpose::Session(it.id) == new.target.purpose);
     let named = seen.step.subject.deployment.as_ref().is_some_and(|it| it.id == new.id);
@@ -167,7 +169,7 @@ fn check_cancelled(new: &EnvironmentDeployment, moves: &StepChanges<'_>, seen: &
 }
 
 impl EnvironmentMemory {
-    /// Tracks what is in the environment, from events alone.
+    /// Tracks the condition of the environment and the deployed commit, from the changes of deployments alone.
     pub(super) fn learn_content(&mut self, moves: &StepChanges<'_>, seen: &ObservedStep<'_>) {
         let is_lost = matches!(seen.step.ask, LockRequest::Report { outcome: ReportedOutcome::Lost, .. });
         for (old, new) in &moves.deployments {

@@ -1,4 +1,4 @@
-//! Exactly one event per change: no silent change, and no event without one.
+//! Every change has exactly one event, and there is no event without a change.
 
 use berth_core::deployment::run::{OutcomeResolution, StageRunStatus, StepRun, StepRunStatus};
 use berth_core::event::{EventKind, NewEvent};
@@ -8,7 +8,7 @@ use super::{Checked, ObservedRunStep, ensure};
 use crate::runs::command::SimulatedEnd;
 use crate::runs::scene::RunRequest;
 
-/// The kind, and the name of the step or stage.
+/// The kind of an event, and the name of the step or stage it is about.
 type RunEvent<'a> = (EventKind, &'a str);
 
 pub(super) fn check(seen: &ObservedRunStep<'_>) -> Checked {
@@ -42,7 +42,7 @@ fn steps<'a>(seen: &ObservedRunStep<'a>, expected: &mut Vec<RunEvent<'a>>, told:
             RunRequest::Report { at: it, ends, .. } if *it == at => {
                 reported_event(seen, before, after, *ends, expected);
                 if *ends == SimulatedEnd::NeverStarted && has_failed {
-                    // The step may have been retried, with an event, before its stage failed.
+                    // The step may have been retried, with an event of its own, before its stage failed.
                     told.retain(|news| *news != (EventKind::StepRetried, name));
                 }
             }

@@ -1,4 +1,4 @@
-//! `E2` and `E3`: when steps may be granted, and that requests for work are idempotent.
+//! `E2` and `E3`: steps are granted only when they may start, and requests for work are idempotent.
 
 use berth_core::deployment::run::{Attempt, StageRunStatus, StepRunStatus};
 
@@ -38,7 +38,7 @@ pub(super) fn check(seen: &ObservedRunStep<'_>, memory: &[StepMemory]) -> Checke
     Ok(())
 }
 
-/// Checked at the commit of the grant, against the plan and the previous state.
+/// Checks a new attempt when its grant is committed, against the plan and the previous state.
 fn check_opened(seen: &ObservedRunStep<'_>, memory: &[StepMemory], at: usize, live: &Attempt) -> Checked {
     let step = &seen.before.steps[at];
     let name = &step.step;

@@ -1,12 +1,12 @@
 //! The oracle: checks every step and reports which rule it violates.
 //!
-//! It shares no code with the rules of `berth-core`: it reads the plan, remembers reports, and compares. Violations
-//! name the rule:
+//! It shares no code with the rules of `berth-core`: it reads the plan, tracks reports by itself, and compares. A
+//! violation names the rule:
 //!
-//! - `E1`: states change along the graph, and match each other.
+//! - `E1`: states change only along the state graph, and are consistent with each other.
 //! - `E2`: a nonce is granted one attempt, and a step has one live attempt.
 //! - `E3`: a step starts only when its stage is open and its needs are met.
-//! - `E4`: an unfinished run can always continue, and a finished one has nothing left to do.
+//! - `E4`: an unfinished run can always continue, and a finished run has nothing left to do.
 //! - `E9`: cancelled steps do not succeed, and nothing starts after a cancellation.
 //! - `E10`: a retry repeats exactly the steps that did not succeed.
 //! - `E14`: attempts and calls are numbered without gaps.
@@ -26,7 +26,7 @@ use berth_core::time::Timestamp;
 
 use super::scene::{RunAnswer, RunDecision, RunRequest};
 
-/// A broken promise.
+/// A violated rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunViolation {
     pub rule: &'static str,
@@ -50,13 +50,13 @@ macro_rules! ensure {
 }
 pub(super) use ensure;
 
-/// One step as the oracle sees it.
+/// One change of the run as the oracle sees it.
 pub(super) struct ObservedRunStep<'a> {
     pub(super) plan: &'a Plan,
     pub(super) asked: &'a RunRequest,
     pub(super) before: &'a Run,
     pub(super) told: &'a RunDecision,
-    /// As stored now.
+    /// The run as stored after the change.
     pub(super) after: &'a Run,
     pub(super) now: Timestamp,
 }
@@ -66,7 +66,7 @@ impl<'a> ObservedRunStep<'a> {
         &self.plan.stages[step.stage].steps[step.index]
     }
 
-    /// Each step before and after, with its position.
+    /// Returns the position of each step, and its state before and after the change.
     fn steps(&self) -> impl Iterator<Item = (usize, &'a StepRun, &'a StepRun)> {
         let pairs = self.before.steps.iter().zip(&self.after.steps);
         pairs.enumerate().map(|(at, (before, after))| (at, before.as_ref(), after.as_ref()))
@@ -77,14 +77,14 @@ impl<'a> ObservedRunStep<'a> {
     }
 }
 
-/// The oracle's state of each step since its stage started.
+/// What the oracle knows about a step since its stage started.
 #[derive(Debug, Clone, Default)]
 struct StepMemory {
-    /// It may not be granted earlier.
+    /// The step must not be granted before this time.
     earliest: Option<Timestamp>,
-    /// As far as is known, part of it ran.
+    /// An attempt may have executed part of the step.
     has_run: bool,
-    /// Its outcome is unknown and unresolved.
+    /// The step's outcome is unknown, and no person has resolved it yet.
     is_unanswered: bool,
 }
 
@@ -105,7 +105,7 @@ impl RunOracle {
             ensure!(seen.told.events.is_empty(), "events", "{:?}: an event without a change", seen.asked);
             ensure!(seen.before == seen.after, "written", "{:?}: a change without a decision", seen.asked);
         } else if *seen.asked != RunRequest::Overtaken {
-            // For a superseded run the event comes from its deployment, in the same commit.
+            // If a run is superseded, its deployment records the event in the same commit.
             ensure!(!seen.told.events.is_empty(), "events", "{:?}: a change without an event", seen.asked);
         }
         moves::check(seen)?;

@@ -1,4 +1,4 @@
-//! `E1`: states change only along the documented graph.
+//! `E1`: states change only along the documented state graph.
 
 use berth_core::deployment::run::limits::ATTEMPTS_MAX;
 use berth_core::deployment::run::{StageRunStatus, StageType, StepActivation, StepRunStatus};
@@ -44,7 +44,7 @@ pub(super) fn check(seen: &ObservedRunStep<'_>) -> Checked {
     Ok(())
 }
 
-/// One command may take a step over several edges; each pair here is such a path.
+/// Returns whether a command may change a step from one state to another, possibly over several edges of the graph.
 fn step_may(seen: &ObservedRunStep<'_>, at: usize, from: StepRunStatus, to: StepRunStatus) -> bool {
     use StepRunStatus::{Cancelled, Failed, Pending, Ready, Running, Skipped, Succeeded, Waiting};
     let is_reported = matches!(seen.asked, RunRequest::Report { at: it, .. } if *it == at);
@@ -52,7 +52,7 @@ fn step_may(seen: &ObservedRunStep<'_>, at: usize, from: StepRunStatus, to: Step
     let stage = seen.after.stages[seen.after.steps[at].stage].status;
     match (from, to) {
         (Pending, Ready) | (Pending | Ready, Skipped) => true,
-        // Too many attempts, or an invalid condition.
+        // The step had too many attempts, or its condition is invalid.
         (Pending, Failed) => {
             let step = &seen.after.steps[at];
             step.tries >= ATTEMPTS_MAX || matches!(seen.planned(step).when, StepActivation::If(_))
@@ -87,14 +87,14 @@ fn stage_may(asked: &RunRequest, at: usize, from: StageRunStatus, to: StageRunSt
         (Running, Cancelling) | (Pending | Queued | Running | Waiting, Cancelled) => is_cancel,
         (Queued, Skipped) => matches!(asked, RunRequest::Overtaken),
         (Cancelling, Cancelled) => matches!(asked, RunRequest::Report { .. }),
-        // A retried stage may end at once: nothing is left to do, or there were too many attempts.
+        // A retried stage may end at once, because nothing is left to do or a step had too many attempts.
         (Failed, Pending | Queued | Running | Succeeded) => is_retry,
         (Skipped, Pending | Queued | Running | Succeeded | Failed) => is_retry,
         _ => from == to,
     }
 }
 
-/// An exclusive stage starts when it is entered, never by itself.
+/// Returns whether an exclusive stage may change like this: it starts only by a request to enter it, never by itself.
 fn is_let_in(asked: &RunRequest, from: StageRunStatus, to: StageRunStatus) -> bool {
     use StageRunStatus::{Failed, Pending, Queued, Running, Skipped, Succeeded, Waiting};
     let begins =

@@ -1,4 +1,4 @@
-//! Checks requests of people: cancel (`E9`), retry (`E10`), resolve.
+//! Checks requests by people: cancel (`E9`), retry (`E10`) and resolve.
 
 use berth_core::deployment::run::retry::RetryStart;
 use berth_core::deployment::run::{OutcomeResolution, StageRunStatus, StepRunStatus};
@@ -97,7 +97,7 @@ fn check_resolve(seen: &ObservedRunStep<'_>, at: usize, resolution: OutcomeResol
     }
     let is_right = match resolution {
         OutcomeResolution::Ran => after.status == StepRunStatus::Succeeded,
-        // After too many attempts it cannot be retried.
+        // If there were too many attempts, the step fails instead of being retried.
         OutcomeResolution::Retry => matches!(after.status, StepRunStatus::Ready | StepRunStatus::Failed),
         OutcomeResolution::Fail => after.status == StepRunStatus::Failed,
     };
@@ -105,7 +105,7 @@ fn check_resolve(seen: &ObservedRunStep<'_>, at: usize, resolution: OutcomeResol
     Ok(())
 }
 
-/// A superseded run ends where it waits and keeps its results.
+/// A superseded run ends at the stage it was waiting for, and keeps the results of earlier stages.
 fn check_overtaken(seen: &ObservedRunStep<'_>) -> Checked {
     let was_queued = seen.before.queued_for().is_some();
     ensure!(was_queued == seen.told.is_change, "superseded", "one that does not wait was overtaken");

@@ -1,4 +1,4 @@
-//! `E4`: an unfinished run can always continue, and a finished one has nothing left to do.
+//! `E4`: an unfinished run can always continue, and a finished run has nothing left to do.
 
 use berth_core::deployment::run::{
     Plan, Run, RunStatus, StageRun, StageRunStatus, StageType, StepActivation, StepRun, StepRunStatus,
@@ -97,7 +97,7 @@ fn check_stages(plan: &Plan, run: &Run) -> Checked {
     Ok(())
 }
 
-/// Ended steps and stages have an end time, others do not.
+/// Checks that exactly those steps and stages have an end time that have ended.
 fn check_times(run: &Run) -> Checked {
     for stage in &run.stages {
         let is_over = stage.status.is_final() && stage.status != StageRunStatus::Skipped;
@@ -111,7 +111,7 @@ fn check_times(run: &Run) -> Checked {
         let says = step.finished_at.is_some();
         let is_right = match step.status {
             StepRunStatus::Succeeded | StepRunStatus::Failed => says || is_reused,
-            // Stopped steps have an end time, steps that never started have none.
+            // Either is correct: steps that were stopped have an end time, steps that never started have none.
             StepRunStatus::Cancelled => true,
             _ => !says,
         };
@@ -122,7 +122,7 @@ fn check_times(run: &Run) -> Checked {
     Ok(())
 }
 
-/// The state of the run matches its stages, with their failure.
+/// The status of the run matches the statuses of its stages, including failure and cancellation.
 fn check_status(run: &Run) -> Checked {
     let first = |status: StageRunStatus| run.stages.iter().find(|stage| stage.status == status);
     let open = run.stages.iter().find(|stage| !stage.status.is_final());
@@ -143,7 +143,8 @@ fn check_status(run: &Run) -> Checked {
                 && first(StageRunStatus::Cancelled).is_some_and(|stage| stage.cancel.as_ref() == Some(cancel))
         }
         (RunStatus::Succeeded, None) => {
-            // A superseded run has nothing left to do; its deployment has the status.
+            // A superseded run has nothing left to do and counts as succeeded here; only its deployment has the status
+            // "superseded".
             let is_done = |stage: &&StageRun| stage.status == StageRunStatus::Succeeded;
             let mut rest = run.stages.iter().skip_while(is_done);
             rest.all(|stage| stage.status == StageRunStatus::Skipped)
@@ -160,7 +161,7 @@ fn check_ready_at(run: &Run, now: Timestamp) -> Checked {
     ensure!(is_due != ready.is_empty(), "ready_at", "{:?} at {now}, ready {ready:?}", run.next_ready_at());
     if let Some(at) = run.next_ready_at() {
         ensure!(!run.ready_steps(at).is_empty(), "ready_at", "nothing is ready at {at}");
-        // The epoch stands for "at any time".
+        // Not before the Unix epoch, which stands for "at any time".
         let earlier = Timestamp::from_micros(at.as_micros().saturating_sub(1).max(0));
         let is_early = earlier < at && !run.ready_steps(earlier).is_empty();
         ensure!(!is_early, "ready_at", "something is ready before {at}");

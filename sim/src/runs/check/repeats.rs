@@ -1,4 +1,4 @@
-//! Idempotency: a repeated request gets the same answer and has no further effect.
+//! Idempotency: a repeated request gets the same response and has no further effect.
 
 use berth_core::deployment::environment::report::RunnerOrder;
 

@@ -1,4 +1,4 @@
-//! Checks reports: cancelled steps (`E9`), `on_lost`, and that late reports have no effect.
+//! Checks reports: the effect of cancellation (`E9`) and `on_lost`, and that late reports have no effect.
 
 use berth_core::deployment::environment::report::RunnerOrder;
 use berth_core::deployment::run::limits::{ATTEMPTS_MAX, NEVER_STARTED_PAUSE_S};
@@ -89,7 +89,8 @@ fn check_ended(seen: &ObservedRunStep<'_>, at: usize, ends: SimulatedEnd) -> Che
     Ok(())
 }
 
-/// A step shows its latest attempt: one that ran without success is not shown as skipped when its stage fails.
+/// When a stage fails, a step that ran without success must not be shown as skipped: its status is that of its latest
+/// attempt.
 pub(super) fn check_left_over(seen: &ObservedRunStep<'_>, memory: &[StepMemory]) -> Checked {
     for (at, _, after) in seen.steps() {
         if seen.after.stages[after.stage].status == StageRunStatus::Failed && memory[at].has_run {

@@ -36,7 +36,8 @@ pub(super) fn run(args: &CopyArgs) -> anyhow::Result<ExitCode> {
             anyhow::bail!("one of --from and --to must be sqlite:DIR, the other one postgres or postgres://…")
         }
     };
-    // `postgres` keeps the password in the URL off the command line, which every user of the machine can read.
+    // With the argument `postgres` the URL comes from the settings: it may contain a password, and every user of the
+    // machine can read command lines.
     let url = match url {
         "postgres" => settings.database.as_deref().context("set BERTH_DATABASE to the database URL")?,
         url => url,

@@ -14,13 +14,13 @@ use super::{InstallationArgs, LocatedInstallation};
 use crate::embedded;
 use crate::output::CommandOutput;
 
-/// Thresholds of free disk space for a warning and a failure.
+/// The doctor warns below `FREE_BYTES_WANTED` of free disk space and fails below `FREE_BYTES_MIN`.
 const FREE_BYTES_WANTED: u64 = 1024 * 1024 * 1024;
 const FREE_BYTES_MIN: u64 = FREE_BYTES_WANTED / 10;
 const GIT_MIN: (u32, u32) = (2, 39);
-/// An earlier clock was never set: 2025-01-01.
+/// 2025-01-01. A clock that shows an earlier time was never set.
 const CLOCK_MIN_S: i64 = 1_735_689_600;
-/// Maximum lead of the last event over this machine's clock.
+/// The clock counts as wrong if the last event in the database is more than this many seconds in the future.
 const CLOCK_BEHIND_S_MAX: i64 = 60;
 
 #[derive(clap::Args)]
@@ -51,7 +51,7 @@ impl CheckState {
 struct DoctorCheck {
     name: &'static str,
     state: CheckState,
-    /// Result, and advice if it is not ok.
+    /// The result of the check, followed by advice unless the check passed.
     detail: String,
 }
 

@@ -1,4 +1,5 @@
-//! `berth admin raise-epoch`: recovers from a database that is an older copy or lost acknowledged commits.
+//! `berth admin raise-epoch`: makes a database usable again after it was replaced with an older copy or lost
+//! acknowledged commits.
 
 use std::process::ExitCode;
 
@@ -21,13 +22,13 @@ pub(crate) struct RaiseEpochArgs {
 
 pub(super) fn run(args: &RaiseEpochArgs) -> anyhow::Result<ExitCode> {
     let found = args.place.locate_existing()?;
-    // Servers read the epoch at startup, so none may be running.
+    // No server may be running, because servers read the epoch only at startup.
     let settled = match &found.database {
         None => {
             let dir = DataDir::open(&found.data_dir)?;
             let mut store = Store::open_sqlite(&dir.database())?;
             let settled = settle(&mut store, incarnation::stored_epoch(&dir)?).map_err(to_cli_error)?;
-            // Last, so that a server refuses an interrupted run until this command is repeated.
+            // Must come last: if this command is interrupted, servers refuse to start until it is run again.
             store.begin_in(&dir)?;
             settled
         }

@@ -30,7 +30,7 @@ pub(super) fn run(args: &ResetPasswordArgs) -> anyhow::Result<ExitCode> {
     let offline =
         |store: &Store| admin::reset_password(store, args.email.clone(), base.trim_end_matches('/'));
     let answer = match found.database.as_deref() {
-        // Servers on a shared database see the change without being asked.
+        // On a shared database, running servers notice the change by themselves.
         Some(url) => offline(&Store::open_postgres(url)?),
         None => match admin::send_request(
             &found.data_dir,

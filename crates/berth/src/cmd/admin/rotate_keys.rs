@@ -26,7 +26,7 @@ pub(crate) struct RotateKeysArgs {
 pub(super) fn run(args: &RotateKeysArgs) -> anyhow::Result<ExitCode> {
     let found = args.place.locate_existing()?;
     let database = found.database.as_deref();
-    // Servers on a shared database would keep using the old key, so they have to be stopped.
+    // Servers on a shared database would keep using the old key, so they must be stopped first.
     let asked = if database.is_none() {
         admin::send_request(&found.data_dir, &AdminRequest::RotateKeys)?
     } else {

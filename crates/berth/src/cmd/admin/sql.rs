@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::InstallationArgs;
 use crate::output::{CommandOutput, print_note};
 
-/// Upper limit of `--rows`.
+/// Maximum value of `--rows`.
 const ROWS_MAX: u32 = 10_000;
 
 #[derive(clap::Args)]

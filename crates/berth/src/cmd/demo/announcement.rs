@@ -1,4 +1,4 @@
-//! Prints URLs, logins and example commands when the demo has started.
+//! Prints URLs, logins and example commands once the demo has started.
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
@@ -15,18 +15,19 @@ use super::sites::{DemoSites, SITE_NAMES};
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(10);
 
 pub(super) struct DemoFacts {
-    /// Base URL for programs.
+    /// Base URL for API clients.
     pub(super) base: String,
     /// Base URL for browsers.
     pub(super) dashboard: String,
     pub(super) organizations: Vec<DemoOrganization>,
     /// `None` with --bare.
     pub(super) sites: Option<DemoSites>,
-    /// The default address, if it was in use.
+    /// The default address, if it was occupied and the server listens on another one.
     pub(super) moved: Option<SocketAddr>,
 }
 
-/// `found`: pipelines of the first organization that were created after the server started.
+/// Formats the announcement for `--json`. `found` has the first organization's pipelines that were created after the
+/// server started.
 pub(super) fn to_json(facts: &DemoFacts, found: &[Value]) -> Value {
     let pipeline = |pipeline: &Pipeline| {
         json!({

@@ -21,8 +21,8 @@ pub(super) struct DemoOrganization {
     pub(super) pipelines: Vec<state::Pipeline>,
 }
 
-/// Creates the organizations. Without a `shop` definition the first one gets its pipelines later, the shop from its
-/// repository.
+/// Creates the two organizations. If `shop` is `None`, the first one starts without pipelines: they are created later,
+/// and the shop's pipeline is read from its repository.
 pub(super) fn create_organizations(
     store: &Store,
     shop: Option<String>,
@@ -35,13 +35,13 @@ pub(super) fn create_organizations(
     ])
 }
 
-/// Returns the shop's definition for sites at these URLs, in the order of [`SITE_NAMES`](super::sites::PLACES), and
-/// for this program.
+/// Returns the shop's definition with the URLs of the demo sites, in the order of
+/// [`SITE_NAMES`](super::sites::SITE_NAMES), and the path of this program filled in.
 pub(super) fn shop_definition(addresses: &[String], program: &str) -> String {
-    // Quoted as JSON, which is valid YAML, because a path may contain anything.
+    // A path may contain any character, so it is quoted as a JSON string, which is valid YAML.
     let quoted = serde_json::Value::from(program).to_string();
     let text = SHOP.replace("\"/usr/bin/berth\"", &quoted);
-    // The template has the sites on consecutive ports.
+    // The template uses consecutive ports, starting at 8081, as placeholders for the sites.
     (8081..).zip(addresses).fold(text, |text, (port, address)| {
         text.replace(&format!("\"http://127.0.0.1:{port}\""), &format!("\"{address}\""))
     })

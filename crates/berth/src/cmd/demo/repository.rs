@@ -24,7 +24,7 @@ pub(super) struct SampleRepository {
 }
 
 impl SampleRepository {
-    /// Creates `main` up to the new prices, and the other branches.
+    /// Creates `main` with its first two commits, and the other branches. [`Self::push_green`] adds the third commit.
     pub(super) fn create(dir: &Path, definition: &str) -> Result<Self, GitError> {
         git::make_bare(dir)?;
         let mut history = FastImportStream::default();
@@ -45,7 +45,7 @@ impl SampleRepository {
         history.begin_commit("slow", "from :2\n", "Grace", "Measure the shop under load");
         history.write_theme("amber", "1.2-load");
         history.add_file(PROGRAM, "deploy.sh", DEPLOY_SLOWLY);
-        // Same content, but no longer executable.
+        // The script's content is unchanged, but the file is no longer executable.
         history.begin_commit("broken", "from :2\n", "Linus", "Tidy up the scripts");
         history.add_file(PLAIN, "scripts/check.sh", CHECK);
         git::import(dir, &history.text)?;
@@ -61,7 +61,7 @@ impl SampleRepository {
     }
 }
 
-/// Commits in the format of `git fast-import`.
+/// Input for `git fast-import`, built up commit by commit.
 #[derive(Default)]
 struct FastImportStream {
     text: String,
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sample_repository_has_its_branches() {
+    fn sample_repository_contains_all_branches() {
         let temp = tempfile::tempdir().unwrap();
         let dir = temp.path().join("harbour-shop.git");
         let sample = SampleRepository::create(&dir, "version: 1\n").unwrap();

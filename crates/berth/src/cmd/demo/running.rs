@@ -1,4 +1,5 @@
-//! `demo.json` in a demo's data directory, by which `berth demo` finds a running demo. Readable only by its owner.
+//! The file `demo.json` in a demo's data directory, which `berth demo` uses to find a running demo. Only its owner can
+//! read it.
 
 use std::io::{Read as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
@@ -15,7 +16,7 @@ pub(super) const PREFIX: &str = "berth-demo-";
 const FILE: &str = "demo.json";
 const FILE_BYTES_MAX: u64 = 16 * 1024;
 const OPEN_FLAGS: i32 = OFlags::NOFOLLOW.union(OFlags::NONBLOCK).bits().cast_signed();
-/// Maximum number of demos to look at.
+/// Maximum number of data directories to check.
 const DEMOS_MAX: usize = 100;
 
 #[derive(Serialize, Deserialize)]
@@ -36,7 +37,7 @@ impl RunningDemo {
         written.with_context(|| format!("cannot write {}", path.display()))
     }
 
-    /// Finds the running demo of this user, or the one at this URL if there are several.
+    /// Finds this user's running demo. If there are several, `address` selects one.
     pub(super) fn find(address: Option<&str>) -> anyhow::Result<Self> {
         let temp = std::env::temp_dir();
         let entries = std::fs::read_dir(&temp).with_context(|| format!("cannot read {}", temp.display()))?;
@@ -79,7 +80,8 @@ impl RunningDemo {
     }
 }
 
-/// Any user may create a directory with this name in the temporary directory.
+/// Returns whether this user owns the directory. Another user could have created one with the expected name in the
+/// temporary directory.
 fn is_own_dir(path: &Path) -> bool {
     path.symlink_metadata().is_ok_and(|it| it.is_dir() && it.uid() == geteuid().as_raw())
 }

@@ -14,9 +14,10 @@ const ENVIRONMENTS: &str = "/pipelines/shop/ephemeral-environments";
 /// Timeout for a build, a deployment or a sync.
 const WAIT_TIMEOUT: Duration = Duration::from_secs(120);
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
-/// Deployments of Grace's load test, 90 seconds each, so that there is something to take over.
+/// Number of deployments in Grace's load test. Each takes 90 seconds, so that visitors find an environment to take
+/// over.
 const ROUNDS_MAX: u32 = 40;
-/// Failed calls in a row, for example while the server is restarted.
+/// Number of consecutive failed calls before the load test stops. Calls fail while the server restarts, for example.
 const FAILURES_MAX: u32 = 30;
 const ROUND_PAUSE: Duration = Duration::from_secs(2);
 const LINUS_WAITS_S: u32 = 8 * 60 * 60;
@@ -48,7 +49,7 @@ pub(super) fn prepare_demo(
     [playground, pipeline].iter().map(|it| pipeline_json(&cast.ada, it)).collect()
 }
 
-/// Formats a pipeline for `--json`.
+/// Formats a pipeline for the demo's `--json` output.
 fn pipeline_json(client: &ApiClient, pipeline: &Value) -> anyhow::Result<Value> {
     let (id, slug) = (&pipeline["id"], json_str(&pipeline["slug"])?);
     let environments = client.get::<Value>(&format!("/pipelines/{slug}/ephemeral-environments"))?.data;
@@ -56,7 +57,7 @@ fn pipeline_json(client: &ApiClient, pipeline: &Value) -> anyhow::Result<Value> 
     Ok(json!({ "id": id, "slug": slug, "environments": names.collect::<Vec<_>>() }))
 }
 
-/// Plays the scenario, then keeps Grace's load test running. Reports an error and stops if a call fails.
+/// Plays the scenario, then keeps Grace's load test running. If a call fails, reports the error and stops.
 pub(super) fn run_scenario(
     cast: &DemoClients,
     sample: &SampleRepository,
@@ -82,7 +83,7 @@ pub(super) fn run_scenario(
     }
 }
 
-/// Returns Grace's session in qa-1.
+/// Plays the scenario and returns the id of Grace's session in qa-1.
 fn play_scenario(
     cast: &DemoClients,
     sample: &SampleRepository,
@@ -124,7 +125,7 @@ fn play_scenario(
     Ok(json_str(&held["sessionId"])?.to_owned())
 }
 
-/// Deploys again and again while Grace holds qa-1.
+/// Keeps deploying for as long as Grace holds qa-1.
 fn repeat_load_test(grace: &ApiClient, session: &str) {
     let session = format!("{ENVIRONMENTS}/qa-1/sessions/{session}");
     let mut misses = 0;
@@ -148,7 +149,7 @@ fn repeat_load_test(grace: &ApiClient, session: &str) {
     }
 }
 
-/// Waits for the pushed deployment with this number.
+/// Waits until the deployment with this number, started by a push, exists, and returns its id.
 fn wait_for_push_deployment(client: &ApiClient, number: u64) -> anyhow::Result<String> {
     poll_until("the deployment of a push", || {
         let all = client.get::<Value>("/pipelines/shop/deployments")?.data;

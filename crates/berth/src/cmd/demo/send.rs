@@ -1,4 +1,5 @@
-//! `berth demo send`: deploys a page of the sample repository, so that its steps need no other program.
+//! `berth demo send`: sends a page to a demo site. The sample repository's steps use it, so that they do not depend on
+//! programs such as curl.
 
 use std::path::PathBuf;
 use std::process::ExitCode;

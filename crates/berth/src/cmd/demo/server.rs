@@ -13,14 +13,14 @@ use tokio::process::{Child, Command};
 use super::supervisor::reachable_address;
 use crate::cmd::serve;
 
-/// The server shuts down within ten seconds.
+/// The server promises to shut down within ten seconds.
 const STOP_TIMEOUT: Duration = Duration::from_secs(12);
 
 /// Command line and listener of the server process.
 pub(super) struct ServerProcess {
     pub(super) program: std::path::PathBuf,
-    /// Kept open here as well, so that the port stays reserved during a restart and waiting connections are served by
-    /// the next process.
+    /// The supervisor keeps the listener open too: the port stays reserved during a restart, and the next server
+    /// process accepts the connections that queued up in the meantime.
     pub(super) listener: TcpListener,
     pub(super) args: Vec<String>,
 }
@@ -37,7 +37,7 @@ impl ServerProcess {
         tell("kept-by", std::process::id().to_string());
         tell("data-dir", dir.display().to_string());
         tell("listen", listener.local_addr()?.to_string());
-        // The sample repository and the sites that receive webhooks are on this machine.
+        // Allow the server to reach the sample repository and the webhook receivers, which are on this machine.
         tell("repository-root", dir.display().to_string());
         tell("egress-allow", reachable_address(listener.local_addr()?).ip().to_string());
         for (place, url) in sites {
@@ -59,7 +59,7 @@ impl ServerProcess {
             .args(&self.args)
             .stdin(Stdio::from(listener))
             .stdout(Stdio::null())
-            // Ctrl-C goes to the supervisor, which then stops the server.
+            // In its own process group the server does not receive Ctrl-C; the supervisor does, and stops the server.
             .process_group(0)
             .kill_on_drop(true)
             .spawn()

@@ -25,9 +25,9 @@ use serde_json::Value;
 /// Names of the sites, in the order of their ports.
 pub(super) const SITE_NAMES: [&str; 4] = ["staging", "production", "qa-1", "qa-2"];
 const PAGE_BYTES_MAX: usize = 64 * 1024;
-/// Rejected writes that a site shows.
+/// Maximum number of rejected writes that a site displays.
 const REFUSED_MAX: usize = 5;
-/// Maximum length of a header value.
+/// Header values are truncated to this length.
 const WORD_CHARS_MAX: usize = 100;
 const CODE_CHARS: usize = 24;
 
@@ -41,7 +41,7 @@ pub(super) struct ScenarioProgress {
     pub(super) done: bool,
     /// Why the scenario stopped early.
     pub(super) failed: Option<String>,
-    /// Events so far.
+    /// Messages about what has happened so far.
     pub(super) steps: Vec<String>,
 }
 
@@ -74,11 +74,11 @@ struct SitesState {
     webhook_code: String,
     /// Secret part of the login link.
     link_code: String,
-    /// Taken by the first successful login.
+    /// `None` after the first successful login, because the link works only once.
     sign_in: Mutex<Option<LogInFn>>,
 }
 
-/// The sites, and one more listener for progress, login link and webhook.
+/// The running sites, plus one listener for the scenario's progress, the login link and the webhook.
 #[derive(Clone)]
 pub(super) struct DemoSites {
     harbour: Arc<SitesState>,
@@ -87,12 +87,12 @@ pub(super) struct DemoSites {
     own: String,
 }
 
-/// Listeners on the ports after the server's, or on any free ones.
+/// Listeners on the ports that follow the server's port, or on any free ports.
 pub(super) struct SiteListeners(Vec<TcpListener>);
 
 impl SiteListeners {
-    /// Sites accept any write, so they listen on loopback only. The login link listens on the server's address, because
-    /// cookies belong to a host.
+    /// Binds the listeners. Sites accept writes from any client, so they listen on loopback only. The login link
+    /// listens on the server's address, because a cookie applies to one host.
     pub(super) fn bind_next_to(reached: SocketAddr) -> std::io::Result<Self> {
         let own = reached.ip();
         let site = if own.is_loopback() { own } else { IpAddr::from([127, 0, 0, 1]) };
@@ -126,7 +126,7 @@ fn bind_listener(ip: IpAddr, wanted: Option<u16>) -> std::io::Result<TcpListener
 }
 
 impl DemoSites {
-    /// Serves until the runtime shuts down.
+    /// Starts serving in the background, until the runtime shuts down.
     pub(super) fn start(bound: SiteListeners, base: String, sign_in: LogInFn) -> std::io::Result<Self> {
         let addresses = bound.addresses()?;
         let own = bound.address(SITE_NAMES.len())?;
@@ -149,7 +149,7 @@ impl DemoSites {
         Ok(Self { harbour, addresses, own })
     }
 
-    /// One-time login link, on the dashboard's host so that the cookie applies there.
+    /// Returns the one-time login link. It uses the dashboard's host name so that the cookie is valid there.
     pub(super) fn login_link(&self) -> String {
         let own = self.own.strip_prefix("http://").and_then(local_dashboard);
         format!("{}/open/{}", own.as_ref().unwrap_or(&self.own), self.harbour.link_code)
@@ -197,7 +197,8 @@ async fn show_site(State((place, harbour)): SiteState) -> Response {
     html_response(status, page::render_site(place, site))
 }
 
-/// The content security policy blocks scripts in deployed pages; only our reload script runs.
+/// Builds an HTML response whose content security policy blocks scripts in deployed pages; only our reload script may
+/// run.
 fn html_response(status: StatusCode, text: String) -> Response {
     let headers = [
         (CONTENT_TYPE, "text/html; charset=utf-8"),
@@ -316,7 +317,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn failed_login_link_can_be_opened_again() {
+    async fn login_link_after_failed_login_can_be_opened_again() {
         let tries = std::sync::atomic::AtomicU32::new(0);
         let sign_in = move || match tries.fetch_add(1, std::sync::atomic::Ordering::Relaxed) {
             0 => Err("the server is away.".to_owned()),

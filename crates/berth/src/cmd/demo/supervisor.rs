@@ -30,7 +30,7 @@ use crate::cmd::serve;
 use crate::cmd::{open_store, open_vault, to_cli_error};
 use crate::output::{print_line, print_note};
 
-/// A server that is killed more often has a problem that a restart does not solve.
+/// Give up after this many restarts: something other than `berth demo crash` keeps killing the server.
 const RESTARTS_MAX: u32 = 100;
 const READY_TIMEOUT: Duration = Duration::from_secs(20);
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
@@ -51,7 +51,7 @@ pub(crate) fn run_demo(
     })?;
     let kept = set_up(args, listen, temp.path(), &runtime)
         .and_then(|(plan, scene)| runtime.block_on(start_and_announce(args, plan, scene, stop)));
-    // Does not wait for threads that still call the server.
+    // Returns without waiting for threads that are still calling the server.
     runtime.shutdown_background();
     let path = temp.path().to_owned();
     temp.close().with_context(|| format!("cannot remove the demo's data from {}", path.display()))?;
@@ -98,13 +98,13 @@ async fn supervise(
         let ended = tokio::select! {
             () = stop.cancelled() => {
                 let ended = server::stop_server(child).await?;
-                // A server that was still starting is terminated by the signal itself.
+                // A server that is still starting up has no signal handler yet, so SIGTERM terminates it directly.
                 let is_well = ended.success() || ended.signal() == Some(Signal::TERM.as_raw());
                 return Ok(if is_well { ExitCode::SUCCESS } else { report_exit(ended) });
             }
             ended = child.wait() => ended?,
         };
-        // A server that exits on its own has printed why, and would exit again.
+        // If the server exited by itself, it has printed the reason, and a restart would fail the same way.
         if ended.signal().is_none() {
             return Ok(report_exit(ended));
         }
@@ -118,7 +118,7 @@ fn report_exit(ended: std::process::ExitStatus) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// Everything that is created before the server starts.
+/// Everything that has to exist before the server starts.
 struct DemoSetup {
     facts: DemoFacts,
     /// `None` with --bare.
@@ -173,7 +173,7 @@ impl DemoSetup {
 /// Prints the announcement once the server responds, then plays the scenario.
 async fn announce(is_json: bool, scene: DemoSetup, stop: CancellationToken) -> anyhow::Result<()> {
     let (tell, heard) = tokio::sync::oneshot::channel();
-    // Not a runtime thread: it blocks on API calls, and the runtime does not wait for it.
+    // Use a plain thread: it blocks on API calls, and the runtime must not wait for it on shutdown.
     std::thread::spawn(move || {
         let begun = wait_until_ready(&scene).and_then(|found| {
             let facts = &scene.facts;
@@ -200,7 +200,7 @@ async fn announce(is_json: bool, scene: DemoSetup, stop: CancellationToken) -> a
     heard.await.context("the demo failed to start")?
 }
 
-/// Waits for the server; returns pipelines that were created after it started.
+/// Waits until the server responds; returns the pipelines that were created after it started.
 fn wait_until_ready(scene: &DemoSetup) -> anyhow::Result<Vec<serde_json::Value>> {
     let DemoSetup { facts, actors } = scene;
     let deadline = Instant::now() + READY_TIMEOUT;
@@ -214,8 +214,8 @@ fn wait_until_ready(scene: &DemoSetup) -> anyhow::Result<Vec<serde_json::Value>>
     }
 }
 
-/// Binds the address; falls back to a free port unless the port was requested. Returns the occupied address in that
-/// case.
+/// Binds the listener. If the port is occupied and was not requested explicitly, falls back to a free port and also
+/// returns the occupied address.
 fn bind_listener(
     wanted: SocketAddr,
     is_asked_for: bool,
@@ -232,7 +232,7 @@ fn bind_listener(
     }
 }
 
-/// Replaces an unspecified address with loopback.
+/// Replaces an unspecified address such as `0.0.0.0` with loopback.
 pub(super) fn reachable_address(address: SocketAddr) -> SocketAddr {
     let ip = if address.ip().is_unspecified() { IpAddr::from([127, 0, 0, 1]) } else { address.ip() };
     SocketAddr::new(ip, address.port())

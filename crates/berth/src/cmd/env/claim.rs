@@ -127,7 +127,7 @@ fn wait_in_queue(
         match client.get_if_changed::<WireTicket>(&path, &etag) {
             Ok(Some(news)) => (etag, ticket) = (news.etag.unwrap_or_default(), news.data),
             Ok(None) => {}
-            // The ticket survives a restart of the server.
+            // Keep waiting: the ticket survives a server restart.
             Err(error) if ClientError::is_transient_error(&error) => std::thread::sleep(RETRY_INTERVAL),
             Err(error) => return Err(error),
         }
@@ -251,7 +251,7 @@ fn confirm_take_over(place: &EnvironmentRef, lock: &WireLock) -> anyhow::Result<
     Ok(["y", "yes"].contains(&answer.trim().to_lowercase().as_str()))
 }
 
-/// Adds advice to the error for a held environment.
+/// Adds advice to the error that the environment is held by another member.
 fn add_lock_hint(error: anyhow::Error, place: &EnvironmentRef) -> anyhow::Error {
     match error.downcast::<ClientError>() {
         Ok(failure) if failure.code() == Some("environment_locked") => {

@@ -1,7 +1,7 @@
-//! Runs a command while holding a session and always releases the session.
+//! Runs a command while holding a session, and releases the session in every case.
 //!
 //! The session has a short TTL and is renewed in the background. If this process is killed, the session expires within
-//! [`TTL_S`]. If the server cannot be reached for that long, another caller may get the environment, so the command is
+//! [`TTL_S`]. If the server is unreachable for that long, another caller may get the environment, so the command is
 //! stopped before the session can expire.
 
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
@@ -30,12 +30,12 @@ const RETRY_INTERVAL: Duration = Duration::from_secs(2);
 const RENEW_TIMEOUT: Duration = Duration::from_secs(5);
 /// The command is stopped this long before the session can expire.
 const STOP_MARGIN: Duration = Duration::from_secs(15);
-/// From SIGTERM to SIGKILL.
+/// Time between SIGTERM and SIGKILL.
 const STOP_GRACE: Duration = Duration::from_secs(10);
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
-/// How long to wait for a blocked terminal before exiting without the message.
+/// If the terminal is blocked for this long, exit without printing the message.
 const PRINT_TIMEOUT: Duration = Duration::from_secs(2);
-/// Pause before a command that waits for the terminal is continued.
+/// Pause before resuming a command that was stopped because it needs the terminal.
 const TERMINAL_RETRY: Duration = Duration::from_secs(1);
 
 /// Releases the session or ticket on interrupt, and forwards signals to the command.
@@ -56,7 +56,7 @@ struct GuardState {
     /// The message about the loss was printed.
     is_printed: bool,
     is_over: bool,
-    /// Nothing to release: an interrupt exits immediately.
+    /// There is nothing to release, so an interrupt exits immediately.
     is_disarmed: bool,
 }
 
@@ -65,7 +65,7 @@ struct GuardState {
 struct CommandGroup(Pid);
 
 impl CommandGroup {
-    // Errors are ignored, because the group may have ended.
+    // Errors are ignored, because all processes of the group may have ended already.
     fn send(self, signal: Signal) {
         kill_process_group(self.0, signal).ok();
     }
@@ -83,12 +83,12 @@ impl SessionGuard {
     /// Forwards the signal to the command if it runs, otherwise releases the session or ticket and exits.
     fn handle_signal(&self, heard: Signal) {
         let mut state = self.state.lock();
-        // A second signal kills the command. Closing a terminal may send SIGHUP more than once, so SIGHUP does not
-        // count.
+        // A second signal kills the command. SIGHUP does not count as one, because closing a terminal may send it more
+        // than once.
         let again = std::mem::replace(&mut state.is_interrupted, true) && heard != Signal::HUP;
         if let Some(child) = state.child {
-            // On a terminal Ctrl-C reaches the command directly. SIGHUP is sent as SIGTERM because many programs ignore
-            // SIGHUP.
+            // Ctrl-C on a terminal reaches the command directly. SIGHUP is forwarded as SIGTERM, because many programs
+            // ignore SIGHUP.
             child.send(match heard {
                 _ if again => Signal::KILL,
                 Signal::HUP => Signal::TERM,
@@ -103,7 +103,7 @@ impl SessionGuard {
         if let Some(path) = &path {
             release(&self.client, path);
         }
-        // Without a path the claim may be in flight; it is released when it arrives.
+        // If there is no path yet, the claim may be in flight; `arm` releases the session when the response arrives.
         if path.is_some() || state.is_disarmed || again {
             std::process::exit(i32::from(exit_code::INTERRUPTED));
         }
@@ -116,7 +116,8 @@ impl SessionGuard {
         }
     }
 
-    /// From here on, an interrupt releases this path. If one arrived earlier, releases it now and exits.
+    /// From now on an interrupt releases this session or ticket. If an interrupt has already arrived, releases it now
+    /// and exits.
     pub(super) fn arm(&self, path: String) {
         let mut state = self.state.lock();
         if state.is_interrupted {
@@ -132,8 +133,8 @@ impl SessionGuard {
         (state.path, state.is_disarmed) = (None, true);
     }
 
-    /// The environment is, or may be, held by another caller. The command is signalled before anything that could fail
-    /// or block.
+    /// Stops the command because another caller holds, or may hold, the environment. Sends the signal before doing
+    /// anything that could fail or block.
     fn stop_command(&self, why: String) {
         let text = format!("berth: {why}");
         {
@@ -165,7 +166,7 @@ impl SessionGuard {
         }
     }
 
-    /// The message is printed by another thread, which ends with the process.
+    /// Waits until another thread has printed the message about the loss. That thread does not keep the process alive.
     fn wait_until_printed(&self) {
         let until = Instant::now() + PRINT_TIMEOUT;
         while !self.state.lock().is_printed && Instant::now() < until {
@@ -178,7 +179,7 @@ impl SessionGuard {
     }
 }
 
-/// Deletes a session or ticket. A ticket that was granted in the meantime is released as a session.
+/// Deletes a session or ticket. If the ticket has been granted in the meantime, releases its session.
 fn release(client: &ApiClient, path: &str) {
     let given = client.delete::<serde_json::Value>(path).and_then(|given| {
         let granted = given.data["status"] == "granted";
@@ -291,7 +292,7 @@ fn run_child(
     Ok(Some(child.wait()?))
 }
 
-/// Waits for the exit without reaping, so that the process group id stays valid.
+/// Waits until the command exits, without reaping it: its process group id stays valid.
 fn wait_for_exit(
     command: CommandGroup,
     mut terminal: Option<&mut ControllingTerminal>,
@@ -299,13 +300,13 @@ fn wait_for_exit(
     let look = WaitIdOptions::EXITED | WaitIdOptions::STOPPED;
     loop {
         match waitid(WaitId::Pid(command.0), look | WaitIdOptions::NOWAIT) {
-            // Continue a stopped command: it holds an environment that others wait for, and there is no shell to
-            // continue it.
+            // Resume a stopped command: other callers are waiting for its environment, and no shell will resume it.
             Ok(Some(seen)) if seen.stopped() => {
                 waitid(WaitId::Pid(command.0), WaitIdOptions::STOPPED)?;
                 let wants = [Signal::TTIN, Signal::TTOU].map(|it| Some(it.as_raw()));
                 let mut has = || terminal.as_mut().is_some_and(|it| it.give_to(command.0));
-                // In the background it would be stopped again immediately; retry until we are in the foreground.
+                // A command that needs the terminal would stop again at once while we are in the background, so pause
+                // before each try.
                 if wants.contains(&seen.stopping_signal()) && !has() {
                     std::thread::sleep(TERMINAL_RETRY);
                 }
@@ -346,7 +347,7 @@ fn renew_session(
                     ));
                 }
             }
-            // The watching thread reports the reason.
+            // The thread in `watch_for_take_over` reports why the session ended.
             Err(_) => pause = RETRY_INTERVAL,
         }
         if undo.is_lost() {
@@ -355,7 +356,8 @@ fn renew_session(
     }
 }
 
-/// Long-polls the session to notice a takeover immediately. The thread is left behind when the command ends.
+/// Starts a thread that long-polls the session, to notice a takeover immediately. The thread is not joined when the
+/// command ends.
 fn watch_for_take_over(client: &ApiClient, path: &str, undo: &SessionGuard) {
     let (client, path, undo) = (client.clone(), path.to_owned(), undo.clone());
     let look = move || {

@@ -15,14 +15,14 @@ pub(crate) struct EnvironmentArgs {
     pipeline: Option<String>,
 }
 
-/// One environment of one pipeline.
+/// An environment of a pipeline.
 pub(crate) struct EnvironmentRef {
     pub(crate) pipeline: String,
     pub(crate) name: String,
 }
 
 impl EnvironmentArgs {
-    /// Resolves the pipeline if it was not given; fails if several have such an environment.
+    /// Looks up the pipeline if the user did not name one; fails if several pipelines have an environment of this name.
     pub(crate) fn resolve(&self, client: &ApiClient) -> anyhow::Result<EnvironmentRef> {
         if let Some((pipeline, name)) = self.name.split_once('/') {
             return Ok(EnvironmentRef { pipeline: pipeline.to_owned(), name: name.to_owned() });

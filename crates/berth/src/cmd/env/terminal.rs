@@ -1,5 +1,5 @@
-//! Job control: gives the terminal to the command's process group, so that it can read and receives Ctrl-C, and takes
-//! it back afterwards.
+//! Job control: makes the command's process group the foreground group of the terminal, so that it can read input and
+//! receives Ctrl-C, and takes the terminal back afterwards.
 
 use std::fs::File;
 use std::process::{Child, Command};
@@ -9,10 +9,10 @@ use nix::sys::signal::{SigSet, Signal};
 use rustix::process::{Pid, getpgrp};
 use rustix::termios::{tcgetpgrp, tcsetpgrp};
 
-/// The controlling terminal, even if standard input is redirected.
+/// Refers to the controlling terminal even if standard input is redirected.
 const TERMINAL: &str = "/dev/tty";
 
-/// The controlling terminal; taken back on drop.
+/// The controlling terminal. On drop, this process becomes the foreground group again.
 pub(super) struct ControllingTerminal {
     tty: File,
     ours: Pid,
@@ -20,13 +20,14 @@ pub(super) struct ControllingTerminal {
 }
 
 impl ControllingTerminal {
-    /// `None`: the process has no terminal.
+    /// Returns `None` if the process has no controlling terminal.
     pub(super) fn open() -> Option<Self> {
         let tty = File::options().read(true).write(true).open(TERMINAL).ok()?;
         Some(Self { tty, ours: getpgrp(), is_lent: false })
     }
 
-    /// Gives the terminal to the group if it is ours to give; returns whether the group has it now.
+    /// Makes `group` the foreground group if this process is in the foreground; returns whether `group` is in the
+    /// foreground now.
     pub(super) fn give_to(&mut self, group: Pid) -> bool {
         match tcgetpgrp(&self.tty) {
             Ok(has) if has == self.ours => {
@@ -48,13 +49,13 @@ impl Drop for ControllingTerminal {
     }
 }
 
-/// Blocks SIGTTOU for this thread and its children, so that changing the terminal's foreground group, or writing with
-/// `tostop`, does not stop this process and let the session expire.
+/// Blocks SIGTTOU for this thread and its children. Otherwise changing the foreground group, or writing to a terminal
+/// with `tostop`, could stop this process, and the session would expire.
 pub(super) fn block_stop_signals() -> anyhow::Result<()> {
     stop_signals().thread_block().context("cannot block SIGTTOU")
 }
 
-/// Like [`Command::spawn`], with the signal unblocked in the child.
+/// Like [`Command::spawn`], but unblocks SIGTTOU in the child.
 pub(super) fn spawn(command: &mut Command) -> anyhow::Result<Child> {
     stop_signals().thread_unblock().context("cannot unblock SIGTTOU")?;
     let spawned = command.spawn();

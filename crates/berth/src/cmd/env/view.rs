@@ -168,7 +168,7 @@ pub(super) fn list_queue(
     Ok(ExitCode::SUCCESS)
 }
 
-/// The end of a session as this program calls it.
+/// Returns the word that the CLI uses for the reason why a session ended.
 fn end_word(reason: impl serde::Serialize) -> String {
     match wire_word(reason).as_str() {
         "overridden" => "taken over".to_owned(),

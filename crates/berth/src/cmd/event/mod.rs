@@ -129,7 +129,7 @@ fn table_row(it: &WireEvent) -> Vec<String> {
     vec![it.sequence.to_string(), format_clock(&it.occurred_at), strip_control_chars(&it.summary)]
 }
 
-/// Prints one line per event; resumes after a broken connection without loss.
+/// Prints one line per event. After a lost connection, resumes without missing an event.
 fn follow_events(
     client: &ApiClient,
     out: &CommandOutput,

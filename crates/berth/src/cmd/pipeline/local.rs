@@ -36,7 +36,7 @@ pub(in crate::cmd) fn validate(file: &Path, json: bool) -> anyhow::Result<ExitCo
     Ok(if valid { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Prints the plan; for an invalid definition, its errors.
+/// Prints the plan, or the errors if the definition is invalid.
 pub(super) fn print_plan(
     file: &Path,
     environment: Option<&EnvName>,
@@ -80,7 +80,7 @@ fn print_diagnostics(parsed: &ParsedDefinition, source: &str, name: &str) -> any
     print_line(&format!("{name}: {verdict} ({errors} errors, {warnings} warnings)"))
 }
 
-/// Renders the message with the faulty source line.
+/// Renders a diagnostic together with the source line it refers to.
 fn render_diagnostic(diagnostic: &DefinitionDiagnostic, source: &str, name: &str) -> String {
     let level = match diagnostic.severity {
         DiagnosticSeverity::Error => Level::ERROR,

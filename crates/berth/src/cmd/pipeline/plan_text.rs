@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use berth_api::plan::{PlannedCondition, PlannedStep, WirePlan};
 use berth_api::runner::Network;
 
-/// Values are truncated to this length and to their first line.
+/// Values are cut off after their first line and after this many characters.
 const VALUE_CHARS_MAX: usize = 100;
 
 pub(super) fn render_plan(plan: &WirePlan) -> String {
@@ -37,7 +37,7 @@ pub(super) fn render_plan(plan: &WirePlan) -> String {
     text.trim_end().to_owned()
 }
 
-/// Describes dependencies and conditions, except for the defaults: after the previous step, always.
+/// Describes a step's dependencies and condition. The defaults, "after the previous step" and "always", are omitted.
 fn step_conditions(step: &PlannedStep, before: Option<&str>) -> String {
     let needs: Vec<&str> = step.needs.iter().map(String::as_str).collect();
     let mut text = match needs.as_slice() {

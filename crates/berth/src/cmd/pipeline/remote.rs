@@ -111,7 +111,7 @@ pub(super) fn apply_definition(
     slug: Option<&str>,
 ) -> anyhow::Result<ExitCode> {
     let (_, source) = local::read_definition(file)?;
-    // Errors are checked locally, where they can be shown with the source line.
+    // Validate locally first, to show errors together with the source line.
     if !local::is_valid(&source) {
         return local::validate(file, out.json);
     }
@@ -139,7 +139,7 @@ pub(super) fn apply_definition(
     Ok(ExitCode::SUCCESS)
 }
 
-/// `.berth/shop/pipeline.yaml` is the pipeline `shop`, and so is `shop.yaml`.
+/// Derives the pipeline's slug from the file name: both `.berth/shop/pipeline.yaml` and `shop.yaml` are `shop`.
 fn slug_from_path(file: &Path) -> Option<String> {
     let parent = file.parent()?.file_name().and_then(|name| name.to_str());
     let stem = file.file_stem()?.to_str()?;

@@ -1,4 +1,4 @@
-//! Copies a registry's source as a checkout would contain it, without ignored files and installed packages.
+//! Copies a registry's source as a git checkout would contain it: without ignored files and installed packages.
 
 use std::path::{Component, Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -7,10 +7,10 @@ use anyhow::Context as _;
 
 /// Maximum number of files in a registry.
 const FILES_MAX: usize = 20_000;
-/// Excluded if the directory is not a git work tree.
+/// Not copied if the directory is not a git work tree, where `.gitignore` does not apply.
 const EXCLUDED: &[&str] = &[".git", "node_modules"];
 
-/// Returns the number of files copied.
+/// Copies the source and returns the number of files.
 pub(super) fn copy_source(from: &Path, to: &Path) -> anyhow::Result<usize> {
     let files = match list_git_files(from) {
         Some(files) => files,
@@ -26,7 +26,7 @@ pub(super) fn copy_source(from: &Path, to: &Path) -> anyhow::Result<usize> {
         std::fs::create_dir_all(parent).with_context(|| format!("cannot create {}", parent.display()))?;
         let cannot = || format!("cannot copy {}", source.display());
         match std::fs::symlink_metadata(&source) {
-            // Deleted, but still in the index.
+            // The file was deleted, but is still in the git index.
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
             Err(error) => return Err(error).with_context(cannot),
             Ok(meta) if meta.is_symlink() => {
@@ -42,7 +42,7 @@ pub(super) fn copy_source(from: &Path, to: &Path) -> anyhow::Result<usize> {
     Ok(files.len())
 }
 
-/// `None`: not a git work tree.
+/// Returns `None` if the directory is not a git work tree.
 fn list_git_files(dir: &Path) -> Option<Vec<PathBuf>> {
     let told = Command::new("git")
         .arg("-C")

@@ -1,4 +1,4 @@
-//! Hints about mistakes that do not fail a registry.
+//! Hints about likely mistakes in a registry that are not errors.
 
 use berth_core::registry::{POLL_PAUSE_MS_MAX, POLL_PAUSE_MS_MIN, StepMetadata};
 use serde_json::{Map, Value};
@@ -32,14 +32,14 @@ pub(super) fn metadata_hints(step: &StepMetadata) -> Vec<String> {
     hints
 }
 
-/// Hints about params that are not in the schema; the step ignores them.
+/// Hints about params that are not in the schema, which the step ignores.
 pub(super) fn param_hints(step: &StepMetadata, params: &Map<String, Value>) -> Vec<String> {
     let Some(known) = step.schema.get("properties").and_then(Value::as_object) else { return Vec::new() };
     let unknown = params.keys().filter(|name| !known.contains_key(*name));
     unknown.map(|name| format!("the param `{name}` is not in the schema; the step ignores it")).collect()
 }
 
-/// Hints about a raw answer.
+/// Hints about the JSON that a step call returned.
 pub(super) fn answer_hints(answer: &[u8]) -> Vec<String> {
     let mut hints = Vec::new();
     let Ok(answer) = serde_json::from_slice::<Value>(answer) else { return hints };

@@ -1,4 +1,4 @@
-//! Ctrl-C handling: stops the step before exiting.
+//! Records Ctrl-C in a flag, so that the command can stop the step before it exits.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

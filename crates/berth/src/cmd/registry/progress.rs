@@ -1,11 +1,11 @@
-//! Prints the registry's log and the results of the test.
+//! Prints the registry's log and the test results.
 
 use std::io::{IsTerminal as _, Write as _};
 use std::time::{Duration, Instant};
 
 use super::interrupt::InterruptFlag;
 
-/// Maximum delay until Ctrl-C is noticed.
+/// Ctrl-C is noticed within this time.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 pub(super) struct ProgressPrinter {
@@ -58,7 +58,7 @@ impl ProgressPrinter {
             self.at_line_start = line.ends_with(b"\n");
         }
         let mut stdout = std::io::stdout().lock();
-        // A closed pipe is reported by the next status line.
+        // Ignore a closed pipe here; printing the next status line reports it.
         stdout.write_all(&out).and_then(|()| stdout.flush()).ok();
     }
 

@@ -23,11 +23,11 @@ use crate::config::SandboxLevel;
 use crate::embedded;
 use crate::output::print_note;
 
-/// Maximum number of calls of a step.
+/// Maximum number of times a step is called.
 const CALLS_MAX: usize = 10_000;
-/// Name of the approver that the step sees.
+/// Approver name that is passed to the step.
 const APPROVER: &str = "registry-test";
-/// Network settings of this machine that the build inherits.
+/// Environment variables with network settings of this machine, passed to the build.
 const INHERITED_ENV: &[&str] = &[
     "http_proxy",
     "https_proxy",
@@ -39,10 +39,10 @@ const INHERITED_ENV: &[&str] = &[
     "SSL_CERT_FILE",
     "npm_config_registry",
 ];
-/// Variables that name a file.
+/// Those of the variables above that contain the path of a file, which the sandbox must expose.
 const CERTIFICATES: &[&str] = &["NODE_EXTRA_CA_CERTS", "SSL_CERT_FILE"];
 
-/// Ends the command early.
+/// Reason to end the command early.
 enum TestAbort {
     Code(u8),
     Fault(anyhow::Error),
@@ -87,7 +87,7 @@ pub(super) fn run(args: &RegistryTestArgs) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// Uses the sandbox level of a local server.
+/// Chooses the same sandbox level as a server started with `--local`.
 fn choose_confinement(level: SandboxLevel) -> anyhow::Result<Confinement> {
     let certificates = CERTIFICATES.iter().filter_map(std::env::var_os).map(PathBuf::from);
     let exposed: Vec<PathBuf> = certificates.filter(|path| path.exists()).collect();
@@ -120,7 +120,7 @@ impl RegistryTest<'_> {
 
     fn build(&mut self) -> Result<BuiltRegistry, TestAbort> {
         let (mut env, mut writable) = (inherited_env(), Vec::new());
-        // Share npm's cache.
+        // Share the user's npm cache with the build.
         let cache = std::env::home_dir().map(|home| home.join(".npm")).filter(|dir| dir.is_dir());
         if let Some(cache) = cache {
             env.insert("npm_config_cache".into(), cache.display().to_string());
@@ -162,13 +162,13 @@ impl RegistryTest<'_> {
         Err(TestAbort::Code(NOT_FOUND))
     }
 
-    /// Checks the params as a pipeline's are checked before anything runs.
+    /// Checks the params like the server does for a pipeline, before any step runs.
     fn check_params(&mut self, step: &StepMetadata) -> Result<(), TestAbort> {
         let params = self.params();
         let schema = berth_definition::custom_step::params_schema(&step.schema)
             .map_err(|refused| anyhow::anyhow!("{refused}"))?;
         let mut problems = schema.check(&Value::Object(params.clone()), |_| false);
-        // Steps ignore unknown params, so they are not an error.
+        // Steps ignore unknown params, so these are reported as hints, not as errors.
         problems.retain(|problem| problem.code != "unknown_param");
         for problem in &problems {
             let at = if problem.pointer.is_empty() { "params" } else { &problem.pointer };

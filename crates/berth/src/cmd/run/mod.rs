@@ -43,11 +43,11 @@ use crate::output::{dim, print_note};
 /// Timeout for the temporary server to sync the temporary repository.
 const SYNC_TIMEOUT: Duration = Duration::from_secs(60);
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
-/// Ctrl-C may end git before this process receives the signal.
+/// Maximum time to wait for the signal after git has failed: Ctrl-C may have ended git first.
 const SIGNAL_DELAY_MAX: Duration = Duration::from_millis(200);
 const ORGANIZATION: &str = "local";
 const OWNER: &str = "you@localhost.test";
-/// Tracked branch that does not exist, so that no deployment starts on its own.
+/// The pipeline tracks this branch, which does not exist, so that no push starts a deployment.
 const UNUSED_BRANCH: &str = "nothing";
 
 #[derive(clap::Args)]
@@ -107,7 +107,7 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     definition.tracks = Some(UNUSED_BRANCH.to_owned());
     let snapshot = SourceSnapshot::create(&project, &write(&definition)?, &repository);
     if snapshot.is_err() {
-        // Ctrl-C also ends git, possibly before this process notices the signal.
+        // Ctrl-C also ends git, possibly before this process has received its signal.
         runtime.block_on(tokio::time::timeout(SIGNAL_DELAY_MAX, stop.cancelled())).ok();
     }
     if stop.is_cancelled() {
@@ -135,7 +135,7 @@ fn choose_stage(
     })
 }
 
-/// Collects the secrets; fails before any step runs if one is missing.
+/// Collects the values of all secrets; fails if one is missing, so that no step runs in vain.
 fn collect_secrets(given: &[String], alone: &LocalDefinition) -> anyhow::Result<Vec<(String, String)>> {
     let mut found = Vec::new();
     for text in given {
@@ -199,7 +199,7 @@ fn serve_and_deploy(
         let Ok(address) = listening.recv() else { return };
         let login =
             ServerLogin { server: format!("http://{address}"), organization: ORGANIZATION.into(), token };
-        // The receiver is gone after an interrupt.
+        // After an interrupt the receiver has been dropped.
         end.send(deploy_and_follow(&ApiClient::new(login), &work)).ok();
         stop.cancel();
     };

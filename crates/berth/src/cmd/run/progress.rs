@@ -12,7 +12,7 @@ use crate::cmd::{logs, watch};
 use crate::output::time::format_elapsed;
 use crate::output::{bold, colour_word, dim, print_line, print_note, strip_control_chars, wire_word};
 
-/// Prints attempts one after the other; the log of a parallel step is printed afterwards.
+/// Prints the attempts one at a time: the log of a step that runs in parallel follows after that of the other.
 pub(super) fn follow_to_end(client: &ApiClient, id: &str) -> anyhow::Result<ExitCode> {
     let path = watch::deployment_path(id);
     let mut shown = BTreeSet::new();
@@ -48,7 +48,7 @@ pub(super) fn follow_to_end(client: &ApiClient, id: &str) -> anyhow::Result<Exit
     Ok(watch::exit_code_for(seen.data.status))
 }
 
-/// Waits for the end of an attempt, which comes shortly after the end of its log.
+/// Waits until the attempt has finished, which happens shortly after its log ends.
 fn wait_for_attempt(
     client: &ApiClient,
     path: &str,

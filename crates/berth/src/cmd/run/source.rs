@@ -15,7 +15,8 @@ use crate::client::ClientError;
 
 const DIR: &str = ".berth";
 const FILE: &str = "pipeline.yaml";
-/// Branch with the definition. The files are on another branch, because their definition may differ.
+/// Branch with only the definition that the server reads. It may differ from the definition among the project's files,
+/// which are on another branch.
 const DEFINITION_BRANCH: &str = "definition";
 const FILES_BRANCH: &str = "files";
 
@@ -60,7 +61,7 @@ impl LocalProject {
         Ok(Self { root: root.to_owned(), slug, file })
     }
 
-    /// The path relative to the current directory, if possible.
+    /// Returns the definition's path, relative to the current directory if possible.
     pub(super) fn display_path(&self) -> PathBuf {
         let here = std::env::current_dir().and_then(|it| it.canonicalize());
         let nearer = here.ok().and_then(|here| self.file.strip_prefix(here).ok().map(Path::to_owned));
@@ -80,14 +81,14 @@ fn list_pipelines(root: &Path) -> anyhow::Result<Vec<String>> {
     Ok(found)
 }
 
-/// Repository with the files of a project.
+/// A git repository with a copy of a project's files.
 pub(super) struct SourceSnapshot {
     pub(super) commit: String,
     pub(super) files: usize,
 }
 
 impl SourceSnapshot {
-    /// `definition` is the one the server reads.
+    /// Creates the snapshot. `definition` is the one that the server will read.
     pub(super) fn create(project: &LocalProject, definition: &str, into: &Path) -> anyhow::Result<Self> {
         let git = SnapshotRepository { repository: into, root: &project.root };
         let init = ["init", "--quiet", "--bare", &format!("--initial-branch={DEFINITION_BRANCH}")];
@@ -112,7 +113,7 @@ struct SnapshotRepository<'a> {
 }
 
 impl SnapshotRepository<'_> {
-    /// Lists tracked and untracked files without ignored ones. `None`: not a git repository.
+    /// Lists tracked and untracked files, except ignored ones. Returns `None` outside of a git repository.
     fn list_files(&self) -> anyhow::Result<Option<Vec<u8>>> {
         let mut git = git_command();
         git.arg("-C").arg(self.root);
@@ -125,8 +126,9 @@ impl SnapshotRepository<'_> {
         Ok(Some(paths.flatten().copied().collect()))
     }
 
-    /// Returns whether a listed path is a file or was deleted. Excludes nested repositories, directories in place of
-    /// tracked files, and paths behind symlinks, which are listed at their real location.
+    /// Returns whether a path listed by git belongs in the snapshot: it is a file or was deleted. Nested repositories,
+    /// directories that replaced a tracked file, and paths below a symlink do not belong; git lists the last of these
+    /// at their real location as well.
     fn is_file(&self, listed: &[u8]) -> bool {
         let path = Path::new(OsStr::from_bytes(listed.strip_suffix(b"\0").unwrap_or(listed)));
         let now = |path: &Path| self.root.join(path).symlink_metadata();
@@ -162,7 +164,7 @@ impl SnapshotRepository<'_> {
     }
 }
 
-/// Git without variables that a hook or alias may have set for another repository.
+/// Returns a git command without the environment variables that a hook or an alias may have set for another repository.
 fn git_command() -> Command {
     let mut git = Command::new("git");
     for name in
@@ -179,12 +181,12 @@ fn run_git(git: &mut Command, input: Option<&[u8]>) -> anyhow::Result<String> {
     git.stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = git.spawn().context("cannot run git; is it installed?")?;
     let feeding = child.stdin.take().zip(input.map(<[u8]>::to_vec)).map(|(mut pipe, input)| {
-        // On a separate thread, because git may write before it has read everything.
+        // Write on a separate thread: git may produce output before it has read all of its input.
         std::thread::spawn(move || pipe.write_all(&input))
     });
     let done = child.wait_with_output().context("cannot run git")?;
     if let Some(feeding) = feeding {
-        // If git stops reading early, its own error message follows.
+        // Ignore a write error: if git stopped reading early, it reports its own error.
         feeding.join().ok();
     }
     anyhow::ensure!(

@@ -10,7 +10,7 @@ use super::{CliFixture, PATIENCE};
 use crate::harness::{BerthProcess, TestServer, berth, program, wait_until};
 
 const ENVIRONMENT: &str = "/api/v1/organizations/acme/pipelines/shop/ephemeral-environments/qa-1";
-/// Prints that it started and runs until it is stopped.
+/// Prints "began" and runs until it receives SIGTERM.
 const WAITS: &str = "trap 'echo stopped; exit 3' TERM; echo began; while :; do sleep 0.05; done";
 
 impl CliFixture {
@@ -183,7 +183,7 @@ fn exec_with_tostop_reports_a_take_over() {
 fn exec_in_background_gets_the_terminal_in_foreground() {
     let desk = CliFixture::new();
     let program = program().display().to_string();
-    // The command starts in the background and reads from a terminal that is not its standard input.
+    // The command starts in the background. Its standard input is not the terminal, so it opens `/dev/tty` to read.
     let command = "touch began; read line </dev/tty; echo got $line";
     let line = format!(
         "set -m; {program} env claim qa-1 -- sh -c '{command}' </dev/null & \
@@ -220,7 +220,7 @@ fn exec_session_survives_server_restart_and_expires_after_kill() {
     });
     assert_eq!(after["lock"]["sessionId"], before["lock"]["sessionId"]);
     process.kill();
-    // The killed process can no longer stop its command; the test has to.
+    // The killed `berth` process can no longer stop its command, so the test has to.
     let id = Pid::from_raw(command_id.parse().expect("a number")).expect("a process");
     kill_process(id, Signal::KILL).expect("it goes on");
     let session = format!("{ENVIRONMENT}/sessions/{}", after["lock"]["sessionId"].as_str().expect("an id"));

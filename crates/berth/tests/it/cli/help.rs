@@ -12,7 +12,7 @@ const DEPTH_MAX: usize = 3;
 /// Headings of `berth --help`.
 const GROUPS: [&str; 4] =
     ["Environments and deployments:", "Pipelines and settings:", "Client setup:", "Server:"];
-/// `berth --help` fits on one screen.
+/// `berth --help` must not have more lines than this, so that it fits on one screen.
 const SCREEN_LINES: usize = 40;
 
 #[test]

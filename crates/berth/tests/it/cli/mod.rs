@@ -1,4 +1,4 @@
-//! The command line against a real server: output for people, output for programs, exit codes.
+//! The command line against a real server: output for people and for programs, and exit codes.
 
 mod exec;
 mod help;
@@ -40,7 +40,7 @@ impl CliFixture {
         Self::with(TestHome::new())
     }
 
-    /// On SQLite, for tests that change the server's database.
+    /// Uses SQLite, for tests that change the server's database directly.
     pub(crate) fn on_sqlite() -> Self {
         Self::with(TestHome::on_sqlite())
     }
@@ -115,7 +115,7 @@ fn replace_timestamps(text: &str) -> String {
     plain
 }
 
-/// A zero in the pattern matches any digit.
+/// Compares character by character; a `0` in the pattern matches any digit.
 fn matches_pattern(text: &str, pattern: &str) -> bool {
     text.len() == pattern.len()
         && text.bytes().zip(pattern.bytes()).all(|(byte, like)| match like {
@@ -159,7 +159,7 @@ fn replace_times(text: &str) -> String {
     replace_dates(&text)
 }
 
-/// Late in the evening "in 4 h" is tomorrow, so dates are replaced too: "Nov 16 HH:MM".
+/// Replaces dates with a fixed one: late in the evening, "in 4 h" is displayed as "Nov 16 02:00" instead of a time.
 fn replace_dates(text: &str) -> String {
     const MONTHS: &str = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec";
     let mut parts = text.split("HH:MM");

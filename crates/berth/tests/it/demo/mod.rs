@@ -1,4 +1,4 @@
-//! `berth serve --demo`: complete at start, and cleaned up at the end.
+//! `berth serve --demo`: everything is set up at the start, and removed at the end.
 
 mod tour;
 

@@ -1,4 +1,4 @@
-//! The tour of docs/demo.md: through the API, the command line and the demo sites.
+//! The tour described in docs/demo.md, taken through the API, the command line and the demo sites.
 
 use std::time::Duration;
 
@@ -69,7 +69,7 @@ impl DemoFixture {
         BerthProcess::start(&mut command).wait(PATIENCE)
     }
 
-    /// Returns a site's page once it contains this text.
+    /// Waits until the site's page contains this text, and returns the page.
     fn site(&self, place: &str, words: &str) -> String {
         let api = ApiHandle { address: address(&self.told["sites"][place]), token: String::new() };
         wait_until(PATIENCE, &format!("{words:?} at {place}"), || {
@@ -77,7 +77,7 @@ impl DemoFixture {
         })
     }
 
-    /// Waits until Grace's deployment runs, so that cancelling it causes a late write.
+    /// Waits until Grace's deployment is running: if it is cancelled then, its step still writes to the site too late.
     fn wait_for_load_test(&self) {
         wait_until(PATIENCE, "load test of Grace", || {
             let held = self.get(&format!("{ENVIRONMENTS}/qa-1"))["lock"]["sessionId"].clone();
@@ -112,7 +112,8 @@ fn normalize(text: &str) -> String {
 }
 
 fn address(url: &Value) -> std::net::SocketAddr {
-    // Browsers resolve berth.localhost themselves; other programs need a resolver, which may not.
+    // Browsers resolve berth.localhost by themselves; other programs depend on the system's resolver, which may not
+    // know it.
     let url = url.as_str().map(|it| it.replace("berth.localhost", "127.0.0.1"));
     let bare = url.as_deref().and_then(|it| it.strip_prefix("http://"));
     let address = bare.and_then(|it| it.split('/').next()?.parse().ok());
@@ -123,8 +124,8 @@ fn address(url: &Value) -> std::net::SocketAddr {
 fn demo_tour_works_from_start_to_end() {
     let demo = DemoFixture::ready();
 
-    // 1. Initial state: production is one behind, Grace holds qa-1, Linus is queued, qa-2 is free, one deployment
-    // failed.
+    // 1. Initial state: production is one commit behind, Grace holds qa-1, Linus is queued, qa-2 is free, and one
+    // deployment has failed.
     let [qa_1, qa_2] = [0, 1].map(|index| demo.get(ENVIRONMENTS)[index].clone());
     assert_eq!(
         (&qa_1["lock"]["holder"]["name"], &qa_1["lock"]["context"]),
@@ -140,8 +141,8 @@ fn demo_tour_works_from_start_to_end() {
     demo.berth(&["env", "claim", "qa-2", "--commit", "feature/dark", "--why", "the shop at night"]);
     assert!(demo.site("qa-2", "data-colour=\"dark\"").contains("<dd>ada</dd>"));
 
-    // 3. A held environment: a claim is refused with holder and reason; after a takeover the late write is refused and
-    // Linus is still next.
+    // 3. Take over a held environment: a claim is refused and names the holder and the reason. After the takeover the
+    // previous holder's late write is rejected, and Linus is still next in the queue.
     let (status, refused) = demo.post(&format!("{ENVIRONMENTS}/qa-1/sessions"), &json!({}));
     assert_eq!(
         (status, &refused["holder"]["name"], &refused["context"]),
@@ -159,7 +160,7 @@ fn demo_tour_works_from_start_to_end() {
     let taken = demo.get(&format!("{ENVIRONMENTS}/qa-1"));
     assert_eq!((&taken["lock"]["holder"]["name"], &taken["queueLength"]), (&json!("ada"), &json!(1)));
 
-    // 4. Approved, production is green; rolled back, it is blue and promotion is paused.
+    // 4. After the approval, production is green. After the rollback it is blue again, and promotion is paused.
     let approval = demo.get("/approvals")[0]["id"].as_str().unwrap().to_owned();
     demo.berth(&["approve", &approval]);
     demo.site("production", "data-colour=\"green\"");
@@ -172,7 +173,7 @@ fn demo_tour_works_from_start_to_end() {
     let production = demo.get("/pipelines/shop")["stages"][1].clone();
     assert_eq!(production["paused"]["by"]["name"], "ada", "{production}");
 
-    // 5. The failed deployment has a cause, and its fix passes.
+    // 5. The analysis names the cause of the failed deployment, and the suggested fix passes.
     let analysed = demo.berth(&["analyze", &failed, "--fix"]);
     assert!(analysed.stdout.contains("it has lost its executable bit"), "{}", analysed.stdout);
     assert!(!analysed.stdout.contains("--fix"), "what is done is no advice: {}", analysed.stdout);

@@ -1,4 +1,4 @@
-//! The API guide is a recorded conversation with a real server.
+//! Generates the API guide from requests to a real server and their responses.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -20,7 +20,7 @@ pipeline:
   steps: [{ name: Deploy, type: script, params: { run: echo deploying $BERTH_COMMIT } }]
   ephemeral_environments: { qa-1: { ttl: 8h } }
 ";
-/// Members whose values differ between runs.
+/// JSON members whose values differ between runs.
 const CLOCKS: &[&str] = &["durationSeconds", "etaSeconds", "retryAfterSeconds"];
 
 #[test]
@@ -38,7 +38,7 @@ fn api_guide_matches_the_server() {
 
 struct ApiGuide {
     page: String,
-    /// Ids and the names they have on the page.
+    /// Maps ids to the short names that the page uses.
     ids: BTreeMap<String, String>,
 }
 

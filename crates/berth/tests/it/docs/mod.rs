@@ -1,7 +1,7 @@
-//! Runs the documentation: blocks marked `sh run` are executed, page by page, against a real server.
+//! Tests the documentation: blocks marked `sh run` are executed, page by page, against a real server.
 //!
-//! A page starts in the directory `shop` that `start.md` creates, logged in to its own server. Blocks in a comment,
-//! `<!-- sh run` … `-->`, are executed but not shown to readers. `127.0.0.1:8080` is the page's server.
+//! A page starts in the directory `shop` that `start.md` creates, logged in to a server of its own, whose address
+//! replaces `127.0.0.1:8080`. Blocks in a comment, `<!-- sh run` … `-->`, are executed but not shown to readers.
 
 mod api_guide;
 mod pretty;
@@ -157,8 +157,8 @@ fn check(page: &str) {
     assert_eq!(ran.code, Some(0), "{}\n{}", ran.stdout, ran.stderr);
 }
 
-/// Returns a required program that is not installed, apart from git and a shell. `cargo xtask test` installs them where
-/// it may.
+/// Returns a program that the blocks use and that is not installed; git and a shell are always required. `cargo xtask
+/// test` installs such programs if it may.
 fn missing_program(blocks: &[DocBlock]) -> Option<&'static str> {
     const WANTED: &[&str] = &["jq", "curl", "ssh-keygen", "/usr/sbin/sshd"];
     let is_used = |program: &str| blocks.iter().any(|block| block.text.contains(program));
@@ -178,7 +178,7 @@ impl Drop for ProcessGroupGuard {
     }
 }
 
-/// Picks an address that no other process binds before it is used.
+/// Returns a free address. Few programs use 127.0.0.2, so no other process should bind it before the page does.
 fn free_address() -> SocketAddr {
     TcpListener::bind("127.0.0.2:0").and_then(|it| it.local_addr()).expect("a free port")
 }

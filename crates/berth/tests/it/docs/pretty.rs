@@ -1,4 +1,4 @@
-//! JSON for readers: short values stay on one line.
+//! Formats JSON for readers: short values stay on one line.
 
 use serde_json::Value;
 

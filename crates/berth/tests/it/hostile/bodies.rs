@@ -13,7 +13,7 @@ fn post(target: &HostileTarget, path: &str, body: impl Into<Vec<u8>>) -> RawRequ
     target.api().request("POST", path).header("Content-Type", "application/json").body(body)
 }
 
-/// The same body with chunked transfer encoding.
+/// Returns the same request with chunked transfer encoding.
 fn chunked(mut request: RawRequest) -> Vec<u8> {
     let body = request.body.take().expect("a body");
     let mut bytes = request.header("Transfer-Encoding", "chunked").bytes();

@@ -49,7 +49,7 @@ fn pipelined_requests_are_answered_in_order() {
         let status = if verb(number) == "stop" { "stopped" } else { "active" };
         assert_eq!(answer.json()["data"]["status"], status, "no-{number}");
     }
-    // A refusal in the middle does not shift the later responses.
+    // After a refused request, the following responses on the connection still match their requests.
     let refused = target.api().request("POST", CREATE).json(&json!({ "slug": 7 })).bytes();
     let healthy = RawRequest::new("GET", "/healthz").bytes();
     client.send(&[refused, healthy].concat()).unwrap();
@@ -66,7 +66,7 @@ fn partial_body_has_no_effect() {
     let text = body.to_string();
     let chunk = [&chunked[..], format!("{:x}\r\n{text}\r\n", text.len()).as_bytes()].concat();
     for round in 0..50 {
-        // Everything except the last byte, and every chunk except the terminating one.
+        // All but the last byte; half of the body; or all chunks but the terminating one.
         let cuts = [&whole[..whole.len() - 1], &whole[..whole.len() - text.len() / 2], &chunk];
         let mut client = HttpConnection::connect(target.server.address);
         client.send(cuts[round % cuts.len()]).unwrap();
@@ -80,7 +80,7 @@ fn client_that_never_reads_does_not_block_others() {
     let mut clients: Vec<_> = (0..4).map(|_| HttpConnection::connect(target.server.address)).collect();
     let requests = target.api().request("GET", "/organizations/acme/events").bytes().repeat(200);
     for client in &mut clients {
-        // Until the socket buffers are full.
+        // Send requests until the socket buffers are full.
         client.stream.get_mut().set_write_timeout(Some(Duration::from_millis(200))).unwrap();
         while client.send(&requests).is_ok() {}
         target.server.check_healthy();

@@ -1,4 +1,4 @@
-//! Header blocks that are too long, have too many headers, or are not HTTP.
+//! Header blocks that are too long, contain too many headers, or are not HTTP.
 
 use std::io::ErrorKind;
 
@@ -38,7 +38,7 @@ fn header_block_is_limited_to_16_kib() {
     for size in [HEADER_BYTES_MAX + 1, 2 * HEADER_BYTES_MAX, 64 * HEADER_BYTES_MAX] {
         check_refused(&target, &format!("{size} bytes"), &padded(size), 431);
     }
-    // Refused as soon as it is too long, not when it ends.
+    // The server must refuse the header block as soon as it is too long, without waiting for its end.
     let endless = padded(64 * HEADER_BYTES_MAX);
     for size in [HEADER_BYTES_MAX + 1, 60 * HEADER_BYTES_MAX] {
         check_refused(&target, "a head without end", &endless[..size], 431);
@@ -58,7 +58,7 @@ fn request_needs_exactly_one_host() {
 #[test]
 fn header_count_is_limited_to_100() {
     let target = HostileTarget::new();
-    // `Host` is one of the 100.
+    // `Host`, which is always sent, is one of the 100.
     let with = |count: usize| {
         let request = RawRequest::new("GET", "/healthz");
         (1..count).fold(request, |request, number| request.header(&format!("X-{number}"), "x")).bytes()

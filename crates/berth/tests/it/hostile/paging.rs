@@ -1,4 +1,5 @@
-//! Query parameters: integers in range, given once, or a refusal that names the parameter.
+//! Query parameters: a number that is out of range, malformed or given twice is refused, and the error names the
+//! parameter.
 
 use berth_server::limits::{OFFSET_MAX, SEARCH_CHARS_MAX};
 use serde_json::Value;
@@ -7,7 +8,7 @@ use super::{HostileTarget, pointers};
 
 const LISTS: [&str; 4] = ["pipelines", "events", "members", "api-tokens"];
 
-/// Invalid for every numeric parameter.
+/// Values that every numeric parameter must refuse.
 const NO_NUMBERS: [&str; 17] = [
     "-1",
     "-0",

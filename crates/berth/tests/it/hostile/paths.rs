@@ -1,11 +1,11 @@
-//! Ambiguous paths are refused before routing, as JSON and never as a page.
+//! Ambiguous paths are refused before routing, with a JSON problem and never with an HTML page.
 
 use berth_server::limits::URI_BYTES_MAX;
 
 use super::{HostileTarget, check_problem};
 use crate::client::RawRequest;
 
-/// Refused because they are ambiguous.
+/// Ambiguous paths, which must be refused.
 const TRICKS: &[&str] = &[
     "/api/v1/organizations/acme/../acme/pipelines",
     "/api/v1/organizations/acme/./pipelines",

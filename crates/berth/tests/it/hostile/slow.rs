@@ -1,5 +1,5 @@
-//! Slow clients are disconnected at their timeout while other clients are served. All of them run concurrently because
-//! the timeouts are real.
+//! Slow clients are disconnected at their timeout while other clients are served normally. The timeouts are those of
+//! production, so all cases run concurrently.
 
 use std::io::{ErrorKind, Read as _};
 use std::time::{Duration, Instant};
@@ -34,7 +34,8 @@ fn send_slowly(mut client: HttpConnection, mut bytes: impl Iterator<Item = u8>) 
     (started.elapsed(), String::from_utf8_lossy(&answer).into_owned())
 }
 
-/// Checks the status line of the response; empty for a close without one.
+/// Checks when the connection was closed, and the response's status line. An empty status stands for a close without a
+/// response.
 fn check(what: &str, limit: Duration, statuses: &[&str], (took, answer): &(Duration, String)) {
     let status = answer.split("\r\n").next().unwrap_or_default();
     assert!(statuses.contains(&status), "{what}: {answer}");

@@ -14,7 +14,7 @@ pub(crate) struct TestAccount {
 }
 
 impl TestAccount {
-    /// The server's API with this account's token.
+    /// Returns an API client with this account's token.
     pub(crate) fn api(&self, server: &TestServer) -> ApiHandle {
         self.api_at(server.address)
     }

@@ -1,4 +1,4 @@
-//! Compares the search with brute force over every order, on short histories.
+//! Compares the search with a brute-force check of every possible order, on short histories.
 
 use super::history::{CallOutcome, LockAnswer, LockCall, Operation, SessionRef, print};
 use super::intervals;
@@ -26,7 +26,8 @@ fn is_linearizable(state: &<LockSpec as Specification>::State, left: &[&Operatio
     })
 }
 
-/// Random short history: few sessions and fences, overlapping calls, responses that match their calls.
+/// Returns a random short history: few sessions and fences, overlapping calls, and responses of the kind that fits each
+/// call.
 fn some_history(random: &mut SeededRandom) -> Vec<Operation> {
     let count = random.within(OPERATIONS);
     (0..count).map(|at| some_operation(random, at)).collect()

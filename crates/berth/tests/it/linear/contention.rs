@@ -66,7 +66,7 @@ struct ClaimResult {
     took: Duration,
 }
 
-/// Sends every request except its last byte, then all last bytes together.
+/// Sends all of every request but its last byte, then all the last bytes at once, so that the claims arrive together.
 fn claim_together(
     server: &TestServer,
     person: &TestAccount,
@@ -141,7 +141,7 @@ fn hold_all(server: &TestServer, pipeline: usize) -> Vec<SessionRef> {
     claims.collect()
 }
 
-/// Returns the sessions in a pipeline's environment list, which is never paged.
+/// Returns the sessions of a pipeline, read from its environment list, which is not paginated.
 fn list_sessions(api: &ApiHandle, pipeline: usize) -> Vec<std::sync::Arc<str>> {
     let list = api.get(&format!("/api/v1/organizations/acme/pipelines/p{pipeline}/ephemeral-environments"));
     assert_eq!(list.status, 200, "{}", list.text());
@@ -151,7 +151,7 @@ fn list_sessions(api: &ApiHandle, pipeline: usize) -> Vec<std::sync::Arc<str>> {
     environments.iter().map(|environment| session_ref(&environment["lock"]).session).collect()
 }
 
-/// Checks that the environment refuses a second holder and that a release frees only this one.
+/// Checks that the environment refuses a second holder, and that a release frees only this environment.
 fn check_one(api: &ApiHandle, environment: usize) {
     let (at, beside) = (path(environment), path(environment + 1));
     let seen = session_ref(&api.get(&at).json()["data"]["lock"]);

@@ -1,5 +1,5 @@
-//! In-memory fake lock with injectable bugs. It shows that clients, recorder and checks together find such bugs under
-//! real races.
+//! An in-memory fake lock with injectable bugs. It proves that clients, recorder and checks together detect such bugs
+//! under real races.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,13 +13,13 @@ const CLIENTS: u64 = 8;
 const ENVIRONMENTS: usize = 3;
 const OPERATIONS: usize = 3_000;
 const CRASHES: usize = 2;
-/// Runs until a race must have been found.
+/// Number of runs in which a bug that depends on a race must have been detected.
 const RUNS_MAX: u64 = 40;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum InjectedBug {
     None,
-    /// Checks whether the lock is free, and takes it a moment later.
+    /// Checks whether the lock is free, and takes it only a moment later.
     ChecksThenActs,
     ForcesThroughFree,
     ForgetsIfMatch,
@@ -38,7 +38,7 @@ enum InjectedBug {
 struct FakeLockState {
     holder: Option<SessionRef>,
     fence: u64,
-    /// The state one change ago.
+    /// The state before the last change.
     before: Option<Box<FakeLockState>>,
     previous: Option<SessionRef>,
     /// Number of sessions ever opened.
@@ -131,7 +131,7 @@ impl FakeLocks {
         })
     }
 
-    /// Restarts with no calls in flight.
+    /// Simulates a restart. No calls are in flight at this point.
     fn restart(&self) {
         for state in &self.states {
             let mut state = state.lock().expect("unpoisoned");
@@ -154,7 +154,8 @@ impl LockService for &FakeLocks {
     fn ask(&mut self, environment: usize, call: &LockCall) -> Option<LockAnswer> {
         let is_lost = self.is_down.load(Ordering::SeqCst);
         let answer = match call {
-            // A crash may come before or after the change.
+            // A crash may come before or after the change takes effect: here it comes before in every second
+            // environment.
             _ if is_lost && environment.is_multiple_of(2) => return None,
             LockCall::Claim => self.claim(environment),
             LockCall::Force { only } => self.force(environment, *only),
@@ -164,15 +165,16 @@ impl LockService for &FakeLocks {
             }
             LockCall::Get => self.look(environment).shown(),
         };
-        // Like real responses, some are delayed.
+        // Delay some responses, as a real server would.
         std::thread::yield_now();
         (!is_lost).then_some(answer)
     }
 }
 
-/// One run with crashes; returns the verdict of the checks.
+/// Performs one run with crashes and returns the result of the checks.
 fn run(mistake: InjectedBug, seed: u64) -> Result<(), String> {
-    // An environment serves 200 operations, or fewer because of a crash. Twice as many for a late crash.
+    // An environment is replaced after 200 operations, or earlier because of a crash. Double the number in case a crash
+    // comes late.
     let count = 2 * OPERATIONS / 200 + (CRASHES + 2) * (ENVIRONMENTS + 1);
     let states = (0..count).map(|_| Mutex::default()).collect();
     let fake = FakeLocks { mistake, states, is_down: AtomicBool::new(false) };

@@ -1,6 +1,6 @@
-//! What clients asked an environment and were told, with the times of both.
+//! The calls that clients made on an environment and the responses they got, with the times of both.
 //!
-//! Histories have a notation, so that a wrong one can be written by hand, and a recorded one printed and read again:
+//! A history has a text form: incorrect ones can be written by hand, and recorded ones printed and parsed again.
 //!
 //! ```text
 //! 10-20 claim -> opened s1 #1
@@ -14,7 +14,7 @@ use std::sync::Arc;
 /// Nanoseconds on a monotonic clock.
 pub(crate) type Tick = u64;
 
-/// A session as responses name it.
+/// A session, as identified in responses.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct SessionRef {
     pub(crate) session: Arc<str>,
@@ -36,11 +36,11 @@ pub(crate) enum LockCall {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum LockAnswer {
-    /// Claim, force: the caller got this session.
+    /// Claim, force: succeeded, and opened this session.
     Opened(SessionRef),
-    /// Claim: refused because of this session. Get: this session holds it.
+    /// Claim: refused, because this session holds the lock. Get: this session holds the lock.
     Held(SessionRef),
-    /// Get: free, with the last fence.
+    /// Get: the lock is free; `fence` is the last one issued.
     Free { fence: u64 },
     /// Release: the session ended now.
     Released,
@@ -54,7 +54,7 @@ pub(crate) enum LockAnswer {
 pub(crate) struct Operation {
     pub(crate) call: LockCall,
     pub(crate) invoked: Tick,
-    /// `None`: no response; the operation may or may not take effect.
+    /// `None`: no response arrived, so the operation may or may not have taken effect.
     pub(crate) outcome: Option<CallOutcome>,
 }
 
@@ -111,7 +111,7 @@ pub(crate) fn print(history: &[Operation]) -> String {
     history.iter().map(|operation| format!("{operation}\n")).collect()
 }
 
-/// Parses the output of [`print`], or a handwritten history.
+/// Parses the output of [`print`] or a handwritten history.
 pub(crate) fn parse(text: &str) -> Vec<Operation> {
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     lines.map(|line| parse_line(line).unwrap_or_else(|| panic!("not an operation: {line}"))).collect()

@@ -1,15 +1,15 @@
-//! Linear-time check for histories of any length: sessions follow each other in the order of their fences.
+//! A check in linear time, for histories of any length: sessions must follow each other in the order of their fences.
 //!
-//! A lock only moves forward: free, held with fence 1, free again or held with fence 2, and so on. Number these states;
-//! every response shows that the lock was in one of them at some instant between call and return. No response may show
-//! an earlier state after another one has shown a later state. In one pass this checks that there are never two holders
-//! and that a later session has a higher fence.
+//! A lock only moves forward: it is free, held with fence 1, free again or held with fence 2, and so on. If these
+//! states are numbered, every response proves that the lock was in a certain state at some instant between call and
+//! return. After a response has proved one state, no later response may prove an earlier state. One pass thus checks
+//! that there are never two holders and that a later session has a higher fence.
 
 use std::collections::{BTreeMap, HashMap};
 
 use super::history::{LockAnswer, LockCall, Operation, SessionRef, Tick};
 
-/// Number of a lock state: twice the fence while held, plus one once it is free again.
+/// Number of a lock state: twice the fence while the lock is held, plus one after it is free again.
 type LockPosition = u64;
 
 fn held(fence: u64) -> LockPosition {
@@ -20,19 +20,19 @@ fn free_after(fence: u64) -> LockPosition {
     2 * fence + 1
 }
 
-/// Responses that show one state.
+/// When the lock can have been in a state, according to the responses that prove it.
 #[derive(Default)]
 struct PositionBounds<'a> {
-    /// Earliest return that shows the lock had reached this state.
+    /// The operation with the earliest return that proves the lock had reached this state.
     first: Option<(Tick, &'a Operation)>,
-    /// Latest call that shows the lock had not passed this state.
+    /// The operation with the latest call that proves the lock had not left this state.
     last: Option<(Tick, &'a Operation)>,
 }
 
 /// Facts that responses reveal about a session.
 struct SessionFacts {
     fence: u64,
-    /// When a client first knew of it.
+    /// When a client first learned of the session.
     since: Tick,
 }
 
@@ -83,7 +83,8 @@ fn check_once(history: &[Operation]) -> Result<(), String> {
     Ok(())
 }
 
-/// Fences count the sessions; gaps must be explained by calls without a response.
+/// Fences number the sessions. Every gap must be explained by a call without a response, which may have opened a
+/// session.
 fn check_gaps(history: &[Operation]) -> Result<(), String> {
     let (mut highest, mut opened, mut lost) = (0, 0, 0);
     for operation in history {
@@ -132,11 +133,11 @@ fn check_order(history: &[Operation], sessions: &SessionTable<'_>) -> Result<(),
     Ok(())
 }
 
-/// Bounds that a response puts on the lock's state.
+/// What a response proves about the lock's state.
 struct AnswerBounds {
-    /// The lock had reached this state when the call returned.
+    /// The lock had reached this state by the time the call returned.
     reached: LockPosition,
-    /// The lock had not passed this state when the call was sent, if the response shows that.
+    /// The lock had not left this state when the call was sent. `None` if the response does not prove that.
     left: Option<LockPosition>,
 }
 
@@ -155,7 +156,7 @@ impl AnswerBounds {
                 let place = free_after(*fence);
                 match answer {
                     LockAnswer::Released => Some(Self { reached: place, left: Some(held(*fence)) }),
-                    // The session was known before the call, so it has ended since.
+                    // A client knew of the session before the call, so "not active" means that the session has ended.
                     _ if *since < operation.invoked => Some(Self { reached: place, left: None }),
                     _ => None,
                 }

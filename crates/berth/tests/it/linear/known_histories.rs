@@ -6,7 +6,7 @@ use super::intervals;
 use super::lock::LockSpec;
 use super::search::{SearchVerdict, Specification, search};
 
-/// Which of the two checks reports an error.
+/// Which of the two checks is expected to report an error.
 #[derive(Debug, PartialEq, Eq)]
 struct DetectedBy {
     by_search: bool,
@@ -116,7 +116,7 @@ fn fence_that_falls_repeats_or_jumps_is_detected() {
 #[test]
 fn refusal_that_names_the_wrong_holder_is_detected() {
     let first = "0-1 claim -> opened s1 #1\n";
-    // A later session, an earlier one, an unknown one, and the right session with a wrong fence.
+    // The refusal names a later session, an earlier one, an unknown one, or the right session with a wrong fence.
     check(&BY_BOTH, &format!("{first}2-3 claim -> held s2 #2\n4-5 force -> opened s2 #2"));
     check(&BY_BOTH, &format!("{first}2-3 release s1 -> released\n4-5 claim -> held s1 #1"));
     check(&BY_BOTH, &format!("{first}2-3 claim -> held s9 #1"));
@@ -137,7 +137,7 @@ fn release_that_ends_another_session_is_detected() {
 
 #[test]
 fn acknowledged_claim_lost_in_a_crash_is_detected() {
-    // The crash is at 50; calls in flight then have no response.
+    // The server crashes at time 50; calls in flight at that time get no response.
     let before =
         "0-1 claim -> opened s1 #1\n2-3 release s1 -> released\n4-5 claim -> opened s2 #2\n48-? get\n";
     check(&NOT_AT_ALL, &format!("{before}60-61 get -> held s2 #2"));
@@ -145,7 +145,7 @@ fn acknowledged_claim_lost_in_a_crash_is_detected() {
     check(&BY_BOTH, &format!("{before}60-61 get -> free #1"));
     check(&BY_BOTH, &format!("{before}60-61 claim -> opened s3 #2"));
     check(&BY_SEARCH, &format!("{before}60-61 claim -> opened s3 #3"));
-    // With a release in flight it is no longer an error.
+    // If a release was in flight, the same history is correct.
     check(&NOT_AT_ALL, &format!("{before}49-? release s2\n60-61 claim -> opened s3 #3"));
 }
 
@@ -185,7 +185,7 @@ fn stale_read_is_detected() {
 
 #[test]
 fn search_finds_the_order_of_many_overlapping_calls() {
-    // All calls overlap. The only valid order is that of the fences, found at the far end of the search.
+    // All calls overlap, and only the order of the fences is valid. The search tries it last.
     let mut history = String::new();
     for number in (1..=60).rev() {
         history += &format!("0-1000 claim -> opened s{number} #{number}\n");
@@ -210,7 +210,8 @@ fn search_with_unanswered_calls_stays_small() {
     check(&BY_SEARCH, &format!("{history}2000-2001 release t99 -> not active\n2002-2003 get -> free #107"));
 }
 
-/// A counter that returns its value before it increments; shows that the search works without a lock.
+/// A counter that returns its value and then increments it. Shows that the search also works for other specifications
+/// than the lock.
 struct CounterSpec;
 
 impl Specification for CounterSpec {

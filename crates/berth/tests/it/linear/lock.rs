@@ -5,13 +5,13 @@ use std::sync::Arc;
 use super::history::{LockAnswer, LockCall, Operation, SessionRef};
 use super::search::Specification;
 
-/// One environment. It never needs a reset, so every change of holder raises the fence by exactly one.
+/// Specification of one environment. It has no reset step, so every change of holder raises the fence by exactly one.
 pub(super) struct LockSpec;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct State {
     holder: SpecHolder,
-    /// Highest fence so far; the holder's, if there is one.
+    /// The highest fence so far, which is the current holder's if there is one.
     fence: u64,
 }
 
@@ -19,7 +19,7 @@ pub(super) struct State {
 enum SpecHolder {
     Nobody,
     Session(Arc<str>),
-    /// Opened by a call without a response. The first response that names the session identifies it.
+    /// A session opened by a call that got no response. The first response that mentions the session tells its id.
     Unnamed,
 }
 
@@ -40,19 +40,19 @@ impl State {
         matches!(&self.holder, SpecHolder::Session(holder) if holder == session)
     }
 
-    /// The state after opening this session with the next fence.
+    /// Returns the state after this session was opened, or `None` if it does not have the next fence.
     fn after_opening(&self, hold: &SessionRef) -> Option<Self> {
         (hold.fence == self.fence + 1).then(|| self.opened(SpecHolder::Session(hold.session.clone())))
     }
 
-    /// The same state, after a response named this holder.
+    /// Returns the state after a response named this holder, or `None` if the holder is a different one.
     fn after_naming(&self, hold: &SessionRef) -> Option<Self> {
         let fits = self.is_held_by(&hold.session) || self.holder == SpecHolder::Unnamed;
         let named = || Self { holder: SpecHolder::Session(hold.session.clone()), fence: self.fence };
         (fits && hold.fence == self.fence).then(named)
     }
 
-    /// Returns whether `If-Match` accepts the call.
+    /// Returns whether the condition of `If-Match` is met.
     fn accepts(&self, only: Option<u64>) -> bool {
         only.is_none_or(|fence| !self.is_free() && fence == self.fence)
     }
@@ -83,7 +83,7 @@ impl Specification for LockSpec {
                 Some(state.opened(SpecHolder::Unnamed))
             }
             (LockCall::Force { .. }, None) => same(),
-            // A release ends the named session, or none.
+            // A release ends the named session and no other.
             (LockCall::Release { session }, Some(LockAnswer::Released)) if state.is_held_by(session) => {
                 Some(state.freed())
             }

@@ -1,7 +1,8 @@
-//! Linearizability of the lock: many concurrent clients, a server that is killed in between, and a recorded history;
-//! then a search for one order of operations that explains every response.
+//! Linearizability of the lock. Many concurrent clients call a server that is killed in between, and their history is
+//! recorded; then a search looks for an order of all operations that explains every response.
 //!
-//! `known_histories` and `fake_lock` test the checks themselves, with handwritten histories and a lock with injected bugs.
+//! `known_histories` and `fake_lock` test the checks themselves, with handwritten histories and a lock with injected
+//! bugs.
 
 pub(crate) mod accounts;
 mod brute_force;

@@ -1,4 +1,4 @@
-//! The real server under load, killed and restarted: every response of every client fits one order of operations.
+//! The real server under load, killed and restarted: there must be an order of operations that explains every response.
 
 use std::path::Path;
 use std::thread::ScopedJoinHandle;
@@ -18,12 +18,12 @@ use crate::random::SeededRandom;
 const CLIENTS: usize = 32;
 const PEOPLE: usize = 4;
 const KILLS: usize = 7;
-/// Servers tested one after the other in the long run.
+/// Number of servers tested one after the other in the long form of the test.
 const REPEATS_LONG: usize = 50;
-/// Responses between two kills.
+/// Number of responses between two kills.
 const ROUND: std::ops::Range<u64> = 1_500..3_500;
 pub(crate) const ROUND_MAX: Duration = Duration::from_secs(60);
-/// Environments in use at a time.
+/// Number of environments in use at a time.
 pub(crate) const WIDTH: usize = 6;
 /// Maximum number of environments of a pipeline.
 pub(crate) const PER_PIPELINE: usize = 200;
@@ -113,7 +113,7 @@ pub(crate) fn create_pipeline(api: &ApiHandle, number: usize) {
     assert_eq!(made.status, 201, "{}", made.text());
 }
 
-/// Environments are numbered across all pipelines.
+/// Returns the path of an environment. Environments are numbered across all pipelines.
 pub(crate) fn path(environment: usize) -> String {
     let (pipeline, number) = (environment / PER_PIPELINE, environment % PER_PIPELINE);
     format!("/api/v1/organizations/acme/pipelines/p{pipeline}/ephemeral-environments/e{number}")
@@ -136,7 +136,7 @@ impl LockClient {
 impl LockService for LockClient {
     fn ask(&mut self, environment: usize, call: &LockCall) -> Option<LockAnswer> {
         let response = self.client.ask(&request(&self.api, environment, call)).ok()?;
-        // 503: the outcome is unknown to the server.
+        // Status 503 means that the server does not know the outcome either.
         (response.status != 503).then(|| answer(&self.me, call, &response))
     }
 }
@@ -148,7 +148,7 @@ pub(crate) fn request(api: &ApiHandle, environment: usize, call: &LockCall) -> R
         LockCall::Force { only } => {
             let request = api.request("POST", &format!("{path}/force-claim")).json(&json!({}));
             match only {
-                // Only the fence is compared; the version is arbitrary.
+                // The server compares only the fence in this ETag, so the version can be any number.
                 Some(fence) => request.header("If-Match", &format!("\"{fence}.0\"")),
                 None => request,
             }
@@ -160,7 +160,7 @@ pub(crate) fn request(api: &ApiHandle, environment: usize, call: &LockCall) -> R
     }
 }
 
-/// Converts a response; panics on any status or body that the API does not allow.
+/// Converts a response. Panics on a status or body that the API does not allow.
 pub(crate) fn answer(me: &str, call: &LockCall, response: &RawResponse) -> LockAnswer {
     let body = response.json();
     let data = &body["data"];
@@ -204,7 +204,7 @@ fn shown(environment: &Value) -> LockAnswer {
     }
 }
 
-/// The session that a response names; checks that its holder matches.
+/// Returns the session that a response names. The holder's id is part of the name, so that a wrong holder is detected.
 pub(crate) fn session_ref(body: &Value) -> SessionRef {
     let text =
         |value: &Value| value.as_str().unwrap_or_else(|| panic!("a text is missing: {body}")).to_owned();
@@ -213,7 +213,7 @@ pub(crate) fn session_ref(body: &Value) -> SessionRef {
     SessionRef { session: session.into(), fence }
 }
 
-/// The session's own id.
+/// Returns the session's id from `id@holder`, the form that [`session_ref`] creates.
 pub(crate) fn id_of(session: &str) -> &str {
     session.split_once('@').map_or(session, |(id, _)| id)
 }

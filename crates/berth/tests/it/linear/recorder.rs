@@ -8,10 +8,11 @@ use std::time::Instant;
 use super::history::{CallOutcome, LockAnswer, LockCall, Operation, SessionRef, Tick};
 use crate::random::SeededRandom;
 
-/// An environment is retired after this many operations, or this many without a response, to keep the search small.
+/// To keep the search small, an environment is replaced after `OPERATIONS_MAX` operations, or after `LOST_MAX`
+/// operations without a response.
 const OPERATIONS_MAX: usize = 200;
 const LOST_MAX: usize = 6;
-/// Number of past sessions that clients remember, to use an old one now and then.
+/// Number of past sessions to keep, so that clients sometimes use an old one.
 const HOLDS_MAX: usize = 4;
 
 /// Sends a call to the service; `None` if no response arrived.
@@ -28,7 +29,7 @@ pub(crate) struct RecordedEnvironment {
 struct OperationLog {
     history: Vec<Operation>,
     lost: usize,
-    /// Sessions with the highest fences, newest first.
+    /// The sessions with the highest fences, newest first.
     holds: VecDeque<SessionRef>,
 }
 
@@ -40,7 +41,7 @@ pub(crate) struct HistoryRecorder {
 }
 
 impl HistoryRecorder {
-    /// Uses this many environments at a time.
+    /// Creates a recorder that uses `width` environments at a time.
     pub(crate) fn new(width: usize) -> Self {
         let all: Vec<_> = (0..width).map(RecordedEnvironment::new).collect();
         let open = all.iter().cloned().map(Mutex::new).collect();
@@ -52,7 +53,7 @@ impl HistoryRecorder {
         self.answered.load(Ordering::Relaxed)
     }
 
-    /// Runs one client until it gets no response or is told to stop.
+    /// Runs one client until it gets no response or is asked to stop.
     pub(crate) fn run_client(
         &self,
         service: &mut impl LockService,
@@ -68,7 +69,8 @@ impl HistoryRecorder {
         }
     }
 
-    /// One operation by a client that may send it several times; every send that could take effect is recorded.
+    /// Records an operation by a client that may send it several times. Every send that could take effect is recorded
+    /// as an operation.
     pub(crate) fn record_call(
         &self,
         random: &mut SeededRandom,
@@ -83,7 +85,7 @@ impl HistoryRecorder {
         }
     }
 
-    /// Reads every environment in use once, after a crash and before any other call.
+    /// Reads every environment in use once; called after a crash, before any other call.
     pub(crate) fn read_all(&self, service: &mut impl LockService) {
         for open in &self.open {
             let environment = open.lock().expect("unpoisoned").clone();
@@ -144,7 +146,7 @@ impl RecordedEnvironment {
         record.history.len() >= OPERATIONS_MAX || record.lost >= LOST_MAX
     }
 
-    /// Mostly what a well-behaved client would send, based on the last state it saw.
+    /// Chooses mostly what a well-behaved client would send, based on the last state it saw.
     fn next_call(&self, random: &mut SeededRandom) -> LockCall {
         let record = self.record.lock().expect("unpoisoned");
         let old = random.within(0..2 * HOLDS_MAX as u64) as usize;

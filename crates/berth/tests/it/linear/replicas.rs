@@ -16,7 +16,7 @@ const CLIENTS: usize = 16;
 const PEOPLE: usize = 4;
 const ROUNDS: usize = 6;
 const ROUNDS_LONG: usize = 60;
-/// Responses between two kills.
+/// Number of responses between two kills.
 const ROUND: std::ops::Range<u64> = 300..700;
 
 #[test]

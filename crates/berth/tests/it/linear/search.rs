@@ -1,9 +1,9 @@
-//! Searches for one order of all operations, consistent with their times, in which every response is correct.
+//! Searches for an order of all operations that is consistent with their times and in which every response is correct.
 //!
-//! The algorithm is Wing and Gong's with Lowe's memoization, as in Porcupine: pick any operation that may come next and
+//! The algorithm is Wing and Gong's with Lowe's memoization, as in Porcupine: take any operation that may come next and
 //! whose response fits, memoize which sets of operations led to which states, and backtrack when nothing fits. The
-//! crate `porcupine-rs` does the same, but pulls in criterion, rand and regex and cannot express an operation that may
-//! never take effect; here such an operation is simply left over.
+//! crate `porcupine-rs` does the same, but depends on criterion, rand and regex and cannot express an operation that
+//! may never take effect. Here such an operation is simply left out of the order.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -26,14 +26,14 @@ pub(super) trait Specification {
     fn returned(operation: &Self::Operation) -> Option<u64>;
 }
 
-/// More than any of our histories needs; a search that exceeds it has a history that is too long.
+/// Maximum number of steps. None of our histories needs that many; if a search exceeds it, the history is too long.
 const TRIES_MAX: usize = 5_000_000;
 
 /// Result of a search.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum SearchVerdict {
     Linearizable,
-    /// The longest valid order, and the operation that does not fit after it.
+    /// The longest valid order that was found, and the operation that does not fit after it.
     Wrong {
         order: Vec<usize>,
         stuck: usize,
@@ -56,8 +56,8 @@ enum TimedEntry {
 struct SearchChoice<State> {
     operation: usize,
     before: State,
-    /// The operation did not change the state. Taking such an operation as soon as it fits is always right, so no
-    /// alternative is tried.
+    /// The operation did not change the state. It is always correct to place such an operation as soon as it fits, so
+    /// no alternatives are tried.
     is_reading: bool,
 }
 
@@ -73,7 +73,7 @@ struct OrderSearch<'a, S: Specification> {
     taken: Vec<u64>,
     choices: Vec<SearchChoice<S::State>>,
     visited: HashSet<(Vec<u64>, S::State)>,
-    /// Operations with a response that are not placed yet.
+    /// Number of operations with a response that have not been placed yet.
     open: usize,
 }
 
@@ -82,7 +82,7 @@ impl<'a, S: Specification> OrderSearch<'a, S> {
         let mut timed = Vec::new();
         for (number, operation) in history.iter().enumerate() {
             timed.push((S::invoked(operation), 0, TimedEntry::Call(number)));
-            // At the same tick calls sort before returns, so that touching operations overlap.
+            // At the same tick, calls sort before returns, so that operations that only touch count as overlapping.
             timed.extend(S::returned(operation).map(|at| (at, 1, TimedEntry::Return(number))));
         }
         timed.sort_by_key(|(at, rank, _)| (*at, *rank));
@@ -124,7 +124,7 @@ impl<'a, S: Specification> OrderSearch<'a, S> {
                     }
                     None => place = self.next[place],
                 },
-                // The operation returned here, so it must have been placed by now, and no other candidate fits.
+                // An operation returns here that has not been placed, and no other candidate fits: backtrack.
                 TimedEntry::Return(number) => {
                     if longest.is_empty() || self.choices.len() > longest.len() {
                         longest = self.choices.iter().map(|choice| choice.operation).collect();
@@ -140,7 +140,8 @@ impl<'a, S: Specification> OrderSearch<'a, S> {
         SearchVerdict::TooLarge
     }
 
-    /// Returns the state after this operation if its response fits and this combination was not visited before.
+    /// Returns the state after this operation, or `None` if its response does not fit or this combination was visited
+    /// before.
     fn next_state(&mut self, number: usize) -> Option<S::State> {
         let after = S::step(&self.state, &self.history[number])?;
         let is_lost = self.places[number].1.is_none();

@@ -1,4 +1,4 @@
-//! Runners that have seen higher fences than the server, whose database is an older copy.
+//! Runners that have seen higher fences than their server has, because the server's database is an older copy.
 
 use std::path::PathBuf;
 
@@ -76,7 +76,7 @@ fn runner_with_an_invalid_epoch_does_not_consume_epochs() {
         assert!(detail.contains("raise-epoch") && detail.contains("work directory"), "{detail}");
     }
     assert_eq!(fence(&claim(&yard, &json!({}))), 1);
-    // One alert, not one per attempt.
+    // The refusals above are recorded, at most once each.
     let told = events(&yard, "epoch_refused").len();
     assert!((1..=4).contains(&told), "{told}");
     assert_eq!(events(&yard, "epoch_raised"), Vec::<Value>::new());
@@ -93,7 +93,7 @@ fn runner_persists_seen_fences_across_restarts() {
     runner.wait(PATIENCE);
     let written = std::fs::read_to_string(spool(&yard)).expect("the spool");
     assert!(written.lines().any(|line| line.starts_with("=env_") && line.contains(" 1 ses_")), "{written}");
-    // As if a server that has since been rolled back had reported a later epoch.
+    // Simulate that the runner has heard a later epoch from a server that was rolled back since.
     std::fs::write(spool(&yard), written.replace("^0\n", "^40\n")).expect("written");
     let _again = yard.restart_runner("far");
     release(&yard, &held);
@@ -117,7 +117,7 @@ fn runner_refuses_a_lower_fence_until_a_take_over() {
     release(&yard, &held);
     runner.signal(Signal::TERM);
     runner.wait(PATIENCE);
-    // As if the server had issued fences up to 9 and its database were an older copy.
+    // Simulate that the server had issued fences up to 9 before its database was replaced with an older copy.
     let written = std::fs::read_to_string(spool(&yard)).expect("the spool");
     let line = written.lines().find(|line| line.starts_with("=env_")).expect("a fence");
     let later = line.replace(" 1 ", " 9 ");
@@ -160,7 +160,7 @@ fn runner_refuses_the_same_fence_for_another_session() {
     release(&yard, &held);
     runner.signal(Signal::TERM);
     runner.wait(PATIENCE);
-    // As if the next session had already run steps here and the database were a copy from before its claim.
+    // Simulate that the next session has already run steps here, and that the database is a copy from before its claim.
     let written = std::fs::read_to_string(spool(&yard)).expect("the spool");
     std::fs::write(spool(&yard), written.replace(" 1 ses_", " 2 ses_")).expect("written");
     let _again = yard.restart_runner("far");
@@ -205,7 +205,7 @@ fn reset_runs_although_the_next_session_has_a_higher_fence() {
         let ran = std::fs::read_to_string(&ledger).unwrap_or_default();
         (ran.lines().count() >= 4).then_some(ran)
     });
-    // A stage has no fence; then the session, its reset, and the queued session.
+    // The recorded fences: none for the stage, then those of the session, its reset, and the queued session.
     assert_eq!(ran, "\n1\n2\n3\n");
     assert_eq!(events(&yard, "environment_fence_refused"), Vec::<Value>::new());
 }

@@ -11,7 +11,8 @@ use crate::harness::{BerthProcess, TestHome, TestServer, berth, wait_until};
 
 pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 pub(super) const ORG: &str = "/api/v1/organizations/acme";
-/// Short for tests: a runner stops its steps after three seconds without the server and is lost after six.
+/// Short for tests: a runner stops its steps after three seconds without contact to the server, and the server declares
+/// it lost after six.
 pub(super) const LOST: Duration = Duration::from_secs(6);
 const GRACE: Duration = Duration::from_secs(1);
 
@@ -121,7 +122,7 @@ impl RunnerFixture {
     }
 }
 
-/// Returns whether a process is running; a zombie is not.
+/// Returns whether a process is running. A zombie does not count.
 pub(super) fn is_alive(process: &Path) -> bool {
     let stat = std::fs::read_to_string(process.join("stat")).unwrap_or_default();
     let state = stat.rsplit(") ").next().and_then(|rest| rest.chars().next());

@@ -1,4 +1,4 @@
-//! Servers on one database with different timeouts for lost runners.
+//! Servers on one database with different values of `runner.lost_ms`.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -26,7 +26,7 @@ fn runner_lost_timeout_of_its_own_server_applies_on_every_server() {
     };
     let database = Postgres::start(&bin).expect("a PostgreSQL");
     let home = TestHome::on_database(database.url("postgres"));
-    // The first server is the leader, which declares attempts lost.
+    // The first server becomes the leader, which declares attempts lost.
     let hasty = TestServer::start(&mut serve(&home, HASTY), &home.token);
     let mut patient = serve(&home, PATIENT);
     let mut yard = RunnerFixture::with(home, &mut patient);
@@ -34,7 +34,7 @@ fn runner_lost_timeout_of_its_own_server_applies_on_every_server() {
     let _runner = yard.runner("far", &[]);
     let id = yard.start();
     let process = yard.pid();
-    // The runner knows only this server.
+    // The runner is connected to this server only, so it is cut off now.
     yard.server.process.kill();
     let cut = Instant::now();
     let lost = wait_until(PATIENCE, "unknown outcome", || {

@@ -1,4 +1,4 @@
-//! Steps on remote runners: a server without its own runner, and `berth runner` processes; both are killed.
+//! Steps on remote runners: a server without its own runner, and `berth runner` processes. Both sides are killed.
 
 mod fences;
 mod fixture;
@@ -72,7 +72,7 @@ fn remote_runner_handles_source_secrets_outputs_and_artifacts() {
     });
     let started = yard.api().post(&format!("{ORG}/pipelines/web/deployments"), &json!({"ref": "main"}));
     assert_eq!(started.status, 202, "{}", started.text());
-    // The first commit may have started a deployment too, which is then listed first.
+    // The first commit may have started a deployment as well, so look at all of them.
     let waits = wait_until(PATIENCE, "word of a missing runner", || {
         let list = yard.api().get(&format!("{ORG}/deployments")).json();
         let ids = list["data"].as_array().expect("a list").iter().map(|it| text(&it["id"]));
@@ -127,7 +127,7 @@ fn killed_runner_is_lost_and_on_lost_applies() {
 fn restarted_runner_ends_its_old_leases_immediately() {
     let home = TestHome::new();
     let mut command = home.serve_command();
-    // With the default timeout of 45 seconds.
+    // Uses the default lost timeout of 45 seconds.
     let yard = RunnerFixture::with(home, command.arg("--no-runner"));
     yard.pipeline(&yard.endless_step(", on_lost: fail"));
     let mut runner = yard.runner("far", &[]);
@@ -180,7 +180,7 @@ fn take_over_stops_a_step_on_a_remote_runner() {
         now["drain"]["completedAt"].is_string().then_some(now)
     });
     assert!(!is_alive(&process), "{drained}");
-    // The runner was told to stop; it was not declared lost.
+    // The runner stopped the step because it was ordered to, before it could have been declared lost.
     assert!(took.elapsed() < LOST, "{:?}", took.elapsed());
     let id = text(&held.json()["data"]["deploymentId"]);
     let stopped = yard.wait_for_deployment(&id, "end", |it| it["status"] == "cancelled");

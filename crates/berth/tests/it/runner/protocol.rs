@@ -1,4 +1,4 @@
-//! Runners with wrong credentials or nonces, and the problems they get.
+//! Runners with wrong credentials or nonces, and the errors they get.
 
 use serde_json::{Value, json};
 
@@ -70,10 +70,10 @@ fn runner_cannot_report_on_another_runners_attempt() {
         let answer = stranger.get(&format!("{what}?attempt={nonce}&name=site&digest=sha256:0"));
         assert_eq!(answer["detail"], "there is no such attempt", "{answer}");
     }
-    // Under its own name the nonce is a different one and yields no work.
+    // A nonce is scoped to its runner: sent by another runner, it is a new nonce and yields no work.
     let asked = json!({"boot": "b", "nonces": [nonce.split('.').next_back()], "labels": [], "waitMs": 0});
     assert_eq!(stranger.say("acquire", &asked)["data"]["assignments"], json!([]));
-    // With the other runner's boot id it is refused.
+    // A request with the other runner's boot id is refused.
     let boot = spool.lines().next().expect("a boot id");
     let asked = json!({"boot": boot, "nonces": ["n"], "labels": [], "waitMs": 0});
     assert_eq!(stranger.say("acquire", &asked)["code"], "invalid_state");
@@ -83,7 +83,7 @@ fn runner_cannot_report_on_another_runners_attempt() {
     assert!(is_alive(&process));
 }
 
-/// A runner gets its labels from the admin who created it, whatever it sends with a request for work.
+/// An admin sets a runner's labels. Labels that the runner sends with a request for work do not add to them.
 #[test]
 fn labels_sent_with_acquire_bring_no_step_that_needs_them() {
     let yard = RunnerFixture::open();
@@ -98,7 +98,7 @@ fn labels_sent_with_acquire_bring_no_step_that_needs_them() {
     assert_eq!(answer["data"]["assignments"], json!([]), "{answer}");
     let shown = yard.api().get(&format!("{ORG}/runners/stranger")).json();
     assert!(!shown["data"]["labels"].to_string().contains("gpu"), "{shown}");
-    // The step was ready: a runner with the label gets it.
+    // The step was ready all along: a runner with the label gets it.
     let _runner = yard.runner("far", &[]);
     yard.wait_for_deployment(&id, "end", |found| found["finishedAt"].is_string());
     assert_eq!(yard.log(&id, "deploy"), "deployed\n");

@@ -7,7 +7,7 @@ use berth_testkit::postgres::{Client, NoTls};
 use super::TakenEnvironment;
 use crate::linear::epochs::counter;
 
-/// Row of a session.
+/// A row of the table `sessions`.
 struct AuditedSession {
     environment: String,
     fence: u64,
@@ -16,8 +16,8 @@ struct AuditedSession {
     ended_at: Option<i64>,
 }
 
-/// Sessions of an environment form a chain; acknowledged sessions exist; no step was granted to a session that had lost
-/// its environment.
+/// Checks that the sessions of each environment form a chain, that all acknowledged sessions exist, and that no step
+/// was granted to a session after it had lost its environment.
 pub(super) fn check(
     url: &str,
     acknowledged: &HashMap<String, u64>,
@@ -60,7 +60,7 @@ pub(super) fn check(
             "SELECT a.nonce FROM attempts a WHERE NOT EXISTS
                (SELECT 1 FROM runners r WHERE a.runner LIKE r.id || '.%' AND a.nonce LIKE r.id || '.%')",
         ),
-        // Attempts of a process that was not restarted.
+        // Only attempts of runner processes that have not been restarted since.
         (
             "lost before its runner had stopped it",
             "SELECT a.nonce FROM attempts a JOIN runners r ON a.runner = r.id || '.' || r.boot
@@ -76,7 +76,7 @@ pub(super) fn check(
     Ok(())
 }
 
-/// Every acknowledged session exists, with its fence.
+/// Checks that every acknowledged session exists, with its fence.
 pub(super) fn check_acknowledged(url: &str, acknowledged: &HashMap<String, u64>) -> Result<(), String> {
     let mut client = Client::connect(url, NoTls).map_err(|error| error.to_string())?;
     let rows = client.query("SELECT id, fence FROM sessions", &[]).map_err(|error| error.to_string())?;
@@ -90,7 +90,7 @@ pub(super) fn check_acknowledged(url: &str, acknowledged: &HashMap<String, u64>)
     Ok(())
 }
 
-/// Counts attempts without reports that were declared lost.
+/// Counts attempts that were declared lost because their runner had not reported for the lost timeout.
 pub(super) fn count_lost_attempts(url: &str) -> Result<i64, String> {
     silent_in(&mut connect(url)?)
 }
@@ -99,7 +99,7 @@ pub(super) fn silent_in(client: &mut Client) -> Result<i64, String> {
     attempts(client, "outcome::json->>'type' = 'lost' AND ended_at - granted_at >= lost_ms * 1000")
 }
 
-/// Counts attempts that have just started and will run for some time.
+/// Counts attempts that started within the last 300 ms.
 pub(super) fn count_started_attempts(client: &mut Client) -> Result<i64, String> {
     attempts(
         client,
@@ -132,7 +132,7 @@ fn follows(before: Option<&AuditedSession>, now: &AuditedSession) -> Result<(), 
     }
 }
 
-/// A claim sent after another one was answered has a higher fence.
+/// Checks that a claim sent after another one was answered has a higher fence.
 pub(super) fn check_order(taken: &[TakenEnvironment]) -> Result<(), String> {
     for later in taken {
         let earlier = taken.iter().filter(|it| it.place == later.place && it.told < later.sent);

@@ -1,4 +1,4 @@
-//! A client with unreliable responses: it sends a request to several servers, and again after a lost response.
+//! A client on an unreliable network: it sends a request to several servers, and again if the response is lost.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::linear::history::{CallOutcome, LockCall};
 use crate::linear::real_server::{answer, request};
 use crate::random::SeededRandom;
 
-/// Read timeout; a server that was stopped for longer is given up.
+/// Read timeout. If a server is paused for longer, the client gives up on it.
 const SILENCE_MAX: Duration = Duration::from_secs(2);
 const TRIES_MAX: usize = 6;
 const TRY_PAUSE: Duration = Duration::from_millis(100);
@@ -35,9 +35,9 @@ enum SendOutcome {
     Unknown,
 }
 
-/// What is known about a request with an idempotency key after all sends.
+/// The outcome of a request with an idempotency key, after it was sent one or more times.
 pub(super) struct RequestFate {
-    /// The successful response; identical for every send.
+    /// The successful response. Every send must get the same one.
     pub(super) done: Option<RawResponse>,
     refused: Vec<RawResponse>,
     is_open: bool,
@@ -94,11 +94,11 @@ impl<'a> UnreliableClient<'a> {
     }
 
     pub(super) fn request(&mut self, make: impl Fn(&crate::client::ApiHandle) -> RawRequest) -> RawRequest {
-        // The address is chosen when the request is sent.
+        // A placeholder: the address is chosen when the request is sent.
         make(&self.person.api_at(([127, 0, 0, 1], 1).into()))
     }
 
-    /// Sends the request, sometimes to two servers at once, until it is answered, and often once more after that.
+    /// Sends the request, sometimes to two servers at once, until a response arrives, and often once more after that.
     pub(super) fn send_until_answered(&mut self, asked: RawRequest, key: &str) -> RequestFate {
         let asked = asked.header("Idempotency-Key", key);
         let mut fate = RequestFate { done: None, refused: Vec::new(), is_open: false };
@@ -172,7 +172,7 @@ impl<'a> UnreliableClient<'a> {
     }
 }
 
-/// Sends to this server, or to the next one that accepts a connection.
+/// Sends to the server `first`, or to the next one that accepts a connection.
 fn send(doors: &ServerPorts, first: usize, asked: &RawRequest) -> SendOutcome {
     let mut client = wait_until(DOOR_MAX, "server that accepts", || {
         let mut there = (first..first + SERVERS).filter_map(|server| doors.address(server % SERVERS));

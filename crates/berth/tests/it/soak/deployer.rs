@@ -12,7 +12,7 @@ const ORG: &str = "/api/v1/organizations/acme";
 const STAYS_MS: std::ops::Range<u64> = 300..5_000;
 const LOOK_PAUSE: Duration = Duration::from_millis(100);
 
-/// Takes over one environment, deploys in it and leaves; records what was acknowledged.
+/// Takes over an environment, deploys in it and releases it. Records what was acknowledged.
 pub(super) fn take_over_and_deploy(asker: &mut UnreliableClient<'_>) {
     let place = format!("w{}", asker.random.within(0..PLACES));
     let environment = format!("{ORG}/pipelines/work/ephemeral-environments/{place}");
@@ -35,7 +35,7 @@ pub(super) fn take_over_and_deploy(asker: &mut UnreliableClient<'_>) {
     };
     asker.shared.taken.lock().expect("unpoisoned").push(taken.clone());
 
-    // Some clients leave early, some are taken over, some finish.
+    // At this point some clients release early, some are taken over, and some wait for the deployment to finish.
     let until = Instant::now() + Duration::from_millis(asker.random.within(STAYS_MS));
     let look = asker.request(|api| api.request("GET", &format!("{ORG}/deployments/{}", taken.deployment)));
     while Instant::now() < until {

@@ -15,15 +15,15 @@ use crate::client::ApiHandle;
 use crate::harness::{BerthProcess, TestHome, TestServer, berth, wait_until};
 use crate::random::SeededRandom;
 
-/// A runner stops its steps after three seconds without the server and is lost after six.
+/// A runner stops its steps after three seconds without contact to a server, and is declared lost after six.
 const LOST_MS: u64 = 6_000;
 const GRACE_MS: u64 = 1_000;
-/// Long enough for a runner to stop its own steps. A new leader restarts the timeout.
+/// Long enough for a runner to stop its own steps. If the leader changes, the lost timeout starts again.
 const CUT_OFF_MS: std::ops::Range<u64> = 4_000..9_000;
-/// No other fault happens in this time.
+/// Timeout for a runner to be lost. No other fault is injected in this time.
 const LOST_WITHIN: Duration = Duration::from_secs(30);
 const PAUSE_MS: std::ops::Range<u64> = 100..3_000;
-/// Steps continue during the pause. They must have time to be stopped before the runner is declared lost.
+/// A paused runner cannot stop its steps, so the pause must leave it enough time to do so before it is declared lost.
 const RUNNER_PAUSE_MS: std::ops::Range<u64> = 100..1_200;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,7 +38,7 @@ pub(super) enum InjectedFault {
     DatabasePromoted,
 }
 
-/// Injected in turn. Now and then a runner is lost in between.
+/// Injected in turn. [`InjectedFault::RunnerLost`] is injected separately, less often.
 pub(super) const FAULTS: [InjectedFault; 7] = [
     InjectedFault::ServerKilled,
     InjectedFault::RunnerKilled,
@@ -53,7 +53,7 @@ pub(super) struct ServerFleet {
     servers: Vec<TestServer>,
     runners: Vec<BerthProcess>,
     pub(super) doors: Arc<ServerPorts>,
-    /// The server address of each runner.
+    /// One proxy per runner, through which it reaches the servers.
     fronts: Vec<RunnerProxy>,
     outside: tempfile::TempDir,
     home: TestHome,
@@ -68,7 +68,7 @@ impl ServerFleet {
         Self::start_over(database, url)
     }
 
-    /// With servers that reach the database at this URL, for example through a proxy.
+    /// Starts a fleet whose servers reach the database at this URL, for example through a proxy.
     pub(super) fn start_over(database: Postgres, url: String) -> Self {
         let home = TestHome::on_database(url);
         let doors = Arc::new(ServerPorts::default());
@@ -119,7 +119,7 @@ impl ServerFleet {
         self.database.url("postgres")
     }
 
-    /// Injects a fault; when this returns, the fleet has recovered or is recovering.
+    /// Injects a fault. When this returns, the fleet has recovered or is about to recover.
     pub(super) fn inject(&mut self, fault: InjectedFault, random: &mut SeededRandom) {
         let server = random.within(0..SERVERS as u64) as usize;
         let runner = random.within(0..RUNNERS as u64) as usize;
@@ -136,10 +136,10 @@ impl ServerFleet {
                 self.runners[runner] = BerthProcess::start(&mut self.runner(runner));
             }
             InjectedFault::RunnerPaused => pause(&self.runners[runner], random.within(RUNNER_PAUSE_MS)),
-            // Other faults happen during the cut-off.
+            // Returns at once, so that other faults are injected during the cut-off.
             InjectedFault::RunnerCutOff => self.fronts[runner].cut_off(random.within(CUT_OFF_MS)),
             InjectedFault::RunnerLost => {
-                // One connection for all polls: on a busy machine a new one takes longer than a step runs.
+                // Use one connection for all polls: on a busy machine, opening a new one takes longer than a step runs.
                 let mut client = audit::connect(&self.database()).expect("a connection");
                 let before = audit::silent_in(&mut client).expect("a count");
                 let is_at_least = |count: Result<i64, String>, least| count.is_ok_and(|count| count >= least);
@@ -148,7 +148,7 @@ impl ServerFleet {
                 wait_until(LOST_WITHIN, "step that has begun", || {
                     is_at_least(audit::count_started_attempts(&mut client), 1).then_some(())
                 });
-                // Cut off all of them, so that a runner with work is among them.
+                // Cut off all runners, so that at least one of them is running a step.
                 let _shut: Vec<_> = self.fronts.iter().map(RunnerProxy::shut).collect();
                 wait_until(LOST_WITHIN, "lost step", || {
                     is_at_least(audit::silent_in(&mut client), before + 1).then_some(())

@@ -1,4 +1,4 @@
-//! A PostgreSQL proxy that loses acknowledged commits: it turns every tenth COMMIT into an ABORT.
+//! A PostgreSQL proxy that loses acknowledged commits by turning every tenth COMMIT into an ABORT.
 
 use std::io::{Read, Write};
 use std::net::Shutdown;
@@ -9,11 +9,11 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 const FORGETS_EVERY: u32 = 10;
 const COMMIT: &[u8] = b"COMMIT\0";
-/// As long as a COMMIT, so that the message length stays valid.
+/// Padded to the length of a COMMIT, so that the message length stays valid.
 const ABORT: &[u8] = b"ABORT \0";
 const PIECE_BYTES: usize = 64 * 1024;
 
-/// A Unix socket in its own directory that forwards to the database's socket.
+/// Listens on a Unix socket in its own directory and forwards to the database's socket.
 pub(super) struct CommitLosingProxy {
     dir: tempfile::TempDir,
     is_on: Arc<AtomicBool>,
@@ -58,7 +58,8 @@ impl CommitLosingProxy {
     }
 }
 
-/// The driver sends a COMMIT as one message and waits for the response, so a message is never split.
+/// Replaces a COMMIT in these bytes. The driver sends it as one message and waits for the response, so it is never
+/// split.
 fn lose_commit(bytes: &mut [u8], commits: &AtomicU32) {
     let Some(at) = bytes.windows(COMMIT.len()).position(|part| part == COMMIT) else { return };
     if (commits.fetch_add(1, Ordering::Relaxed) + 1).is_multiple_of(FORGETS_EVERY) {

@@ -1,5 +1,5 @@
-//! Soak test: three servers, four runners and thirty-two clients on one PostgreSQL, with every process killed, stopped
-//! and restarted. At the end all responses must be consistent.
+//! Soak test: three servers, four runners and thirty-two clients on one PostgreSQL, while all processes are killed,
+//! paused and restarted. At the end all responses must be consistent.
 //!
 //! `cargo xtask soak --minutes N` runs it for longer.
 
@@ -37,28 +37,28 @@ const RUNNERS: usize = 4;
 const LOCKERS: usize = 24;
 const DEPLOYERS: usize = 8;
 const PEOPLE: usize = 4;
-/// Environments in use at a time: for locks only, and for deployments.
+/// Number of environments in use at a time: `WIDTH` for lock operations only, `PLACES` for deployments.
 const WIDTH: usize = 6;
 const PLACES: u64 = 6;
-/// Lock clients use up environments: this many pipelines full of them, and one more per `LOAD`.
+/// Number of pipelines whose environments the lock clients may use up, plus one more per `PIPELINE_EVERY` of the run.
 const PIPELINES: u64 = 8;
 const PIPELINE_EVERY: Duration = Duration::from_secs(30);
-/// Duration, unless `SOAK_MINUTES` is set.
+/// Duration of a short run, unless `SOAK_MINUTES` is set.
 const LOAD: Duration = Duration::from_secs(25);
 const LOAD_LONG: Duration = Duration::from_secs(10 * 60);
-/// Faults between two lost runners, which take long to detect.
+/// Number of faults between two lost runners, which take long to detect.
 const ROUND: usize = 25;
-/// Not the first fault, so that there is work to lose.
+/// Position in each round at which a runner is lost. Not the first, so that steps are running by then.
 const LOST_AT: usize = 3;
 const CALM_MS: std::ops::Range<u64> = 200..900;
-/// Time for lost runners to be detected and cleaned up.
+/// Time in which lost runners must be detected and their deployments end.
 const QUIET_MAX: Duration = Duration::from_secs(40);
-/// A busy machine commits less often; at least this many commits are lost before the responses are checked.
+/// Number of commits that must be lost before the responses are checked. On a busy machine this takes longer.
 const FORGOTTEN_MIN: u32 = 12;
 const FORGOTTEN_WAIT: Duration = Duration::from_secs(60);
 const ORG: &str = "/api/v1/organizations/acme";
 
-/// An environment that was taken over, with a deployment in it.
+/// An environment that a client took over and deployed in.
 #[derive(Debug, Clone)]
 struct TakenEnvironment {
     place: String,
@@ -74,7 +74,7 @@ struct SoakState {
     board: HistoryRecorder,
     doors: Arc<ServerPorts>,
     taken: Mutex<Vec<TakenEnvironment>>,
-    /// Inconsistent responses.
+    /// Descriptions of inconsistent responses.
     wrong: Mutex<Vec<String>>,
 }
 
@@ -138,7 +138,7 @@ fn soak_with_failing_servers_runners_and_database_stays_consistent() {
     let promotions = fleet.promotions;
     fleet.stop();
     check_all(&told.histories);
-    // Otherwise the run has tested nothing.
+    // Without promotions and lost responses the run would have tested nothing.
     assert!(promotions > 0 && lost > 0, "{promotions} promotions, {lost} lost answers");
     assert!(silent > 0, "no runner was silent until it was lost");
     assert!(writes > 20 && told.taken.len() > 20, "{writes} writes in {} sessions", told.taken.len());
@@ -159,7 +159,7 @@ fn soak_detects_commits_lost_by_the_database() {
             (amnesia.lost_count() >= FORGOTTEN_MIN).then_some(())
         });
     });
-    // Deployments on a database that loses commits need not end.
+    // Do not wait for deployments: on a database that loses commits they may never end.
     let rows = audit::check_acknowledged(&fleet.database(), &acknowledged_sessions(&told));
     rows.expect_err("an acknowledged session that is not there");
     let order = std::panic::catch_unwind(|| check_all(&told.histories));
@@ -192,7 +192,7 @@ fn under_load(
             let (shared, over, person) = (&shared, &over, people[number % PEOPLE].clone());
             let seeded = SeededRandom::from_seed(random.next());
             scope.spawn(move || {
-                // A client that panics ends the load for all.
+                // If a client panics, the load ends for all clients.
                 let _end = StopOnDrop(over);
                 let mut asker = UnreliableClient::new(shared, person, seeded, number);
                 while !over.load(Ordering::Relaxed) {

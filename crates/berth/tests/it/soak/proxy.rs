@@ -29,7 +29,7 @@ impl ServerPorts {
 
 const PIECE_BYTES: usize = 16 * 1024;
 
-/// Forwards every connection to the next server that is up.
+/// Forwards each connection of a runner to the next server that is up.
 pub(super) struct RunnerProxy {
     pub(super) address: SocketAddr,
     /// Forwarding takes the read lock; a cut-off takes the write lock.
@@ -56,7 +56,7 @@ impl RunnerProxy {
         Self { address, open }
     }
 
-    /// Blocks all traffic while the guard lives. Connections stay open, and bytes in flight arrive late.
+    /// Blocks all traffic until the guard is dropped. Connections stay open, and bytes in flight arrive late.
     pub(super) fn shut(&self) -> RwLockWriteGuard<'_, ()> {
         self.open.write().expect("unpoisoned")
     }
@@ -82,7 +82,7 @@ fn pass(from: &TcpStream, to: &TcpStream, is_open: &Arc<RwLock<()>>) {
                 break;
             }
         }
-        // Closing one side closes both.
+        // If one side closes the connection, close both.
         let _ = to.shutdown(Shutdown::Both);
         let _ = from.shutdown(Shutdown::Both);
     });

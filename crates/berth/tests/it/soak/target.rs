@@ -1,12 +1,12 @@
-//! The system that steps write to: checks fences and records every write.
+//! The system that steps deploy to. It checks fences and records every write.
 
 use std::collections::HashMap;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 
-/// A step that writes twenty times within a second; every third one takes ten times as long. Every other one ignores
-/// SIGTERM.
+/// Returns the script of a step that writes 20 times within a second, or 200 times for every third fence. For every
+/// second fence, it ignores SIGTERM.
 pub(super) fn step(target: SocketAddr) -> String {
     format!(
         "[ $((BERTH_FENCE % 2)) = 0 ] || trap '' TERM
@@ -39,13 +39,13 @@ pub(super) struct WriteTarget(Arc<Mutex<WriteLog>>);
 pub(super) struct WriteLog {
     highest: HashMap<String, u64>,
     pub(super) accepted: Vec<RecordedWrite>,
-    /// Writes with a fence lower than one seen before: a step was not stopped in time after its session lost the
-    /// environment.
+    /// Rejected writes, whose fence was lower than one seen before: a step was not stopped in time after its session
+    /// had lost the environment.
     pub(super) refused: Vec<RecordedWrite>,
 }
 
 impl WriteTarget {
-    /// Listens for the rest of the test.
+    /// Starts listening, for the rest of the test.
     pub(super) fn listen(&self) -> SocketAddr {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
         let address = listener.local_addr().expect("its address");
@@ -82,7 +82,8 @@ impl WriteTarget {
         is_good
     }
 
-    /// Checks that no write came after a later session's write and no attempt ran twice. Returns the number of writes.
+    /// Checks that no session wrote after a later session had, and that no attempt ran twice. Returns the number of
+    /// writes.
     pub(super) fn check(&self) -> Result<usize, String> {
         let seen = self.0.lock().expect("unpoisoned");
         if let Some(late) = seen.refused.first() {

@@ -1,4 +1,5 @@
-//! A backup under load restores to a consistent state, with an epoch above every fence issued since.
+//! A backup taken under load is restored to a consistent state, with an epoch higher than that of every fence issued
+//! since.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -10,12 +11,12 @@ use crate::client::ApiHandle;
 use crate::harness::{BerthProcess, DEFINITION, STOP_MAX, TestHome, berth, wait_until};
 
 const WRITERS: usize = 4;
-/// As documented in docs/operations-backup.md.
+/// How much a restore raises the epoch, as documented in docs/operations-backup.md.
 const EPOCHS_RAISED: i64 = 16;
-/// Writes before and between the backups.
+/// Minimum number of writes before the first backup and between backups.
 const WRITES_MIN: usize = 40;
 
-/// Creates pipelines until told to stop; counts acknowledged writes.
+/// Creates pipelines until `stop` is set, and counts acknowledged writes.
 fn write(api: &ApiHandle, number: usize, stop: &AtomicBool, written: &AtomicUsize) {
     for round in 0.. {
         if stop.load(Ordering::SeqCst) {
@@ -67,7 +68,7 @@ fn backup_under_load_restores_to_a_verified_server() {
         wait_until(PATIENCE, "writes", || (written.load(Ordering::SeqCst) >= WRITES_MIN * 3).then_some(()));
         stop.store(true, Ordering::SeqCst);
     });
-    // After the backup: another session with a higher fence.
+    // After the backup, open another session, which has a higher fence.
     let path = format!("{SHOP}/ephemeral-environments/qa-1/sessions/{session}");
     assert_eq!(server.api.ask(&server.api.request("DELETE", &path)).status, 200);
     let (_, later) = claim(&server.api, "qa-1");
@@ -79,7 +80,7 @@ fn backup_under_load_restores_to_a_verified_server() {
     assert!(
         !contains(&dir, &key) && !std::fs::read(&tar).unwrap().windows(32).any(|it| it == key.as_slice())
     );
-    // Each restore has a higher epoch than all earlier ones, whichever backup it uses.
+    // Every restore must choose a higher epoch than all restores before it, whichever backup it uses.
     let (mut highest, mut given) = (later, 0);
     for (from, to) in [(&dir, "from-dir"), (&tar, "from-tar"), (&dir, "once-more")] {
         let restored = place.path().join(to);
@@ -175,13 +176,13 @@ fn failed_restore_leaves_no_database_and_can_be_repeated() {
         BerthProcess::start(&mut berth(&words_of_it)).wait(STOP_MAX).refused(words);
     };
     std::fs::create_dir(&restored).expect("a directory");
-    // Copy keeps the file mode.
+    // `copy` also copies the file mode.
     std::fs::copy(home.path().join("root.key"), restored.join("root.key")).expect("the key");
     std::fs::write(restored.join("root.key"), [7; 32]).expect("another key");
     restore().refused(&["is not the one this database was made with"]);
     is_refused(&["no database", "restore"]);
 
-    // The state after a restore was killed while copying or just before the end.
+    // Simulate a restore that was killed while it was copying, or just before its end.
     std::fs::create_dir(restored.join("restoring")).expect("what is left");
     std::fs::write(restored.join("restoring/berth.db"), "half").expect("what is left");
     std::fs::copy(dir.join("berth.db"), restored.join("berth.db")).expect("what is left");

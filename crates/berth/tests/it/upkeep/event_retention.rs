@@ -1,4 +1,5 @@
-//! Retention of events: the server truncates the audit log, records that, and the rest verifies everywhere.
+//! Retention of events: the server truncates the audit log and records that it did, and all tools still verify the
+//! rest.
 
 use std::io::BufRead as _;
 
@@ -42,7 +43,7 @@ fn backdate_events(home: &TestHome) -> Vec<AuditHead> {
     history.into_iter().map(|it| AuditHead { sequence: it.sequence, hash: it.hash }).collect()
 }
 
-/// An installation with old events, and every chain head it had.
+/// Returns an installation with old events, and every head that its hash chain has had.
 fn create_old_installation() -> (TestHome, Vec<AuditHead>) {
     let home = TestHome::on_sqlite();
     let server = home.serve();
@@ -75,7 +76,7 @@ fn event_retention_truncates_a_chain_that_still_verifies() {
         assert_eq!(found["valid"], true, "{found}");
         (found["firstSequence"] != 1).then_some(found)
     });
-    // All but the newest.
+    // All events except the newest one are removed.
     let removed = heads.len() as i64 - 1;
     assert_eq!(found["firstSequence"], removed + 1, "{found}");
     let last = found["head"]["sequence"].as_i64().expect("a number");
@@ -95,7 +96,7 @@ fn event_retention_truncates_a_chain_that_still_verifies() {
     let facts = json!({ "from": 1, "through": removed, "hash": heads[heads.len() - 2].hash, "days": 2 });
     assert_eq!(told["data"], facts);
 
-    // A client that was disconnected for longer continues with the first retained event.
+    // A client whose last seen event has been removed continues with the first retained one.
     let mut client = HttpConnection::connect(server.address);
     let follow = server.api.request("GET", &format!("{ORGANIZATION}/events"));
     let follow = follow.header("Accept", "text/event-stream").header("Last-Event-ID", "5");

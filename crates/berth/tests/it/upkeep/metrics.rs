@@ -1,5 +1,5 @@
-//! Metrics: correct values on their own address, no user-chosen names in labels, and alert rules that use existing
-//! metrics only.
+//! Metrics: correct values at their own address, no user-chosen names in labels, and alert rules that use only existing
+//! metrics.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -12,7 +12,7 @@ use crate::harness::{TestHome, TestServer, wait_until};
 
 const ALERTS: &str = include_str!("../../../../../packaging/alerts.yaml");
 
-/// Words that look like our metric names.
+/// Returns all words that look like names of our metrics.
 fn names(text: &str) -> BTreeSet<&str> {
     let is_part = |c: char| c.is_ascii_lowercase() || c == '_';
     text.split(|c| !is_part(c)).filter(|word| word.starts_with("berth_")).collect()

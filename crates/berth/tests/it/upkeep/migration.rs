@@ -23,7 +23,7 @@ fn migration_to_postgresql_and_back_keeps_sessions() {
     copy(&here, &there).refused(&["is in use by another berth"]);
     server.stop();
 
-    // A file copied by hand misses everything that happened since.
+    // A database file that was copied by hand lacks everything that happened after the copy.
     let foreign = home.path().with_file_name("foreign");
     std::fs::create_dir(&foreign).expect("a directory");
     std::fs::copy(home.path().join("berth.db"), foreign.join("berth.db")).expect("a copy");

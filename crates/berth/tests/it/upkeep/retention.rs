@@ -14,7 +14,7 @@ use crate::harness::{TestHome, TestServer, wait_until};
 const DAYS: &str = "2";
 const LONG_AGO_US: i64 = 3 * 24 * 60 * 60 * 1_000_000;
 const MORE_THAN_A_DAY_US: i64 = 25 * 60 * 60 * 1_000_000;
-/// The build output is the commit's name up to the dash.
+/// The build output is the part of the commit's name before the dash, so that two commits can have the same output.
 const SITE: &str = "version: 1
 pipeline:
   name: Site
@@ -56,7 +56,8 @@ fn log_retention_removes_only_old_logs_of_finished_deployments() {
     server.stop();
     let database = database(&home);
     let before = "UPDATE deployments SET finished_at = finished_at - ?1 WHERE id = ?2";
-    // The second deployment is older and checked first, but its files are new: a step is still writing them.
+    // The second deployment is older and checked first, but its log files are recent, as if a step were still writing
+    // them.
     for (deployment, by) in [(&old, LONG_AGO_US), (&written, 2 * LONG_AGO_US)] {
         let params = rusqlite::params![by, deployment["id"].as_str()];
         assert_eq!(database.execute(before, params).expect("a change"), 1);
@@ -92,7 +93,7 @@ fn serve(home: &TestHome) -> TestServer {
     TestServer::start(home.serve_command().env("BERTH_RETENTION__ARTIFACT_DAYS", DAYS), &home.token)
 }
 
-/// Deploys through the stages and waits for the end.
+/// Deploys through all stages and waits until the deployment has ended.
 fn deploy_through_stages(api: &ApiHandle, path: &str, body: &Value) -> Value {
     let asked = api.post(path, body);
     assert_eq!(asked.status, 202, "{}", asked.text());
@@ -142,7 +143,7 @@ fn artifact_retention_keeps_rollback_targets() {
         file.set_modified(SystemTime::now() - old).expect("another time");
     }
 
-    // Artifacts are first marked as removed; a running backup has a day to copy them.
+    // Artifacts are first marked as removed and deleted a day later, so that a running backup can still copy them.
     let server = serve(&home);
     let question = "SELECT id FROM deployments WHERE artifacts_removed_at IS NOT NULL ORDER BY id";
     let given_up = wait_until(PATIENCE, "artifacts that are given up", || {
@@ -164,7 +165,7 @@ fn artifact_retention_keeps_rollback_targets() {
         format!("{ORGANIZATION}/deployments/{}/stages/staging/rollback", second["id"].as_str().unwrap());
     let back = deploy_through_stages(&server.api, &back, &json!({}));
     assert_eq!((back["commitId"].as_str(), page(&home, &back)), (Some("first-1"), first_page));
-    // The same commit is built again, because the earlier build has no artifacts anymore.
+    // The commit is built again, because the artifacts of its earlier build were removed.
     let again = in_session(&server.api, "gone-1");
     assert_eq!(page(&home, &again), gone_page);
     assert!(gone_page.exists());

@@ -76,7 +76,7 @@ fn tls_certificate_is_reloaded_and_an_invalid_one_rejected() {
     wait_until(PATIENCE, "the new certificate", || is_served(&address, &file("two.pem")).then_some(()));
     assert!(!is_served(&address, &file("one.pem")));
 
-    // A key of another certificate, then a file without a key.
+    // Try the key of another certificate, then a file that contains no key.
     for (bad, count) in [("one.key", 1), ("one.pem", 2)] {
         std::fs::copy(file(bad), file("live.key")).expect("a copy");
         process.signal(Signal::HUP);
@@ -85,7 +85,7 @@ fn tls_certificate_is_reloaded_and_an_invalid_one_rejected() {
         });
         assert!(is_served(&address, &file("two.pem")), "the old one stays");
     }
-    // Without a signal: the server notices the changed files.
+    // Send no signal this time: the server must notice the changed files.
     put("one");
     wait_until(PATIENCE, "files that changed", || is_served(&address, &file("one.pem")).then_some(()));
     process.signal(Signal::TERM);

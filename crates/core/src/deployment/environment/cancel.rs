@@ -1,4 +1,4 @@
-//! Cancels a deployment: a queued one ends at once, a running one is told to stop.
+//! Cancels a deployment: a queued one ends at once; the runner of a running one is told to stop.
 
 use super::deployment_event;
 use crate::decision::{CommandRefusal, RefusableDecision, RuleDecision};
@@ -42,7 +42,7 @@ pub(crate) fn cancel_in_draft(draft: &mut LockDraft<'_>, id: DeploymentId, cance
     retire_or_replace(draft, EnvironmentDeployment { status, finished_at, ..deployment });
 }
 
-/// Replaces a queued deployment with a newer one.
+/// Ends a queued deployment because a newer one replaces it.
 pub(crate) fn supersede(draft: &mut LockDraft<'_>, id: DeploymentId, by: DeploymentId) {
     let Some(deployment) = draft.lock.deployment(id).cloned() else { return };
     let event = deployment_event(EventKind::DeploymentSuperseded, &draft.lock.environment, &deployment)

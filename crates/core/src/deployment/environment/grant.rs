@@ -1,4 +1,4 @@
-//! Grants a deployment to a runner: the last check before anything touches the environment.
+//! Grants a deployment to a runner: the last check before the environment is touched.
 
 use super::deployment_event;
 use crate::decision::{CommandRefusal, RefusableDecision};
@@ -17,7 +17,7 @@ pub struct GrantCommand {
     pub nonce: String,
 }
 
-/// Everything that keeps a queued deployment from starting.
+/// Everything that currently prevents a queued deployment from starting.
 pub fn obstacles(lock: &Lock, deployment: &EnvironmentDeployment) -> Vec<StartObstacle> {
     let mut found = Vec::new();
     if lock.is_paused {
@@ -30,7 +30,7 @@ pub fn obstacles(lock: &Lock, deployment: &EnvironmentDeployment) -> Vec<StartOb
     }
     let mut earlier = lock.deployments.iter().take_while(|other| other.id != deployment.id);
     if deployment.target.purpose == DeploymentPurpose::Reset {
-        // A cancelling reset may still be running.
+        // An earlier reset that is being cancelled may still be running.
         let first = earlier.find(|other| other.target.purpose == DeploymentPurpose::Reset);
         found.extend(first.map(|other| StartObstacle::EnvironmentResetting { reset: other.id }));
     } else if let DeploymentPurpose::Session(session) = deployment.target.purpose {
@@ -45,7 +45,7 @@ pub fn obstacles(lock: &Lock, deployment: &EnvironmentDeployment) -> Vec<StartOb
     found
 }
 
-/// Idempotent by nonce. Refused if the deployment has ended.
+/// Idempotent: a repeated request with the same nonce returns the same grant. Refused if the deployment has ended.
 pub fn grant(
     lock: &Lock,
     cmd: &GrantCommand,
@@ -85,7 +85,7 @@ pub fn grant(
 }
 
 impl Lock {
-    /// Whether the deployment belongs to the active session (same id and same fence) or is a reset.
+    /// Whether the deployment belongs to the active session (same session id and fence) or is a reset.
     pub fn is_current(&self, deployment: &EnvironmentDeployment) -> bool {
         match deployment.target.purpose {
             DeploymentPurpose::Reset => true,

@@ -1,7 +1,8 @@
-//! State transitions of a deployment in an environment: granted to a runner once, reported, or cancelled.
+//! State transitions of a deployment in an environment: it is granted to a runner once, and the runner reports its
+//! outcome, or it is cancelled.
 //!
 //! Every message from a runner carries the nonce of its attempt and is checked against the session that requested the
-//! deployment, so a late message finds that its session has ended and changes nothing.
+//! deployment. Once that session has ended, a message can only complete the cancellation of the deployment.
 
 pub mod cancel;
 pub mod grant;
@@ -13,7 +14,7 @@ use super::{DeploymentPurpose, EnvironmentDeployment};
 use crate::environment::Environment;
 use crate::event::{EventKind, EventSubject, NewEvent};
 
-/// The fields that every event about such a deployment carries.
+/// Builds an event with the fields common to all events about a deployment in an environment.
 pub(crate) fn deployment_event(
     kind: EventKind,
     environment: &Environment,

@@ -1,4 +1,4 @@
-//! Applies what a runner reports about its attempt, and answers whether it may continue.
+//! Applies a runner's report about its attempt, and tells the runner whether to continue.
 
 use super::deployment_event;
 use crate::decision::RuleDecision;
@@ -15,23 +15,23 @@ use crate::id::DeploymentId;
 pub enum DeploymentOutcome {
     Succeeded,
     Failed(ExecutionFailure),
-    /// Cancelled; nothing of it is running any more.
+    /// The attempt was cancelled, and none of its processes is running any more.
     Stopped,
-    /// The runner is lost. The work has stopped, but its outcome is unknown.
+    /// The runner is lost: its work has stopped, but the outcome is unknown.
     Lost,
 }
 
-/// What a runner has to do next.
+/// What the runner must do next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RunnerOrder {
     Continue,
-    /// Stop the work and report that it has stopped.
+    /// The runner must stop the work and then report that it has stopped.
     Cancel,
-    /// The attempt is over; the report was discarded.
+    /// The attempt is over.
     Stale,
 }
 
-/// The response to a heartbeat.
+/// The order that a runner gets in response to its heartbeat.
 pub fn order(lock: &Lock, id: DeploymentId, nonce: &str) -> RunnerOrder {
     let Some(deployment) = lock.deployment(id) else { return RunnerOrder::Stale };
     if deployment.attempt().is_none_or(|attempt| attempt.nonce != nonce) {
@@ -41,7 +41,8 @@ pub fn order(lock: &Lock, id: DeploymentId, nonce: &str) -> RunnerOrder {
     if may_continue { RunnerOrder::Continue } else { RunnerOrder::Cancel }
 }
 
-/// Returns `Stale` if nothing was stored. A cancelled attempt can only report that it has stopped.
+/// Applies the outcome of an attempt. Returns `Stale` if the attempt no longer counts; whatever the runner of a
+/// cancelled attempt reports, the deployment ends as cancelled.
 pub fn report(
     lock: &Lock,
     id: DeploymentId,
@@ -69,16 +70,16 @@ pub fn report(
     draft.finish(order)
 }
 
-/// Marks the content of the environment as unknown, because the outcome of an attempt is.
+/// Marks the content of the environment as unknown, because the outcome of an attempt is unknown.
 pub fn mark_unknown(lock: &Lock, moment: &DecisionContext) -> RuleDecision<()> {
     let mut draft = LockDraft::begin(lock, moment);
     draft.lock.environment.condition = EnvironmentCondition::Unknown;
     draft.finish(())
 }
 
-/// A runner refused an attempt with fence `own`, because it has executed work under the fence `known`, which the
-/// database does not know or which belongs to another session: the database lost a holder. `None` if the fence is
-/// known.
+/// Records that a runner refused an attempt. The attempt has the fence `own`, but the runner has already executed work
+/// under the fence `known`, which the database never issued or issued to another session: the database lost a holder.
+/// Returns `None` if `known` is an older fence that the database issued.
 pub fn record_refused_fence(
     lock: &Lock,
     own: Fence,
@@ -123,7 +124,8 @@ fn lost_failure() -> ExecutionFailure {
     }
 }
 
-/// Ends a cancelled deployment. A success reported after the cancel comes too late.
+/// The final state of a deployment that was cancelled before its runner reported an outcome. A success is recorded as
+/// an event only.
 fn cancelled_status(
     draft: &mut LockDraft<'_>,
     deployment: &EnvironmentDeployment,
@@ -135,7 +137,8 @@ fn cancelled_status(
     }
     match &deployment.status {
         DeploymentState::Cancelling(cancel) => DeploymentState::Cancelled(cancel.clone()),
-        // Running work is only outdated when its session ended, which cancels it.
+        // Should not happen: a running deployment stops being current only when its session ends, which also cancels
+        // it.
         _ => DeploymentState::Failed(lost_failure()),
     }
 }
@@ -174,7 +177,7 @@ fn conclude(
     draft.retire(EnvironmentDeployment { status, finished_at: Some(now), ..deployment });
 }
 
-/// Completes the drain when the last attempt of an ended session has stopped.
+/// Marks the session's drain as completed once the last attempt of the ended sessions has stopped.
 fn complete_drain(draft: &mut LockDraft<'_>) {
     let now = draft.now();
     if draft.lock.is_contested() {

@@ -1,4 +1,5 @@
-//! Applies the consequences of a change to a run. Every decision about a run ends with it.
+//! Applies the consequences of a change to a run, such as starting the next stage. Every decision about a run ends with
+//! this.
 
 use super::draft::RunDraft;
 use super::gated_steps;
@@ -9,7 +10,7 @@ use crate::deployment::{ExecutionFailure, FailureCode};
 use crate::event::EventKind;
 
 pub(super) fn advance(draft: &mut RunDraft<'_>) {
-    // Every iteration ends a stage or stops the loop, so the number of stages bounds it.
+    // Each iteration continues only if its stage has ended, so one pass over the stages is enough.
     for stage in 0..draft.run.stages.len() {
         if draft.run.stages[stage].status == StageRunStatus::Pending {
             enter_or_queue(draft, stage);
@@ -27,7 +28,8 @@ pub(super) fn advance(draft: &mut RunDraft<'_>) {
     }
 }
 
-/// Starts the next stage. Stages run one deployment at a time, so this one queues first.
+/// Starts the build or environment directly. A pipeline stage admits one deployment at a time, so the run queues for it
+/// first.
 fn enter_or_queue(draft: &mut RunDraft<'_>, stage: usize) {
     match draft.run.stages[stage].kind {
         StageType::Stage => draft.stage(stage).status = StageRunStatus::Queued,
@@ -50,7 +52,7 @@ fn advance_stage(draft: &mut RunDraft<'_>, stage: usize) {
     mark_ready_steps(draft, stage);
     let steps = || draft.run.steps.iter().filter(move |step| step.stage == stage);
     let any = |status: StepRunStatus| steps().any(|step| step.status == status);
-    // A polling step counts as running.
+    // A step that is polled counts as running even between its calls.
     let is_alive = any(StepRunStatus::Running) || steps().any(|it| it.is_polling());
     let status = if any(StepRunStatus::Failed) {
         if is_alive { StageRunStatus::Running } else { StageRunStatus::Failed }
@@ -75,7 +77,7 @@ fn advance_stage(draft: &mut RunDraft<'_>, stage: usize) {
     }
 }
 
-/// Marks steps ready until nothing changes: a step may need one that is later in the list.
+/// Repeats until nothing changes, because a step may need a step that comes later in the list.
 fn mark_ready_steps(draft: &mut RunDraft<'_>, stage: usize) {
     let positions: Vec<usize> = draft.run.stage_step_positions(stage).collect();
     for _ in 0..=positions.len() {
@@ -148,8 +150,8 @@ pub(super) fn fail_stage_with(draft: &mut RunDraft<'_>, stage: usize, failure: O
     (it.status, it.finished_at, it.failure) = (StageRunStatus::Failed, Some(now), failure);
 }
 
-/// Ends a step whose stage failed. A step shows its latest attempt: one that ran without success or with an unknown
-/// outcome has failed, even if a retry was due.
+/// Ends an unfinished step of a failed stage. If one of its attempts failed or had an unknown outcome, the step fails,
+/// even if it was waiting for a retry; otherwise it is skipped.
 fn end_unfinished_step(draft: &mut RunDraft<'_>, at: usize) {
     let step = &draft.run.steps[at];
     if step.failures + step.losses == 0 {
@@ -162,7 +164,7 @@ fn end_unfinished_step(draft: &mut RunDraft<'_>, at: usize) {
     report::fail_step(draft, at, failure);
 }
 
-/// Ends a failed or cancelled stage once its last running step has stopped.
+/// Ends a stage that is being cancelled, once its last running step has stopped.
 fn wind_down(draft: &mut RunDraft<'_>, stage: usize) {
     let positions: Vec<usize> = draft.run.stage_step_positions(stage).collect();
     if positions.iter().any(|at| draft.run.steps[*at].live.is_some()) {
@@ -188,7 +190,7 @@ fn wind_down(draft: &mut RunDraft<'_>, stage: usize) {
     draft.record(event);
 }
 
-/// Ends a cancelled stage if none of its steps is running, and skips the stages after it.
+/// Ends a stage that is being cancelled, if none of its steps is running, and skips the stages after it.
 pub(super) fn settle_cancelled(draft: &mut RunDraft<'_>, stage: usize) {
     wind_down(draft, stage);
     if draft.run.stages[stage].status == StageRunStatus::Cancelled {
@@ -196,7 +198,8 @@ pub(super) fn settle_cancelled(draft: &mut RunDraft<'_>, stage: usize) {
     }
 }
 
-/// Skips stages that will not start. Finished steps keep their status, including those of an earlier try.
+/// Skips the stages from `first` on, which will not start. Steps that finished in an earlier try of a stage keep their
+/// status.
 pub(super) fn skip_from(draft: &mut RunDraft<'_>, first: usize) {
     for stage in first..draft.run.stages.len() {
         if draft.run.stages[stage].status.is_final() {

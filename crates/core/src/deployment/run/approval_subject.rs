@@ -9,8 +9,9 @@ use super::state::{Run, StepRun, StepRunStatus};
 
 use std::collections::BTreeSet;
 
-/// Everything that was approved, as text to hash: commit, definition, build results, and the plan of the stage with its
-/// inputs and secret versions. For a step also the results of the steps before it.
+/// The content that is approved, as text to be hashed: commit, definition, build results, and the plan of the stage
+/// with its inputs and secret versions. If `step` is set, also the results of the steps that it needs and the approval
+/// request of a custom step.
 pub fn approval_content(
     run: &Run,
     plan: &Plan,

@@ -1,4 +1,4 @@
-//! Creates the run from its plan and starts its first stage.
+//! Creates a run from its plan and starts its first stage.
 
 use super::draft::RunDraft;
 use super::plan::{Plan, StageType};
@@ -11,15 +11,15 @@ use crate::time::Timestamp;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Build results of an earlier deployment of the same commit and definition.
+/// The build results of an earlier deployment of the same commit and definition, to be reused.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BuildResults {
     pub by: DeploymentId,
-    /// By the position of the step in the build.
+    /// Keyed by the position of the step in the build.
     pub steps: BTreeMap<usize, BuildStepResults>,
 }
 
-/// The outputs of a step, and the digests of its artifacts by name.
+/// A step's outputs, and the digests of its artifacts by name.
 pub type BuildStepResults = (BTreeMap<String, String>, BTreeMap<String, String>);
 
 #[derive(Debug, Clone)]
@@ -76,7 +76,7 @@ pub fn begin(plan: &Plan, cmd: BeginRunCommand, moment: &DecisionContext) -> Rul
     draft.finish(())
 }
 
-/// Marks the build as done with the results of the earlier deployment.
+/// Marks the build as succeeded, with the results of an earlier deployment.
 fn reuse_build(draft: &mut RunDraft<'_>, built: BuildResults, now: Timestamp) {
     let Some(stage) = draft.run.stages.iter().position(|it| it.kind == StageType::Build) else { return };
     let it = draft.stage(stage);
@@ -91,13 +91,13 @@ fn reuse_build(draft: &mut RunDraft<'_>, built: BuildResults, now: Timestamp) {
                 step.status = StepRunStatus::Succeeded;
                 (step.outputs, step.artifacts) = (outputs, artifacts);
             }
-            // The step was skipped then, and its condition has not changed since.
+            // The earlier deployment skipped this step, and its condition has not changed since.
             None => step.status = StepRunStatus::Skipped,
         }
     }
 }
 
-/// Derives the entropy of the next id from the decision's entropy and a counter.
+/// Derives the random bits of the next id from the decision's entropy and a counter.
 fn derive_entropy(moment: &DecisionContext, count: usize) -> crate::id::IdEntropy {
     let mut entropy = moment.entropy;
     let [high, low] = u16::try_from(count).unwrap_or(u16::MAX).to_be_bytes();

@@ -1,4 +1,4 @@
-//! Cancels a run or one of its stages: queued steps never start, running steps are told to stop.
+//! Cancels a run or one of its stages: queued steps never start, and the runners of running steps are told to stop.
 
 use super::draft::RunDraft;
 use super::plan::Plan;
@@ -18,7 +18,7 @@ pub fn cancel(run: &Run, plan: &Plan, cancel: &CancelRequest, now: Timestamp) ->
     draft.finish(())
 }
 
-/// Cancels one stage and skips those after it.
+/// Cancels one stage and skips the stages after it.
 pub fn cancel_stage(
     run: &Run,
     plan: &Plan,
@@ -50,7 +50,7 @@ fn start_cancelling(draft: &mut RunDraft<'_>, stage: usize, cancel: &CancelReque
         .with("cause", cancel.cause.as_str())
         .with_some("reason", cancel.reason.as_ref());
     draft.record(event);
-    // A stage that has not started has nothing to stop, so it ends here.
+    // A stage that has not started has nothing to stop, so it ends at once.
     super::advance::settle_cancelled(draft, stage);
 }
 

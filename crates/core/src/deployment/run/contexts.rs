@@ -1,4 +1,4 @@
-//! The expression contexts of a step when it starts.
+//! The values that a step's expressions can refer to when the step starts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::pipeline::grammar::SecretName;
 use crate::pipeline::secrets::{collect_from_text, collect_from_value};
 
 impl Plan {
-    /// The contexts at planning time plus the outputs so far. Secrets are not included.
+    /// The contexts from the plan plus the outputs of finished steps. Secrets are not included.
     pub fn contexts_for(&self, run: &Run, stage: usize) -> ExpressionContexts {
         let mut contexts = self.stages.get(stage).map(|planned| planned.contexts.clone()).unwrap_or_default();
         let build = self.stages.iter().position(|planned| planned.kind == StageType::Build);
@@ -26,7 +26,7 @@ impl Plan {
         contexts
     }
 
-    /// Evaluates the step's condition, once everything it needs has ended.
+    /// Evaluates the step's condition. Called once all steps that it needs have ended.
     pub fn decide_when(&self, run: &Run, stage: usize, index: usize) -> Result<bool, EvaluationError> {
         let planned = self.stages.get(stage).and_then(|planned| planned.steps.get(index));
         match planned.map(|step| &step.when) {
@@ -40,7 +40,7 @@ impl Plan {
     }
 }
 
-/// The secrets that the step needs.
+/// The secrets that the step refers to.
 pub fn secrets_used(step: &StepPlan) -> BTreeSet<SecretName> {
     let mut found = Vec::new();
     for text in step.env.values() {
@@ -53,7 +53,7 @@ pub fn secrets_used(step: &StepPlan) -> BTreeSet<SecretName> {
     found.into_iter().map(|(name, _)| name).chain(in_files).collect()
 }
 
-/// A skipped or failed step has no outputs, whatever an earlier attempt produced.
+/// Only these steps have outputs: a skipped or failed step has none, whatever an earlier attempt produced.
 fn succeeded_steps(run: &Run, stage: Option<usize>) -> impl Iterator<Item = &StepRun> {
     let is_it = move |step: &&StepRun| Some(step.stage) == stage && step.status == StepRunStatus::Succeeded;
     run.steps.iter().map(Arc::as_ref).filter(is_it)

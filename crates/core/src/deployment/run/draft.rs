@@ -11,22 +11,22 @@ use crate::event::{EventKind, EventSubject, NewEvent};
 use crate::id::StepRunId;
 use crate::time::Timestamp;
 
-/// A run to be written, with the steps and attempts that changed.
+/// A changed run to be written, together with the steps and attempts that changed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunChange {
-    /// Complete, so that further decisions need not load it again.
+    /// The complete run, so that further decisions need not load it again.
     pub run: Run,
-    /// The version before the change; zero for a new run.
+    /// The run's version before the change; zero for a new run.
     pub previous_version: i64,
-    /// Positions in `run.steps`.
+    /// The steps that changed, as positions in `run.steps`.
     pub steps: BTreeSet<usize>,
     pub attempts: Vec<Attempt>,
-    /// The change appends no event, like a poll of a custom step.
+    /// The change appends no event; for example, a poll of a custom step.
     pub is_quiet: bool,
 }
 
 impl RunChange {
-    /// Merges a later change that was decided before this one was written.
+    /// Merges a later change into this one, which has not been written yet.
     pub fn merge(&mut self, next: RunChange) {
         self.run = next.run;
         self.steps.extend(next.steps);
@@ -53,7 +53,7 @@ impl<'a> RunDraft<'a> {
         Self { run, plan, now, steps, attempts, events, is_changed: false, is_call: false }
     }
 
-    /// Applies all consequences and returns the changes.
+    /// Applies the consequences of the changes so far and returns the decision.
     pub(super) fn finish<A>(mut self, answer: A) -> RuleDecision<A> {
         super::advance::advance(&mut self);
         if !self.is_changed {
@@ -85,7 +85,7 @@ impl<'a> RunDraft<'a> {
         self.steps.extend(0..self.run.steps.len());
     }
 
-    /// Opens a new attempt or continues a parked one. The caller has checked that none is live.
+    /// Opens a new attempt or continues a parked one. The caller has checked that the step has no live attempt.
     pub(super) fn open_attempt(&mut self, at: usize, cmd: &GrantStep) -> Attempt {
         let now = self.now;
         let step = self.step(at);
@@ -117,7 +117,7 @@ impl<'a> RunDraft<'a> {
         attempt
     }
 
-    /// Ends the live attempt.
+    /// Ends the step's live attempt.
     pub(super) fn close_attempt(&mut self, at: usize, outcome: AttemptOutcome) {
         let now = self.now;
         let step = self.step(at);
@@ -128,12 +128,12 @@ impl<'a> RunDraft<'a> {
         }
     }
 
-    /// Suppresses the event: the approval has its own.
+    /// Marks the change as quiet, because the approval appends its own event.
     pub(super) fn suppress_event(&mut self) {
         self.is_call = true;
     }
 
-    /// Parks the live attempt, which continues without a process.
+    /// Parks the step's live attempt: it continues later, and no process is running until then.
     pub(super) fn park(&mut self, at: usize) {
         let now = self.now;
         if let Some(attempt) = self.step(at).live.take() {
@@ -142,7 +142,7 @@ impl<'a> RunDraft<'a> {
         }
     }
 
-    /// Ends a parked attempt.
+    /// Ends the step's parked attempt, if it has one.
     pub(super) fn close_parked(&mut self, at: usize, outcome: AttemptOutcome) {
         let now = self.now;
         let Some(memory) = self.run.steps[at].memory.clone() else { return };
@@ -189,12 +189,12 @@ impl Run {
         self.steps.iter().position(|step| step.id == id)
     }
 
-    /// Whether a step of the stage has failed; the stage then only waits for its running steps.
+    /// Whether a step of the stage has failed. No further step starts then; the stage only waits for its running steps.
     pub(super) fn has_failed(&self, stage: usize) -> bool {
         self.steps.iter().any(|step| step.stage == stage && step.status == StepRunStatus::Failed)
     }
 
-    /// Positions of the stage's steps in `steps`.
+    /// Positions in `self.steps` of the steps of this stage.
     pub(super) fn stage_step_positions(&self, stage: usize) -> impl Iterator<Item = usize> + '_ {
         self.steps.iter().enumerate().filter(move |(_, step)| step.stage == stage).map(|(at, _)| at)
     }

@@ -1,4 +1,4 @@
-//! Entering a stage: one deployment at a time; the others queue.
+//! Decides when a deployment may enter a stage: one deployment at a time; the rest wait in a queue.
 
 use super::advance::{fail_stage_with, skip_from, start_stage};
 use super::draft::RunDraft;
@@ -9,59 +9,59 @@ use crate::deployment::ExecutionFailure;
 use crate::id::DeploymentId;
 use crate::time::Timestamp;
 
-/// Another unfinished deployment of the pipeline, with its status in the stage.
+/// Another unfinished deployment of the pipeline, with its status in the requested stage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StageContender {
     pub deployment: DeploymentId,
     pub number: i64,
     pub status: StageRunStatus,
-    /// A rollback neither supersedes nor is superseded.
+    /// A rollback does not supersede other deployments and is not superseded.
     pub is_rollback: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StageEntry {
-    /// The deployment may enter, or has entered.
+    /// The deployment may enter the stage now.
     Free,
     Behind(DeploymentId),
-    /// A newer deployment waits for the same stage.
+    /// A newer deployment is queued for the same stage.
     SupersededBy(DeploymentId),
 }
 
 impl Run {
-    /// The stage that the run waits to enter.
+    /// The index and name of the stage that the run is queued for.
     pub fn queued_for(&self) -> Option<(usize, &str)> {
         let found = self.stages.iter().position(|stage| stage.status == StageRunStatus::Queued)?;
         Some((found, self.stages[found].name.as_str()))
     }
 
-    /// The stage that the run waits to enter, or has entered without starting a step.
+    /// The stage that the run is queued for, or has entered without starting a step.
     pub fn unstarted_stage(&self) -> Option<usize> {
         self.queued_for().map(|(stage, _)| stage).or_else(|| self.entered_unstarted_stage())
     }
 
-    /// The entered stage in which no step has started since.
+    /// The stage that the run has entered, if no step has started in it since.
     pub fn entered_unstarted_stage(&self) -> Option<usize> {
         let stage = self.stages.iter().position(|stage| stage.status == StageRunStatus::Running)?;
         let since = self.stages[stage].started_at;
-        // Approval and soak steps have no tries; only steps on a runner count as a start.
+        // Approval and soak steps do not count: they run in the server and have no attempts.
         let has_begun =
             self.steps.iter().any(|step| step.stage == stage && step.tries > 0 && step.started_at >= since);
         (!has_begun).then_some(stage)
     }
 }
 
-/// A deployment that waits for a stage.
+/// A deployment that is queued for a stage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WaitingDeployment {
     pub number: i64,
     /// The deployment was approved for this stage or has a bypass, so a newer one does not supersede it.
     pub is_protected: bool,
-    /// The deployment has a bypass, so it passes even a waiting rollback.
+    /// The deployment has a bypass, so it enters even before a queued rollback.
     pub has_bypass: bool,
 }
 
-/// `others` are all other unfinished deployments of the pipeline.
+/// Decides whether the deployment may enter the stage. `others` are all other unfinished deployments of the pipeline.
 pub fn decide_entry(waits: WaitingDeployment, others: &[StageContender]) -> StageEntry {
     let WaitingDeployment { number, is_protected: is_kept, has_bypass: passes } = waits;
     let waiting = others.iter().filter(|it| it.status == StageRunStatus::Queued);
@@ -76,7 +76,7 @@ pub fn decide_entry(waits: WaitingDeployment, others: &[StageContender]) -> Stag
     }
 }
 
-/// A rollback goes first: it waits only for the deployment inside and for earlier rollbacks.
+/// Like [`decide_entry`], for a rollback: it waits only for the deployment inside the stage and for earlier rollbacks.
 pub fn decide_rollback_entry(number: i64, others: &[StageContender]) -> StageEntry {
     let is_earlier =
         |it: &&StageContender| it.is_rollback && it.status == StageRunStatus::Queued && it.number < number;
@@ -90,7 +90,7 @@ fn find_inside(others: &[StageContender]) -> Option<&StageContender> {
     others.iter().find(|it| it.status.is_open())
 }
 
-/// The caller has checked that the stage is free.
+/// Starts the queued stage. The caller has checked that the stage is free.
 pub fn enter_queued_stage(run: &Run, plan: &Plan, now: Timestamp) -> RuleDecision<()> {
     let mut draft = RunDraft::new(run, plan, now);
     if let Some((stage, _)) = run.queued_for() {
@@ -108,7 +108,7 @@ pub fn fail_entry(run: &Run, plan: &Plan, failure: ExecutionFailure, now: Timest
     draft.finish(())
 }
 
-/// Ends a run that a newer deployment supersedes.
+/// Ends the run, because a newer deployment supersedes its deployment.
 pub fn end_superseded(run: &Run, plan: &Plan, now: Timestamp) -> RuleDecision<()> {
     let mut draft = RunDraft::new(run, plan, now);
     if let Some((stage, _)) = run.queued_for() {
@@ -132,7 +132,7 @@ mod tests {
         WaitingDeployment { number, is_protected: false, has_bypass: false }
     }
 
-    /// `3q` is queued, `2r` is running, `4qb` is a queued rollback.
+    /// Parses contenders: `3q` is deployment 3, queued; `2r` is running; `4qb` is a queued rollback.
     fn contenders(told: &str) -> Vec<StageContender> {
         let one = |word: &str| {
             let number = i64::from(word.as_bytes()[0] - b'0');
@@ -143,14 +143,14 @@ mod tests {
     }
 
     #[test]
-    fn what_passes_every_gate_does_not_wait_behind_a_rollback_that_does() {
+    fn deployment_with_bypass_enters_before_queued_rollback() {
         let passes = WaitingDeployment { number: 3, is_protected: true, has_bypass: true };
         assert_eq!(decide_entry(passes, &contenders("1qb 5qb")), StageEntry::Free);
         assert_eq!(decide_entry(passes, &contenders("1qb 2r")), StageEntry::Behind(id(2)));
     }
 
     #[test]
-    fn a_rollback_goes_before_those_that_wait_and_after_what_is_inside() {
+    fn rollback_enters_before_queued_and_after_running_deployments() {
         use StageEntry::{Behind, Free, SupersededBy};
         for (told, plain, back) in [
             ("", Free, Free),
@@ -172,8 +172,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nobody_is_let_in_beside_another_and_only_who_waits_gives_way(
-            // Keyed by number, which is unique.
+        fn stage_entry_admits_one_deployment_and_supersedes_only_by_newer_queued(
+            // A map keyed by number, so that numbers are unique.
             told in proptest::collection::btree_map(1i64..9, (0usize..9, any::<bool>()), 0..6), number in 1i64..9
         ) {
             use StageRunStatus::*;

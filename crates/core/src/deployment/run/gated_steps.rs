@@ -1,5 +1,5 @@
-//! Steps that never run on a runner: an approval waits for people, a soak for time. Their state is in rows, so it
-//! survives a restart of the server.
+//! Steps that never run on a runner: an approval waits for people, a soak for a fixed time. Their state is stored in
+//! the database, so it survives a restart of the server.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -21,7 +21,7 @@ use crate::pipeline::seconds::DurationSeconds;
 use crate::step::BuiltinStepType;
 use crate::time::Timestamp;
 
-/// What an approval step asks for.
+/// The rule and message of an approval step, with expressions evaluated.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApprovalTerms {
     pub rule: ApprovalPolicy,
@@ -54,7 +54,8 @@ struct SoakParams {
 }
 
 impl StepRun {
-    /// Whether the step waits for people or for time. A step with an unknown outcome also waits, but has a failure.
+    /// Whether the step waits for people or for time. A step whose outcome is unknown also has the status `Waiting`,
+    /// but it has a failure.
     pub fn is_gated(&self) -> bool {
         self.status == StepRunStatus::Waiting && self.failure.is_none()
     }
@@ -97,7 +98,7 @@ impl Plan {
         self.step(step).is_approval() || step.pending_approval().is_some()
     }
 
-    /// `Err` is a message for users.
+    /// The terms of an approval step. `Err` is a message for users.
     pub fn approval_terms(&self, run: &Run, at: usize) -> Result<ApprovalTerms, String> {
         if let Some(asks) = run.steps[at].pending_approval() {
             let (approvals, from, self_approval, timeout) = (1, Vec::new(), true, None);
@@ -121,7 +122,7 @@ impl Plan {
     }
 }
 
-/// Starts the wait of an approval or soak step. False if the step needs a runner.
+/// Starts to wait if this is an approval or soak step. Returns false if the step needs a runner.
 pub(super) fn start_wait(draft: &mut RunDraft<'_>, at: usize) -> bool {
     let (plan, now) = (draft.plan, draft.now);
     let planned = plan.step(&draft.run.steps[at]);
@@ -147,7 +148,7 @@ pub(super) fn start_wait(draft: &mut RunDraft<'_>, at: usize) -> bool {
     true
 }
 
-/// Ends soaks that are over and polling steps that have timed out.
+/// Completes soaks whose time is over and fails polling steps that have timed out.
 pub fn wake(run: &Run, plan: &Plan, now: Timestamp) -> RuleDecision<()> {
     let mut draft = RunDraft::new(run, plan, now);
     let due: Vec<usize> =
@@ -159,7 +160,7 @@ pub fn wake(run: &Run, plan: &Plan, now: Timestamp) -> RuleDecision<()> {
     draft.finish(())
 }
 
-/// Ends a soak early with success.
+/// Ends a soak early, as succeeded.
 pub fn end_soak(
     run: &Run,
     plan: &Plan,
@@ -174,7 +175,7 @@ pub fn end_soak(
     Ok(draft.finish(()))
 }
 
-/// Ends a soak with a failure; `by` is the name of the person.
+/// Ends a soak as failed; `by` is the name of the person who rejected it.
 pub fn reject_soak(
     run: &Run,
     plan: &Plan,
@@ -193,7 +194,8 @@ pub fn reject_soak(
     Ok(draft.finish(()))
 }
 
-/// The approval was granted; `by` is the name of the last approver. No change if the step is not waiting any more.
+/// Continues a step whose approval was granted; `by` is the name of the last approver. Changes nothing if the step is
+/// no longer waiting.
 pub fn pass_approval(run: &Run, plan: &Plan, step: StepRunId, by: &str, now: Timestamp) -> RuleDecision<()> {
     let mut draft = RunDraft::new(run, plan, now);
     match find_awaiting_approval(run, plan, step) {
@@ -204,7 +206,7 @@ pub fn pass_approval(run: &Run, plan: &Plan, step: StepRunId, by: &str, now: Tim
     draft.finish(())
 }
 
-/// The approval was rejected or expired.
+/// Fails a step whose approval was rejected or expired.
 pub fn fail_approval(
     run: &Run,
     plan: &Plan,

@@ -1,18 +1,18 @@
 //! Limits of a run.
 
-/// Automatic retries of a step whose runner was lost.
+/// Maximum number of automatic retries of a step whose runner was lost.
 pub const LOST_RETRIES_MAX: u32 = 3;
-/// Attempts of one step in total.
+/// Maximum number of attempts of one step, including manual retries.
 pub const ATTEMPTS_MAX: u32 = 1_000;
-/// Timeout of steps that set none.
+/// Timeout in seconds of a step that does not set one.
 pub const STEP_S_DEFAULT: u64 = 3_600;
-/// Calls of one attempt of a custom step: one poll per second for more than a day.
+/// Maximum number of calls in one attempt of a custom step; enough for one poll per second for more than a day.
 pub const CALLS_MAX: u32 = 100_000;
 /// Consecutive lost polls after which the outcome of the step is unknown.
 pub const POLL_LOSSES_MAX: u32 = 5;
-/// Pause before a lost poll is repeated.
+/// Pause in seconds before a lost poll is repeated.
 pub const POLL_LOST_PAUSE_S: i64 = 5;
-/// Pause before an attempt that never started is repeated.
+/// Pause in seconds before retrying a step whose attempt never started.
 pub const NEVER_STARTED_PAUSE_S: i64 = 1;
-/// Consecutive attempts that never started, after which the step fails.
+/// A step fails after this many consecutive attempts that never started.
 pub const NEVER_STARTED_MAX: u32 = 10;

@@ -1,8 +1,8 @@
-//! The run of a deployment: its plan, the state of its stages and steps, and the transitions.
+//! The run of a deployment: its plan, the state of its stages and steps, and the state transitions.
 //!
-//! A step may be granted once every step it needs has passed. Messages from runners carry the nonce of their attempt,
-//! and a finished attempt never changes. A stage fails when one of its steps has failed and none is running any more; a
-//! retry is the only way to continue it.
+//! A step may be granted once every step that it needs has succeeded or was skipped. Messages from runners carry the
+//! nonce of their attempt, and a finished attempt never changes. A stage fails once one of its steps has failed and
+//! none is running any more; only a retry continues it.
 
 mod advance;
 mod approval_subject;

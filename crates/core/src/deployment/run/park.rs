@@ -1,8 +1,8 @@
-//! Parks a custom step that has answered that it is not done. Its attempt continues without a process, as rows, until
-//! it is called again or people have agreed.
+//! Parks a custom step whose response says that it is not done. No process runs in the meantime: the state of the
+//! attempt is stored in the database until the step is called again or its approval is decided.
 //!
-//! A call with stored state is a poll and may be repeated. Any other call may have had side effects, so it is not
-//! repeated automatically when its outcome is unknown.
+//! A call with stored state is a poll and may be repeated. Any other call may have side effects, so it is not repeated
+//! automatically if its outcome is unknown.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -25,22 +25,22 @@ use crate::time::Timestamp;
 /// State of a custom step between its calls.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CustomStepState {
-    /// Calls granted in this attempt.
+    /// Number of calls granted in this attempt.
     pub calls: u32,
     /// When the first call was granted.
     pub since: Timestamp,
     /// When the step times out.
     pub by: Timestamp,
-    /// State that the step wants back with the next call.
+    /// State returned by the step, to be passed to its next call.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub state: Option<Value>,
-    /// A pending request for approval.
+    /// The approval that the step has requested and waits for.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub asks: Option<PendingApproval>,
-    /// Name of the approver.
+    /// Name of the person whose vote granted the approval.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub approved_by: Option<String>,
-    /// The next response is to the approved call, which may have had side effects.
+    /// The next call is the one that was approved. It may have side effects, so it is not a poll.
     #[serde(default)]
     pub is_agreed_to: bool,
     /// Consecutive polls with an unknown outcome.
@@ -50,9 +50,9 @@ pub struct CustomStepState {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PendingApproval {
-    /// Text of the step, shown to the approvers.
+    /// Text from the step, shown to the approvers.
     pub context: Option<String>,
-    /// When the step asked.
+    /// When the step requested the approval.
     pub since: Timestamp,
 }
 
@@ -64,17 +64,18 @@ pub enum UnfinishedResponse {
 }
 
 impl StepRun {
-    /// Whether the step works elsewhere and is polled.
+    /// Whether the step's work continues outside Berth and is polled.
     pub fn is_polling(&self) -> bool {
         self.memory.as_ref().is_some_and(|memory| memory.state.is_some() && memory.asks.is_none())
     }
 
-    /// The pending request for approval.
+    /// The approval request that the step waits for.
     pub fn pending_approval(&self) -> Option<&PendingApproval> {
         self.memory.as_ref().and_then(|memory| memory.asks.as_ref()).filter(|_| self.is_gated())
     }
 
-    /// When the step times out, while none of its processes is running.
+    /// When the step times out, if it is parked between two polls. While a process is running, the runner enforces the
+    /// timeout.
     pub(super) fn overdue_at(&self) -> Option<Timestamp> {
         let is_parked = self.live.is_none() && self.status == StepRunStatus::Ready && self.is_polling();
         self.memory.as_ref().filter(|_| is_parked).map(|memory| memory.by)
@@ -82,14 +83,14 @@ impl StepRun {
 }
 
 impl Run {
-    /// Whether the attempt will be called again.
+    /// Whether this attempt is parked and will be called again.
     pub fn continues_attempt(&self, step: StepRunId, number: u32) -> bool {
         let found = self.position(step).map(|at| &self.steps[at]);
         found.is_some_and(|it| it.tries == number && it.memory.is_some())
     }
 }
 
-/// Returns `Stale` if nothing was stored.
+/// Parks the attempt. Returns `Stale` if nothing was stored.
 pub fn park(
     run: &Run,
     plan: &Plan,
@@ -101,7 +102,7 @@ pub fn park(
     let found = run.position(step).and_then(|at| Some((at, run.steps[at].live.as_ref()?)));
     let (at, live) = match (order(run, step, nonce), found) {
         (RunnerOrder::Continue, Some(found)) => found,
-        // The call of a cancelled step has ended, and there is no next one.
+        // The step is being cancelled: this call has ended, and no further call follows.
         (RunnerOrder::Cancel, _) => return report(run, plan, step, nonce, AttemptOutcome::Stopped, now),
         _ => return RuleDecision::without_changes(RunnerOrder::Stale),
     };
@@ -124,7 +125,7 @@ pub fn park(
             memory.state = Some(state);
             let pause_ms = i64::try_from(pause_ms).unwrap_or(i64::MAX);
             (it.status, it.not_before) = (StepRunStatus::Ready, Some(now.plus_millis(pause_ms)));
-            // Only the first of many polls appends an event.
+            // Only the first response that asks for polling appends an event.
             if is_news {
                 let event = draft.step_event(EventKind::StepTriggered, at);
                 draft.record(event);
@@ -138,7 +139,8 @@ pub fn park(
     draft.finish(RunnerOrder::Continue)
 }
 
-/// Repeats a call that never ran, or a poll with an unknown outcome. False if the attempt has ended.
+/// Schedules the same call again if it never started, or if it was a poll whose outcome is unknown. Returns false if
+/// the call must not be repeated.
 pub(super) fn repeat_call(draft: &mut RunDraft<'_>, at: usize, outcome: &AttemptOutcome) -> bool {
     let (now, step) = (draft.now, &draft.run.steps[at]);
     let Some(memory) = &step.memory else { return false };
@@ -168,7 +170,7 @@ pub(super) fn repeat_call(draft: &mut RunDraft<'_>, at: usize, outcome: &Attempt
     true
 }
 
-/// Schedules the next call after the approval.
+/// Schedules the next call of a step whose approval was granted.
 pub(super) fn resume_approved(draft: &mut RunDraft<'_>, at: usize, by: &str) {
     draft.suppress_event();
     let now = draft.now;
@@ -177,14 +179,14 @@ pub(super) fn resume_approved(draft: &mut RunDraft<'_>, at: usize, by: &str) {
     let Some(memory) = &mut it.memory else { return };
     let asked = memory.asks.take().map_or(now, |asks| asks.since);
     (memory.approved_by, memory.is_agreed_to) = (Some(by.to_owned()), true);
-    // Waiting for people does not count towards the timeout.
+    // The time spent waiting for approval does not count towards the timeout.
     let waited = now.as_micros() - asked.as_micros();
     memory.by = Timestamp::from_micros(memory.by.as_micros().saturating_add(waited));
-    // A step that asks again and again without an approval must not keep a runner busy.
+    // The approval was granted without any wait. Pause, so that a step that keeps asking does not occupy a runner.
     it.not_before = (waited == 0).then(|| now.plus_seconds(POLL_LOST_PAUSE_S));
 }
 
-/// Fails parked steps that have timed out.
+/// Fails the parked steps that have timed out.
 pub(super) fn time_out(draft: &mut RunDraft<'_>) {
     let now = draft.now;
     let is_over = |step: &StepRun| step.overdue_at().is_some_and(|by| by <= now);
@@ -205,14 +207,14 @@ impl CustomStepState {
         Self { calls, since, by, state, asks, approved_by, is_agreed_to: false, lost: 0 }
     }
 
-    /// Whether the next call is a poll, which may be repeated.
+    /// Whether the next call is a poll, which may be repeated safely.
     pub const fn is_poll(&self) -> bool {
         self.state.is_some() && !self.is_agreed_to
     }
 }
 
 impl StepPlan {
-    /// The timeout.
+    /// The step's timeout, or the default if it sets none.
     pub fn timeout_seconds(&self) -> i64 {
         i64::try_from(self.timeout.map_or(STEP_S_DEFAULT, DurationSeconds::as_secs)).unwrap_or(i64::MAX)
     }

@@ -1,4 +1,4 @@
-//! The plan of a deployment, pinned when it begins and never changed.
+//! The plan of a deployment: fixed when the deployment begins, and never changed.
 
 use std::collections::BTreeMap;
 
@@ -18,9 +18,9 @@ use crate::time::Timestamp;
 pub struct Plan {
     /// The source commit; `None` for a pipeline without a repository.
     pub source: Option<SourceCommit>,
-    /// The build, if any, then all stages in order, or the one environment.
+    /// The build, if any, followed by all stages in order or by the single environment.
     pub stages: Vec<StagePlan>,
-    /// Analyze failed steps automatically.
+    /// Whether failed steps are analyzed automatically.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub analyses_failures: bool,
 }
@@ -28,7 +28,7 @@ pub struct Plan {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SourceCommit {
     pub repository: RepositoryId,
-    /// The full hash.
+    /// The full commit hash.
     pub commit: String,
     /// The commit time, as recorded in the commit.
     #[serde(default)]
@@ -37,19 +37,19 @@ pub struct SourceCommit {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StagePlan {
-    /// `build` is reserved for the build.
+    /// The stage's name; the build is always called `build`.
     pub name: String,
     pub kind: StageType,
-    /// The expression contexts known at planning time: `vars`, `stage`, `pipeline` and others.
+    /// Values for expressions that are known at planning time: `vars`, `stage`, `pipeline` and others.
     pub contexts: BTreeMap<String, Value>,
-    /// Without the steps that are skipped in this stage.
+    /// The steps that the definition does not skip in this stage.
     pub steps: Vec<StepPlan>,
-    /// Conditions to meet before the stage starts.
+    /// Conditions that must be met before the stage starts.
     #[serde(default)]
     pub gates: Vec<StageGate>,
     #[serde(default)]
     pub on_failure: OnFailure,
-    /// The pinned version of each secret.
+    /// The version of each secret that the steps will use.
     pub secrets: BTreeMap<SecretName, PinnedSecret>,
 }
 
@@ -61,15 +61,15 @@ pub enum StageType {
     Environment,
 }
 
-/// A condition to meet before a stage starts.
+/// A condition that must be met before a stage starts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StageGate {
     Approval(ApprovalPolicy),
     Open(DeploymentWindow),
-    /// From plans of an old version: this many approvals by any members.
+    /// Only in plans stored by an old version: this number of approvals, by any members.
     Approvals(u32),
-    /// From plans of an old version without times: stays closed.
+    /// Only in plans stored by an old version, which did not store the window's times. Always closed.
     Window,
 }
 
@@ -86,7 +86,8 @@ impl StagePlan {
         })
     }
 
-    /// Whether authors may be excluded from approving. A value that is not known yet may turn out to be false.
+    /// Whether an approval in this stage may exclude the authors of the change. An expression counts as "may exclude",
+    /// because its value is not known yet.
     pub fn may_bar_authors(&self) -> bool {
         let bars =
             |it: &StepPlan| it.params.get("self_approval").is_some_and(|value| *value != Value::Bool(true));
@@ -94,7 +95,7 @@ impl StagePlan {
             || self.steps.iter().any(|step| step.is_approval() && bars(step))
     }
 
-    /// When the window opens, if it is closed now. `Some(None)` if that is unknown.
+    /// If the window is closed now, when it opens next; `Some(None)` if that is unknown or never. `None` if it is open.
     pub fn closed_until(&self, now: Timestamp) -> Option<Option<Timestamp>> {
         self.gates.iter().find_map(|gate| match gate {
             StageGate::Open(window) => match window.opens_next(now) {
@@ -108,7 +109,7 @@ impl StagePlan {
 }
 
 impl Plan {
-    /// Whether any stage or step needs an approval.
+    /// Whether any stage or step needs an approval, or is a custom step, which may request one.
     pub fn has_approvals(&self) -> bool {
         let is_rule = |gate: &StageGate| matches!(gate, StageGate::Approval(_) | StageGate::Approvals(_));
         let may_ask = |it: &StepPlan| it.is_approval() || it.custom.is_some();
@@ -128,14 +129,15 @@ pub struct StepPlan {
     pub id: StepId,
     pub name: String,
     pub kind: StepType,
-    /// The pinned step registry of a custom step.
+    /// For a custom step: the version in its registry, fixed at planning time.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub custom: Option<PinnedStep>,
-    /// Positions in the same stage. The needs of a skipped step pass to the steps that need it.
+    /// The steps that must pass first, as positions in the same stage. If a needed step is not in this stage, the steps
+    /// that it needs take its place.
     pub needs: Vec<usize>,
     pub when: StepActivation,
-    /// As written. Expressions are evaluated once, just before the step starts. Evaluating earlier would let a value
-    /// inject expressions of its own.
+    /// The params as written in the definition. Expressions are evaluated once, just before the step starts; evaluating
+    /// them twice would let a value inject an expression.
     pub params: Map<String, Value>,
     pub env: BTreeMap<EnvVarName, String>,
     pub secret_files: BTreeMap<EnvVarName, SecretName>,
@@ -146,7 +148,7 @@ pub struct StepPlan {
     pub retry: Option<RetryPolicy>,
     pub on_lost: OnLost,
     pub runs_on: Vec<Label>,
-    /// From the step, or the organization's default at planning time.
+    /// Set by the step, or else the organization's default at planning time.
     #[serde(skip_serializing_if = "NetworkAccess::is_host", default)]
     pub network: NetworkAccess,
 }
@@ -156,8 +158,8 @@ pub struct StepPlan {
 #[serde(rename_all = "snake_case")]
 pub enum StepActivation {
     Always,
-    /// The condition was false at planning time.
+    /// Its condition was already false at planning time.
     Never,
-    /// Evaluated when everything the step needs has ended.
+    /// A condition that is evaluated once all steps that this step needs have ended.
     If(String),
 }

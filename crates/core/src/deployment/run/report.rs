@@ -1,4 +1,4 @@
-//! Applies the end of an attempt to the run.
+//! Applies the outcome of an attempt to the run.
 
 use super::draft::RunDraft;
 use super::limits::{ATTEMPTS_MAX, LOST_RETRIES_MAX, NEVER_STARTED_MAX, NEVER_STARTED_PAUSE_S};
@@ -13,7 +13,7 @@ use crate::id::StepRunId;
 use crate::step::OnLost;
 use crate::time::Timestamp;
 
-/// The response to a heartbeat.
+/// The order that a runner gets in response to its heartbeat.
 pub fn order(run: &Run, step: StepRunId, nonce: &str) -> RunnerOrder {
     let found = run.steps.iter().find(|it| it.id == step);
     match found.filter(|it| it.live.as_ref().is_some_and(|live| live.nonce == nonce)) {
@@ -23,7 +23,8 @@ pub fn order(run: &Run, step: StepRunId, nonce: &str) -> RunnerOrder {
     }
 }
 
-/// Returns `Stale` if nothing was stored. A cancelled attempt can only report that it has stopped.
+/// Applies the outcome that a runner reports. Returns `Stale` if nothing was stored. Whatever the runner of a cancelled
+/// attempt reports, the step ends as cancelled.
 pub fn report(
     run: &Run,
     plan: &Plan,
@@ -44,7 +45,8 @@ pub fn report(
     draft.close_attempt(at, outcome.clone());
     match order {
         RunnerOrder::Cancel => cancel_step(&mut draft, at, &outcome),
-        // The remote work continues: it is restarted only if the step itself reported a failure.
+        // The work that the step started elsewhere may still be running, so there is no retry unless the step itself
+        // reported a failure.
         _ if is_under_way && is_missing_answer(&outcome) => give_up(&mut draft, at, outcome),
         _ => apply_outcome(&mut draft, at, outcome),
     }
@@ -95,7 +97,7 @@ fn apply_outcome(draft: &mut RunDraft<'_>, at: usize, outcome: AttemptOutcome) {
                 None => fail_step(draft, at, failure),
             }
         }
-        // Another runner would merely not know about the later fence.
+        // Do not retry: another runner would start the step only because it does not know the later fence.
         AttemptOutcome::NeverStarted { detail, known_fence: Some(_) } => {
             fail_step(draft, at, ExecutionFailure { cause: FailureCode::NotRunnable, detail });
         }
@@ -108,7 +110,7 @@ fn apply_outcome(draft: &mut RunDraft<'_>, at: usize, outcome: AttemptOutcome) {
                 false => schedule_retry(draft, at, now.plus_seconds(NEVER_STARTED_PAUSE_S), Some(failure)),
             }
         }
-        // An attempt that stopped without being cancelled has an unknown outcome.
+        // `Stopped` without a cancellation also means that the outcome is unknown.
         AttemptOutcome::Interrupted
         | AttemptOutcome::Lost
         | AttemptOutcome::Stopped
@@ -118,7 +120,7 @@ fn apply_outcome(draft: &mut RunDraft<'_>, at: usize, outcome: AttemptOutcome) {
     }
 }
 
-/// In seconds; `None` if there is no retry.
+/// Seconds to wait before the next attempt; `None` if the step is not retried.
 fn pause_before_retry(draft: &RunDraft<'_>, at: usize) -> Option<i64> {
     let (retry, step) = (step_plan(draft, at).retry?, &draft.run.steps[at]);
     if step.failures >= retry.attempts || draft.run.has_failed(step.stage) {
@@ -179,7 +181,7 @@ pub(super) fn fail_step(draft: &mut RunDraft<'_>, at: usize, failure: ExecutionF
 }
 
 impl StepRun {
-    /// Whether the step has used up its attempts, so that it fails instead of waiting forever.
+    /// Whether the step has reached the maximum number of attempts and must fail instead of being retried again.
     pub(super) fn has_used_all_attempts(&self) -> bool {
         self.tries >= ATTEMPTS_MAX
     }

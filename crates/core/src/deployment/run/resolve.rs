@@ -1,4 +1,4 @@
-//! Resolves a step with an unknown outcome: an operator says what happened.
+//! Resolves a step whose outcome is unknown: an operator decides how it ended.
 
 use super::draft::RunDraft;
 use super::plan::Plan;
@@ -19,7 +19,7 @@ pub fn resolve(
 ) -> Result<RuleDecision<()>, CommandRefusal> {
     let waiting = |at: &usize| {
         let it = &run.steps[*at];
-        // In a cancelling stage nothing succeeds and nothing is retried.
+        // While the stage is being cancelled, no step succeeds or is retried.
         let is_stopping = run.stages[it.stage].status == StageRunStatus::Cancelling;
         it.status == StepRunStatus::Waiting && !it.is_gated() && !is_stopping
     };

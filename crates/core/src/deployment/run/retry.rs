@@ -1,4 +1,4 @@
-//! Retries a failed stage with the same plan. Earlier attempts stay visible.
+//! Retries a failed stage with the same plan. Earlier attempts are kept.
 
 use std::collections::BTreeSet;
 
@@ -12,10 +12,10 @@ use crate::time::Timestamp;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum RetryStart {
-    /// Only steps that did not succeed.
+    /// Runs only the steps that did not succeed.
     #[default]
     Failed,
-    /// All steps.
+    /// Runs all steps again.
     Start,
 }
 
@@ -24,7 +24,7 @@ pub fn retry(
     plan: &Plan,
     name: &str,
     from: RetryStart,
-    // Approvals that no longer hold.
+    // Approval steps that succeeded but whose approval is no longer valid.
     asks_again: &BTreeSet<StepRunId>,
     now: Timestamp,
 ) -> Result<RuleDecision<()>, CommandRefusal> {
@@ -41,7 +41,7 @@ pub fn retry(
         .stage_event(EventKind::StageRetried, stage)
         .with("from", if from == RetryStart::Start { "start" } else { "failed" });
     draft.record(event);
-    // Cancelled stages, and those skipped because of them, stay as they are.
+    // Cancelled stages, and the stages after them, are not retried.
     let is_cancelled = |later: &usize| run.stages[*later].status == StageRunStatus::Cancelled;
     let end = (stage..run.stages.len()).find(is_cancelled).unwrap_or(run.stages.len());
     for later in stage..end {

@@ -1,5 +1,5 @@
-//! The plan of a rollback: the pinned plan of an earlier deployment, cut down to one stage, with the results of its
-//! build.
+//! The plan of a rollback: the plan of an earlier deployment, reduced to its build and one stage. The build results are
+//! reused.
 
 use std::collections::BTreeMap;
 
@@ -14,8 +14,8 @@ use crate::pipeline::model::OnFailure;
 use crate::time::Timestamp;
 
 impl Plan {
-    /// The build and one stage. Soaks are removed, as are approval steps for which `is_approved` returns true. A failed
-    /// rollback is not rolled back in turn.
+    /// Reduces the plan to the build and one stage. Soaks are skipped, and so are approval steps for which
+    /// `is_approved` returns true. If the rollback itself fails, it is not rolled back automatically.
     pub fn reduce_to_stage(
         &self,
         stage: &str,
@@ -37,7 +37,7 @@ impl Plan {
 }
 
 impl Run {
-    /// The results of the build; `None` if there is no build or it did not succeed.
+    /// The results of the build; `None` if the run has no build or the build did not succeed.
     pub fn build_results(&self) -> Option<BuildResults> {
         let build = self.stages.iter().position(|it| it.kind == StageType::Build)?;
         let stage = &self.stages[build];
@@ -52,26 +52,26 @@ impl Run {
         Some(BuildResults { by: stage.reused_from.unwrap_or(self.deployment), steps })
     }
 
-    /// Whether a step of a stage has succeeded.
+    /// Whether this step has succeeded in this stage.
     pub fn has_succeeded(&self, stage: &str, step: &StepId) -> bool {
         let is_it = |it: &StepRun| self.stages[it.stage].name == stage && it.step == *step;
         self.steps.iter().any(|it| is_it(it) && it.status == StepRunStatus::Succeeded)
     }
 
-    /// The digest of the artifact that the stage saw under this name when it began.
+    /// The digest of the newest artifact with this name from the stages before `stage`.
     pub fn artifact_before(&self, stage: &str, name: &str) -> Option<String> {
         let stage = self.stages.iter().position(|it| it.name == stage)?;
         let earlier = self.steps.iter().rev().filter(|it| it.stage < stage);
         earlier.filter_map(|it| it.artifacts.get(name)).next().cloned()
     }
 
-    /// Whether any step of the stage ever ran; otherwise there is nothing to roll back.
+    /// Whether any step of the stage ever ran. If not, there is nothing to roll back.
     pub fn has_run_steps(&self, stage: usize) -> bool {
         self.stage_step_positions(stage).any(|at| self.steps[at].tries > 0)
     }
 }
 
-/// Records why a failed stage could not be rolled back.
+/// Records why a failed stage is not rolled back.
 pub fn skip_rollback(run: &Run, plan: &Plan, stage: usize, why: &str, now: Timestamp) -> RuleDecision<()> {
     let mut draft = RunDraft::new(run, plan, now);
     if let Some(failure) = &mut draft.stage(stage).failure {
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_is_cut_down_to_its_build_and_one_stage_that_nothing_holds_and_nothing_follows() {
+    fn reduced_plan_has_only_build_and_one_stage_without_gates() {
         let stages =
             [("build", StageType::Build), ("staging", StageType::Stage), ("production", StageType::Stage)];
         let stages = stages.map(|(name, kind)| stage(name, kind)).to_vec();

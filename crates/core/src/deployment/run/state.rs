@@ -20,7 +20,8 @@ pub struct Run {
     /// Increases by one with every change.
     pub version: i64,
     pub stages: Vec<StageRun>,
-    /// In plan order. Shared, because every decision works on a copy of the run and changes one or two steps.
+    /// In plan order. Each step is behind an `Arc`, because every decision copies the run but changes only one or two
+    /// steps.
     pub steps: Vec<Arc<StepRun>>,
 }
 
@@ -44,10 +45,10 @@ pub struct StageRun {
 pub enum StageRunStatus {
     /// An earlier stage has not ended.
     Pending,
-    /// Next in order, but another deployment is in the stage or a gate is closed.
+    /// All earlier stages have ended, but another deployment is in the stage or a gate is closed.
     Queued,
     Running,
-    /// Nothing runs until a person acts or a waiting time is over.
+    /// No step is running; the stage waits for a person or for a fixed time.
     Waiting,
     Cancelling,
     Succeeded,
@@ -67,7 +68,7 @@ impl StageRunStatus {
         )
     }
 
-    /// Started and not finished.
+    /// Whether the stage has started and not finished.
     pub const fn is_open(self) -> bool {
         matches!(self, StageRunStatus::Running | StageRunStatus::Waiting | StageRunStatus::Cancelling)
     }
@@ -90,30 +91,30 @@ impl StageRunStatus {
 #[derive(Debug, Clone, PartialEq)]
 pub struct StepRun {
     pub id: StepRunId,
-    /// Index of the stage, and of the step in it.
+    /// Index of the stage in the plan; `index` is the position of the step in that stage.
     pub stage: usize,
     pub index: usize,
     pub step: StepId,
     pub status: StepRunStatus,
-    /// Attempts so far. Never decreases.
+    /// Number of attempts so far. Never decreases, not even when the stage is retried.
     pub tries: u32,
-    /// Failures since the stage started; they count for `retry`.
+    /// Failed attempts since the stage was started or retried; compared with the limit in `retry`.
     pub failures: u32,
-    /// Attempts with an unknown outcome since the stage started.
+    /// Attempts with an unknown outcome since the stage was started or retried.
     pub losses: u32,
     /// Consecutive attempts that never started.
     pub false_starts: u32,
-    /// A retry waits until this time.
+    /// The step is not granted before this time.
     pub not_before: Option<Timestamp>,
-    /// The attempt that may be running.
+    /// The attempt whose process may be running.
     pub live: Option<Attempt>,
     /// State of a custom step, from its first non-final response until its attempt ends.
     pub memory: Option<CustomStepState>,
     /// Outputs of the last successful attempt.
     pub outputs: BTreeMap<String, String>,
-    /// Digests by name.
+    /// Digests of the step's artifacts, by artifact name.
     pub artifacts: BTreeMap<String, String>,
-    /// Why the step failed, or what is unknown about it.
+    /// Why the step failed, or why its outcome is unknown.
     pub failure: Option<ExecutionFailure>,
     pub started_at: Option<Timestamp>,
     pub finished_at: Option<Timestamp>,
@@ -121,7 +122,7 @@ pub struct StepRun {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StepRunStatus {
-    /// A step that it needs has not ended.
+    /// Waits for a step that it needs.
     Pending,
     /// May be granted to a runner.
     Ready,
@@ -163,26 +164,27 @@ impl StepRunStatus {
         self.is_passed() || matches!(self, StepRunStatus::Failed | StepRunStatus::Cancelled)
     }
 
-    /// Steps that need it may start.
+    /// Whether the steps that need this step may start.
     pub const fn is_passed(self) -> bool {
         matches!(self, StepRunStatus::Succeeded | StepRunStatus::Skipped)
     }
 }
 
-/// One execution of a step. The runner chooses the nonce, so a repeated grant request is idempotent.
+/// One execution of a step. The runner chooses the nonce, so that repeating a grant request has no further effect.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Attempt {
     pub step: StepRunId,
     pub number: u32,
-    /// The runner's name, unique per start of the runner.
+    /// Identifies the runner process; different after each start of the runner.
     pub runner: String,
     pub nonce: String,
-    /// Milliseconds of silence after which the runner stops the attempt itself. `None` if unknown.
+    /// Milliseconds without a heartbeat after which the server treats the runner as lost. The runner stops the attempt
+    /// earlier by itself. `None` if unknown.
     pub lost_ms: Option<i64>,
     pub granted_at: Timestamp,
-    /// More than one only for custom steps, which are called until they are done.
+    /// Number of calls. Only custom steps have more than one: they are called until they are done.
     pub calls: u32,
-    /// Since when the attempt continues without a process.
+    /// Since when the attempt is parked, that is, without a process; `None` if it is not parked.
     pub parked_at: Option<Timestamp>,
     pub end: Option<AttemptEnd>,
 }
@@ -194,7 +196,7 @@ impl Attempt {
     }
 }
 
-/// How and when an attempt ended. Never changes.
+/// How and when an attempt ended. Never changes once recorded.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AttemptEnd {
     pub at: Timestamp,
@@ -213,16 +215,17 @@ pub enum AttemptOutcome {
         failure: ExecutionFailure,
         exit_code: Option<i32>,
     },
-    /// Cancelled and stopped.
+    /// The attempt was cancelled and has stopped.
     Stopped,
-    /// The runner shut down and stopped it; the outcome is unknown.
+    /// The runner shut down and stopped the attempt; the outcome is unknown.
     Interrupted,
     /// The runner is lost; the outcome is unknown.
     Lost,
     /// No process ever ran.
     NeverStarted {
         detail: String,
-        /// The runner refused it because it has executed work of a later holder of the environment, under this fence.
+        /// Set if the runner refused the attempt because it has already executed work of a later holder of the
+        /// environment. This is the later holder's fence.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         known_fence: Option<Fence>,
     },
@@ -250,17 +253,16 @@ impl AttemptOutcome {
     }
 }
 
-/// An operator's decision about an unknown outcome.
+/// An operator's decision about a step whose outcome is unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OutcomeResolution {
-    /// The step took effect: continue.
+    /// Treat the step as succeeded and continue.
     Ran,
-    /// Run it again.
+    /// Run the step again.
     Retry,
     Fail,
 }
 
-/// The status of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub enum RunStatus {
     Running,

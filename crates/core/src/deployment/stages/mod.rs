@@ -14,7 +14,8 @@ use crate::id::{DeploymentId, UserId};
 use crate::name::Reason;
 use crate::time::Timestamp;
 
-/// Unfinished deployments of a pipeline. Beyond it a push supersedes and an API request is refused.
+/// Maximum number of unfinished deployments of a pipeline. At the limit, a push supersedes an older deployment, and an
+/// API request is refused.
 pub const UNFINISHED_MAX: usize = 100;
 
 pub fn start(deployment: StagesDeployment) -> RuleDecision<StagesDeployment> {
@@ -32,19 +33,19 @@ fn bypass_used(deployment: &StagesDeployment) -> Option<NewEvent> {
     Some(deployment_event(EventKind::BypassUsed, deployment).with("reason", bypass.reason.as_str()))
 }
 
-/// Records who retried a stage: they count as starters and may not approve where self-approval is off. The stage
-/// appends the event.
+/// Records who retried a stage. They count as starters of the deployment, so they may not approve it if self-approval
+/// is off. The retry event itself comes from the run.
 pub fn record_retry(deployment: &StagesDeployment, by: BTreeSet<UserId>) -> RuleDecision<StagesDeployment> {
     let mut next = deployment.clone();
     next.target.retried_by.extend(by);
     let is_new = next.target.retried_by != deployment.target.retried_by;
     let mut decision = if is_new { put(next, None) } else { RuleDecision::without_changes(next) };
-    // A retry uses the bypass again.
+    // A retry of a deployment with a bypass uses the bypass again, which is audited each time.
     decision.events.extend(bypass_used(deployment));
     decision
 }
 
-/// Rolls a stage back to an earlier deployment.
+/// The command to roll a stage back to an earlier deployment.
 #[derive(Debug, Clone)]
 pub struct RollBack<'a> {
     pub id: DeploymentId,
@@ -92,7 +93,8 @@ pub fn roll_back(cmd: RollBack<'_>, now: Timestamp) -> RuleDecision<StagesDeploy
     decision
 }
 
-/// Starts a queued deployment whose plan is ready. No change if it was cancelled or superseded in the meantime.
+/// Starts a queued deployment whose plan is ready. Changes nothing if the deployment was cancelled or superseded in the
+/// meantime.
 pub fn begin(
     deployment: &StagesDeployment,
     resolved_commit: Option<String>,
@@ -111,8 +113,8 @@ pub fn begin(
     put(begun, Some(event))
 }
 
-/// Copies the status of the run, including from failed back to running after a retry. Only final and cancelling states
-/// append an event; the stages append the others.
+/// Copies the status of the run to the deployment; after a retry, a failed deployment becomes running again. Only final
+/// states and cancelling append an event; the run's stages append the rest.
 pub fn follow_run(
     deployment: &StagesDeployment,
     run: RunStatus,
@@ -130,7 +132,7 @@ pub fn follow_run(
             (DeploymentState::Cancelled(cancel), Some(EventKind::DeploymentCancelled))
         }
     };
-    // A superseded deployment has a cancelled run but stays superseded.
+    // Only a failed deployment can continue. A superseded deployment stays superseded although its run is cancelled.
     let comes_back = matches!(deployment.status, DeploymentState::Failed(_));
     if deployment.status.is_final() && !comes_back {
         return RuleDecision::without_changes(deployment.clone());
@@ -138,7 +140,7 @@ pub fn follow_run(
     change_status(deployment, status, kind, now)
 }
 
-/// Fails a deployment that cannot begin: its sources are missing or its definition cannot run.
+/// Fails a deployment that cannot start because its sources are missing or its definition cannot be run.
 pub fn fail(
     deployment: &StagesDeployment,
     failure: ExecutionFailure,
@@ -147,7 +149,7 @@ pub fn fail(
     end(deployment, DeploymentState::Failed(failure), EventKind::DeploymentFailed, now)
 }
 
-/// Cancels a deployment that has not begun.
+/// Cancels a deployment that has not started.
 pub fn cancel(
     deployment: &StagesDeployment,
     cancel: CancelRequest,
@@ -156,7 +158,7 @@ pub fn cancel(
     end(deployment, DeploymentState::Cancelled(cancel), EventKind::DeploymentCancelled, now)
 }
 
-/// Replaces the deployment with a newer one.
+/// Ends the deployment because a newer one replaces it.
 pub fn supersede(
     deployment: &StagesDeployment,
     by: DeploymentId,
@@ -165,7 +167,7 @@ pub fn supersede(
     end(deployment, DeploymentState::Superseded { by }, EventKind::DeploymentSuperseded, now)
 }
 
-/// No change if the deployment has already ended.
+/// Moves the deployment to a final state. Changes nothing if it has already ended.
 fn end(
     deployment: &StagesDeployment,
     status: DeploymentState,
@@ -271,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn what_ended_before_it_began_does_not_begin() {
+    fn deployment_that_ended_or_started_does_not_begin() {
         for ended in [
             cancel(&queued_deployment(), cancel_request(), NOW).answer,
             supersede(&queued_deployment(), newer_deployment(), NOW).answer,
@@ -282,13 +284,13 @@ mod tests {
     }
 
     #[test]
-    fn the_cancelled_run_of_a_superseded_deployment_does_not_change_how_it_ended() {
+    fn superseded_deployment_ignores_its_cancelled_run() {
         let superseded = supersede(&running_deployment(), newer_deployment(), NOW).answer;
         assert_unchanged(&superseded, &follow_run(&superseded, RunStatus::Cancelled(cancel_request()), NOW));
     }
 
     #[test]
-    fn an_end_is_not_replaced_by_another() {
+    fn ended_deployment_ignores_further_ends() {
         let cancelled = cancel(&queued_deployment(), cancel_request(), NOW).answer;
         let failed = fail(&queued_deployment(), failure(), NOW).answer;
         let succeeded = follow_run(&running_deployment(), RunStatus::Succeeded, NOW).answer;
@@ -300,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn a_retry_is_the_one_way_out_of_an_end_and_out_of_a_failure_alone() {
+    fn retry_restarts_only_failed_deployments() {
         let failed = follow_run(&running_deployment(), RunStatus::Failed(failure()), NOW).answer;
         let again = follow_run(&failed, RunStatus::Running, NOW).answer;
         assert_eq!((again.status, again.finished_at), (DeploymentState::Running, None));

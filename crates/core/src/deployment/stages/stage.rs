@@ -1,7 +1,8 @@
-//! The state of a stage across deployments: the current deployment, earlier ones, and whether promotion is paused.
+//! The state of a stage across deployments: the current deployment, earlier deployments, and whether promotion is
+//! paused.
 //!
-//! A rollback pauses promotion into the stage, so that the next push does not bring the same change back. Resuming the
-//! pipeline lifts the pause.
+//! A rollback pauses promotion into the stage, so that the next push does not deploy the faulty change again. Resuming
+//! the pipeline ends the pause.
 
 use crate::decision::{CommandRefusal, DomainRecord, RecordChange, RuleDecision};
 use crate::event::{Actor, EventKind, EventSubject, NewEvent};
@@ -9,7 +10,7 @@ use crate::id::{DeploymentId, PipelineId};
 use crate::name::Reason;
 use crate::time::Timestamp;
 
-/// Earlier ends in a stage that are searched for a rollback target.
+/// Number of earlier stage ends that are searched for a rollback target.
 pub const PAST_MAX: i64 = 500;
 
 #[derive(Debug, Clone, PartialEq)]
@@ -23,7 +24,7 @@ pub struct Stage {
     pub pause: Option<PromotionPause>,
 }
 
-/// Only rollbacks may enter the stage.
+/// Promotion into the stage is paused: only rollbacks may enter it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PromotionPause {
     pub by: Actor,
@@ -33,7 +34,7 @@ pub struct PromotionPause {
     pub rollback: DeploymentId,
 }
 
-/// How one try of a stage ended.
+/// How one execution of a stage ended. A retry is another execution.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StageEnd {
     pub pipeline: PipelineId,
@@ -42,17 +43,17 @@ pub struct StageEnd {
     pub tries: u32,
     pub is_success: bool,
     pub at: Timestamp,
-    /// The deployment whose plan ran: itself, or the target of the rollback.
+    /// The deployment whose plan ran: for a rollback the target, otherwise the deployment itself.
     pub origin: DeploymentId,
-    /// The deployment that a rollback rolled back.
+    /// If the deployment is a rollback: the deployment that it rolled back.
     pub rolled_back: Option<DeploymentId>,
-    /// The commit time, if known.
+    /// When the commit was made, if known.
     pub committed_at: Option<Timestamp>,
     /// Whether this is the last stage of the pipeline.
     pub is_last: bool,
 }
 
-/// An end, and whether a rollback has undone it.
+/// A stage end, and whether its deployment has been rolled back since.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PastStageEnd {
     pub end: StageEnd,
@@ -66,7 +67,7 @@ impl Stage {
     }
 }
 
-/// Records the end of a try. The run appends the event.
+/// Records that an execution of the stage has ended. The run appends the event.
 pub fn record_end(stage: &Stage, end: StageEnd) -> RuleDecision<()> {
     let mut changes = Vec::new();
     if end.is_success {
@@ -77,7 +78,7 @@ pub fn record_end(stage: &Stage, end: StageEnd) -> RuleDecision<()> {
     RuleDecision { changes, events: Vec::new(), effects: Vec::new(), answer: () }
 }
 
-/// Pauses promotion for a rollback.
+/// Pauses promotion into the stage because of a rollback.
 pub fn pause_promotion(stage: &Stage, pause: PromotionPause) -> RuleDecision<()> {
     let event = NewEvent {
         by: Some(pause.by.clone()),
@@ -89,7 +90,7 @@ pub fn pause_promotion(stage: &Stage, pause: PromotionPause) -> RuleDecision<()>
     RuleDecision { changes: vec![put(next)], events: vec![event], effects: Vec::new(), answer: () }
 }
 
-/// No change if nothing is paused.
+/// Ends the pause. Changes nothing if promotion is not paused.
 pub fn resume_promotion(stage: &Stage, reason: Option<&Reason>) -> RuleDecision<()> {
     if stage.pause.is_none() {
         return RuleDecision::without_changes(());
@@ -99,8 +100,8 @@ pub fn resume_promotion(stage: &Stage, reason: Option<&Reason>) -> RuleDecision<
     RuleDecision { changes: vec![put(next)], events: vec![event], effects: Vec::new(), answer: () }
 }
 
-/// The default target of a rollback of `of`: the last other deployment that succeeded in the stage, is not the current
-/// one, and was not rolled back itself. `past` is newest first.
+/// The default target for rolling back the deployment `of`: the last other deployment that succeeded in the stage, is
+/// not the current one, and has not been rolled back. `past` is sorted newest first.
 pub fn rollback_target(of: DeploymentId, past: &[PastStageEnd]) -> Result<DeploymentId, CommandRefusal> {
     let leaving = past.iter().find(|it| it.end.deployment == of && it.end.is_success);
     let is_same = |it: &PastStageEnd| leaving.is_some_and(|leaving| leaving.end.origin == it.end.origin);
@@ -136,7 +137,8 @@ mod tests {
         DeploymentId::from_parts(NOW, [number; 10])
     }
 
-    /// `1+` succeeded, `2-` failed, `4+3>1` is a rollback of 3 to 1. Oldest first.
+    /// Parses stage ends, oldest first: `1+` means deployment 1 succeeded, `2-` means 2 failed, `4+3>1` means 4
+    /// succeeded and rolled 3 back to 1.
     fn past_ends(story: &str) -> Vec<PastStageEnd> {
         let mut past: Vec<PastStageEnd> = Vec::new();
         for word in story.split_whitespace() {
@@ -167,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stage_goes_back_to_the_last_good_one() {
+    fn rollback_target_is_last_other_successful_deployment() {
         for (story, of, wanted) in [
             ("1+ 2+", 2, Some(1)),
             ("1+ 2-", 2, Some(1)),
@@ -177,12 +179,12 @@ mod tests {
             ("1+", 1, None),
             ("1-", 1, None),
             ("", 1, None),
-            // A second rollback goes neither to the bad deployment nor to the current one.
+            // The target of a second rollback is neither the faulty deployment nor the current one.
             ("1+ 2+ 3+ 4+3>2", 4, Some(1)),
             ("1+ 2+ 3+2>1", 3, None),
-            // A failed rollback leaves its target available.
+            // After a failed rollback, the same target can be used again.
             ("1+ 2+ 3-2>1", 3, Some(1)),
-            // A rollback of a rollback, rolled back again.
+            // A rollback is rolled back, and then that rollback too.
             ("1+ 2+ 3+2>1 4+3>2", 4, Some(1)),
         ] {
             let found = rollback_target(deployment(of), &past_ends(story)).ok();
@@ -191,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pause_says_who_and_why_and_lifting_it_twice_is_calm() {
+    fn promotion_pause_records_reason_and_resume_is_idempotent() {
         let stage = Stage::new(PipelineId::from_parts(NOW, [0; 10]), "production");
         assert_eq!(resume_promotion(&stage, None), RuleDecision::without_changes(()));
         let reason = Reason::parse("5xx").ok();
@@ -208,7 +210,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_a_stage_goes_back_to_succeeded_there_and_is_something_else(
+        fn rollback_target_succeeded_and_differs_from_rolled_back_deployment(
             told in proptest::collection::vec((any::<bool>(), 0u8..12, 0u8..12), 0..9), of in 1u8..11
         ) {
             let story: Vec<String> = (1u8..).zip(&told).map(|(number, (good, back, to))| {

@@ -1,4 +1,4 @@
-//! Summaries of all event kinds, and of events built by the approval rules.
+//! Tests the summaries of all event kinds and of the events that the approval rules build.
 
 use serde_json::json;
 
@@ -35,7 +35,7 @@ fn event(kind: &str, subjects: &[(&str, Option<&str>)], data: Value) -> Event {
 }
 
 #[test]
-fn summary_of_an_event_names_actor_place_and_reason() {
+fn summary_names_actor_location_and_reason() {
     let qa: &[(&str, Option<&str>)] = &[("environment", Some("qa-1")), ("pipeline", None)];
     let dep: &[(&str, Option<&str>)] = &[("deployment", None), ("pipeline", None)];
     let in_qa: &[(&str, Option<&str>)] = &[("deployment", None), qa[0], qa[1]];
@@ -139,7 +139,7 @@ fn summaries(made: &[NewEvent]) -> Vec<String> {
 }
 
 #[test]
-fn summary_of_an_approval_has_its_deployment_and_comments() {
+fn summary_of_approval_contains_deployment_and_comment() {
     let (pending, made) = request_approval(None);
     assert_eq!(summaries(&made), ["Approval requested for deployment #42 to production of web"]);
     let (_, made) = request_approval(Some("look at the graphs"));
@@ -174,7 +174,7 @@ fn summary_of_an_approval_has_its_deployment_and_comments() {
 }
 
 #[test]
-fn summary_of_every_kind_is_one_line_without_underscores_or_unnamed_facts() {
+fn summary_of_every_kind_is_one_line_without_underscores_or_raw_data() {
     let data = json!({"value": "hunter2", "secret": "hunter2", "token": "hunter2", "password": "hunter2"});
     for kind in EventKind::ALL {
         for data in [&Value::Null, &data] {

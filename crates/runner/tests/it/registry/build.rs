@@ -1,4 +1,4 @@
-//! Builds: from a checkout to metadata.
+//! Tests of registry builds, from the checkout to the metadata.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
@@ -21,7 +21,7 @@ struct Yard {
 
 impl Yard {
     fn new(files: &[(&str, &str)]) -> Self {
-        // Not below /tmp, which a sandbox replaces.
+        // Do not use /tmp, because a sandbox replaces it.
         let dir = tempfile::tempdir_in("/var/tmp").expect("directory");
         for (name, text) in files {
             let path = dir.path().join("source").join(name);
@@ -38,7 +38,7 @@ impl Yard {
         self.build_until(&|_| false)
     }
 
-    /// `is_enough` decides from the output so far when to stop.
+    /// Builds the registry, and stops the build once `is_enough` returns true for the output so far.
     fn build_until(
         &self,
         is_enough: &dyn Fn(&str) -> bool,
@@ -60,7 +60,7 @@ impl Yard {
         (built, printed)
     }
 
-    /// The error shown to the author.
+    /// Returns the error text that is shown to the registry's author.
     fn told(&self) -> String {
         match self.build() {
             (Err(RegistryBuildError::Registry(told)), _) => told,
@@ -73,7 +73,7 @@ impl Yard {
     }
 }
 
-/// A shell registry that answers with this metadata.
+/// Creates a shell registry that answers with this metadata.
 fn answering(metadata: &str) -> Yard {
     let run = format!("{ARGUMENTS}\nanswer '{metadata}'\n");
     Yard::new(&[("berth-registry.yaml", "start: sh ./run.sh\n"), ("run.sh", &run)])
@@ -167,7 +167,7 @@ fn registry_build_is_limited_in_time_and_size() {
     large.bytes_max = 1_000_000;
     assert!(large.told().starts_with("the built registry is larger than 1000000 bytes"));
 
-    // A build that does not stop by itself.
+    // This build fills the disk and does not stop by itself.
     let mut filling = Yard::new(&[(
         "berth-registry.yaml",
         "build: 'while :; do head -c 100000 /dev/zero >> big; sleep 0.02; done'\nstart: 'true'\n",

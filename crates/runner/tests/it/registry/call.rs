@@ -1,4 +1,4 @@
-//! Single calls: inputs, and what counts as an answer.
+//! Tests of single calls: how input is passed, and what counts as an answer.
 
 use std::time::{Duration, Instant};
 
@@ -97,7 +97,7 @@ fn invalid_answer_file_is_unanswered() {
         assert!(detail.contains(part), "{id}: {detail}");
         assert!(fixture.link.text_of(id).contains("[berth] no answer: "), "{id}");
     }
-    // The same for a poll: the server knows that it may be repeated.
+    // A poll without an answer has the same outcome. The server knows that a poll may be repeated.
     offer(&fixture, "poll", "exit 3");
     let mut poll = custom("poll", "poll", json!({}));
     poll.custom.as_mut().expect("custom").polling_state = Some(json!(1));
@@ -140,7 +140,7 @@ fn custom_step_hanging_after_answer_succeeds() {
 #[test]
 fn partially_written_answer_is_awaited() {
     let fixture = Fixture::new();
-    // Longer than a process may run after its answer.
+    // The answer stays incomplete for longer than a process may keep running after a complete answer.
     let body = r#"printf '{"status":"SUCCESS","data":{' > "$output"; sleep 2.5
         printf '"a":"1"}' >> "$output"; sleep 0.1; printf '}' >> "$output""#;
     assert_eq!(succeeded(&call(&fixture, "a", body))["a"], "1");
@@ -157,7 +157,7 @@ fn custom_step_hanging_before_answer_times_out() {
     let detail = "it took longer than its timeout of 1s, and wrote no answer";
     assert_eq!(outcome, StepRunOutcome::Unanswered { detail: detail.into() }, "it may have taken effect");
     assert_eq!(sleepers(&mark), Vec::<String>::new());
-    // A complete answer in time counts.
+    // An answer that is complete before the timeout counts.
     offer(&fixture, "e", &format!(r#"answer '{{"status":"SUCCESS"}}'; sleep {mark}"#));
     let mut assignment = custom("b", "e", json!({}));
     assignment.timeout_s = 1;
@@ -209,7 +209,7 @@ fn task_above_argument_limit_is_rejected_before_start() {
             && detail.contains("`input: file`")
     );
     assert_eq!(fixture.link.report_of("long").isolation, berth_api::runner::Isolation::None);
-    // A task file has no length limit.
+    // A task that is passed in a file has no length limit.
     offer(&fixture, "f", r#"echo "${#input}"; answer '{"status":"SUCCESS"}'"#);
     let mut assignment = custom("file", "f", json!({"text": "x".repeat(500_000)}));
     assignment.custom.as_mut().expect("custom").input = CallInput::File;
@@ -270,7 +270,7 @@ fn registry_cache_evicts_least_recently_used() {
     }
     let kept = || std::fs::read_dir(fixture.dir.path().join("work/registries")).expect("directory").count();
     assert_eq!(kept(), 16);
-    // The version in constant use is still cached; the oldest ones are evicted.
+    // The most recently used registry is still cached, and the oldest ones were evicted.
     succeeded(&fixture.run(custom("again", "d17", json!({}))));
     assert_eq!(fixture.link.fetched().len(), 18);
     succeeded(&fixture.run(custom("first", "d0", json!({}))));

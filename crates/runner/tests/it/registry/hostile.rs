@@ -1,4 +1,4 @@
-//! Steps that replace files, leave processes behind, or write without end.
+//! Tests with steps that replace files, leave processes behind, or write without end.
 
 use berth_api::runner::{Isolation, Network, SecretText, StepRunOutcome};
 use berth_runner::SandboxMode;
@@ -26,7 +26,7 @@ fn answer_that_is_not_a_regular_file_is_ignored() {
         let outcome = call(&fixture, id, &body);
         assert!(unanswered(&outcome).starts_with("its answer cannot be read"), "{id}: {outcome:?}");
     }
-    // The directory was replaced: its content does not count.
+    // If the directory was replaced, an answer in the new directory does not count.
     let body = r#"mv "$(dirname "$output")" elsewhere-$$ 2>/dev/null || mv "$(dirname "$output")" "$TMPDIR/moved"
         mkdir "$(dirname "$output")"; answer '{"status":"SUCCESS"}'"#;
     unanswered(&call(&fixture, "directory", body));
@@ -53,7 +53,7 @@ fn step_log_is_read_from_its_original_file_only() {
         succeeded(&call(&fixture, id, &body));
         assert_eq!(fixture.link.text_of(id), "", "{id}");
     }
-    // Truncating the file is allowed.
+    // A step may truncate its log file.
     let body = format!(
         r#"log '{{"message":"one, which is the longer one"}}'; sleep 0.2; : > "$logs/$id.jsonl"
            log '{{"message":"two"}}'; {SUCCESS}"#
@@ -116,7 +116,7 @@ fn check_walls(sandbox: SandboxMode, isolation: Isolation) {
         assert!(log.contains(part), "{part}: {log}");
     }
     assert_eq!(fixture.link.report_of("a").isolation, isolation);
-    // The registry was not changed: the same call succeeds again.
+    // The first call could not change the registry, so another call gets an answer.
     assert!(!matches!(fixture.run(custom("b", "d", json!({}))), StepRunOutcome::Unanswered { .. }));
 }
 

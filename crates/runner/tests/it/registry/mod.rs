@@ -1,4 +1,4 @@
-//! Custom steps: real shell registries, called with the real protocol.
+//! Tests of custom steps, with real shell registries and the real protocol.
 
 mod build;
 mod call;
@@ -11,7 +11,8 @@ use serde_json::{Value, json};
 
 use crate::fixture::{Fixture, step};
 
-/// Parses the arguments into `$input` (and `$file`), `$output`, `$logs` and `$id`; `answer` writes its argument.
+/// Shell code that parses the arguments into `$input` (and `$file`), `$output`, `$logs` and `$id`. Its function
+/// `answer` writes its argument to the answer file.
 pub(crate) const ARGUMENTS: &str = r#"
 while [ $# -gt 0 ]; do
   case "$1" in
@@ -27,7 +28,7 @@ answer() { printf '%s' "$1" > "$output"; }
 log() { printf '%s\n' "$1" >> "$logs/$id.jsonl"; }
 "#;
 
-/// Offers a registry whose only program has this body.
+/// Offers a registry whose only program consists of this shell code.
 pub(crate) fn offer(fixture: &Fixture, digest: &str, body: &str) {
     let text = format!("{ARGUMENTS}\n{body}\n");
     fixture.link.offer_registry(digest, &[("run.sh", &text)]);
@@ -47,7 +48,7 @@ pub(crate) fn custom(id: &str, digest: &str, params: Value) -> AttemptAssignment
     assignment
 }
 
-/// One call of a step with this body.
+/// Makes one call of a step that consists of this shell code.
 pub(crate) fn call(fixture: &Fixture, id: &str, body: &str) -> StepRunOutcome {
     offer(fixture, id, body);
     fixture.run(custom(id, id, json!({})))

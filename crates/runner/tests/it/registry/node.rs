@@ -1,4 +1,4 @@
-//! Node registries: through npm, with the argv protocol.
+//! Tests of Node registries, which are started through npm and get their task in an argument.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -14,7 +14,7 @@ use berth_runner::{Confinement, SandboxMode};
 use berth_testkit::outcome;
 use serde_json::{Value, json};
 
-/// `None` if npm is not installed.
+/// Runs npm. Returns `None` if it is not installed.
 fn npm(arguments: &[&str]) -> Option<String> {
     let told = Command::new("npm").args(arguments).output().ok()?;
     told.status.success().then(|| String::from_utf8_lossy(&told.stdout).into_owned())
@@ -77,7 +77,7 @@ if (task.job === "SYNTHESIZE-METADATA") {
   log(`deploys ${task.params.target}`);
   write({ status: "SUCCESS", data: { target: task.params.target, cwd: process.cwd(), tool: process.argv[2] } });
 }
-// Keeps the process alive: only the file counts.
+// Keep the process alive. Only the answer file counts.
 if (task.params && task.params.hang) setInterval(() => {}, 1000);
 "#;
 
@@ -111,7 +111,7 @@ fn node_registry_is_built_by_npm_and_called_directly() {
 }
 
 const SDK: &str = "@devramps/sdk-typescript";
-/// With decorators, as in the SDK's documentation.
+/// Steps that use decorators, as in the SDK's documentation.
 const STEPS: &str = r#"
 import { PollingStep, SimpleStep, Step, StepOutputs, StepRegistry } from "@devramps/sdk-typescript";
 import { z } from "zod";
@@ -143,7 +143,7 @@ StepRegistry.run([new Deploy(), new Rollout()]);
 
 #[test]
 fn node_registry_with_public_sdk_runs() {
-    // Where npm does not have it, the path of a packed copy can be given.
+    // If npm cannot download the SDK, this variable can contain the path of a packed copy.
     let copy = std::env::var("BERTH_TEST_STEP_SDK").ok();
     if copy.is_none() && npm(&["view", SDK, "version"]).is_none() {
         outcome::impossible(

@@ -1,4 +1,4 @@
-//! A registry that prints, stores or returns its secrets.
+//! Tests with a registry that prints, stores or returns its secrets.
 
 use berth_api::runner::{CallInput, SecretText, StepRunOutcome};
 use serde_json::json;
@@ -77,7 +77,7 @@ fn secret_in_polling_state_or_output_is_rejected() {
     ] {
         let outcome = call(&fixture, id, body);
         let detail = match &outcome {
-            // It has started something, which must not be started again.
+            // The step has started its work, which must not be started again.
             StepRunOutcome::Unanswered { detail } => detail,
             other => failed(other).1,
         };

@@ -24,7 +24,7 @@ use berth_store::tables::{approval, pipeline, runner, schedule, stage};
 use crate::error::AppError;
 use crate::limits::RUNNERS_PER_ORGANIZATION_MAX;
 
-/// Returns what blocks a queued deployment into an environment.
+/// Returns what blocks a queued deployment to an environment.
 pub(super) fn blockers_in_lock(lock: &Lock, id: DeploymentId) -> Vec<BlockedBy> {
     let deadline =
         lock.session.as_ref().and_then(|session| session.drain.as_ref()).map(|drain| drain.deadline);
@@ -59,7 +59,7 @@ pub(super) fn blockers_in_lock(lock: &Lock, id: DeploymentId) -> Vec<BlockedBy> 
     lock.deployment(id).map_or_else(Vec::new, |it| obstacles(lock, it).into_iter().map(shown).collect())
 }
 
-/// Returns what blocks a deployment through stages that has no run yet.
+/// Returns what blocks a deployment to stages that has no run yet.
 pub(super) fn blockers_before_start(
     db: &mut impl StoreRead,
     it: &Deployment,
@@ -72,7 +72,7 @@ pub(super) fn blockers_before_start(
     Ok(if is_stopped && !it.status.is_final() { vec![stopped_blocker()] } else { Vec::new() })
 }
 
-/// Returns the reason if the deployment has not started because another deployment is building the same commit.
+/// Returns a blocker if the deployment has not started because another deployment is building the same commit.
 pub(super) fn build_blocker(db: &mut impl StoreRead, it: &Deployment) -> Result<Option<BlockedBy>, AppError> {
     let (commit, definition_hash) = (it.commit.as_str(), &it.definition_hash);
     let found = plan::find_build(db, BuildKey { pipeline: it.pipeline, commit, definition_hash })?;
@@ -87,7 +87,8 @@ pub(super) fn build_blocker(db: &mut impl StoreRead, it: &Deployment) -> Result<
     })
 }
 
-/// Returns what blocks a deployment that has a run. `labels` are those of this server's embedded runner, if it has one.
+/// Returns what blocks a deployment that has a run. `labels` are the labels of this server's embedded runner, if it has
+/// one.
 pub(super) fn blockers_in_run(
     db: &mut impl StoreRead,
     aggregate: &DeploymentAggregate,
@@ -147,7 +148,7 @@ pub(super) fn blockers_in_run(
     Ok(found)
 }
 
-/// Ready steps that no online runner has the labels for.
+/// Returns the ready steps whose required labels no online runner has.
 fn find_steps_without_runner(
     db: &mut impl StoreRead,
     aggregate: &DeploymentAggregate,
@@ -185,7 +186,7 @@ fn find_steps_without_runner(
     Ok(blocked.collect())
 }
 
-/// Returns the unmet gates of a stage: approvals and deployment windows.
+/// Returns the gates of a stage that are not satisfied: approvals and deployment windows.
 fn stage_gate_blockers(
     db: &mut impl StoreRead,
     aggregate: &DeploymentAggregate,
@@ -200,7 +201,7 @@ fn stage_gate_blockers(
         ApprovalProgress::Missing { .. } if authors::unread_range(db, aggregate, stage)?.is_some() => {
             found.push(unread_authors_blocker(name));
         }
-        // Not requested yet: the engine requests approvals once the stage is next.
+        // A missing approval is not a blocker yet: the engine requests it once the deployment reaches this stage.
         ApprovalProgress::Satisfied | ApprovalProgress::Missing { .. } => {}
     }
     if let Some(until) = gates::closed_until(aggregate, stage, db.now()) {
@@ -214,7 +215,7 @@ fn stage_gate_blockers(
     Ok(found)
 }
 
-/// Steps that wait for an approval or for the end of a soak.
+/// Returns the steps that wait for an approval or for the end of a soak.
 fn held_step_blockers(
     db: &mut impl StoreRead,
     aggregate: &DeploymentAggregate,

@@ -26,8 +26,8 @@ use crate::auth::authorize::AuthorizedCaller;
 use crate::error::AppError;
 use berth_engine::RunCache;
 
-/// The id or slug of the pipeline to list, and where the request named it. An unknown one is a 404 in the path, but an
-/// invalid parameter in the query.
+/// The id or slug of the pipeline whose deployments are listed, and where the request specified it. An unknown pipeline
+/// is a 404 in the path, but an invalid parameter in the query.
 pub enum PipelineSelector {
     Path(String),
     Parameter(String),
@@ -118,13 +118,13 @@ pub(super) fn location(org: OrgId, id: DeploymentId) -> String {
     format!("/api/v1/organizations/{org}/deployments/{id}")
 }
 
-/// The response to the request that created the deployment.
+/// Builds the response to the request that created the deployment.
 pub(super) fn build_response(it: &EnvironmentDeployment, lock: &Lock) -> ApiResponse<wire::WireDeployment> {
     let answer = ApiResponse::ok(to_summary(it, Some(lock))).with_version(lock.environment.version);
     if lock.is_paused && !it.status.is_final() { answer.with_variant("stopped") } else { answer }
 }
 
-/// The unfinished deployments of a session, newest first.
+/// Lists the unfinished deployments of a session, newest first.
 pub(super) fn list_of_session(lock: &Lock, session: SessionId) -> Vec<wire::WireDeployment> {
     let ours = lock.deployments.iter().filter(|it| it.target.purpose == DeploymentPurpose::Session(session));
     ours.rev().map(|it| to_summary(it, Some(lock))).collect()
@@ -135,7 +135,7 @@ pub(super) fn to_summary(it: &EnvironmentDeployment, lock: Option<&Lock>) -> wir
     response::deployment_summary(&Deployment::from(it.clone()), lock)
 }
 
-/// The full response after a change of a deployment.
+/// Loads the full response after a deployment was changed.
 fn load_full_response(
     db: &mut impl StoreRead,
     plans: &RunCache,

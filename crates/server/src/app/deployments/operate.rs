@@ -1,4 +1,4 @@
-//! Start and cancel deployments, resolve steps with an unknown outcome, end soaks.
+//! Starts and cancels deployments, resolves steps with an unknown outcome, and ends soaks.
 
 use berth_api::deployment as wire;
 use berth_core::access::{Action, Role, permit};
@@ -20,16 +20,17 @@ use crate::app::{ApiResponse, App, IdempotentResponse};
 use crate::auth::authorize::AuthorizedCaller;
 use crate::error::AppError;
 
-/// Limit for the deployments compared to find one that entered the stage later, before a retry or rollback.
+/// Maximum number of deployments searched for one that entered the stage later. A retry or rollback is refused if there
+/// is one.
 pub(super) const SINCE_MAX: i64 = 200;
 
 pub struct NewDeployment {
-    /// `None`: the head of the tracked branch.
+    /// `None` means the head of the tracked branch.
     pub commit: Option<CommitId>,
     /// JSON pointer to the commit in the request body, for errors.
     pub pointer: &'static str,
     pub reason: Option<Reason>,
-    /// The reason for bypassing gates. `None`: no bypass.
+    /// The reason for bypassing gates; `None` if gates are not bypassed.
     pub bypass: Option<Reason>,
 }
 
@@ -78,7 +79,7 @@ impl App {
         done
     }
 
-    /// Cancels a deployment: pending steps do not start, running ones are stopped. Idempotent.
+    /// Cancels a deployment: pending steps do not start, and running steps are stopped. Idempotent.
     pub async fn cancel_deployment(
         &self,
         who: &AuthorizedCaller<permit::DeploymentsOperate>,
@@ -90,7 +91,7 @@ impl App {
             .await
     }
 
-    /// Cancels a stage, and with it the deployment; later stages are skipped.
+    /// Cancels a stage, and with it the deployment. Later stages are skipped.
     pub async fn cancel_stage(
         &self,
         who: &AuthorizedCaller<permit::DeploymentsOperate>,
@@ -101,7 +102,7 @@ impl App {
     ) -> Result<IdempotentResponse<wire::WireDeployment>, AppError> {
         self.operate(who, id, once, move |tx, plans, found, by, _| {
             let Some(mut aggregate) = DeploymentAggregate::load(tx, plans, found.id)? else {
-                // Without a run there are no separate stages to cancel: cancel the whole deployment.
+                // The deployment has no run, so its stages cannot be cancelled separately. Cancel the whole deployment.
                 let is_named = match &found.target {
                     DeploymentTarget::Environment(target) => target.name.as_str() == stage,
                     DeploymentTarget::Stages(_) => pipeline::by_id(tx, found.pipeline)?
@@ -115,7 +116,7 @@ impl App {
             let told = CancelRequest { by, cause: CancelCause::Requested, reason: reason.clone() };
             let decision = cancel::cancel_stage(&aggregate.run, &aggregate.plan, &stage, &told, tx.now())?;
             match aggregate.deployment {
-                // Cancel through the lock of the environment, which decides whether the run may continue.
+                // Cancel through the environment's lock, which decides whether the run may continue.
                 LoadedDeployment::Environment { .. } => cancel_all(tx, plans, found, told.by, reason),
                 LoadedDeployment::Stages { .. } => Ok(aggregate.apply(tx, decision)?),
             }
@@ -123,7 +124,7 @@ impl App {
         .await
     }
 
-    /// Sets the outcome of a step whose outcome is unknown, as determined by the caller.
+    /// Sets the outcome of a step whose outcome is unknown. The caller has found out what happened.
     pub async fn resolve_step(
         &self,
         who: &AuthorizedCaller<permit::DeploymentsOperate>,
@@ -190,7 +191,7 @@ impl App {
     }
 }
 
-/// Loads the run of a deployment and finds a step by its id from the URL.
+/// Loads the run of a deployment and finds a step by the id in the URL.
 fn load_step(
     tx: &mut Tx<'_>,
     plans: &RunCache,

@@ -76,7 +76,7 @@ pub(super) fn full_response(
     Ok(if variants.is_empty() { answer } else { answer.with_variant(variants.join(".")) })
 }
 
-/// Reports a queued stage as waiting if a gate blocks it, unless another deployment is still in the stage.
+/// Reports queued stages as waiting if a gate blocks the deployment and no other deployment is still in the stage.
 fn wait_at_gate(body: &mut wire::WireDeployment) {
     use wire::BlockedKind::{Approval, EarlierStage, Window};
     let is_blocked = |kinds: &[wire::BlockedKind]| body.blocked_by.iter().any(|it| kinds.contains(&it.kind));
@@ -88,8 +88,8 @@ fn wait_at_gate(body: &mut wire::WireDeployment) {
     }
 }
 
-/// The part of the `ETag` for open approvals. Votes and changes of members change the response without changing the
-/// run.
+/// Returns the part of the `ETag` that covers open approvals. Votes and membership changes alter the response without
+/// changing the run.
 fn approvals_variant(
     db: &mut impl StoreRead,
     aggregate: &DeploymentAggregate,
@@ -105,7 +105,8 @@ fn approvals_variant(
     Ok(Some(format!("a{}", crc32fast::hash(told.as_bytes()))))
 }
 
-/// Converts a deployment without its run. With `lock`, a queued deployment into an environment lists what blocks it.
+/// Converts a deployment without its run. If `lock` is given, a queued deployment to an environment lists what blocks
+/// it.
 pub(super) fn deployment_summary(it: &Deployment, lock: Option<&Lock>) -> wire::WireDeployment {
     let (environment, stages) = match &it.target {
         DeploymentTarget::Environment(target) => (Some(target), None),
@@ -195,7 +196,7 @@ fn failure_cause(
     }
 }
 
-/// The only stage of a deployment into an environment while it has no run.
+/// Builds the only stage of a deployment to an environment that has no run yet.
 fn unstarted_stage(name: &str, status: &DeploymentState) -> wire::DeploymentStage {
     let status = match status {
         DeploymentState::Queued => wire::StageStatus::Queued,
@@ -281,7 +282,7 @@ fn step_to_wire(it: &StepRun, plan: &Plan, attempts: Vec<wire::StepAttempt>) -> 
         },
         status: match it.status {
             StepRunStatus::Pending => wire::StepStatus::Pending,
-            // The work it triggered in an external system is in progress.
+            // The step triggered work in an external system, and that work is still in progress.
             StepRunStatus::Ready if it.is_polling() => wire::StepStatus::Running,
             StepRunStatus::Ready => wire::StepStatus::Ready,
             StepRunStatus::Running => wire::StepStatus::Running,

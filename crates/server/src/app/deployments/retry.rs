@@ -1,5 +1,5 @@
-//! Retry of a failed stage. In a deployment through stages the same deployment continues; in an environment a new
-//! deployment starts in the same session.
+//! Retries a failed stage. A deployment to stages continues; for an environment, a new deployment starts in the same
+//! session.
 
 use std::collections::BTreeSet;
 
@@ -61,7 +61,7 @@ fn retry_in_stages(
     role: Role,
 ) -> Result<(), AppError> {
     let mut aggregate = DeploymentAggregate::load(tx, plans, found.id)?.ok_or(CommandRefusal::NoSuchStage)?;
-    // Dry run: an error that makes any retry impossible takes precedence over the checks below.
+    // Dry run: if no retry is possible at all, report that error rather than one from the checks below.
     retry::retry(&aggregate.run, &aggregate.plan, stage, from, &BTreeSet::new(), tx.now())?;
     if let LoadedDeployment::Stages { deployment, .. } = &mut aggregate.deployment {
         let since = schedule::find_entered_since(tx, deployment, &aggregate.run.stages, stage, SINCE_MAX)?;
@@ -84,8 +84,8 @@ fn retry_in_stages(
     Ok(aggregate.apply(tx, decision)?)
 }
 
-/// Deploys the same commit again; the failed deployment stays as it is. Its session has to be active and held by the
-/// caller.
+/// Deploys the same commit again as a new deployment; the failed one stays unchanged. Its session must be active and
+/// held by the caller.
 fn retry_in_environment(
     tx: &mut Tx<'_>,
     plans: &RunCache,
@@ -118,7 +118,8 @@ fn retry_in_environment(
     })
 }
 
-/// Returns the session and the commit of a deployment that failed in this stage, or an error if it cannot be retried.
+/// Returns the session and commit of a deployment that failed in this stage, or an error if the stage cannot be
+/// retried.
 fn check_retryable(
     tx: &mut Tx<'_>,
     plans: &RunCache,
@@ -141,7 +142,7 @@ fn check_retryable(
                     .map_err(|_| AppError::bug("a plan with a commit that has no valid name"))?;
             }
         }
-        // No run was created; the deployment has only the stage named after its environment.
+        // No run was created, so the only stage is the one named after the environment.
         None if failed.target.name.as_str() != stage => return Err(CommandRefusal::NoSuchStage.into()),
         None => {}
     }

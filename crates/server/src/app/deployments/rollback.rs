@@ -19,13 +19,14 @@ use crate::auth::authorize::AuthorizedCaller;
 use crate::error::AppError;
 
 pub struct NewRollback {
-    /// The deployment to return to. `None`: the last other one that succeeded in the stage.
+    /// The deployment to roll back to. `None` means the last other deployment that succeeded in the stage.
     pub to: Option<DeploymentId>,
     pub reason: Option<Reason>,
 }
 
 impl App {
-    /// Starts a deployment that restores what the stage had before this one, and pauses promotion into the stage.
+    /// Starts a deployment that restores what was in the stage before this deployment, and pauses promotion into the
+    /// stage.
     pub async fn rollback_stage(
         &self,
         who: &AuthorizedCaller<permit::DeploymentsOperate>,
@@ -60,8 +61,8 @@ impl App {
     }
 }
 
-/// Refuses a rollback unless the deployment was the last to enter the stage: the caller intends to replace what is
-/// there now.
+/// Refuses a rollback unless this deployment was the last to enter the stage, because the caller intends to replace
+/// what is in the stage now.
 fn check_is_latest(db: &mut impl StoreRead, of: &StagesDeployment, stage: &str) -> Result<(), AppError> {
     let stages = run::list_stages(db, of.id)?;
     let found = stages.iter().find(|it| it.kind == StageType::Stage && it.name == stage);

@@ -1,4 +1,4 @@
-//! Claims of an environment, force-claims, and claims of any environment with a label.
+//! Claims and force-claims of an environment, and claims of any environment with a given label.
 
 use berth_api::problem::{Code, ProblemDetails};
 use berth_api::session::ClaimResult;
@@ -85,8 +85,9 @@ impl App {
         .await
     }
 
-    /// Claims a free environment with the label: the one with the shortest queue, then the first by name. If none is
-    /// free and the caller agreed to wait, adds a ticket to the queue of each.
+    /// Claims a free environment that has the label, preferring the shortest queue, then the first name in alphabetical
+    /// order. If none is free and the caller agreed to wait, adds a ticket to the queue of each environment with the
+    /// label.
     pub async fn claim_any(
         &self,
         who: &AuthorizedCaller<permit::EnvironmentsClaim>,
@@ -169,7 +170,8 @@ fn join_all(
     }
 }
 
-/// Reloads an environment: a decision about another environment may have removed a ticket from its queue.
+/// Loads an environment again, because a decision about another environment may have removed a ticket from this one's
+/// queue.
 fn reload_lock(tx: &mut Tx<'_>, id: EnvironmentId) -> Result<Lock, AppError> {
     environment::by_id(tx, id)?.ok_or_else(|| AppError::bug("an environment went away"))
 }

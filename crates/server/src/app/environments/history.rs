@@ -18,14 +18,14 @@ use crate::wire::actor_to_wire;
 const HOLDERS_SHOWN_MAX: usize = 10;
 const DAY_S: i64 = 24 * 60 * 60;
 
-/// A page requested by number; the first is 1.
+/// A page of a list, requested by its number. The first page is number 1.
 pub struct NumberedPage<T> {
     pub items: Vec<T>,
     pub total: i64,
 }
 
 impl App {
-    /// Sessions of the environment, newest first.
+    /// Lists the sessions of the environment, newest first.
     pub async fn view_history(
         &self,
         who: &AuthorizedCaller<permit::EnvironmentsRead>,
@@ -144,7 +144,7 @@ fn holder_shares(sessions: &[&Session], end_of: &dyn Fn(&Session) -> Timestamp) 
     shares
 }
 
-/// Rounded down to three decimals, at most 1.
+/// Returns `part / whole`, rounded down to three decimals and at most 1.
 fn ratio(part: i64, whole: i64) -> f64 {
     let thousandths = (part.max(0) * 1_000 / whole).min(1_000);
     f64::from(i32::try_from(thousandths).unwrap_or(1_000)) / 1_000.0

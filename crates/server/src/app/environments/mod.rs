@@ -39,22 +39,22 @@ pub struct EnvironmentPath {
 }
 
 impl EnvironmentPath {
-    /// Finds an environment that is declared or still held. One that was removed from the definition exists only until
-    /// its session ends.
+    /// Finds an environment that is in the definition or still held. An environment that was removed from the
+    /// definition can be found only until its session ends.
     fn find(&self, db: &mut impl StoreRead) -> Result<Lock, AppError> {
         let lock = self.find_any(db)?;
         let is_there = lock.environment.is_declared || lock.session.is_some();
         if is_there { Ok(lock) } else { Err(AppError::not_found("environment")) }
     }
 
-    /// Also finds environments that were removed from the definition, because their sessions stay readable.
+    /// Finds an environment even if it was removed from the definition, because its sessions stay readable.
     fn find_any(&self, db: &mut impl StoreRead) -> Result<Lock, AppError> {
         let name = EnvName::parse(&self.env_name).map_err(|_| AppError::not_found("environment"))?;
         environment::find(db, &self.pipeline, &name)?.ok_or_else(|| AppError::not_found("environment"))
     }
 }
 
-/// The URL path of an environment.
+/// Returns the URL path of an environment.
 fn location(org: OrgId, lock: &Lock) -> String {
     let environment = &lock.environment;
     format!(
@@ -68,16 +68,16 @@ pub(super) fn holder(who: &Principal) -> LockHolder {
     LockHolder { kind, id: who.user, name: who.name.to_string() }
 }
 
-/// Tracks whether a transaction on an environment concerns the engine.
+/// Tracks whether a transaction on an environment affects the engine.
 #[derive(Debug, Clone, Default)]
 struct EnvironmentChange {
-    /// There was an unfinished deployment before or after the change. Most claims and releases start and stop none; the
-    /// engine is not woken for those.
+    /// Whether there was an unfinished deployment before or after the change. Most claims and releases involve no
+    /// deployment, and the engine is not woken for them.
     has_deployment: Arc<AtomicBool>,
 }
 
 impl EnvironmentChange {
-    /// Applies `rule`, writes the result and returns the lock after it.
+    /// Applies `rule`, writes the decision and returns the lock as it is afterwards.
     fn decide<A>(
         &self,
         tx: &mut Tx<'_>,
@@ -94,7 +94,7 @@ impl EnvironmentChange {
 }
 
 impl App {
-    /// Like [`App::rule`], but wakes the engine only if a deployment is involved.
+    /// Like [`App::run_rule`], but wakes the engine only if a deployment is involved.
     async fn run_environment_rule<P, T>(
         &self,
         who: &AuthorizedCaller<P>,
@@ -110,7 +110,7 @@ impl App {
         let change = EnvironmentChange::default();
         let within = change.clone();
         let done = self.run_rule(who, once, move |tx, standing| work(&within, tx, standing)).await;
-        // After a store error the transaction may have been committed.
+        // After a store error, the transaction may still have been committed.
         let may_stand = matches!(&done, Err(AppError::Store(_)));
         if may_stand || change.has_deployment.load(Ordering::Relaxed) {
             self.services.wake_engine();

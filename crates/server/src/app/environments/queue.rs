@@ -46,8 +46,8 @@ impl App {
         .await
     }
 
-    /// Cancels a ticket. Allowed for its owner and for callers who may force-claim. Cancelling a ticket of a claim-any
-    /// cancels its whole group.
+    /// Cancels a ticket. Allowed for the ticket's owner and for callers who may force-claim. If the ticket belongs to a
+    /// claim of any environment, all tickets of that claim are cancelled.
     pub async fn leave_queue(
         &self,
         who: &AuthorizedCaller<permit::EnvironmentsClaim>,
@@ -79,8 +79,8 @@ fn build_response(
     Ok(with_ticket_tag(ApiResponse::ok(body), ticket, lock))
 }
 
-/// Sets the `ETag` of a ticket. The response may show another ticket of the group, in another queue, so the tag
-/// contains the ticket id to keep them distinct.
+/// Sets the `ETag` of a ticket. The response may show another ticket of the same group in another queue, so the tag
+/// includes the ticket id to distinguish them.
 pub(super) fn with_ticket_tag<T>(answer: ApiResponse<T>, ticket: &Ticket, lock: &Lock) -> ApiResponse<T> {
     let answer = with_environment_tag(answer, lock);
     match ticket.group {
@@ -89,7 +89,7 @@ pub(super) fn with_ticket_tag<T>(answer: ApiResponse<T>, ticket: &Ticket, lock: 
     }
 }
 
-/// Durations of recent sessions in seconds, for estimates. Not loaded if no ticket is waiting.
+/// Returns the durations of recent sessions in seconds, for wait estimates. Empty if no ticket is waiting.
 pub(super) fn session_lengths(db: &mut impl StoreRead, lock: &Lock) -> Result<Vec<i64>, AppError> {
     if lock.tickets.is_empty() {
         return Ok(Vec::new());
@@ -103,8 +103,8 @@ pub(super) fn session_lengths(db: &mut impl StoreRead, lock: &Lock) -> Result<Ve
     Ok(sessions.iter().filter_map(length).collect())
 }
 
-/// Finds a ticket of an environment. If another ticket of its group was granted, returns that one with its environment,
-/// so that polling any ticket of a claim-any shows what was claimed.
+/// Finds a ticket of an environment. If another ticket of its group was granted, returns the granted ticket and its
+/// environment, so that a client that polls any ticket of the group learns what was claimed.
 fn find(db: &mut impl StoreRead, lock: Lock, id: &str) -> Result<(Lock, Ticket), AppError> {
     let missing = || AppError::not_found("ticket");
     let id: TicketId = id.parse().map_err(|_| missing())?;

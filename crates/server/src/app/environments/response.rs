@@ -60,7 +60,7 @@ fn configuration_to_wire(it: &Configuration) -> wire::EnvironmentConfiguration {
         VarValue::Number(it) => it.clone().into(),
         VarValue::Text(it) => it.clone().into(),
     };
-    // Claim and release through the API are always possible, so definitions do not declare them.
+    // Environments can always be claimed and released through the API, so definitions do not declare it.
     let (by_api, ends_by_api) = (
         wire::Trigger { on: "api".into(), target_branches: None },
         wire::ReleaseRule { on: "api".into(), after_idle_seconds: None },
@@ -129,7 +129,7 @@ pub(super) fn end_reason_to_wire(it: SessionEndReason) -> wire_session::EndReaso
     }
 }
 
-/// `lock` is the current one of the environment; `deployments` are those of the session, newest first.
+/// `lock` is the environment's current lock; `deployments` are the session's deployments, newest first.
 pub(super) fn session_to_wire(
     it: &Session,
     org: OrgId,
@@ -138,7 +138,7 @@ pub(super) fn session_to_wire(
 ) -> wire_session::WireSession {
     let is_active = lock.session.as_ref().is_some_and(|active| active.id == it.id);
     let override_end = it.end.as_ref().filter(|end| end.reason == SessionEndReason::Overridden);
-    // An ended session keeps the expiry it had.
+    // An ended session still shows the expiry that it had while it was active.
     let expires_at = if is_active { ends_at(lock).map(|(at, _)| at) } else { it.expires_at };
     let takeover = lock.pending_takeover().filter(|_| is_active);
     wire_session::WireSession {
@@ -183,7 +183,7 @@ pub(super) fn session_to_wire(
     }
 }
 
-/// Lists the deployments of the drain that have not stopped yet.
+/// Converts a drain, with the deployments that have not stopped yet.
 fn drain_to_wire(it: &SessionDrain, lock: &Lock) -> wire_session::Drain {
     let runs = |id: &&berth_core::id::DeploymentId| {
         lock.leftover_deployments().any(|deployment| deployment.id == **id)
@@ -195,7 +195,7 @@ fn drain_to_wire(it: &SessionDrain, lock: &Lock) -> wire_session::Drain {
     }
 }
 
-/// `lengths`: durations of ended sessions in seconds, for the estimate.
+/// `lengths` are the durations of ended sessions in seconds, for the wait estimate.
 pub(super) fn ticket_to_wire(
     it: &Ticket,
     lock: &Lock,
@@ -241,7 +241,8 @@ pub(super) fn ticket_to_wire(
     }
 }
 
-/// Adds details to a refusal: the holder, since when and until when, the reason, and links to the next actions.
+/// Adds details to a refusal: the holder, the start and end of the session, its reason, and links to possible next
+/// actions.
 pub(in crate::app) fn refusal_error(
     refusal: CommandRefusal,
     org: OrgId,

@@ -20,7 +20,7 @@ use crate::app::{ApiResponse, App, IdempotentResponse, RuleOutcome, deployments}
 use crate::auth::authorize::AuthorizedCaller;
 use crate::error::AppError;
 
-/// Limit for the deployments included in a session.
+/// Maximum number of deployments included in a session response.
 const SESSION_DEPLOYMENTS_MAX: i64 = 100;
 
 pub struct DeployRequest {
@@ -137,7 +137,7 @@ impl App {
         .await
     }
 
-    /// Hands the session over. `to` is the id or e-mail address of a member who may claim.
+    /// Hands the session over. `to` is the id or email address of a member who may claim.
     pub async fn hand_over_session(
         &self,
         who: &AuthorizedCaller<permit::EnvironmentsClaim>,
@@ -168,7 +168,7 @@ impl App {
     }
 }
 
-/// Finds a session of this environment; ids of sessions of other environments are a 404.
+/// Finds a session of this environment. The id of another environment's session is a 404.
 fn find(db: &mut impl StoreRead, lock: &Lock, id: &str) -> Result<Session, AppError> {
     let missing = || AppError::not_found("session");
     let id: SessionId = id.parse().map_err(|_| missing())?;
@@ -199,7 +199,7 @@ fn full_response(
     Ok(build_response(response::session_to_wire(session, tx.org()?, lock, deployments), session, lock))
 }
 
-/// The `ETag` of a session starts with the fence of the session itself, which holders send in `If-Match`.
+/// Builds the response. Its `ETag` starts with the session's own fence, which holders send in `If-Match`.
 fn build_response(body: wire::WireSession, session: &Session, lock: &Lock) -> ApiResponse<wire::WireSession> {
     ApiResponse { version: Some(session.fence.number()), ..with_environment_tag(ApiResponse::ok(body), lock) }
 }

@@ -38,7 +38,7 @@ impl App {
         .await
     }
 
-    /// The id of an environment, for clients that subscribe to its events.
+    /// Returns the id of an environment, for clients that subscribe to its events.
     pub async fn environment_id(
         &self,
         who: &AuthorizedCaller<permit::EnvironmentsRead>,
@@ -48,11 +48,11 @@ impl App {
     }
 }
 
-/// Sets the `ETag` of a response that shows an environment: the current fence, then the version of the environment.
+/// Sets the `ETag` of a response that shows an environment: the current fence, followed by the environment's version.
 pub(super) fn with_environment_tag<T>(answer: ApiResponse<T>, lock: &Lock) -> ApiResponse<T> {
     let fence = lock.session.as_ref().map_or(lock.environment.fence, |session| session.fence);
     let version = lock.environment.version;
-    // Stopping the pipeline changes what blocks its deployments without changing the environment.
+    // Pausing the pipeline changes what blocks its deployments, but does not change the environment.
     let is_held_up = lock.is_paused && !lock.deployments.is_empty();
     let variant = if is_held_up { format!("{version}.stopped") } else { version.to_string() };
     answer.with_version(fence.number()).with_variant(variant)

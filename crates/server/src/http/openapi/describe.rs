@@ -1,4 +1,4 @@
-//! Operation ids, summaries and descriptions, derived from the names and doc comments of handlers.
+//! Operation ids, summaries and descriptions, derived from the names and doc comments of the handlers.
 
 use serde_json::{Value, json};
 
@@ -21,7 +21,8 @@ pub(super) fn complete(operation: &mut Value, route: &RouteInfo) {
     };
 }
 
-/// Converts `list_pipelines` to `listPipelines`, and `view_pipeline` to `getPipeline`.
+/// Converts a handler name to an operation id: `list_pipelines` to `listPipelines`, and `view_pipeline` to
+/// `getPipeline`.
 fn operation_id(handler: &str) -> String {
     let name = match handler.strip_prefix("view_") {
         Some(noun) => format!("get_{noun}"),
@@ -32,7 +33,8 @@ fn operation_id(handler: &str) -> String {
     words.fold(first, |id, word| id + &capitalize(word))
 }
 
-/// Splits at the end of the first sentence, or at a colon or semicolon in it.
+/// Splits a doc comment into summary and description, at the end of the first sentence or at a colon or semicolon in
+/// it.
 fn split(text: &str) -> (String, String) {
     let ends = [". ", ": ", "; "].iter().filter_map(|mark| text.find(mark));
     match ends.min() {

@@ -1,4 +1,4 @@
-//! Assembles the documents: info, tags, security schemes, and the paths of each.
+//! Assembles the OpenAPI documents: info, tags, security schemes, and the paths of each document.
 
 use berth_api::approval::ApprovalStatusFilter;
 use berth_api::log::LogStreamName;
@@ -29,11 +29,11 @@ const TAGS: &[(&str, &str)] = &[
     ("webhooks", "Event notifications and their deliveries."),
 ];
 
-/// Completes the generated document with what operations have in common.
+/// Completes the generated document with the parts that many operations share.
 pub(super) fn finish(document: &OpenApi, table: &[RouteInfo]) -> OpenApiDocuments {
     let mut document = serde_json::to_value(document).unwrap_or_default();
     problems::add_schema(&mut document);
-    // Used in parameters only, where utoipa does not collect schemas.
+    // These types occur only in parameters, where utoipa does not collect schemas.
     schemas::add::<ApprovalStatusFilter>(&mut document);
     schemas::add::<LogStreamName>(&mut document);
     schemas::name_envelopes(&mut document);
@@ -72,7 +72,7 @@ pub(super) fn members(value: &mut Value) -> impl Iterator<Item = (&String, &mut 
     value.as_object_mut().into_iter().flatten()
 }
 
-/// A document with a subset of the paths and the components they refer to.
+/// Returns a document with a subset of the paths and the components that they refer to.
 fn part(whole: &Value, about: &Value, is_in: impl Fn(&str) -> bool) -> Value {
     let paths = whole["paths"].as_object().into_iter().flatten().filter(|(path, _)| is_in(path));
     let paths: Map<String, Value> = paths.map(|(path, item)| (path.clone(), item.clone())).collect();

@@ -1,4 +1,4 @@
-//! Adds an example to each request and response, composed of the examples of their members.
+//! Adds an example to each request and response, composed from the examples of its members.
 
 use serde_json::{Map, Value, json};
 
@@ -10,7 +10,7 @@ const DEPTH_MAX: usize = 12;
 const TIME: &str = "2026-11-15T09:30:00.000Z";
 const ID_DIGITS: &str = "01k9x8s6q0e3v8n5j2m4t7w9yb";
 
-/// Members that contain an id, with the prefix of the id.
+/// Members whose value is an id, with the prefix of that id.
 const IDS: &[(&str, &str)] = &[
     ("analysisId", "anl"),
     ("deploymentId", "dep"),
@@ -26,9 +26,9 @@ const IDS: &[(&str, &str)] = &[
     ("ticketId", "tkt"),
     ("webhookId", "whk"),
 ];
-/// Arrays that get one item in examples.
+/// Arrays that get one item in examples, although their schemas allow them to be empty.
 const FILLED: &[&str] = &["data", "days", "entries", "organizations", "stages"];
-/// Numbers that start at 1.
+/// Numeric members whose value is at least 1 in examples.
 const FROM_ONE: &[&str] =
     &["approvals", "attempt", "build", "fence", "number", "page", "required", "sequence", "version"];
 
@@ -48,8 +48,8 @@ pub(super) fn add(document: &mut Value) {
     }
 }
 
-/// Which members an example has: in requests the required ones and those with an example of their own, in responses the
-/// required ones.
+/// Determines which members an example includes. Requests include required members and members that define an example;
+/// responses include only required members.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum BodyDirection {
     Request,
@@ -69,7 +69,7 @@ struct ExampleBuilder<'a> {
 }
 
 impl ExampleBuilder<'_> {
-    /// Returns an example for the member `name` of the schema `owner`.
+    /// Returns an example value for the member `name` of the schema `owner`.
     fn example(&self, owner: &str, name: &str, schema: &Value, depth: usize) -> Value {
         let Some(depth) = depth.checked_sub(1) else { return Value::Null };
         if let Some(example) = schema.get("example").or_else(|| schema.get("default")) {
@@ -123,7 +123,8 @@ impl ExampleBuilder<'_> {
         examples.collect()
     }
 
-    /// Values that must be consistent with the rest of the example, such as an active session that holds the lock.
+    /// Returns values that must be consistent with the rest of the example, such as an active session that holds the
+    /// lock.
     fn in_context(&self, owner: &str, name: &str, depth: usize) -> Option<Value> {
         let id = |prefix: &str| json!(format!("{prefix}_{ID_DIGITS}"));
         let of = |schema: &str| self.example(schema, "", &self.schemas[schema], depth);
@@ -192,7 +193,7 @@ impl ExampleBuilder<'_> {
     }
 }
 
-/// Turns a deployment into one that a claim with a commit starts.
+/// Changes an example deployment into one that was started by a claim with a commit.
 fn in_session(mut deployment: Value) -> Value {
     for (name, value) in [
         ("trigger", json!("session")),

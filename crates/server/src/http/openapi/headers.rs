@@ -1,4 +1,4 @@
-//! Response headers of operations.
+//! Response headers in the OpenAPI document.
 
 use serde_json::{Value, json};
 
@@ -73,7 +73,7 @@ const TAGGED: &[&str] = &[
     "updateWebhook",
 ];
 
-/// Responses of these operations without a record, and therefore without an `ETag`.
+/// Pairs of operation and status whose response contains no record, and therefore has no `ETag`.
 const UNTAGGED_STATUSES: &[(&str, &str)] = &[("requestAnalysis", "200")];
 
 /// Operations that set or remove the session cookie.
@@ -90,7 +90,7 @@ pub(super) fn complete(operation: &mut Value, route: &RouteInfo) {
     let is_keyed = has_parameter(operation, "Idempotency-Key");
     let tagged: Vec<&str> =
         ["200", "201", "202"].into_iter().filter(|status| is_tagged(operation, status)).collect();
-    // The embedded dashboard has an `ETag`; the placeholder page of a build without dashboard has none.
+    // The embedded dashboard has an `ETag`; the placeholder page of a build without the dashboard does not.
     let is_front_page = id == "getFrontPage";
     if is_front_page || (!tagged.is_empty() && route.method == "GET") {
         operation["responses"]["304"] = json!({"description": "Not modified"});

@@ -1,6 +1,6 @@
-//! OpenAPI documents: generated from the handlers, completed from the route table.
+//! OpenAPI documents, generated from the handlers and completed from the route table.
 //!
-//! `openapi.json` is for clients; the runner protocol has a document of its own.
+//! `openapi.json` is for clients of the API; the runner protocol has a separate document.
 
 mod describe;
 mod document;
@@ -30,7 +30,7 @@ pub struct OpenApiDocuments {
     pub runner: Value,
 }
 
-/// Builds the documents on first request, so that they do not delay the start of the server.
+/// Builds the documents when they are first requested, so that they do not delay server startup.
 #[derive(Clone, Default)]
 pub(super) struct LazyDocuments(Arc<DocumentParts>);
 
@@ -42,7 +42,8 @@ struct DocumentParts {
 }
 
 impl LazyDocuments {
-    /// Called once all routes are registered, because the documents also describe the routes that serve them.
+    /// Sets the generated document and the route table. Called once all routes are registered, because the documents
+    /// also describe the routes that serve them.
     pub(super) fn set(&self, document: OpenApi, table: Vec<RouteInfo>) {
         self.0.known.get_or_init(|| (document, table));
     }
@@ -75,7 +76,7 @@ pub(super) async fn openapi_runner_json(Extension(served): Extension<LazyDocumen
     served.respond(1)
 }
 
-/// Returns the documents, for the copies in the repository.
+/// Returns the documents, to write the copies that are checked in to the repository.
 pub fn documents(app: &Arc<App>) -> OpenApiDocuments {
     super::router::build(app).2.documents()
 }

@@ -1,4 +1,4 @@
-//! Common parameters: path parameters, paging, request headers.
+//! Parameters that many operations share: path parameters, paging and request headers.
 
 use berth_api::page::{PAGE_SIZE_DEFAULT, PAGE_SIZE_MAX};
 use berth_core::id::{
@@ -12,7 +12,7 @@ use super::schemas::{is_list, remove_null};
 use crate::http::router::{RouteAccess, RouteInfo};
 use crate::limits::{IDEMPOTENCY_KEY_BYTES_MAX, OFFSET_MAX};
 
-/// 128 bits in Crockford base 32.
+/// Pattern of an id after its prefix: 128 bits in Crockford base 32.
 const ID_DIGITS: &str = "[0-7][0-9a-hjkmnp-tv-z]{25}";
 const ID_EXAMPLE: &str = "01k9x8s6q0e3v8n5j2m4t7w9yb";
 const SLUG: &str = "[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?";
@@ -20,10 +20,10 @@ const STEP: &str = "[a-z0-9][a-z0-9_-]{0,62}";
 const REGISTRY: &str = "[a-z0-9][a-z0-9-]{0,62}";
 const SECRET: &str = "[A-Za-z_][A-Za-z0-9_]{0,127}";
 
-/// The form of a path parameter.
+/// The format of a path parameter.
 enum PathPart {
     Id(&'static str),
-    /// Prefix of the id, pattern of the alternative name, example.
+    /// An id or an alternative name: the prefix of the id, the pattern of the name, and an example.
     IdOr(&'static str, &'static str, &'static str),
     Name(&'static str, &'static str),
     Number,
@@ -93,7 +93,7 @@ const CONDITIONAL: &[&str] = &[
     "updateWebhook",
 ];
 
-/// POST operations without `Idempotency-Key`, because repeating them does no harm.
+/// POST operations that take no `Idempotency-Key`, because repeating them is harmless.
 const UNKEYED: &[&str] = &["confirmPassword", "joinOrganization"];
 
 pub(super) fn complete(operation: &mut Value, route: &RouteInfo) {
@@ -121,7 +121,7 @@ pub(super) fn complete(operation: &mut Value, route: &RouteInfo) {
             json!({"type": "string", "pattern": r#"^(\*|"[0-9]{1,18}(\.[^"]*)?")$"#, "example": "\"7\""});
         all.push(header("If-Match", text, &schema));
     }
-    // Runners use nonces instead.
+    // Runners use nonces instead of idempotency keys.
     let is_for_people = matches!(route.access, RouteAccess::Caller | RouteAccess::Permission(_));
     if route.method == "POST" && is_for_people && !UNKEYED.contains(&&*id) {
         let text = "Unique key of the request. For 7 days, requests with the same key and body are executed once and get the same response.";
@@ -132,7 +132,7 @@ pub(super) fn complete(operation: &mut Value, route: &RouteInfo) {
     if !all.is_empty() {
         operation["parameters"] = Value::Array(all);
     }
-    // An optional body may be absent, but not `null`.
+    // An optional body may be absent but must not be `null`.
     if let Some(schema) = operation.pointer_mut("/requestBody/content/application~1json/schema") {
         remove_null(schema);
     }
@@ -178,7 +178,7 @@ fn header(name: &str, description: &str, schema: &Value) -> Value {
     json!({"name": name, "in": "header", "description": description, "required": false, "schema": schema})
 }
 
-/// An optional parameter may be absent or empty, but not `null`.
+/// Removes `null` from a parameter's types: an optional parameter may be absent or empty, but not `null`.
 fn without_null(mut parameter: Value) -> Value {
     remove_null(&mut parameter["schema"]);
     if parameter["in"] == "query" && parameter["required"] != true {

@@ -1,4 +1,5 @@
-//! Error responses: one `Problem` schema with the members of all codes, and one response per status.
+//! Error responses in the OpenAPI document: one `Problem` schema with the members of all codes, and one response per
+//! status.
 
 use berth_api::problem::{Code, ProblemDetails};
 use serde_json::{Map, Value, json};
@@ -8,7 +9,7 @@ use super::headers::{header, request_id};
 use super::schemas;
 use crate::http::router::{RouteAccess, RouteInfo};
 
-/// Status, response name, and the code and detail of the example.
+/// For each status: the name of the response, and the code and detail of its example.
 const RESPONSES: &[(u16, &str, Code, &str)] = &[
     (400, "BadRequest", Code::InvalidParameter, "parameter limit must be a whole number from 1 to 1000"),
     (401, "Unauthenticated", Code::Unauthenticated, "send Authorization: Bearer <token>"),
@@ -35,7 +36,7 @@ const RESPONSES: &[(u16, &str, Code, &str)] = &[
     (503, "Unavailable", Code::Unavailable, "the server is stopping"),
 ];
 
-/// Routes that take a token from a link, which may have been used already.
+/// Routes that take a token from a link. The link may already have been used.
 const LINK_ROUTES: &[&str] = &[
     "/api/v1/auth/invitation",
     "/api/v1/auth/sign-up",
@@ -43,7 +44,8 @@ const LINK_ROUTES: &[&str] = &[
     "/api/v1/me/organizations",
 ];
 
-/// Merges all members into a single schema, because client generators create a type per schema.
+/// Adds the `Problem` schema. All members are merged into a single schema, because client generators create one type
+/// per schema.
 pub(super) fn add_schema(document: &mut Value) {
     schemas::add::<ProblemDetails>(document);
     let all = &mut document["components"]["schemas"];
@@ -55,7 +57,7 @@ pub(super) fn add_schema(document: &mut Value) {
     all["Problem"] = problem;
 }
 
-/// Adds the error responses of an operation.
+/// Adds the possible error responses to an operation.
 pub(super) fn complete(operation: &mut Value, route: &RouteInfo) {
     let mut statuses = vec![400, 408, 500, 503];
     if route.access != RouteAccess::Open {
@@ -67,7 +69,7 @@ pub(super) fn complete(operation: &mut Value, route: &RouteInfo) {
     if route.path.contains('{') {
         statuses.push(404);
     }
-    // A POST without members still parses its body.
+    // A POST route parses its body even if the body has no members.
     if operation["requestBody"].is_object() || route.method == "POST" {
         statuses.extend([413, 415, 422]);
     }

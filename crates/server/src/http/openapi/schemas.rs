@@ -1,4 +1,4 @@
-//! Schemas: names of envelopes, required members, and enums defined in the core crate.
+//! Schemas in the OpenAPI document: names of envelopes, required members, and enums that are defined in the core crate.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,8 @@ use super::document::members;
 
 const SCHEMAS: &str = "#/components/schemas/";
 
-/// Prefixes that utoipa gives to generic envelopes, and the suffix to use instead: `SessionResponse`, `PipelineList`.
+/// Prefixes that utoipa puts before the names of generic envelopes, and the suffixes used instead: `SessionResponse`,
+/// `PipelineList`.
 const ENVELOPES: &[(&str, &str)] =
     &[("Data_", "Response"), ("List_", "List"), ("All_", "List"), ("Numbered_", "Page")];
 
@@ -24,7 +25,8 @@ pub(super) fn add<T: ToSchema>(document: &mut Value) {
     }
 }
 
-/// Renames envelopes and moves their content into schemas of their own, since utoipa inlines it into each envelope.
+/// Renames envelopes and moves their content into separate schemas, because utoipa inlines the content into each
+/// envelope.
 pub(super) fn name_envelopes(document: &mut Value) {
     let mut renamed = Vec::new();
     let Some(schemas) = document["components"]["schemas"].as_object_mut() else { return };
@@ -58,13 +60,13 @@ pub(super) fn name_envelopes(document: &mut Value) {
 pub(super) fn is_list(operation: &Value) -> bool {
     let schema = operation.pointer("/responses/200/content/application~1json/schema/$ref");
     let is_page = schema.and_then(Value::as_str).is_some_and(|name| name.ends_with("List"));
-    // These lists are returned as a whole.
+    // These operations return the complete list without paging.
     let is_whole = ["listEnvironments", "listQueue"].iter().any(|id| operation["operationId"] == *id);
     is_page && !is_whole
 }
 
-/// Marks nullable members of responses as required: the server always sends them, and omits only members that are never
-/// `null`. Excludes `Problem`, whose members depend on its code.
+/// Marks nullable members of responses as required, because the server always sends them. It omits only members that
+/// are never `null`. `Problem` is excluded, because its members depend on the code.
 pub(super) fn require_members_of_responses(document: &mut Value) {
     let sent = requests(document);
     let Some(schemas) = document["components"]["schemas"].as_object_mut() else { return };
@@ -72,7 +74,7 @@ pub(super) fn require_members_of_responses(document: &mut Value) {
     of_responses.filter(|(name, _)| *name != "Problem").for_each(|(_, schema)| require_nullable(schema));
 }
 
-/// References in request bodies, directly or indirectly.
+/// Returns all schemas that request bodies refer to, directly or indirectly.
 fn requests(document: &Value) -> BTreeSet<String> {
     let operations =
         document["paths"].as_object().into_iter().flatten().filter_map(|(_, item)| item.as_object());
@@ -127,7 +129,7 @@ pub(super) fn list_enums(document: &mut Value) {
     }
 }
 
-/// All references from here, directly or indirectly.
+/// Returns all schemas that `from` refers to, directly or indirectly.
 pub(super) fn reachable(from: &Value, document: &Value) -> BTreeSet<String> {
     let (mut found, mut rest) = (BTreeSet::new(), vec![from]);
     while let Some(value) = rest.pop() {

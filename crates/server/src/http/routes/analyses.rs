@@ -88,7 +88,8 @@ pub(crate) async fn put_analysis_settings(
         AnalysisProvider::Anthropic => Some(ModelProvider::Anthropic),
         AnalysisProvider::Openai => Some(ModelProvider::Openai),
     };
-    // Validate all members even without a provider, where they have no effect: an invalid one is likely a mistake.
+    // Validate all members even if no provider is set. They would have no effect then, but an invalid value is probably
+    // a mistake.
     let base_url = check.optional("/baseUrl", body.base_url.as_deref(), base_url);
     let is_named = body.model.is_some();
     let name = check.optional("/model", body.model.as_deref(), model_name);
@@ -130,7 +131,7 @@ pub(crate) async fn put_analysis_settings(
 
 const NO_MODEL: &str = "must be the name of a model, 1 to 200 characters without spaces";
 
-/// Checks the name of a model, as its provider spells it.
+/// Checks a model name as spelled by its provider.
 fn model_name(sent: &str) -> Result<String, &'static str> {
     const NAME_CHARS_MAX: usize = 200;
     let is_plain =

@@ -22,7 +22,7 @@ use crate::http::access_control::{self, RequireCaller};
 use crate::http::body::{JsonBody, PostBody};
 use crate::http::edge::RequestOrigin;
 
-/// Lifetime of the cookie that identifies a browser in which an account has logged in.
+/// Lifetime in seconds of the cookie that identifies a browser in which an account has logged in.
 const KNOWN_BROWSER_S: i64 = 365 * 24 * 60 * 60;
 
 /// Log in. Returns the current user and sets a session cookie. Send `csrfToken` as `X-Berth-CSRF` with every request
@@ -105,14 +105,14 @@ pub(crate) async fn reset_password(
     app.reset_password(&link, new, body.revoke_tokens, request_id).await.map(ApiResponse::ok)
 }
 
-/// An empty body; members are rejected.
+/// An empty request body. Any member is rejected.
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct EmptyBody {}
 
-/// The name of the session cookie. Fails where a cookie would not be safe.
+/// Returns the name of the session cookie. Fails if the cookie would not be safe on this connection.
 pub(super) fn cookie_name(app: &App, headers: &HeaderMap) -> Result<&'static str, AppError> {
-    // Browsers send `Origin`. Other clients store cookies on their own, and the restriction does not apply.
+    // Only browsers send `Origin`. Other clients store cookies separately, so the restriction does not apply to them.
     if headers.contains_key(ORIGIN)
         && let Some(dashboard) = access_control::dashboard_elsewhere(app, headers)
     {
@@ -135,8 +135,8 @@ pub(super) fn respond_signed_in(signed_in: SignedIn, cookie: &str) -> Response {
     response
 }
 
-/// The cookie that identifies the browser. Kept on logout, so that failed logins from other browsers do not lock out
-/// this one.
+/// Builds the cookie that identifies the browser. It is kept on logout, so that failed logins from other browsers do
+/// not lock out this one.
 fn browser_cookie(cookie: &str) -> String {
     format!("{cookie}-browser")
 }

@@ -1,4 +1,4 @@
-//! Endpoints for what is deployed where, and for the DORA metrics.
+//! Endpoints for the deployed commits of all pipelines, and for the DORA metrics.
 
 use std::sync::Arc;
 

@@ -236,7 +236,7 @@ async fn list_filtered(
         environment: parse_environment(params)?,
         session: params.id("session", "a session, like `ses_…`")?,
         stage: params.text("stage")?,
-        // Commit ids are stored in lower case.
+        // Convert an abbreviated commit id to lower case, because commit ids are stored in lower case.
         commit: commit.map(|text| if is_abbreviation(&text) { text.to_lowercase() } else { text }),
         status: params.one_of("status", STATUSES)?,
         actor: params.id("actor", "a user, like `usr_…`")?,
@@ -248,7 +248,7 @@ async fn list_filtered(
     Ok(paging.list(page))
 }
 
-/// The name or id of an environment.
+/// Returns the name or id of an environment from the query.
 fn parse_environment(params: &QueryParams) -> Result<Option<String>, AppError> {
     let Some(text) = params.get("environment")? else { return Ok(None) };
     if text.parse::<EnvironmentId>().is_ok() || EnvName::parse(text).is_ok() {

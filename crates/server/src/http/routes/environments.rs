@@ -1,4 +1,4 @@
-//! Endpoints for ephemeral environments, their lock history and insights.
+//! Endpoints for environments, their lock history and insights.
 
 use std::sync::Arc;
 

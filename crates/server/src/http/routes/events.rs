@@ -78,7 +78,7 @@ pub(super) async fn follow(
     }
     let stream = app.follow_events(who, filter, last).await?;
     let body = Body::from_stream(stream.map(Ok::<_, Infallible>));
-    // Disables buffering in nginx, so that each event is sent immediately.
+    // `x-accel-buffering: no` disables buffering in nginx, so that each event is sent immediately.
     Ok(([(header::CONTENT_TYPE.as_str(), EVENT_STREAM), ("x-accel-buffering", "no")], body).into_response())
 }
 
@@ -88,8 +88,8 @@ pub(super) fn wants_stream(headers: &HeaderMap) -> bool {
     ranges.any(|range| range.trim().eq_ignore_ascii_case(EVENT_STREAM))
 }
 
-/// The `Last-Event-ID` header takes precedence over the parameter: a browser that reconnects sends both, and the header
-/// is newer.
+/// Returns the last event the client has seen. The `Last-Event-ID` header takes precedence over the parameter: when a
+/// browser reconnects, it sends both, and the header is more recent.
 pub(super) fn last_event_id(headers: &HeaderMap, params: &QueryParams) -> Result<Option<i64>, AppError> {
     let mut sent = headers.get_all("last-event-id").iter();
     let text = match (sent.next(), sent.next()) {
@@ -146,7 +146,7 @@ pub(crate) async fn view_event(
     app.view_event(&who, id).await
 }
 
-/// A known event kind.
+/// Returns the event kind from the query. Unknown kinds are rejected.
 fn parse_kind(params: &QueryParams) -> Result<Option<String>, AppError> {
     let kind = params.text("kind")?;
     let Some(unknown) = kind.as_deref().filter(|kind| !is_event_kind(kind)) else { return Ok(kind) };

@@ -54,7 +54,7 @@ pub(crate) async fn readyz(State(app): State<Arc<App>>) -> Result<ApiResponse<Re
     }
     let nobody = berth_core::name::Slug::parse("readyz").map_err(|error| AppError::bug(error.to_string()))?;
     let read = app.store().read(None, move |db| Ok::<_, AppError>(organization::by_slug(db, &nobody)?));
-    // Writes nothing, but proves that the writer can start a write transaction.
+    // This writes nothing, but proves that the database can start a write transaction.
     let write = app.store().transact_lease(|_| Ok::<_, AppError>(()));
     let both = tokio::time::timeout(READY_MAX, async { tokio::try_join!(read, write) }).await;
     both.map_err(|_| AppError::busy("the database does not respond"))??;

@@ -1,4 +1,4 @@
-//! Endpoints to manage and accept invitations.
+//! Endpoints for managing and accepting invitations.
 
 use std::sync::Arc;
 
@@ -122,7 +122,7 @@ pub(crate) async fn join_organization(
     app.join_organization(&who, &RedactedString::new(body.token)).await
 }
 
-/// The base URL of the dashboard: the configured one, or the host that this request was sent to.
+/// Returns the base URL of the dashboard: the configured one, or else the host that this request was sent to.
 fn base_url(app: &App, headers: &HeaderMap) -> String {
     if let Some(dashboard) = access_control::dashboard_elsewhere(app, headers) {
         return dashboard;

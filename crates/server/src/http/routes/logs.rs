@@ -21,7 +21,7 @@ use crate::http::access_control::{RequirePermit, check_same_origin};
 use crate::http::query::QueryParams;
 use crate::limits::OFFSET_MAX;
 
-/// Default limit for the matches of a search.
+/// Default for the maximum number of search matches.
 const MATCHES_DEFAULT: i64 = 200;
 /// Content security policy for raw logs, which may contain any HTML or script.
 const RAW_POLICY: &str = "sandbox; default-src 'none'";
@@ -65,7 +65,8 @@ pub(crate) async fn view_log(
         if matches!(who.principal().via, AuthMethod::SignIn { .. }) {
             check_same_origin(&app, &headers)?;
         }
-        // A browser that reconnects sends both; the `Last-Event-ID` is newer than the offset it started from.
+        // When a browser reconnects, it sends both. `Last-Event-ID` is more recent than the offset that the browser
+        // started from.
         let from = last.or(offset).unwrap_or(0);
         let stream = app.follow_log(who, asked, from).await?;
         let body = Body::from_stream(stream.map(Ok::<_, Infallible>));
@@ -85,8 +86,8 @@ pub(crate) async fn view_log(
     Ok(app.view_log(&who, asked, part).await?.into_response())
 }
 
-/// The requested part of the log. Reads all parameters, even those without effect, so that invalid ones are always
-/// reported.
+/// Returns the requested part of the log. All parameters are read, even those without effect, so that invalid ones are
+/// always reported.
 fn parse_part(params: &QueryParams, offset: Option<u64>) -> Result<LogPart, AppError> {
     let line = |name| parse_number(params, name, 1, OFFSET_MAX);
     let (from, to, tail) =
@@ -116,7 +117,7 @@ fn parse_number(params: &QueryParams, name: &str, least: i64, most: i64) -> Resu
     Ok(params.integer(name, least, most)?.and_then(|number| u64::try_from(number).ok()))
 }
 
-/// The offset from `Last-Event-ID`: the end of the last text sent.
+/// Returns the offset from `Last-Event-ID`, which is the end of the last text that was sent.
 fn last_byte(headers: &HeaderMap) -> Result<Option<u64>, AppError> {
     let mut sent = headers.get_all("last-event-id").iter();
     let Some(first) = sent.next() else { return Ok(None) };

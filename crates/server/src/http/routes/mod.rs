@@ -1,4 +1,4 @@
-//! Handlers, one file per resource. They extract the input, call a use case and convert the result.
+//! Handlers, one file per resource. They read the input, call a use case and convert the result.
 
 pub(super) mod analyses;
 pub(super) mod approvals;

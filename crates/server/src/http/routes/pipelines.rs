@@ -180,7 +180,7 @@ fn parse_reason(body: &ReasonBody) -> Result<Option<Reason>, AppError> {
     check.finish(Some(reason))
 }
 
-/// The source text of a definition. An object is stored as JSON text, which is also valid YAML.
+/// Returns the source text of a definition. A JSON object is stored as JSON text, which is also valid YAML.
 fn definition_source(definition: DefinitionText) -> Result<String, &'static str> {
     match definition {
         DefinitionText::Text(text) => Ok(text),

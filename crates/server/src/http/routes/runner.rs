@@ -1,4 +1,4 @@
-//! Endpoints of the runner protocol. `runners` has those for managing runners.
+//! Endpoints of the runner protocol. The endpoints for managing runners are in `runners`.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -26,7 +26,7 @@ use crate::limits::LOG_CHUNK_BYTES_MAX;
 use crate::limits::{ARTIFACT_UPLOAD_BYTES_MAX, OFFSET_MAX};
 use berth_engine::RunnerCaller;
 
-/// Paths with a longer timeout.
+/// Paths of uploads and downloads, which have a longer timeout.
 pub(crate) const TRANSFERS: &[&str] =
     &["/api/v1/runner/source", "/api/v1/runner/artifact", "/api/v1/runner/registry"];
 const PIECE_BYTES: usize = 64 * 1024;

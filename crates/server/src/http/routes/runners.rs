@@ -1,4 +1,4 @@
-//! Endpoints to manage runners.
+//! Endpoints for managing runners.
 
 use std::str::FromStr;
 use std::sync::Arc;
@@ -68,7 +68,7 @@ pub(crate) async fn delete_runner(
     app.delete_runner(&who, key, expected).await
 }
 
-/// Key in the cursors of this list: an id, or `embedded`.
+/// The key in this list's cursors: a runner's id, or `embedded`.
 struct RunnerCursor;
 
 impl FromStr for RunnerCursor {

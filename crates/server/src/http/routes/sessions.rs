@@ -32,7 +32,7 @@ use crate::http::body::PostBody;
 use crate::http::input_checker::InputChecker;
 use crate::http::query::{IfMatch, QueryParams};
 
-/// Path parameters: organization, pipeline, environment, and a record in it.
+/// Path parameters: organization, pipeline, environment, and the id of a session or ticket of that environment.
 pub(super) type EnvironmentItemPath = (String, String, String, String);
 
 /// Claim an environment. If it is held, responds with 409 and names the holder; with `queue`, responds
@@ -152,7 +152,7 @@ pub(crate) async fn view_session(
 ) -> Result<ApiResponse<WireSession>, AppError> {
     let place = EnvironmentPath { pipeline, env_name };
     let mut waiting = app.begin_long_poll(&who, params.wait()?)?;
-    // A long poll that starts while the session drains ends when the drain completes.
+    // A long poll that starts while the session is draining returns when the drain completes.
     let mut was_draining = false;
     loop {
         let seen = app.view_session(&who, place.clone(), id.clone()).await?;
@@ -262,8 +262,8 @@ pub(crate) async fn release_session(
     app.release_session(&who, EnvironmentPath { pipeline, env_name }, id, expected).await
 }
 
-/// Whether a long poll can return: the `ETag` differs from `If-None-Match`, or without that header, no further change
-/// is expected.
+/// Whether a long poll can return. With `If-None-Match`, it returns when the `ETag` differs; without that header, when
+/// no further change is expected.
 pub(super) fn has_news<T>(headers: &HeaderMap, seen: &ApiResponse<T>, is_over: bool) -> bool {
     match headers.get(header::IF_NONE_MATCH).and_then(|value| value.to_str().ok()) {
         Some(known) => seen.etag().is_none_or(|tag| !known.contains(&tag)),
@@ -271,8 +271,8 @@ pub(super) fn has_news<T>(headers: &HeaderMap, seen: &ApiResponse<T>, is_over: b
     }
 }
 
-/// With `wait`, delays the response to a claim until its deployment has ended. The claim has already succeeded, so
-/// errors while waiting do not fail the request.
+/// With `wait`, delays the response to a claim until the claim's deployment has ended. The claim has already succeeded,
+/// so errors while waiting do not fail the request.
 async fn wait_for_deployment<P: ActionPermit>(
     app: &App,
     who: &AuthorizedCaller<P>,
@@ -319,7 +319,7 @@ fn parse_wish(
     }
 }
 
-/// How long to wait in the queue. `None`: do not wait.
+/// Returns how long the caller will wait in the queue. `None` if the caller does not want to wait.
 fn parse_queue_wait(check: &mut InputChecker, queue: Option<bool>, wait_seconds: Option<i64>) -> Option<i64> {
     let seconds = check_range(check, "/waitSeconds", wait_seconds, WAIT_S_MIN, WAIT_S_MAX);
     let waits = queue.unwrap_or(false);
@@ -342,7 +342,7 @@ fn check_range(
     check.require(pointer, is_in_range.then_some(value).ok_or_else(wanted))
 }
 
-/// A non-empty reason.
+/// Parses a reason that must not be empty.
 pub(super) fn parse_required_reason(text: &str) -> Result<Reason, String> {
     let reason = Reason::parse(text).map_err(|error| error.to_string())?;
     if reason.as_str().is_empty() { Err("must not be empty".into()) } else { Ok(reason) }

@@ -1,4 +1,4 @@
-//! Sends requests to a forge and turns errors into messages for users.
+//! Sends requests to a forge (GitHub, GitLab, Gitea) and turns errors into messages for users.
 
 use berth_engine::credential::RedactedString;
 use berth_engine::egress::{EgressClient, EgressRequest, EgressResponse};
@@ -6,9 +6,9 @@ use serde_json::Value;
 
 use super::{BranchPair, Forge, ForgePullRequestState, ForgeRepository, PullRequest, PullRequestDraft};
 
-/// A pull request response has some tens of kilobytes.
+/// Maximum size of a response. The response for a pull request usually has some tens of kilobytes.
 const ANSWER_BYTES_MAX: u64 = 1024 * 1024;
-/// Characters of the forge's own message that are shown.
+/// Maximum number of characters shown of an error message from the forge.
 const SAID_CHARS_MAX: usize = 300;
 
 /// Why a request failed. Never contains the token.
@@ -28,7 +28,7 @@ pub enum ForgeError {
     Odd,
 }
 
-/// One repository on its forge. Calls block.
+/// Client for one repository on its forge. Its methods block.
 pub struct ForgeClient {
     pub egress: EgressClient,
     pub forge: &'static dyn Forge,
@@ -37,11 +37,12 @@ pub struct ForgeClient {
 }
 
 impl ForgeClient {
-    /// The open pull request of a branch.
+    /// Returns the open pull request for a pair of branches.
     pub fn find(&self, branches: BranchPair<'_>) -> Result<Option<PullRequest>, ForgeError> {
         let answered = self.send(self.forge.find_url(&self.at, branches), None)?;
         if answered.status == 404 {
-            // Some forges answer 404 for a missing pull request. If the repository is missing, opening one fails.
+            // Some forges respond with 404 if there is no such pull request. If instead the repository is missing,
+            // opening a pull request will fail later.
             return Ok(None);
         }
         let value = self.parse_response(&answered)?;
@@ -51,7 +52,7 @@ impl ForgeClient {
     pub fn open(&self, new: PullRequestDraft<'_>) -> Result<PullRequest, ForgeError> {
         let body = self.forge.open_body(new).to_string();
         let answered = self.send(self.forge.open_url(&self.at), Some(body))?;
-        // The pull request may exist already, for example after a lost response.
+        // The pull request may already exist, for example after a lost response.
         if matches!(answered.status, 409 | 422)
             && let Some(found) = self.find(new.branches)?
         {
@@ -61,7 +62,7 @@ impl ForgeClient {
         self.forge.parse_opened(&value).ok_or(ForgeError::Odd)
     }
 
-    /// The state of a pull request.
+    /// Returns the state of a pull request.
     pub fn get(&self, number: i64) -> Result<ForgePullRequestState, ForgeError> {
         let answered = self.send(self.forge.get_url(&self.at, number), None)?;
         let value = self.parse_response(&answered)?;
@@ -88,7 +89,7 @@ impl ForgeClient {
         }
     }
 
-    /// The forge's own message: untrusted, truncated, and without the token.
+    /// Returns the forge's error message, which is untrusted: truncated, and with the token removed.
     fn error_message(&self, value: Option<&Value>) -> String {
         let detail = |value: &Value| {
             let first = value.get("errors")?.as_array()?.first()?;

@@ -29,7 +29,7 @@ impl Forge for Gitea {
         vec![("accept", "application/json".to_owned()), ("authorization", format!("token {token}"))]
     }
 
-    /// Returns 404 if there is no pull request between these branches.
+    /// The URL returns a 404 if there is no pull request between these branches.
     fn find_url(&self, at: &ForgeRepository, branches: BranchPair<'_>) -> String {
         format!("{}/{}/{}", self.open_url(at), percent_encode(branches.base), percent_encode(branches.head))
     }

@@ -1,4 +1,4 @@
-//! GitLab, where a pull request is a merge request.
+//! GitLab, where pull requests are called merge requests.
 
 use serde_json::{Value, json};
 

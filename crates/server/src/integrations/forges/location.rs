@@ -1,4 +1,4 @@
-//! Determines the forge of a repository and its path there.
+//! Determines the forge that hosts a repository, and the repository's path there.
 
 use std::str::FromStr;
 
@@ -10,7 +10,7 @@ use super::{FORGES, Forge};
 
 const LINK_BYTES_MAX: usize = 2_048;
 
-/// A configured host: `git.acme.test=gitea`, or with the URL of its API,
+/// The configured forge type of a host: `git.acme.test=gitea`, or with the URL of the forge's API,
 /// `git.acme.test=github=https://git.acme.test/api/v3`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ForgeHost {
@@ -40,14 +40,14 @@ impl FromStr for ForgeHost {
 /// A repository on its forge.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ForgeRepository {
-    /// Without a trailing slash.
+    /// Base URL of the forge's API, without a trailing slash.
     pub api: String,
-    /// `acme/shop`, or `acme/web/shop` with nested groups.
+    /// The path on the forge: `acme/shop`, or `acme/web/shop` with nested groups.
     pub path: String,
 }
 
 impl ForgeRepository {
-    /// The forge of a repository and its location there; `None` for an unknown host.
+    /// Returns the forge of a repository and its location there. `None` if the host is unknown.
     pub fn locate(url: &RemoteUrl, known: &[ForgeHost]) -> Option<(&'static dyn Forge, Self)> {
         let host = url.host()?.to_ascii_lowercase();
         let said = known.iter().find(|at| at.host == host);
@@ -78,7 +78,7 @@ fn find_forge(name: &str) -> Option<&'static dyn Forge> {
     FORGES.iter().copied().find(|forge| forge.name() == name)
 }
 
-/// The path after the host, without `.git`; at least an owner and a name.
+/// Returns the path after the host, without `.git`. It has at least an owner and a name.
 fn repository_path(url: &RemoteUrl) -> Option<&str> {
     let text = url.as_str();
     let path = match text.split_once("://") {
@@ -96,7 +96,7 @@ pub(super) fn percent_encode(text: &str) -> String {
     byte_serialize(text.as_bytes()).collect()
 }
 
-/// A URL that is safe to show as a link.
+/// Returns the URL if it is safe to show as a link.
 pub(super) fn check_link(text: &str) -> Option<String> {
     let url = Url::parse(text).ok().filter(|_| text.len() <= LINK_BYTES_MAX)?;
     let is_plain = url.username().is_empty() && url.password().is_none() && url.host().is_some();
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn the_host_says_which_forge_it_is_and_the_configuration_says_it_first() {
+    fn forge_is_found_by_configuration_before_host_name() {
         let none: &[&str] = &[];
         for (url, known, expected) in [
             ("https://github.com/acme/shop.git", none, "github https://api.github.com acme/shop acme shop"),
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_configuration_says_is_checked() {
+    fn invalid_forge_configuration_is_refused() {
         for wrong in [
             "",
             "git.acme.test",
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn only_addresses_of_the_web_are_links() {
+    fn link_with_unsafe_url_is_refused() {
         for wrong in ["javascript:alert(1)", "data:text/html,x", "https://u:p@a/", "//a/b", ""] {
             assert_eq!(check_link(wrong), None, "{wrong}");
         }

@@ -1,7 +1,7 @@
-//! Forges: opening and reading pull requests.
+//! Forges (GitHub, GitLab, Gitea): opens pull requests and reads their state.
 //!
-//! A forge defines its requests and responses; [`ForgeClient`] sends them through the egress layer. The token is the
-//! repository's credential and is sent in a header to that repository's forge only.
+//! Each forge defines its requests and responses; [`ForgeClient`] sends them through the egress layer. The token is the
+//! repository's credential and is sent only in a header, and only to that repository's forge.
 
 mod client;
 mod gitea;
@@ -28,13 +28,13 @@ pub const FORGES: &[&dyn Forge] = &[&GitHub, &GitLab, &Gitea];
 /// A pull request on its forge.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PullRequest {
-    /// Displayed as #12 or !12.
+    /// The number, displayed as #12 or !12.
     pub number: i64,
-    /// The web page.
+    /// URL of the pull request's web page.
     pub url: String,
 }
 
-/// Head and base branch.
+/// The head and base branches of a pull request.
 #[derive(Debug, Clone, Copy)]
 pub struct BranchPair<'a> {
     pub head: &'a str,
@@ -49,42 +49,42 @@ pub struct PullRequestDraft<'a> {
     pub body: &'a str,
 }
 
-/// The API calls that Berth makes.
+/// The API of one forge type, reduced to the calls that Berth makes.
 pub trait Forge: Send + Sync {
-    /// The name in the configuration.
+    /// The forge's name in the configuration.
     fn name(&self) -> &'static str;
 
-    /// Whether a host is known to run this forge.
+    /// Whether this host is known to run this forge.
     fn is_at(&self, host: &str) -> bool;
 
-    /// The API URL for repositories of this origin.
+    /// Returns the API URL for repositories at this origin.
     fn api(&self, origin: &str) -> String;
 
     fn headers(&self, token: &str) -> Vec<(&'static str, String)>;
 
-    /// The URL to query for the open pull request of a branch.
+    /// Returns the URL that finds the open pull request for a pair of branches.
     fn find_url(&self, at: &ForgeRepository, branches: BranchPair<'_>) -> String;
 
-    /// The open pull request in the response.
+    /// Extracts the open pull request from the response to `find_url`.
     fn parse_found(&self, answer: &Value) -> Option<PullRequest>;
 
     fn open_url(&self, at: &ForgeRepository) -> String;
 
     fn open_body(&self, new: PullRequestDraft<'_>) -> Value;
 
-    /// The opened pull request in the response.
+    /// Extracts the new pull request from the response to opening it.
     fn parse_opened(&self, answer: &Value) -> Option<PullRequest>;
 
-    /// The API URL of one pull request.
+    /// Returns the API URL of one pull request.
     fn get_url(&self, at: &ForgeRepository, number: i64) -> String {
         format!("{}/{number}", self.open_url(at))
     }
 
-    /// The state of a pull request; `None` if the response does not contain it.
+    /// Extracts the state of a pull request. `None` if the response does not contain it.
     fn parse_state(&self, answer: &Value) -> Option<ForgePullRequestState>;
 }
 
-/// The state of a pull request, with the time of the merge or close if the forge reports it.
+/// The state of a pull request, with the time when it was merged or closed if the forge reports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ForgePullRequestState {
     Open,
@@ -92,7 +92,7 @@ pub enum ForgePullRequestState {
     Closed(Option<Timestamp>),
 }
 
-/// Parses a response in the format of GitHub and Gitea.
+/// Parses the state from a response in the format of GitHub and Gitea.
 fn parse_github_state(answer: &Value) -> Option<ForgePullRequestState> {
     match answer.get("state")?.as_str()? {
         "open" => Some(ForgePullRequestState::Open),
@@ -114,7 +114,7 @@ fn parse_time(answer: &Value, name: &str) -> Option<Timestamp> {
     Timestamp::parse(answer.get(name)?.as_str()?).ok()
 }
 
-/// Number and web page from these members of the response.
+/// Reads the number and the web page's URL from the named members of the response.
 fn parse_pull_request(answer: &Value, number: &str, url: &str) -> Option<PullRequest> {
     let number = answer.get(number)?.as_i64().filter(|number| *number > 0)?;
     let url = location::check_link(answer.get(url)?.as_str()?)?;

@@ -1,7 +1,7 @@
-//! Texts of a pull request.
+//! Title, body and commit message of a pull request.
 //!
-//! Much of the content is untrusted: logs, model output, definitions, names. On a forge such text could mention people,
-//! close issues, load images or run commands. So it is put into fenced code blocks or made [`inert`].
+//! Much of the content is untrusted: logs, model output, definitions, names. On a forge, such text could mention
+//! people, close issues, load images or run commands, so it is put into fenced code blocks or made [`inert`].
 
 use std::fmt::Write as _;
 
@@ -11,23 +11,23 @@ const TITLE_CHARS_MAX: usize = 72;
 const NAME_CHARS_MAX: usize = 80;
 const WORDS_CHARS_MAX: usize = 2_000;
 const LINE_CHARS_MAX: usize = 300;
-/// Log lines that are quoted.
+/// Maximum number of log lines quoted in a pull request.
 pub const LINES_QUOTED_MAX: usize = 20;
-/// Line width for wrapping.
+/// Column at which text is wrapped.
 const COLUMNS: usize = 100;
 const FENCE_CHARS_MIN: usize = 3;
 
-/// A line of the log.
+/// A line quoted from the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QuotedLine {
     pub line: u64,
     pub text: String,
 }
 
-/// The content of a pull request.
+/// What the text of a pull request is about.
 #[derive(Debug, Clone, Copy)]
 pub struct PullRequestContext<'a> {
-    /// The change in one line.
+    /// A description of the change in one line.
     pub summary: &'a str,
     pub root_cause: &'a str,
     /// `rules`, or the name of the model.
@@ -41,11 +41,11 @@ pub struct PullRequestContext<'a> {
     /// Links to the dashboard, if the server knows its public URL.
     pub deployment_url: Option<&'a str>,
     pub analysis_url: Option<&'a str>,
-    /// Name of the requester.
+    /// Name of the person who requested the pull request.
     pub asked_by: &'a str,
 }
 
-/// A single line.
+/// Renders the title as a single line.
 pub fn render_title(about: &PullRequestContext<'_>) -> String {
     let summary = truncate(&inert(about.summary), TITLE_CHARS_MAX);
     if summary.is_empty() {
@@ -57,7 +57,7 @@ pub fn render_title(about: &PullRequestContext<'_>) -> String {
     summary
 }
 
-/// Deterministic for an analysis: does not contain the requester.
+/// Renders the commit message. It is always the same for an analysis, because it does not name the requester.
 pub fn render_commit_message(about: &PullRequestContext<'_>) -> String {
     let (step, pipeline) = (inert(about.step), inert(about.pipeline));
     format!(
@@ -68,7 +68,7 @@ pub fn render_commit_message(about: &PullRequestContext<'_>) -> String {
     )
 }
 
-/// In Markdown.
+/// Renders the body in Markdown.
 pub fn render_body(about: &PullRequestContext<'_>) -> String {
     let analyser = if about.analyser == "rules" {
         "built-in rules".to_owned()
@@ -102,15 +102,15 @@ pub fn render_body(about: &PullRequestContext<'_>) -> String {
     out
 }
 
-/// Untrusted text on one line without anything that a forge interprets: mentions, references, links, images, trailers
-/// or commands.
+/// Reduces untrusted text to one line without anything that a forge interprets: mentions, references, links, images,
+/// trailers or commands.
 pub fn inert(text: &str) -> String {
     let is_plain = |c: char| c.is_alphanumeric() || " .,'()-_/+=".contains(c);
     let line = text.lines().map(clean).collect::<Vec<_>>().join(" ");
     let plain: String = line.chars().map(|c| if is_plain(c) { c } else { ' ' }).collect();
     let words = plain.split_whitespace().map(|word| {
         let lower = word.to_lowercase();
-        // Forges autolink these without any markup.
+        // Forges turn these into links without any markup.
         if lower.contains("www.") || lower.contains("gh-") {
             word.replace(['.', '-'], " ")
         } else {
@@ -126,7 +126,7 @@ fn format_quoted_line(line: &QuotedLine) -> String {
     format!("{:>6} | {}", line.line, truncate(&clean(&line.text), LINE_CHARS_MAX))
 }
 
-/// A code block whose fence is longer than any in the text.
+/// Puts the text into a code block whose fence is longer than any fence in the text.
 fn fence_code(text: &str) -> String {
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
     let fence = "`".repeat(FENCE_CHARS_MIN.max(longest + 1));
@@ -146,7 +146,7 @@ fn wrap_text(text: &str) -> String {
             out.push(' ');
             column += 1;
         }
-        // Some forges read commands at the start of any line.
+        // Some forges run commands at the start of any line.
         if column == 0 && word.starts_with('/') {
             out.push(' ');
         }

@@ -1,4 +1,4 @@
-//! Sends deliveries that are due and records the outcome.
+//! Sends due deliveries and records their outcomes.
 
 use berth_core::event::{EventKind, EventSubject, NewEvent};
 use berth_core::id::{OrgId, WebhookId};
@@ -12,10 +12,10 @@ use super::WebhookNotifier;
 use super::{SendSlot, WebhookRequest};
 use crate::error::AppError;
 
-/// Webhooks read per turn; more than can be sent to at once.
+/// Maximum number of webhooks read per turn. Higher than the number that can be sent at once.
 const DUE_BATCH_MAX: i64 = 10_000;
 
-/// Starts sending due deliveries, as far as slots are free. At most one attempt per webhook is in flight, so a slow
+/// Starts sending due deliveries as long as slots are free. Each webhook has at most one attempt in flight, so a slow
 /// receiver does not delay other webhooks.
 pub(super) async fn deliver(notify: &WebhookNotifier) -> Result<(), AppError> {
     let due = notify
@@ -34,13 +34,13 @@ async fn deliver_in_slot(notify: WebhookNotifier, org: OrgId, webhook: WebhookId
     let tried = notify.services.shutdown.run_until_cancelled(send_next(&notify, org, webhook)).await;
     if let Some(Err(error)) = tried {
         tracing::error!(?error, %webhook, "delivery attempt failed; retrying");
-        // The delivery is still due; pause to avoid a busy loop.
+        // The delivery is still due, so pause to avoid a busy loop.
         notify.services.shutdown.run_until_cancelled(tokio::time::sleep(super::LOOK_EVERY)).await;
     }
     drop(place);
 }
 
-/// Attempts the webhook's most overdue delivery.
+/// Attempts the delivery of this webhook that has been due the longest.
 async fn send_next(notify: &WebhookNotifier, org: OrgId, id: WebhookId) -> Result<(), AppError> {
     let vault = notify.services.vault.clone();
     let due = notify.services.store.read(Some(org), move |db| {
@@ -70,7 +70,7 @@ async fn send_next(notify: &WebhookNotifier, org: OrgId, id: WebhookId) -> Resul
         .await
 }
 
-/// Records the outcome of an attempt that was sent to `url`. Does nothing if the delivery was changed since it was
+/// Records the outcome of an attempt that was sent to `url`. Does nothing if the delivery has changed since it was
 /// read.
 fn store_attempt(
     tx: &mut Tx<'_>,
@@ -84,7 +84,7 @@ fn store_attempt(
         return Ok(());
     }
     let [chance, ..] = tx.entropy()?;
-    // The webhook's URL was changed: a 410 from the old receiver must not deactivate the new one.
+    // The webhook's URL was changed in the meantime. A 410 from the old receiver must not deactivate the webhook.
     let is_elsewhere = webhook.url != url;
     let next = if is_elsewhere && tried.is_gone() {
         record_attempt(&found, &DeliveryResult { status: None, ..tried.clone() }, chance, tx.now())
@@ -115,7 +115,7 @@ fn store_attempt(
     Ok(())
 }
 
-/// Deactivates a webhook whose receiver answered 410, and records it in the audit log.
+/// Deactivates a webhook whose receiver responded with 410, and records that in the audit log.
 fn deactivate(tx: &mut Tx<'_>, found: &Webhook) -> Result<(), AppError> {
     webhook::put(tx, &found.deactivate_gone(tx.now()))?;
     delivery::fail_pending(tx, found.id)?;

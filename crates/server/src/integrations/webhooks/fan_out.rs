@@ -1,4 +1,4 @@
-//! Fan-out: creates deliveries from events and moves the webhook's cursor in the same transaction.
+//! Fan-out: creates deliveries from events, and advances each webhook's cursor in the same transaction.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -16,13 +16,14 @@ use super::payload::{PayloadContext, event_payload};
 use crate::error::AppError;
 use crate::limits::{DELIVERIES_PENDING_MAX, WEBHOOKS_PER_ORGANIZATION_MAX};
 
-/// Webhooks read per query.
+/// Maximum number of webhooks read per query.
 const BEHIND_PAGE: i64 = 1_000;
-/// Events read per query.
+/// Maximum number of events read per query.
 const EVENTS_BATCH_MAX: i64 = 200;
-/// Passes over all webhooks per turn.
+/// Maximum number of passes over all webhooks per turn.
 const ROUNDS_MAX: usize = 50;
-/// Events that a cursor in memory may be ahead of the stored one; after a crash at most this many are read again.
+/// How many events the in-memory cursor may be ahead of the stored cursor. After a crash, at most this many events are
+/// read again.
 const UNWRITTEN_MAX: i64 = 1_000;
 
 /// Creates deliveries for all events since the last turn.
@@ -36,7 +37,7 @@ pub(super) async fn fan_out(notify: &WebhookNotifier) -> Result<(), AppError> {
     Ok(())
 }
 
-/// One pass over all webhooks that are behind. Returns whether any made progress.
+/// Makes one pass over all webhooks that are behind. Returns whether any of them made progress.
 async fn fan_out_round(notify: &WebhookNotifier) -> Result<bool, AppError> {
     let (mut has_moved, mut after) = (false, None);
     loop {
@@ -63,12 +64,12 @@ async fn fan_out_round(notify: &WebhookNotifier) -> Result<bool, AppError> {
     }
 }
 
-/// The effect of one batch of events on one webhook.
+/// What one batch of events changes for one webhook.
 struct FanOutStep {
     webhook: WebhookId,
     /// The webhook's version when it was read.
     version: i64,
-    /// The stored cursor, and its new value.
+    /// The stored cursor, followed by its new value.
     from: i64,
     to: i64,
     dropped: i64,
@@ -120,8 +121,8 @@ async fn read_batch(
     Ok(has_moved)
 }
 
-/// Stores the deliveries and the new cursor. Does nothing and returns false if the webhook was changed, deactivated or
-/// deleted since it was read, or if its cursor was moved by another server.
+/// Stores the deliveries and the new cursor. Does nothing and returns `false` if the webhook was changed, deactivated
+/// or deleted since it was read, or if another server advanced its cursor.
 fn write_step(tx: &mut Tx<'_>, step: FanOutStep) -> Result<bool, AppError> {
     let found = webhook::by_id(tx, step.webhook)?;
     let is_same = found.is_some_and(|found| found.version == step.version && found.state.is_active());
@@ -152,7 +153,7 @@ fn plan_steps(
     for (behind, position) in positions {
         let Some(webhook) = known.get(&behind.webhook) else { continue };
         let room = DELIVERIES_PENDING_MAX - delivery::count_pending(db, webhook.id)?;
-        // Drop events beyond the maximum lag, but only while there is no room for new deliveries.
+        // Drop events beyond the maximum lag, but only while the webhook has no room for new deliveries.
         let oldest = behind.head - behind_max;
         if room <= 0 && *position < oldest {
             steps.push(FanOutStep {
@@ -198,14 +199,14 @@ fn plan_steps(
     Ok(steps)
 }
 
-/// Whether the pipeline's definition names this webhook for this kind of event.
+/// Whether the pipeline's definition lists this webhook for this kind of event.
 fn is_named(pipeline: Option<&Pipeline>, webhook: &Webhook, event: &Event) -> bool {
     let named = pipeline.map(|pipeline| pipeline.outline.notifications.as_slice()).unwrap_or_default();
     let mut named = named.iter().filter(|it| it.webhook.as_str() == webhook.name.as_str());
     named.any(|it| it.events.contains(&event.kind))
 }
 
-/// The pipelines of a batch of events, loaded on first use.
+/// Cache of the pipelines that a batch of events refers to.
 #[derive(Default)]
 struct PipelineCache(HashMap<PipelineId, Option<Pipeline>>);
 
@@ -231,7 +232,7 @@ mod tests {
 
     use super::*;
 
-    /// A webhook that subscribes to everything, and the step for one new event.
+    /// Creates a webhook that subscribes to all events, and returns it with the step for one new event.
     fn read_step(tx: &mut Tx<'_>) -> Result<(Webhook, FanOutStep), AppError> {
         let now = tx.now();
         let made = Webhook {
@@ -255,11 +256,11 @@ mod tests {
         Ok((made, step))
     }
 
-    /// A concurrent change of the webhook. The last argument is the same webhook, deactivated.
+    /// A concurrent change to the webhook. The last argument is a deactivated copy of the webhook.
     type Meanwhile = fn(&mut Tx<'_>, &Webhook, Webhook) -> Result<(), AppError>;
 
     #[test]
-    fn what_was_read_before_a_webhook_was_switched_off_is_not_for_it() {
+    fn fan_out_step_for_changed_webhook_is_discarded() {
         let dir = tempfile::tempdir().unwrap();
         let store = Store::open_sqlite(&dir.path().join("berth.db")).unwrap();
         let inactive = |found: &Webhook| Webhook {

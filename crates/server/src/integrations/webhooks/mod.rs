@@ -1,8 +1,8 @@
 //! Webhook notifications, delivered at least once with a stable id.
 //!
-//! The audit log is the outbox. `fan_out` reads it in the background, creates deliveries and moves the webhook's cursor
-//! in the same transaction; `deliver` sends due deliveries. No state is held in memory only: after a crash, events
-//! whose cursor was not stored are read again, and deliveries whose outcome was not stored are sent again.
+//! The audit log serves as the outbox. In the background, `fan_out` reads events, creates deliveries and advances each
+//! webhook's cursor in the same transaction; `deliver` sends due deliveries. A crash loses nothing: events after the
+//! stored cursor are read again, and deliveries without a stored outcome are sent again.
 
 mod deliver;
 mod fan_out;
@@ -29,16 +29,16 @@ use crate::error::AppError;
 use crate::worker::{BackgroundJob, TurnResult};
 use berth_engine::Services;
 
-/// Polling interval of a job that is not woken.
+/// How often the job runs if nothing wakes it.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
-/// Positions in the cache; those of other webhooks are read from the database.
+/// Maximum number of webhooks whose read position is cached. Other positions are read from the database.
 const POSITIONS_MAX: usize = 100_000;
 
-/// The background job that sends webhooks.
+/// The background job that delivers webhooks.
 #[derive(Clone)]
 pub(crate) struct WebhookNotifier {
     services: Arc<Services>,
-    /// For links in payloads.
+    /// Base URL for links in payloads.
     public_url: Option<String>,
     /// How many events a webhook may lag behind before the oldest are dropped.
     behind_max: i64,
@@ -50,28 +50,28 @@ impl WebhookNotifier {
         Self { services, public_url, behind_max, slots: SendSlots::default() }
     }
 
-    /// Wakes the job.
     pub(crate) fn wake(&self) {
         self.slots.wakeup.notify_one();
     }
 
-    /// Sequence number of the last event read for this webhook, according to the cache; 0 if not cached.
+    /// Returns the sequence number of the last event read for this webhook, from the cache. 0 if it is not cached.
     pub(crate) fn position(&self, webhook: WebhookId) -> i64 {
         self.slots.position(webhook)
     }
 
-    /// Acquires a permit for a test message. `None` if the limit in total or of this organization is reached.
+    /// Acquires a permit to send a test message. `None` if the limit of this organization or the total limit is
+    /// reached.
     pub(crate) fn take_ping(&self, org: OrgId) -> Option<AdmissionPermit> {
         self.slots.take_ping(org)
     }
 }
 
-/// In-flight webhook requests, and the read position of each webhook.
+/// Limits on webhook requests in flight, and the read position of each webhook.
 #[derive(Clone)]
 struct SendSlots {
     wakeup: Arc<Notify>,
-    /// Last event read for each webhook. Avoids storing the cursor for every event that the webhook does not subscribe
-    /// to.
+    /// Sequence number of the last event read for each webhook. With this cache, the cursor need not be stored for
+    /// every event that the webhook does not subscribe to.
     positions: Arc<Cache<WebhookId, i64>>,
     /// Webhooks with an attempt in flight.
     sending: Arc<Mutex<HashSet<WebhookId>>>,
@@ -97,7 +97,7 @@ impl SendSlots {
         self.positions.insert(webhook, sequence);
     }
 
-    /// Acquires a slot to send. `None` if this webhook has an attempt in flight, or a limit is reached.
+    /// Acquires a slot for one attempt. `None` if this webhook already has an attempt in flight, or a limit is reached.
     fn take(&self, org: OrgId, webhook: WebhookId) -> Option<SendSlot> {
         let pass = self.sends.try_enter(org)?;
         let is_new = self.sending.lock().insert(webhook);
@@ -136,7 +136,7 @@ impl BackgroundJob for WebhookNotifier {
     }
 
     async fn wait(&self) {
-        // A timeout means that it is time to poll.
+        // On a timeout, the job polls without having been woken.
         let _ = tokio::time::timeout(LOOK_EVERY, self.slots.wakeup.notified()).await;
     }
 }
@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_try_of_a_webhook_at_a_time_so_many_of_an_organization_and_so_many_in_all() {
+    fn send_slots_are_limited_per_webhook_organization_and_total() {
         let notify = SendSlots::default();
         let org = |byte| OrgId::from_parts(Timestamp::from_micros(1), [byte; 10]);
         let webhook = |number: i64| WebhookId::from_parts(Timestamp::from_micros(number), [0; 10]);
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn so_many_try_outs_of_an_organization_and_so_many_in_all() {
+    fn pings_are_limited_per_organization_and_total() {
         let notify = SendSlots::default();
         let org = |byte| OrgId::from_parts(Timestamp::from_micros(1), [byte; 10]);
         let mut turns: Vec<_> = (0..100).filter_map(|_| notify.take_ping(org(1))).collect();

@@ -1,4 +1,4 @@
-//! Webhook payloads: the event as the API shows it, or its summary.
+//! Webhook payloads: the event in the format of the API, or only its summary.
 
 use berth_core::event::{Event, summarize};
 use berth_core::time::Timestamp;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::wire;
 
-/// `type` of a test message. No event has it.
+/// The `type` of a test message. No event has this type.
 const PING: &str = "ping";
 
 /// The organization that owns the webhook, and the server's public URL.
@@ -17,7 +17,7 @@ pub(super) struct PayloadContext<'a> {
     pub(super) public_url: Option<&'a str>,
 }
 
-/// The payload for an event; `pipeline` is the slug of the event's pipeline.
+/// Builds the payload for an event. `pipeline` is the slug of the event's pipeline.
 pub(super) fn event_payload(
     sender: &PayloadContext<'_>,
     webhook: &Webhook,
@@ -36,7 +36,7 @@ pub(super) fn event_payload(
     body.to_string()
 }
 
-/// The payload of a test message.
+/// Builds the payload of a test message.
 pub(crate) fn ping_payload(org: &Organization, webhook: &Webhook, now: Timestamp) -> String {
     let body = match webhook.format {
         PayloadFormat::Slack => {
@@ -55,7 +55,7 @@ fn organization(org: &Organization) -> Value {
     json!({"id": org.id.to_string(), "slug": org.slug.as_str()})
 }
 
-/// API links for the event. Relative paths if the server has no public URL.
+/// Returns API links for the event. They are relative paths if the server has no public URL.
 fn links(sender: &PayloadContext<'_>, event: &Event) -> Value {
     let base = format!("{}/api/v1/organizations/{}", sender.public_url.unwrap_or_default(), sender.org.id);
     let mut links = json!({"event": format!("{base}/events/{}", event.id)});
@@ -67,7 +67,7 @@ fn links(sender: &PayloadContext<'_>, event: &Event) -> Value {
     links
 }
 
-/// Escapes the three characters that are special in Slack messages.
+/// Builds a Slack message, escaping the three characters that are special in Slack.
 fn slack_payload(line: &str) -> Value {
     let escaped = line.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
     json!({"text": escaped})
@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_slack_would_read_as_a_command_is_text() {
+    fn slack_payload_escapes_special_characters() {
         assert_eq!(slack_payload("<!channel> & <@U1|x>")["text"], "&lt;!channel&gt; &amp; &lt;@U1|x&gt;");
     }
 }

@@ -1,4 +1,4 @@
-//! Sends one signed webhook request and converts the outcome to a log entry.
+//! Sends one signed webhook request and converts the outcome to an entry of the delivery log.
 
 use berth_core::id::DeliveryId;
 use berth_core::webhook::DeliveryResult;
@@ -21,13 +21,13 @@ pub(crate) struct WebhookRequest {
 }
 
 impl WebhookRequest {
-    /// Sends the request on a thread of its own: a blocking task of the runtime would delay shutdown if the receiver
+    /// Sends the request on a separate thread. A blocking task of the runtime would delay shutdown if the receiver
     /// hangs.
     pub(crate) async fn send(self, egress: &EgressClient) -> Result<WebhookSendResult, AppError> {
         let (tell, answer) = oneshot::channel();
         let egress = egress.clone();
         let started = std::thread::Builder::new().name("webhook".into()).spawn(move || {
-            // Fails only if the server is stopping and the receiving task is gone.
+            // This fails only if the server is stopping and the receiving task no longer exists.
             let _ = tell.send(egress.post(&self.build_request()));
         });
         started.map_err(|error| AppError::bug(format!("cannot start a thread: {error}")))?;
@@ -72,7 +72,7 @@ impl WebhookSendResult {
         }
     }
 
-    /// The start of the receiver's response.
+    /// Returns the beginning of the receiver's response.
     pub(crate) fn excerpt(&self) -> Option<String> {
         self.0.as_ref().ok().map(|answered| excerpt(&answered.body)).filter(|text| !text.is_empty())
     }
@@ -89,7 +89,7 @@ fn describe_status(status: u16) -> Option<String> {
     }
 }
 
-/// Untrusted text, reduced to one short line of printable characters.
+/// Reduces untrusted text to one short line of printable characters.
 fn excerpt(body: &[u8]) -> String {
     let text = String::from_utf8_lossy(body);
     let is_plain = |c: char| {
@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_excerpt_is_short_and_printable() {
+    fn excerpt_is_short_and_printable() {
         assert_eq!(excerpt(b"ok\r\n"), "ok");
         assert_eq!(excerpt("a\u{1b}[31mb\u{202e}c\u{0}".as_bytes()), "a [31mb c");
         assert_eq!(excerpt(&[0xff, b'x']), "\u{fffd}x");

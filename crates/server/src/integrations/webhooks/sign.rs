@@ -1,4 +1,5 @@
-//! Signatures of the Standard Webhooks specification: HMAC-SHA-256 over id, timestamp and body, one per valid secret.
+//! Signatures as defined by the Standard Webhooks specification: HMAC-SHA-256 over id, timestamp and body, one
+//! signature per valid secret.
 
 use aws_lc_rs::hmac;
 use base64::Engine as _;
@@ -17,7 +18,7 @@ pub(crate) fn new_secret() -> Result<RedactedString, AppError> {
     Ok(RedactedString::new(format!("{PREFIX}{}", STANDARD.encode(bytes))))
 }
 
-/// The value of `webhook-signature`. Malformed secrets are skipped.
+/// Returns the value of the `webhook-signature` header. Malformed secrets are skipped.
 pub(super) fn signatures(secrets: &[RedactedString], id: &str, seconds: i64, body: &str) -> String {
     let signed = format!("{id}.{seconds}.{body}");
     let keys = secrets.iter().filter_map(|secret| {
@@ -33,8 +34,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_signature_is_the_one_of_the_specification() {
-        // Example from https://github.com/standard-webhooks/standard-webhooks.
+    fn signature_matches_specification_example() {
+        // This example is from https://github.com/standard-webhooks/standard-webhooks.
         let secret = RedactedString::new("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw".into());
         let made =
             signatures(&[secret], "msg_p5jXN8AQM9LWM0D4loKWxJek", 1_614_265_330, "{\"test\": 2432232314}");
@@ -42,7 +43,7 @@ mod tests {
     }
 
     #[test]
-    fn every_good_secret_signs() {
+    fn signatures_skip_malformed_secrets() {
         let secrets = [new_secret().unwrap(), new_secret().unwrap(), RedactedString::new("not one".into())];
         assert_eq!(signatures(&secrets, "dlv_1", 1, "{}").split(' ').count(), 2);
         assert_ne!(secrets[0].reveal(), secrets[1].reveal());

@@ -1,4 +1,5 @@
-//! Analyzes one failure: loads its facts, runs the rules, and tests a fix on the failing commit.
+//! Analyzes one failure: loads the facts about it, applies the rules, and checks a suggested fix against the failing
+//! commit.
 
 use berth_analysis::diff::{self, DiffPermit};
 use berth_analysis::{AnalysisInput, LINES_MAX, StepEnding, fingerprint, fix};
@@ -20,10 +21,10 @@ use berth_engine::Services;
 
 const RULES: &str = "rules";
 
-/// Facts about a failure from the store.
+/// Facts about a failure, read from the database.
 struct FailureFacts {
     step_type: String,
-    /// The script of the step, from the definition.
+    /// The step's script, from the definition.
     run: Option<String>,
     failure: ExecutionFailure,
     exit_code: Option<i32>,
@@ -31,7 +32,7 @@ struct FailureFacts {
     settings: AnalyzerSettings,
 }
 
-/// The last lines of a log, and the line number of the first one.
+/// The last lines of a log, and the number of the first of these lines.
 struct LogTail {
     lines: Vec<String>,
     first_line: usize,
@@ -69,7 +70,7 @@ pub(super) async fn analyze_failure(
     }
 }
 
-/// The prompt that a model would get. Sends nothing.
+/// Returns the prompt that a model would get, without sending it.
 pub(crate) async fn preview(
     services: &Services,
     org: OrgId,
@@ -79,7 +80,7 @@ pub(crate) async fn preview(
     Ok(settings.model.as_ref().map(|model| model::preview(model, settings.limits, &facts)))
 }
 
-/// The result of the rules, and the facts for a model.
+/// The findings of the rules, and the facts that a model would get.
 struct RulesResult {
     ruled: AnalysisOutput,
     facts: PromptFacts,
@@ -90,7 +91,7 @@ async fn run_rules(services: &Services, org: OrgId, it: &Analysis) -> Result<Rul
     let (known, log, good) = gather_facts(services, org, it).await?;
     let (mut facts, settings) = (prompt_facts(&known, &log), known.settings.clone());
     let (files, wants_files) = (commit_files(services, org, it), settings.model.is_some());
-    // Reading the commit runs git.
+    // Reading files of the commit runs git, so run this under the limits for git.
     let (ruled, read) = services
         .git
         .run(org, move || {
@@ -110,7 +111,7 @@ fn commit_files(services: &Services, org: OrgId, it: &Analysis) -> Option<Commit
     Some(CommitFiles::new(services.git.mirror(org, it.repository?), commit))
 }
 
-/// Masks files of the commit; logs are masked when they are written.
+/// Masks secrets in files of the commit. Logs need no masking here, because they are masked when they are written.
 async fn mask_files(
     services: &Services,
     org: OrgId,
@@ -129,8 +130,8 @@ async fn mask_files(
     read.await
 }
 
-/// Validates a model's diff. A fix from a rule has priority. The diff must apply to the failing commit and touch only
-/// allowed files, like a rule's; otherwise it is dropped with a note.
+/// Validates the diff that a model suggested. If a rule suggested a fix, that fix is used instead. Like a rule's fix,
+/// the diff must apply to the failing commit and touch only allowed files; otherwise it is discarded with a note.
 async fn model_fix(
     services: &Services,
     org: OrgId,
@@ -196,7 +197,7 @@ async fn gather_facts(
     Ok((known, log, good))
 }
 
-/// An earlier result of this analyser for the same failure.
+/// Finds an earlier analysis of the same failure by the same analyser.
 async fn find_same_failure(
     services: &Services,
     org: OrgId,

@@ -1,4 +1,4 @@
-//! The files of the failing commit, as seen by fixes.
+//! The files of the failing commit, for checking fixes.
 
 use std::cell::Cell;
 
@@ -7,7 +7,7 @@ use berth_engine::git::{self, CommitHash, EntryKind, GitMirror};
 
 use crate::limits::FIX_LOOKUPS_MAX;
 
-/// Every lookup runs git, so the number of lookups is limited.
+/// Reads files of a commit. Each lookup runs git, so the number of lookups is limited.
 pub(super) struct CommitFiles {
     mirror: GitMirror,
     commit: CommitHash,
@@ -19,7 +19,7 @@ impl CommitFiles {
         Self { mirror, commit, left: Cell::new(FIX_LOOKUPS_MAX) }
     }
 
-    /// The same files with a fresh lookup limit.
+    /// Returns the same files with a new lookup limit.
     pub(super) fn with_fresh_limit(&self) -> Self {
         Self::new(self.mirror.clone(), self.commit.clone())
     }

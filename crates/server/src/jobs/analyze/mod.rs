@@ -1,6 +1,6 @@
-//! Analyzes failed steps: runs the rules, and the model if one is configured, on the log and the exit status.
+//! Analyzes failed steps: applies the rules, and a model if one is configured, to the log and the exit status.
 //!
-//! All state is in the store. A server that is killed during an analysis starts it again.
+//! All state is in the database. If the server is killed during an analysis, the next start runs it again.
 
 mod analyzer;
 mod files;
@@ -23,15 +23,16 @@ use crate::error::AppError;
 use crate::worker::{BackgroundJob, TurnResult, wait_for_wakeup};
 use berth_engine::Services;
 
-/// Candidates per query: one per organization, for more organizations than run at once.
+/// Queued analyses read per query: one for each of up to 64 organizations, more than can run at once.
 const QUEUED: FairBatch = FairBatch { total: 64, share: 1 };
-/// Interrupted analyses that are queued again at start.
+/// Maximum number of interrupted analyses that are queued again at startup.
 const INTERRUPTED_MAX: i64 = 1_000;
 
-/// Analyzes failed steps.
+/// Background job that analyzes failed steps.
 pub(crate) struct AnalysisJob {
     services: Arc<Services>,
-    /// One at a time per organization, so that many failures of one do not delay the rest.
+    /// Limits each organization to one analysis at a time, so that many failures in one organization do not delay the
+    /// others.
     under_way: AdmissionControl,
     wakeup: Notify,
 }
@@ -41,7 +42,7 @@ impl AnalysisJob {
         Self { services, under_way: AdmissionControl::without_queue(ANALYSES_AT_ONCE), wakeup: Notify::new() }
     }
 
-    /// Wakes the job: an analysis was requested.
+    /// Wakes the job, because an analysis was requested.
     pub(crate) fn wake(&self) {
         self.wakeup.notify_one();
     }
@@ -81,7 +82,7 @@ async fn resume(analyses: &AnalysisJob) -> Result<(), AppError> {
     Ok(())
 }
 
-/// Runs the oldest queued analysis of an organization that has none running. `false` if there is none.
+/// Runs the oldest queued analysis of an organization that has none running. Returns `false` if there is none.
 async fn run_next(analyses: &AnalysisJob) -> Result<bool, AppError> {
     let queued = analyses
         .services

@@ -1,13 +1,14 @@
-//! The stored result of an analysis. Evidence includes the text of its lines, so that it is readable without the log.
+//! The stored result of an analysis. Evidence includes the text of the log lines, so that it can be read without the
+//! log.
 
 use berth_analysis::{AnalysisResult, LineRange, clean, template};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// Size limit per piece of evidence.
+/// Maximum number of characters per piece of evidence.
 const EVIDENCE_CHARS_MAX: usize = 4_000;
 
-/// Without a root cause the evidence was insufficient.
+/// The findings of an analysis. If there is no root cause, the evidence was insufficient.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct StoredFindings {
@@ -20,7 +21,7 @@ pub(crate) struct StoredFindings {
     pub(crate) new_lines: Vec<EvidenceLines>,
 }
 
-/// Line numbers from 1, inclusive.
+/// A range of line numbers, inclusive. The first line of a log is number 1.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct EvidenceLines {
@@ -34,7 +35,8 @@ pub(crate) struct LogEvidence {
     #[serde(flatten)]
     pub(crate) lines: EvidenceLines,
     pub(crate) text: String,
-    /// Whether the log contains these lines. Always true for rules; a model may be wrong.
+    /// Whether the log contains these lines. Always true for evidence from rules; a model may cite lines that do not
+    /// exist.
     #[serde(default = "yes")]
     pub(crate) supported: bool,
 }
@@ -44,17 +46,17 @@ const fn yes() -> bool {
 }
 
 impl StoredFindings {
-    /// Parses a stored result. An unreadable one becomes an empty result.
+    /// Parses a stored result. A result that cannot be parsed is treated as empty.
     pub(crate) fn read(kept: &Value) -> Self {
         Self::deserialize(kept).unwrap_or_default()
     }
 
-    /// The stored form.
+    /// Converts the findings to the form that is stored.
     pub(super) fn to_value(&self) -> Value {
         serde_json::to_value(self).unwrap_or_default()
     }
 
-    /// Adapts the result of an earlier log of the same failure by finding its evidence in this one.
+    /// Adapts an earlier result for the same failure to this log, by finding lines like its evidence in this log.
     pub(super) fn relocate(mut self, lines: &[String], first_line: usize) -> Self {
         let kinds: Vec<String> = lines.iter().map(|line| template(&clean(line))).collect();
         let found = |evidence: &LogEvidence| {
@@ -66,7 +68,7 @@ impl StoredFindings {
         self
     }
 
-    /// The result of the rules; `first_line` is the number of the first of `lines`.
+    /// Converts the result of the rules. `first_line` is the line number of the first of `lines`.
     pub(super) fn from_rules(analysis: &AnalysisResult, lines: &[String], first_line: usize) -> Self {
         let shown = |ranges: &[LineRange]| {
             ranges.iter().map(|range| quote_evidence(*range, lines, first_line)).collect::<Vec<_>>()
@@ -105,7 +107,7 @@ fn quote_evidence(range: LineRange, lines: &[String], first_line: usize) -> LogE
     LogEvidence { lines: range.into(), text, supported: true }
 }
 
-/// Evidence from line numbers given by a model; empty if the lines do not exist.
+/// Quotes the log lines that a model cites as evidence. The text is empty if the lines do not exist.
 pub(super) fn model_evidence(
     range: LineRange,
     exists: bool,

@@ -21,7 +21,7 @@ use crate::integrations::forges::{
 };
 use crate::limits::PIPELINES_PER_REPOSITORY_MAX;
 
-/// Everything that is loaded before the first external request.
+/// All data that is loaded before the first request to an external system.
 struct FixContext {
     asked: AnalysisPullRequest,
     analysis: Analysis,
@@ -29,18 +29,18 @@ struct FixContext {
     commit: CommitHash,
     repository: Repository,
     pipeline: Slug,
-    /// The base branch.
+    /// The branch that the pull request targets.
     base: String,
-    /// Branches that are never written.
+    /// Branches that must never be written to.
     kept: Vec<String>,
     author_email: String,
     permit: DiffPermit,
 }
 
-/// Why no pull request was created; shown to users.
+/// Why no pull request was created. Shown to users.
 struct FixFailure(String);
 
-/// Returns `false` if the server stops; the next start continues.
+/// Creates the pull request. Returns `false` if the server is stopping, in which case the next start continues.
 pub(super) async fn create_pull_request(
     fixes: &FixPullRequestJob,
     org: OrgId,
@@ -54,7 +54,7 @@ pub(super) async fn create_pull_request(
             Ok(FixResult::Stopping) => return Ok(false),
             Ok(FixResult::Yes(pushed, opened)) => (asked, Ok((pushed, opened))),
             Ok(FixResult::No(unmade)) => (asked, Err(unmade)),
-            // An automatic retry would block the pull requests behind it.
+            // Do not retry automatically, because a retry would block the pull requests behind this one.
             Err(error) => {
                 tracing::error!(?error, analysis = %id, "cannot open fix pull request");
                 (asked, Err(FixFailure("it could not be created; the server log says why".to_owned())))
@@ -63,7 +63,7 @@ pub(super) async fn create_pull_request(
     };
     let ended = fixes.services.store.transact(TxContext::system(Some(org)), move |tx| {
         let now = tx.now();
-        // Only if it has not changed since it was loaded.
+        // Record the outcome only if the request has not changed since it was loaded.
         let current = fix_pull_request::find_of_analysis(tx, id)?;
         if current.as_ref().is_some_and(|current| current.version == asked.version) {
             let decision: RuleDecision<AnalysisPullRequest> = match made {
@@ -131,7 +131,8 @@ fn load_fix(
     }))
 }
 
-/// The requester counts as the author for rules that exclude authors from approving.
+/// Returns the requester's email address. The requester is the commit's author, so that rules that exclude authors from
+/// approving apply.
 fn author_email(db: &mut impl StoreRead, actor: &Actor) -> Result<String, AppError> {
     let found = actor.id.map(|id| user::by_id(db, id)).transpose()?.flatten();
     Ok(found.map_or_else(|| "nobody@noreply.invalid".to_owned(), |user| user.email.to_string()))
@@ -175,7 +176,7 @@ async fn propose(fixes: &FixPullRequestJob, org: OrgId, fix: &FixContext) -> Res
     }
 }
 
-/// Title, body and commit message.
+/// The title, body and commit message of a pull request.
 struct PullRequestTexts {
     title: String,
     body: String,
@@ -183,7 +184,7 @@ struct PullRequestTexts {
 }
 
 impl PullRequestTexts {
-    /// All text that leaves the server.
+    /// Returns all text that will leave the server, to check it for secrets.
     fn joined_text(&self, diff: &str) -> String {
         [diff, &self.title, &self.body, &self.message].join("\n")
     }
@@ -249,7 +250,7 @@ async fn push(
     Ok(fixes.services.git.run(org, move || job.run(&mirror)).await?)
 }
 
-/// The git work, run on a blocking thread.
+/// The git operations, which run on a blocking thread.
 struct PushJob {
     access: RepositoryAccess,
     url: berth_core::repository::RemoteUrl,
@@ -279,7 +280,8 @@ impl PushJob {
         mirror.push_new(&to, &made, &self.branch, &kept)
     }
 
-    /// Converts the diff to file changes. Validated again, because the allowed files may have changed since.
+    /// Converts the diff to file changes. The diff is validated again, because the allowed files may have changed since
+    /// the analysis.
     fn changes(&self, mirror: &GitMirror) -> Result<Vec<FileChange>, GitError> {
         let files = CommitFiles::new(mirror, &self.commit);
         let applied = diff::apply(&self.diff, &files, self.permit);

@@ -9,7 +9,7 @@ use super::FixPullRequestJob;
 use crate::error::AppError;
 use crate::integrations::forges::{LINES_QUOTED_MAX, QuotedLine};
 
-/// From the masked log; missing lines are omitted.
+/// Reads the lines from the masked log. Missing lines are omitted.
 pub(super) async fn load_quoted_lines(
     fixes: &FixPullRequestJob,
     org: OrgId,
@@ -45,7 +45,7 @@ pub(super) async fn load_quoted_lines(
     read.map_err(|error| AppError::bug(error.to_string()))
 }
 
-/// First and last line of each piece of evidence.
+/// Returns the first and last line of each piece of evidence.
 fn ranges(result: &Value) -> Vec<(u64, u64)> {
     let listed = result.get("evidence").and_then(Value::as_array);
     let range = |value: &Value| {

@@ -1,8 +1,8 @@
-//! Creates requested fix pull requests: one commit on a new branch, and a pull request if there is a forge. Only people
-//! merge them.
+//! Creates the fix pull requests that users request: one commit on a new branch, and a pull request if the repository
+//! is on a supported forge. Berth never merges them.
 //!
-//! All state is in the store. After a kill the server repeats the work: the commit is deterministic, and an existing
-//! branch or pull request is reused.
+//! All state is in the database. If the server is killed, it repeats the work at the next start: the commit is
+//! deterministic, and an existing branch or pull request is reused.
 
 mod create;
 mod evidence;
@@ -27,14 +27,15 @@ use crate::integrations::forges::{ForgeClient, ForgeRepository};
 use crate::worker::{BackgroundJob, TurnResult, wait_for_wakeup};
 use berth_engine::Services;
 
-/// Candidates per query: one per organization, for more organizations than run at once.
+/// Requests read per query: one for each of up to 64 organizations, more than can run at once.
 const OPENING: FairBatch = FairBatch { total: 64, share: 1 };
 
-/// Creates fix pull requests.
+/// Background job that creates fix pull requests.
 pub(crate) struct FixPullRequestJob {
     services: Arc<Services>,
     config: Arc<AppConfig>,
-    /// One at a time per organization, so that a hanging forge does not delay the rest.
+    /// Limits each organization to one pull request at a time, so that a hanging forge does not delay other
+    /// organizations.
     under_way: AdmissionControl,
     wakeup: Notify,
 }
@@ -49,7 +50,7 @@ impl FixPullRequestJob {
         }
     }
 
-    /// Wakes the job: a pull request was requested.
+    /// Wakes the job, because a pull request was requested.
     pub(crate) fn wake(&self) {
         self.wakeup.notify_one();
     }
@@ -68,7 +69,8 @@ impl BackgroundJob for FixPullRequestJob {
     }
 }
 
-/// Creates the oldest requested pull request of an organization that has none in progress. `false` if there is none.
+/// Creates the oldest requested pull request of an organization that has none in progress. Returns `false` if there is
+/// none.
 async fn run_next(fixes: &FixPullRequestJob) -> Result<bool, AppError> {
     let waiting =
         fixes.services.store.read(None, |db| Ok::<_, AppError>(fix_pull_request::list_opening(db, OPENING)?));
@@ -78,12 +80,13 @@ async fn run_next(fixes: &FixPullRequestJob) -> Result<bool, AppError> {
     create::create_pull_request(fixes, org, id).await
 }
 
-/// The base branch of a fix.
+/// Returns the base branch for a fix.
 fn base_branch(pipeline: &Pipeline, repository: &Repository) -> Option<String> {
     pipeline.outline.tracks.clone().or_else(|| repository.seen.default_branch.clone())
 }
 
-/// The forge client of a repository; `None` for plain git, or without a token for the API.
+/// Returns the forge client of a repository. `None` if the repository is not on a known forge, or has no token for the
+/// API.
 fn forge_client(
     fixes: &FixPullRequestJob,
     repository: &Repository,
@@ -94,11 +97,11 @@ fn forge_client(
     Some(ForgeClient { egress: fixes.services.egress.clone(), forge, at, token })
 }
 
-/// Runs on its own thread, so that a hanging forge does not block shutdown.
+/// Runs `ask` on a separate thread, so that a hanging forge does not block shutdown.
 async fn run_on_thread<T: Send + 'static>(ask: impl FnOnce() -> T + Send + 'static) -> Result<T, AppError> {
     let (tell, answer) = oneshot::channel();
     let started = std::thread::Builder::new().name("forge".into()).spawn(move || {
-        // The receiver is gone while the server stops.
+        // This fails only if the server is stopping and the receiver no longer exists.
         let _ = tell.send(ask());
     });
     started.map_err(|error| AppError::bug(format!("cannot start a thread: {error}")))?;

@@ -1,7 +1,7 @@
-//! Polls fix pull requests for a merge or close by a person.
+//! Checks whether people have merged or closed fix pull requests.
 //!
-//! Asks the forge. Without a forge the branches decide: a fix whose commit is in the tracked branch was merged, and one
-//! whose branch was deleted was closed.
+//! If there is a forge, it is asked. Otherwise the branches decide: a fix whose commit is in the tracked branch was
+//! merged, and a fix whose branch was deleted was closed.
 
 use std::sync::Arc;
 
@@ -22,13 +22,13 @@ use crate::integrations::forges::{ForgeError, ForgePullRequestState};
 use crate::limits::FIX_ENDS_EVERY;
 use crate::worker::{BackgroundJob, TurnResult};
 
-/// Pull requests per round; the next round continues after them.
+/// Number of pull requests checked per turn. The next turn continues after them.
 const ROUND_MAX: i64 = 100;
 
-/// Records how fix pull requests ended.
+/// Background job that records whether fix pull requests were merged or closed.
 pub(crate) struct FixEnds {
     fixes: Arc<FixPullRequestJob>,
-    /// Cursor: the last pull request of the latest round.
+    /// The last pull request that the previous turn checked.
     after: Mutex<Option<AnalysisId>>,
 }
 
@@ -52,7 +52,7 @@ impl BackgroundJob for FixEnds {
     }
 }
 
-/// Returns the cursor of the next round; `None` starts over.
+/// Checks one batch of pull requests. Returns the last one checked, or `None` to start over.
 async fn poll_round(
     fixes: &FixPullRequestJob,
     after: Option<AnalysisId>,
@@ -75,7 +75,8 @@ async fn poll_round(
     Ok(last)
 }
 
-/// Checks one pull request and records its end. An unreachable forge is asked again in the next round.
+/// Checks one pull request and records whether it was merged or closed. If the forge is unreachable, a later turn asks
+/// again.
 pub(crate) async fn check_pull_request(
     fixes: &FixPullRequestJob,
     org: OrgId,
@@ -121,7 +122,7 @@ fn load_open_fix(db: &mut impl StoreRead, id: AnalysisId) -> Result<Option<OpenF
     Ok(Some(OpenFix { it, repository, base }))
 }
 
-/// `Err` says why the state is unknown.
+/// Returns the state of a pull request. The inner `Err` says why the state is unknown.
 async fn fetch_state(
     fixes: &FixPullRequestJob,
     org: OrgId,
@@ -134,7 +135,7 @@ async fn fetch_state(
     let client = super::forge_client(fixes, &known.repository, credential.as_ref());
     if let (Some(number), Some(client)) = (known.it.number, client) {
         match super::run_on_thread(move || client.get(number)).await? {
-            // Some forges allow deleting a pull request. Then its branch decides.
+            // Some forges allow deleting a pull request. In that case the branch determines its state.
             Err(ForgeError::NotFound) => {}
             said => return Ok(said.map_err(|error| error.to_string())),
         }
@@ -152,7 +153,7 @@ fn state_from_branches(
     known: &OpenFix,
     branches: &std::collections::BTreeMap<String, CommitHash>,
 ) -> Result<ForgePullRequestState, GitError> {
-    // A recreated mirror lacks commits that are on no branch.
+    // The commit may be missing, because a mirror that was created again has only commits that are on a branch.
     let commit = known.it.commit.as_deref().and_then(|text| CommitId::parse(text).ok());
     let commit = commit.map(|commit| mirror.resolve(&commit)).transpose()?;
     let base = known.base.as_ref().and_then(|base| branches.get(base));

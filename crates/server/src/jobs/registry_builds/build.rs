@@ -1,4 +1,5 @@
-//! Builds one commit of a registry in a fresh checkout, stores the result by digest, and records it as a version.
+//! Builds one commit of a step registry in a fresh checkout, stores the result under its digest, and records it as a
+//! version.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -24,10 +25,10 @@ use super::poll::{due_at, reload_unchanged};
 use crate::error::AppError;
 use crate::limits::BUILDS_KEPT_MAX;
 
-/// Characters of an error that are stored; the log has the rest.
+/// Maximum number of characters stored of a build error. The build log has the full error.
 const ERROR_CHARS_MAX: usize = 2_000;
 
-/// The commit of a ref, and the names by which definitions may refer to it.
+/// The commit that a ref points to, with the branch and tags by which definitions may refer to it.
 pub(super) struct RegistryCommit {
     pub(super) sha: CommitHash,
     pub(super) branch: Option<String>,
@@ -35,7 +36,7 @@ pub(super) struct RegistryCommit {
 }
 
 impl RegistryCommit {
-    /// Stores the names; the version must exist.
+    /// Stores the branch and tags. The version must already exist.
     pub(super) fn put_refs(&self, tx: &mut Tx<'_>, registry: RegistryId) -> Result<(), StoreError> {
         for tag in &self.tags {
             registry_build::put_tag(tx, registry, tag, self.sha.as_str())?;
@@ -47,7 +48,7 @@ impl RegistryCommit {
     }
 }
 
-/// Returns `false` if the server stops; the next start repeats the build.
+/// Builds a commit. Returns `false` if the server is stopping, in which case the next start repeats the build.
 pub(super) async fn build(
     registries: &RegistryJob,
     org: OrgId,
@@ -119,14 +120,15 @@ async fn begin(
         .await
 }
 
-/// Deletes the log of the build that has just left the list; earlier ones are already deleted.
+/// Deletes the log of the one build that a new build pushed out of the list. The logs of earlier builds are already
+/// deleted.
 fn delete_old_log(registries: &RegistryJob, org: OrgId, registry: RegistryId, number: i64) {
     if number > BUILDS_KEPT_MAX {
         registries.log(org, registry, number - BUILDS_KEPT_MAX).remove();
     }
 }
 
-/// The work of the build thread.
+/// The work that the build thread does.
 struct BuildTask {
     mirror: GitMirror,
     artifacts: ArtifactStore,
@@ -206,7 +208,7 @@ fn artifact_error(error: ArtifactError, bytes_max: u64) -> BuildError {
     }
 }
 
-/// Records a version or the error. The last good version stays current.
+/// Records a new version or the build error. On an error, the last good version stays current.
 async fn end(
     registries: &RegistryJob,
     org: OrgId,
@@ -250,7 +252,7 @@ async fn end(
 
 struct BuildFailure {
     why: String,
-    /// A retry would fail in the same way.
+    /// Whether a retry would fail in the same way.
     is_final: bool,
 }
 
@@ -272,7 +274,7 @@ fn poll_result_after(
     failure: Option<BuildFailure>,
     time: Timestamp,
 ) -> RegistrySyncState {
-    // The ref was changed during the build: the version is valid but not current.
+    // The registry's ref was changed during the build, so the new version is valid but not current.
     if now.reference != before.reference {
         return RegistrySyncState { status: RegistryStatus::Pending, ..now.seen.clone() };
     }
@@ -290,7 +292,7 @@ fn poll_result_after(
         };
     };
     let failures = if is_final { 0 } else { now.seen.failures + 1 };
-    // A sync requested during the build needs another build.
+    // If a sync was requested during the build, build the commit again.
     let is_asked = now.seen.due_at != before.seen.due_at;
     RegistrySyncState {
         status: RegistryStatus::Failed,

@@ -1,34 +1,35 @@
-//! The build backend of registries, injected at start: the server itself knows neither sandboxes nor package managers.
+//! The build backend for step registries. It is injected at startup, because the server crate contains no code for
+//! sandboxes or package managers.
 
 use std::path::Path;
 use std::time::Duration;
 
 use berth_core::registry::{InputMode, StepMetadata};
 
-/// Calls block; each runs on its own thread.
+/// Builds step registries. The methods block, so each call runs on a separate thread.
 pub trait RegistryBuilder: Send + Sync {
-    /// Builds the checkout in place and queries its step metadata.
+    /// Builds the checkout in place and reads the metadata of its steps.
     fn build(&self, asked: &BuildRequest<'_>, log: &mut dyn FnMut(&[u8])) -> Result<BuildOutput, BuildError>;
 
-    /// Removes the files of a build, including deep and unusual directories.
+    /// Removes the files of a build, including deeply nested directories and unusual names.
     fn clear(&self, dir: &Path);
 }
 
 pub struct BuildRequest<'a> {
-    /// The checkout.
+    /// Directory with the checkout.
     pub source: &'a Path,
     /// An empty directory for temporary files.
     pub scratch: &'a Path,
-    /// For the whole build.
+    /// Timeout for the whole build.
     pub timeout: Duration,
-    /// Size limit of the result.
+    /// Maximum size of the build result.
     pub bytes_max: u64,
     pub is_stopping: &'a dyn Fn() -> bool,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct BuildOutput {
-    /// A shell command, run in the directory of the build.
+    /// The shell command that starts a step of the registry, run in the build directory.
     pub start: String,
     pub input: InputMode,
     pub steps: Vec<StepMetadata>,
@@ -36,9 +37,9 @@ pub struct BuildOutput {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BuildError {
-    /// Error in the registry; shown to users.
+    /// An error in the registry. Shown to users.
     Failed(String),
-    /// Error of the machine; the same build may succeed later.
+    /// An error of the machine. The same build may succeed later.
     Machine(String),
     /// The server is stopping.
     Stopped,

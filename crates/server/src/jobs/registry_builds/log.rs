@@ -1,4 +1,4 @@
-//! The log of a build: one file with a size limit.
+//! The log of a registry build: one file with a size limit.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
@@ -11,7 +11,7 @@ pub(crate) struct BuildLog {
     path: PathBuf,
 }
 
-/// A log being written.
+/// A build log that is being written.
 pub(super) struct BuildLogWriter {
     file: File,
     left: u64,
@@ -31,11 +31,11 @@ impl BuildLog {
         Ok(BuildLogWriter { file, left: BUILD_LOG_BYTES_MAX, is_cut: false })
     }
 
-    /// The log so far; empty if there is none.
+    /// Returns the log written so far. Empty if there is no log.
     pub(crate) fn read(&self) -> io::Result<Vec<u8>> {
         let mut bytes = Vec::new();
         match File::open(&self.path) {
-            // Includes the truncation notice in the last line.
+            // Read beyond the limit, to include the truncation notice in the last line.
             Ok(file) => file.take(2 * BUILD_LOG_BYTES_MAX).read_to_end(&mut bytes).map(|_| bytes),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(bytes),
             Err(error) => Err(error),
@@ -52,7 +52,8 @@ impl BuildLog {
 }
 
 impl BuildLogWriter {
-    /// Truncates at the limit with a notice. A full disk loses the log, not the build.
+    /// Appends output. At the size limit, the log is truncated with a notice. If the disk is full, output is lost but
+    /// the build continues.
     pub(super) fn append(&mut self, bytes: &[u8]) {
         let fits = usize::try_from(self.left).unwrap_or(usize::MAX).min(bytes.len());
         self.write(&bytes[..fits]);
@@ -63,7 +64,7 @@ impl BuildLogWriter {
         }
     }
 
-    /// Appends a line of the server, even beyond the limit.
+    /// Appends a line written by the server, even if the log has reached its limit.
     pub(super) fn write_line(&mut self, line: &str) {
         self.write(format!("{line}\n").as_bytes());
     }

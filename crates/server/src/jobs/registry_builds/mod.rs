@@ -1,6 +1,6 @@
-//! Polls registries that are due and builds new commits, each once.
+//! Polls step registries that are due and builds each new commit once.
 //!
-//! All state is in the store. A server that is killed during a build starts it again.
+//! All state is in the database. If the server is killed during a build, the next start runs it again.
 
 mod build;
 mod builder;
@@ -27,21 +27,21 @@ use crate::error::AppError;
 use crate::worker::{BackgroundJob, TurnResult, wait_for_wakeup};
 use berth_engine::Services;
 
-/// Candidates per query: one per organization, for more organizations than build at once.
+/// Due registries read per query: one for each of up to 64 organizations, more than can build at once.
 const DUE: FairBatch = FairBatch { total: 64, share: 1 };
-/// Interrupted builds that are resumed at start.
+/// Maximum number of interrupted builds that are resumed at startup.
 const INTERRUPTED_MAX: i64 = 1_000;
 
-/// Polls registries and builds their commits.
+/// Background job that polls step registries and builds their commits.
 pub(crate) struct RegistryJob {
     services: Arc<Services>,
     config: Arc<AppConfig>,
     dir: PathBuf,
-    /// Work directory of builds.
+    /// Directory in which builds run.
     work: PathBuf,
-    /// Without a builder registries wait.
+    /// The build backend. Without one, registries stay pending.
     builder: OnceLock<Arc<dyn RegistryBuilder>>,
-    /// One at a time per organization, so that a slow registry does not delay other organizations.
+    /// Limits each organization to one registry at a time, so that a slow registry does not delay other organizations.
     under_way: AdmissionControl,
     wakeup: Notify,
 }
@@ -64,7 +64,7 @@ impl RegistryJob {
         let _ = self.builder.set(builder);
     }
 
-    /// Wakes the job: a sync was requested.
+    /// Wakes the job, because a sync was requested.
     pub(crate) fn wake(&self) {
         self.wakeup.notify_one();
     }
@@ -77,7 +77,7 @@ impl RegistryJob {
         self.dir.join("logs").join(org.to_string()).join(registry.to_string())
     }
 
-    /// Each build has its own directory here; leftovers are removed at start.
+    /// Returns the directory in which each build has its own subdirectory. Leftovers are removed at startup.
     fn work(&self) -> PathBuf {
         self.work.clone()
     }
@@ -111,7 +111,7 @@ impl BackgroundJob for RegistryJob {
     }
 }
 
-/// Marks interrupted builds, and schedules their registries again.
+/// Marks interrupted builds as such, and schedules their registries again.
 async fn resume(registries: &RegistryJob) -> Result<(), AppError> {
     let found = registries
         .services
@@ -135,8 +135,8 @@ async fn resume(registries: &RegistryJob) -> Result<(), AppError> {
     Ok(())
 }
 
-/// Polls the registry that has been due the longest, of an organization that has none in progress. `false` if there is
-/// none.
+/// Polls the registry that has been due the longest, from an organization that has no poll or build in progress.
+/// Returns `false` if there is none.
 async fn run_next(registries: &RegistryJob) -> Result<bool, AppError> {
     let Some(builder) = registries.builder.get().cloned() else { return Ok(false) };
     let due = registries.services.store.read(None, |db| {

@@ -1,4 +1,4 @@
-//! Polls a registry: resolves its ref and checks whether the commit is already built.
+//! Polls a step registry: resolves its ref to a commit and checks whether that commit is already built.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use super::build::{self, RegistryCommit};
 use super::builder::RegistryBuilder;
 use crate::error::AppError;
 
-/// Returns `false` if the server stops.
+/// Polls a registry, and builds its commit if necessary. Returns `false` if the server is stopping.
 pub(super) async fn poll_registry(
     registries: &RegistryJob,
     org: OrgId,
@@ -50,7 +50,7 @@ pub(super) async fn poll_registry(
     build::build(registries, org, before, commit, builder).await
 }
 
-/// Fetches the registry and resolves the commit and its names.
+/// Fetches the registry and resolves its commit, with the branch and tags of that commit.
 async fn fetch(
     registries: &RegistryJob,
     org: OrgId,
@@ -102,7 +102,7 @@ fn resolve_names(
     Ok(RegistryCommit { tags: mirror.tags_at(&sha)?, branch, sha })
 }
 
-/// Records that the commit of the ref is already built.
+/// Records that the ref's commit is already built.
 async fn record_built(
     registries: &RegistryJob,
     org: OrgId,
@@ -137,7 +137,7 @@ async fn record_built(
         .await
 }
 
-/// Records that the build of this commit failed before and was not requested again.
+/// Records that nothing changed: the build of this commit failed before, and no new build was requested.
 async fn record_unchanged(
     registries: &RegistryJob,
     org: OrgId,
@@ -180,12 +180,12 @@ async fn fail(registries: &RegistryJob, org: OrgId, before: Registry, error: Str
         .await
 }
 
-/// The registry, unless it was deleted or its ref changed since `before`.
+/// Reloads the registry. `None` if it was deleted or its ref was changed since `before`.
 pub(super) fn reload_unchanged(tx: &mut Tx<'_>, before: &Registry) -> Result<Option<Registry>, StoreError> {
     Ok(registry::by_id(tx, before.id)?.filter(|now| now.reference == before.reference))
 }
 
-/// A sync requested during a poll causes another poll.
+/// Returns when to poll again. If a sync was requested during the poll, its time is used.
 pub(super) fn due_at(before: &Registry, now: &Registry, failures: i64, time: Timestamp) -> Option<Timestamp> {
     if now.seen.due_at == before.seen.due_at {
         Some(now.next_poll_at(failures, time))

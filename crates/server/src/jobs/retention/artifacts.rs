@@ -1,7 +1,7 @@
-//! Removes artifacts of old deployments, in two steps.
+//! Removes the artifacts of old deployments, in two steps.
 //!
-//! First the deployment gives up its artifacts in the database, so that no later deployment reuses its build. A day
-//! later the files are deleted, unless they were stored again or are still referenced. Deployments that a stage can
+//! First, the database marks the deployment's artifacts as removed, so that no later deployment reuses its build. A day
+//! later, the files are deleted unless they were stored again or are still referenced. Deployments that a stage can
 //! roll back to keep their artifacts.
 
 use std::collections::BTreeSet;
@@ -18,15 +18,16 @@ use crate::jobs::BackgroundJobs;
 use crate::worker::{BackgroundJob, TurnResult};
 
 const LOOK_EVERY: Duration = Duration::from_secs(60 * 60);
-/// Deployments per batch.
+/// Number of deployments per batch.
 const BATCH_MAX: i64 = 50;
 /// Pause between batches, to limit disk load.
 const BATCH_PAUSE: Duration = Duration::from_millis(200);
-/// Files checked for references at once.
+/// Maximum number of files checked for references at once.
 const FILES_MAX: usize = 10_000;
-/// Rollback candidates kept per stage.
+/// Number of deployments per stage that keep their artifacts as rollback candidates.
 const GOOD_KEPT: i64 = 10;
-/// A backup in progress may still reference them.
+/// Time between marking artifacts as removed and deleting the files, in seconds. A backup in progress may still refer
+/// to the files.
 const GIVEN_UP_S: i64 = 24 * 60 * 60;
 
 pub(in crate::jobs) struct ArtifactRetention(pub(in crate::jobs) Arc<BackgroundJobs>);
@@ -47,7 +48,7 @@ impl BackgroundJob for ArtifactRetention {
     }
 }
 
-/// Runs both steps; returns the number of deleted files.
+/// Runs both steps and returns the number of deleted files.
 async fn remove_old_artifacts(jobs: &BackgroundJobs) -> Result<usize, AppError> {
     let Some(kept) = jobs.config.artifacts_kept else { return Ok(0) };
     let seconds = i64::try_from(kept.as_secs()).unwrap_or(i64::MAX);
@@ -67,7 +68,7 @@ async fn remove_old_artifacts(jobs: &BackgroundJobs) -> Result<usize, AppError> 
     }
 }
 
-/// Runs one batch; returns the number of deployments.
+/// Marks the artifacts of one batch of deployments as removed, and returns the number of deployments.
 async fn mark_batch_removed(jobs: &BackgroundJobs, seconds: i64) -> Result<usize, AppError> {
     let looked = jobs.services.store.read(None, move |db| {
         let before = db.now().plus_seconds(-seconds);
@@ -84,7 +85,7 @@ async fn mark_batch_removed(jobs: &BackgroundJobs, seconds: i64) -> Result<usize
     Ok(done)
 }
 
-/// Deletes old unreferenced files of one organization.
+/// Deletes the old files of one organization that are no longer referenced.
 async fn delete_unreferenced(jobs: &BackgroundJobs, org: OrgId, seconds: i64) -> Result<usize, AppError> {
     let (mut after, mut removed) = (None::<String>, 0);
     while !jobs.services.shutdown.is_cancelled() {
@@ -108,7 +109,7 @@ async fn delete_unreferenced(jobs: &BackgroundJobs, org: OrgId, seconds: i64) ->
     Ok(removed)
 }
 
-/// Files that neither a deployment nor a registry references.
+/// Returns the files that neither a deployment nor a registry refers to.
 async fn find_unreferenced(
     jobs: &BackgroundJobs,
     org: OrgId,

@@ -1,7 +1,8 @@
-//! Removes old events, oldest first per organization.
+//! Removes old events, oldest first, for each organization.
 //!
-//! An organization has at most one pass a day: it begins when its oldest event is a day overdue and removes all
-//! events that are due. Events are thus kept up to a day longer, and the events about passes stay few.
+//! Normally each organization has one pass a day. A pass begins when the oldest event is a day past its retention, and
+//! removes all events past theirs, up to a limit. Events are thus kept up to a day longer than configured, but the
+//! audit log gets few events about removals.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +18,7 @@ use crate::worker::{BackgroundJob, TurnResult};
 
 const LOOK_EVERY: Duration = Duration::from_secs(60 * 60);
 const DAY_S: i64 = 24 * 60 * 60;
-/// Pause between batches, so that writers can proceed.
+/// Pause between batches, so that other transactions can write.
 const BATCH_PAUSE: Duration = Duration::from_millis(50);
 
 pub(in crate::jobs) struct EventRetention(pub(in crate::jobs) Arc<BackgroundJobs>);
@@ -30,7 +31,7 @@ impl BackgroundJob for EventRetention {
         if removed > 0 {
             tracing::info!(removed, "removed old events");
         }
-        // There may be more than fit into a pass.
+        // If the pass reached its limit, there may be more events to remove.
         if removed < REMOVED_PASS_MAX {
             return Ok(TurnResult::Idle);
         }
@@ -43,7 +44,7 @@ impl BackgroundJob for EventRetention {
     }
 }
 
-/// One pass over all organizations; returns the number of removed events.
+/// Makes one pass over all organizations and returns the number of removed events.
 async fn remove_old_events(jobs: &BackgroundJobs) -> Result<usize, AppError> {
     let Some(kept) = jobs.config.events_kept else { return Ok(0) };
     let seconds = i64::try_from(kept.as_secs()).unwrap_or(i64::MAX);
@@ -55,7 +56,7 @@ async fn remove_old_events(jobs: &BackgroundJobs) -> Result<usize, AppError> {
         let Some((last, _)) = page.last() else { return Ok(removed) };
         after = Some(*last);
         for (org, slug) in page {
-            // A damaged audit log keeps its events; the other organizations continue.
+            // If an audit log is damaged, keep its events and continue with the other organizations.
             match remove_of_organization(jobs, org, seconds).await {
                 Ok(count) => removed += count,
                 Err(error) => tracing::warn!(?error, organization = slug, "cannot remove old events"),
@@ -70,7 +71,8 @@ async fn remove_of_organization(jobs: &BackgroundJobs, org: OrgId, seconds: i64)
         Ok::<_, AppError>(event_retention::find_due(db, before, before.plus_seconds(-DAY_S))?)
     });
     let Some(through) = due.await? else { return Ok(0) };
-    // The first batch commits together with the event about it, so that a failing pass appends none.
+    // Commit the first batch together with the event that announces the removal, so that a failing pass records no
+    // event.
     let begun = jobs.services.store.transact(TxContext::system(Some(org)), move |tx| {
         let announced = event_retention::announce_removal(tx, through, seconds / DAY_S)?;
         Ok::<_, AppError>((announced, event_retention::remove_batch(tx, announced)?))

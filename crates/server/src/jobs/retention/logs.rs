@@ -1,7 +1,7 @@
-//! Removes logs of old deployments in small batches.
+//! Removes the logs of old deployments in small batches.
 //!
-//! Unfinished deployments keep their logs, as do files written recently. A removed log is replaced by one line that
-//! says so.
+//! Logs of unfinished deployments and recently written files are kept. The content of a removed log is replaced with
+//! one line that says so.
 
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
@@ -15,7 +15,7 @@ use crate::jobs::BackgroundJobs;
 use crate::worker::{BackgroundJob, TurnResult};
 
 const LOOK_EVERY: Duration = Duration::from_secs(60);
-/// Deployments per batch.
+/// Number of deployments per batch.
 const BATCH_MAX: i64 = 50;
 /// Pause between batches, to limit disk load.
 const BATCH_PAUSE: Duration = Duration::from_millis(200);
@@ -38,7 +38,7 @@ impl BackgroundJob for LogRetention {
     }
 }
 
-/// Runs one batch; returns the number of deployments whose logs were removed.
+/// Runs one batch and returns the number of deployments whose logs were removed.
 async fn remove_old_logs(jobs: &BackgroundJobs) -> Result<usize, AppError> {
     let Some(kept) = jobs.config.logs_kept else { return Ok(0) };
     let seconds = i64::try_from(kept.as_secs()).unwrap_or(i64::MAX);
@@ -57,7 +57,8 @@ async fn remove_old_logs(jobs: &BackgroundJobs) -> Result<usize, AppError> {
             Ok(Ok(ReplaceReport { replaced, kept: 0 })) => {
                 tracing::debug!(%deployment, replaced, "removed old logs");
             }
-            // The deployment was retried, or its files were copied recently: retention starts again from there.
+            // Some files are too recent, because the deployment was retried or its files were copied. Their retention
+            // period starts over.
             Ok(Ok(_)) => continue,
             Ok(Err(error)) => {
                 tracing::warn!(%error, %deployment, "cannot remove old logs");
@@ -65,7 +66,7 @@ async fn remove_old_logs(jobs: &BackgroundJobs) -> Result<usize, AppError> {
             }
             Err(_) => return Err(AppError::bug("removing logs broke")),
         }
-        // The row is updated last, so that an interrupted batch is repeated.
+        // Update the row last, so that an interrupted batch is repeated.
         let noted = jobs.services.store.transact(TxContext::system(Some(org)), move |tx| {
             Ok::<_, AppError>(retention::mark_logs_removed(tx, deployment, before)?)
         });

@@ -1,4 +1,4 @@
-//! Applies a sync: creates and updates pipelines from definitions, and starts deployments for new branch heads.
+//! Applies a sync: creates and updates pipelines from their definitions, and starts deployments for new branch heads.
 
 use std::collections::{HashMap, HashSet};
 
@@ -21,17 +21,17 @@ use super::find::{FoundDefinitions, ValidDefinition, sync_problem};
 use crate::error::AppError;
 use crate::limits::CHANGED_PATHS_MAX;
 
-/// Including retired ones.
+/// Maximum number of pipelines read per repository, including retired ones.
 const PIPELINES_MAX: i64 = 2_000;
 
 pub(super) struct ApplyResult {
     pub(super) problems: Vec<SyncProblem>,
     pub(super) has_changed: bool,
-    /// Pipelines whose files have errors: they keep their last good definition, and no new deployments start.
+    /// Pipelines whose files have errors. They keep their last good definition, and no new deployments start.
     pub(super) broken: HashSet<Slug>,
 }
 
-/// Each pipeline has its own transaction, so that one failure does not affect the rest.
+/// Applies each definition in a separate transaction, so that a failure does not affect other pipelines.
 pub(super) async fn apply_definitions(
     syncs: &SyncJob,
     org: OrgId,
@@ -82,7 +82,7 @@ async fn list_pipelines(
     found.await
 }
 
-/// Creates, changes or revives one pipeline. Returns whether anything changed.
+/// Creates a pipeline, changes it, or restores it if it was retired. Returns whether anything changed.
 fn define_pipeline(
     tx: &mut Tx<'_>,
     repository: RepositoryId,
@@ -116,7 +116,7 @@ fn define_pipeline(
     Ok(true)
 }
 
-/// A tracked branch with a new head.
+/// A tracked branch whose head has changed.
 struct HeadMove {
     pipeline: PipelineId,
     branch: String,
@@ -125,7 +125,7 @@ struct HeadMove {
     paths: Vec<String>,
 }
 
-/// Starts deployments for new heads. Returns whether there were any.
+/// Starts deployments for new branch heads. Returns whether there were any.
 pub(super) async fn apply_heads(
     syncs: &SyncJob,
     org: OrgId,
@@ -167,8 +167,8 @@ fn find_head_move(pipeline: Pipeline, heads: &BranchHeads) -> Option<HeadMove> {
     })
 }
 
-/// Decides which moves affect their pipeline. Pipelines of one repository usually move together, so each commit range
-/// is compared once.
+/// Decides which new heads affect their pipelines. The pipelines of a repository usually track the same branch, so each
+/// commit range is compared only once.
 fn match_paths(mirror: &GitMirror, moved: Vec<HeadMove>) -> Vec<(HeadMove, bool)> {
     let mut between: HashMap<(String, CommitHash), ChangedPaths> = HashMap::new();
     let judged = moved.into_iter().map(|it| {
@@ -176,7 +176,8 @@ fn match_paths(mirror: &GitMirror, moved: Vec<HeadMove>) -> Vec<(HeadMove, bool)
         let starts = match (from, globs(&it.paths)) {
             (Some(from), Some(globs)) => {
                 let changes = between.entry((from.to_string(), it.to.clone())).or_insert_with(|| {
-                    // If the changes are unknown, deploy: one deployment too many is better than a missed one.
+                    // If the changed files cannot be determined, deploy: an unnecessary deployment is better than a
+                    // missed one.
                     mirror.changed_paths(&from, &it.to, CHANGED_PATHS_MAX).unwrap_or(ChangedPaths::Anything)
                 });
                 match changes {
@@ -199,7 +200,7 @@ fn globs(patterns: &[String]) -> Option<GlobSet> {
     set.build().ok()
 }
 
-/// Stores the head in the transaction that starts the deployment, so that both happen exactly once.
+/// Stores the new head in the same transaction that starts the deployment, so that each head starts exactly one.
 fn apply_head_move(tx: &mut Tx<'_>, moved: HeadMove, starts: bool) -> Result<(), AppError> {
     let Some(found) = pipeline::by_id(tx, moved.pipeline)? else { return Ok(()) };
     pipeline::move_head(tx, found.id, moved.to.as_str())?;
@@ -225,7 +226,7 @@ mod tests {
     use berth_engine::git::RepositoryAccess;
 
     #[test]
-    fn a_head_starts_a_deployment_when_one_of_the_paths_changed_or_nobody_can_tell() {
+    fn head_move_with_matching_or_unknown_changes_starts_deployment() {
         let (dir, copy) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let git = |args: &[&str]| {
             let known = ["-c", "user.name=Ada", "-c", "user.email=ada@acme.test"];

@@ -1,4 +1,4 @@
-//! Reads and checks the definitions in a commit.
+//! Reads and checks the pipeline definitions in a commit.
 
 use berth_api::problem::ProblemDetails;
 use berth_core::name::Slug;
@@ -14,10 +14,10 @@ use crate::limits::PIPELINES_PER_REPOSITORY_MAX;
 const FOLDER: &str = ".berth";
 const FILE: &str = "pipeline.yaml";
 const FOLDERS_MAX: usize = 1_000;
-/// Diagnostics stored per file.
+/// Maximum number of diagnostics stored per file.
 const DIAGNOSTICS_KEPT_MAX: usize = 20;
 
-/// A valid definition.
+/// A pipeline definition without errors.
 pub(super) struct ValidDefinition {
     pub(super) slug: Slug,
     pub(super) path: String,
@@ -29,9 +29,10 @@ pub(super) struct ValidDefinition {
 pub(super) struct FoundDefinitions {
     pub(super) good: Vec<ValidDefinition>,
     pub(super) problems: Vec<SyncProblem>,
-    /// All definition directories, including those with errors, which must not retire a pipeline.
+    /// The slugs of all definition directories, including those with errors. Their pipelines must not be retired.
     pub(super) slugs: Vec<Slug>,
-    /// There are more directories than the limit; unseen ones must not retire a pipeline.
+    /// Whether there are more directories than the limit. Pipelines must not be retired then, because their directories
+    /// may be among the unread ones.
     pub(super) is_cut: bool,
 }
 

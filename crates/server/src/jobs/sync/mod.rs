@@ -1,6 +1,7 @@
 //! Syncs repositories that are due: fetches them and turns their content into pipelines and deployments.
 //!
-//! A sync reads the mirror first and handles each pipeline in its own transaction. Syncing is idempotent.
+//! A sync reads everything from the mirror first, then handles each pipeline in a separate transaction. Syncing is
+//! idempotent.
 
 mod apply;
 mod find;
@@ -24,14 +25,14 @@ use crate::error::AppError;
 use crate::worker::{BackgroundJob, TurnResult, wait_for_wakeup};
 use berth_engine::Services;
 
-/// Candidates per query: one per organization, for more organizations than sync at once.
+/// Due repositories read per query: one for each of up to 64 organizations, more than can sync at once.
 const DUE_MAX: i64 = 64;
 
-/// Syncs repositories.
+/// Background job that syncs repositories.
 pub(crate) struct SyncJob {
     services: Arc<Services>,
     config: Arc<AppConfig>,
-    /// One at a time per organization, so that hanging repositories do not delay other organizations.
+    /// Limits each organization to one sync at a time, so that hanging repositories do not delay other organizations.
     under_way: AdmissionControl,
 }
 
@@ -61,8 +62,8 @@ impl BackgroundJob for SyncJob {
     }
 }
 
-/// Syncs the repository that has been due the longest, of an organization that has none in progress. Idle if there is
-/// none.
+/// Syncs the repository that has been due the longest, from an organization that has no sync in progress. Returns
+/// `Idle` if there is none.
 async fn run_next(syncs: &SyncJob) -> Result<TurnResult, AppError> {
     let due = syncs.services.store.read(None, |db| {
         let now = db.now();
@@ -75,14 +76,15 @@ async fn run_next(syncs: &SyncJob) -> Result<TurnResult, AppError> {
         syncs.services.store.read(Some(org), move |db| Ok::<_, AppError>(repository::by_id(db, id)?)).await?;
     if let Some(found) = found {
         sync_repository(syncs, org, found).await?;
-        // A new head may have started a deployment, or provided the commit that one waits for.
+        // A new head may have started a deployment, or the fetch may have provided a commit that a deployment waits
+        // for.
         syncs.services.wake_engine();
     }
     Ok(TurnResult::Again)
 }
 
 async fn sync_repository(syncs: &SyncJob, org: OrgId, before: Repository) -> Result<(), AppError> {
-    // Pushes after this time may be missing in the result.
+    // The result may not include pushes after this time.
     let began = syncs.services.store.read(None, |db| Ok::<_, AppError>(db.now())).await?;
     match fetch(syncs, org, &before).await? {
         Ok(heads) => {
@@ -99,7 +101,7 @@ async fn sync_repository(syncs: &SyncJob, org: OrgId, before: Repository) -> Res
             finish(syncs, org, before, SyncResult { began, default_branch, head, problems, has_changed })
                 .await
         }
-        // The next start repeats the sync.
+        // The server is stopping. The next start repeats the sync.
         Err(GitError::Stopping) => Ok(()),
         Err(error) => {
             tracing::info!(repository = %before.id, %error, "cannot fetch repository");
@@ -122,7 +124,7 @@ async fn fetch(
     Ok(syncs.services.git.run(org, move || mirror.sync(&url, credential.as_ref(), &access)).await?)
 }
 
-/// Returns the problems found, and whether anything changed.
+/// Finds the definitions and applies them. Returns the problems found, and whether anything changed.
 async fn find_and_apply(
     syncs: &SyncJob,
     org: OrgId,
@@ -130,14 +132,15 @@ async fn find_and_apply(
     heads: &BranchHeads,
 ) -> Result<(Vec<SyncProblem>, bool), AppError> {
     let mirror = syncs.services.git.mirror(org, repository.id);
-    // Files are read when the head moved, and while there are problems, which may end without a push.
+    // Skip reading the files if the head has not moved and there are no problems. Problems may disappear without a
+    // push, so files with problems are read every time.
     let is_known = repository.seen.head.as_deref() == heads.head().map(berth_engine::git::CommitHash::as_str)
         && repository.seen.problems.is_empty()
         && repository.seen.synced_at.is_some();
     let (mut problems, mut has_changed) = (Vec::new(), false);
     let mut broken = HashSet::new();
     if heads.head().is_none() && !heads.branches.is_empty() {
-        // The default branch may be missing during a rename; nothing is retired because of it.
+        // The default branch may be missing temporarily during a rename, so no pipeline is retired.
         let text = "the repository has no default branch; nothing was changed";
         problems.push(find::sync_problem(".", text.to_owned()));
     } else if !is_known {
@@ -166,7 +169,7 @@ async fn finish(syncs: &SyncJob, org: OrgId, before: Repository, found: SyncResu
         .store
         .transact(TxContext::system(Some(org)), move |tx| {
             let Some(now) = repository::by_id(tx, before.id)? else { return Ok(()) };
-            // The URL changed during the sync: the result belongs to the old one.
+            // The repository's URL was changed during the sync, so the result belongs to the old URL.
             if now.url != before.url {
                 return Ok(());
             }
@@ -219,7 +222,7 @@ async fn fail(syncs: &SyncJob, org: OrgId, before: Repository, error: String) ->
         .await
 }
 
-/// A sync requested during a sync causes another one.
+/// Returns when to sync again. If a sync was requested during this one, its time is used.
 fn due_at(before: &Repository, now: &Repository, failures: i64, time: Timestamp) -> Option<Timestamp> {
     if now.seen.due_at == before.seen.due_at {
         Some(now.next_sync_at(failures, time))

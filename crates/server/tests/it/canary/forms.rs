@@ -1,9 +1,9 @@
-//! Encodings in which a credential could leak, and the search for them.
+//! The encodings in which a credential could leak, and a search for all of them.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 
-/// Values that must not leak, each with the operations whose responses may contain it.
+/// Values that must not leak. Each one has a list of operations whose responses may contain it.
 #[derive(Default)]
 pub(crate) struct Canaries(Vec<Planted>);
 
@@ -59,20 +59,20 @@ fn forms(value: &str) -> Vec<(&'static str, String)> {
         ("JSON", json.trim_matches('"').to_owned()),
         ("Rust", format!("{value:?}").trim_matches('"').to_owned()),
     ];
-    // Base64 of a value inside a longer text has one of three alignments.
+    // Inside a longer text, the base64 form of a value has one of three alignments.
     for skipped in 0..3 {
         let rest = &bytes[skipped..];
         let whole = &rest[..rest.len() / 3 * 3];
         forms.push(("base64", STANDARD_NO_PAD.encode(whole)));
         forms.push(("base64 for URLs", URL_SAFE_NO_PAD.encode(whole)));
     }
-    // For a plain value many encodings are the same.
+    // For simple values, many of these encodings are identical.
     let mut seen = std::collections::BTreeSet::new();
     forms.retain(|(_, text)| seen.insert(text.clone()));
     forms
 }
 
-/// Percent-encodes everything except letters and digits.
+/// Percent-encodes everything except the unreserved characters of a URI.
 pub(crate) fn encoded(value: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'~');
     let each = |byte: u8| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };

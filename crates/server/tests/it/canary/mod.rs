@@ -1,5 +1,5 @@
-//! Leak test: credentials are planted as canaries and sent to every endpoint. None may appear in a response, a log
-//! line, an event, a panic, or a file of the data directory.
+//! Leak test: plants credentials as canaries and sends them to every endpoint. None of them may appear in a response, a
+//! log line, an event, a panic message or a file of the data directory.
 
 mod forms;
 mod watch;
@@ -16,7 +16,7 @@ use self::watch::Watch;
 use super::described::{Operation, operations, sample};
 use super::world::{Account, Browser, Call, DEFINITION, Reply, World, call, get, post, token_of_link};
 
-/// Members that other members can read, so they are not meant for secrets.
+/// JSON members whose values other members of the organization can read, so they are not meant for secrets.
 const VISIBLE: &[&str] = &[
     "name",
     "reason",
@@ -29,11 +29,12 @@ const VISIBLE: &[&str] = &[
     "label",
     "comment",
 ];
-/// Members that are objects: an error names their unknown members.
+/// JSON members whose values are objects. Errors name the unknown members of an object.
 const OBJECTS: &[&str] = &["head", "scope", "overrideDrain", "bypass"];
-/// Part of a definition, which every member can read. The search must find it, or it finds nothing at all.
+/// Part of a pipeline definition, which every member can read. The test searches for it too: if it is not found, the
+/// search itself does not work.
 const VISIBLE_MARK: &str = "a-mark-that-everybody-may-read";
-/// A browser requests the CSRF token again after a reload.
+/// Operations that return the CSRF token. A browser requests it again after a page reload.
 const CSRF_SHOWN_BY: &[&str] =
     &["POST /api/v1/auth/login", "GET /api/v1/me", "POST /api/v1/me/password", "POST /api/v1/auth/confirm"];
 const PASSWORDS_HASHED_BY: &[&str] =
@@ -51,7 +52,8 @@ async fn credentials_never_leak_into_responses_logs_events_panics_or_files() {
     search.use_credentials().await;
     let operations = operations(&search.world).await;
     for (number, operation) in operations.iter().enumerate() {
-        // Password hashing is slow, so these have three callers only: anonymous, an owner and a foreign owner.
+        // Password hashing is slow, so these operations are called by three callers only: anonymous, an owner, and the
+        // owner of another organization.
         let name = operation.name();
         let hashes = PASSWORDS_HASHED_BY.contains(&name.as_str());
         let callers = if hashes { 3 } else { search.callers.len() };
@@ -82,12 +84,12 @@ struct Search {
     world: World,
     canaries: Canaries,
     callers: Vec<Who>,
-    /// Existing resources by path parameter.
+    /// Names or ids of existing resources, by path parameter.
     real: BTreeMap<&'static str, String>,
-    /// Query parameters of each operation.
+    /// Names of the query parameters of each operation.
     queries: BTreeMap<String, Vec<String>>,
     sent: usize,
-    /// Texts that were searched already; many responses are equal.
+    /// Texts that were already searched. Many responses are equal.
     seen: BTreeSet<String>,
     leaks: BTreeSet<String>,
 }
@@ -136,7 +138,7 @@ impl Search {
         }
     }
 
-    /// Uses every kind of credential correctly and incorrectly, with and without repeats.
+    /// Uses every kind of credential, valid and invalid, with and without an idempotent retry.
     async fn use_credentials(&mut self) {
         let (email, old) = (self.world.ada.email.clone(), self.world.ada.password.clone());
         let wrong = format!("wrong/ünd+\"long\" {}", passwords::generate().reveal());
@@ -170,7 +172,7 @@ impl Search {
         let Browser { cookie, csrf } = browser;
         self.callers.push(Who::Cookie { cookie, csrf });
 
-        // The token is shown once; a replayed response does not contain it.
+        // The token is returned once; the stored response for a retry does not contain it.
         let create = |path: &str, body: Value| {
             post(path).by(&self.world.ada).header("idempotency-key", "canary").json(&body)
         };
@@ -195,7 +197,7 @@ impl Search {
         }
     }
 
-    /// Sends a canary in every member, query parameter, header and path segment of the operation.
+    /// Sends a canary in every body member, query parameter, header and path segment of the operation.
     async fn send_everywhere(&mut self, operation: &Operation, who: usize, mut turn: usize) {
         let who = self.callers[who].clone();
         let name = operation.name();
@@ -234,7 +236,7 @@ impl Search {
             "cookie",
             "x-token",
         ] {
-            // Header values are limited to ASCII.
+            // Header values can only contain ASCII characters.
             let value: String = next().chars().filter(char::is_ascii).collect();
             if header == "x-request-id" && !value.starts_with("berth_") {
                 continue;
@@ -270,14 +272,14 @@ impl Search {
         let (asked, query) = (call.0.uri().path().to_owned(), call.0.uri().query().unwrap_or("").to_owned());
         let mut reply = self.world.send(call).await;
         self.sent += 1;
-        // `instance` is the only member that repeats the path of the request.
+        // Only the member `instance` may repeat the path of the request.
         if let Some(instance) = reply.body.get_mut("instance") {
             assert_eq!(instance.take(), asked);
             reply.text = reply.body.to_string();
         }
         let headers = reply.headers.iter().map(|(name, value)| format!("{name}: {value:?}\n"));
         let mut headers: String = headers.collect();
-        // Links to other pages repeat the query parameters of the request, which may be canaries.
+        // Pagination links repeat the query parameters of the request, which may be canaries. That is not a leak.
         let known = self.queries.get(operation).into_iter().flatten();
         for parameter in known {
             let sent = query.split('&').find(|pair| pair.starts_with(&format!("{parameter}=")));
@@ -373,7 +375,7 @@ async fn real_things(world: &World) -> BTreeMap<&'static str, String> {
     ])
 }
 
-/// The operation's path with existing resources, except for those that the request would delete.
+/// The operation's path with the names of existing resources, except where the request would delete the resource.
 fn path(
     operation: &Operation,
     real: &BTreeMap<&'static str, String>,
@@ -400,15 +402,17 @@ fn bodies(operation: &Operation, next: &mut impl FnMut() -> String) -> Vec<Value
         (name.clone(), if hidden { json!(next()) } else { sample(name) })
     });
     bodies.push(filled.collect());
-    // Members can read definitions and labels; a diagnostic quotes the definition's lines.
+    // Other members can read definitions and labels, and a diagnostic quotes lines of the definition, so these are left
+    // out.
     let is_tried = |name: &String| !["definition", "labels"].contains(&name.as_str());
     let names = names.into_iter().filter(is_tried).collect::<Vec<_>>();
     for name in names.iter().map(String::as_str).chain(["token", "value"]) {
-        // Always invalid: a list, an object, and a string with a control character.
+        // Values that are always invalid: a list, an object, and a string with a control character.
         for wrong in [json!([next()]), json!({ next(): 1 }), json!(format!("{}\u{1}", next()))] {
             let mut body = operation.body();
             body[name] = wrong;
-            // The pointer of an error contains names of unknown members, so a canary there is no leak.
+            // The pointer in an error contains the names of unknown members, so a canary used as such a name is not a
+            // leak.
             let is_known = !OBJECTS.contains(&name) && names.iter().any(|known| known == name);
             if !body[name].is_object() || is_known {
                 bodies.push(body);

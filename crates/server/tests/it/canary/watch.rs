@@ -1,4 +1,4 @@
-//! Captures the log of this process, at trace level for Berth's crates, and every panic.
+//! Captures the log of this process (at trace level for Berth's crates) and every panic.
 
 use std::io::Write;
 use std::sync::{Arc, Mutex, OnceLock};

@@ -1,4 +1,4 @@
-//! Analyses of failures: on request, automatic, once per attempt, and based on the step's real log.
+//! Analyses of failures: on request or automatic, once per attempt, and based on the real log of the step.
 
 use std::time::Instant;
 
@@ -11,7 +11,7 @@ use crate::world::{Reply, call, get, post};
 const ORG: &str = super::ORG;
 
 impl Harbour {
-    /// Creates a pipeline with one stage and one step that runs this script.
+    /// Creates a pipeline with one stage and one step, which runs this script.
     pub(super) async fn failing(&self, extra: &str, run: &str) {
         let run = serde_json::to_string(run).unwrap();
         let step = format!("    - {{ name: Deploy, type: script, params: {{ run: {run} }} }}\n");

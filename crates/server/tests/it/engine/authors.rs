@@ -1,4 +1,4 @@
-//! Approvals by the authors of a change, which are read from a real repository.
+//! Approvals when authors of a change try to approve it. The authors are read from a real repository.
 
 use std::time::Instant;
 
@@ -8,18 +8,18 @@ use super::{Harbour, ORG, PATIENCE, data};
 use crate::git::Origin;
 use crate::world::{Account, POLL_EVERY, get, post};
 
-/// A repository with a pipeline whose stage requires approval, and members who may approve.
+/// A repository with a pipeline whose stage requires approval, and several members who could approve.
 struct Shop {
     harbour: Harbour,
     origin: Origin,
     repository: String,
     bob: Account,
     carol: Account,
-    /// Starts deployments and authors no commits unless a test says so.
+    /// Starts the deployments. Authors no commits except where a test does so explicitly.
     rob: Account,
 }
 
-/// `tracks` is the branch whose pushes are deployed.
+/// `tracks` is the branch that is deployed on every push.
 fn definition(rule: &str, tracks: &str) -> String {
     format!(
         "version: 1
@@ -36,7 +36,7 @@ pipeline:
     )
 }
 
-/// Name and email: `Bob` is `bob@acme.test`; an email address is used as it is.
+/// Name and email address of a person. `Bob` has the address `bob@acme.test`; an email address stands for itself.
 fn person(name: &str) -> (String, String) {
     match name.split_once('@') {
         Some((local, _)) => (local.to_owned(), name.to_owned()),
@@ -116,7 +116,7 @@ impl Shop {
 }
 
 const RULE: &str = "{ self_approval: false }";
-/// A branch that is never pushed, so that deployments are started by hand.
+/// A branch to which nothing is pushed, so that all deployments are started manually.
 const BY_HAND: &str = "release";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -128,7 +128,7 @@ async fn author_cannot_approve_own_change_behind_a_merge_commit() {
     assert_eq!(harbour.approve(&first, &shop.bob).await.status, 200);
     harbour.end_of(first["deploymentId"].as_str().unwrap()).await;
 
-    // Carol merges Bob's commit, and Rob commits on top.
+    // Carol merges Bob's commit, and Rob adds a commit on top of the merge.
     shop.origin.git(&["checkout", "--quiet", "-b", "feature"]);
     shop.commit("Bob", "Bob", "a change");
     shop.origin.git(&["checkout", "--quiet", "main"]);
@@ -144,7 +144,7 @@ async fn author_cannot_approve_own_change_behind_a_merge_commit() {
     for who in [&shop.bob, &shop.carol, &shop.rob] {
         shop.assert_refused(&asked, who).await;
     }
-    // Ada's commit is already deployed in the stage, so she is no author of this change.
+    // Ada's commit is already deployed in the stage, so she is not an author of this change.
     let said = data(&harbour.approve(&asked, harbour.ada()).await, 200);
     assert_eq!((&said["status"], &said["required"]), (&json!("approved"), &json!(1)), "{said}");
     assert_eq!(harbour.end_of(pushed["id"].as_str().unwrap()).await["status"], "succeeded");
@@ -190,7 +190,7 @@ async fn unknown_authors_raise_the_quorum_by_one_in_total() {
     let waits = harbour.see(&format!("/deployments/{}", asked["deploymentId"].as_str().unwrap())).await;
     assert_eq!(waits["blockedBy"][0]["detail"], "stage \"production\" needs 2 approvals; 1 so far");
 
-    // When one unknown author becomes a member, the other one is still unknown. When both are members, Bob's approval
+    // After one unknown author becomes a member, the other one is still unknown. Once both are members, Bob's approval
     // is enough.
     harbour.world.member("ghost@example.org", "viewer").await;
     assert_eq!(shop.see(&asked).await["required"], 2);

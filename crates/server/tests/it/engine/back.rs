@@ -1,4 +1,4 @@
-//! Rollback with approvals, soaks, bypasses and artifacts of earlier stages.
+//! Rollbacks in combination with approvals, soaks, bypasses and artifacts of earlier stages.
 
 use berth_core::decision::{DomainRecord, RecordChange, RuleDecision};
 use berth_core::deployment::stages::stage::{Stage, StageEnd};
@@ -28,7 +28,7 @@ impl Harbour {
         ended
     }
 
-    /// Deploys with a bypass of all gates.
+    /// Deploys with a bypass of all gates and waits for success.
     async fn bypassing(&self, commit: &str) -> String {
         let body = json!({"commitId": commit, "bypass": {"reason": "the shop is down"}});
         let started = id(&data(&self.post("/pipelines/shop/deployments", &body).await, 202));
@@ -108,7 +108,7 @@ async fn rollback_skips_approval_and_soak_steps() {
           after succeeded
     "#]]
     .assert_eq(&story(&harbour.end_of(&back).await));
-    // Roll back further, and then to an earlier rollback.
+    // Rolls back further, and then forward again to the earlier rollback.
     let forth = id(&data(&harbour.roll_back(&back, &json!({"to": done[0]})).await, 202));
     harbour.succeeds(&forth).await;
     let again = id(&data(&harbour.roll_back(&forth, &json!({"to": back})).await, 202));
@@ -140,7 +140,8 @@ async fn rollback_to_a_bypassed_deployment_needs_approval() {
     assert_eq!(inside["stages"][0]["steps"][0]["status"], "waiting", "the window does not hold it: {inside}");
     harbour.approved(&back, &[harbour.ada()]).await;
     harbour.succeeds(&back).await;
-    // Now the commit has been approved.
+    // Rolling forward to `second` needs approvals too, because it was deployed with a bypass. Rolling back to `back`
+    // afterwards needs none: its commit has been approved.
     let forth = id(&data(&harbour.roll_back(&back, &json!({"to": second})).await, 202));
     harbour.approved(&forth, &[harbour.ada()]).await;
     harbour.until(&forth, |it| it["stages"][0]["tries"] == 1).await;
@@ -182,7 +183,7 @@ async fn rollback_uses_artifacts_of_earlier_stages() {
     let back = id(&data(&harbour.roll_back(&third, &json!({})).await, 202));
     harbour.succeeds(&back).await;
     assert_eq!(harbour.written("seen"), format!("{before}production: bbb2222 of staging\n"));
-    // A rollback to an earlier rollback uses the artifact of the second deployment as well.
+    // A rollback to an earlier rollback also uses the artifact of the second deployment.
     let forth = id(&data(&harbour.roll_back(&back, &json!({"to": third})).await, 202));
     harbour.succeeds(&forth).await;
     let again = data(&harbour.roll_back(&forth, &json!({"to": back})).await, 202);
@@ -206,7 +207,7 @@ async fn failed_stage_ends_even_if_its_rollback_cannot_be_planned() {
         .await;
     let (_, elsewhere) = harbour.claim("aaa1111").await;
     harbour.succeeds(&elsewhere).await;
-    // Record a success of a deployment that never ran in the stage and has no plan for it.
+    // Records the success of a deployment that never ran in this stage, so that it has no plan for a rollback.
     let pipeline: PipelineId = id(&harbour.see("/pipelines/shop").await).parse().unwrap();
     let deployment = elsewhere.parse().unwrap();
     let context = TxContext::system(Some(org(&harbour.world).await));

@@ -1,4 +1,4 @@
-//! The build runs once per commit and definition, and its results are shared by all deployments.
+//! The build runs once per commit and definition, and all deployments share its results.
 
 use serde_json::json;
 

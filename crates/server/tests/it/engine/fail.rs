@@ -1,4 +1,4 @@
-//! Deployments that cannot run fail with a cause and start nothing.
+//! A deployment that cannot run fails with a cause and starts no step.
 
 use serde_json::json;
 
@@ -99,7 +99,7 @@ async fn step_whose_values_cannot_be_evaluated_fails_and_frees_its_slot() {
 ",
         )
         .await;
-    // More deployments than the runner has slots: a failed one must free its slot.
+    // There are more deployments than slots, so each failed deployment must free its slot.
     for number in 0..8 {
         let ended = harbour.end_of(&harbour.start(&format!("aaa{number}")).await).await;
         assert_eq!(

@@ -1,4 +1,4 @@
-//! The server notices when a person merges or closes a fix, and then allows another one.
+//! The server notices when a person merges or closes the pull request of a fix, and then allows another one.
 
 use berth_core::time::Timestamp;
 use berth_server::config::AppConfig;
@@ -11,13 +11,13 @@ use crate::forge::{Double, TOKEN, github, told};
 use crate::git::serve;
 
 impl Harbour {
-    /// Checks the remote once and returns the analysis's pull request.
+    /// Checks the forge once, and returns the pull request of the analysis.
     async fn noticed(&self, analysis: &str) -> Value {
         notice_fix_ends(self.world.app.jobs()).await.unwrap();
         self.see(&format!("/analyses/{analysis}/pull-request")).await
     }
 
-    /// Kinds of events about fixes, oldest first, without their common prefix.
+    /// Kinds of the events about fixes, oldest first and without their common prefix.
     async fn fix_story(&self) -> Vec<String> {
         let mut events = self.fix_events().await;
         events.sort_by_key(|event| event["id"].as_str().unwrap().to_owned());
@@ -67,7 +67,8 @@ async fn fix_state_is_read_from_github() {
     let path = format!("/repos/admin/shop/pulls/{}/merge", second["number"]);
     assert_eq!(told(&github.url, "PUT", &path, Some(&json!({})))["merged"], true);
 
-    // A request for another fix checks the state of the previous one, without waiting for the background job.
+    // Requesting another fix checks the state of the previous pull request at once, without waiting for the background
+    // job.
     let third = harbour.proposed(&analysis).await;
     assert_eq!((&third["state"], &third["branch"]), (&json!("open"), &json!(format!("{BRANCH}-3"))));
     assert_eq!(

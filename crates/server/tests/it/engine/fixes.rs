@@ -1,4 +1,4 @@
-//! From a failure to a pull request, with a real runner, git over HTTP, and an emulated GitHub.
+//! The way from a failure to a pull request, with a real runner, git over HTTP and an emulated GitHub.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -28,7 +28,7 @@ pipeline:
       params: { run: './deploy.sh' }
 ";
 
-/// A repository whose script is not executable.
+/// A repository whose deploy script is not executable.
 pub(super) fn origin() -> Origin {
     let origin = Origin::new();
     origin.write(".berth/shop/pipeline.yaml", DEFINITION);
@@ -37,7 +37,7 @@ pub(super) fn origin() -> Origin {
     origin
 }
 
-/// A bare clone at `admin/shop.git`, to be served over HTTP.
+/// A bare clone at `admin/shop.git`, which is to be served over HTTP.
 pub(super) fn shared(origin: &Origin) -> (tempfile::TempDir, PathBuf) {
     let root = tempfile::tempdir().unwrap();
     let bare = root.path().join("admin/shop.git");
@@ -59,7 +59,7 @@ impl Harbour {
         Self { world, at_work, outside: tempfile::tempdir().unwrap() }
     }
 
-    /// Registers a repository whose deployment fails; returns the repository's id and the deployment.
+    /// Registers a repository whose deployment fails. Returns the id of the repository and the deployment.
     pub(super) async fn fails(&self, repository: &Value) -> (String, Value) {
         let made = data(&self.post("/repositories", repository).await, 201);
         let deployment = self.first_deployment().await;
@@ -77,7 +77,7 @@ impl Harbour {
         diff: Option<&str>,
     ) -> String {
         let text = |pointer: &str| deployment.pointer(pointer).and_then(Value::as_str).unwrap().to_owned();
-        // Every attempt has its own fingerprint.
+        // Gives each attempt a different fingerprint.
         let fingerprint =
             if attempt == 1 { FINGERPRINT.to_owned() } else { format!("{attempt}{FINGERPRINT}") };
         let failure = Failure {
@@ -262,7 +262,7 @@ async fn fix_after_a_forge_failure_reuses_the_pushed_branch() {
     assert!(error.contains("was pushed") && error.contains("500") && !error.contains("hunter2"), "{error}");
     let there = git(&bare, &["rev-parse", BRANCH]);
 
-    // A retry by another user reuses the branch that was pushed.
+    // When another user retries, the branch that was already pushed is reused.
     let dora = harbour.world.member("dora@acme.test", "deployer").await;
     let path = format!("/analyses/{analysis}/pull-request");
     let asked = harbour.send(post(&format!("{}{path}", super::ORG)).by(&dora)).await;

@@ -128,7 +128,7 @@ async fn approval_step_does_not_change_the_environment() {
     assert_eq!(harbour.approve(&asked, harbour.ada()).await.status, 200);
     assert_eq!(harbour.end_of(&id).await["status"], "succeeded");
 
-    // A takeover ends the pending approvals of the previous session.
+    // A takeover ends the approvals that are pending for the previous session.
     let (_, held) = {
         let path = "/pipelines/shop/ephemeral-environments/qa-1/force-claim";
         let taken = harbour.post(path, &json!({"commitId": "bbb2222"})).await;
@@ -223,8 +223,8 @@ async fn approval_answer_counts_only_for_its_own_approval() {
     let again = post(&path).by(&carol).json(&json!({"from": "start"}));
     assert_eq!(harbour.send(again).await.status, 200);
     let second = harbour.asked(&id).await;
-    // Ada started the deployment and may not approve. Her answer to the ended approval must not count for the pending
-    // one.
+    // Ada started the deployment, so she may not approve it. Her answer to the approval that has ended must not count
+    // for the pending one.
     harbour.approve(&first, harbour.ada()).await.is(409, "approval_ended");
     assert_eq!(harbour.asked(&id).await["id"], second["id"]);
     assert_eq!(harbour.see(&format!("/deployments/{id}")).await["status"], "waiting");

@@ -1,4 +1,4 @@
-//! Pipelines with real steps: deployments through stages and in environments, observed over HTTP.
+//! Pipelines with real steps, deployed through stages and to environments, and observed over HTTP.
 
 mod analysis;
 mod approvals;
@@ -34,7 +34,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 struct Harbour {
     world: World,
     at_work: AtWork,
-    /// Files that steps write and tests read.
+    /// A directory for files that steps write and tests read.
     outside: tempfile::TempDir,
 }
 
@@ -53,7 +53,7 @@ impl Harbour {
         &self.world.ada
     }
 
-    /// The path of a file in `outside`, for scripts.
+    /// The path of a file in `outside`, to be used in scripts.
     fn file(&self, name: &str) -> String {
         self.outside.path().join(name).display().to_string()
     }
@@ -74,20 +74,20 @@ impl Harbour {
         self.send(post(&format!("{ORG}{path}")).by(self.ada()).json(body)).await
     }
 
-    /// Creates the pipeline `shop` with this text below `pipeline:`, indented by two.
+    /// Creates the pipeline `shop`. `body` goes below `pipeline:` and is indented by two spaces.
     async fn pipeline(&self, body: &str) {
         let definition = format!("version: 1\npipeline:\n  name: Shop\n{body}");
         let made = self.post("/pipelines", &json!({"slug": "shop", "definition": definition})).await;
         assert_eq!(made.status, 201, "{}", made.text);
     }
 
-    /// Starts a deployment through the stages and returns its id.
+    /// Starts a deployment through the stages of `shop` and returns its id.
     async fn start(&self, commit: &str) -> String {
         let started = self.post("/pipelines/shop/deployments", &json!({"commitId": commit})).await;
         data(&started, 202)["id"].as_str().unwrap().to_owned()
     }
 
-    /// Claims `qa-1` and deploys there; returns the ids of the session and the deployment.
+    /// Claims `qa-1` and deploys there. Returns the ids of the session and of the deployment.
     async fn claim(&self, commit: &str) -> (String, String) {
         let path = "/pipelines/shop/ephemeral-environments/qa-1/sessions";
         let session = data(&self.post(path, &json!({"commitId": commit})).await, 201);
@@ -101,7 +101,7 @@ impl Harbour {
         let mut tag = String::new();
         loop {
             let path = format!("{ORG}/deployments/{id}");
-            // The first request has no ETag to wait for a change of.
+            // The first request has no ETag, so it cannot wait for a change.
             let asked = match tag.as_str() {
                 "" => get(&path),
                 tag => get(&format!("{path}?wait=10")).header("if-none-match", tag),

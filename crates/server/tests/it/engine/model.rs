@@ -1,4 +1,5 @@
-//! Analysis by a model: a mock of the providers (`@copilotkit/aimock`) responds well, badly, late or not at all.
+//! Analysis by a language model. A mock of the providers (`@copilotkit/aimock`) responds correctly, incorrectly, late
+//! or not at all.
 
 use berth_server::config::AppConfig;
 use serde_json::{Value, json};
@@ -18,8 +19,8 @@ struct Mock {
 }
 
 impl Mock {
-    /// Starts the mock. `answers` has its response to a message that contains a text; `flags` make it misbehave. `None`
-    /// if it is not installed.
+    /// Starts the mock. Each entry of `answers` is a text and the response to a message that contains it. `flags` make
+    /// the mock misbehave. Returns `None` if the mock is not installed.
     fn start(answers: &[(&str, String)], flags: &[&str]) -> Option<Self> {
         let program = npm::file("@copilotkit/aimock/dist/cli.js")?;
         let dir = tempfile::tempdir().unwrap();
@@ -61,7 +62,7 @@ impl Harbour {
         assert_eq!(put.status, 200, "{}", put.text);
     }
 
-    /// Runs a deployment that fails and returns its analysis.
+    /// Runs a deployment that fails, and returns the analysis of the failure.
     async fn failure(&self) -> Value {
         let failed = self.start("4f2a1c9").await;
         self.end_of(&failed).await;
@@ -70,7 +71,7 @@ impl Harbour {
     }
 }
 
-/// A name, the answers and flags of the mock, and further analysis settings.
+/// A name, the answers and flags of the mock, and additional analysis settings.
 type Case<'a> = (&'a str, &'a [(&'a str, String)], &'a [&'a str], Value);
 
 fn said(root_cause: &str, line: usize) -> String {
@@ -134,14 +135,14 @@ const DEPLOY: &str =
 const MENDED: &str = "diff --git a/deploy.sh b/deploy.sh\n--- a/deploy.sh\n+++ b/deploy.sh\n@@ -4,2 +4,2 @@\n echo deploying\n-no-such-tool-at-all\n+true\n";
 const AUTOMATION: &str = "diff --git a/.github/workflows/x.yml b/.github/workflows/x.yml\nnew file mode 100644\n--- /dev/null\n+++ b/.github/workflows/x.yml\n@@ -0,0 +1 @@\n+on: push\n";
 
-/// An answer with a suggested diff.
+/// A model answer that suggests this diff.
 fn suggesting(diff: &str) -> String {
     let mut said: Value = serde_json::from_str(&said("The tool is not installed.", 1)).unwrap();
     said["diff"] = json!(diff);
     said.to_string()
 }
 
-/// A repository whose script fails; the name of the case is part of its command.
+/// A repository whose script fails. The name of the case is part of the failing command.
 fn repository(case: &str) -> Origin {
     let origin = Origin::new();
     let definition = format!(

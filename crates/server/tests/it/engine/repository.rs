@@ -88,7 +88,7 @@ async fn push_deploys_the_sources_of_its_commit() {
     assert_eq!(harbour.end_of(second["id"].as_str().unwrap()).await["status"], "succeeded");
     assert_eq!(harbour.written("ledger"), "blue staging\ngreen staging\n");
 
-    // Deploy to an environment: an older commit by its short hash, and a branch that the mirror does not have yet.
+    // Deploys to an environment: an older commit by its short hash, and a branch that the mirror has not fetched yet.
     let short = &ended["resolvedCommitId"].as_str().unwrap()[..10];
     let (session, old) = harbour.claim(short).await;
     let old = harbour.end_of(&old).await;
@@ -197,7 +197,7 @@ async fn ambiguous_short_hash_is_refused_everywhere() {
     let seen = harbour.see(&format!("{environment}/sessions/{session}")).await;
     assert_eq!((&seen["status"], &seen["deploymentCount"]), (&json!("active"), &json!(1)));
 
-    // A branch of the same name wins over the ambiguous short hash.
+    // A branch with the same name takes precedence over an ambiguous short hash.
     origin.git(&["branch", short, both[1].as_str()]);
     let deploy = format!("{environment}/sessions/{session}/deploy");
     let deployed = harbour.post(&deploy, &json!({"commitId": format!("refs/heads/{short}")})).await;
@@ -207,7 +207,7 @@ async fn ambiguous_short_hash_is_refused_everywhere() {
     let ended = harbour.end_of(data(&deployed, 202)["id"].as_str().unwrap()).await;
     assert_eq!(ended["resolvedCommitId"], both[1].as_str());
 
-    // Deployments are found by the resolved commit, also by a prefix of it.
+    // Deployments can be found by the resolved commit or a prefix of it, ignoring case.
     for commit in [both[1].as_str(), &both[1].as_str()[..12], &both[1].as_str()[..12].to_uppercase()] {
         let found = harbour.see(&format!("/deployments?session={session}&commit={commit}")).await;
         let found = found.as_array().unwrap();

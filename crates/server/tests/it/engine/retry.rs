@@ -1,4 +1,4 @@
-//! Retry of a failed deployment in an environment: a new deployment of the same commit in the same session.
+//! Retrying a failed deployment in an environment creates a new deployment of the same commit in the same session.
 
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ use crate::world::{get, post};
 const ENV: &str = "/pipelines/shop/ephemeral-environments/qa-1";
 
 impl Harbour {
-    /// A pipeline whose step fails until this file exists, and a deployment that failed in `qa-1`.
+    /// Creates a pipeline whose step fails until this file exists, and a deployment that failed in `qa-1`.
     async fn failed_in_environment(&self) -> (String, String) {
         let (ledger, mended) = (self.file("ledger"), self.file("mended"));
         self.pipeline(&format!(

@@ -1,5 +1,5 @@
-//! Rollback of a stage, on request or automatic. Afterwards promotion into the stage is paused until the pipeline is
-//! resumed.
+//! Rollback of a stage, on request or automatic. After a rollback, promotion into the stage is paused until the
+//! pipeline is resumed.
 
 use std::time::{Duration, Instant};
 
@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use super::{Harbour, ORG, data, story};
 use crate::world::{Reply, get};
 
-/// A step that records commit and stage in a ledger. A commit `slow…` waits for a file, `bad` fails, and `down…` fails
-/// and makes later runs fail.
+/// A pipeline whose step writes the commit and the stage to a ledger. A commit `slow…` waits for a file, a commit that
+/// contains `bad` fails, and a commit `down…` fails and makes all later runs fail.
 fn shop(harbour: &Harbour, stages: &str) -> String {
     let (ledger, gate, down) = (harbour.file("ledger"), harbour.file("gate"), harbour.file("down"));
     format!(
@@ -114,7 +114,7 @@ async fn rollback_uses_the_build_of_its_target() {
     assert_eq!(harbour.written("built"), "aaa1111\nbbb2222\n", "nothing was built again");
     assert_eq!(harbour.written("seen"), format!("{before}production v-aaa1111 page of aaa1111\n"));
     println!("from the request to the end of a one-step rollback: {took:?}");
-    // Allows for a busy machine; on an idle one it takes a few hundredths of a second.
+    // Leaves room for a busy machine; on an idle one this takes a few hundredths of a second.
     assert!(took < Duration::from_secs(10), "{took:?}");
 
     let production = harbour.production().await;
@@ -127,7 +127,7 @@ async fn rollback_uses_the_build_of_its_target() {
     );
     let told = harbour.see("/events?kind=deployment_rolled_back").await;
     assert_eq!((&told[0]["data"]["of"], &told[0]["data"]["to"]), (&json!(second), &json!(first)));
-    // Both deployments are rolled back, so no target is left.
+    // Both deployments have been rolled back, so there is nothing left to roll back to.
     harbour.roll_back(&id(&back), &json!({})).await.is(409, "nothing_to_roll_back_to");
     harbour.close().await;
 }
@@ -146,7 +146,7 @@ async fn rollback_waits_only_for_the_running_deployment() {
     assert_eq!(back["rollback"]["to"], json!(first));
     assert_eq!(back["blockedBy"][0]["kind"], "earlier_stage", "{back}");
     harbour.roll_back(&inside, &json!({})).await.is(409, "invalid_state");
-    // A newer deployment supersedes the queued one, but not the rollback.
+    // A newer deployment supersedes the queued deployment, but not the rollback.
     let newer = harbour.start("ddd4444").await;
     let overtaken = harbour.end_of(&waits).await;
     assert_eq!(overtaken["supersededBy"], json!(newer), "{overtaken}");
@@ -163,7 +163,7 @@ async fn rollback_waits_only_for_the_running_deployment() {
         "aaa1111 to production\nslow222 to production\naaa1111 to production\n"
     );
 
-    // Resuming also works although the pipeline was not stopped.
+    // Resuming works even though the pipeline was not stopped; it ends the pause of the stage.
     let before = harbour.kinds().await.len();
     let resumed = data(&harbour.post("/pipelines/shop/resume", &json!({"reason": "mended"})).await, 200);
     assert_eq!((&resumed["status"], &resumed["stages"][0]["paused"]), (&json!("active"), &Value::Null));
@@ -228,7 +228,7 @@ async fn rollback_that_fails_is_not_rolled_back() {
     assert_eq!(harbour.end_of(&back).await["status"], "failed");
     let list = harbour.see("/pipelines/shop/deployments").await;
     assert_eq!(list.as_array().unwrap().len(), 3, "{list}");
-    // The stage still has the rollback's target as its current deployment, so the rollback can be requested again.
+    // The current deployment of the stage is still the rollback's target, so the rollback can be requested again.
     assert_eq!(harbour.production().await["current"]["deploymentId"], json!(good));
     std::fs::remove_file(harbour.file("down")).unwrap();
     let again = data(&harbour.roll_back(&back, &json!({})).await, 202);
@@ -272,7 +272,7 @@ async fn rollback_is_refused_with_a_reason() {
         (&second, json!({"to": elsewhere}), 409, "invalid_state"),
         (&second, json!({"reason": "x".repeat(4_001)}), 400, "invalid_request"),
         (&second, json!({"bypass": true}), 400, "unknown_member"),
-        // It failed in staging, before production.
+        // This deployment failed in staging and never reached production.
         (&failed, json!({}), 409, "invalid_state"),
         (&first, json!({}), 409, "invalid_state"),
         (&elsewhere, json!({}), 404, "not_found"),
@@ -286,7 +286,7 @@ async fn rollback_is_refused_with_a_reason() {
     harbour.post(&nowhere, &json!({})).await.is(404, "not_found");
     let build = format!("/deployments/{second}/stages/build/rollback");
     harbour.post(&build, &json!({})).await.is(404, "not_found");
-    // A newer deployment has run in staging.
+    // A newer deployment has entered staging since.
     let staging = format!("/deployments/{second}/stages/staging/rollback");
     harbour.post(&staging, &json!({})).await.is(409, "invalid_state");
     assert_eq!(harbour.production().await["paused"], Value::Null, "nothing of it has happened");
@@ -341,7 +341,7 @@ async fn pipeline_etag_changes_with_its_stages() {
     let again = harbour.send(again.header("if-none-match", seen.header("etag"))).await;
     assert_eq!(again.status, 200, "{}", again.text);
     assert_eq!(again.body["data"]["stages"][0]["current"]["commitId"], "aaa1111");
-    // In `If-Match`, only the pipeline's version in the tag counts.
+    // For `If-Match`, only the part of the ETag with the pipeline's version is compared.
     let stop = crate::world::post(&format!("{ORG}/pipelines/shop/stop")).by(harbour.ada());
     let stopped = harbour.send(stop.header("if-match", again.header("etag")).json(&json!({}))).await;
     assert_eq!(stopped.status, 200, "{}", stopped.text);

@@ -1,4 +1,4 @@
-//! Deployments through the stages: in order, one at a time in each, stopped, resumed, cancelled, retried.
+//! Deployments through stages: in order, one at a time per stage, stopped, resumed, cancelled and retried.
 
 use expect_test::expect;
 use serde_json::json;
@@ -17,7 +17,7 @@ const TWO_STAGES: &str = "  stages:
       params: { run: 'echo \"$COMMIT to $PLACE\" >> LEDGER' }
 ";
 
-/// A step that waits until the test creates the file `GATE`.
+/// A step that waits until the test creates the file that replaces `GATE`.
 const GATED: &str = "  stages:
     - name: staging
   steps:

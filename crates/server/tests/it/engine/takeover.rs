@@ -1,4 +1,4 @@
-//! A takeover stops the old work before the new work starts, as seen in a ledger that the steps write.
+//! A takeover stops the old steps before new ones start. The steps write to a ledger, which shows the order.
 
 use serde_json::json;
 
@@ -6,7 +6,7 @@ use super::{Harbour, data};
 
 const ENV: &str = "/pipelines/shop/ephemeral-environments/qa-1";
 
-/// Writes its fence to the ledger until it is stopped, and once more on SIGTERM.
+/// The step writes its fence to the ledger until it is stopped, and once more on SIGTERM.
 const WRITER: &str = "  tracks: main
   stages: [{ name: staging }]
   ephemeral_environments: { qa-1: { on_release: deploy_tracked } }
@@ -46,7 +46,7 @@ async fn takeover_stops_old_work_before_new_work_writes() {
     let log = harbour.log(&old, "deploy").await;
     let last = log.lines().last().unwrap_or_default();
     assert!(log.contains("on my way") && last.contains("stopped: taken over by ada"), "{log}");
-    // Later output is stored in a separate stream of the log.
+    // Output that was written after the takeover is stored in a separate stream of the log.
     let late = harbour.see(&format!("/deployments/{old}/steps/deploy/logs?stream=after_fence")).await;
     assert!(!log.contains("late 1") && late.to_string().contains("late 1"), "{log} {late}");
     harbour.close().await;
@@ -61,7 +61,7 @@ async fn release_resets_the_environment_and_the_next_holder_waits() {
             &WRITER.replace("LEDGER", &ledger).replace("GATE$BERTH_FENCE", &format!("{gate}$BERTH_FENCE")),
         )
         .await;
-    // A reset deploys the last commit that passed all stages. That deployment has no fence.
+    // A reset deploys the last commit that passed all stages. The deployment through stages has no fence.
     std::fs::write(&gate, "").unwrap();
     assert_eq!(harbour.end_of(&harbour.start("ccc3333").await).await["status"], "succeeded");
     std::fs::write(format!("{gate}1"), "").unwrap();

@@ -1,4 +1,5 @@
-//! Votes count at the moment of the grant: members who left or have a lower role by then do not.
+//! Approvals are counted when the stage or step is granted: votes of members who have left or have a lower role by then
+//! do not count.
 
 use serde_json::{Value, json};
 
@@ -6,7 +7,7 @@ use super::{Harbour, ORG, PATIENCE, data};
 use crate::world::{Account, POLL_EVERY, call};
 
 impl Harbour {
-    /// The id of a member.
+    /// The user id of a member.
     async fn user(&self, who: &Account) -> String {
         let members = self.see("/members?limit=100").await;
         let found = members.as_array().unwrap().iter().find(|it| it["email"] == who.email.as_str());
@@ -29,7 +30,7 @@ impl Harbour {
         self.see(&format!("/approvals/{}", approval["id"].as_str().unwrap())).await
     }
 
-    /// Waits for the pending approval that replaced this one and returns it.
+    /// Waits for the pending approval that replaced the given one, and returns it.
     async fn asked_after(&self, approval: &Value) -> Value {
         let path = format!("/approvals?deployment={}", approval["deploymentId"].as_str().unwrap());
         let deadline = std::time::Instant::now() + PATIENCE;
@@ -66,14 +67,14 @@ async fn votes_of_members_who_left_or_were_demoted_do_not_count() {
     let blocked = harbour.see(&format!("/deployments/{id}")).await["blockedBy"][0].clone();
     assert_eq!(blocked["detail"], "stage \"production\" needs 2 approvals; 0 so far");
 
-    // Carol's approval is the only one that counts, so it is not enough.
+    // Only Carol's approval counts, and one is not enough.
     let said = data(&harbour.approve(&asked, &carol).await, 200);
     assert_eq!((&said["status"], &said["given"]), (&json!("pending"), &json!(1)), "{said}");
     harbour.make(&carol, "viewer").await;
     let said = data(&harbour.approve(&asked, &dora).await, 200);
     assert_eq!((&said["status"], &said["given"]), (&json!("pending"), &json!(1)), "{said}");
 
-    // Carol is a deployer again: her approval counts, which completes the quorum.
+    // Carol is a deployer again, so her approval counts again and completes the quorum.
     harbour.make(&carol, "deployer").await;
     assert_eq!(harbour.end_of(&id).await["status"], "succeeded");
     let granted = harbour.look(&asked).await;
@@ -101,7 +102,7 @@ async fn approval_is_requested_again_when_an_approver_leaves_before_the_window()
     harbour.close().await;
 }
 
-/// Enters an approved stage whose first step is an approval, and removes the approver of the stage.
+/// Enters an approved stage whose first step is an approval, and then removes the member who approved the stage.
 async fn enter_stage(harbour: &Harbour) -> (String, Value, Value) {
     let steps = format!("    - {{ name: Ask, type: approval, params: {{ from: [owner] }} }}\n{DEPLOY}");
     harbour.pipeline(&stage("      requires: { approvals: 1 }\n", &steps)).await;
@@ -113,7 +114,7 @@ async fn enter_stage(harbour: &Harbour) -> (String, Value, Value) {
     assert!(step["stepId"].is_string(), "{step}");
     harbour.remove(&bob).await;
     assert_eq!(harbour.approve(&step, harbour.ada()).await.status, 200);
-    // No step of the stage has started, and its approver is no longer a member.
+    // The stage must be approved again, because none of its steps has started and its approver is no longer a member.
     let again = harbour.asked_after(&step).await;
     assert_eq!(again["stepId"], json!(null), "{again}");
     assert_eq!(harbour.look(&asked).await["lapsedBecause"], "changed");

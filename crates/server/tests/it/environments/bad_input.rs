@@ -1,11 +1,11 @@
-//! Invalid requests: each is refused with its problem and changes nothing.
+//! Invalid requests: each one is refused with the right problem code and changes nothing.
 
 use serde_json::{Value, json};
 
 use super::{Shop, at, data, in_session, pipeline, text};
 use crate::world::{Account, Call, call, get, post};
 
-/// Every request about a session, sent to the environment at `base`.
+/// All requests about a session, sent to the environment at `base`.
 fn everything_with(base: &str, session: &str, who: &Account) -> Vec<Call> {
     let path = format!("{base}/sessions/{session}");
     let post = |verb: &str, body: Value| post(&format!("{path}/{verb}")).by(who).json(&body);

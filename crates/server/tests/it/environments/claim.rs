@@ -1,4 +1,4 @@
-//! Claims: the first caller gets a session; later callers learn who holds the environment, why and until when.
+//! Claims: the first caller gets a session; later callers are told who holds the environment, why and until when.
 
 use berth_core::time::Timestamp;
 use serde_json::{Value, json};

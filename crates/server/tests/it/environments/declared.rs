@@ -1,4 +1,4 @@
-//! Changes of the definition update environments but end no session.
+//! A changed definition updates environments but ends no session.
 
 use serde_json::{Value, json};
 

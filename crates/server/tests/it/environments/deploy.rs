@@ -1,4 +1,4 @@
-//! Deploying in a session: only for its holder, and only while it is active.
+//! Deploying in a session: only its holder may do so, and only while the session is active.
 
 use serde_json::json;
 

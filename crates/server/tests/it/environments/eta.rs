@@ -1,4 +1,4 @@
-//! Estimated waiting times of tickets and their basis.
+//! Estimated waiting times of tickets, and what they are based on.
 
 use berth_core::environment::DecisionContext;
 use berth_core::environment::claim::{ClaimCommand, ClaimOutcome, claim};
@@ -15,7 +15,7 @@ use super::{DEFINITION, PIPELINE, Shop};
 use crate::history::org;
 use crate::world::call;
 
-/// Records past sessions of Grace in qa-1, one of each length in seconds, starting a day ago.
+/// Records past sessions of Grace in qa-1, starting one day ago. `lengths` are their durations in seconds.
 async fn held_before(shop: &Shop, lengths: &'static [i64]) {
     let (org, id) = (org(&shop.world).await, shop.me(&shop.grace).await.parse::<UserId>().unwrap());
     let done = shop.world.app.store().transact(TxContext::system(Some(org)), move |tx| {
@@ -44,7 +44,7 @@ async fn held_before(shop: &Shop, lengths: &'static [i64]) {
     done.await.unwrap();
 }
 
-/// Position, ETA in seconds and basis of each ticket for qa-1.
+/// Position, ETA in seconds and basis of the ETA, for each ticket in the queue of qa-1.
 async fn estimates(shop: &Shop) -> Vec<(i64, Option<i64>, String)> {
     let queue = shop.see("qa-1/queue").await;
     let row = |it: &Value| {
@@ -70,7 +70,7 @@ async fn eta_of_every_ticket_adds_up_the_time_limits_ahead() {
     assert_eq!(told.iter().map(|it| it.0).collect::<Vec<_>>(), [1, 2, 3]);
     assert!(is_about(told[0].1, 600) && is_about(told[1].1, 1_500), "{told:?}");
     assert_eq!((told[0].2.as_str(), told[1].2.as_str()), ("expiry", "expiry"));
-    // The second ticket has no time limit, and no past session provides an estimate.
+    // The ticket ahead of the third one has no time limit, and there are no past sessions to estimate from.
     assert_eq!((told[2].1, told[2].2.as_str()), (None, "unknown"));
 }
 

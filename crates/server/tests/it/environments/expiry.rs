@@ -1,4 +1,4 @@
-//! Expiry and idle timeouts: the next request finds the session ended, even if no sweep ran in between.
+//! Expiry and idle timeouts: the next request sees that the session has ended, even if no sweep ran in between.
 
 use berth_core::environment::claim::{ClaimCommand, ClaimOutcome, claim};
 use berth_core::environment::{ClaimTerms, DecisionContext, LockHolder};
@@ -15,7 +15,7 @@ use crate::world::post;
 
 const HOUR_S: i64 = 60 * 60;
 
-/// A session of Grace that was claimed two hours ago with this TTL.
+/// Creates a session that Grace claimed two hours ago with this TTL.
 async fn claimed_two_hours_ago(shop: &Shop, ttl_seconds: Option<i64>) -> Value {
     let (org, id) = (org(&shop.world).await, shop.me(&shop.grace).await.parse::<UserId>().unwrap());
     let claimed = shop.world.app.store().transact(TxContext::system(Some(org)), move |tx| {
@@ -87,7 +87,7 @@ async fn expired_session_is_granted_to_the_queue_before_a_new_claim() {
     assert_eq!(shop.status(&session).await["endReason"], "expired");
 }
 
-/// Runs the sweep of qa-1 as of two minutes from now.
+/// Runs the sweep of qa-1 as if it were two minutes later.
 async fn past_its_end(shop: &Shop) {
     let org = org(&shop.world).await;
     let settled = shop.world.app.store().transact(TxContext::system(Some(org)), move |tx| {

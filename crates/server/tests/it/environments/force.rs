@@ -1,4 +1,4 @@
-//! Taking over: at once, only from an expected holder, or after a grace period.
+//! Takeovers: immediate, only from an expected holder, or after a grace period.
 
 use berth_core::deployment::environment::grant::{GrantCommand, grant};
 use berth_core::id::DeploymentId;
@@ -101,7 +101,7 @@ async fn force_claim_with_grace_is_announced_and_first_in_the_queue() {
     assert_eq!(released["environment"]["lock"]["holder"]["name"], "ada", "the head of the line comes first");
 }
 
-/// The ticket with the ETA of `shown`, because it changes with time.
+/// The ticket with its ETA replaced by the ETA of `shown`, because ETAs change over time.
 fn masked_eta(ticket: &Value, shown: &Value) -> Value {
     let mut ticket = ticket.clone();
     ticket["etaSeconds"] = shown["etaSeconds"].clone();
@@ -179,7 +179,7 @@ async fn force_claim_with_an_unknown_mode_is_refused() {
     assert_eq!(shop.dump().await, before);
 }
 
-/// Grants the deployment an attempt, like to a runner.
+/// Grants the deployment to a runner, so that it has a running attempt.
 async fn start(shop: &Shop, deployment: &str) {
     let (org, id) = (org(&shop.world).await, deployment.parse::<DeploymentId>().unwrap());
     let granted = shop.world.app.store().transact(TxContext::system(Some(org)), move |tx| {

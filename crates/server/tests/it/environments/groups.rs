@@ -1,4 +1,4 @@
-//! Claim-any with a queue: a ticket in every queue, exactly one grant, and no ticket left over.
+//! Claim-any with a queue: creates a ticket in every queue, is granted exactly once, and leaves no ticket behind.
 
 use std::collections::BTreeSet;
 
@@ -25,7 +25,7 @@ async fn claim_any(world: &World, who: &Account, body: &Value) -> Reply {
     world.send(post(&format!("{PIPELINE}/claim-any")).by(who).json(body)).await
 }
 
-/// Claims both environments of the pool for Grace and returns the session paths.
+/// Claims both environments of the pool for Grace, and returns the paths of the sessions.
 async fn pool_held(shop: &Shop) -> Vec<String> {
     let mut sessions = Vec::new();
     for name in POOL {
@@ -78,7 +78,7 @@ async fn claim_any_waits_in_every_queue_and_gets_the_first_that_becomes_free() {
         (&json!("granted_elsewhere"), &json!("system"))
     );
 
-    // The first environment becomes free later, and stays free.
+    // The first environment becomes free later and stays free, because its ticket was withdrawn.
     data(shop.send(call("DELETE", &at(&held[0])).by(&shop.grace)).await, 200);
     assert_eq!(shop.see("qa-2").await["lockStatus"], "unlocked");
     let insights = shop.see("qa-2/insights").await;
@@ -159,7 +159,7 @@ async fn claim_any_joins_the_queues_that_have_room_and_is_refused_when_none_has(
     assert_eq!(shop.see("").await, before);
 }
 
-/// Two environments become free at the same moment, on PostgreSQL through two servers.
+/// Two environments become free at the same moment, on PostgreSQL on two different servers.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn claim_any_gets_one_of_two_environments_that_become_free_at_once() {
     let shop = Shop::open().await;
@@ -187,8 +187,8 @@ async fn claim_any_gets_one_of_two_environments_that_become_free_at_once() {
     }
 }
 
-/// Both sessions are overdue when the sweep runs: the environment that is processed first is granted, and withdrawing
-/// the ticket for the other one must not grant that one too.
+/// Both sessions are overdue when the sweep runs. The environment that is processed first is granted. Withdrawing the
+/// ticket of the other environment must not grant that one as well.
 #[tokio::test]
 async fn claim_any_gets_one_of_two_environments_whose_sessions_are_overdue() {
     let shop = Shop::open().await;
@@ -233,7 +233,8 @@ async fn holder(shop: &Shop, who: &Account) -> LockHolder {
     LockHolder { kind: ActorType::User, id: shop.me(who).await.parse().unwrap(), name: who.email.clone() }
 }
 
-/// Checks that at most one ticket was granted, and that none waits after a grant or a cancellation by its owner.
+/// Checks that at most one ticket of the group was granted, and that no ticket waits once one was granted or the owner
+/// has cancelled.
 fn check_group(tickets: &[Ticket]) {
     let count = |wanted: fn(&TicketState) -> bool| tickets.iter().filter(|it| wanted(&it.status)).count();
     let granted = count(|status| matches!(status, TicketState::Granted { .. }));
@@ -247,7 +248,7 @@ fn check_group(tickets: &[Ticket]) {
     assert!(!cancelled || waiting == 0, "a ticket outlived its group: {tickets:#?}");
 }
 
-/// One step of a simulation; the numbers select the person, environment, session or ticket.
+/// A step of the simulation. The numbers select a person, an environment, a session or a ticket.
 #[derive(Debug, Clone)]
 enum Step {
     ClaimAny(usize),
@@ -255,9 +256,9 @@ enum Step {
     Force(usize, usize),
     Release(usize),
     Leave(usize),
-    /// Sweeps one environment as of this many seconds from now.
+    /// Sweeps one environment as if it were this many seconds later.
     Settle(usize, i64),
-    /// Applies a definition with both environments, or with the second one only.
+    /// Applies a definition that has both environments, or only the second one.
     Define(bool),
 }
 

@@ -1,11 +1,11 @@
-//! The history of an environment: past holders in pages.
+//! The history of an environment: a paginated list of past sessions.
 
 use serde_json::{Value, json};
 
 use super::{Shop, at, data, text};
 use crate::world::get;
 
-/// A shop whose qa-1 was claimed and released this many times.
+/// A shop in which qa-1 was claimed and released this many times.
 async fn held(times: usize) -> Shop {
     let shop = Shop::open().await;
     for number in 0..times {

@@ -80,7 +80,7 @@ impl Shop {
         self.world.send(call).await
     }
 
-    /// Gets the record at this path below the environments, as Ada.
+    /// Reads the resource at this path below the environments, as Ada.
     async fn see(&self, path: &str) -> Value {
         data(self.send(get(&at(path)).by(&self.ada)).await, 200)
     }
@@ -94,7 +94,7 @@ impl Shop {
         data(self.claim(who, body).await, 201)
     }
 
-    /// Queues for qa-1 and returns the ticket.
+    /// Joins the queue of qa-1 and returns the ticket.
     async fn queued(&self, who: &Account, body: &Value) -> Value {
         let mut body = body.clone();
         body["queue"] = json!(true);
@@ -105,7 +105,7 @@ impl Shop {
         self.send(post(&at("qa-1/force-claim")).by(who).json(body)).await
     }
 
-    /// Posts to a session of qa-1; `verb` is `deploy`, `extend` or `hand-over`.
+    /// Sends a POST request to a session of qa-1. `verb` is `deploy`, `extend` or `hand-over`.
     async fn act(&self, who: &Account, session: &Value, verb: &str, body: &Value) -> Reply {
         self.send(post(&format!("{}/{verb}", in_session(session))).by(who).json(body)).await
     }
@@ -122,7 +122,7 @@ impl Shop {
         text(&self.send(get("/api/v1/me").by(who)).await.body["data"]["user"]["id"])
     }
 
-    /// Acme's events, oldest first, without the first `skip`.
+    /// The events of acme except the first `skip`, oldest first.
     async fn events(&self, skip: usize) -> Vec<Value> {
         let list = self.send(get("/api/v1/organizations/acme/events?limit=200").by(&self.ada)).await;
         list.body["data"].as_array().unwrap().iter().rev().skip(skip).cloned().collect()
@@ -132,8 +132,8 @@ impl Shop {
         self.events(skip).await.iter().map(|event| text(&event["kind"])).collect()
     }
 
-    /// Everything that a request about environments could change, without `access_denied` events, which a refusal may
-    /// record.
+    /// Everything that a request about environments could change. Leaves out `access_denied` events, because a refused
+    /// request may record one.
     async fn dump(&self) -> Value {
         let environments = self.see("").await;
         let mut all = vec![environments.clone()];
@@ -143,7 +143,7 @@ impl Shop {
             }
         }
         let events = self.events(0).await.into_iter().filter(|event| event["kind"] != "access_denied");
-        // These members change with time or with the omitted events.
+        // Masks members that change over time or depend on the events that were left out.
         masked(
             &json!([all, events.collect::<Vec<_>>()]),
             &["durationSeconds", "sequence", "hash", "previousHash"],

@@ -1,4 +1,4 @@
-//! Idempotency keys on claims: one effect and one stored response; refusals are not stored.
+//! Idempotency keys on claims: a claim has one effect and one stored response. Refusals are not stored.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! The queue: granted in order, visible to members, and left by cancelling the ticket.
+//! The queue of an environment: granted in order, visible to members, and left by cancelling the ticket.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Releasing ends exactly the named session, or none.
+//! A release ends exactly the session that it names, or nothing.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! The status of a session stays available for good, to every member who may read.
+//! The status of a session stays available forever, to every member with read access.
 
 use serde_json::json;
 

@@ -1,4 +1,5 @@
-//! JSON shapes of requests and responses. They are part of the API contract: members are only ever added.
+//! JSON shapes of requests and responses. They are part of the API contract: members may be added, but never removed or
+//! changed.
 
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
@@ -6,7 +7,7 @@ use serde_json::{Value, json};
 use super::{Shop, data, text};
 use crate::world::get;
 
-/// Compares the value with its ids, hashes and times replaced by placeholders.
+/// Compares a value with the expected text, after replacing ids, hashes and times by placeholders.
 fn check(value: &Value, wanted: &Expect) {
     let mut shown = serde_json::to_string_pretty(&plain(value)).unwrap();
     shown.push('\n');
@@ -39,7 +40,8 @@ fn word(word: &str) -> String {
     }
 }
 
-/// Grace holds qa-1 and has requested a commit. The pipeline is stopped, so that the deployment stays queued.
+/// A shop in which Grace holds qa-1 and has requested a deployment. The pipeline is stopped, so that the deployment
+/// stays queued.
 async fn held() -> (Shop, Value) {
     let shop = Shop::open().await;
     let stop = crate::world::post(&format!("{}/stop", super::PIPELINE)).by(&shop.ada);

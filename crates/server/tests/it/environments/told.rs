@@ -1,11 +1,11 @@
-//! Audit log of environments: every change of the lock or the queue records one event with its actor and subjects.
+//! Events about environments: every change of the lock or the queue records one event with its actor and subjects.
 
 use serde_json::{Value, json};
 
 use super::{Shop, at, data, text};
 use crate::world::{call, post};
 
-/// Kind and actor of the events after the first `since`.
+/// Kinds and actors of all events after the first `since`.
 async fn moves(shop: &Shop, since: usize) -> Vec<(String, String)> {
     let events = shop.events(since).await;
     events.iter().map(|event| (text(&event["kind"]), text(&event["actor"]["name"]))).collect()

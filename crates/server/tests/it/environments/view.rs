@@ -1,4 +1,4 @@
-//! Reading environments: lists and single ones, with their configuration and holder.
+//! Reading environments, as a list or one by one, with their configuration and holder.
 
 use serde_json::{Value, json};
 

@@ -9,11 +9,11 @@ use crate::world::get;
 async fn environment_is_shared_by_two_people() {
     let shop = Shop::open().await;
 
-    // Grace claims qa-1 and states why.
+    // Grace claims qa-1 and gives a reason.
     let wish = json!({"commitId": "9fceb02", "context": "load test", "ttlSeconds": 7_200});
     let grace = shop.claimed(&shop.grace, &wish).await;
 
-    // Ada's claim is refused with the holder, the reason and the expiry.
+    // Ada's claim is refused. The response names the holder, the reason and the expiry.
     let refused = shop.claim(&shop.ada, &json!({"commitId": "main"})).await;
     refused.is(409, "environment_locked");
     assert_eq!(
@@ -22,12 +22,12 @@ async fn environment_is_shared_by_two_people() {
     );
     assert_eq!(refused.body["expiresAt"], grace["expiresAt"]);
 
-    // She queues, visibly for all members.
+    // Ada joins the queue, which all members can see.
     let ticket = shop.queued(&shop.ada, &json!({"commitId": "main", "context": "demo for sales"})).await;
     assert_eq!((&ticket["status"], &ticket["position"]), (&json!("waiting"), &json!(1)));
     assert_eq!(shop.see("qa-1").await["queueLength"], 1);
 
-    // Grace releases. In the same transaction Ada gets the environment and her commit is queued.
+    // Grace releases the environment. In the same transaction, Ada gets it and a deployment of her commit is queued.
     let released = data(shop.release(&shop.grace, &grace).await, 200);
     assert_eq!(
         (&released["released"], &released["environment"]["lock"]["holder"]["name"]),
@@ -42,14 +42,14 @@ async fn environment_is_shared_by_two_people() {
     assert_eq!((&deployment["commitId"], &deployment["sessionId"]), (&json!("main"), &ada["sessionId"]));
     assert!(["queued", "running", "succeeded"].contains(&deployment["status"].as_str().unwrap()));
 
-    // Production is down, and Grace takes the environment over.
+    // Production is down, so Grace takes over the environment.
     let taken = data(
         shop.force(&shop.grace, &json!({"commitId": "hotfix", "reason": "production is down"})).await,
         201,
     );
     assert!(taken["fence"].as_i64() > ada["fence"].as_i64());
 
-    // The status of Ada's session shows who took over, when and why, and the consequences.
+    // The status of Ada's session shows who took over, when and why, and what that means for her.
     let lost = shop.status(&ada).await;
     assert_eq!((&lost["status"], &lost["overridden"]), (&json!("overridden"), &json!(true)));
     assert_eq!(
@@ -61,7 +61,7 @@ async fn environment_is_shared_by_two_people() {
     assert_eq!(lost["environment"]["lock"]["holder"]["name"], "grace");
     shop.act(&shop.ada, &ada, "deploy", &json!({"commitId": "main"})).await.is(409, "session_not_active");
 
-    // The history has all sessions, newest first.
+    // The history lists all sessions, newest first.
     let history = shop.see("qa-1/history").await;
     let told: Vec<_> =
         history.as_array().unwrap().iter().map(|it| (&it["holder"]["name"], &it["endReason"])).collect();

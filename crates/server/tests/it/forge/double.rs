@@ -1,4 +1,4 @@
-//! A fake forge that responds as configured and records its requests.
+//! A fake forge that responds as configured and records the requests it receives.
 
 use std::collections::HashMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -9,13 +9,13 @@ use serde_json::Value;
 
 #[derive(Debug, Clone)]
 pub(crate) struct Asked {
-    /// Method and request target, as sent.
+    /// HTTP method and request target, as sent.
     pub(crate) line: String,
     pub(crate) headers: HashMap<String, String>,
     pub(crate) body: Value,
 }
 
-/// Returns status and body for a request.
+/// Returns the status and body of the response to a request.
 type Behaviour = dyn Fn(&Asked) -> (u16, String) + Send + Sync;
 
 #[derive(Clone)]

@@ -1,4 +1,4 @@
-//! Requests to each kind of forge, and the handling of good, bad and hostile responses.
+//! Requests to each kind of forge, and how valid, invalid and hostile responses are handled.
 
 use std::time::Duration;
 

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::{BRANCHES, LIMIT, NEW, client};
 use crate::npm::{Served, file};
 
-/// The emulator's built-in token.
+/// A token that is built into the emulator.
 pub(crate) const TOKEN: &str = "test_token_admin";
 
 /// Starts an emulated GitHub with the repository `admin/shop`.
@@ -18,13 +18,13 @@ pub(crate) fn github() -> Option<Served> {
     Some(served)
 }
 
-/// Sends a request to the emulator like a user: POST with a body, otherwise GET.
+/// Sends a request to the emulator as a user would: a POST if there is a body, otherwise a GET.
 pub(crate) fn asked(url: &str, path: &str, body: Option<&Value>) -> Value {
     let method = if body.is_some() { "POST" } else { "GET" };
     told(url, method, path, body)
 }
 
-/// Like [`asked`], with any method.
+/// Like [`asked`], but with any HTTP method.
 pub(crate) fn told(url: &str, method: &str, path: &str, body: Option<&Value>) -> Value {
     let mut command = std::process::Command::new("curl");
     command.args(["--silent", "--show-error", "--max-time", "30", "--request", method, "--header"]);
@@ -95,7 +95,7 @@ fn github_requests_match_the_openapi_description() {
     client.find(BRANCHES).unwrap();
     let opened = client.open(NEW).unwrap();
     client.get(opened.number).unwrap();
-    // An invalid request is refused, so the three above were really checked.
+    // The mock refuses an invalid request, which shows that it really checked the three above.
     let wrong = asked(&served.url, "/repos/admin/shop/pulls", Some(&json!({"title": 1})));
     assert!(wrong["errors"].is_array() && wrong["number"].is_null(), "{wrong}");
 }

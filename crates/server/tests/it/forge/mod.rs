@@ -1,5 +1,5 @@
-//! Forges: an emulated GitHub and GitHub's OpenAPI description; fakes of GitLab and Gitea, which cannot be installed
-//! here.
+//! Clients of forges. GitHub is tested with an emulator and with its OpenAPI description; GitLab and Gitea are tested
+//! with fakes, because they cannot be installed here.
 
 mod double;
 mod doubles;

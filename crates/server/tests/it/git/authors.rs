@@ -1,4 +1,4 @@
-//! Reading the authors of a change from a mirror.
+//! Reading the authors of a change from a mirrored repository.
 
 use std::collections::BTreeSet;
 use std::io::Write as _;
@@ -11,7 +11,7 @@ use berth_engine::limits::{CHANGE_COMMITS_MAX, FIRST_CHANGE_COMMITS_MAX};
 use super::{Mirrored, Origin, anything, mirrored};
 
 impl Origin {
-    /// Adds commits to `main`, each with its own author, and returns the last one.
+    /// Adds `count` commits to `main`, each with the author returned for its index, and returns the last one.
     pub(crate) fn pile_up(&self, count: usize, author: impl Fn(usize) -> String) -> CommitHash {
         let is_empty = self.git(&["branch"]).is_empty();
         let mut stream = String::new();

@@ -1,4 +1,4 @@
-//! A new branch with one commit: created without a work tree, and pushed only as a new branch.
+//! Creating a branch with one commit, without a work tree, and pushing it. An existing branch is never overwritten.
 
 use berth_core::repository::RemoteUrl;
 use berth_core::time::Timestamp;
@@ -60,7 +60,7 @@ fn fix_commit_changes_only_the_given_files_and_modes() {
     let pushed = |was_there| PushResult { commit: made.clone(), was_there };
     assert_eq!(it.mirror.push_new(&to, &made, BRANCH, &["main"]).unwrap(), pushed(false));
     assert_eq!(it.mirror.push_new(&to, &made, BRANCH, &["main"]).unwrap(), pushed(true));
-    // A commit of another user does not replace the existing branch.
+    // A commit by another user does not overwrite the existing branch.
     let other = commit_by(&it.mirror, &head, &changes, "bob@acme.test").unwrap();
     assert_ne!(other, made);
     assert_eq!(it.mirror.push_new(&to, &other, BRANCH, &["main"]).unwrap(), pushed(true));
@@ -83,7 +83,7 @@ fn fix_commit_changes_only_the_given_files_and_modes() {
         kinds,
         ["100644 100755 M deploy.sh", "000000 100644 c new/a,b c.txt", "100644 000000 D old/gone.txt"]
     );
-    // The content is stored unchanged, whatever .gitattributes says.
+    // The content is stored unchanged, regardless of .gitattributes.
     assert_eq!(origin.git(&["cat-file", "blob", &format!("{BRANCH}:deploy.sh")]), "#!/bin/sh\r\necho hi");
     let who = origin.git(&["log", "-1", "--format=%an %ae %cn %P %s", BRANCH]);
     assert_eq!(who, format!("Berth ada@acme.test Berth {head} Make it run"));

@@ -11,7 +11,7 @@ use berth_engine::git::{GitError, GitMirror, RepositoryAccess};
 
 use super::{Origin, PATIENCE, anything, mirrored};
 
-/// Writes an object without any validation.
+/// Writes a git object without any validation.
 fn object(origin: &Origin, kind: &str, bytes: &[u8]) -> String {
     let mut child = Command::new("git")
         .args(["hash-object", "-w", "-t", kind, "--stdin", "--literally"])
@@ -63,7 +63,7 @@ fn checkout_with_escaping_symlinks_is_refused() {
     for (links, named) in [
         (vec![("etc", "/etc")], "etc"),
         (vec![("up", "../outside")], "up"),
-        // Each symlink alone stays inside; combined, they lead out.
+        // Each symlink on its own stays inside the checkout, but together they lead outside.
         (vec![("sub/up", ".."), ("sly", "sub/up/../outside")], "sly"),
     ] {
         let (origin, it) = (Origin::new(), mirrored());
@@ -81,7 +81,7 @@ fn checkout_with_escaping_symlinks_is_refused() {
     }
 }
 
-/// Several megabytes that do not compress well.
+/// A few megabytes of text that compresses badly.
 fn noise() -> String {
     (0..400_000u64).map(|n| format!("{:x}", n.wrapping_mul(0x9e37_79b9_7f4a_7c15))).collect()
 }
@@ -97,7 +97,7 @@ fn mirror_of_a_too_large_repository_is_refused_and_cleaned_up() {
     origin.commit("huge");
     let error = mirror.sync(&origin.url(), None, &anything()).unwrap_err();
     assert!(matches!(&error, GitError::TooLarge(text) if text.contains("larger than the limit")), "{error}");
-    // Once the repository is small again, the next sync works.
+    // The next sync succeeds once the repository is small again.
     origin.git(&["reset", "--quiet", "--hard", small.as_str()]);
     assert_eq!(mirror.sync(&origin.url(), None, &anything()).unwrap().head(), Some(&small));
 }
@@ -109,7 +109,7 @@ fn mirror_above_the_limit_is_recreated() {
     let small = origin.commit("small");
     origin.write("huge", &noise());
     origin.commit("huge");
-    // As if git had been killed after it had stored the pack.
+    // Syncs without a limit, as if git had been killed right after it stored the pack.
     it.mirror.sync(&origin.url(), None, &anything()).unwrap();
     origin.git(&["reset", "--quiet", "--hard", small.as_str()]);
     let mirror = it.mirror.clone().with_size_limit(256 * 1024);

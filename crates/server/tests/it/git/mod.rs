@@ -19,7 +19,7 @@ use berth_engine::git::{CommitHash, GitMirror, RepositoryAccess};
 /// Timeout of every wait.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A repository with a work tree, like a developer's.
+/// A repository with a work tree, like that of a developer.
 pub(crate) struct Origin {
     dir: tempfile::TempDir,
 }
@@ -66,7 +66,7 @@ impl Origin {
         CommitHash::parse(&self.git(&["rev-parse", "HEAD"])).unwrap()
     }
 
-    /// Creates commits until two hashes share their first four characters, and returns both.
+    /// Creates commits until two hashes share the first four characters, and returns these two.
     pub(crate) fn alike(&self) -> [CommitHash; 2] {
         let tree = self.git(&["rev-parse", "HEAD^{tree}"]);
         let mut parent = self.git(&["rev-parse", "HEAD"]);

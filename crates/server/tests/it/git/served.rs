@@ -12,7 +12,8 @@ use berth_engine::git::{GitCredential, GitError};
 
 use super::{Origin, anything, mirrored};
 
-/// Serves the repositories below `root` for `login` (`user:password`) until the test process ends.
+/// Serves the repositories below `root` to clients that log in with `login` (`user:password`), until the test process
+/// ends.
 pub(crate) fn serve(root: PathBuf, login: &'static str) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -52,7 +53,7 @@ fn answer(stream: TcpStream, root: &Path, login: &str) -> Option<()> {
         .arg("http-backend")
         .env("GIT_PROJECT_ROOT", root)
         .env("GIT_HTTP_EXPORT_ALL", "1")
-        // git allows pushes of authenticated users.
+        // git http-backend accepts pushes only from authenticated users.
         .env("REMOTE_USER", "ada")
         .env("REQUEST_METHOD", method)
         .env("PATH_INFO", path)

@@ -1,4 +1,4 @@
-//! Builds run once per commit. After a failed build, the last good version stays in use.
+//! A registry is built once per commit. After a failed build, the last good version stays in use.
 
 use serde_json::{Value, json};
 
@@ -24,7 +24,7 @@ async fn registry_build_runs_once_per_commit() {
     assert_eq!(view(&world, "tools").await["lastGood"], before);
     assert_eq!(told(&world).await, ["registry_created", "registry_built"], "nothing new is not told");
 
-    // Switch to a ref whose commit was built before.
+    // Switches to a ref whose commit was already built.
     let first = origin.git(&["rev-parse", "HEAD"]);
     write(&origin, &["deploy", "check"]);
     let second = origin.commit("second").to_string();
@@ -60,7 +60,7 @@ async fn registry_build_failure_keeps_the_last_good_version() {
     assert_eq!(offered(&world, "tools/deploy").await, format!("{first} deploy"));
     assert_eq!(seen["steps"][0]["key"], "deploy");
 
-    // A scheduled sync does not rebuild a failed commit; a requested one does.
+    // A scheduled sync does not build a failed commit again; a sync on request does.
     let due = world.app.store().transact(
         berth_store::TxContext::system(Some(super::super::history::org(&world).await)),
         |tx| {
@@ -113,7 +113,7 @@ async fn registry_tag_that_moves_keeps_its_version() {
     assert_eq!(offered(&world, "tools/deploy@main").await, format!("{second} deploy"));
     assert!(offered(&world, "tools/evil@v1").await.contains("has no step"));
 
-    // The tag also keeps its version if the registry itself tracks it.
+    // The tag also keeps its version if the registry itself follows that tag.
     world.send(patch("tools").by(&world.ada).json(&json!({"ref": "v1"}))).await;
     jobs::tick(world.app.jobs()).await.unwrap();
     assert_eq!(offered(&world, "tools/deploy@v1").await, format!("{first} deploy"));

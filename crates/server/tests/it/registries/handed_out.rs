@@ -1,4 +1,4 @@
-//! Built registries are handed only to the runner that executes a step of them.
+//! The artifact of a registry is given only to the runner that executes one of its steps.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::*;
 
 const STEPS: &str = "  steps:\n    - {name: Deploy, type: tools/deploy}\n";
 
-/// Deploys the pipeline and acquires its step like a runner.
+/// Deploys the pipeline and acquires its step as a runner would.
 async fn granted(yard: &Yard) -> (EmbeddedLink, AttemptAssignment) {
     yard.deploy("shop").await;
     jobs::tick(yard.app.jobs()).await.unwrap();
@@ -41,7 +41,7 @@ async fn registry_fetch_is_limited_to_the_planned_version() {
     let pinned = view(&world, "tools").await["lastGood"]["digest"].clone();
     assert_eq!((&json!(call.digest), call.start.as_str()), (&pinned, "sh start.sh"));
 
-    // Later changes of the registry do not affect the pinned version.
+    // Later changes to the registry do not affect the pinned version.
     tools.write("extra", "of another version");
     tools.commit("moves on");
     sync(&world, "tools").await;

@@ -1,4 +1,4 @@
-//! Hostile registries: each build fails with a clear error and stays within the limits of a build.
+//! Hostile registries: each build fails with a clear error and stays within its resource limits.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ fn limited() -> AppConfig {
     }
 }
 
-/// Builds a registry with this script; returns the registry's error and the build log.
+/// Builds a registry with this script. Returns the error of the registry and the build log.
 async fn failing(world: &World, script: &str) -> (String, String) {
     let origin = origin(&["deploy"]);
     origin.write("build.sh", script);

@@ -1,4 +1,4 @@
-//! Builds during which the server is killed or stopped, or the registry changes.
+//! Builds during which the server is killed or stopped, or the registry is changed.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use super::super::git::PATIENCE;
 use super::super::world::{Account, World, open_store};
 use super::*;
 
-/// Restarts the server on the same files, with this builder.
+/// Restarts the server on the same data directory, with this builder.
 async fn opened_again(world: World, builder: impl RegistryBuilder + 'static) -> World {
     let World { edge, app, ada, hank, dir, postgres } = world;
     drop((edge, app));
@@ -38,7 +38,7 @@ async fn opened_again(world: World, builder: impl RegistryBuilder + 'static) -> 
     World { edge: HttpService::new(app.clone()), app, ada, hank, dir, postgres }
 }
 
-/// Builds until the server stops.
+/// A builder that keeps building until the server stops.
 #[derive(Default)]
 struct Endless(AtomicUsize);
 
@@ -76,7 +76,7 @@ async fn registry_build_interrupted_by_shutdown_is_repeated() {
     assert_eq!(seen["complete"], false);
     world.app.services().shutdown.cancel();
     running.await.unwrap();
-    // The end of the build was not recorded, as after a kill.
+    // The end of the build was not recorded, as if the server had been killed.
     assert_eq!(view(&world, "tools").await["status"], "building");
 
     let world = opened_again(world, InSandbox::off()).await;
@@ -106,7 +106,7 @@ impl RegistryBuilder for Shared {
     }
 }
 
-/// Fails every build at once.
+/// A builder that fails every build immediately.
 struct Refusing;
 
 impl RegistryBuilder for Refusing {
@@ -143,7 +143,7 @@ async fn registry_build_retention_keeps_the_newest() {
     assert!(!logs.exists());
 }
 
-/// Sends an API request during the first build, then builds normally.
+/// A builder that sends an API request during its first build and then builds normally.
 struct Meanwhile {
     inner: InSandbox,
     happens: std::sync::Mutex<Option<Box<dyn FnOnce() + Send>>>,
@@ -162,7 +162,7 @@ impl RegistryBuilder for Meanwhile {
     }
 }
 
-/// A server that handles this request during its first build.
+/// A server that receives this request during its first build.
 async fn with_request(request: impl Fn(&Account) -> Call + Send + 'static) -> World {
     let world = World::new().await;
     let (send, asked) = std::sync::mpsc::channel::<std::sync::mpsc::Sender<()>>();
@@ -196,7 +196,7 @@ async fn registry_ref_changed_during_a_build_is_built_next() {
     added(&world, "tools", &origin).await;
     let seen = view(&world, "tools").await;
     assert_eq!((&seen["status"], &seen["lastGood"]["commit"]), (&json!("ready"), &json!(first)));
-    // The superseded build still provides a version.
+    // The build that was superseded still produces a version.
     let full: &'static str = format!("tools/check@{second}").leak();
     assert_eq!(offered(&world, full).await, format!("{second} check"));
 }

@@ -1,4 +1,4 @@
-//! Registries: added through the API, built by the background jobs from real repositories, used in definitions.
+//! Registries: added through the API, built by the background jobs from real repositories, and used in definitions.
 
 mod built;
 mod handed_out;
@@ -15,7 +15,7 @@ use super::world::{Call, Reply, World, call, get, post};
 
 pub(super) const REGISTRIES: &str = "/api/v1/organizations/acme/step-registries";
 
-/// Answers every call with the content of `answer.json`.
+/// A start script that answers every call with the content of `answer.json`.
 const START: &str = r#"while [ $# -gt 1 ]; do
   case "$1" in --output) output=$2 ;; esac
   shift
@@ -93,7 +93,8 @@ pub(super) async fn told(world: &World) -> Vec<String> {
     world.kinds().await.into_iter().filter(|kind| kind.starts_with("registry_")).collect()
 }
 
-/// Resolves a step type as a definition would: the commit and the registry's own step type, or the error.
+/// Resolves a step type as it would be in a definition. Returns the commit and the step type within the registry, or
+/// the error.
 pub(super) async fn offered(world: &World, text: &'static str) -> String {
     let org = super::history::org(world).await;
     let offers = world

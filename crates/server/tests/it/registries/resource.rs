@@ -1,4 +1,4 @@
-//! The registry resource: its representation, and refused requests.
+//! The registry resource: its JSON, and requests that are refused.
 
 use serde_json::{Value, json};
 
@@ -146,7 +146,7 @@ async fn registry_update_checks_if_match_and_creation_is_idempotent() {
     let back = world.send(patch("tools").by(&world.ada).json(&change)).await;
     assert_eq!(back.body["data"]["ref"], Value::Null);
     assert_eq!(told(&world).await, ["registry_created", "registry_updated", "registry_updated"]);
-    // A repeated change records no event.
+    // Sending the same change again records no event.
     world.send(patch("tools").by(&world.ada).json(&change)).await;
     assert_eq!(told(&world).await.len(), 3);
 }

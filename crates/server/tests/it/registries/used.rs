@@ -1,4 +1,4 @@
-//! Use of registries in definitions, and removal of used ones.
+//! Using registries in definitions, and removing registries that are in use.
 
 use serde_json::json;
 
@@ -54,7 +54,7 @@ async fn registry_in_use_is_deleted_only_with_force() {
     assert!(gone.body["data"]["deletedAt"].is_string());
     ask(&world, "tools").await.is(404, "not_found");
     assert!(offered(&world, "tools/deploy").await.starts_with("there is no registry \"tools\""));
-    // Nothing is left to sync, and the name is free.
+    // There is nothing left to sync, and the name can be used again.
     jobs::tick(world.app.jobs()).await.unwrap();
     added(&world, "tools", &first).await;
     let again = view(&world, "tools").await;

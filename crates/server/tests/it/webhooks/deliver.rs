@@ -1,4 +1,5 @@
-//! Deliveries: at least once with one id, retried, given up, redelivered, and independent of each other.
+//! Deliveries: made at least once, always with the same id, retried, eventually given up, redelivered on request, and
+//! independent of each other.
 
 use axum::body::Body;
 use futures_util::stream;
@@ -34,7 +35,7 @@ async fn webhook_delivers_a_signed_event_equal_to_the_api() {
     assert_eq!(delivered[0]["id"], first.id());
     assert_eq!(delivered[0]["attempts"][0]["status"], 204);
     assert_eq!(delivered.as_array().unwrap().len(), 1, "it named one kind");
-    // Deliveries are recorded separately and are no events.
+    // Deliveries are logged separately and record no events.
     let kinds = harbour.world.kinds().await;
     assert_eq!(kinds.last().unwrap(), "pipeline_resumed");
     harbour.close().await;
@@ -104,7 +105,7 @@ async fn webhook_is_deactivated_after_410() {
     let id = ended[0]["id"].as_str().unwrap();
     harbour.post(&format!("/ops/deliveries/{id}/redeliver"), &json!({})).await.is(409, "invalid_state");
 
-    // After reactivation it receives only events from then on.
+    // After reactivation, the webhook receives only events that occur from then on.
     let heard = receiver.all().len();
     let on = harbour.world.send(patch("/ops").by(&harbour.ada).json(&json!({"isActive": true}))).await;
     assert_eq!(on.body["data"]["isActive"], true, "{}", on.text);
@@ -176,7 +177,7 @@ async fn webhook_failed_delivery_can_be_redelivered_with_the_same_id() {
     harbour.until("/ops/deliveries", |all| all[0]["status"] == "delivered").await;
     let arrived = receiver.heard(tries + 1).await;
     assert!(arrived.iter().all(|it| it.id() == id));
-    // A delivered one can be redelivered too.
+    // A successful delivery can be redelivered too.
     harbour.post(&format!("/ops/deliveries/{id}/redeliver"), &json!({})).await;
     assert_eq!(receiver.heard(tries + 2).await[tries + 1].id(), id);
     harbour
@@ -195,7 +196,7 @@ async fn webhook_delivers_everything_despite_failures() {
     for _ in 0..20 {
         harbour.stop_and_resume("shop").await;
     }
-    // Wait until each delivery was tried once, then make the retries due.
+    // Waits until each delivery was attempted once, then makes the retries due.
     harbour
         .until("/ops/deliveries?limit=200", |all| {
             let all = all.as_array().unwrap();

@@ -1,4 +1,4 @@
-//! Many webhooks of many organizations do not delay each other.
+//! Many webhooks in many organizations do not delay each other.
 
 use std::sync::Arc;
 
@@ -20,7 +20,8 @@ use tokio::sync::Notify;
 use super::{Answer, Harbour, PATIENCE, Receiver, config};
 use crate::world::post;
 
-/// An organization older than all others with the maximum number of webhooks, none of which matches the event.
+/// Creates an organization that is older than all others and has the maximum number of webhooks. None of them is
+/// subscribed to the event of the test.
 fn indifferent(tx: &mut Tx<'_>, number: u8) -> Result<(), StoreError> {
     let now = tx.now();
     let id = OrgId::from_parts(Timestamp::from_micros(1), [number; 10]);

@@ -32,10 +32,10 @@ use super::world::{Account, Reply, World, call, get, post};
 pub(crate) const WEBHOOKS: &str = "/api/v1/organizations/acme/webhooks";
 /// Timeout of every wait.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Response timeout of receivers in these tests.
+/// How long the server waits for a response from a receiver in these tests.
 const RECEIVER_MAX: Duration = Duration::from_millis(500);
 
-/// A received request.
+/// A request that the receiver got.
 #[derive(Clone)]
 struct Received {
     headers: HeaderMap,
@@ -51,13 +51,13 @@ impl Received {
         serde_json::from_slice(&self.body).unwrap()
     }
 
-    /// Verifies the signature with the reference implementation.
+    /// Verifies the signature with the Standard Webhooks reference implementation.
     fn is_signed_with(&self, secret: &str) -> bool {
         standardwebhooks::Webhook::new(secret).unwrap().verify(&self.body, &self.headers).is_ok()
     }
 }
 
-/// Returns the response to the request with this number, counted from 0.
+/// Returns the response to a request, given its number (starting at 0).
 type Behaviour = Arc<dyn Fn(usize) -> Answer + Send + Sync>;
 
 enum Answer {
@@ -66,7 +66,7 @@ enum Answer {
     Body(Body),
     /// Never responds.
     Hang,
-    /// Responds with this status after the notification.
+    /// Responds with this status after being notified.
     Later(u16, Arc<Notify>),
 }
 
@@ -89,7 +89,7 @@ impl Receiver {
                 let (serving, behaviour) = (serving.clone(), behaviour.clone());
                 let service = service_fn(move |request| serving.clone().take(request, behaviour.clone()));
                 let builder = hyper::server::conn::http1::Builder::new();
-                // Ignores the error of a client that closes the connection early.
+                // Ignores the error if the client closes the connection early.
                 tokio::spawn(
                     async move { builder.serve_connection(TokioIo::new(stream), service).await.ok() },
                 );
@@ -115,7 +115,7 @@ impl Receiver {
             Answer::Status(status) => noted(status),
             Answer::Later(status, may) => {
                 may.notified().await;
-                // Let the next waiting response continue too.
+                // Wakes the next waiting response too.
                 may.notify_one();
                 noted(status)
             }
@@ -135,7 +135,7 @@ impl Receiver {
         self.received.lock().unwrap().clone()
     }
 
-    /// Waits for this many requests.
+    /// Waits until this many requests have been received.
     async fn heard(&self, count: usize) -> Vec<Received> {
         let waited = tokio::time::timeout(PATIENCE, async {
             loop {
@@ -155,7 +155,7 @@ fn noted(status: u16) -> Response<Body> {
     Response::builder().status(status).body(Body::from("noted")).unwrap()
 }
 
-/// A running server whose webhooks may call this machine.
+/// A running server that allows webhooks to addresses on this machine.
 struct Harbour {
     world: World,
     at_work: AtWork,

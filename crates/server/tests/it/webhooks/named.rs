@@ -1,4 +1,4 @@
-//! Recipients: the loser of a takeover, webhooks named in a definition, and chats.
+//! Recipients of webhooks: the previous holder after a takeover, webhooks that a definition names, and chats.
 
 use serde_json::{Value, json};
 
@@ -63,7 +63,8 @@ async fn event_summary_is_the_same_in_list_view_stream_and_webhook() {
     harbour.webhook("ops", &receiver.url(), &["session_claimed"]).await;
     let claims = format!("{EVENTS}?kind=session_claimed");
     let mut stream = Stream::open(&harbour.world, get(&claims).by(&harbour.ada)).await;
-    // The first summary reads the pipeline's slug from the store, the second one from the stream's cache.
+    // For the first summary, the pipeline's slug is read from the store; for the second one, it comes from the stream's
+    // cache.
     for (number, context) in ["load test", "a \"second\" look"].into_iter().enumerate() {
         let claim = post(&format!("{QA}/sessions")).by(&harbour.ada).json(&json!({"context": context}));
         let session = harbour.world.send(claim).await.body["data"]["sessionId"].as_str().unwrap().to_owned();

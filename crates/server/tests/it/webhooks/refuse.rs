@@ -1,4 +1,4 @@
-//! Webhooks that are refused on creation, and deliveries that are refused before sending.
+//! Webhooks that are refused when they are created, and deliveries that are refused before they are sent.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -58,7 +58,7 @@ async fn invalid_webhook_is_refused_with_advice() {
     }
 }
 
-/// Host names are resolved for each delivery, and the resolved address decides.
+/// Host names are resolved for every delivery, and the resolved address decides whether the delivery is allowed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn webhook_to_a_loopback_host_name_is_refused_at_delivery() {
     let world = World::new().await;
@@ -69,7 +69,7 @@ async fn webhook_to_a_loopback_host_name_is_refused_at_delivery() {
     assert!(error.contains("not a public address"), "{}", ping.text);
 }
 
-/// Records this many failed steps in one transaction.
+/// Records `count` events about failed steps in one transaction.
 async fn fail_steps(harbour: &Harbour, count: i64) {
     let context = TxContext::system(Some(crate::history::org(&harbour.world).await));
     let record = harbour.world.app.store().transact(context, move |tx| {
@@ -81,7 +81,7 @@ async fn fail_steps(harbour: &Harbour, count: i64) {
     record.await.unwrap();
 }
 
-/// A full queue stops reading events and continues once there is space.
+/// While its queue of deliveries is full, a webhook reads no more events. It continues once there is space.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn webhook_queue_is_bounded_and_catches_up() {
     let harbour = Harbour::open().await;

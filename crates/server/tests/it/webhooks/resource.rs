@@ -53,7 +53,7 @@ async fn webhook_create_read_update_delete() {
     world.send(get(&format!("{WEBHOOKS}/{id}")).by(ada)).await.is(404, "not_found");
     let told: Vec<_> = world.kinds().await.into_iter().filter(|kind| kind.starts_with("webhook_")).collect();
     assert_eq!(told, ["webhook_created", "webhook_updated", "webhook_deleted"]);
-    // A URL may contain a secret, so events do not contain it.
+    // A webhook's URL may contain a secret, so it does not appear in events.
     let events = world.send(get("/api/v1/organizations/acme/events").by(ada)).await;
     assert!(!events.text.contains("hooks.acme.test"));
     harbour.close().await;

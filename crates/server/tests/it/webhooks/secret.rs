@@ -1,4 +1,4 @@
-//! Signing secrets: shown once, stored encrypted, and rotated without a gap.
+//! Signing secrets: shown once, stored encrypted, and rotated without an interruption.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! A webhook that is changed during a delivery.
+//! Changing a webhook during a delivery.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ async fn webhook_url_change_during_a_410_keeps_it_active() {
     assert_eq!((&log[0]["attempts"][0]["status"], &log[0]["status"]), (&json!(410), &json!("pending")));
     let seen = harbour.see("/ops").await;
     assert_eq!((&seen["isActive"], &seen["failures"]), (&json!(true), &json!(0)), "{seen}");
-    // The delivery that the old URL refused goes to the new one.
+    // The delivery that the old URL refused is sent to the new URL.
     harbour.hasten("ops").await;
     assert_eq!(new.heard(1).await[0].id(), sent[0].id());
     harbour.until("/ops/deliveries", |all| all[0]["status"] == "delivered").await;

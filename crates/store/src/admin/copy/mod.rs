@@ -1,8 +1,8 @@
-//! Copies everything from SQLite to PostgreSQL or back: all tables, in one transaction, into an empty database.
+//! Copies a whole database from SQLite to PostgreSQL or back: all tables, in one transaction, into an empty database.
 //!
-//! Both have the same tables from the same migrations, so rows are copied unchanged. The epoch of the copy is raised,
-//! so its fences are greater than those of the old database, should that still be used. The epoch of a PostgreSQL
-//! source is raised too, so that two copies of it do not issue the same fences.
+//! Both databases have the same tables from the same migrations, so rows are copied unchanged. The copy gets a higher
+//! epoch, so that its fences are greater than any that the old database issues, should that still be used. The epoch of
+//! a PostgreSQL source is raised as well, so that two copies of it do not issue the same fences.
 
 mod pg;
 mod schema;
@@ -19,9 +19,9 @@ use crate::sqlite;
 use pg::CopyClient;
 use schema::{CopyTable, list_tables};
 
-/// Rows written by one statement.
+/// Rows inserted by one statement.
 const BATCH_ROWS: usize = 50;
-/// Filled by the migrations, with one row.
+/// The table with one row that describes the installation. The migrations create the row.
 const INSTANCE: &str = "instance";
 
 /// The direction of a copy.
@@ -31,14 +31,15 @@ pub enum CopyDirection {
     ToSqlite,
 }
 
-/// The number of rows of a table, which is the same on both sides.
+/// A copied table and its number of rows, which was the same in the source and in the copy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CopiedTable {
     pub table: String,
     pub rows: u64,
 }
 
-/// Copies between the database of a data directory and the one at `url`. No server may be running on either.
+/// Copies between the SQLite database of a data directory and the PostgreSQL database at `url`. No server may be
+/// running on either database.
 pub fn copy_database(
     dir: &DataDir,
     url: &str,
@@ -87,11 +88,11 @@ fn to_postgres(
         writing.insert(table, &batch)?;
         copied.push(check_counts(table, count_rows(db, table)?, writing.count(table)?)?);
     }
-    // Generated ids continue after the copied ones.
+    // Makes PostgreSQL generate ids above the copied ones.
     writing.execute(
         "SELECT setval(pg_get_serial_sequence('terms', 'id'), MAX(id)) FROM terms HAVING MAX(id) > 0",
     )?;
-    // Above every fence that the old database may still issue.
+    // A higher epoch makes new fences greater than any that the old database may still issue.
     writing.execute(&format!("UPDATE {INSTANCE} SET epoch = epoch + 1, incarnation = NULL"))?;
     writing.commit()?;
     Ok(copied)
@@ -122,10 +123,10 @@ fn to_sqlite(
         })?;
         copied.push(check_counts(table, reading.count(table)?, count_rows(db, table)?)?);
     }
-    // Above every fence that either database has issued.
+    // The new epoch must be above the epochs of both databases, so that no fence is issued twice.
     let given = incarnation::stored_epoch(dir)?.unwrap_or_default();
     run(&format!("UPDATE {INSTANCE} SET epoch = MAX(epoch, {given}) + 1, incarnation = NULL"))?;
-    // The source first: a raised epoch is harmless if the copy fails.
+    // Commits the source first: if the copy fails after that, the raised epoch in the source does no harm.
     reading.commit()?;
     incarnation::expect_new(dir)?;
     run("COMMIT")?;
@@ -165,7 +166,7 @@ fn check_counts(table: &CopyTable, from: u64, to: u64) -> Result<CopiedTable, Op
     }
 }
 
-/// Marks the file, so that it is not served by mistake.
+/// Marks the SQLite file as moved to PostgreSQL, so that no server uses it by mistake.
 fn mark_moved(path: &Path) -> Result<(), StoreError> {
     sqlite::set_incarnation(path, MOVED)
 }

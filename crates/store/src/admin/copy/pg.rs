@@ -17,12 +17,13 @@ pub(super) struct CopyTx<'c> {
 }
 
 impl CopyClient {
-    /// Checks and migrates the database, as a server does.
+    /// Connects to the database after the same checks and migrations that a server runs when it opens it.
     pub(super) fn open(url: &str) -> Result<Self, OpenError> {
         open_client(url).map(Self)
     }
 
-    /// Begins a serializable transaction. Writes of a server that is running are not copied: the caller checks that none is.
+    /// Begins a serializable transaction. It does not see what a running server writes in the meantime, so the caller
+    /// must check that no server is running.
     pub(super) fn begin(&mut self) -> Result<CopyTx<'_>, StoreError> {
         let isolation = ::postgres::IsolationLevel::Serializable;
         let tx = self.0.build_transaction().isolation_level(isolation).start().map_err(copy_error)?;
@@ -37,7 +38,8 @@ impl CopyTx<'_> {
         Ok(u64::try_from(row.get::<_, i64>(0)).unwrap_or_default())
     }
 
-    /// Whether a server holds a lease, or did until a few seconds ago.
+    /// Whether a server is running: some lease has not expired. This stays true for a few seconds after a server was
+    /// killed.
     pub(super) fn has_servers(&mut self) -> Result<bool, StoreError> {
         let text = "SELECT EXISTS (SELECT 1 FROM leases
             WHERE expires_at > CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS BIGINT))";

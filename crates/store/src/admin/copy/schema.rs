@@ -1,4 +1,4 @@
-//! The tables of the SQLite database, ordered so that referenced tables come first.
+//! Lists the tables of the SQLite database. A table comes after all tables that its foreign keys reference.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use rusqlite::Connection;
 pub(super) struct CopyTable {
     pub(super) name: String,
     pub(super) columns: Vec<String>,
-    /// The primary key, by which rows are read.
+    /// The columns of the primary key, by which rows are sorted when they are read.
     key: Vec<String>,
     points_at: BTreeSet<String>,
 }
@@ -17,7 +17,7 @@ impl CopyTable {
         format!("SELECT {} FROM {} ORDER BY {}", self.columns.join(", "), self.name, self.key.join(", "))
     }
 
-    /// An insert of several rows; `sign` comes before the number of a parameter.
+    /// An `INSERT` of several rows. `sign` is the character in front of a parameter number: `?` or `$`.
     pub(super) fn insert(&self, rows: usize, sign: &str) -> String {
         let width = self.columns.len();
         let row = |at: usize| {
@@ -29,7 +29,7 @@ impl CopyTable {
     }
 }
 
-/// All tables except the migration history.
+/// All tables except the migration history, in the order in which they can be filled.
 pub(super) fn list_tables(db: &Connection) -> rusqlite::Result<Vec<CopyTable>> {
     let text = "SELECT name FROM sqlite_master WHERE type = 'table' AND name <> 'schema_migrations'
         AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY name";

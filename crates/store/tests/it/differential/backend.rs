@@ -1,6 +1,6 @@
-//! The database side of the differential test: rules read rows, and their decisions are written as rows.
+//! The database side of the differential test: domain rules decide on rows, and their decisions are written as rows.
 //!
-//! Each run has its own organization, so that many runs share a database and its commits.
+//! Each run has its own organization, so that many runs can share a database and its commits.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,7 +31,7 @@ use super::beside::Beside;
 
 /// One database for many runs.
 pub(super) struct Database {
-    // Dropped before its directory.
+    // Must be dropped before the directory of its database.
     store: Store,
     pub(super) beside: Mutex<Beside>,
     place: Where,
@@ -44,7 +44,7 @@ pub(super) struct Run<'d> {
     ids: Arc<Ids>,
 }
 
-/// Maps the numbers in commands to ids. Filled from what was written here, not from the model.
+/// Maps the numbers in commands to ids. Filled from the rows written by this side, not from the model.
 #[derive(Clone, Default)]
 struct Ids {
     sessions: BTreeMap<(EnvironmentId, i64), SessionId>,
@@ -52,7 +52,7 @@ struct Ids {
     deployments: BTreeMap<(EnvironmentId, i64), DeploymentId>,
 }
 
-/// A decision and the state that it is based on.
+/// A decision together with the state that it is based on.
 #[derive(Clone)]
 pub(super) struct Looked {
     pub(super) before: Option<Lock>,
@@ -62,7 +62,7 @@ pub(super) struct Looked {
     around: Surroundings,
 }
 
-/// A command with its arguments resolved to ids.
+/// A command to decide, with the state around the lock, the time and the random bytes to use.
 #[derive(Clone)]
 pub(super) struct Asked {
     pub(super) place: EnvironmentIndex,
@@ -131,13 +131,13 @@ impl<'d> Run<'d> {
         self.database.store.transact_blocking(context, work)
     }
 
-    /// Loads the state and decides, without writing.
+    /// Loads the state and makes a decision, without writing it.
     pub(super) fn look(&self, asked: Asked) -> Result<Looked, StoreError> {
         let ids = self.ids.clone();
         self.transact(move |tx| Ok(decide(tx, &ids, asked)))
     }
 
-    /// Writes a decision of an earlier transaction.
+    /// Writes a decision that an earlier transaction made.
     pub(super) fn commit(&mut self, looked: Looked) -> Result<(), StoreError> {
         let noted = looked.clone();
         self.transact(move |tx| write(tx, &looked))?;
@@ -178,7 +178,7 @@ impl<'d> Run<'d> {
         }
     }
 
-    /// Writes the state around the locks, such as roles and tokens, which other commands of a server change.
+    /// Writes state that is not part of a lock, such as roles and tokens. On a real server, other commands change it.
     pub(super) fn mirror(&self, around: &Surroundings) {
         let (org, tracked) = (self.org.to_string(), cast::tracked_commit());
         let status = if around.is_paused { "stopped" } else { "active" };
@@ -215,7 +215,8 @@ impl<'d> Run<'d> {
     }
 }
 
-/// The actor of the transactions. Not a user of the model, so that an event with an explicit actor is distinguishable.
+/// The actor of the transactions. It is not a user of the model, so that an event with an explicit actor can be told
+/// apart.
 pub(super) fn caller() -> Actor {
     Actor { kind: ActorType::Service, id: None, name: "caller".into(), token: None }
 }
@@ -232,7 +233,7 @@ fn decide(tx: &mut Tx<'_>, ids: &Ids, asked: Asked) -> Looked {
     Looked { before, decision, place, ask, around }
 }
 
-/// A change of an environment's definition comes with a change of its pipeline, as in a server.
+/// Writes a decision. If it changes the definition of an environment, the pipeline is changed as well, as on a server.
 fn write(tx: &mut Tx<'_>, looked: &Looked) -> Result<(), StoreError> {
     let Looked { decision: Some(decision), place, ask, around, .. } = looked else { return Ok(()) };
     let incarnation = around.incarnations[usize::from(*place)];
@@ -286,7 +287,7 @@ fn add_pipeline(tx: &mut Tx<'_>, place: EnvironmentIndex, incarnation: u8) -> Re
     tx.commit(state::create(command, None, tx.now()).unwrap()).map(drop)
 }
 
-/// The slug of the pipeline at a position, which is the same after the pipeline was deleted and recreated.
+/// The slug of the pipeline at this position. It stays the same when the pipeline is deleted and recreated.
 pub(super) fn slug(place: EnvironmentIndex) -> Slug {
     Slug::parse(&format!("pipeline-of-{}", cast::name(place))).unwrap()
 }
@@ -296,7 +297,7 @@ struct Rows<'a, 'c> {
     ids: &'a Ids,
 }
 
-// An unreadable row fails the transaction and the run.
+// If a row cannot be read, the transaction fails, and with it the run.
 impl LockRecords for Rows<'_, '_> {
     fn lock(&self, id: EnvironmentId) -> Option<Lock> {
         environment::by_id(*self.tx.borrow_mut(), id).unwrap()

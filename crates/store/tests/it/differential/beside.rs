@@ -1,4 +1,4 @@
-//! A separate connection to the database of the store, for raw SQL.
+//! A second connection to the store's database, for raw SQL.
 
 use std::time::Duration;
 
@@ -48,7 +48,7 @@ impl Beside {
         }
     }
 
-    /// The first column of a query for an organization.
+    /// Returns the first column of a query on one organization.
     pub(super) fn texts(&mut self, text: &str, org: OrgId) -> Vec<String> {
         let org = org.to_string();
         match self {

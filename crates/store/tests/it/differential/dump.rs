@@ -1,4 +1,4 @@
-//! Dumps of everything that a run has written: of the model and of the database.
+//! Dumps everything that a run has written, from the model and from the database, and compares both.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -16,7 +16,7 @@ use berth_store::{StoreError, Tx};
 use super::backend::{Run, caller, slug};
 use super::beside::Beside;
 
-/// Tables that a run writes.
+/// Tables to which a run writes.
 const TABLES: [&str; 9] = [
     "environments",
     "sessions",
@@ -33,7 +33,7 @@ const TABLES: [&str; 9] = [
 #[derive(Debug, PartialEq)]
 pub(super) struct Dump {
     environments: BTreeMap<EnvironmentId, Lock>,
-    /// Environments found by the slug of their pipeline and by its id.
+    /// The environments as found by pipeline slug and by pipeline id.
     named: Vec<[Option<Lock>; 2]>,
     sessions: BTreeMap<SessionId, Session>,
     /// Sessions of each environment, newest first.
@@ -68,13 +68,13 @@ pub(super) fn same<T: PartialEq + Debug>(what: &str, model: &T, store: &T) -> Re
     Err(format!("{what} differ, first in {} and {}\n  model: {model}\n  store: {store}", a.trim(), b.trim()))
 }
 
-/// The store loads the tracked commit only for environments that are reset.
+/// Removes the tracked commit unless the environment is reset on release, because the store loads it only then.
 pub(super) fn as_loaded(lock: Lock) -> Lock {
     let is_reset = lock.environment.configuration.on_release == ReleaseAction::DeployTracked;
     Lock { tracked: lock.tracked.filter(|_| is_reset), ..lock }
 }
 
-/// Whether a ticket is entitled is not stored with it.
+/// Sets a fixed `is_entitled`, because that field is not stored with a ticket.
 pub(super) fn as_recorded(ticket: Ticket) -> Ticket {
     Ticket { is_entitled: true, ..ticket }
 }
@@ -128,7 +128,7 @@ fn of_rows(model: &LockModel, run: &Run<'_>, beside: &mut Beside) -> Result<Dump
 }
 
 fn ids<T: FromStr<Err: Debug>>(beside: &mut Beside, org: OrgId, table: &str) -> Vec<T> {
-    // The model does not write the rows of tracked commits.
+    // Leaves out the rows that provide tracked commits, because the model has none.
     let only = if table == "deployments" { "AND environment_id IS NOT NULL" } else { "" };
     let text = format!("SELECT id FROM {table} WHERE org_id = $1 {only}");
     beside.texts(&text, org).iter().map(|id| id.parse().unwrap()).collect()
@@ -145,7 +145,7 @@ fn load(tx: &mut Tx<'_>, ids: &Ids, around: &Surroundings) -> Result<Dump, Store
         ]);
     }
     let events = event::list_after(tx, 0, i64::MAX, i64::MAX)?.into_iter();
-    // Pipelines and organizations exist only because environments need them.
+    // Leaves out events of pipelines and organizations, which exist only because environments need them.
     let events =
         events.filter(|it| !it.kind.starts_with("pipeline_") && !it.kind.starts_with("organization_"));
     let told = |it: berth_core::event::Event| Told {
@@ -167,7 +167,7 @@ fn load(tx: &mut Tx<'_>, ids: &Ids, around: &Surroundings) -> Result<Dump, Store
     })
 }
 
-/// Lists in small pages, so that most start in the middle.
+/// Lists the sessions in small pages, so that most pages start in the middle of the list.
 fn paged(tx: &mut Tx<'_>, of: EnvironmentId) -> Result<Vec<Session>, StoreError> {
     const PAGE: i64 = 3;
     let mut from = environment::by_id(tx, of)?.map_or(0, |it| it.environment.sessions);

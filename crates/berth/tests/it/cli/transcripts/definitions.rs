@@ -1,4 +1,4 @@
-//! Definitions: validated and run locally, applied to a server, read from repositories; custom steps.
+//! Definitions that are validated and run locally, applied to a server, or read from repositories; custom steps.
 
 use std::path::Path;
 use std::process::Command;

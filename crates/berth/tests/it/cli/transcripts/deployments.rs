@@ -5,7 +5,7 @@ use expect_test::expect_file;
 use super::{CliFixture, PATIENCE, Transcript};
 use crate::harness::{TestServer, wait_until};
 
-/// The step's outcome is unknown after its server was killed.
+/// With `on_lost: ask`, the step's outcome is unknown after the server was killed.
 const ASKS: &str = "version: 1
 pipeline:
   name: Ask
@@ -18,7 +18,7 @@ pipeline:
       params: { run: 'echo begins; exec sleep 600' }
 ";
 
-/// The only member cannot approve their own deployment.
+/// Needs an approval that the only member cannot give, because self-approval is not allowed.
 const ALONE: &str = "version: 1
 pipeline:
   name: Alone

@@ -1,5 +1,5 @@
-//! Transcripts of commands, their output and exit codes against a real server. Every command has one that succeeds and
-//! one that fails.
+//! Transcripts: commands with their output and exit codes, recorded against a real server. For every command there is a
+//! transcript in which it succeeds and one in which it fails.
 
 mod definitions;
 mod deployments;
@@ -15,10 +15,10 @@ use expect_test::ExpectFile;
 use super::{CliFixture, PATIENCE, help};
 use crate::harness::{BerthProcess, ProcessOutput};
 
-/// Lines recorded of long output.
+/// Number of lines to record of a long output.
 const HEAD_LINES: usize = 3;
 
-/// A transcript.
+/// A recorded sequence of commands with their output.
 struct Transcript<'a> {
     desk: &'a CliFixture,
     text: String,
@@ -99,7 +99,7 @@ impl<'a> Transcript<'a> {
     }
 }
 
-/// Commands that cannot fail on their own.
+/// Commands that need no failing transcript, because they have no way to fail.
 const NEVER_FAIL: &[&str] = &["logout", "pipeline schema"];
 /// Commands that run until interrupted.
 const UNTIL_INTERRUPTED: &[&str] = &["event follow"];
@@ -118,7 +118,7 @@ fn every_command_has_a_success_and_a_failure_transcript() {
     assert_eq!(missing(&badly, NEVER_FAIL), [""; 0], "commands without a failed transcript");
 }
 
-/// Commands in all transcripts: succeeded and failed ones.
+/// Returns the commands of all transcripts: those that succeeded, and those that failed.
 fn recorded_commands() -> (BTreeSet<String>, BTreeSet<String>) {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/cli/transcripts/expected");
     let commands = help::leaf_commands();

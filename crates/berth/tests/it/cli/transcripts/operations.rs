@@ -70,7 +70,7 @@ fn init_serve_runner() {
     let at = format!("runner --server http://{} --sandbox off", desk.server.address);
     let runner = format!("{at} --work-dir far --token {token}");
     let line = talk.run_until_stopped(&runner, &mut desk.command(&runner.split(' ').collect::<Vec<_>>()));
-    // The labels and isolation depend on the machine.
+    // Hide the runner's labels and isolation level, which depend on the machine.
     talk.hide(line.rsplit(": ").next().expect("what it can do"), "…");
     talk.run(&format!("{at} --work-dir near --token wrong"));
     talk.run("demo crash");

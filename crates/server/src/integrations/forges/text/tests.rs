@@ -1,4 +1,4 @@
-//! Texts of pull requests with untrusted input.
+//! Tests that untrusted input cannot do harm in the text of a pull request.
 
 use proptest::prelude::*;
 
@@ -21,7 +21,7 @@ fn about<'a>(hostile: &'a str, evidence: &'a [QuotedLine]) -> PullRequestContext
     }
 }
 
-/// The text outside fenced blocks.
+/// Returns the text outside fenced code blocks.
 fn outside(body: &str) -> String {
     let (mut out, mut fence) = (String::new(), None::<String>);
     for line in body.lines() {
@@ -50,7 +50,7 @@ const HOSTILE: &[&str] = &[
 ];
 
 #[test]
-fn nothing_of_a_log_a_model_or_a_name_becomes_active_in_a_forge() {
+fn untrusted_text_stays_inert_in_pull_request() {
     for hostile in HOSTILE {
         let evidence = [QuotedLine { line: 7, text: (*hostile).to_owned() }];
         let about = about(hostile, &evidence);
@@ -71,7 +71,7 @@ fn nothing_of_a_log_a_model_or_a_name_becomes_active_in_a_forge() {
 }
 
 #[test]
-fn a_pull_request_says_what_went_wrong_shows_it_and_names_who_asked() {
+fn pull_request_text_has_cause_evidence_and_requester() {
     let evidence = [QuotedLine { line: 3, text: "sh: ./deploy.sh: Permission denied".into() }];
     let about = PullRequestContext {
         summary: "Make deploy.sh executable",
@@ -111,7 +111,7 @@ fn a_pull_request_says_what_went_wrong_shows_it_and_names_who_asked() {
 }
 
 #[test]
-fn long_texts_are_cut() {
+fn long_pull_request_texts_are_truncated() {
     let long = "word ".repeat(10_000);
     let evidence = vec![QuotedLine { line: 1, text: long.clone() }; 100];
     let about = about(&long, &evidence);
@@ -121,7 +121,7 @@ fn long_texts_are_cut() {
 
 proptest! {
     #[test]
-    fn whatever_the_text_blocks_end_where_we_say(text in "(`|~|@|/|#|\n|[a-z ]|\\PC){0,80}") {
+    fn code_blocks_contain_arbitrary_text(text in "(`|~|@|/|#|\n|[a-z ]|\\PC){0,80}") {
         let evidence = [QuotedLine { line: 1, text: text.clone() }];
         let made = render_body(&about(&text, &evidence));
         let outside = outside(&made).replace("[deployment dep_1](<https://berth.acme.test/d/dep_1>)", "");

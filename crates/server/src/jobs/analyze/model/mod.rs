@@ -1,7 +1,7 @@
-//! Asks a model why a step failed. Every request is stored as sent and recorded as an event.
+//! Asks a model why a step failed. Every request is stored exactly as sent and recorded as an event.
 //!
-//! The model has no tools, sees only the given files, and gets no secret except its own API key. Its response is text.
-//! If anything fails here, the result of the rules remains.
+//! The model has no tools, sees only the files it is given, and gets no secret except its own API key. Its response is
+//! treated as text. If anything fails here, the findings of the rules are used.
 
 mod prompt;
 mod provider;
@@ -31,18 +31,18 @@ use berth_engine::Services;
 use prompt::ModelPrompt;
 
 const MARK_CHARS: usize = 24;
-/// Size limit of a response.
+/// Maximum size of a response.
 const ANSWER_BYTES_MAX: u64 = 1024 * 1024;
-/// The first response and one repair; each may be retried once on `Retry-After`.
+/// The first request, and one request to correct an invalid response. Each is retried once if the provider is busy.
 const ROUNDS_MAX: usize = 2;
 const TRIES_MAX: usize = 2;
-/// A longer `Retry-After` is not honoured.
+/// Longest `Retry-After`, in seconds, after which a request is retried.
 const PATIENCE_S_MAX: i64 = 30;
 const PATIENCE_S_DEFAULT: i64 = 2;
-/// Length of the budget period.
+/// Length of the period that the token budget covers.
 const BUDGET_DAYS: i64 = 30;
 
-/// The first request that would be sent.
+/// The first request that an analysis would send to the model.
 pub(crate) struct PromptPreview {
     pub(crate) analyser: String,
     pub(crate) url: String,
@@ -58,15 +58,15 @@ pub(super) fn preview(model: &AnalysisModel, limits: ModelLimits, facts: &Prompt
     }
 }
 
-/// The response of a model.
+/// What the model found.
 pub(super) struct ModelFindings {
     pub(super) found: StoredFindings,
-    /// A suggested diff, not validated yet.
+    /// A suggested diff that has not been validated yet.
     pub(super) diff: Option<String>,
     pub(super) usage: TokenUsage,
 }
 
-/// The model's findings; `Err` tells the user why only the rules were used.
+/// Returns the model's findings. The inner `Err` tells the user why only the rules were used.
 pub(super) async fn ask_model(
     services: &Services,
     org: OrgId,
@@ -104,7 +104,7 @@ pub(super) async fn ask_model(
     Ok(Err("its responses did not match the expected format".to_owned()))
 }
 
-/// Reads the current API key, which appends an event.
+/// Reads the API key from the secrets, which records an event in the audit log.
 async fn load_api_key(
     services: &Services,
     org: OrgId,
@@ -132,7 +132,7 @@ struct ModelConversation<'a> {
 }
 
 impl ModelConversation<'_> {
-    /// The response text. `Err` tells the user why the request failed.
+    /// Sends a request and returns the response text. The inner `Err` tells the user why the request failed.
     async fn send(&mut self, prompt: &ModelPrompt) -> Result<Result<String, String>, AppError> {
         let body = provider::body(self.model, prompt, self.limits.output_tokens_max);
         for attempt in 1..=TRIES_MAX {
@@ -156,7 +156,7 @@ impl ModelConversation<'_> {
         Ok(Err("it did not respond".to_owned()))
     }
 
-    /// Runs on its own thread, so that a hanging model does not block shutdown.
+    /// Sends the request on a separate thread, so that a hanging provider does not block shutdown.
     async fn post(&self, body: String) -> Result<Result<EgressResponse, EgressFailure>, AppError> {
         let (tell, answer) = oneshot::channel();
         let (egress, limits) = (self.services.egress.clone(), self.limits);
@@ -164,7 +164,7 @@ impl ModelConversation<'_> {
         let post = PostRequest { url: provider::url(self.model), headers, body };
         let limit = Duration::from_secs(u64::try_from(limits.timeout_s).unwrap_or(1));
         let started = std::thread::Builder::new().name("model".into()).spawn(move || {
-            // The receiver is gone while the server stops.
+            // This fails only if the server is stopping and the receiver no longer exists.
             let _ = tell.send(egress.post_within(&post, limit, ANSWER_BYTES_MAX));
         });
         started.map_err(|error| AppError::bug(format!("cannot start a thread: {error}")))?;
@@ -212,7 +212,7 @@ fn random_marker() -> String {
     format!("data-{}", random_base62(MARK_CHARS))
 }
 
-/// Why a response cannot be used; `None` if it can.
+/// Returns why a response cannot be used, or `None` if it can.
 fn describe_problem(answered: &Result<EgressResponse, EgressFailure>, is_understood: bool) -> Option<String> {
     match answered {
         Err(failed) => Some(failed.why.clone()),
@@ -222,7 +222,7 @@ fn describe_problem(answered: &Result<EgressResponse, EgressFailure>, is_underst
     }
 }
 
-/// Seconds until a retry; `None` if the request must not be retried.
+/// Returns the number of seconds until a retry, or `None` if the request must not be retried.
 fn retry_delay_s(answered: &EgressResponse) -> Option<i64> {
     let is_busy = answered.status == 429 || answered.status >= 500;
     let asked = answered.retry_after_s.unwrap_or(PATIENCE_S_DEFAULT).max(0);

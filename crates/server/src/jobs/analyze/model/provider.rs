@@ -1,4 +1,4 @@
-//! The two supported APIs: Anthropic's Messages and OpenAI's chat completions.
+//! The two supported APIs: Anthropic's Messages API and OpenAI's Chat Completions API.
 
 use berth_core::analysis::{AnalysisModel, ModelProvider, TokenUsage};
 use berth_engine::credential::RedactedString;
@@ -10,7 +10,6 @@ const ANTHROPIC: &str = "https://api.anthropic.com";
 const ANTHROPIC_VERSION: &str = "2023-06-01";
 const OPENAI: &str = "https://api.openai.com/v1";
 
-/// The URL of the API.
 pub(super) fn url(model: &AnalysisModel) -> String {
     let base = |default: &str| model.base_url.as_deref().unwrap_or(default).trim_end_matches('/').to_owned();
     match model.provider {
@@ -19,7 +18,7 @@ pub(super) fn url(model: &AnalysisModel) -> String {
     }
 }
 
-/// The key is only in the headers, because the body is stored.
+/// Returns the request headers. The API key is only in the headers, because the body is stored.
 pub(super) fn headers(model: &AnalysisModel, key: Option<&RedactedString>) -> Vec<(&'static str, String)> {
     let mut headers = vec![("content-type", "application/json".to_owned())];
     match (model.provider, key) {
@@ -59,7 +58,7 @@ pub(super) fn body(model: &AnalysisModel, prompt: &ModelPrompt, output_tokens_ma
     body.to_string()
 }
 
-/// The response text and its token usage; `None` if the response does not match the API.
+/// Returns the response text and its token usage, or `None` if the response does not match the API.
 pub(super) fn parse_answer(provider: ModelProvider, bytes: &[u8]) -> Option<(String, TokenUsage)> {
     let value: Value = serde_json::from_slice(bytes).ok()?;
     let tokens = |name: &str| value["usage"][name].as_i64().unwrap_or(0).max(0);

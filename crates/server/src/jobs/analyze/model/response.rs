@@ -1,4 +1,4 @@
-//! Parses a model's response: validated against a schema and against the log, and displayed as plain text.
+//! Parses a model's response: checks it against a schema and the log, and reduces it to plain text.
 
 use std::sync::LazyLock;
 
@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::prompt::{PromptFacts, response_schema};
 use crate::jobs::analyze::result::{StoredFindings, model_evidence};
 
-/// Lines per piece of evidence.
+/// Maximum number of log lines per piece of evidence.
 const EVIDENCE_LINES_MAX: usize = 20;
 const ROOT_CAUSE_CHARS_MAX: usize = 1_000;
 const ADVICE_CHARS_MAX: usize = 2_000;
@@ -19,7 +19,7 @@ const ADVICE_CHARS_MAX: usize = 2_000;
 static SCHEMA: LazyLock<ParamsSchema> =
     LazyLock::new(|| ParamsSchema::compile(&response_schema().to_string()).expect("a test compiles it"));
 
-/// Links, images and HTML tags.
+/// Patterns of links, images and HTML tags, with their replacements.
 static LINKS: LazyLock<Vec<(Regex, &'static str)>> = LazyLock::new(|| {
     [
         (r"!\[[^\]]*\]\([^)]*\)", ""),
@@ -50,7 +50,7 @@ struct CitedLines {
     last_line: usize,
 }
 
-/// The findings and a suggested diff. `Err` lists the errors for the model to correct.
+/// Returns the findings and the suggested diff. `Err` lists the errors that the model should correct.
 pub(super) fn parse_response(
     text: &str,
     facts: &PromptFacts,
@@ -73,7 +73,7 @@ pub(super) fn parse_response(
             model_evidence(range, exists, &facts.lines, facts.first_line)
         })
         .collect();
-    // A finding without evidence in the log is a guess.
+    // A finding without evidence in the log is a guess, so its confidence is low.
     let is_shown = evidence.iter().any(|it| it.supported);
     let found = StoredFindings {
         root_cause: Some(to_plain_text(&said.root_cause, ROOT_CAUSE_CHARS_MAX)),
@@ -87,7 +87,7 @@ pub(super) fn parse_response(
     Ok((found, said.diff.filter(|diff| !diff.trim().is_empty())))
 }
 
-/// Extracts the JSON object: models often wrap it in prose or a code fence.
+/// Extracts the JSON object, because models often surround it with prose or a code fence.
 fn extract_object(text: &str) -> &str {
     match (text.find('{'), text.rfind('}')) {
         (Some(first), Some(last)) if first < last => &text[first..=last],
@@ -95,7 +95,7 @@ fn extract_object(text: &str) -> &str {
     }
 }
 
-/// Removes links, images, colours and invisible characters.
+/// Removes links, images, terminal colours and invisible characters.
 fn to_plain_text(text: &str, chars_max: usize) -> String {
     let lines: Vec<String> = text.lines().map(clean).collect();
     let mut text = lines.join("\n");
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_are_not_in_the_log_support_nothing() {
+    fn evidence_outside_log_is_unsupported_and_lowers_confidence() {
         let good =
             parse_response(&response_text(&json!([{"firstLine": 6, "lastLine": 6}])), &facts()).unwrap().0;
         assert_eq!((good.evidence[0].text.as_str(), good.confidence.as_deref()), ("two", Some("high")));
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_answer_is_told_to_the_model() {
+    fn response_without_valid_json_is_rejected() {
         for text in ["", "I cannot help with that", "{}", r#"{"rootCause": 1}"#, "[1]"] {
             assert!(parse_response(text, &facts()).is_err(), "{text}");
         }
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn links_and_images_are_left_out() {
+    fn plain_text_omits_links_images_and_control_characters() {
         for (text, shown) in [
             ("see [here](https://evil.test) now", "see here now"),
             ("![leak](https://evil.test/x.png)ok", "ok"),
