@@ -162,7 +162,8 @@ pub struct AnalysisFix {
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct AnalysisNew {
-    /// Id of the step, or its id in the definition. Defaults to the step that failed first.
+    /// The step to analyze: either its id in this deployment (`stp_…`) or its id in the pipeline definition. Defaults
+    /// to the step that failed first.
     #[schema(example = "deploy")]
     pub step_id: Option<String>,
     /// If true, no analysis is started and nothing is sent; the response shows what would be sent to a model.

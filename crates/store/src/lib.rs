@@ -59,7 +59,7 @@ pub(crate) struct TxConfig {
     /// Read when the transaction begins, because the epoch may be raised while the job is queued.
     pub(crate) epoch: Arc<AtomicI64>,
     pub(crate) lost_s: i64,
-    /// `None` if other servers write to the same database, so that permissions cannot be cached.
+    /// `None` if other servers write to the same database, in which case permissions cannot be cached.
     pub(crate) access: Option<Arc<AccessGeneration>>,
 }
 

@@ -165,7 +165,8 @@ impl DrillRunner {
         pending: Option<PendingDecision>,
     ) -> Result<(), LockViolation> {
         let Some(pending) = pending else {
-            // Repeat the request with the same nonce; the lease starts with the first request.
+            // The write was outdated or the response was lost, so repeat the request with the same nonce. The lease
+            // still starts at the first request (`job.answered`).
             let ask = LockRequest::Grant { runner: self.nonce, deployment: job.deployment_name() };
             let pending = site.load_and_decide(job.place, &ask);
             if pending.is_some() {

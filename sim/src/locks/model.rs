@@ -36,7 +36,7 @@ pub struct LockStep {
     pub before: Option<Lock>,
     pub subject: RequestSubject,
     pub decision: RuleDecision<LockAnswer>,
-    /// Another participant wrote after this one had loaded, so nothing was written.
+    /// Whether this decision was discarded because another participant wrote to the lock after it was loaded.
     pub is_outdated: bool,
 }
 

@@ -149,7 +149,8 @@ fn utf8_len(first: u8) -> usize {
     }
 }
 
-/// Writes a character. C1 control characters are escaped as one byte, both in UTF-8 and as raw bytes.
+/// Writes a multibyte sequence. C1 control characters (U+0080 to U+009F) are written as `\xNN`, whether they are
+/// encoded in UTF-8 or are raw bytes.
 fn push_multibyte(begun: &[u8], out: &mut Vec<u8>) {
     match (begun, std::str::from_utf8(begun)) {
         ([0xc2, control @ 0x80..=0x9f], _) => push_invalid_byte(*control, out),

@@ -1,5 +1,5 @@
-//! Tests every statement of the API specification, in its order, against a real server with a working pipeline. Where
-//! the specification leaves details open, openapi.json defines them.
+//! Tests every statement of the API specification, in order, against a real server with a working pipeline. Where the
+//! specification leaves details open, openapi.json defines them.
 
 use std::process::Command;
 use std::time::Duration;

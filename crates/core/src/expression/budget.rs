@@ -43,7 +43,7 @@ impl EvaluationBudget {
         }
     }
 
-    /// Charges for reading all of a text.
+    /// Charges the cost of reading an entire string.
     pub(super) fn charge_text(&mut self, bytes: usize) -> Result<(), EvaluationError> {
         check_length(bytes)?;
         self.charge_steps(1 + bytes / EXPR_STEP_BYTES)

@@ -86,7 +86,7 @@ impl SecretMasker {
         }
     }
 
-    /// Masks a complete text.
+    /// Masks the secrets in a complete string.
     pub fn mask(&self, text: &str) -> String {
         let mut stream = self.stream();
         let mut out = Vec::with_capacity(text.len());

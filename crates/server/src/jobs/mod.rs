@@ -97,8 +97,8 @@ pub async fn run(jobs: Arc<BackgroundJobs>) {
     logs::flush(services).await;
 }
 
-/// For tests: runs once the jobs that apply timers, sync repositories, build registries, create fix pull requests,
-/// analyze failures, and stop and start deployments.
+/// For tests: makes one pass through the jobs that apply timers, sync repositories, build registries, create fix pull
+/// requests, analyze failures, and stop and start deployments.
 pub async fn tick(jobs: &BackgroundJobs) -> Result<(), AppError> {
     let services = &jobs.services;
     expire::expire(services).await?;

@@ -13,7 +13,7 @@ use crate::sqlite;
 /// Maximum time that a backup waits for a busy database.
 const BUSY_MAX: Duration = Duration::from_secs(30);
 const BUSY_PAUSE: Duration = Duration::from_millis(20);
-/// Copies all pages in one step, because SQLite restarts a multi-step backup whenever the database is written.
+/// Copies all pages in one step, because SQLite restarts a multi-step backup whenever the database is modified.
 const ALL_PAGES: i32 = -1;
 
 /// Copies a snapshot of the database, even while a server is writing to it. The copy is a single file that passed the

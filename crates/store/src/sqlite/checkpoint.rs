@@ -1,10 +1,11 @@
 //! WAL checkpoints in the background.
 //!
-//! A thread with its own connection runs PASSIVE checkpoints, which do not block commits. The writer itself truncates
-//! the WAL (TRUNCATE) when it is idle or when the WAL has grown too large.
+//! A thread with its own connection copies the WAL into the database with PASSIVE checkpoints, which do not block
+//! commits. The writer then restarts the WAL from its beginning (RESTART), which is quick because few pages are left to
+//! copy. The file keeps its size, so that later commits allocate no blocks.
 
 use std::path::Path;
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
@@ -16,21 +17,20 @@ use rusqlite::{Connection, OpenFlags};
 use super::{BUSY_WAIT, connect, keep_wal};
 use crate::error::StoreError;
 
-/// Number of pages in the WAL at which a checkpoint runs. If readers prevent it, the next attempt is made this many
-/// pages later.
+/// Number of pages in the WAL at which a checkpoint runs. If readers prevent the restart, the next attempt is made this
+/// many pages later.
 const CHECKPOINT_PAGES: i32 = 4_000;
-/// Above this size (64 MiB) the writer truncates the WAL even if it is not idle.
-const WAL_PAGES_MAX: i32 = 16_000;
 
 pub(super) struct Checkpointer {
     /// Number of pages in the WAL after the last commit.
     pages: Arc<AtomicI32>,
+    /// Number of pages in the WAL at which the next checkpoint is requested.
+    next_at: i32,
     request: Option<SyncSender<()>>,
-    /// WAL size in pages at which the next passive checkpoint or the next truncation is attempted.
-    passive_at: i32,
-    truncate_at: i32,
-    /// The error of a failed background checkpoint. No further checkpoint may run: the pages that it wrote may be lost,
-    /// and only the WAL still has them.
+    /// Whether the thread has copied the WAL since the last restart.
+    is_copied: Arc<AtomicBool>,
+    /// The error of a failed background checkpoint. No further checkpoint may run: the pages that it wrote may be lost
+    /// and exist only in the WAL.
     failed: Arc<OnceLock<StoreError>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -48,11 +48,14 @@ impl Checkpointer {
         };
         writer.wal_hook(Some(note_pages)).map_err(StoreError::from)?;
         let (request, requests) = sync_channel(1);
-        let failure = failed.clone();
+        let is_copied = Arc::new(AtomicBool::new(false));
+        let (failure, copied) = (failed.clone(), is_copied.clone());
         let copy = move || {
             while requests.recv().is_ok() {
-                if let Err(error) = checkpoint(&db, "PASSIVE") {
-                    let _ = failure.set(error);
+                // The second one copies what was committed during the first.
+                match checkpoint(&db, "PASSIVE").and_then(|_| checkpoint(&db, "PASSIVE")) {
+                    Ok(_) => copied.store(true, Ordering::Release),
+                    Err(error) => drop(failure.set(error)),
                 }
             }
         };
@@ -60,30 +63,35 @@ impl Checkpointer {
             .name("store-checkpoint".into())
             .spawn(copy)
             .map_err(|error| StoreError::Unavailable(format!("cannot start checkpoints: {error}")))?;
-        let (passive_at, truncate_at) = (CHECKPOINT_PAGES, CHECKPOINT_PAGES);
-        Ok(Self { pages, request: Some(request), passive_at, truncate_at, failed, thread: Some(thread) })
+        Ok(Self {
+            pages,
+            next_at: CHECKPOINT_PAGES,
+            request: Some(request),
+            is_copied,
+            failed,
+            thread: Some(thread),
+        })
     }
 
     /// Called between two transactions of the writer. Returns `Err` only if the disk failed.
-    pub(super) fn after_commit(&mut self, writer: &Connection, is_idle: bool) -> Result<(), StoreError> {
+    pub(super) fn after_commit(&mut self, writer: &Connection) -> Result<(), StoreError> {
         if let Some(error) = self.failed.get() {
             return Err(error.clone());
         }
         let pages = self.pages.load(Ordering::Relaxed);
-        if pages < CHECKPOINT_PAGES {
-            (self.passive_at, self.truncate_at) = (CHECKPOINT_PAGES, CHECKPOINT_PAGES);
-        } else if pages >= self.passive_at {
-            self.passive_at = pages.saturating_add(CHECKPOINT_PAGES);
-            let _ = self.request.as_ref().map(|request| request.try_send(()));
-        } else if pages >= if is_idle { self.truncate_at } else { self.truncate_at.max(WAL_PAGES_MAX) } {
-            self.truncate_at = pages.saturating_add(CHECKPOINT_PAGES);
-            // Truncates only if that is possible at once, without waiting for readers or the background checkpoint.
+        if self.is_copied.swap(false, Ordering::Acquire) {
+            // Does not wait for readers.
             writer.busy_timeout(Duration::ZERO).map_err(StoreError::from)?;
-            let truncated = checkpoint(writer, "TRUNCATE");
+            let restarted = checkpoint(writer, "RESTART");
             writer.busy_timeout(BUSY_WAIT).map_err(StoreError::from)?;
-            if truncated? {
+            if restarted? {
                 self.pages.store(0, Ordering::Relaxed);
             }
+        } else if pages < CHECKPOINT_PAGES {
+            self.next_at = CHECKPOINT_PAGES;
+        } else if pages >= self.next_at {
+            self.next_at = pages.saturating_add(CHECKPOINT_PAGES);
+            let _ = self.request.as_ref().map(|request| request.try_send(()));
         }
         Ok(())
     }

@@ -133,7 +133,7 @@ fn run(
         let (jobs, began) = (batch.len(), Instant::now());
         let committed = commit_batch(&mut conn, &mut state, &mut clock, outward, batch.drain(..));
         outward.commits.record_commit(began.elapsed(), jobs);
-        let committed = committed.and_then(|()| checkpoints.after_commit(db, queue.is_empty()));
+        let committed = committed.and_then(|()| checkpoints.after_commit(db));
         if let Err(error) = committed {
             // A failed fsync is never retried, because the pages may already be lost. The next start recovers them from
             // the WAL.

@@ -1,4 +1,4 @@
-//! Pending invitations to an organization. Of an invitation's link, only the hash is stored.
+//! Pending invitations to an organization. Only a hash of the invitation link is stored.
 
 use berth_core::access::Role;
 use berth_core::id::{InvitationId, OrgId, UserId};

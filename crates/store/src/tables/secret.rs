@@ -84,7 +84,7 @@ pub fn by_name(
     db.fetch_optional(&BY_NAME, &[text(name), text(scope)])
 }
 
-/// Finds a secret by the id from a URL, or a secret of the organization by its name.
+/// Finds a secret by `key`, which is either a secret id or the name of an organization-level secret.
 pub fn find(db: &mut impl StoreRead, key: &str) -> Result<Option<Secret>, StoreError> {
     if let Ok(id) = key.parse() {
         return by_id(db, id);

@@ -33,7 +33,8 @@ const STOP_MARGIN: Duration = Duration::from_secs(15);
 /// Time between SIGTERM and SIGKILL.
 const STOP_GRACE: Duration = Duration::from_secs(10);
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
-/// If the terminal is blocked for this long, exit without printing the message.
+/// Maximum time to wait for the message about the lost session to be printed. If the terminal blocks for longer, the
+/// command exits without it.
 const PRINT_TIMEOUT: Duration = Duration::from_secs(2);
 /// Pause before resuming a command that was stopped because it needs the terminal.
 const TERMINAL_RETRY: Duration = Duration::from_secs(1);

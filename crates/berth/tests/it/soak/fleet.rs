@@ -139,7 +139,8 @@ impl ServerFleet {
             // Returns at once, so that other faults are injected during the cut-off.
             InjectedFault::RunnerCutOff => self.fronts[runner].cut_off(random.within(CUT_OFF_MS)),
             InjectedFault::RunnerLost => {
-                // Use one connection for all polls: on a busy machine, opening a new one takes longer than a step runs.
+                // Use one connection for all polls: on a busy machine, opening a new one can take longer than an entire
+                // step.
                 let mut client = audit::connect(&self.database()).expect("a connection");
                 let before = audit::silent_in(&mut client).expect("a count");
                 let is_at_least = |count: Result<i64, String>, least| count.is_ok_and(|count| count >= least);
