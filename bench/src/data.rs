@@ -11,7 +11,7 @@ use berth_definition::parse;
 use berth_store::tables::pipeline;
 use berth_store::{Store, TxContext};
 
-/// Search term that exactly [`SEARCHED_ROWS`] names contain, for any size of the list.
+/// Search term. Exactly [`SEARCHED_ROWS`] names in a list contain it, whatever the size of the list.
 pub(crate) const SEARCHED: &str = "lighthouse";
 pub(crate) const SEARCHED_ROWS: usize = 5;
 
@@ -19,8 +19,8 @@ const DEFINITION: &str = include_str!("pipeline.yaml");
 /// Placeholder for the definition's hash; the store only compares it.
 const DEFINITION_HASH: &str = "sha256:0000000000000000000000000000000000000000000000000000000000000000";
 const ROWS_PER_TRANSACTION: usize = 5_000;
-/// Interval between creation times. Otherwise all rows of a transaction would have the same time, and ids created in
-/// the same millisecond have no defined order.
+/// Interval between the creation times of consecutive rows. Without it, all rows of a transaction would have the same
+/// creation time, and ids with the same time have no defined order.
 const APART_MICROS: i64 = 1_000;
 
 pub(crate) fn fill(store: &Store, org: OrgId, rows: usize) -> anyhow::Result<()> {

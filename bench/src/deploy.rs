@@ -1,5 +1,5 @@
-//! Deployments to an environment of a pipeline without a repository: creates them, waits for them and takes their
-//! times.
+//! Creates deployments in an environment, waits for them and measures how long they take. Their pipeline has no
+//! repository.
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -13,13 +13,13 @@ use crate::served::{Api, ORGANIZATION, PIPELINES};
 const HANGS_AFTER: Duration = Duration::from_secs(300);
 const ENVIRONMENT: &str = "qa";
 
-/// A pipeline with one environment that runs script steps in sequence.
+/// A pipeline with one environment. Its script steps run in sequence.
 pub(crate) struct Pipeline {
     sessions: String,
 }
 
 pub(crate) struct Deployed {
-    /// Just before the request was sent.
+    /// Time just before the request was sent.
     pub(crate) sent: SystemTime,
     pub(crate) id: String,
     session: String,
@@ -41,7 +41,7 @@ impl Pipeline {
         Ok(Deployed { sent, id: text(&session, "deploymentId")?, session: text(&session, "sessionId")? })
     }
 
-    /// Polls until the deployment has succeeded and releases the environment.
+    /// Polls until the deployment has succeeded, then releases the environment.
     pub(crate) async fn finish(
         &self,
         api: &mut Api,

@@ -83,7 +83,7 @@ pub(crate) fn run(args: &[String]) -> anyhow::Result<()> {
     let config = AppConfig {
         data_dir: dir.path().to_owned(),
         rate_limit: false,
-        // All followers use one token, so raise its limit, which is not measured here.
+        // Raise the limit of streams per token, because all followers use one token and the limit is not measured here.
         streams_per_token_max: options.followers.max(100),
         ..AppConfig::local(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))
     };
@@ -138,7 +138,7 @@ fn seal_and_check(store: &Store, org: OrgId, count: i64) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Seals the same events again in memory, to measure how much of the time the hash chain takes.
+/// Seals the same events again in memory, to measure how much of the sealing time is spent on the hash chain.
 fn sealing_alone(store: &Store, org: OrgId, count: i64) -> anyhow::Result<Duration> {
     let mut events = store.transact_blocking(TxContext::system(Some(org)), move |tx| {
         tables::event::list_after(tx, 0, i64::MAX, count)

@@ -1,7 +1,8 @@
-//! `lists`: measures whether reading a page takes the same time for any size of the list and any position in it.
+//! `lists`: measures whether reading a page takes the same time however long the list is and wherever the page is in
+//! it.
 //!
 //! Lists of all sizes are served at the same time, and each round measures every case at every size in turn, so that
-//! noise affects both sides of a ratio.
+//! noise affects both values of a ratio.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,9 +16,9 @@ use crate::report;
 use crate::site::Site;
 
 pub(crate) const PAGE_ROWS: usize = 20;
-/// Maximum number of random positions to read from. Their pages do not all fit into a cache.
+/// Maximum number of random positions to read from. The pages at these positions do not all fit into a cache.
 const PLACES_MAX: usize = 4_096;
-/// If a case takes longer than this many times the length of a round, it is not measured again.
+/// If a round of a case takes longer than this multiple of its planned length, the case is not measured again.
 const SLOW_TIMES: u32 = 4;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -1,4 +1,4 @@
-//! Load generator with a minimal HTTP/1.1 client. Each keep-alive connection sends one request after the other.
+//! Load generator with a minimal HTTP/1.1 client. Each keep-alive connection sends its requests one at a time.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -82,7 +82,7 @@ async fn client(
 
 pub(crate) struct Connection {
     stream: TcpStream,
-    /// Header lines that every request has.
+    /// Header lines that are part of every request.
     lines: String,
     request: String,
     answer: Vec<u8>,
@@ -99,7 +99,7 @@ impl Connection {
         Ok(Self { stream, lines, request: String::new(), answer: Vec::with_capacity(64 * 1024) })
     }
 
-    /// Sends a GET request and returns status and body.
+    /// Sends a GET request and returns the status and the body.
     pub(crate) async fn get(&mut self, path: &str) -> anyhow::Result<(u16, &[u8])> {
         let mut request = std::mem::take(&mut self.request);
         request.clear();
@@ -112,8 +112,8 @@ impl Connection {
         Ok((status, &self.answer[start..]))
     }
 
-    /// Sends a raw request and returns status and body. There is no timeout, because a timer per request would distort
-    /// the measurement.
+    /// Sends a raw request and returns the status and the body. There is no timeout, because a timer per request would
+    /// distort the measurement.
     pub(crate) async fn ask(&mut self, request: &[u8]) -> anyhow::Result<(u16, &[u8])> {
         let (status, start) = self.exchange(request).await?;
         Ok((status, &self.answer[start..]))

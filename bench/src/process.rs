@@ -31,7 +31,7 @@ impl Drop for Server {
     }
 }
 
-/// Returns an unused address, for servers that cannot choose one themselves.
+/// Returns an unused address, for servers that cannot pick a free port themselves.
 pub(crate) fn free_address() -> anyhow::Result<SocketAddr> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("cannot listen on loopback")?;
     Ok(listener.local_addr()?)
@@ -77,9 +77,9 @@ pub(crate) fn forget_peak_memory(process: u32) -> anyhow::Result<()> {
     std::fs::write(&path, PEAK).with_context(|| format!("cannot write {path}"))
 }
 
-/// Parses the CPU time from `/proc/PID/stat`. Its unit is a tick, which is 10 ms on Linux.
+/// Parses the CPU time from `/proc/PID/stat`, in ticks. A tick is 10 ms on Linux.
 fn ticks(stat: &str) -> Option<u64> {
-    // Start after the second field, the program's name, which may contain spaces and brackets.
+    // Start after the second field, the program's name, which may contain spaces and parentheses.
     let (_, rest) = stat.rsplit_once(") ")?;
     let mut times = rest.split(' ').skip(11).map(str::parse::<u64>);
     Some(times.next()?.ok()? + times.next()?.ok()?)

@@ -89,7 +89,7 @@ pub(crate) fn check(rows: &[usize], rounds: &Rounds) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns the median ratio of rounds that were measured at the same time.
+/// Returns the median of the ratios between rounds with the same number.
 fn ratio(these: &[Round], those: &[Round]) -> f64 {
     median(these.iter().zip(those).map(|(this, that)| this.per_second() / that.per_second()))
 }

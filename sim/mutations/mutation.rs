@@ -27,9 +27,9 @@ pub fn with_mutation<T>(name: &'static str, work: impl FnOnce() -> T) -> T {
     work()
 }
 
-/// For each mutation selected for the suite, finds the first seed for which `check` reports a violation; without the
-/// mutation the same seed must pass. Writes one line per caught mutation: its name, the seed, and the first line of the
-/// violation.
+/// For each mutation selected for the suite, finds the first seed for which `check` reports a violation. Without the
+/// mutation, the same seed must pass. Writes one line per caught mutation: its name, the seed, and the first line of
+/// the violation.
 pub fn run_suite(suite: &str, seeds: Range<u64>, mut check: impl FnMut(u64) -> Option<String>) {
     let dir = std::env::var_os("BERTH_MUTANTS").expect("run this test with `cargo xtask mutants`");
     let dir = PathBuf::from(dir);

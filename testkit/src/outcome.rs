@@ -1,4 +1,4 @@
-//! Output lines with which a test reports that it was skipped, or what it covered. `cargo xtask test` collects them for
+//! Output lines by which a test reports that it was skipped, or what it covered. `cargo xtask test` collects them for
 //! its summary.
 
 use std::fmt::Display;
@@ -8,7 +8,7 @@ use std::ops::Range;
 pub const SKIPPED: &str = "SKIPPED:";
 /// The machine's kernel or privileges do not allow the test.
 pub const IMPOSSIBLE: &str = "NOT POSSIBLE:";
-/// What a test that has a short and a long form covered.
+/// Marks what was covered by a test that has a short and a long form.
 pub const COVERED: &str = "COVERED:";
 /// Environment variable: if it is `1`, a test whose program is missing fails. Set by `cargo xtask test --strict`.
 pub const STRICT_VARIABLE: &str = "BERTH_TEST_STRICT";

@@ -62,8 +62,8 @@ impl Server {
                 std::fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap_or_default();
             let _ = child.kill();
             let _ = child.wait();
-            // Also kill the backends. They would end by themselves, but on a busy machine they might still answer a
-            // query before.
+            // Also kill the backends. They would end by themselves, but on a busy machine they might answer one more
+            // query before they do.
             let _ = Command::new("kill")
                 .arg("-9")
                 .args(children.split_whitespace())
@@ -93,7 +93,7 @@ impl Server {
                     let _ = child.kill();
                     return Err("it did not start in time".into());
                 }
-                // The server exited because processes of the killed one are still ending: start it again.
+                // The server exited, because processes of the killed server are still ending. Start it again.
                 if child.try_wait().is_ok_and(|ended| ended.is_some()) {
                     break;
                 }

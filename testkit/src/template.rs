@@ -7,8 +7,8 @@ use std::time::UNIX_EPOCH;
 
 /// Returns the directory of a fixture, creating it if necessary.
 ///
-/// A fixture is valid for one build of `program`, and for one `server` if its content refers to a server; otherwise it
-/// is created again. Each test is a separate process, so a file lock decides which of them creates it.
+/// A fixture is created again for every new build of `program`, and for every new `server` if its content refers to a
+/// server. Each test is a separate process, so a file lock decides which of them creates the fixture.
 pub fn template_dir(name: &str, program: &Path, server: &str, make: impl FnOnce(&Path)) -> PathBuf {
     let all = program.with_file_name("test-templates");
     create_dir_all(&all).unwrap_or_else(|error| panic!("{}: {error}", all.display()));

@@ -60,7 +60,8 @@ fn berth_program() -> Result<PathBuf, String> {
     Ok(own.with_file_name("berth"))
 }
 
-/// Installs bubblewrap for the sandbox if possible. Without it, the server reports what it uses instead.
+/// Installs bubblewrap for the sandbox if possible. Without bubblewrap, the server reports which sandbox it uses
+/// instead.
 fn prepare_sandbox() {
     if output(Command::new("bwrap").arg("--version")).is_some() {
         return;

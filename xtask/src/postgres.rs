@@ -17,7 +17,8 @@ pub(crate) fn find() -> Option<PathBuf> {
     let found =
         on_path.into_iter().chain(packaged).filter_map(|bin| version(&bin).map(|version| (version, bin)));
     let suitable = found.filter(|(version, _)| *version >= VERSION_MIN);
-    // Of equal versions, `max_by_key` returns the last: a system package, whose programs are next to their libraries.
+    // If versions are equal, `max_by_key` returns the last one, which is a system package. Its programs are next to
+    // their libraries.
     suitable.max_by_key(|(version, _)| *version).map(|(_, bin)| bin)
 }
 

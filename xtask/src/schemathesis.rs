@@ -191,9 +191,9 @@ impl Held {
     }
 }
 
-/// Writes the configuration: most paths get ids of existing objects, the rest generated ones. Operations that delete or
-/// demote use the objects of [`Doomed`] and not the ones that the fuzzer has just created, so the check that a created
-/// object can be found is off for them.
+/// Writes the configuration. Most paths get ids of existing objects, the rest get generated ones. Operations that
+/// delete or demote use the objects of [`Doomed`], not the ones that the fuzzer has just created. The check that a
+/// created object can be found is therefore off for these operations.
 fn configuration(served: &DemoServer, doomed: &Doomed, held: &Held) -> Result<String, String> {
     let mut text = String::from(
         "headers = { Authorization = \"Bearer ${BERTH_TOKEN}\" }\n\

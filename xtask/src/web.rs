@@ -155,7 +155,7 @@ mod tests {
         }
     }
 
-    /// In the Dockerfile's first stage, the dashboard is built from only the files that were copied.
+    /// The Dockerfile's first stage builds the dashboard from only the files that it has copied.
     #[test]
     fn dockerfile_copies_every_dashboard_source() {
         let text = std::fs::read_to_string(root().join("packaging/Dockerfile")).unwrap();

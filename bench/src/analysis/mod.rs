@@ -1,7 +1,7 @@
-//! `analysis`: measures how accurate the analysis rules are on logs of tools that really failed.
+//! `analysis`: measures how accurate the analysis rules are, on logs of tools that really failed.
 //!
-//! Each case runs its tool in an empty directory, like a step, and analyzes the output. The expected result is part of
-//! the case. Half of the cases are held out; see `cases`.
+//! Each case runs its tool in an empty directory, like a step, and the output is analyzed. The expected result is part
+//! of the case. Many cases are held out; see `cases`.
 
 mod cases;
 mod report;
@@ -34,7 +34,7 @@ usage: cargo xtask bench analysis [options]
 /// Logs are cut off at this size.
 const LOG_BYTES_MAX: u64 = 4 * 1024 * 1024;
 const LOOK_EVERY: Duration = Duration::from_millis(20);
-/// Evidence with more lines than this does not count as identifying a line.
+/// If the analysis cites more lines than this as evidence, it has not identified the line.
 const EVIDENCE_LINES_MAX: usize = 5;
 
 struct Options {

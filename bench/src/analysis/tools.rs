@@ -1,4 +1,4 @@
-//! Tools that the cases need: programs of this machine, and packages that are installed once.
+//! Tools that the cases need: programs on this machine, and packages that are installed once.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -15,7 +15,7 @@ pub(super) struct Tools {
     path: OsString,
     node_modules: PathBuf,
     is_root: bool,
-    /// By package manager, why its packages could not be installed.
+    /// Why packages could not be installed, by package manager.
     failed: BTreeMap<&'static str, String>,
     kept: Vec<(&'static str, OsString)>,
 }

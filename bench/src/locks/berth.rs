@@ -40,8 +40,8 @@ impl Berth {
         Ok(Self { server, target })
     }
 
-    /// Checks that every counted pair of claim and release really happened: an environment's fence is the number of its
-    /// claims.
+    /// Checks that every counted pair of claim and release really happened, by comparing it with the environment's
+    /// fence, which is the number of claims so far.
     pub(super) async fn check_history(&self, rows: &[Rows]) -> anyhow::Result<()> {
         let counted: usize = rows.iter().flat_map(|row| &row.berth).map(|round| round.latencies.len()).sum();
         let mut connection = Connection::open(&self.target).await?;

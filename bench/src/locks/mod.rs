@@ -1,8 +1,8 @@
 //! `locks`: measures claim and release over HTTP, compared with etcd's lock service.
 //!
-//! Both servers are separate processes on this machine, with their data on the same disk and with the same clients.
-//! Each client claims and releases its own environment in a loop. A *pair* is one claim and one release, both persisted
-//! before the response. Each round measures both servers in turn; only ratios within a round are compared.
+//! Both servers are separate processes on this machine, have their data on the same disk and serve the same number of
+//! clients. Each client claims and releases its own environment in a loop. A *pair* is one claim and one release, both
+//! persisted before the response. Each round measures both servers in turn; only ratios within a round are compared.
 
 mod berth;
 mod etcd;
@@ -95,7 +95,7 @@ trait Client {
     /// Writes the release request. `answer` is the response to `acquire`.
     fn release(&mut self, answer: &[u8], request: &mut Vec<u8>) -> anyhow::Result<()>;
 
-    /// Returns the expected statuses of acquire and release.
+    /// Returns the expected status codes of the responses to acquire and release.
     fn expects(&self) -> (u16, u16);
 }
 
@@ -104,7 +104,7 @@ struct Round {
     /// Latency of each pair, sorted.
     latencies: Vec<Duration>,
     took: Duration,
-    /// CPU time of the server.
+    /// CPU time that the server used.
     cpu: Duration,
 }
 
@@ -114,7 +114,7 @@ impl Round {
     }
 }
 
-/// The rounds with a certain number of clients.
+/// All rounds that were run with the same number of clients.
 struct Rows {
     clients: usize,
     berth: Vec<Round>,

@@ -1,7 +1,8 @@
 //! Berth on PostgreSQL, compared with the same SQL statements without Berth.
 //!
-//! Each round has three parts, on the same PostgreSQL: Berth is measured; Berth runs again while its statements are
-//! recorded; and the recording is replayed at full speed on a copy of the database as it was before.
+//! Each round has three parts, all on the same PostgreSQL server. First Berth is measured. Then Berth runs again while
+//! its statements are recorded. Finally the recorded statements are replayed at full speed, on a copy of the database
+//! from before the recording.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -100,12 +101,12 @@ async fn one(
 fn ask(database: &Postgres, text: &str) -> anyhow::Result<()> {
     let url = database.url("postgres");
     let text = text.to_owned();
-    // Use a thread: the blocking driver cannot run inside an async runtime.
+    // Use a separate thread, because the blocking driver cannot run inside an async runtime.
     let asked = std::thread::spawn(move || Client::connect(&url, NoTls)?.batch_execute(&text)).join();
     Ok(asked.map_err(|_| anyhow::anyhow!("the question to PostgreSQL panicked"))??)
 }
 
-/// Waits until the database has no connections, which copying requires.
+/// Waits until the database has no connections, because only then can it be copied.
 fn until_alone(database: &Postgres, name: &str) -> anyhow::Result<()> {
     ask(
         database,

@@ -64,8 +64,8 @@ fn copy(mut from: UnixStream, mut to: UnixStream, mut see: impl FnMut(&[u8])) {
     let _ = to.shutdown(std::net::Shutdown::Both);
 }
 
-/// Replays all connections concurrently on another database of the same server. The names of the two databases must
-/// have the same length, because the messages contain their own length.
+/// Replays all connections concurrently on another database of the same server. The database name in the startup
+/// message is replaced, so both names must have the same length: the message also contains its own length.
 pub(super) fn replay(socket: &Path, streams: &[Vec<u8>], from: &str, to: &str) -> anyhow::Result<Duration> {
     ensure!(from.len() == to.len(), "{from} and {to} are not of the same length");
     let begin = Instant::now();

@@ -93,7 +93,8 @@ fn figures(rounds: &[Round]) -> String {
     )
 }
 
-/// Checks the goals for the first number of clients. The error lists every goal that was missed.
+/// Checks the goals, using only the first row (the first number of clients). The error lists every goal that was
+/// missed.
 pub(super) fn check(rows: &[Rows]) -> anyhow::Result<()> {
     let Some(row) = rows.first() else { return Ok(()) };
     let (Some(pairs), Some(p99)) = (Ratio::pairs(row), Ratio::p99(row)) else {

@@ -78,7 +78,7 @@ struct Round {
 struct Measured {
     command: String,
     rounds: Vec<Round>,
-    /// Time from when a line was printed to its arrival, sorted.
+    /// How long each line took from being printed to arriving, sorted.
     delays: Vec<Duration>,
     stress: Vec<stress::Stressed>,
 }
@@ -134,7 +134,7 @@ async fn rounds(options: &Options, api: &mut Api, command: &str, out: &Path) -> 
     Ok(rounds.split_off(1))
 }
 
-/// Runs the command like a step, without Berth.
+/// Runs the command without Berth, but in the same way as a step.
 fn bare(command: &str, into: &Path) -> anyhow::Result<Duration> {
     let file = File::create(into)?;
     let began = Instant::now();

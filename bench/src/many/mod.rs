@@ -1,9 +1,9 @@
-//! `many`: measures the cost of claims in the presence of many held sessions, idle runners, and steps that no runner
-//! can take.
+//! `many`: measures the cost of claims while there are many held sessions, idle runners, and steps that no runner can
+//! take.
 //!
 //! The runners are clients of the runner protocol that never get work: they register, send hello and long-poll, each on
-//! its own connection. Sessions, runners and steps are added one after the other, and the same claims are measured
-//! after each addition.
+//! its own connection. First sessions are added, then runners, then steps, and the same claims are measured after each
+//! addition.
 
 mod runners;
 mod site;
@@ -35,7 +35,7 @@ usage: cargo xtask bench many [options]
 ";
 
 const P99_MAX: Duration = Duration::from_millis(50);
-/// Time to settle before a measurement.
+/// Pause before a measurement, so that the server settles.
 const SETTLE: Duration = Duration::from_secs(2);
 
 pub(super) struct Options {

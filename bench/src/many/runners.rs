@@ -15,7 +15,7 @@ use crate::served::{Api, ORGANIZATION};
 const WAIT_MS: u64 = 5_000;
 const SLOTS: usize = 4;
 
-/// Running long polls of the simulated runners, stopped on drop.
+/// Long polls of the simulated runners, stopped on drop.
 pub(super) struct Runners(Vec<JoinHandle<()>>);
 
 impl Drop for Runners {

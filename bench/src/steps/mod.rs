@@ -1,8 +1,8 @@
-//! `steps`: measures the cost of a step that does nothing, compared with the same command without Berth, and how soon a
-//! deployment's first step starts.
+//! `steps`: measures the cost of a step that does nothing, compared with the same command without Berth, and how soon
+//! the first step of a deployment starts.
 //!
-//! Each sandbox level has its own server. In each round every server runs one deployment of many steps in sequence, and
-//! the benchmark itself starts the same number of shells. Only ratios within a round are compared.
+//! Each sandbox level has its own server. In each round, every server runs one deployment of many steps in sequence,
+//! and the benchmark itself starts the same number of shells. Only ratios within a round are compared.
 
 mod report;
 
@@ -30,8 +30,8 @@ usage: cargo xtask bench steps [options]
 
 const LEVELS: &[&str] = &["off", "landlock", "bubblewrap"];
 const STEPS_MAX: usize = 500;
-/// Poll rarely, because polling a deployment of many steps slows the steps down. The measured times come from the
-/// server's records, not from polling.
+/// Poll interval. It is long, because polling a deployment of many steps slows the steps down. The measured times come
+/// from the server's records, not from polling.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 const LOOK_EVERY_START: Duration = Duration::from_millis(10);
 

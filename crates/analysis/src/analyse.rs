@@ -51,7 +51,7 @@ static TABLE: LazyLock<PatternTable> = LazyLock::new(|| {
     }
 });
 
-/// The matches of one rule as pairs of line and pattern, in order.
+/// The matches of one rule, as pairs of line index and pattern index, sorted by line.
 #[derive(Default, Clone)]
 struct RuleMatches {
     hits: Vec<(usize, usize)>,

@@ -4,8 +4,9 @@ use serde::{Deserialize, Serialize};
 
 macro_rules! categories {
     ($($name:ident $text:literal $means:literal;)*) => {
-        /// What has to be fixed. If a tool cannot reach its own service (a cluster, a daemon, a database), the failure
-        /// belongs to the category of that tool; other connection failures belong to the network.
+        /// The area in which something has to be fixed. If a tool cannot reach its own service (a cluster, a daemon, a
+        /// database), the failure belongs to the category of that tool; other connection failures belong to the
+        /// network.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         #[serde(rename_all = "snake_case")]
         pub enum Category {

@@ -2,11 +2,11 @@
 
 use berth_core::deployment::FailureCode;
 
-/// Maximum number of lines. Of a longer log, only the last lines are analyzed.
+/// Maximum number of lines. If a log has more, only the last lines are analyzed.
 pub const LINES_MAX: usize = 5_000;
 /// Maximum length of a line. Longer lines are truncated.
 pub const LINE_CHARS_MAX: usize = 1_000;
-/// Limit for all lines together. Each line counts with at most [`LINE_CHARS_MAX`].
+/// Maximum total size of the analyzed lines. A line counts as at most [`LINE_CHARS_MAX`] bytes.
 pub const LOG_BYTES_MAX: usize = 1024 * 1024;
 
 /// A failed step to analyze. All text is untrusted.
@@ -17,11 +17,11 @@ pub struct AnalysisInput<'a> {
     /// The script of the step, if it has one.
     pub run: Option<&'a str>,
     pub ending: StepEnding<'a>,
-    /// Lines of the log, with secrets masked and without line endings. Of a long log, only the last lines.
+    /// Lines of the log, with secrets masked and without line endings. If the log is long, only its last lines.
     pub lines: &'a [String],
-    /// The number that the first of these lines has in the log, starting at 1.
+    /// Line number of the first of these lines in the log, counted from 1.
     pub first_line: usize,
-    /// The log of the last run of the same step that succeeded.
+    /// The log of the last successful run of the same step.
     pub last_good: Option<&'a [String]>,
 }
 

@@ -7,7 +7,7 @@ use crate::finding::LineRange;
 use crate::input::LINES_MAX;
 use crate::template::template;
 
-/// Maximum number of ranges in the list.
+/// Maximum number of ranges that [`new_lines`] returns.
 const NEW_RANGES_MAX: usize = 50;
 
 /// The line templates of a successful run.

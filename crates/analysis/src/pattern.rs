@@ -124,7 +124,7 @@ fn keep_longer(best: &mut Option<Vec<String>>, other: Option<Vec<String>>) {
     }
 }
 
-/// Returns the text of a literal, or the letter of a class that matches one letter in both cases.
+/// Returns the text of a literal. A class that matches one letter in upper and lower case counts as a literal.
 fn literal_text(hir: &Hir) -> Option<String> {
     match hir.kind() {
         HirKind::Literal(literal) => Some(std::str::from_utf8(&literal.0).ok()?.to_ascii_lowercase()),

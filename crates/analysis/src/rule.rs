@@ -20,7 +20,7 @@ pub struct Rule {
     pub category: Category,
     pub weight: RuleWeight,
     pub confidence: Confidence,
-    /// Patterns of which one must match a line. Their named groups can be quoted in the sentences.
+    /// At least one of these patterns must match a line. Their named groups can be quoted in the sentences.
     pub patterns: &'static [&'static str],
     /// If not empty, one of these patterns must also match some line of the log.
     pub with: &'static [&'static str],

@@ -7,7 +7,7 @@ use regex::{Captures, Regex};
 
 use crate::pattern::compile;
 
-/// A word that consists of hexadecimal letters only counts as an id if it has at least this many of them.
+/// A hexadecimal word without digits counts as an id only if it has at least this many letters.
 const WORD_LETTERS_MAX: usize = 12;
 
 /// Patterns for words that differ from run to run, with the names of their placeholders. Longer forms come first.

@@ -15,8 +15,7 @@ pub(crate) struct SandboxedBuilder {
 impl RegistryBuilder for SandboxedBuilder {
     fn build(&self, asked: &BuildRequest<'_>, log: &mut dyn FnMut(&[u8])) -> Result<BuildOutput, BuildError> {
         let confinement = self.confinement.as_ref().map_err(|why| BuildError::Machine(why.clone()))?;
-        // The source and scratch directories have a common parent that no other build uses, so the build user may be
-        // allowed to enter it.
+        // Let the build user enter the parent of the source and scratch directories. No other build uses this parent.
         if let Some(place) = asked.scratch.parent() {
             confinement.allow_traverse(place).map_err(|error| BuildError::Machine(error.to_string()))?;
         }

@@ -62,7 +62,7 @@ pub(crate) fn start_runner(
 ) -> anyhow::Result<Option<StepRunner>> {
     let config = app.config();
     let (work_dir, build_dir) = (config.step_dir(), config.build_dir());
-    // Interrupted builds are started from scratch, so their processes can be killed.
+    // Kill processes of interrupted builds. These builds are started from scratch.
     kill_leftovers(&build_dir).context("cannot kill processes of an earlier build")?;
     if let Some(confinement) = confinement.as_ref().ok().filter(|it| it.has_user()) {
         grant_build_dirs(confinement, &work_dir, &build_dir)?;
@@ -94,7 +94,7 @@ fn grant_build_dirs(confinement: &Confinement, work_dir: &Path, build_dir: &Path
     let attempts = build_dir.join("attempts");
     let failed = || format!("cannot use {} for builds", build_dir.display());
     DirBuilder::new().recursive(true).mode(0o700).create(&attempts).with_context(failed)?;
-    // A build directory outside of the work directory is in the data directory, which must stay inaccessible.
+    // If the build directory is not in the work directory, it is in the data directory, which must stay inaccessible.
     if build_dir.starts_with(work_dir) {
         for dir in [work_dir, build_dir, &attempts] {
             confinement.allow_traverse(dir).with_context(failed)?;

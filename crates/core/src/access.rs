@@ -49,7 +49,7 @@ impl FromStr for Role {
 #[error("must be one of viewer, deployer, admin, owner")]
 pub struct UnknownRole;
 
-/// Represents an action as a type, so that a function can demand proof of exactly the permission it needs.
+/// Represents one action as a type, so that a function can require proof of the permission for that action.
 pub trait ActionPermit: Send + Sync + 'static {
     const ACTION: Action;
 }

@@ -30,7 +30,8 @@ impl<A> RuleDecision<A> {
 /// refused, and the session's expiry is written in the same transaction.
 pub type RefusableDecision<A> = RuleDecision<Result<A, CommandRefusal>>;
 
-/// Writes one complete record. Partial updates do not exist, so each record type needs only one load and one write.
+/// Writes one complete record. There are no partial updates, so each record type needs only one function to load it and
+/// one to write it.
 #[derive(Debug, Clone, PartialEq)]
 pub enum RecordChange {
     Put(DomainRecord),
@@ -91,7 +92,7 @@ pub enum CommandRefusal {
     SessionNotActive(Box<InactiveSession>),
     #[error("the session is held by {}", .0.name)]
     NotSessionHolder(LockHolder),
-    /// The environment has another holder than the caller expected; `current` is `None` if it has no holder.
+    /// The environment's holder is not the one that the caller expected; `current` is `None` if there is no holder.
     #[error("{}", match current {
         Some(fence) => format!("the holder of the environment has changed since you read it: it is now at fence {fence}"),
         None => "the holder of the environment has changed since you read it: it is not held now".to_owned(),

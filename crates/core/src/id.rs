@@ -146,7 +146,8 @@ id! {
 const NUMBER_BITS: u32 = 40;
 
 impl EventId {
-    /// Embeds the sequence number in the id, so that the event can be found by it.
+    /// Embeds the sequence number in the id, so that the event can be looked up by its sequence number when only the id
+    /// is known.
     #[must_use]
     pub fn with_number(self, number: i64) -> Self {
         let number = u128::from(number.unsigned_abs()) & ((1 << NUMBER_BITS) - 1);

@@ -61,7 +61,7 @@ impl FailureStats {
 pub struct RestoreStats {
     pub seconds: DurationPercentiles,
     pub restored: usize,
-    /// Number of pipelines that are still failed at the end of the period.
+    /// Number of pipelines still failing at the end of the period.
     pub open: usize,
 }
 

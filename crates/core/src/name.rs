@@ -6,12 +6,12 @@ pub const EMAIL_CHARS_MAX: usize = 254;
 pub const REASON_CHARS_MAX: usize = 4_000;
 pub const COMMIT_CHARS_MAX: usize = 255;
 
-/// Why a text is not a valid name; shown to the user.
+/// Why a string is not a valid name; shown to the user.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct InvalidName(pub &'static str);
 
-/// Defines a newtype over validated text.
+/// Defines a newtype over a validated string.
 macro_rules! name {
     ($(#[$doc:meta])* $name:ident, $check:expr) => {
         $(#[$doc])*

@@ -18,7 +18,7 @@ pub const RETRY_SECONDS_MAX: i64 = 3_600;
 pub struct Repository {
     pub id: RepositoryId,
     pub url: RemoteUrl,
-    /// The organization's secret with the credential for the repository.
+    /// Name of the organization's secret that contains the credential for the repository.
     pub credential: Option<SecretName>,
     pub poll_seconds: i64,
     pub seen: RepositorySyncState,

@@ -24,7 +24,7 @@ pub const LOCAL_LABEL: &str = "local";
 /// The id of the embedded runner.
 pub const EMBEDDED: &str = "embedded";
 
-/// How much faster than a runner's clock the server's clock is assumed to run at most: 3/2.
+/// The server's clock is assumed to run at most 3/2 times as fast as a runner's clock.
 const CLOCK_RATE: (u32, u32) = (3, 2);
 const HEARTBEAT_MAX: Duration = Duration::from_secs(5);
 const SELF_STOP_MIN: Duration = Duration::from_secs(1);
@@ -101,8 +101,8 @@ pub fn parse_runner_key(mark: &str) -> Option<RunnerId> {
     mark.split_once('.').and_then(|(id, _)| id.parse().ok())
 }
 
-/// When a runner without contact to the server stops its own steps, and when the server considers it lost. The runner
-/// always stops first, even if the server's clock runs 1.5 times as fast as the runner's.
+/// When a runner that has lost contact with the server stops its own steps, and when the server considers it lost. The
+/// runner always stops first, even if the server's clock runs 1.5 times as fast as the runner's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RunnerTimeouts {
     pub lost: Duration,

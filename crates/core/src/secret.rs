@@ -41,7 +41,7 @@ pub struct Secret {
     pub description: Option<Reason>,
     /// Increases with every new value.
     pub version: i64,
-    /// Increases with every change of the record.
+    /// Increases with every change to the record.
     pub revision: i64,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,

@@ -41,7 +41,7 @@ impl DeploymentWindow {
         None
     }
 
-    /// Whether the window does not open any more after its last exception.
+    /// Whether the window never opens after its last exception.
     pub fn never_opens_again(&self) -> bool {
         let Some(last) = self.except.iter().map(|range| range.last).max() else { return false };
         let after = last.tomorrow().ok().and_then(|date| to_timestamp(&self.zone()?, date.at(0, 0, 0, 0)));
@@ -84,7 +84,8 @@ fn to_timestamp(zone: &TimeZone, clock: DateTime) -> Option<Timestamp> {
     let found = zone.to_ambiguous_timestamp(clock);
     let time = match found.offset() {
         AmbiguousOffset::Gap { .. } => {
-            // Instead of this, the library would shift a skipped time by the length of the gap.
+            // The library would shift a skipped time by the length of the gap; find the moment of the clock change
+            // instead.
             let past = found.compatible().ok()?.checked_add(SignedDuration::from_secs(1)).ok()?;
             zone.preceding(past).next()?.timestamp()
         }

@@ -133,7 +133,7 @@ impl<'a> NodeCursor<'a> {
         }
     }
 
-    /// All texts in this value, including nested ones but not keys.
+    /// All strings in this value, including nested ones but not keys.
     pub(super) fn texts(&self) -> Vec<(NodeCursor<'a>, &'a str)> {
         match &self.node.value {
             YamlValue::Text(text) => vec![(self.clone(), text)],
@@ -214,7 +214,7 @@ impl<'a> NodeCursor<'a> {
         map
     }
 
-    /// Reads a text that may contain expressions.
+    /// Reads a string that may contain expressions.
     pub(super) fn raw_text(&self) -> Option<&'a str> {
         match &self.node.value {
             YamlValue::Text(text) => Some(text),
@@ -225,7 +225,7 @@ impl<'a> NodeCursor<'a> {
         }
     }
 
-    /// Reads a text that must not contain expressions.
+    /// Reads a string that must not contain expressions.
     pub(super) fn text(&self) -> Option<&'a str> {
         let text = self.raw_text()?;
         if text.contains("${{") {
@@ -238,7 +238,7 @@ impl<'a> NodeCursor<'a> {
         Some(text)
     }
 
-    /// Reads a text and parses it with the given function.
+    /// Reads a string and parses it with the given function.
     pub(super) fn parse_text<T>(
         &self,
         code: &'static str,
@@ -327,7 +327,7 @@ impl<'a> FieldReader<'a> {
     }
 }
 
-/// Adapts a parser of names for [`NodeCursor::named_entries`].
+/// Turns a parser of names into one that [`NodeCursor::named_entries`] can use.
 pub(super) fn parse_key<K>(
     parse: fn(&str) -> Result<K, InvalidName>,
 ) -> impl Fn(&str) -> Result<K, DefinitionProblem> {

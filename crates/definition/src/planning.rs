@@ -248,7 +248,7 @@ impl StagePlanner<'_> {
     }
 
     /// The values that expressions in this stage can use. Stages and environments share the same steps, so a context
-    /// that only exists in the other is null.
+    /// that exists only in environments is null in a stage.
     fn contexts(&self, place: &PlannedPlace<'_>) -> ExpressionContexts {
         let facts = self.facts;
         let kind = match place.kind {

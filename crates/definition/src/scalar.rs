@@ -4,7 +4,7 @@ use serde_json::Number;
 
 use crate::tree::YamlValue;
 
-/// `yes`, `on` and `True` stay text, because users would not expect them to become booleans.
+/// `yes`, `on` and `True` stay strings, because users would not expect them to become booleans.
 pub(super) fn resolve(text: &str) -> YamlValue {
     match text {
         "" | "~" | "null" | "Null" | "NULL" => return YamlValue::Null,

@@ -308,8 +308,8 @@ impl TreeBuilder<'_> {
         }
     }
 
-    /// Reports forbidden characters in a parsed text. Escape sequences can produce characters that the file itself must
-    /// not contain.
+    /// Reports forbidden characters in a parsed string. Escape sequences can produce characters that the file itself
+    /// must not contain.
     fn refuse_control(&self, text: &str, range: &Range<usize>) {
         if let Some(c) = text.chars().find(|c| is_forbidden(*c)) {
             self.problem(range, DefinitionProblem::error("control_character", control_message(c)));
@@ -345,7 +345,7 @@ impl NodeWeight {
     }
 }
 
-/// Whether a definition must not contain this character, neither directly nor as an escape sequence.
+/// Whether this character is forbidden in a definition, both directly and as an escape sequence.
 pub(super) fn is_forbidden(c: char) -> bool {
     c.is_control() && !matches!(c, '\n' | '\r' | '\t')
 }

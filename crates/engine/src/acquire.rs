@@ -51,8 +51,8 @@ impl RemoteCall {
                 return Ok(Vec::new());
             }
             if Instant::now() >= deadline {
-                // The runner discards its nonces when it receives an empty response. Check once more whether an earlier
-                // request of the runner was granted work under these nonces, because its response may have been lost.
+                // An empty response makes the runner discard its nonces. An earlier request with the same nonces may
+                // have been granted work whose response was lost, so check for such work once more before responding.
                 found = Some(self.find_granted(&asking).await?.unwrap_or_default());
             }
         }

@@ -24,12 +24,12 @@ impl AdmissionCapacity {
     }
 }
 
-/// Limits the number of running and of waiting operations, in total and per key `K` (usually the organization).
-/// Operations beyond the limits are refused.
+/// Limits how many operations run and how many wait, in total and per key `K` (usually the organization). Operations
+/// beyond the limits are refused.
 ///
-/// An operation first acquires a permit from the share of its key and then one from the common pool. The common queue
-/// therefore never contains more operations of one organization than its share, and another organization waits behind
-/// at most that many.
+/// An operation first acquires a permit from the share of its key, and then one from the common pool. An organization
+/// therefore never has more operations in the common queue than its share, so other organizations wait for at most that
+/// many.
 pub struct AdmissionControl<K = OrgId> {
     at_once: AdmissionCapacity,
     waiting: AdmissionCapacity,
@@ -126,7 +126,7 @@ impl<K: Hash + Eq> AdmissionControl<K> {
         if let Some(share) = shares.get(&key).and_then(Weak::upgrade) {
             return share;
         }
-        // Remove the shares of keys without operations; they are recreated on demand.
+        // Remove the shares of keys that have no operations; a share is recreated when it is needed.
         shares.retain(|_, share| share.strong_count() > 0);
         let share = Arc::new(PermitPools::new(self.at_once.share, self.waiting.share));
         shares.insert(key, Arc::downgrade(&share));

@@ -185,8 +185,8 @@ impl DeploymentAggregate {
         let why = match RollbackPlan::find(tx, asked) {
             Ok(found) => return Ok(Some(found)),
             Err(EngineError::Problem(why)) => why.detail,
-            // An internal error would occur again on a retry, and the stage has failed in any case, so record that the
-            // rollback was skipped.
+            // Do not fail the transaction: the stage's failure has to be recorded, and a retry would hit the same
+            // internal error. Record that the rollback was skipped instead.
             Err(EngineError::Fault(inside) | EngineError::Store(StoreError::Bug(inside))) => {
                 tracing::error!(%inside, deployment = %deployment.id, "automatic rollback failed");
                 "internal error".into()

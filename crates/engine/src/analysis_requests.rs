@@ -26,7 +26,7 @@ pub fn request(
     Ok(tx.commit(Analysis::request(new_analysis(id, run, plan, failed, asked_by), now))?)
 }
 
-/// The input of an analysis.
+/// Collects the input of an analysis.
 pub fn new_analysis(
     id: AnalysisId,
     run: &Run,

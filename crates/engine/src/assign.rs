@@ -36,7 +36,7 @@ pub(super) fn assign(granted: &GrantedAttempt) -> Result<AttemptAssignment, Stri
         secret_files.insert(name.to_string(), SecretText::new(value.reveal().to_owned()));
     }
     let mut masked: Vec<_> = granted.secrets.values().map(|value| value.reveal().to_owned()).collect();
-    // Mask the values that expressions derive from secrets, too.
+    // Also mask the values that expressions derive from secrets.
     for text in texts {
         masked.extend(secret_values(text, &contexts));
     }
@@ -77,8 +77,8 @@ pub(super) fn assign(granted: &GrantedAttempt) -> Result<AttemptAssignment, Stri
     })
 }
 
-/// Returns the values that expressions in `texts` may refer to. Returns none if `texts` contain no expressions, which
-/// saves collecting the outputs of all previous steps.
+/// Returns the values that expressions in `texts` may refer to. If there are no expressions, returns an empty map,
+/// which avoids collecting the outputs of all previous steps.
 fn contexts(granted: &GrantedAttempt, texts: &[&str]) -> ExpressionContexts {
     let has_some = |text: &&str| templates(text).map_or(true, |found| !found.is_empty());
     if !texts.iter().any(has_some) {

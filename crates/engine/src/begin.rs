@@ -29,8 +29,9 @@ use crate::credential::random_base62;
 use crate::error::EngineError;
 use crate::services::Services;
 
-/// Number of deployments loaded per pass; the next pass loads the rest. An organization's later deployments are only
-/// blocked once 256 of its earlier ones cannot start, for example because their repository is unreachable.
+/// Number of deployments loaded per pass, in total and per organization; the next pass loads the rest. If 256
+/// deployments of an organization cannot start, for example because their repository is unreachable, they block its
+/// later ones.
 const BEGIN: FairBatch = FairBatch { total: 1_024, share: 256 };
 const NONCE_CHARS: usize = 22;
 

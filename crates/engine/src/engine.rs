@@ -25,8 +25,8 @@ const BOOT_CHARS: usize = 16;
 pub(crate) const EMBEDDED: &str = "boot_";
 
 pub struct EngineState {
-    /// Name of the embedded runner, generated at every start of the server. Attempts with another name of this prefix
-    /// belong to the embedded runner of another server process.
+    /// Name of the embedded runner, generated at every start of the server. A different name with the prefix
+    /// [`EMBEDDED`] is that of another server process's embedded runner.
     pub(crate) boot: String,
     pub(crate) run_cache: RunCache,
     pub(crate) notifier: WorkNotifier,
@@ -40,7 +40,7 @@ pub struct EngineState {
     /// delay deployments.
     pub(crate) planning: AdmissionControl,
     pub(crate) starts: StartsInProgress,
-    /// Rate limit for the events that record a refused runner: one per second and runner. Refused runners retry
+    /// Limits the events that record a refused runner to one per second for each runner, because refused runners retry
     /// continuously.
     pub(crate) refused: DefaultKeyedRateLimiter<RunnerId>,
 }

@@ -17,15 +17,15 @@ use crate::error::EngineError;
 use crate::events::runner_event;
 
 const LOST: &str = "a runner has seen a higher fence epoch than this database has: the database may be an older copy. New fences are above all earlier ones; check what is really running";
-/// Number of retries, one per second for 10 minutes. After that, an admin has to raise the epoch.
+/// How many times raising the epoch is retried: once per second for 10 minutes. After that, an admin has to raise it.
 const RAISES_MAX: usize = 600;
 const RAISE_PAUSE: Duration = Duration::from_secs(1);
 /// Maximum epoch that is written to events. The value is exactly representable as a JSON number.
 const EPOCH_SAID_MAX: i64 = 1 << 32;
 
 impl RemoteCall {
-    /// Raises the epoch, if necessary, above the highest epoch or fence that a runner has seen. After this returns, no
-    /// server issues a fence below it.
+    /// Raises the epoch, if necessary, above the highest epoch or fence that a runner has seen. Once this succeeds,
+    /// servers only issue fences above it.
     pub async fn handle_epoch_evidence(&self, witness: EpochEvidence) -> Result<(), EngineError> {
         // Read without a write lock first, because the write below locks the whole installation.
         let look = |db: &mut ReadTx<'_>| Ok::<_, EngineError>((instance::load_epoch(db)?, db.now()));

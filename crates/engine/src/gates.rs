@@ -67,8 +67,8 @@ pub fn approval_progress(
     })
 }
 
-/// Returns when the stage's time window opens. `None` if the stage is open now, `Some(None)` if it is closed and the
-/// end is unknown.
+/// Returns when the stage's time window opens. Returns `None` if the stage is open now, and `Some(None)` if it is
+/// closed but the opening time is unknown.
 pub fn closed_until(
     aggregate: &DeploymentAggregate,
     stage: usize,
@@ -96,7 +96,8 @@ pub(super) fn check_gates(tx: &mut Tx<'_>, aggregate: &mut DeploymentAggregate) 
     }
 }
 
-/// Whether the stage has at least one approval or a bypass, even if more approvals are required.
+/// Whether the deployment bypasses its gates, or at least one valid vote approves the stage, even if more votes are
+/// required.
 pub fn is_protected(
     db: &mut impl StoreRead,
     aggregate: &DeploymentAggregate,
@@ -147,8 +148,8 @@ pub(super) fn request_approval(
     Ok(())
 }
 
-/// Requests approval for the steps that now wait for one, and lapses pending approvals that are no longer needed.
-/// Called after every change to a run.
+/// Requests approval for the steps that now wait for one, and ends pending approvals that are no longer needed. Called
+/// after every change to a run.
 pub(super) fn sync_approvals(
     tx: &mut Tx<'_>,
     aggregate: &mut DeploymentAggregate,
@@ -206,7 +207,8 @@ fn request_step_approval(
         let decision = approval::lapse(&open, LapseCause::Changed, tx.now());
         tx.commit(decision)?;
     }
-    // The expression was evaluated when the step became ready, and its inputs have not changed since.
+    // This can only fail because of a bug: the same expression was evaluated when the step became ready, and its inputs
+    // have not changed since.
     let question = aggregate.plan.approval_terms(&aggregate.run, at).map_err(EngineError::bug)?;
     let request = NewApproval {
         id: ApprovalId::from_parts(tx.now(), tx.entropy()?),
@@ -258,7 +260,8 @@ pub fn follow_approval(
     let now = tx.now();
     let failure = match said.status {
         ApprovalState::Pending => return Ok(()),
-        // If a step still waits, its approval is requested again now; for a stage, the next pass requests it.
+        // If the approval was for a step that is still waiting, request a new one now. For a stage, the next pass
+        // requests it.
         ApprovalState::Lapsed(_) => return sync_approvals(tx, aggregate),
         ApprovalState::Approved => {
             let Some(step) = said.step else { return Ok(()) };
@@ -315,7 +318,7 @@ pub fn steps_to_reapprove(
         }
         let latest = approval_table::find_latest(db, aggregate.run.deployment, stage, Some(step.id))?;
         let digest = approval_digest(aggregate, step.stage, Some(at));
-        // A step that succeeded without an approval was bypassed, and needs none.
+        // If there is no approval, the step succeeded because of a bypass, and needs no new approval.
         if latest.is_some_and(|it| !approval::is_still_valid(&it, &digest, &electorate)) {
             found.insert(step.id);
         }

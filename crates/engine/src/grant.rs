@@ -57,8 +57,8 @@ pub(super) struct WorkRequest<'a> {
     pub(super) org: Option<OrgId>,
     pub(super) nonces: &'a [String],
     pub(super) labels: &'a [String],
-    /// Only returns attempts that were already granted under these nonces, and grants no new ones. The attempts may
-    /// have ended in the meantime.
+    /// If set, no new attempts are granted, and only those that were already granted under these nonces are returned.
+    /// They may have ended in the meantime.
     pub(super) only_existing: bool,
 }
 
@@ -134,7 +134,7 @@ pub(super) fn find_granted(
         let more = grant_from_deployment(services, it.org, it.deployment, &again)?;
         given.granted.extend(more.granted);
     }
-    // Count all nonces as used. The runner asks for more work in its next request.
+    // If any attempt was found, count all nonces as used. The runner asks for more work in its next request.
     given.used = if given.granted.is_empty() { 0 } else { asking.nonces.len() };
     Ok(given)
 }

@@ -23,8 +23,8 @@ pub(super) struct LateOutput {
 
 #[derive(Clone, Copy)]
 struct TakeoverCheck {
-    /// The notifier's count at the last check. Every takeover sends a notification before its response, so while the
-    /// count is unchanged, no takeover has happened on this server.
+    /// The notifier's count at the last check. Every takeover sends a notification before its client gets a response,
+    /// so while the count is unchanged, no takeover has happened on this server.
     rings: u64,
     /// Length of the step's own log at the takeover. `None` if the environment was not taken over.
     end: Option<u64>,

@@ -10,8 +10,8 @@ pub const HISTORY_CHECKS_WAITING_MAX: AdmissionCapacity = AdmissionCapacity::new
 pub const DEFINITIONS_AT_ONCE: AdmissionCapacity = AdmissionCapacity::new(2, 1);
 pub const DEFINITIONS_WAITING_MAX: AdmissionCapacity = AdmissionCapacity::new(64, 32);
 
-/// Maximum number of deployments being started at the same time. Concurrent starts share fsyncs, and a start that waits
-/// for git delays few others of its organization.
+/// Maximum number of deployments being started at the same time. It is high because concurrent starts share fsyncs, and
+/// because a start that waits for git should not delay other starts of its organization.
 pub const BEGUN_AT_ONCE: AdmissionCapacity = AdmissionCapacity::new(32, 16);
 pub const BEGUN_WAITING_MAX: AdmissionCapacity = AdmissionCapacity::new(2_048, 512);
 /// Maximum number of concurrent planning operations. The next constant limits the queued ones.

@@ -2,8 +2,9 @@
 //!
 //! The time without a heartbeat is measured with the monotonic clock of this process. If no other server shares the
 //! database, the first pass after a start also declares the attempts of earlier embedded runners lost, because those
-//! runners ended with their process. If servers share the database, embedded runners of other servers may be alive.
-//! Time during which the database was unreachable is not counted then, because no runner could renew its attempts.
+//! runners ended with their process. If servers share the database, embedded runners of other servers may be alive. In
+//! that case, time during which the database was unreachable is not counted, because no runner could renew its
+//! attempts.
 //!
 //! The server tells each runner its timeout when the runner starts, and stores it with the runner's attempts. A changed
 //! server setting therefore cannot declare a runner lost before that runner has stopped its work.

@@ -29,7 +29,7 @@ use crate::services::Services;
 
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 const LOOK_PAUSE_MIN: Duration = Duration::from_millis(2);
-/// Pause between two reads of the list, as a multiple of the time that a read takes.
+/// Pause after a read of the list, as a multiple of the time that the read took.
 const LOOK_PART: u32 = 4;
 
 pub(super) struct ReadyQueue {

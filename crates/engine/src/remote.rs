@@ -1,5 +1,5 @@
 //! Serves the requests of remote runners. A runner is identified by its credential, and its attempts are looked up in
-//! the database. Of the data that a runner sends, only the random part of a nonce is trusted.
+//! the database. Nothing that a runner sends is trusted, except for the random part of a nonce.
 
 use std::fs::File;
 use std::sync::Arc;
@@ -250,8 +250,8 @@ impl RemoteCall {
         self.blocking(move |services| find_runner_attempt(services, org, id, &nonce)).await?
     }
 
-    /// Returns the live attempt with this nonce. Fails if the attempt has ended, so it no longer gives access to
-    /// anything.
+    /// Returns the live attempt with this nonce. Fails if the attempt has ended, because an ended attempt no longer
+    /// gives access to anything.
     async fn find_live_attempt(&self, nonce: &str) -> Result<AttemptLocator, EngineError> {
         let id = self.caller.runner.id;
         if parse_runner_key(nonce) != Some(id) {

@@ -202,7 +202,8 @@ pub(super) fn takeover_reason(
 ) -> Result<Option<String>, EngineError> {
     let Some(aggregate) = DeploymentAggregate::load(db, plans, it.deployment)? else { return Ok(None) };
     Ok(match &aggregate.deployment {
-        // A deployment that resets the environment keeps running under its own, lower fence.
+        // A lower fence alone does not mean a takeover: a deployment that resets the environment also has one, and
+        // keeps running.
         LoadedDeployment::Environment { lock, deployment }
             if deployment.target.fence < lock.environment.fence && !aggregate.may_grant() =>
         {

@@ -195,8 +195,8 @@ fn origin(
     Ok(stage_end::find_origin(db, pipeline, stage, to)?.map_or(to, |(origin, _)| origin))
 }
 
-/// Returns the digest of an artifact that was stored in an earlier stage of the deployment that the rollback `id`
-/// returns to. Returns `None` if the deployment `id` is not a rollback.
+/// Returns the digest of an artifact for the rollback `id`. The artifact was stored by the deployment that the rollback
+/// returns to, in an earlier stage. Returns `None` if the deployment `id` is not a rollback.
 pub(super) fn rollback_artifact(
     db: &mut impl StoreRead,
     id: DeploymentId,

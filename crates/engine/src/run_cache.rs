@@ -1,6 +1,6 @@
-//! Caches of plans, of runs, and of the environment that a deployment belongs to. Plans are immutable and a deployment
-//! never changes its environment, so these entries are never invalidated. A cached run is only used if its version
-//! equals the version in the database, which is checked on every read.
+//! Caches plans, runs, and the environment that each deployment belongs to. Plans are immutable and a deployment never
+//! changes its environment, so neither is ever invalidated. A cached run is only used if its version equals the version
+//! in the database, which is checked on every read.
 
 use std::sync::Arc;
 

@@ -60,8 +60,8 @@ pub(super) fn next_poll_delay(services: &Services) -> Duration {
     micros.map_or(POLL_INTERVAL, |micros| POLL_INTERVAL.min(Duration::from_micros(micros)))
 }
 
-/// Builds the assignment of a granted step. If the step cannot start, reports it as ended right here and returns
-/// `None`, so it never reaches the runner.
+/// Builds the assignment of a granted step. If the step cannot start, records its end and returns `None`; the runner
+/// never receives it.
 pub(super) fn build_assignment(
     services: &Services,
     granted: &GrantedAttempt,

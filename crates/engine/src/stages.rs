@@ -21,10 +21,10 @@ use super::run_cache::RunCache;
 use crate::error::EngineError;
 use crate::services::Services;
 
-/// Number of deployments per page; the next pass loads the rest.
+/// Maximum number of deployments loaded by one query.
 const LOOK_MAX: i64 = 1_024;
-/// Number of cancelling deployments loaded per pass. The share per organization prevents an organization with many of
-/// them from delaying others.
+/// Number of cancelling deployments loaded per pass, in total and per organization; the next pass loads the rest. With
+/// the limit per organization, one that has many of them does not delay the others.
 const CANCELLING: FairBatch = FairBatch { total: LOOK_MAX, share: LOOK_MAX / 4 };
 /// Maximum number of pages per pass.
 const PAGES_MAX: usize = 64;

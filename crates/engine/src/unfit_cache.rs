@@ -8,8 +8,8 @@ use berth_core::id::DeploymentId;
 use berth_store::tables::schedule::ReadyDeployment;
 use quick_cache::sync::Cache;
 
-/// Lifetime of an entry. It limits the delay before a change that does not alter the deployment's version takes effect,
-/// such as resuming the pipeline.
+/// Lifetime of an entry. Some changes, such as resuming the pipeline, do not alter the deployment's version; they take
+/// effect after at most this time.
 const REMEMBERED: Duration = Duration::from_secs(1);
 /// Lifetime of an entry if all ready steps require other labels. Only a new version of the deployment can change that.
 const REMEMBERED_FOR_OTHERS: Duration = Duration::from_secs(600);

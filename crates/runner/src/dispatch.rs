@@ -171,8 +171,9 @@ fn report_until_received(
     log_bytes: u64,
 ) -> Option<LeasedAssignment> {
     let is_stale = || control.is_some_and(StopSignal::is_stale);
-    // A runner that would drop the next step must not request one. A repeated report requests the next step under the
-    // same nonce: the response that granted it may have been lost, and no other runner would execute that step.
+    // Do not request the next step while draining or shutting down, because this runner would drop it. A repeated
+    // report requests the next step under the same nonce: if the response that granted the step was lost, no other
+    // runner would execute it.
     let wants_next = control.is_some() && !shared.is_shutting_down() && !shared.is_draining();
     let report = StepReport {
         attempt: assignment.attempt.clone(),
@@ -190,8 +191,8 @@ fn report_until_received(
         labels: shared.settings.labels.clone(),
     };
     let mut backoff = Backoff::new();
-    // A heartbeat also returns "stale" once the server has received the report of the attempt. If the response to that
-    // report was lost, the next assignment was lost with it, so repeat the report to get it.
+    // A heartbeat also returns "stale" once the server has received this report. If the response to the report was
+    // lost, so was the next assignment, so repeat the report to get it.
     let mut may_be_heard = false;
     while !is_stale() || (may_be_heard && report.next_nonce.is_some()) {
         let sent = boot_time();

@@ -20,7 +20,7 @@ const WAIT_MIN: Duration = Duration::from_millis(200);
 /// Minimum time between two heartbeats if the response contained no order to stop.
 const PAUSE_MIN: Duration = Duration::from_millis(20);
 
-/// The last heartbeat that the server responded to: when it was sent, and whose leases it renewed.
+/// The last heartbeat that the server responded to: when it was sent, and which attempts' leases it renewed.
 #[derive(Default)]
 pub(crate) struct HeartbeatState {
     answered: Mutex<AnsweredHeartbeat>,

@@ -52,7 +52,7 @@ struct RunnerSharedState {
     taken_slots: usize,
     /// Set while the runner starts no new steps.
     is_draining: bool,
-    /// Set on shutdown: when all retries are given up.
+    /// The time at which all retries are given up. Set on shutdown.
     shutdown_deadline: Option<Instant>,
 }
 

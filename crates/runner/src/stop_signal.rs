@@ -31,7 +31,7 @@ pub(crate) struct StopSignal {
 struct StopState {
     why: Option<StopReason>,
     is_stale: bool,
-    /// When to kill the processes. Set on shutdown, if that is before the end of the normal grace period.
+    /// When to kill the processes, if that is before the end of the normal grace period. Set on shutdown.
     kill_by: Option<Instant>,
 }
 

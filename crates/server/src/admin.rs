@@ -84,8 +84,8 @@ pub fn send_request(data_dir: &Path, request: &AdminRequest) -> std::io::Result<
     Ok(Some(serde_json::from_str(&line)?))
 }
 
-/// Whether a server is running on this data directory. The existence of the socket file proves nothing, because a
-/// killed server leaves it behind.
+/// Whether a server is running on this data directory. Connects to the socket, because its file may have been left
+/// behind by a server that was killed.
 pub fn is_running(data_dir: &Path) -> bool {
     std::os::unix::net::UnixStream::connect(data_dir.join(SOCKET)).is_ok()
 }

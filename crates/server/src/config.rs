@@ -23,7 +23,7 @@ fn own_labels() -> Vec<String> {
 }
 
 /// Host name of the dashboard on a loopback server without TLS. Browsers send a host's cookies to every port of that
-/// host, so `127.0.0.1` would share them with every other local server.
+/// host, so on `127.0.0.1` every other local server would receive the session cookie.
 pub const LOCAL_DASHBOARD_HOST: &str = "berth.localhost";
 
 /// Returns the dashboard URL of a plain HTTP server at this host and port. `None` unless the host is a loopback name,
@@ -80,7 +80,7 @@ pub struct AppConfig {
     pub isolation: Option<Isolation>,
     /// Paths on this machine that are visible to every step and build.
     pub exposed: Vec<String>,
-    /// Time without contact after which a runner stops its steps, and after which the server considers the runner lost.
+    /// How long a runner may be without contact before it stops its steps, and before the server considers it lost.
     pub runner_times: RunnerTimeouts,
     /// Interval at which a stream sends a heartbeat and the server authorizes its caller again.
     pub stream_check_every: Duration,
@@ -90,7 +90,7 @@ pub struct AppConfig {
     pub repository_hosts: Vec<String>,
     /// Timeout of one git process.
     pub git_max: Duration,
-    /// Timeout of a registry build, followed by the maximum size of its result.
+    /// Timeout of a registry build. The next field is the maximum size of its result.
     pub registry_build_max: Duration,
     pub registry_bytes_max: u64,
     /// Private hosts and networks that the server's outgoing requests may reach.
@@ -170,8 +170,8 @@ impl AppConfig {
             && self.trusted_proxies.is_empty()
     }
 
-    /// Rejects `--local` on a server that other machines can reach, because with `--local` the server trusts every
-    /// client as the local user.
+    /// Rejects `--local` on a server that other machines can reach, because `--local` allows login over plain HTTP and
+    /// repositories on this machine.
     pub fn check_local(&self) -> Result<(), String> {
         if !self.local {
             return Ok(());
@@ -230,8 +230,8 @@ impl AppConfig {
         url.trim_end_matches('/').to_owned()
     }
 
-    /// Returns the dashboard URL for a browser that used a loopback host and port meant only for API clients. `None` if
-    /// the browser may stay there.
+    /// Returns the dashboard URL for a browser that opened a loopback address such as `127.0.0.1` instead. `None` if
+    /// the browser may stay at that address.
     pub fn dashboard_instead_of(&self, authority: &str) -> Option<String> {
         let is_plain_local = self.is_local() && !self.is_https();
         if is_plain_local { local_dashboard(authority) } else { None }

@@ -65,8 +65,8 @@ impl AppError {
         Self::Fault(detail.into())
     }
 
-    /// Returns why `action` was denied, if the denial belongs in the audit log. That is the case for a 403, with its
-    /// permission or code, and for a takeover or approval vote that the current state does not allow.
+    /// Returns why `action` was denied, if the denial belongs in the audit log. It does if it is a 403, except for a
+    /// missing password confirmation, or a takeover or approval vote that the current state does not allow.
     pub fn denial_reason(&self, action: Action) -> Option<DenialReason> {
         let AppError::Problem(problem) = self else { return None };
         let is_grave = matches!(action, Action::EnvironmentsForceClaim | Action::ApprovalsDecide);

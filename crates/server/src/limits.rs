@@ -1,4 +1,4 @@
-//! Limits of the server, each with its unit. Tests check values at each limit and just above it.
+//! Limits of the server. Names or types show the unit. Tests check values at each limit and just above it.
 
 use std::time::Duration;
 
@@ -60,8 +60,8 @@ pub const LOGIN_SLOW_DOWN: Duration = Duration::from_secs(2);
 
 pub const PASSWORD_CHARS_MIN: usize = 15;
 pub const PASSWORD_CHARS_MAX: usize = 256;
-/// Password hashes computed at once, followed by those that may wait. Each needs 64 MiB. The share per organization
-/// equals the total, because accounts do not belong to an organization.
+/// Number of password hashes computed at once; the next constant limits how many may wait. Each needs 64 MiB. The share
+/// per organization equals the total, because accounts do not belong to an organization.
 pub const PASSWORD_HASHES_AT_ONCE: AdmissionCapacity = AdmissionCapacity::new(2, 2);
 pub const PASSWORD_HASHES_WAITING_MAX: AdmissionCapacity = AdmissionCapacity::new(32, 32);
 

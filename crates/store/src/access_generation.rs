@@ -1,7 +1,7 @@
-//! Access generation: a counter that invalidates cached permissions.
+//! A counter that tells when cached permissions are outdated.
 //!
-//! A reader of permissions notes the generation first. The permissions may be cached for as long as the generation does
-//! not change.
+//! Code that wants to cache permissions notes the counter before it reads them. It may use the cached permissions for
+//! as long as the counter does not change.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -10,12 +10,12 @@ use crate::sql;
 /// Tables that decide who a caller is and what the caller may do.
 const TABLES: [&str; 4] = ["api_tokens", "memberships", "organizations", "users"];
 
-/// Updates the time a token was last used. This does not affect permissions and happens often, so it must not
-/// invalidate the cache.
+/// The start of the statement that updates when a token was last used. It runs often and does not affect permissions,
+/// so it must not invalidate the cache.
 const IRRELEVANT: &str = "UPDATE api_tokens SET last_used_at";
 
-/// The counter is odd from the first statement that writes one of [`TABLES`] until that transaction ends. While it is
-/// odd, permissions are not cached but read from the database.
+/// The counter is odd from the first statement that writes to one of [`TABLES`] until the end of the transaction. While
+/// it is odd, permissions are read from the database and not cached.
 #[derive(Debug, Default)]
 pub(crate) struct AccessGeneration(AtomicU64);
 
@@ -29,7 +29,7 @@ impl AccessGeneration {
         self.0.fetch_or(1, Ordering::SeqCst);
     }
 
-    /// Called when the transaction has committed or rolled back, before its callers get their results.
+    /// Called after the transaction has committed or rolled back, before its callers get their results.
     pub(crate) fn end_change(&self) {
         if self.current().is_none() {
             self.0.fetch_add(1, Ordering::SeqCst);
@@ -37,8 +37,8 @@ impl AccessGeneration {
     }
 }
 
-/// Whether this statement may change permissions. Derived from the SQL text, so that a new statement cannot be
-/// overlooked.
+/// Whether this statement may change permissions. This is derived from the SQL text, so that no new statement can be
+/// forgotten.
 pub(crate) fn is_changed_by(text: &str) -> bool {
     !text.starts_with(IRRELEVANT) && TABLES.iter().any(|table| sql::writes_table(text, table))
 }

@@ -22,9 +22,9 @@ pub struct CommitStats {
     pub within: [u64; BOUNDS_US.len()],
     pub count: u64,
     pub sum_us: u64,
-    /// Number of transactions. One commit can contain several.
+    /// Number of write jobs. One commit can contain several.
     pub jobs: u64,
-    /// Transactions that are waiting in the write queue.
+    /// Number of write jobs that are waiting in the queue.
     pub waiting: u64,
 }
 

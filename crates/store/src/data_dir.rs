@@ -32,17 +32,18 @@ const REPLICAS_MAX: u32 = 64;
 #[derive(Debug)]
 pub struct DataDir {
     path: PathBuf,
-    /// The subdirectory that only this server uses; the data directory itself if it is not shared.
+    /// The subdirectory that only this server uses, or the data directory itself if it is not shared.
     own: PathBuf,
     _locks: Vec<File>,
 }
 
 impl DataDir {
-    /// Opens a data directory with a SQLite database, and creates both if necessary. Takes an exclusive lock.
+    /// Opens a data directory that contains a SQLite database, with an exclusive lock. Creates both if they do not
+    /// exist.
     pub fn open(path: &Path) -> Result<Self, OpenError> {
         let dir = Self::open_bare(path)?;
-        // The files contain hashes of tokens and passwords. SQLite creates the WAL and its other files with the mode of
-        // this file.
+        // The database contains hashes of tokens and passwords, so only its owner may read it. SQLite gives the WAL and
+        // its other files the same mode.
         let made = OpenOptions::new().append(true).create(true).mode(0o600).open(dir.database());
         made.map_err(|source| OpenError::Io {
             action: "cannot create",
@@ -65,7 +66,7 @@ impl DataDir {
     }
 
     /// Opens a data directory that several servers share because their database is PostgreSQL. Each server locks the
-    /// first free subdirectory of `servers`. Files that it finds there were left by a process that has ended.
+    /// first free subdirectory of `servers`. Files in that subdirectory were left behind by a process that has ended.
     pub fn open_shared(path: &Path) -> Result<Self, OpenError> {
         create_dir(path)?;
         let shared = lock_file(&path.join("berth.lock"))?;
@@ -81,7 +82,7 @@ impl DataDir {
         Err(OpenError::Refused(format!("{} has {REPLICAS_MAX} servers already", path.display())))
     }
 
-    /// Opens a data directory for a PostgreSQL database with an exclusive lock. Fails while a server is running on it.
+    /// Opens the data directory of a PostgreSQL database with an exclusive lock. Fails if a server is using it.
     pub fn open_alone(path: &Path) -> Result<Self, OpenError> {
         create_dir(path)?;
         let lock = lock_file(&path.join("berth.lock"))?;
@@ -89,7 +90,7 @@ impl DataDir {
         Ok(Self { path: path.to_owned(), own: path.to_owned(), _locks: vec![lock] })
     }
 
-    /// The directory that only this server uses, for running steps and the admin socket.
+    /// The directory that only this server uses. It contains the files of running steps and the admin socket.
     pub fn own_dir(&self) -> &Path {
         &self.own
     }

@@ -6,7 +6,7 @@ use berth_core::id::IdEntropy;
 
 use crate::error::StoreError;
 
-/// Bytes read by one system call.
+/// Number of bytes that one system call reads.
 const DRAWN_BYTES: usize = 1_024;
 
 thread_local! {

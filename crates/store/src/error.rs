@@ -1,17 +1,18 @@
-//! Errors of the store. A request that a domain rule refuses is not an error but a normal result.
+//! Errors of the store. If a domain rule refuses a request, that is a normal result and not an error.
 
 use crate::sql::SqlStatement;
 
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum StoreError {
-    /// The store is shutting down, overloaded or out of order. Nothing was written.
+    /// The store is shutting down, overloaded or temporarily not working. Nothing was written.
     #[error("the store is unavailable: {0}")]
     Unavailable(String),
     /// The connection was lost during a commit, so the commit may or may not have succeeded. The client can retry with
     /// the same idempotency key to find out.
     #[error("the outcome of the commit is unknown: {0}")]
     Unknown(String),
-    /// The disk failed. The process must acknowledge nothing more and exit; the next start recovers.
+    /// The disk failed. The process must not report success for anything any more, and must exit. The next start
+    /// recovers.
     #[error("the database failed: {0}")]
     Broken(String),
     #[error("the disk that holds the database is full")]
@@ -19,7 +20,7 @@ pub enum StoreError {
     /// The text contains a NUL character. PostgreSQL cannot store it, so it is refused on SQLite as well.
     #[error("a text contains the character NUL, which cannot be stored")]
     Nul,
-    /// A bug in this program: an unreadable row, a write without an event, a failed version check.
+    /// A bug in Berth, for example an unreadable row, a write without an event or a failed version check.
     #[error("store bug: {0}")]
     Bug(String),
 }

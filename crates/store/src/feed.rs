@@ -1,8 +1,8 @@
 //! The feed: publishes committed events, in order, to the followers of their organization.
 //!
-//! The writer hands over a batch of events without waiting; the feed's own thread wakes the followers. The feed stores
-//! nothing. Its queues are bounded and drop events that do not fit. A follower that notices a gap reads the missing
-//! events from the database.
+//! The writer hands over each batch of events without waiting; the feed's own thread wakes the followers. The feed
+//! stores nothing. Its queues are bounded, and events that do not fit are dropped. A follower that notices a gap reads
+//! the missing events from the database.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,11 +18,12 @@ use tokio::sync::broadcast;
 use crate::audit;
 use crate::error::StoreError;
 
-/// Maximum number of commits that the feed may lag behind the writer.
+/// Maximum number of commits that may be queued for the feed.
 const BATCHES_MAX: usize = 1_024;
-/// Maximum number of events that a follower may lag behind the feed. Beyond that, it must read them from the database.
+/// Maximum number of events that may be queued for a follower. A follower that is slower must read the database.
 const BEHIND_MAX: usize = 1_024;
-/// Approximate time to wake one follower and write to its socket.
+/// How long the feed pauses for each follower after a batch: about the time that it takes to wake the follower and
+/// write to its socket.
 const PAUSE_PER_FOLLOWER: Duration = Duration::from_micros(20);
 const PAUSE_MAX: Duration = Duration::from_millis(20);
 
@@ -45,7 +46,7 @@ struct FeedState {
     organizations: Mutex<HashMap<OrgId, broadcast::Sender<Arc<PublishedEvent>>>>,
 }
 
-/// The writer's end of the feed.
+/// The writer's side of the feed.
 pub(crate) struct FeedPublisher {
     shared: Arc<FeedState>,
     batches: SyncSender<Vec<Event>>,
@@ -93,7 +94,7 @@ impl EventFeed {
 
 impl Drop for EventFeed {
     fn drop(&mut self) {
-        // The writer has already dropped its end of the queue, so the thread publishes what is left and ends.
+        // The writer has already dropped its side of the queue, so the thread publishes the remaining events and ends.
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
@@ -105,7 +106,8 @@ fn run_feed(queue: &Receiver<Vec<Event>>, shared: &FeedState) {
         for event in std::iter::once(first).chain(queue.try_iter()).flatten() {
             publish_event(event, shared);
         }
-        // Debounce: with many followers, waking all of them for every single event would starve the writer of CPU time.
+        // Pauses, so that the next events are published together. If all of many followers were woken for every single
+        // event, the writer would get too little CPU time.
         let followers = u32::try_from(shared.followers.load(Ordering::SeqCst)).unwrap_or(u32::MAX);
         std::thread::sleep(PAUSE_PER_FOLLOWER.saturating_mul(followers).min(PAUSE_MAX));
     }
@@ -113,7 +115,7 @@ fn run_feed(queue: &Receiver<Vec<Event>>, shared: &FeedState) {
 }
 
 fn publish_event(event: Event, shared: &FeedState) {
-    // Releases the mutex before waking the followers, because there may be thousands of them.
+    // Releases the mutex before it wakes the followers, because there may be thousands of them.
     let organizations = shared.organizations.lock().unwrap_or_else(PoisonError::into_inner);
     let Some(followed) = organizations.get(&event.org).cloned() else { return };
     drop(organizations);
@@ -151,7 +153,7 @@ impl EventFollower {
 }
 
 impl EventFollower {
-    /// Drops the events received so far, for a follower that is about to read them from the database.
+    /// Drops the events received so far. Used by a follower before it reads them from the database.
     pub fn skip(&mut self) {
         self.receiver = self.receiver.as_ref().map(broadcast::Receiver::resubscribe);
     }

@@ -1,4 +1,4 @@
-//! Idempotency keys: the response to a successful request is stored, and a retry with the same key gets it again.
+//! Idempotency keys: the response to a successful request is stored, and a retry with the same key gets that response.
 
 use aws_lc_rs::digest;
 use berth_core::time::Timestamp;
@@ -9,14 +9,14 @@ use crate::tx::{StoreRead, Tx};
 
 /// How long responses are stored, in seconds.
 pub const IDEMPOTENCY_KEPT_S: i64 = 7 * 24 * 60 * 60;
-/// Maximum number of responses that one sweep deletes.
+/// Maximum number of responses that one cleanup deletes.
 pub const FORGET_BATCH_MAX: u64 = 1_000;
 
 statements! {
     Instance Read EMIT_WAL_RECORD = "SELECT {emit_wal_record}";
     Instance Read FIND = "SELECT request_hash, status, headers, body FROM stored_responses
         WHERE digest = $1 AND created_at > $2";
-    // Replaces an existing response only if it has expired and was not deleted yet.
+    // Replaces an existing response only if that one has expired but was not deleted yet.
     Instance Upkeep REMEMBER = "INSERT INTO stored_responses (digest, request_hash, status, headers, body, created_at)
         VALUES ($1, $2, $3, $4, $5, $6)
         ON CONFLICT (digest) DO UPDATE SET request_hash = excluded.request_hash, status = excluded.status,
@@ -40,8 +40,9 @@ pub struct IdempotencyKey {
 }
 
 impl IdempotencyKey {
-    /// `caller` is the id of a token or a user; different callers cannot see each other's keys. `operation` is the HTTP
-    /// method and the canonical path. None of the three texts may contain a line break.
+    /// `caller` is the id of a token or a user, so the keys of different callers are independent. `operation` is the
+    /// HTTP
+    /// method and the canonical path. None of these three strings may contain a line break.
     pub fn new(caller: &str, operation: &str, key: &str, request_hash: Vec<u8>) -> Self {
         let text = [caller, operation, key].join("\n");
         let mut digest = KeyDigest::default();
@@ -65,8 +66,8 @@ pub enum KeyLookup {
     Different,
 }
 
-/// Called before a stored response is replayed. Ensures that the commit that stored the response is durable once this
-/// transaction has committed.
+/// Called before a stored response is sent again. When this transaction has committed, the commit that stored the
+/// response is durable too.
 pub fn ensure_durable(tx: &mut Tx<'_>) -> Result<(), StoreError> {
     tx.row(&EMIT_WAL_RECORD, &[]).map(drop)
 }

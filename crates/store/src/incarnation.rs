@@ -1,8 +1,9 @@
-//! Incarnations detect that the database file was replaced by an older copy, which would issue the same fences again.
+//! Detects that the database file was replaced by an older copy, which would issue the same fences (fencing tokens)
+//! again.
 //!
-//! Each start writes a new random incarnation to the database and to a file next to it. While the incarnation is being
-//! changed, the file lists both the old and the new one, so that a crash in between does not look like a mismatch. The
-//! file also contains the highest epoch that was ever used in the directory.
+//! Each start writes a new random id, the incarnation, to the database and to a file next to it. While it is being
+//! changed, the file contains both the old and the new incarnation, so that a crash in between does not look like a
+//! mismatch. The file also contains the highest epoch that was ever used in the directory.
 
 use std::fs::File;
 use std::io::{ErrorKind, Write as _};
@@ -22,9 +23,9 @@ pub const FILE: &str = "incarnation";
 pub const BACKUP: &str = "backup";
 /// The incarnation of a database that was copied to PostgreSQL.
 pub const MOVED: &str = "moved";
-/// Stands for a database that has no incarnation.
+/// Written to the file in place of the incarnation if the database has none.
 const NONE: &str = "none";
-/// Starts the line that contains the epoch.
+/// Prefix of the line that contains the epoch.
 const EPOCH: &str = "epoch ";
 const RANDOM_BYTES: usize = 16;
 
@@ -68,7 +69,7 @@ fn refuse_copy(dir: &DataDir, found: Option<&str>) -> Result<(), OpenError> {
     )))
 }
 
-/// Writes a new incarnation to the database and to the file, so that earlier copies of the database are refused.
+/// Writes a new incarnation to the database and to the file, so that older copies of the database are refused.
 pub(crate) fn renew_incarnation(store: &Store, dir: &DataDir) -> Result<(), OpenError> {
     let before = sqlite::incarnation(&dir.database())?;
     let epoch = Some(store.epoch()).max(stored_epoch(dir)?);
@@ -221,7 +222,7 @@ mod tests {
             given.push(store.epoch());
         }
         assert!(given[1] >= given[0] + 16, "{given:?}");
-        // A running server may raise the epoch too. A lower epoch is ignored.
+        // Stores an epoch that was raised while the server was running. A lower epoch is ignored.
         let told = given[1] + 100;
         store_epoch(dir.path(), told).unwrap();
         store_epoch(dir.path(), 1).unwrap();

@@ -16,12 +16,12 @@ use crate::tx::{ReadTx, Tx, TxContext, TxState};
 pub(crate) struct BegunTx<'c> {
     pub(crate) conn: &'c mut dyn SqlConn,
     pub(crate) state: &'c mut TxState,
-    /// The store's time.
+    /// The time in the store, which is the same for the whole transaction.
     pub(crate) now: Timestamp,
 }
 
-/// Runs inside a transaction, or gets the error if the transaction could not begin. Its result is sent to the caller
-/// after the commit is durable.
+/// Runs inside a transaction, or receives the error if the transaction could not begin. Its result is sent to the
+/// caller once the commit is durable.
 pub(crate) type WriteJob = Box<dyn FnOnce(Result<BegunTx<'_>, StoreError>) -> JobOutcome + Send>;
 
 /// Reads from a snapshot and sends the result to the caller.
@@ -34,7 +34,7 @@ pub(crate) struct JobOutcome {
     pub(crate) keep: bool,
     /// Recorded events, to be published after the commit.
     pub(crate) events: Vec<Event>,
-    /// Sends the result to the caller. Called after the commit, with its error if it failed.
+    /// Sends the result to the caller. Called after the commit, with the error if the commit failed.
     pub(crate) answer: ReplySender,
 }
 

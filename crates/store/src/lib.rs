@@ -48,7 +48,7 @@ pub struct Store {
     // Must be dropped before the feed, because it publishes to the feed.
     driver: StoreDriver,
     feed: EventFeed,
-    /// The current epoch of fences. PostgreSQL connections track the epoch themselves.
+    /// The current epoch, which is part of every new fence. PostgreSQL connections track the epoch themselves.
     epoch: Arc<AtomicI64>,
     lost_s: i64,
 }
@@ -89,7 +89,7 @@ impl Store {
         Self::open_sqlite(&dir.database())
     }
 
-    /// Marks the start of a server. From now on, earlier copies of the database are refused.
+    /// Called when a server starts. From now on, older copies of the database are refused.
     pub fn begin_in(&self, dir: &DataDir) -> Result<(), OpenError> {
         incarnation::renew_incarnation(self, dir)
     }
@@ -107,8 +107,8 @@ impl Store {
         self.epoch.load(Ordering::SeqCst)
     }
 
-    /// Raises the epoch when issued fences may have been lost, for example after a restore. `given` is an epoch that is
-    /// known from elsewhere, such as the incarnation file. No server may be running.
+    /// Raises the epoch when issued fences may have been lost, for example after a restore. `given` is an epoch from
+    /// another source, such as the incarnation file; the new epoch is higher. No server may be running.
     pub fn raise_epoch(&mut self, given: Option<i64>) -> Result<(), StoreError> {
         self.transact_blocking(TxContext::system(None), move |tx| tables::instance::raise_epoch(tx, given))
     }
@@ -134,7 +134,8 @@ impl Store {
         answer.await.unwrap_or_else(|_| Err(stopped_error().into()))
     }
 
-    /// Like [`Store::transact`], but only for leases: the transaction does not wait for other transactions.
+    /// Like [`Store::transact`], but only for leases. On PostgreSQL, it waits for no transactions except those of other
+    /// leases.
     pub async fn transact_lease<T, E>(
         &self,
         work: impl FnOnce(&mut Tx<'_>) -> Result<T, E> + Send + 'static,
@@ -151,8 +152,8 @@ impl Store {
         answer.await.unwrap_or_else(|_| Err(stopped_error().into()))
     }
 
-    /// Sets after how many seconds without a heartbeat a runner counts as lost. The drain of an environment, which
-    /// waits for deployments of an ended session to stop, ends after this time at the latest.
+    /// Sets after how many seconds without a heartbeat a runner counts as lost. This also limits how long a new session
+    /// waits for the deployments of an ended session to stop.
     pub fn set_runner_lost_after(&mut self, seconds: i64) {
         self.lost_s = seconds;
     }
@@ -165,7 +166,7 @@ impl Store {
         TxConfig { epoch: self.epoch.clone(), lost_s: self.lost_s, access }
     }
 
-    /// Like [`Store::transact`], for threads outside of an async runtime.
+    /// Like [`Store::transact`], but for threads outside of an async runtime.
     pub fn transact_blocking<T, E>(
         &self,
         context: TxContext,
@@ -221,7 +222,7 @@ impl Store {
         }
     }
 
-    /// Like [`Store::read`], for threads outside of an async runtime.
+    /// Like [`Store::read`], but for threads outside of an async runtime.
     pub fn read_blocking<T, E>(
         &self,
         org: Option<OrgId>,
@@ -234,13 +235,13 @@ impl Store {
         self.send_read(org, work)?.blocking_recv().unwrap_or_else(|_| Err(stopped_error().into()))
     }
 
-    /// Subscribes to the events of an organization. The first event may be one that was committed just before the call,
-    /// so callers must compare sequence numbers.
+    /// Subscribes to the events of an organization. The first ones may have been committed just before the call, so
+    /// callers must compare sequence numbers.
     pub fn follow(&self, org: OrgId) -> EventFollower {
         self.feed.follow(org)
     }
 
-    /// Notifies when another server commits. `None` if no other server can share the database.
+    /// Changes whenever another server commits. `None` if no other server can share the database.
     pub fn watch_remote_commits(&self) -> Option<watch::Receiver<()>> {
         match &self.driver {
             StoreDriver::Sqlite { .. } => None,
@@ -248,8 +249,9 @@ impl Store {
         }
     }
 
-    /// The access generation and the store's time. Permissions that are read after this call may be cached while the
-    /// generation does not change. `None` if permissions must not be cached: during a change, and always on PostgreSQL.
+    /// The access generation and the time in the store. Permissions that are read after this call may be cached until
+    /// the generation changes. `None` if permissions must not be cached: while they are being changed, and always on
+    /// PostgreSQL.
     pub fn access_generation(&self) -> Option<(u64, Timestamp)> {
         match &self.driver {
             StoreDriver::Sqlite { writer, .. } => writer.access().current().map(|it| (it, writer.now())),

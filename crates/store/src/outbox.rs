@@ -1,4 +1,4 @@
-//! The outbox: side effects are stored in the transaction that causes them, and executed at least once.
+//! The outbox: a side effect is stored in the transaction that causes it, and is executed later, at least once.
 
 use berth_core::decision::OutboxEffect;
 use berth_core::id::{EffectId, OrgId};

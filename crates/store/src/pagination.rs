@@ -5,7 +5,7 @@ use crate::sql::value::SqlValue;
 use crate::sql::{FromRow, SqlStatement};
 use crate::tx::StoreRead;
 
-/// Upper limit for counting the rows of a filtered list.
+/// The rows of a filtered list are counted only up to this number.
 pub const COUNTED_MAX: i64 = 10_000;
 
 /// One page of a list.
@@ -18,7 +18,7 @@ pub struct ListPage<T> {
 }
 
 /// Limits for selecting due work fairly: the total number of rows, and the number of rows per organization. The first
-/// row of every organization is selected before the second row of any organization.
+/// row of every organization is selected before a second row of any.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FairBatch {
     pub total: i64,
@@ -42,7 +42,7 @@ impl PageStart {
         }
     }
 
-    /// The number before which the page starts, for lists in descending order, and the number of rows to skip.
+    /// The number before which the page starts, and the number of rows to skip. For lists in descending order.
     pub(crate) fn by_number(&self) -> [SqlValue; 2] {
         match self {
             PageStart::After(number) => [number.parse().unwrap_or(0).into(), 0.into()],
@@ -52,7 +52,7 @@ impl PageStart {
 }
 
 impl<T> ListPage<T> {
-    /// Creates a page from the fetched rows. The caller fetches one row more than `limit`; that row means that there is
+    /// Creates a page from the fetched rows. The caller fetches one row more than `limit`; if that row exists, there is
     /// another page.
     pub(crate) fn from_rows(mut items: Vec<T>, limit: i64, total: Option<i64>) -> Self {
         let limit = usize::try_from(limit).unwrap_or(0);
@@ -66,8 +66,8 @@ impl<T> ListPage<T> {
     }
 }
 
-/// Fetches a page. The last parameters of the statement are the start of the page, its limit and its offset, after the
-/// parameters of the filter.
+/// Fetches a page. The parameters of the statement are those of the filter, then the start of the page, its limit and
+/// its offset.
 pub(crate) fn fetch_page<T: FromRow>(
     db: &mut impl StoreRead,
     list: &SqlStatement,
@@ -79,7 +79,8 @@ pub(crate) fn fetch_page<T: FromRow>(
     Ok(ListPage::from_rows(db.fetch_all(list, &params)?, limit, None))
 }
 
-/// Counts rows up to [`COUNTED_MAX`]. The last parameter of the statement is that limit.
+/// Counts rows. Returns `None` if there are more than [`COUNTED_MAX`]. The last parameter of the statement is the
+/// number of rows after which it stops counting.
 pub(crate) fn fetch_bounded_count(
     db: &mut impl StoreRead,
     count: &SqlStatement,

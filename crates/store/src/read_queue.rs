@@ -1,4 +1,4 @@
-//! The bounded queue of the reader threads.
+//! The bounded queue from which the reader threads take their work.
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, PoisonError};

@@ -1,8 +1,8 @@
 //! Transactions.
 //!
-//! A `ReadTx` only reads; a `Tx` can also write. Both bind their organization as `$1` of every organization-scoped
-//! statement, so no statement can access rows of another organization. A `Tx` that writes without recording an event is
-//! rolled back.
+//! A `ReadTx` only reads; a `Tx` can also write. Both bind the id of their organization as `$1` of every statement that
+//! is limited to an organization, so no such statement can access another organization. A `Tx` that writes without
+//! recording an event is rolled back.
 
 use std::sync::atomic::Ordering;
 
@@ -26,7 +26,7 @@ pub struct TxContext {
     pub org: Option<OrgId>,
     pub actor: Actor,
     pub request_id: Option<String>,
-    /// The access generation at which the caller was authorized, see [`crate::Store::access_generation`].
+    /// The access generation when the caller was authorized, see [`crate::Store::access_generation`].
     pub access: Option<u64>,
 }
 
@@ -67,13 +67,13 @@ pub trait StoreRead {
         row.map(|row| row.read().map_err(|error| error.in_statement(statement))).transpose()
     }
 
-    /// Runs a query that returns one number. Returns 0 if it has no row.
+    /// Runs a query that returns one number. Returns 0 if there is no row.
     fn fetch_count(&mut self, statement: &SqlStatement, params: &[SqlValue]) -> Result<i64, StoreError> {
         Ok(self.fetch_optional(statement, params)?.unwrap_or(0))
     }
 }
 
-/// Read timeout in seconds: a slow query must not block a connection for long.
+/// Timeout of a read in seconds, so that a slow query does not occupy a connection for long.
 pub(crate) const READ_S_MAX: u64 = 5;
 
 pub struct ReadTx<'c> {
@@ -107,7 +107,7 @@ impl StoreRead for ReadTx<'_> {
 #[derive(Debug, Default)]
 pub(crate) struct TxState {
     pub(crate) heads: AuditHeads,
-    /// The epoch of this connection. `None` means the epoch of the installation.
+    /// The epoch for new fences on this connection. `None` means the epoch of the whole store.
     pub(crate) epoch: Option<i64>,
 }
 
@@ -136,7 +136,7 @@ impl<'c> Tx<'c> {
         self.now
     }
 
-    /// The time, epoch and random bytes that the environment rules take as input.
+    /// The time, the epoch and the random bytes that the rules for environments need.
     pub fn moment(&self) -> Result<DecisionContext, StoreError> {
         Ok(DecisionContext {
             now: self.now,
@@ -175,8 +175,8 @@ impl<'c> Tx<'c> {
         entropy::draw_entropy()
     }
 
-    /// Sets the actor of a transaction that finds out itself who that is, such as a login or the creation of the first
-    /// account.
+    /// Sets the actor. For transactions in which the actor becomes known only later, such as a login or the creation of
+    /// the first account.
     pub fn set_actor(&mut self, actor: Actor) {
         self.context.actor = actor;
     }
@@ -207,7 +207,7 @@ impl<'c> Tx<'c> {
         self.conn.execute(statement, &bind_org(statement, self.org.as_ref(), params)?)
     }
 
-    /// Runs a write that must change exactly one row. Any other number means that a version check failed, or a bug.
+    /// Runs a write that must change exactly one row. Any other number means a failed version check or a bug.
     pub(crate) fn execute_one(
         &mut self,
         statement: &SqlStatement,
@@ -244,7 +244,7 @@ impl<'c> Tx<'c> {
     }
 
     /// Writes the changes of a decision and returns its answer. If a ticket was granted or cancelled, the other tickets
-    /// of its group are withdrawn. Locks of their environments that were loaded earlier are then stale.
+    /// of its group are withdrawn, and any `Lock` that was loaded earlier for one of their environments is outdated.
     pub fn commit<A>(&mut self, decision: RuleDecision<A>) -> Result<A, StoreError> {
         let ended = queue::ended_groups(&decision.changes);
         let answer = self.write(decision)?;

@@ -36,7 +36,7 @@ fn calls_of_custom_steps_catch_mutations() {
     run_suite("calls", CALL_SEEDS, |seed| Some(calls::check(seed).err()?.to_string()));
 }
 
-/// Without the oracle: violations are only detected by the deployment target, which does not know the rules.
+/// Runs drills without the oracle: only the deployment target, which does not know the rules, can detect a violation.
 #[test]
 fn drills_seen_by_the_target_alone_catch_mutations() {
     run_suite("drill", DRILL_SEEDS, |seed| Some(drill::run_unwatched(seed).err()?.violation.to_string()));

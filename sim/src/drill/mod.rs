@@ -1,8 +1,8 @@
 //! Drills: simulated clients, runners and servers that crash, pause, repeat messages and lie, on one simulated clock.
 //!
 //! Each participant loads the state, is delayed while other participants write, and then tries to write its decision.
-//! In addition to the oracle of [`crate::locks`] there is a [`target`] outside of the system, which sees who accesses
-//! an environment and when. A seed determines the whole run.
+//! Violations are detected by the oracle of [`crate::locks`] and also by a [`target`] outside of the system, which sees
+//! who accesses an environment and when. A seed determines the whole run.
 
 mod client;
 mod runner;
@@ -21,8 +21,8 @@ use crate::random::SeededRandom;
 const CLIENTS: u8 = 3;
 const RUNNERS: usize = 3;
 const ROUNDS: u64 = 250;
-/// Time limit for all work to end. Enough for twenty deployments of a minute each on two environments, and some lost
-/// runners.
+/// Time in which all work must end. It is enough for twenty deployments of a minute each on two environments, and for
+/// some lost runners.
 const REST_S_MAX: u64 = 4_000;
 
 /// Counts of what happened in a run.
@@ -106,7 +106,8 @@ fn play(seed: u64, site: &mut DrillSite) -> Result<(), LockViolation> {
     let mut clients: Vec<_> = (0..CLIENTS).map(DrillClient::new).collect();
     let mut runners: Vec<_> = (0..RUNNERS).map(|_| DrillRunner::new(site)).collect();
     for _ in 0..ROUNDS {
-        // Advance the clock one second at a time, so that runners act on their own timeouts first.
+        // Advance the clock one second at a time, so that runners act on their own timeouts before the server declares
+        // them lost.
         for _ in 0..chance.pick(&[0, 1, 1, 2, 5]) {
             site.pass_a_second();
             for runner in &mut runners {
@@ -168,8 +169,8 @@ enum Faults {
     Some,
 }
 
-/// Picks a random change around the locks: of the store's clock, a token, the pipeline, the tracked branch or the
-/// epoch.
+/// Picks a random change to the surroundings of the locks: to the store's clock, a token, the pipeline, the tracked
+/// branch or the epoch.
 fn turn(chance: &mut SeededRandom) -> WorldChange {
     const SECOND: i64 = 1_000_000;
     match chance.below(12) {

@@ -47,7 +47,7 @@ struct RunnerJob {
     number: i64,
     /// When the runner sent the last message that was answered.
     answered: u64,
-    /// When the work is done.
+    /// When the work will be done.
     until: u64,
     /// When the last process will have ended after an order to stop.
     stops_at: Option<u64>,
@@ -68,8 +68,8 @@ impl DrillRunner {
         Self { nonce: site.new_nonce(), cut_off_until: 0, state: DrillRunnerState::Idle }
     }
 
-    /// Called when the server crashes. The runner repeats its request with the same nonce, because the server may have
-    /// received it.
+    /// Called when the server crashes. The runner repeats its request with the same nonce, because the server may
+    /// already have granted it.
     pub(super) fn lose_server(&mut self) {
         if let DrillRunnerState::Asking { pending, .. } = &mut self.state {
             *pending = None;
@@ -165,8 +165,9 @@ impl DrillRunner {
         pending: Option<PendingDecision>,
     ) -> Result<(), LockViolation> {
         let Some(pending) = pending else {
-            // The write was outdated or the response was lost, so repeat the request with the same nonce. The lease
-            // still starts at the first request (`job.answered`).
+            // The write was outdated or the response was lost, so repeat the request with the same nonce.
+            // `job.answered` keeps the time of the first request, because the runner must stop `SELF_STOP_S` after that
+            // one.
             let ask = LockRequest::Grant { runner: self.nonce, deployment: job.deployment_name() };
             let pending = site.load_and_decide(job.place, &ask);
             if pending.is_some() {
@@ -262,7 +263,7 @@ impl DrillRunner {
             let what = format!("{outcome:?} of deployment {} was heard after its end", job.number);
             return Err(LockViolation { rule: "L10", what });
         }
-        // Repeats the report if the response was lost, or at random.
+        // Repeats the report at random, as if the response had been lost.
         if times < 2 && chance.percent(30) {
             self.state = DrillRunnerState::Reporting { job, outcome, times: times + 1 };
         }

@@ -23,7 +23,7 @@ pub(super) struct DrillSite {
     pub(super) targets: [Target; 2],
     /// Seconds on a monotonic clock.
     pub(super) second: u64,
-    /// Incremented by every change around the locks, which makes earlier decisions outdated.
+    /// Incremented by every change to the surroundings of the locks. A decision made before such a change is outdated.
     revision: u64,
     /// Time of each attempt's last heartbeat. Servers keep it in memory, so a crash loses it.
     heard: BTreeMap<DeploymentId, u64>,
@@ -170,7 +170,8 @@ impl DrillSite {
         self.model.world.deployments.get(&id)
     }
 
-    /// Declares runners without a heartbeat lost. By then they have stopped their work, by their own clock.
+    /// Declares runners lost that have sent no heartbeat for too long. By then they have stopped their work, because
+    /// their own timeout is shorter.
     pub(super) fn give_up_lost_runners(&mut self) -> Result<(), LockViolation> {
         for place in 0..2 {
             let Some(lock) = self.model.world.load(self.model.around.environment(place)) else { continue };

@@ -14,8 +14,8 @@ pub(super) struct Target {
     highest: Fence,
     /// The purpose of the deployment with the highest fence.
     latest: Option<DeploymentPurpose>,
-    /// Deployments that access the target, by runner, and whether each overrides the drain (does not wait for earlier
-    /// work to stop).
+    /// Deployments that access the target, each with its runner and whether it overrides the drain (does not wait for
+    /// earlier work to stop).
     inside: BTreeMap<(DeploymentId, u16), bool>,
     /// The runner that first executed each deployment.
     begun: BTreeMap<DeploymentId, u16>,
@@ -57,8 +57,8 @@ impl Target {
         Ok(is_accepted)
     }
 
-    /// Handles an access by a process that outlived its runner. It must be rejected once work of a later holder has
-    /// accessed the target.
+    /// Handles an access by a process that outlived its runner. The access must be rejected if work of a later holder
+    /// has already accessed the target.
     pub(super) fn touch_as_ghost(&self, deployment: &EnvironmentDeployment) -> Result<bool, LockViolation> {
         let is_accepted = deployment.target.fence >= self.highest;
         let is_latest = self.latest.is_none_or(|latest| latest == deployment.target.purpose);

@@ -1,4 +1,4 @@
-//! Commands as data. They refer to records by position, not by id, so that they mean the same on every backend.
+//! Commands as data. They refer to records by position, not by id, so that they have the same meaning on every backend.
 
 use std::fmt;
 
@@ -18,7 +18,7 @@ pub enum LockCommand {
     /// Both requests load the state, then the first writes and the second tries to. If the first changed anything, the
     /// second is rejected and retries.
     Race { place: EnvironmentIndex, first: LockRequest, second: LockRequest },
-    /// A change around the locks, for example of the clock.
+    /// A change to the surroundings of the locks, for example to the clock.
     Turn(WorldChange),
 }
 
@@ -151,13 +151,13 @@ pub enum ReportedOutcome {
     Lost,
 }
 
-/// A change of the clock, a token, the pipeline, the tracked branch or the epoch.
+/// A change to the clock, a token, the pipeline, the tracked branch or the epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WorldChange {
     Advance {
         micros: i64,
     },
-    /// Moves the clock forward to the moment when something is due, plus some microseconds.
+    /// Moves the clock forward to some microseconds after the moment when something is due.
     To {
         place: EnvironmentIndex,
         due: DueMoment,

@@ -26,7 +26,7 @@ use super::command::{
 };
 use super::surroundings::Surroundings;
 
-/// A backend that stores records. Numbers of records count from 1 within an environment.
+/// A backend that stores records. Records are numbered from 1 within each environment.
 pub trait LockRecords {
     fn lock(&self, environment: EnvironmentId) -> Option<Lock>;
     fn session(&self, environment: EnvironmentId, number: i64) -> Option<Session>;
@@ -134,7 +134,8 @@ pub fn subject(
 }
 
 impl Surroundings {
-    /// Must be called after a request was committed, because some requests change which environment a name refers to.
+    /// Must be called after a request was committed, because some requests determine which environment the name refers
+    /// to from then on.
     pub fn note_commit(&mut self, place: EnvironmentIndex, ask: &LockRequest) {
         let place = usize::from(place);
         match ask {
@@ -148,12 +149,12 @@ impl Surroundings {
     }
 }
 
-/// Returns a runner's nonce as text.
+/// Returns a runner's nonce as a string.
 pub(crate) fn nonce_of(runner: u16) -> String {
     format!("n{runner}")
 }
 
-/// Returns the command that declares an environment: the first one of its name, or one that reuses the name after a
+/// Returns the command that declares an environment. It is the first one with its name, or it reuses the name after a
 /// deletion.
 pub(crate) fn declaration(
     place: EnvironmentIndex,

@@ -1,5 +1,5 @@
-//! Exhaustive exploration, breadth first: tries every sequence over a small alphabet of commands. Of equivalent states
-//! only one is explored further.
+//! Exhaustive exploration, breadth first: tries every sequence over a small alphabet of commands. Only one of several
+//! equivalent states is explored further.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -48,8 +48,8 @@ pub fn explore(alphabet: &[LockCommand], depth: usize) -> Result<ExplorationStat
     Ok(explored)
 }
 
-/// Returns the part of the state that determines what can happen next in the first environment, as text. Times are
-/// relative and past actors are left out, so that states with the same text have the same future.
+/// Returns a string with the part of the state that determines what can happen next in the first environment. Times are
+/// relative and past actors are left out, so that states with equal strings have the same future.
 fn canonical(model: &LockModel) -> String {
     let around = &model.around;
     let mut text = format!(

@@ -40,7 +40,7 @@ fn person(chance: &mut SeededRandom) -> u8 {
     chance.pick(&[0, 0, 1, 1, 2])
 }
 
-/// Generates a request. A calm run has no changes of the definition, because these end all sessions and work.
+/// Generates a request. In a calm run the definition never changes, because such a change ends all sessions and work.
 pub(crate) fn ask(chance: &mut SeededRandom, is_calm: bool) -> LockRequest {
     let by = person(chance);
     match chance.below(if is_calm { 96 } else { 100 }) {

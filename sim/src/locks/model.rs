@@ -17,7 +17,7 @@ use super::command::{EnvironmentIndex, LockCommand, LockRequest, WorldChange};
 use super::execute::{LockRecords, RequestSubject, declaration, execute, subject};
 use super::surroundings::Surroundings;
 
-/// The in-memory backend: records, and the state around the locks.
+/// The in-memory backend: records, and the surroundings of the locks.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LockModel {
     pub world: MemoryStore,
@@ -155,7 +155,7 @@ impl LockModel {
         Some(LockStep { place, environment, ask, moment, before, subject, decision, is_outdated: false })
     }
 
-    /// Writes the decision unless it is outdated, without the oracle.
+    /// Writes the decision unless it is outdated. The oracle does not check it.
     pub fn commit_unwatched(&mut self, mut step: LockStep) -> LockStep {
         match self.world.apply(step.decision.clone()) {
             Err(VersionConflict) => step.is_outdated = true,

@@ -1,4 +1,5 @@
-//! State around the locks, the same for every backend: the clock, the epoch, revoked tokens and paused pipelines.
+//! The surroundings of the locks, the same for every backend: the clock, the epoch, revoked tokens and paused
+//! pipelines.
 
 use berth_core::environment::limits::RUNNER_LOST_S;
 use berth_core::environment::{DecisionContext, Lock};
@@ -8,7 +9,7 @@ use berth_core::time::Timestamp;
 use super::cast;
 use super::command::{DueMoment, EnvironmentIndex, WorldChange};
 
-/// The state around the locks, which commands change and rules read.
+/// The surroundings of the locks, which commands change and rules read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Surroundings {
     /// Distinguishes the environments of this run from those of other runs.
@@ -55,11 +56,13 @@ impl Surroundings {
         cast::environment(self.run, place, self.incarnations[usize::from(place)] + 1)
     }
 
-    /// Returns the time, the epoch and unique entropy for a decision. Both decisions of a race get their own.
+    /// Returns the time, the epoch and unique entropy for a decision. In a race, each of the two decisions gets its
+    /// own.
     pub fn moment(&mut self) -> DecisionContext {
         self.drawn += 1;
         let mut entropy = [0; 10];
-        // Ids use the first bytes of the entropy for themselves, so the decision's number is in the last bytes.
+        // Ids overwrite the first bytes of the entropy, and the rules use the last byte as a counter, so the decision's
+        // number is in the bytes between them.
         entropy[3] = 0x80;
         entropy[4..9].copy_from_slice(&self.drawn.to_be_bytes()[3..]);
         DecisionContext { now: self.now, epoch: self.epoch, lost_s: RUNNER_LOST_S, entropy }

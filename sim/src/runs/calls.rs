@@ -1,4 +1,4 @@
-//! Custom steps: they are called until they are done, by runners that get lost and on servers that crash between two
+//! Custom steps. They are called until they are done. Their runners may be lost, and servers may crash between two
 //! calls.
 //!
 //! A call without a polling state has an external effect. The oracle counts such calls, tracks the last response of
@@ -29,7 +29,7 @@ use super::scene::{START, cancel_by_person};
 use crate::random::SeededRandom;
 
 const COMMANDS: usize = 90;
-/// Maximum number of turns until a run has to end; more than any run needs.
+/// Maximum number of turns after which a run must have ended; more than any run needs.
 const TURNS_MAX: usize = 2_000;
 
 /// What the oracle knows about a step.
@@ -316,7 +316,7 @@ impl Walk {
         Ok(())
     }
 
-    /// Sends a late response and a late report with a nonce that is no longer valid; both must have no effect.
+    /// Sends a response and a report too late, with a nonce that is no longer valid. Neither may have an effect.
     fn stale(&mut self) -> Checked {
         if self.spent.is_empty() {
             return Ok(());

@@ -1,4 +1,4 @@
-//! Reference model: computes from the plan how a scenario must end, without using the rules.
+//! Reference model: computes from the plan how a scenario must end, without calling the rules of `berth-core`.
 
 use berth_core::deployment::run::limits::{LOST_RETRIES_MAX, NEVER_STARTED_MAX};
 use berth_core::deployment::run::retry::RetryStart;

@@ -2,9 +2,9 @@
 //!
 //! A [`RunCommand`] is data and refers to steps by position, never by id. [`Scene`] applies it to the rules, writes the
 //! decisions to [`RunRecords`], which behave like a database, and lets the [`RunOracle`] check them. A [`Scenario`] is
-//! a plan with a script of outcomes, crashes and answers of people; [`expected`] computes how it must end, without the
-//! rules. In [`stage_queue`] several runs of one pipeline compete for its stages. [`calls`] simulates custom steps,
-//! which are called until they are done.
+//! a plan with a script of outcomes, crashes and people's answers; [`expected`] computes how it must end, without
+//! calling the rules. In [`stage_queue`] several runs of one pipeline compete for its stages. [`calls`] simulates
+//! custom steps, which are called until they are done.
 
 pub mod calls;
 mod check;

@@ -17,7 +17,7 @@ pub struct RunRecords {
     steps: BTreeMap<usize, StepRun>,
     attempts: BTreeMap<(StepRunId, u32), Attempt>,
     nonces: BTreeSet<String>,
-    /// Number of attempts that every step had before.
+    /// Number of attempts that every step had before the simulation started.
     offset: u32,
 }
 
@@ -44,7 +44,7 @@ impl RunRecords {
         if opened.any(|it| self.nonces.contains(&it.nonce)) { Err(NonceConflict) } else { Ok(()) }
     }
 
-    /// Writes a change; the caller has checked that it does not conflict.
+    /// Writes a change that does not conflict, which the caller has checked.
     pub(super) fn apply(&mut self, change: &RunChange) -> Checked {
         let run = &change.run;
         let version = self.head.as_ref().map_or(0, |head| head.version);

@@ -83,8 +83,8 @@ pub fn trace(sequence: &RunSequence) -> String {
     text
 }
 
-/// Plays a scenario and compares its end with the reference. If crashes must not affect the outcome, also compares it
-/// with the end of the same scenario without crashes.
+/// Plays a scenario and compares its end with the reference. If crashes must not affect the end, also compares it with
+/// that of the same scenario without crashes.
 pub fn compare(scenario: &Scenario) -> Result<(), Box<FailedRunSequence>> {
     let broken = |rule, what| {
         let violation = RunViolation { rule, what };

@@ -180,7 +180,8 @@ impl StageQueue {
         self.check_stages()
     }
 
-    /// Updates the deployment from its run. A final status may change only if it is "failed", by a retry.
+    /// Updates the deployment from its run. The only final status that may still change is "failed", and only by a
+    /// retry.
     fn follow(&mut self, place: usize) -> Checked {
         let Entrant { scene, deployment } = &mut self.entrants[place];
         let before = deployment.clone();

@@ -12,7 +12,8 @@ const ADA: u8 = 0;
 const BOB: u8 = 1;
 const SECOND: i64 = 1_000_000;
 
-/// Runs requests in `qa`, where a session lasts ten minutes, or 400 seconds without activity, and a reset follows.
+/// Runs requests in the environment `qa`. A session there ends after ten minutes, or after 400 seconds without
+/// activity, and a reset follows.
 #[derive(Default)]
 struct Story {
     model: LockModel,

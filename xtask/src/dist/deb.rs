@@ -106,7 +106,7 @@ mod tests {
         {
             make(dir).unwrap();
             names.iter().for_each(|name| write(&dir.join(name), "something\n").unwrap());
-            // Set the mode that a restrictive umask would leave.
+            // Make the files unreadable for other users, as a restrictive umask would.
             let closed = || std::fs::Permissions::from_mode(0o600);
             names.iter().for_each(|name| std::fs::set_permissions(dir.join(name), closed()).unwrap());
         }

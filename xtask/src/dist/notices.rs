@@ -1,5 +1,5 @@
-//! Licences and notices of everything that is linked into the program and its dashboard. Most of them must be
-//! distributed with it.
+//! Licences and notices of everything that is part of the program and its dashboard. Most of them must be distributed
+//! with it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;

@@ -1,5 +1,5 @@
-//! `cargo xtask mutants`: changes the rules in a scratch copy, one mutation at a time, and runs the suites that must
-//! catch it.
+//! `cargo xtask mutants`: changes the rules in a scratch copy, one mutation at a time, and runs the test suites that
+//! must catch the mutation.
 
 mod catalog;
 mod scratch;

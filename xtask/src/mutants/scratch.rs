@@ -9,7 +9,8 @@ use super::catalog::Sources;
 use super::read;
 use crate::tool::TaskResult;
 
-/// For each file of `sim/mutations`: its path in the copy, the file that declares it as a module, and the declaration.
+/// For each file in `sim/mutations`: its path there, its path in the copy, the file that declares it as a module, and
+/// the declaration.
 const MODULES: [(&str, &str, &str, &str); 3] = [
     ("mutation.rs", "crates/core/src/mutation.rs", "crates/core/src/lib.rs", "pub mod mutation;"),
     ("tests/rules.rs", "sim/tests/it/mutations.rs", "sim/tests/it/main.rs", "mod mutations;"),

@@ -8,7 +8,8 @@ use berth_testkit::outcome::{COVERED, IMPOSSIBLE, SKIPPED};
 #[derive(Debug, Default)]
 pub(super) struct Report {
     pub(super) cases: Vec<Case>,
-    /// Lines that start with a marker of `berth_testkit::outcome`, without the marker; likewise in the next two fields.
+    /// Output lines that start with [`SKIPPED`], without that marker. The next two fields are the same for the other
+    /// two markers.
     pub(super) skipped: Vec<String>,
     pub(super) impossible: Vec<String>,
     pub(super) covered: Vec<String>,

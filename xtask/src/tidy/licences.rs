@@ -58,7 +58,7 @@ fn allowed_licences(rules: &str) -> Vec<&str> {
     names.filter_map(|line| line.trim().strip_prefix('"')?.split('"').next()).collect()
 }
 
-/// Returns whether an SPDX expression is allowed: one part of an `OR` suffices, of an `AND` all parts are needed.
+/// Returns whether an SPDX expression is allowed: at least one part of an `OR`, and every part of an `AND`, must be.
 fn is_allowed(expression: &str, allowed: &[&str]) -> bool {
     let spaced = expression.replace('(', " ( ").replace(')', " ) ").replace('/', " OR ");
     let words: Vec<&str> = spaced.split_whitespace().collect();

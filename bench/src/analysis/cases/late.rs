@@ -1,4 +1,4 @@
-//! Cases written last, to measure the rules after they had been improved with the noisy cases. All are held out.
+//! Cases that were written last, to measure the rules after the noisy cases had led to improvements. All are held out.
 
 use berth_analysis::Category::{
     Command, Compile, Crash, Database, Dependency, File, Git, Network, Terraform, Timeout, Tls,

@@ -1,7 +1,7 @@
-//! Deliberate failures of tools, each with the expected result of the analysis.
+//! Scripts that make tools fail, each with the result that the analysis should give.
 //!
 //! The list was written before the rules. Every second case is held out: it was not run until the rules were finished.
-//! The noisy cases were added after that, and the late cases at the very end; all of both are held out.
+//! The noisy cases were added after that, and the late cases at the very end; both groups are held out entirely.
 
 mod code;
 mod late;
@@ -17,7 +17,7 @@ pub(super) struct Case {
     /// root.
     pub(super) needs: &'static [&'static str],
     pub(super) category: Category,
-    /// Texts that identify the cause: the line that the analysis cites must contain one of them.
+    /// Strings that identify the cause: the line that the analysis cites must contain one of them.
     pub(super) lines: &'static [&'static str],
     /// Shell script, run like a step's script, in an empty directory.
     pub(super) script: &'static str,
@@ -33,7 +33,7 @@ pub(super) fn all() -> impl Iterator<Item = &'static Case> {
     [code::CASES, platform::CASES, machine::CASES, noisy::CASES, late::CASES].into_iter().flatten()
 }
 
-/// Defines a case that was used while writing the rules.
+/// Defines a case that was available while the rules were written.
 const fn open(
     name: &'static str,
     needs: &'static [&'static str],

@@ -1,5 +1,5 @@
-//! Cases in which the failure is reported by an outer tool, follows errors that were recovered from, appears among
-//! misleading words, or comes from a tool without a rule. All are held out.
+//! Difficult cases: an outer tool reports the failure, other errors were recovered from before it, the log contains
+//! misleading words, or there is no rule for the tool. All are held out.
 
 use berth_analysis::Category::{
     Command, Compile, Configuration, Crash, Credentials, Database, Dependency, Disk, File, Git, Network,

@@ -8,14 +8,14 @@ use serde_json::Value;
 
 use super::{CHANGED_LINES_MAX, DIFF_BYTES_MAX, FILE_BYTES_MAX, FILES_MAX, PATH_BYTES_MAX};
 
-/// Exceptions from the policy that an admin has permitted.
+/// Exceptions to the policy that an admin has permitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct DiffPermit {
     /// Whether a diff may change pipeline definitions, which are below `.berth/`.
     pub definitions: bool,
 }
 
-/// Why a diff was rejected, and the file that was the reason.
+/// Why a diff was rejected, and which file caused the rejection.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}")]
 pub struct DiffRejection {
@@ -98,7 +98,7 @@ const AUTOMATION_DIRECTORIES: &[&str] = &[
     ".concourse",
     ".drone",
 ];
-/// Compared with the start of the file name.
+/// Prefixes of file names.
 const AUTOMATION_FILES: &[&str] = &[
     ".gitlab-ci",
     ".travis",

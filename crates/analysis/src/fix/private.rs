@@ -2,7 +2,6 @@
 
 const DIRECTORIES: &[&str] =
     &[".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", ".gcloud", "secrets", ".secrets", "private"];
-/// Compared with the start of the file name.
 const NAME_PREFIXES: &[&str] = &[
     ".env",
     "env.",

@@ -1,4 +1,5 @@
-//! Rules for test runners. A failed assertion has the weight of a cause, a summary that of a report.
+//! Rules for test runners. A rule for a failed assertion has the weight `Cause`; a rule for a summary has the weight
+//! `Report`.
 
 use crate::category::Category::{Configuration, Test};
 use crate::rule::{CAUSE, REPORT, Rule};

@@ -30,7 +30,7 @@ fn rules_documentation_is_up_to_date() {
     expect_file!["../../../../docs/analysis-rules.md"].assert_eq(&page);
 }
 
-/// Replaces the placeholders in a text with an ellipsis.
+/// Replaces each placeholder with an ellipsis.
 fn cell(text: &str) -> String {
     let mut out = String::new();
     let mut rest = text;

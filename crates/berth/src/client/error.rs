@@ -15,7 +15,8 @@ pub(crate) mod exit_code {
     pub(crate) const INTERRUPTED: u8 = 130;
 }
 
-/// Marks the sentence of a problem's detail that tells API clients how to queue for a held environment.
+/// A problem's detail may contain a sentence that tells API clients how to queue for a held environment. This string
+/// identifies that sentence.
 const API_ADVICE_MARK: &str = "\"queue\": true";
 
 #[derive(Debug)]

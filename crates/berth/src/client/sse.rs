@@ -9,7 +9,7 @@ use std::time::Duration;
 
 /// Maximum length of a line.
 const LINE_BYTES_MAX: u64 = 4 * 1024 * 1024;
-/// The time of three heartbeats.
+/// Three heartbeat intervals.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(45);
 /// Maximum number of lines read ahead of the consumer.
 const BUFFERED_LINES_MAX: usize = 64;
@@ -28,7 +28,8 @@ pub(crate) struct SseStream {
 }
 
 impl SseStream {
-    /// Reads on a separate thread, because a blocking read has no timeout. The thread ends when the connection does.
+    /// Reads on a separate thread, because a blocking read has no timeout. The thread ends when the connection is
+    /// closed.
     pub(super) fn new(body: impl Read + Send + 'static) -> std::io::Result<Self> {
         Self::with_idle_timeout(body, IDLE_TIMEOUT)
     }

@@ -13,7 +13,7 @@ use crate::output::{CommandOutput, LiveDisplay, bold, dim, strip_control_chars, 
 
 const FIX_HINT: &str = "Run with --fix to push it and open a pull request.";
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
-/// 400 seconds in total; an analysis by a language model may take five minutes.
+/// Polls for 400 seconds in total, because an analysis by a language model may take five minutes.
 const POLLS_MAX: u32 = 800;
 
 #[derive(clap::Args)]

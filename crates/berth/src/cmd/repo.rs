@@ -10,10 +10,10 @@ use crate::client::{ApiClient, ApiReply, ClientError, RECORDS_MAX, RemoteArgs, p
 use crate::output::time::format_ago;
 use crate::output::{dim, or_dash, strip_control_chars};
 
-/// How long to wait for a sync. The server continues with it after that.
+/// How long to wait for a sync. After that, the server continues the sync in the background.
 const SYNC_TIMEOUT: Duration = Duration::from_secs(30);
-/// Used if the last sync failed: if it fails again with the same error, the repository looks as if no sync had
-/// happened.
+/// Shorter timeout, used if the previous sync failed. If the new one fails with the same error, the response does not
+/// change, and this client cannot tell that the sync has ended.
 const FAILING_SYNC_TIMEOUT: Duration = Duration::from_secs(10);
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
@@ -127,7 +127,8 @@ fn describe_pipelines(it: &WireRepository) -> String {
     }
 }
 
-/// Waits until the repository has been synced or the sync has failed. After the timeout, returns the state as it is.
+/// Waits until the repository has been synced or the sync has failed. After the timeout, returns the repository as it
+/// is.
 fn wait_for_sync(
     client: &ApiClient,
     asked: &ApiReply<WireRepository>,

@@ -25,7 +25,7 @@ use crate::{embedded, logging};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 const NAME_CHARS_MAX: usize = 63;
-/// Start of the error message if no sandbox works.
+/// Beginning of the error message if no sandbox works.
 const NO_SANDBOX: &str =
     "no sandbox available; install bubblewrap, or use --sandbox landlock or --sandbox off";
 /// Timeout for the registration and hello requests.
@@ -100,7 +100,7 @@ pub(crate) fn run(args: &RunnerArgs) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     };
     warn_about_clock_skew(&welcome);
-    // Replace the spool only now: the old one must survive until the server has received its contents.
+    // Only now may the spool be replaced: until the server had received its contents, the old one had to be kept.
     let seen = seen.with_epoch(welcome.epoch);
     let spool = AttemptSpool::create(home.path(), &boot, seen).context("cannot write the spool")?;
     let link = Arc::new(RemoteLink::new(client.clone(), &welcome));
@@ -179,7 +179,7 @@ fn connect(
     match (greeted?, &args.token) {
         (None, _) => Ok(None),
         (Some(Ok(welcome)), _) => Ok(Some((client, welcome))),
-        // The stored credential is invalid: the runner was removed on the server and created again, so register it
+        // The server rejected the stored credential: the runner was removed and created again there, so register it
         // again.
         (Some(Err(_)), Some(token)) if was_known => {
             let Some(credential) = register(args, server, home.path(), token, ending)? else {

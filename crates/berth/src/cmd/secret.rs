@@ -11,7 +11,7 @@ use crate::client::{ApiClient, RECORDS_MAX, RemoteArgs, percent_encode};
 use crate::output::time::format_ago;
 use crate::output::{CommandOutput, or_dash, print_note};
 
-/// The API accepts no longer values.
+/// Maximum length of a value in the API.
 const VALUE_BYTES_MAX: u64 = 64 * 1024;
 
 #[derive(clap::Args)]
@@ -77,8 +77,8 @@ pub(crate) fn run(args: &SecretArgs) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// Reads the secret's value. The trailing newline of a single line is removed; multi-line values such as keys keep
-/// theirs.
+/// Reads the secret's value. If it is a single line, its trailing newline is removed; multi-line values such as keys
+/// keep theirs.
 fn read_value(file: Option<&PathBuf>) -> anyhow::Result<String> {
     let mut value = String::new();
     match file {

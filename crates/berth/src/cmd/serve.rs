@@ -154,7 +154,7 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     let tls = load_tls(&settings.tls)?;
     let config = AppConfig { has_tls: tls.is_some(), ..config };
     config.check_local().map_err(anyhow::Error::msg)?;
-    // A demo counts as `--local` unless it has a public URL.
+    // Treat a demo as `--local`, after `check_local`, so that it may also be reachable from other machines.
     let local = config.local || args.kept_by.is_some();
     let config = AppConfig { local, ..config };
     let config = if args.no_runner { AppConfig { runner_labels: None, ..config } } else { config };
@@ -190,7 +190,7 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
         tracing::warn!(cost = ?config.password_cost, "password hashing cost is below the default");
     }
     let all = runtime.block_on(store.read(None, |db| organization::list_ids(db, None)))?;
-    // `--local` allows only one organization; the demo's second one is not counted.
+    // With `--local` only one organization is allowed, but a demo has two and is exempt.
     let organizations = if args.kept_by.is_some() { 1 } else { all.len() };
     anyhow::ensure!(
         !config.local || organizations < 2,
@@ -250,7 +250,7 @@ where
     settings.iter().chain(args).map(parse).collect()
 }
 
-/// Fails if a runner could still be running steps when the server declares it lost.
+/// Returns the timeouts of runners. Fails if a runner could still be running steps when the server declares it lost.
 fn runner_times(settings: &RunnerSettings, is_shared: bool) -> anyhow::Result<RunnerTimeouts> {
     let usual = if is_shared { RunnerTimeouts::LOST_SHARED } else { RunnerTimeouts::default().lost };
     let lost = settings.lost_ms.map_or(usual, Duration::from_millis);

@@ -46,7 +46,7 @@ pub(crate) fn wait_until_finished(
         match client.get_if_changed(&path, &etag) {
             Ok(Some(news)) => (seen, heard) = (news, Instant::now()),
             Ok(None) => heard = Instant::now(),
-            // A server restart does not fail the deployment.
+            // Keep watching, because the deployment continues after a server restart.
             Err(error) if ClientError::is_transient_error(&error) && heard.elapsed() < OUTAGE_MAX => {
                 std::thread::sleep(RETRY_INTERVAL);
             }
@@ -60,7 +60,8 @@ pub(crate) fn wait_until_finished(
     Ok(seen)
 }
 
-/// Returns whether the live display may be erased at the end. That of a failed deployment stays on screen.
+/// Returns whether the live display may be erased at the end. It stays on the screen if the deployment has not
+/// succeeded.
 fn live_is_enough(status: DeploymentStatus) -> bool {
     status == DeploymentStatus::Succeeded
 }

@@ -149,7 +149,7 @@ fn utf8_len(first: u8) -> usize {
     }
 }
 
-/// Writes a multibyte sequence. C1 control characters (U+0080 to U+009F) are written as `\xNN`, whether they are
+/// Writes a multi-byte sequence. C1 control characters (U+0080 to U+009F) are written as `\xNN`, whether they are
 /// encoded in UTF-8 or are raw bytes.
 fn push_multibyte(begun: &[u8], out: &mut Vec<u8>) {
     match (begun, std::str::from_utf8(begun)) {
@@ -171,7 +171,7 @@ fn push_invalid_byte(byte: u8, out: &mut Vec<u8>) {
 mod tests {
     use super::TerminalSanitizer;
 
-    /// Compares the output for every possible chunk size.
+    /// Checks that the output is `wanted`, whatever the size of the chunks in which `given` arrives.
     fn check(given: &str, wanted: &str) {
         check_bytes(given.as_bytes(), wanted.as_bytes());
     }

@@ -22,7 +22,7 @@ pub(super) fn render_table(heading: &[&str], rows: &[Vec<String>], width: Option
     build_table(&fitting.headings(), &rows, ContentArrangement::Disabled).trim_fmt()
 }
 
-/// Like a normal table, but wraps the last column instead of truncating it.
+/// Renders a table in which the last column is wrapped instead of truncated.
 pub(super) fn render_wrapped_table(heading: &[&str], rows: &[Vec<String>], width: Option<u16>) -> String {
     let mut table = build_table(heading, rows, ContentArrangement::Dynamic);
     if let Some(width) = width {

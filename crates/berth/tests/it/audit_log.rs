@@ -1,4 +1,4 @@
-//! The audit log from an operator's view: export, offline and online verification, following.
+//! The audit log from an operator's view: export, offline and online verification, and following new events.
 
 use std::io::BufRead as _;
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! Kills the server under load, repeatedly, on one data directory. Acknowledged writes survive, and no write happens
-//! twice.
+//! Kills the server repeatedly, under load, on one data directory. Acknowledged writes must survive, and no write may
+//! happen twice.
 //!
 //! Each writer works on its own pipelines, one request at a time. The expected state is therefore the last acknowledged
 //! one, with or without the effect of the one request that got no response.

@@ -11,7 +11,7 @@ use crate::harness::{TestHome, TestServer, wait_until};
 use crate::random::SeededRandom;
 
 const KILLS: usize = 12;
-/// The server is killed before, and in other rounds after, each of this many commits.
+/// The server is killed just before, and in another round just after, each of this many consecutive commits.
 const COMMITS: usize = 8;
 const PATIENCE: Duration = Duration::from_secs(30);
 const PIPELINE: &str = "/api/v1/organizations/acme/pipelines/shop";
@@ -19,8 +19,8 @@ const DEPLOYMENTS: &str = "/api/v1/organizations/acme/deployments";
 /// Values of `on_lost`, each with the environment that tests it.
 const KINDS: [(&str, &str); 3] = [("ask", "qa-1"), ("retry", "qa-2"), ("fail", "qa-3")];
 
-/// A pipeline with three steps that record their start and end in the file `ledger`. The environment determines which
-/// of them runs.
+/// A pipeline with three steps per value of `on_lost`. The environment determines which three of them run. They record
+/// their start and end in the file `ledger`.
 fn definition(ledger: &Path) -> String {
     let mut steps = String::new();
     for (on_lost, _) in KINDS {
@@ -203,7 +203,7 @@ fn settle(server: &TestServer, on_lost: &str, id: &str, round: usize) -> bool {
     unknown.is_some()
 }
 
-/// Every attempt starts once and ends at most once.
+/// Checks that every attempt started once and ended at most once.
 fn check_ledger(ledger: &Path) {
     let text = std::fs::read_to_string(ledger).expect("a ledger");
     let mut lines: Vec<&str> = text.lines().collect();

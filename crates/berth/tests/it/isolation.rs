@@ -44,7 +44,7 @@ mkdir -p m; mount -t tmpfs none m 2>/dev/null && echo "LEAK mount"
 mount -o remount,rw / 2>/dev/null && echo "LEAK remount"
 "#;
 
-/// Starts a daemon that leaves its parent, process group and environment behind. The step ends after the daemon has
+/// Starts a daemon that has a new parent and session and an empty environment. The step ends after the daemon has
 /// started.
 const DAEMON: &str = r#"
 ( setsid env -i sh -c "( sleep $MARK & ) & sleep $MARK" >/dev/null 2>&1 & )

@@ -85,8 +85,8 @@ fn interrupted_key_rotation_is_finished_at_the_next_start() {
     let server = home.serve();
     create(&server, "TOKEN");
     server.stop();
-    // Simulate a crash during rotation: the new key is on disk, and the data keys are wrapped with the old key or with
-    // the new one.
+    // Simulate a crash during a rotation: the new key is on disk, and the data keys are still wrapped with the old one,
+    // or already with the new one.
     let (key, next) = (home.path().join("root.key"), home.path().join("root.key.next"));
     let old = std::fs::read(&key).unwrap();
     std::fs::copy(&key, &next).unwrap();
@@ -153,7 +153,8 @@ fn server_on_a_shared_database_refuses_to_rotate_keys() {
     let home = TestHome::on_database(postgres.url());
     let (server, key) = (home.serve(), home.path().join("root.key"));
     let before = std::fs::read(&key).unwrap();
-    // Without the database URL the command does not know that the database is shared, but the server that it asks does.
+    // Without the database URL, this command cannot know that the database is shared. It asks the running server, which
+    // knows.
     let servers = std::fs::read_dir(home.path().join("servers")).unwrap();
     let dir = servers.map(|it| it.unwrap().path()).find(|dir| dir.join("admin.sock").exists()).unwrap();
     run(&["admin", "rotate-keys", "--data-dir", dir.to_str().expect("a path")])

@@ -212,7 +212,7 @@ fn long_poll(proxied: &ProxiedServer) {
     });
 }
 
-/// Sends everything concurrently, then stays idle for longer than a client may take to send a header block.
+/// Sends requests, follows events and long-polls, all at the same time.
 fn check(proxied: &ProxiedServer) {
     std::thread::scope(|scope| {
         for number in 0..CLIENTS {
@@ -311,8 +311,8 @@ fn connection_with_unread_body_is_kept_or_announced_closed() {
     let large = client.ask(&large);
     let large = large.expect("an answer");
     assert_eq!((large.status, large.header("connection")), (413, None), "{}", large.text());
-    // With `Expect: 100-continue` a client sends the body only when the server asks for it, which the server does not
-    // do here.
+    // With `Expect: 100-continue`, a client sends the body only after the server has asked for it. The server does not
+    // ask for it here.
     let mut waiting = refused(REFUSED_BODY_BYTES).header("Expect", "100-continue").bytes();
     waiting.truncate(waiting.len() - REFUSED_BODY_BYTES);
     client.send(&waiting).expect("sent");

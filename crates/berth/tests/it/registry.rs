@@ -74,7 +74,7 @@ fn typescript_scaffold_passes_its_tests() {
         outcome::skip("the npm registry", "typescript is fetched from it");
         return;
     }
-    // `npm test` calls all three steps. Here only one is called, because every `berth registry test` builds the
+    // `npm test` calls all three steps. `berth registry test` is run for only one of them, because each run builds the
     // registry again.
     assert!(run_program(&dir, "npm", &["test"]), "its own test");
     let wipe = ["registry", "test", "--step", "wipe", "--params", r#"{"table": "sessions"}"#, "--approve"];

@@ -1,5 +1,5 @@
-//! `kill -9` between a webhook delivery and the commit that records it: the delivery is repeated with the same id, and
-//! none is lost.
+//! The server is killed between a webhook delivery and the commit that records it: the delivery is repeated with the
+//! same id, and none is lost.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -97,7 +97,7 @@ fn webhook_after_kill_is_redelivered_with_the_same_id() {
     let mut told = BTreeSet::new();
     for _ in 0..4 {
         stop_and_resume(&server);
-        // The request was delivered, but the server is killed before it records that.
+        // The receiver has the request, but the server is killed before it records the delivery.
         let first = next();
         server.process.kill();
         drop(server);
@@ -110,7 +110,7 @@ fn webhook_after_kill_is_redelivered_with_the_same_id() {
         assert_ne!(last.id, first.id);
         told.insert(last.sequence());
         last.accept();
-        // Also kill the server just after an event, before it has read that event for delivery.
+        // Also kill the server just after an event, before it starts the delivery of that event.
         stop_and_resume(&server);
         server.process.kill();
         drop(server);

@@ -23,12 +23,12 @@ pub struct AnalysisPullRequest {
     pub branch: String,
     /// The single commit on the branch; `None` until it is pushed.
     pub commit: Option<String>,
-    /// The pull request's number on the forge; `None` if the forge has no pull requests.
+    /// The pull request's number on the forge; `None` until it is opened, or if the forge has no pull requests.
     pub number: Option<i64>,
     pub url: Option<String>,
     /// Why the pull request could not be opened.
     pub error: Option<String>,
-    /// When the pull request was merged or closed. If the forge reports no time, the time at which Berth noticed.
+    /// When the pull request was merged or closed. If the forge reports no plausible time, this is when Berth noticed.
     pub ended_at: Option<Timestamp>,
     /// Who requested the pull request; counts as its author.
     pub asked_by: Actor,
@@ -105,9 +105,9 @@ pub enum PullRequestEnd {
     Closed,
 }
 
-/// The branch name for the next pull request of a failure. The branch of a merged or closed pull request may still
-/// exist, so its name is not reused; a pull request that failed to open keeps its name. `earlier` contains all pull
-/// requests of this failure.
+/// The branch name for the next pull request for a failure. The branch of a merged or closed pull request may still
+/// exist, so its name is not used again. The name of one that failed to open is reused. `earlier` contains all pull
+/// requests for this failure.
 pub fn next_branch(stem: &str, earlier: &[AnalysisPullRequest]) -> String {
     let number = |it: &AnalysisPullRequest| match it.branch.strip_prefix(stem)? {
         "" => Some(1),
@@ -123,8 +123,9 @@ pub fn next_branch(stem: &str, earlier: &[AnalysisPullRequest]) -> String {
     }
 }
 
-/// Requests a pull request for the fix that an analysis suggests. `earlier` is a previous pull request of this
-/// analysis, `open` an open pull request of another analysis of the same failure.
+/// Requests a pull request for the fix that an analysis suggests. `earlier` is the previous pull request for this
+/// analysis, if any; `open` is an open pull request for another analysis of the same failure, in which case the request
+/// is refused.
 pub fn request(
     analysis: &Analysis,
     earlier: Option<&AnalysisPullRequest>,
@@ -210,8 +211,8 @@ pub fn mark_failed(
     put_pull_request(next, event)
 }
 
-/// Records that a person merged or closed the pull request. `None` if it was never opened. `at` is the time reported by
-/// the forge.
+/// Records that a person merged or closed the pull request. Returns `None` if it is neither open nor pushed. `at` is
+/// the time reported by the forge.
 pub fn mark_ended(
     it: &AnalysisPullRequest,
     end: PullRequestEnd,

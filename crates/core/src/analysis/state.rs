@@ -64,7 +64,7 @@ pub struct AnalysisOutput {
     /// The findings in the analyser's own format.
     pub result: Value,
     pub fix: Option<SuggestedFix>,
-    /// Why another analyser was used than the configured one, or which part of the model's response was discarded.
+    /// Why the configured analyser was not used, or which part of the model's response was discarded.
     pub note: Option<String>,
     /// The earlier analysis of the same failure whose result was reused.
     pub reused_from: Option<AnalysisId>,

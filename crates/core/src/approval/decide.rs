@@ -125,7 +125,8 @@ pub fn vote(
     }
 }
 
-/// Checks whether the rule lets this person vote. Authors and starters may always reject.
+/// Checks whether the rule lets this person vote this way. If self-approval is off, people who wrote the change or
+/// started the deployment may only reject.
 fn check_eligibility(
     rule: &ApprovalPolicy,
     ballot: &VoteRequest,
@@ -172,7 +173,7 @@ pub fn recount(
     put(next, vec![event])
 }
 
-/// Ends the approval and marks each approving vote that does not count now as void.
+/// Ends the approval and marks as void each approving vote that no longer counts.
 fn close(approval: &mut Approval, status: ApprovalState, tally: &VoteTally, now: Timestamp) {
     (approval.status, approval.ended_at, approval.needed) = (status, Some(now), tally.needed);
     for vote in &mut approval.votes {

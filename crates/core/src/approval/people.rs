@@ -1,4 +1,5 @@
-//! Decides whose vote counts. An account votes for the person behind it, so two accounts of one person have one vote.
+//! Decides whose vote counts. Each account votes on behalf of the person behind it, so two accounts of one person have
+//! one vote.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -36,13 +37,13 @@ pub struct ChangeAuthors {
 /// Everything that decides whose vote counts, at one point in time.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ApprovalElectorate {
-    /// Members who have the permission to approve, without service accounts.
+    /// Members who have the permission to approve, except service accounts.
     pub voters: Vec<VotingAccount>,
     /// The person behind each member's address, regardless of role. Addresses are in lower case.
     pub members: BTreeMap<String, UserId>,
     /// People who requested or retried the deployment, directly or through a service account.
     pub starters: BTreeSet<UserId>,
-    /// `None` until the authors have been read from the repository. Until then no approval counts if self-approval is
+    /// `None` until the authors have been read from the repository. Until then, nobody can approve if self-approval is
     /// off.
     pub authors: Option<ChangeAuthors>,
 }
@@ -56,7 +57,7 @@ pub struct VoteTally {
     pub counted: BTreeSet<UserId>,
     /// Number of people who can approve, including those who already have.
     pub eligible: usize,
-    /// The authors have not been read yet, and self-approval is off, so the votes are not enough.
+    /// The authors have not been read yet, and self-approval is off, so the votes cannot be enough yet.
     pub is_unread: bool,
 }
 

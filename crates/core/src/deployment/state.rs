@@ -54,8 +54,8 @@ pub struct EnvironmentTarget {
     pub attempt: Option<DeploymentAttempt>,
     /// The failed deployment of the same session that this one retries.
     pub retry_of: Option<DeploymentId>,
-    /// Set if the deployment may start while work of ended sessions is still running: the reason that the requester
-    /// gave.
+    /// The requester's reason for starting the deployment while work of ended sessions is still running; `None` if it
+    /// waits for that work.
     pub overrides_drain: Option<Reason>,
 }
 
@@ -238,8 +238,8 @@ impl EnvironmentDeployment {
     }
 }
 
-/// One execution of a deployment by one runner. The runner chooses the nonce, so that repeating a grant request has no
-/// further effect.
+/// One execution of a deployment by one runner. The runner chooses the nonce and sends it with every repetition of a
+/// grant request, so that a repeated request has no further effect.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeploymentAttempt {
     pub runner: String,

@@ -53,7 +53,8 @@ pub fn deploy(
     }
     let earlier: Vec<_> = queued_deployments(&draft.lock).collect();
     if let Some(reason) = &overrides {
-        // The new deployment runs after the session's queued deployments, so those must not wait for the drain either.
+        // The new deployment runs after the session's queued deployments, so those must not wait for ended sessions
+        // either.
         for deployment in draft.lock.deployments.iter_mut().filter(|it| earlier.contains(&it.id)) {
             deployment.target.overrides_drain = Some(reason.clone());
         }
@@ -85,7 +86,7 @@ pub struct RetryCommand {
     pub commit: CommitId,
 }
 
-/// Creates a new deployment, because finished deployments never change. The caller has checked that `of` failed.
+/// Creates a new deployment, because finished deployments never change. The caller has checked that `retry_of` failed.
 pub fn retry(
     lock: &Lock,
     named: &NamedSession<'_>,
@@ -139,8 +140,8 @@ fn queued_deployments(lock: &Lock) -> impl Iterator<Item = DeploymentId> {
     waiting.filter(move |it| ours(&it.target.purpose) && it.status == DeploymentState::Queued).map(|it| it.id)
 }
 
-/// Overrides the drain: the only case in which two deployments may run in an environment at the same time. Appends an
-/// audit event and cancels pending resets.
+/// Lets the session deploy before the work of ended sessions has stopped: the only case in which two deployments may
+/// run in an environment at the same time. Appends an audit event and cancels pending resets.
 fn override_drain(draft: &mut LockDraft<'_>, by: &LockHolder, reason: &Reason) {
     let pending: Vec<_> =
         draft.lock.leftover_deployments().map(|deployment| deployment.id.to_string()).collect();

@@ -1,4 +1,4 @@
-//! A decision about a lock under construction: a copy of the lock, the records that left it, and the events to append.
+//! The draft of a decision about a lock: a copy of the lock, the records that left it, and the events to append.
 
 use super::fence::Fence;
 use super::lock::Lock;
@@ -192,7 +192,7 @@ impl<'a> LockDraft<'a> {
     }
 }
 
-/// Whether two locks are equal apart from the agenda. The agenda is derived from the rest of the lock, so a difference
+/// Whether two locks are equal, ignoring the agenda. The agenda is derived from the rest of the lock, so a difference
 /// in it alone is not written; the periodic sweep corrects it.
 fn is_same(before: &Lock, after: &mut Lock) -> bool {
     let agenda = std::mem::replace(&mut after.environment.agenda, before.environment.agenda.clone());

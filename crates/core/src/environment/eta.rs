@@ -18,7 +18,7 @@ const SESSIONS_MIN: usize = 3;
 /// What an estimate is based on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EstimateBasis {
-    /// Only on time limits: by then every session ahead has expired.
+    /// Only time limits: by the estimated time, every session ahead has expired.
     Expiry,
     /// At least one session ahead is expected to last as long as earlier ones.
     History,

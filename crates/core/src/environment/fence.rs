@@ -51,17 +51,17 @@ impl EpochEvidence {
 pub enum EvidenceVerdict {
     /// The server already knows this; nothing changes.
     Known,
-    /// The server has lost it: from now on fences are issued in this higher epoch.
+    /// The server has lost this fence or epoch: from now on, fences are issued in the given higher epoch.
     Above(i64),
     /// Implausible: higher than any epoch that can have been issued. `most` is the highest plausible epoch today.
     Absurd { most: i64 },
 }
 
 /// Judges a runner's evidence. A client with a runner's credential can report any number, and epochs are never reused,
-/// so false reports must not be able to use up all epochs. Epochs follow the calendar, one per day, and only restores
-/// run ahead of it, by sixteen each. A report is therefore accepted up to `EPOCHS_AHEAD_MAX` ahead of today. False
-/// reports can waste at most those epochs, and the calendar catches up with them. A higher value is not accepted; a
-/// person has to investigate.
+/// so false reports must not be able to use up all epochs. Epochs follow the calendar, one per day; only restores move
+/// them ahead of it, by at least 16 each. A report is therefore accepted if it is at most `EPOCHS_AHEAD_MAX` ahead of
+/// today. False reports can waste at most those epochs, and the calendar catches up with them. A higher value is
+/// rejected, and a person has to investigate.
 pub fn judge_evidence(own: i64, witness: EpochEvidence, now: Timestamp) -> EvidenceVerdict {
     let (heard, most) = (witness.epoch(), days_since_2026(now) + EPOCHS_AHEAD_MAX);
     match () {
@@ -71,7 +71,7 @@ pub fn judge_evidence(own: i64, witness: EpochEvidence, now: Timestamp) -> Evide
     }
 }
 
-/// Days since 2026; zero if the clock is obviously wrong, so that it cannot use up the epochs.
+/// Days since 2026; zero if the clock is obviously wrong, so that a wrong clock cannot use up the epochs.
 fn days_since_2026(now: Timestamp) -> i64 {
     let days = now.seconds_since(YEAR_2026) / DAY_S;
     if (0..=EPOCH_MAX).contains(&days) { days } else { 0 }

@@ -19,8 +19,9 @@ pub const TICKETS_WAITING_MAX: usize = 100;
 /// Maximum number of unfinished deployments per environment.
 pub const DEPLOYMENTS_UNFINISHED_MAX: usize = 20;
 
-/// How many seconds before the end of a session its holder is warned; a fifth of the session's length if that is less.
+/// How many seconds before the end of a session its holder is warned; at most a fifth of the TTL or idle timeout that
+/// ends it.
 pub const WARNING_S_MAX: i64 = 10 * 60;
 
-/// Work counts as stopped if its lease was not renewed for this many seconds.
+/// Default number of seconds without a heartbeat after which a runner counts as lost and its work as stopped.
 pub const RUNNER_LOST_S: i64 = 45;

@@ -4,7 +4,7 @@
 //! start and again at its end (a session expires, the next ticket is granted), so the store never contains a free
 //! environment with a valid ticket waiting.
 //!
-//! A timer only triggers the check whether something has ended; the stored record and the fence decide.
+//! A timer only triggers a check; the stored record and the fence decide whether something has ended.
 
 pub mod claim;
 pub mod declare;

@@ -31,7 +31,7 @@ pub(super) fn announce_expiry(draft: &mut LockDraft<'_>) {
     draft.as_system(record_expiry_warning);
 }
 
-/// When the active session will expire or time out, and which of the two.
+/// When the active session will reach its expiry time or idle timeout, whichever comes first, and which of them it is.
 pub fn ends_at(lock: &Lock) -> Option<(Timestamp, SessionEndReason)> {
     let session = lock.session.as_ref()?;
     let expiry = session.expires_at.map(|at| (at, SessionEndReason::Expired));

@@ -10,11 +10,11 @@ use super::Event;
 /// Longer summaries are truncated.
 const SUMMARY_CHARS_MAX: usize = 1_000;
 const COMMIT_CHARS_SHOWN: usize = 8;
-/// A commit of at least this length is treated as a hash and shortened. Anything shorter is a branch, a tag or an
-/// abbreviated hash.
+/// A commit of at least this many hexadecimal digits is treated as a full hash and shortened. Anything else is a
+/// branch, a tag or an abbreviated hash.
 const COMMIT_CHARS_MIN: usize = 20;
 
-/// The last word of event kinds that report an outcome, and the predicate used for it in the summary.
+/// The last words of event kinds that report an outcome, each with the words that express it in the summary.
 const OUTCOMES: [(&str, &str); 8] = [
     ("started", "started"),
     ("succeeded", "succeeded"),
@@ -202,7 +202,7 @@ impl SummaryFacts<'_> {
         }
     }
 
-    /// What follows the noun in the summary: the name of the thing or where it is.
+    /// The words that follow the noun in the summary: the object's name or location.
     fn object(&self, noun: &str) -> String {
         let first = self.event.subjects.first().filter(|it| it.kind != "organization" || it.kind == noun);
         let step = self.subject_name("step").map(|step| format!("{step} in ")).unwrap_or_default();

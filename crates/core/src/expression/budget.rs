@@ -19,7 +19,7 @@ impl EvaluationBudget {
         Self { fuel: fuel_max, fuel_max, bytes: bytes_max, bytes_max }
     }
 
-    /// The budget of one call, which evaluates one expression or all expressions in one text or value.
+    /// The budget of one call, which evaluates one expression or all expressions in one string or value.
     pub(super) const fn for_one_call() -> Self {
         Self::new(EXPR_FUEL_MAX, EXPR_RESULT_BYTES_MAX)
     }
@@ -49,14 +49,14 @@ impl EvaluationBudget {
         self.charge_steps(1 + bytes / EXPR_STEP_BYTES)
     }
 
-    /// Charges for comparing two values. A text is charged in full even if the other value is a number.
+    /// Charges for comparing two values. A string is charged in full even if the other value is a number.
     pub(super) fn charge_comparison(&mut self, left: &Value, right: &Value) -> Result<(), EvaluationError> {
         self.charge_text(left.as_str().map_or(0, str::len))?;
         self.charge_text(right.as_str().map_or(0, str::len))
     }
 
-    /// Charges for copying a value, one unit for each nested value. The recursion is bounded because the depth of JSON
-    /// is.
+    /// Charges for copying a value: one unit for each nested value, plus the length of its strings. The recursion is
+    /// bounded because the depth of JSON values is limited.
     pub(super) fn charge_copy(&mut self, value: &Value) -> Result<usize, EvaluationError> {
         let mut bytes = 0;
         self.charge_part(value, &mut bytes)?;
@@ -93,7 +93,7 @@ impl EvaluationBudget {
     }
 }
 
-/// Limits the length of a text, which may be an intermediate result.
+/// Checks the length of a string, which may be an intermediate result.
 pub(super) fn check_length(bytes: usize) -> Result<(), EvaluationError> {
     if bytes > EXPR_RESULT_BYTES_MAX { Err(too_large(EXPR_RESULT_BYTES_MAX)) } else { Ok(()) }
 }

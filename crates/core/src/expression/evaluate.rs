@@ -256,7 +256,7 @@ enum MemberKey {
     Value(Value),
 }
 
-/// Converts a number to a list index. Fractions are truncated, as GitHub does.
+/// Converts a number to a list index. Fractions are truncated, as in GitHub Actions.
 fn index_of(member: &Value) -> Option<usize> {
     let place = number(member).floor();
     (0.0..=f64::from(u32::MAX)).contains(&place).then_some(place as usize)

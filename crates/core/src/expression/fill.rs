@@ -1,4 +1,4 @@
-//! Replaces expressions in texts and values by their results, in a single pass.
+//! Replaces expressions in strings and values with their results, in a single pass.
 
 use serde_json::Value;
 
@@ -6,18 +6,18 @@ use super::evaluate::evaluate_within;
 use super::value::text;
 use super::{EvaluationBudget, EvaluationError, ExpressionContexts, UnclosedTemplate, function, templates};
 
-/// Replaces every `${{ … }}` in a text by its result. Null becomes empty text; objects and lists become JSON.
+/// Replaces every `${{ … }}` in a string with its result. Null becomes an empty string; objects and lists become JSON.
 pub fn fill(text: &str, contexts: &ExpressionContexts) -> Result<String, EvaluationError> {
     fill_within(text, contexts, &mut EvaluationBudget::for_one_call())
 }
 
-/// Replaces the expressions in every text inside a value. A text that consists of a single `${{ … }}` is replaced by
-/// the result itself, which keeps its type.
+/// Replaces the expressions in every string inside a value. A string that consists of a single `${{ … }}` is replaced
+/// with the result itself, which keeps its type.
 pub fn fill_value(value: &Value, contexts: &ExpressionContexts) -> Result<Value, EvaluationError> {
     fill_value_within(value, contexts, &mut EvaluationBudget::for_one_call())
 }
 
-/// The expression, if the text consists of exactly one `${{ … }}`.
+/// The expression, if the string consists of exactly one `${{ … }}`.
 pub(super) fn single_template(text: &str) -> Option<&str> {
     match templates(text).as_deref() {
         Ok([one]) if one.whole == (0..text.len()) => Some(&text[one.inner.clone()]),
@@ -25,7 +25,7 @@ pub(super) fn single_template(text: &str) -> Option<&str> {
     }
 }
 
-/// Converts a value to the text that is inserted for it.
+/// Converts a value to the string that is inserted for it.
 pub(super) fn to_text(value: &Value, budget: &mut EvaluationBudget) -> Result<String, EvaluationError> {
     match value {
         Value::Array(_) | Value::Object(_) => function::to_json(value, budget),

@@ -39,7 +39,7 @@ pub(super) fn call(
     })
 }
 
-/// Converts to pretty-printed JSON, which is also how a collection is inserted into text.
+/// Converts to pretty-printed JSON. Collections inserted into a string use the same format.
 pub(super) fn to_json(value: &Value, budget: &mut EvaluationBudget) -> EvaluationResult<String> {
     budget.charge_copy(value)?;
     let text = serde_json::to_string_pretty(value)
@@ -81,7 +81,7 @@ fn contains(within: &Value, wanted: &Value, budget: &mut EvaluationBudget) -> Ev
     }
 }
 
-/// Whether a text starts or ends with another, ignoring case. Always false for collections.
+/// Whether a string starts or ends with another, ignoring case. Always false for collections.
 fn matches_edge(
     value: &Value,
     part: Option<&Value>,

@@ -1,5 +1,5 @@
-//! Renders texts and values for display: known values are filled in; secrets and outputs that do not exist yet are
-//! replaced by markers.
+//! Renders strings and values for display: known values are filled in; secrets and outputs that do not exist yet are
+//! replaced with markers.
 
 use std::collections::BTreeSet;
 
@@ -23,7 +23,7 @@ pub fn mark_value(value: &Value, contexts: &ExpressionContexts) -> Value {
     MarkerRenderer::new(contexts, EvaluationBudget::for_one_call()).value(value)
 }
 
-/// Renders many texts with one shared budget. Once it is exhausted, the remaining texts stay as written.
+/// Renders many strings with one shared budget. Once it is exhausted, the remaining strings stay as written.
 pub struct MarkerRenderer<'c> {
     contexts: &'c ExpressionContexts,
     budget: EvaluationBudget,

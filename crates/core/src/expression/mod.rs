@@ -28,7 +28,7 @@ pub const EXPR_OPERATORS_MAX: usize = 200;
 /// Work units per evaluation: one for each syntax node, each visited member, and each [`EXPR_STEP_BYTES`] of text.
 pub const EXPR_FUEL_MAX: usize = 10_000;
 pub const EXPR_STEP_BYTES: usize = 256;
-/// Maximum size of the result and of any intermediate text.
+/// Maximum size of the result and of any intermediate string.
 pub const EXPR_RESULT_BYTES_MAX: usize = 64 * 1024;
 
 /// An error in an expression. The range is a byte range in the expression's text.

@@ -213,7 +213,7 @@ fn check_bounds(text: &str) -> Result<(), ExpressionError> {
             return Err(too_deep(0..text.len()));
         }
     }
-    // Characters were counted, and most operators have two.
+    // The loop counts characters, and most operators consist of two.
     if operators > 2 * EXPR_OPERATORS_MAX {
         return Err(error(
             "expression_too_deep",

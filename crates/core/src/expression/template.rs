@@ -1,8 +1,8 @@
-//! Finds expressions in a text.
+//! Finds expressions in a string.
 
 use std::ops::Range;
 
-/// The position of one `${{ … }}` in a text, as byte ranges.
+/// The position of one `${{ … }}` in a string, as byte ranges.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TemplateRange {
     /// Including `${{` and `}}`.

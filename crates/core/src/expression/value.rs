@@ -27,7 +27,7 @@ pub(super) fn number(value: &Value) -> f64 {
     to_evaluation(value).as_number()
 }
 
-/// The text that functions see. As in GitHub Actions, null is empty, and a collection is a fixed word.
+/// The string that functions see. As in GitHub Actions, it is empty for null and a fixed word for a collection.
 pub(super) fn text(value: &Value) -> Cow<'_, str> {
     match value {
         Value::String(text) => Cow::Borrowed(text),
@@ -38,7 +38,7 @@ pub(super) fn text(value: &Value) -> Cow<'_, str> {
     }
 }
 
-/// Compares two texts case-insensitively and other values as numbers. A collection is equal only to itself.
+/// Compares two strings case-insensitively and other values as numbers. A collection is equal only to itself.
 pub(super) fn equal(left: &Value, right: &Value) -> bool {
     if is_collection(left) && is_collection(right) {
         return std::ptr::eq(left, right);
@@ -50,7 +50,7 @@ pub(super) fn order(left: &Value, right: &Value) -> Option<Ordering> {
     to_evaluation(left).sema().partial_cmp(&to_evaluation(right).sema())
 }
 
-/// A comparison key: texts that differ only in case have the same key.
+/// A comparison key: strings that differ only in case have the same key.
 pub(super) fn fold_case(text: &str) -> String {
     // The dotless `ı` is a letter of its own; converting it to upper case would make it equal to `i`.
     let mut folded = String::with_capacity(text.len());
@@ -79,7 +79,7 @@ pub(super) fn literal(literal: &Literal<'_>) -> Result<Value, EvaluationError> {
     })
 }
 
-/// Converts a value for the library. A collection becomes an empty one, because its content does not matter: as a
+/// Converts a value to the library's type. A collection becomes an empty one, because its content does not matter: as a
 /// number it is NaN, as a boolean true.
 fn to_evaluation(value: &Value) -> Evaluation {
     match value {
@@ -92,7 +92,7 @@ fn to_evaluation(value: &Value) -> Evaluation {
     }
 }
 
-/// Formats large numbers and integers itself, because the library truncates large numbers.
+/// Formats integers and large numbers without the library, which truncates large numbers.
 fn number_text(number: &Number) -> String {
     match number.as_f64() {
         Some(value) if number.is_f64() && value.abs() < WHOLE_MAX => {

@@ -92,9 +92,9 @@ fn hex(byte: u8, digits: &[u8; 16]) -> [u8; 2] {
     [digits[usize::from(byte >> 4)], digits[usize::from(byte & 15)]]
 }
 
-/// The base64 encodings of a value at each of the three alignments, without the characters that also depend on the
-/// neighbouring bytes. If the value may be at the end of the encoded text, its last character is included as well, with
-/// and without padding.
+/// The base64 encodings of a value at each of the three alignments, without the characters that also encode
+/// neighbouring bytes. If the last character would also encode bytes after the value, there are two more forms, for a
+/// value at the end of the encoded data: with this character, once with and once without padding.
 fn base64(value: &[u8], alphabet: &[u8; 64]) -> Vec<Vec<u8>> {
     let mut forms = Vec::new();
     for before in 0..3 {
@@ -221,7 +221,7 @@ mod tests {
         assert!(!forms.contains(&b"ab==".to_vec()), "a line of four characters is no secret");
     }
 
-    /// A text with few repeated lines.
+    /// Generates text with few repeated lines.
     fn file(mut seed: u64, bytes: usize) -> String {
         let mut next = || {
             seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

@@ -69,8 +69,8 @@ impl SecretMasker {
         Self { finder: found_by, unmaskable }
     }
 
-    /// Number of values that are not masked because they are too short, too common, or exceed the size limit of all
-    /// patterns.
+    /// Number of values that are not masked, because they are too short or too common, or because all patterns together
+    /// would exceed their size limit.
     pub fn unmaskable(&self) -> usize {
         self.unmaskable
     }
@@ -278,7 +278,7 @@ fn depths<A: Automaton>(machine: &A, patterns: &[Vec<u8>]) -> Option<(StateID, H
     Some((start, depth))
 }
 
-/// Adds a range. Ends only increase, so it can only overlap the last ranges.
+/// Adds a range. Each new range ends after all earlier ones, so it can only overlap the last of them.
 fn cover_range(covered: &mut Vec<(usize, usize)>, mut start: usize, end: usize) {
     while let Some((last_start, last_end)) = covered.last().copied()
         && last_end >= start

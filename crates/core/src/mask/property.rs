@@ -50,7 +50,7 @@ fn value() -> impl Strategy<Value = String> {
     ]
 }
 
-/// Values, and a text that contains some of their encodings between other bytes.
+/// Values, and a byte string that contains some of their encodings between other bytes.
 fn case() -> impl Strategy<Value = (Vec<String>, Vec<u8>)> {
     let values =
         (proptest::collection::vec(value(), 1..3), any::<bool>()).prop_map(|(mut values, longer)| {

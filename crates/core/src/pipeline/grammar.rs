@@ -87,7 +87,8 @@ pub fn is_reserved(text: &str) -> bool {
 }
 
 impl StepId {
-    /// The default id of a step: its name in lower case, where each run of other characters becomes one `-`.
+    /// The default id of a step: its name in lower case, with each sequence of characters other than letters and digits
+    /// replaced by one `-`.
     pub fn from_name(name: &str) -> Option<Self> {
         let mut slug = String::new();
         for c in name.chars() {

@@ -24,7 +24,7 @@ pub struct PipelineDefinition {
     pub build: Vec<StepDefinition>,
     /// In order, with `stage_defaults` applied.
     pub stages: Vec<StageDefinition>,
-    /// The steps that run in every stage and environment, each with its own vars and skips.
+    /// The steps that run in every stage and environment. Each stage and environment has its own vars and skips.
     pub steps: Vec<StepDefinition>,
     pub ephemeral_environments: BTreeMap<EnvName, EnvironmentDefinition>,
     pub analysis: AnalysisOptions,
@@ -158,7 +158,7 @@ pub struct ApprovalPolicy {
 }
 
 impl ApprovalPolicy {
-    /// Why the rule can never be met, or `None` if it may be. The members are not known here, so a rule that names a
+    /// Why the rule can never be met; `None` if it might be. The members are not known here, so a rule that names a
     /// role is never reported.
     pub fn unmeetable_reason(&self) -> Option<String> {
         let mut people = BTreeSet::new();
@@ -202,8 +202,8 @@ pub enum OnFailure {
     Rollback,
 }
 
-/// An ephemeral environment, which members claim in sessions. Claiming and releasing it through the API is always
-/// possible, so the triggers do not list that.
+/// An ephemeral environment, which members claim in sessions. It can always be claimed and released through the API, so
+/// `triggers` and `release` do not list that.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct EnvironmentDefinition {
     pub triggers: Vec<ClaimTrigger>,

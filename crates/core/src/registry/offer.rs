@@ -43,5 +43,6 @@ pub struct AvailableStep {
     pub schema: Value,
 }
 
-/// Custom steps by type as written in a definition. `Err` is a message for users: no such step exists, or several do.
+/// Custom steps, keyed by their type as written in a definition. `Err` is a message for users: no such step exists, or
+/// several do.
 pub type AvailableSteps = BTreeMap<String, Result<AvailableStep, String>>;

@@ -18,7 +18,7 @@ pub enum VersionQuery<'a> {
 }
 
 /// Resolves a custom step type. `find` looks up versions of a registry and returns at most two. `Ok(Err(…))` is a
-/// message for users; `Err` is an error of `find`.
+/// message for users; `Err` is an error from `find`.
 pub fn resolve<E>(
     text: &str,
     registries: &[Registry],

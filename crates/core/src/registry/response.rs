@@ -54,7 +54,7 @@ struct ApprovalRequest {
 }
 
 impl CustomStepResponse {
-    /// Parses a response. `Err` says for users what is wrong with it.
+    /// Parses a response. `Err` is a message for users that says what is wrong with it.
     pub fn parse(bytes: &[u8]) -> Result<Self, String> {
         let written: RawStepResponse =
             serde_json::from_slice(bytes).map_err(|error| format!("its answer cannot be read: {error}"))?;
@@ -93,7 +93,7 @@ fn parse_waiting(written: RawStepResponse) -> Result<CustomStepResponse, String>
     Ok(CustomStepResponse::Waiting { state, pause_ms })
 }
 
-/// Converts the outputs to text; values that are not text become JSON.
+/// Converts the outputs to strings; values that are not strings become JSON.
 fn outputs(data: Option<Value>) -> Result<BTreeMap<String, String>, String> {
     match data {
         None | Some(Value::Null) => Ok(BTreeMap::new()),

@@ -23,7 +23,7 @@ pub struct Registry {
     pub url: RemoteUrl,
     /// A branch, tag or commit. `None` means the default branch.
     pub reference: Option<CommitId>,
-    /// The organization's secret with the credential for the repository.
+    /// Name of the organization's secret that contains the credential for the repository.
     pub credential: Option<SecretName>,
     pub seen: RegistrySyncState,
     /// Increases when a user changes the registry, not when it is polled.
@@ -109,7 +109,7 @@ words! {
         Building = "building",
         Succeeded = "succeeded",
         Failed = "failed",
-        /// The server stopped during the build; it will be built again.
+        /// The server stopped during the build; the commit will be built again.
         Interrupted = "interrupted",
     }
 }

@@ -43,7 +43,7 @@ impl fmt::Display for NetworkAccess {
     }
 }
 
-/// Whether the step's work is to send network requests, so that it cannot run without network access.
+/// Whether the step exists to send network requests and therefore cannot run without network access.
 pub fn is_request(kind: &StepType, params: &Map<String, Value>) -> bool {
     match kind {
         StepType::Builtin(BuiltinStepType::HttpCheck) => true,

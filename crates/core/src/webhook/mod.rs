@@ -161,7 +161,7 @@ impl FromStr for DeliveryState {
 }
 
 impl Delivery {
-    /// Sends the delivery again, starting now and with all retries.
+    /// Schedules the delivery again, due now and with the full number of retries.
     #[must_use]
     pub fn redeliver(&self, now: Timestamp) -> Self {
         Self {

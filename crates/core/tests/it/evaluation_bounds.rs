@@ -44,7 +44,7 @@ fn result_size_is_refused_above_the_limit_only() {
     assert!(evaluate("format('{0}!', vars.text)", &contexts(EXPR_RESULT_BYTES_MAX)).is_err());
 }
 
-/// Generates valid expressions with every syntax element.
+/// Generates valid expressions that cover every syntax element.
 fn expression() -> impl Strategy<Value = String> {
     let leaf = prop::sample::select(vec![
         "vars",

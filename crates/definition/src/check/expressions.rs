@@ -78,7 +78,7 @@ fn check_condition(at: &NodeCursor<'_>, scope: &ReferenceScope<'_>) {
     check_expression(&LocatedExpression { at, text, whole: inner.clone(), inner, place }, scope);
 }
 
-/// An expression in a text, with its position in the source file.
+/// An expression in a string, with its position in the source file.
 struct LocatedExpression<'c, 'a> {
     at: &'c NodeCursor<'a>,
     text: &'c str,
@@ -148,7 +148,7 @@ fn variable_for(expression: &str) -> String {
     }
 }
 
-/// Finds the source positions of successive parts of a parsed text.
+/// Finds the source positions of successive parts of a parsed string.
 struct SourceLocator<'t> {
     text: &'t str,
     source: &'t str,
@@ -162,7 +162,7 @@ impl<'t> SourceLocator<'t> {
         Self { text, source: at.report().source().slice(range), start: range.start, searched: 0 }
     }
 
-    /// The range of a part in the source. If escapes or folding changed the text, the range of the entire value.
+    /// The range of a part in the source. If escapes or folding changed the string, the range of the entire value.
     fn locate(&mut self, part: Range<usize>) -> Range<usize> {
         let wanted = &self.text[part];
         let found = self.source.get(self.searched..).and_then(|rest| rest.find(wanted));

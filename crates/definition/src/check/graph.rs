@@ -106,8 +106,8 @@ fn check_needs(steps: &[LocatedValue<'_, StepDefinition>], others: &[LocatedValu
     }
 }
 
-/// Follows the unfinished needs from `start` until a step repeats. Returns the cycle, beginning with the step that
-/// comes first in the definition.
+/// Starting at `start`, follows needed steps that are not sorted yet until one repeats. Returns the cycle, beginning
+/// with the step that comes first in the definition.
 fn cycle(needs: &[Vec<usize>], done: &[bool], start: usize) -> Vec<usize> {
     let mut path = vec![start];
     while let Some(next) = path.last().and_then(|last| needs[*last].iter().copied().find(|need| !done[*need]))

@@ -63,7 +63,7 @@ fn read_trigger(at: &NodeCursor<'_>) -> Option<ClaimTrigger> {
             let branches = branches.and_then(|at| at.items("branches", LIST_ITEMS_MAX)).unwrap_or_default();
             Some(ClaimTrigger::PullRequest { target_branches: branches.iter().filter_map(branch).collect() })
         }
-        // A trigger through the API always exists, so it is not stored.
+        // Claiming through the API is always possible, so this trigger is not stored.
         _ => {
             refuse_unless_kind(branches.as_ref(), "target_branches", "pull_request");
             None

@@ -39,7 +39,7 @@ pub(super) fn stage(at: &NodeCursor<'_>, defaults: &StageDefaults) -> Option<Sta
     let fields = at.fields(&["name", "vars", "skip", "requires", "window", "on_failure"])?;
     let mut all_vars = defaults.vars.clone();
     all_vars.extend(vars(&fields));
-    // All fields are read before returning because of a missing name, so that every problem is reported.
+    // All other fields are read before `name`, whose absence ends the function, so that every problem is reported.
     let skip = skip(&fields);
     let requires = fields.read("requires").or_else(|| defaults.requires.clone());
     let window = fields.read("window").or_else(|| defaults.window.clone());

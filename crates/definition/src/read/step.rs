@@ -180,7 +180,7 @@ impl ReadNode for Artifact {
     }
 }
 
-/// Environment variables are text: unquoted `3`, `true` and `1.10` are passed as written.
+/// Environment variables are strings: unquoted `3`, `true` and `1.10` are passed as written.
 fn env(fields: &FieldReader<'_>) -> BTreeMap<EnvVarName, String> {
     let Some(at) = fields.get("env") else { return BTreeMap::new() };
     at.named_entries("variables", variable, |at| match &at.node.value {

@@ -69,8 +69,8 @@ impl ParamsSchema {
         Ok(Self { validator, schema })
     }
 
-    /// All problems in `params`. A text for which `is_open` returns true contains an expression, so its value is not
-    /// known yet; it is accepted wherever any type is expected.
+    /// All problems in `params`. A string for which `is_open` returns true contains an expression, so its value is not
+    /// known yet, and it is accepted whatever type is expected.
     pub fn check(&self, params: &Value, is_open: impl Fn(&str) -> bool) -> Vec<ParamProblem> {
         let open = |error: &ValidationError<'_>| match params.pointer(error.instance_path().as_str()) {
             Some(Value::String(text)) => is_open(text),
@@ -135,7 +135,7 @@ impl ParamsSchema {
                 _ => problem("bad_param", format!("must be of the format {}", quote(format))),
             },
             ValidationErrorKind::OneOfNotValid { .. } | ValidationErrorKind::OneOfMultipleValid { .. } => {
-                // In Berth's schemas, `$comment` says for users what the alternatives are.
+                // In Berth's schemas, `$comment` contains a message for users that names the alternatives.
                 let comment = self.schema["$comment"].as_str().filter(|_| pointer.is_empty());
                 problem(
                     "bad_param",

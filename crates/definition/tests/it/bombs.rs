@@ -1,4 +1,4 @@
-//! Tests malicious files: a limit stops each of them quickly, and the diagnostic says which.
+//! Tests malicious files: each of them quickly exceeds a limit, and the diagnostic names that limit.
 
 use berth_core::pipeline::limits::{
     DIAGNOSTICS_MAX, PIPELINE_BYTES_MAX, YAML_ALIASES_MAX, YAML_DEPTH_MAX, YAML_EXPANSION_BASE_BYTES,

@@ -102,7 +102,7 @@ impl ArtifactStore {
         Self { bytes_max, ..self.clone() }
     }
 
-    /// Stores the file or directory at `path` in the workspace. The archive contains it under the same path.
+    /// Stores a file or directory of the workspace as an artifact. The archive contains it under the same `path`.
     pub fn store_path(
         &self,
         org: OrgId,
@@ -153,7 +153,7 @@ impl ArtifactStore {
         })
     }
 
-    /// Stores one file or directory, at `path` in an untrusted archive, as an artifact.
+    /// Extracts the file or directory at `path` from an untrusted archive, and stores it as an artifact.
     pub fn receive(&self, org: OrgId, packed: &File, path: &str) -> Result<StoredArtifact, ArtifactError> {
         let dir = self.scratch_dir()?;
         unpack::unpack_foreign(self, packed, dir.path())?;

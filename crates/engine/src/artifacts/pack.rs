@@ -22,7 +22,7 @@ const FILE: OFlags = OFlags::RDONLY.union(OFlags::NOFOLLOW).union(OFlags::NONBLO
 const BLOCK_BYTES: u64 = 512;
 /// A tar archive ends with two zero blocks.
 const END_BYTES: u64 = 2 * BLOCK_BYTES;
-/// Longest name that fits into the header of a tar entry. A longer name takes an entry of its own.
+/// Longest name that fits into the header of a tar entry. A longer name is stored in a separate entry.
 const SHORT_NAME_BYTES: usize = 100;
 
 pub(super) fn pack(

@@ -191,7 +191,7 @@ struct LimitedHashingReader<R> {
 }
 
 impl<R> LimitedHashingReader<R> {
-    /// Replaces a generic read error by its cause: at the size limit, the archive is too large.
+    /// Turns a generic read error into a specific one: too large if the size limit was reached, otherwise corrupt.
     fn explain(&self, error: ArtifactError) -> ArtifactError {
         match error {
             ArtifactError::Io(_) if self.left == 0 => ArtifactError::TooLarge { path: "its content".into() },

@@ -13,7 +13,8 @@ use super::address::{is_metadata, is_public};
 
 const URL_BYTES_MAX: usize = 2_048;
 
-/// A host or network that the server may send requests to even if its addresses are not public, and over plain HTTP.
+/// A host or network that the server may send requests to even if its addresses are not public. Plain HTTP is allowed
+/// as well.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AllowedDestination {
     Host(String),

@@ -16,9 +16,9 @@ use ureq::unversioned::transport::NextTimeout;
 
 use super::policy::EgressPolicy;
 
-/// Timeout of a lookup, in addition to the timeout of the request.
+/// Maximum duration of a DNS lookup. The timeout of the request also limits it.
 const LOOK_UP_MAX: Duration = Duration::from_secs(10);
-/// Maximum number of addresses that a connection is attempted to. All resolved addresses are checked.
+/// Maximum number of addresses that a request tries to connect to. All resolved addresses are checked, not only these.
 const ADDRESSES_TRIED_MAX: usize = 8;
 
 /// Resolves a host. Tests replace the system resolver with a fake one.
@@ -48,7 +48,8 @@ impl Resolver for CheckedResolver {
             Ok(address) => vec![SocketAddr::new(address, port)],
             Err(_) => self.look_up_host(bare, port, (*timeout.after).min(LOOK_UP_MAX))?,
         };
-        // A single forbidden address refuses the whole host. Otherwise a DNS name could hide it among public addresses.
+        // Refuse the host if any of its addresses is forbidden. Otherwise a DNS name could hide one among public
+        // addresses.
         for address in &found {
             self.policy.check_address(bare, address.ip()).map_err(refusal_error)?;
         }

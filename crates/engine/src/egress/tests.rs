@@ -29,7 +29,7 @@ fn post(egress: &EgressClient, url: &str) -> Result<EgressResponse, EgressFailur
     egress.post(&PostRequest { url: url.into(), headers: vec![("x-test", "1".into())], body: "{}".into() })
 }
 
-/// A server that sends a fixed text on every connection and counts the connections.
+/// A server that sends a fixed response on every connection and counts the connections.
 struct TestReceiver {
     address: SocketAddr,
     seen: Arc<AtomicUsize>,
@@ -48,7 +48,7 @@ impl TestReceiver {
                 let mut buffer = [0u8; 4_096];
                 let _ = stream.read(&mut buffer);
                 let _ = stream.write_all(text.as_bytes());
-                // With an empty text, keep the connection open without responding until the client closes it.
+                // If the response is empty, send nothing and keep the connection open until the client closes it.
                 while text.is_empty() && stream.read(&mut buffer).is_ok_and(|read| read > 0) {}
             }
         });

@@ -7,9 +7,9 @@ use super::mirror::GitMirror;
 use super::{CommitHash, GitError};
 use crate::limits::{CHANGE_AUTHORS_MAX, CHANGE_COMMITS_MAX, FIRST_CHANGE_COMMITS_MAX};
 
-/// Committer addresses of programs: GitHub's web interface and Berth itself. They are not counted as authors, but the
-/// commit's author still is. Faking one of these addresses gains nothing: a person could just as well put someone
-/// else's address there.
+/// Committer addresses of programs: GitHub's web interface and Berth itself. Such a committer does not count as an
+/// author of the change, but the commit's author does. Forging one of these addresses gains no more than forging
+/// another person's address.
 const PROGRAMS: [&str; 2] = ["noreply@github.com", BOT_EMAIL];
 /// Maximum length of an address. A commit may contain any text in place of an address.
 const ADDRESS_CHARS_MAX: usize = 320;

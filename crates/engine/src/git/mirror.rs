@@ -120,7 +120,7 @@ impl GitMirror {
         GitCommand::in_mirror(&self.live, self.time_max, &self.path)
     }
 
-    /// Fetches new commits, branches and tags from the remote. If nothing has changed, this takes a single `ls-remote`.
+    /// Fetches new commits, branches and tags from the remote. If nothing has changed, runs only `git ls-remote`.
     pub fn sync(
         &self,
         url: &RemoteUrl,
@@ -241,7 +241,8 @@ impl GitMirror {
         Ok(refs.map(|(sha, name)| (name.to_owned(), sha.to_owned())).collect())
     }
 
-    /// Merges many small packs into one, and keeps unreachable objects. A failure only makes git slower.
+    /// Repacks the mirror if it has too many packs and loose objects. Keeps unreachable objects. If this fails, git is
+    /// only slower.
     fn pack(&self) {
         let packs = std::fs::read_dir(self.path.join("objects/pack")).map_or(0, Iterator::count);
         let loose = std::fs::read_dir(self.path.join("objects/17")).map_or(0, Iterator::count);
@@ -274,14 +275,15 @@ impl GitMirror {
                 }
             }
         }
-        // 130 is the maximum depth of a branch name.
+        // Lock files of branches can be nested as deeply as a branch name, which has at most 130 levels.
         clear(&self.path, 130);
     }
 
     pub(super) fn remove(&self) -> Result<(), GitError> {
         let _held = self.lock_exclusive()?;
         self.remove_locked()?;
-        // A thread that was waiting for the lock finds that the mirror no longer exists.
+        // Removing the lock file is safe: a thread that was waiting for the lock finds that the mirror no longer
+        // exists.
         let _ = std::fs::remove_file(self.lock_file());
         Ok(())
     }

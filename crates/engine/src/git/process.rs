@@ -148,7 +148,7 @@ pub(super) struct GitCommand<'a> {
     live: &'a GitProcesses,
     time_max: Duration,
     growth: Option<GrowthLimit>,
-    /// Texts that are removed from error messages.
+    /// Strings that are removed from error messages.
     hidden: Vec<String>,
 }
 
@@ -301,7 +301,7 @@ impl<'a> GitCommand<'a> {
         }
     }
 
-    /// Returns the last lines of stderr as a single line, with hidden texts removed.
+    /// Returns the last lines of stderr as a single line, without the hidden strings.
     fn redact_stderr(&self, said: &str) -> String {
         let mut text = said.to_owned();
         for hidden in &self.hidden {

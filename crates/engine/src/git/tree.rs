@@ -46,7 +46,7 @@ pub enum ChangedPaths {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ResolvedCommit {
     Commit(CommitHash),
-    /// Several commits whose hashes start with the text. The list may be incomplete.
+    /// The abbreviation matches several commits. The list may be incomplete.
     Several(Vec<CommitHash>),
     Nothing,
 }
@@ -69,8 +69,8 @@ pub fn ambiguous_message(meant: &CommitId, commits: &[CommitHash]) -> String {
 }
 
 impl GitMirror {
-    /// Resolves a full hash, a branch or tag name, or an abbreviated hash, in this order. If a name looks like an
-    /// abbreviated hash, the name takes precedence.
+    /// Resolves a full hash, a branch or tag name, or an abbreviated hash, tried in this order. A branch or tag whose
+    /// name looks like an abbreviated hash therefore takes precedence.
     pub fn resolve(&self, meant: &CommitId) -> Result<ResolvedCommit, GitError> {
         let text = meant.as_str();
         if is_whole_hash(text)

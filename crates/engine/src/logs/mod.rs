@@ -48,7 +48,7 @@ pub const LOG_LINE_SHOWN_BYTES_MAX: usize = 64 * 1024;
 pub const LOG_SCAN_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// Maximum number of lines returned by one search.
 pub const LOG_MATCHES_MAX: usize = 1_000;
-/// Maximum number of logs in the table of open logs. A log that is being written or followed has an open file. Writers
+/// Maximum number of logs in the table of open logs. A log keeps a file open while it is written or followed. Writers
 /// are admitted even if the table is full.
 pub const LOGS_OPEN_MAX: AdmissionCapacity = AdmissionCapacity { total: 512, share: 256 };
 

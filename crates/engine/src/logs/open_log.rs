@@ -20,7 +20,7 @@ const PATH_LEVELS: usize = 3;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LogProgress {
     pub length: u64,
-    /// Whether the log is complete, so that nothing will be appended any more.
+    /// Whether the log is complete: nothing more will be appended.
     pub ended: bool,
     /// If set, data from this offset on was lost because of a disk error.
     pub damaged: Option<u64>,
@@ -53,7 +53,7 @@ struct OpenLogState {
     index: LineIndex,
     flushed: u64,
     damaged: Option<u64>,
-    /// This process has appended to the log. Unless servers share the files, no other process writes it then.
+    /// Set if this process has appended to the log. Unless servers share the files, no other process then writes to it.
     is_ours: bool,
 }
 
@@ -67,7 +67,7 @@ enum LogPhase {
     Sealed(LogSeal),
 }
 
-/// The sources for reading a log.
+/// Where the content of a log is read from.
 pub(super) enum LogContent {
     Plain { file: Option<Arc<File>>, index: LineIndex, damaged: Option<u64> },
     Packed(Box<SealedLog>),

@@ -9,10 +9,10 @@ use super::{LOG_ANSWER_BYTES_MAX, LOG_MATCHES_MAX, LOG_SCAN_BYTES_MAX, LogError}
 
 /// Maximum length of a query.
 const QUERY_BYTES_MAX: usize = 1024;
-/// Upper and lower case of a letter may differ in their UTF-8 length, but at most by this factor.
+/// The upper-case and lower-case forms of a letter may differ in UTF-8 length, by at most this factor.
 const CASE_GROWTH_MAX: usize = 3;
 
-/// A text to search for. Matches never span lines.
+/// A string to search for. Matches never span lines.
 pub struct LogQuery {
     pattern: Regex,
     /// Maximum length of a match, in bytes.
@@ -50,7 +50,7 @@ struct SearchChunk {
 }
 
 impl LogReader {
-    /// Returns the lines that contain the text, starting at offset `from`. Returns at most `limit` lines, within the
+    /// Returns the lines that match the query, starting at offset `from`. Returns at most `limit` lines, within the
     /// limits of a response.
     pub fn search(&mut self, query: &LogQuery, from: u64, limit: usize) -> Result<LogMatches, LogError> {
         let (limit, length) = (limit.min(LOG_MATCHES_MAX), self.length());
@@ -94,7 +94,7 @@ impl LogReader {
 }
 
 impl SearchChunk {
-    /// Drops all but the last bytes, in which a match may start that continues in the next block.
+    /// Keeps only the last bytes: a match may start in them and continue in the next block.
     fn keep_last(&mut self, bytes: usize) {
         let cut = self.bytes.len().saturating_sub(bytes).max(self.at);
         self.line += memchr_iter(b'\n', &self.bytes[self.at..cut]).count() as u64;

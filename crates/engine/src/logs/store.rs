@@ -95,7 +95,7 @@ impl LogStore {
         }
     }
 
-    /// Picks up changes to followed logs that other servers have written.
+    /// Picks up changes that other servers have made to followed logs.
     pub fn catch_up_all(&self) {
         let watched = |entry: &&TableEntry| entry.log.news.receiver_count() > 0;
         let logs: Vec<_> =
@@ -169,7 +169,7 @@ impl LogStore {
         Ok(())
     }
 
-    /// Removes a log whose files were replaced from the table. Followers see the end of the log.
+    /// Removes a log from the table after its files were replaced. Followers see the end of the log.
     pub(super) fn remove_entry(&self, key: &LogKey) {
         let known = self.0.table.lock().logs.remove(key);
         if let Some(entry) = known {
@@ -194,7 +194,7 @@ impl LogStore {
             log
         });
         drop(table);
-        // Fsync the evicted logs: when a log is opened again, its index is rebuilt from its file.
+        // Fsync the evicted logs now, because `flush_all` only reaches logs in the table.
         for error in evicted.iter().filter_map(|idle| idle.flush().err()) {
             tracing::warn!(%error, "flushing a log failed");
         }

@@ -1,4 +1,4 @@
-//! Searches texts for secret values before the texts leave the server.
+//! Finds and masks secret values in text that is about to leave the server.
 
 use berth_core::id::OrgId;
 use berth_core::mask::SecretMasker;
@@ -13,8 +13,8 @@ use crate::limits::SECRETS_PER_ORGANIZATION_MAX;
 const SECRETS_AT_ONCE: i64 = 100;
 
 impl SecretVault {
-    /// Whether a text contains a secret value of the organization, in any of the encodings that are masked in logs. No
-    /// value leaves the vault.
+    /// Whether `text` contains one of the organization's secret values, in any of the encodings that are masked in
+    /// logs. No value leaves the vault.
     pub fn contains_secret(&self, db: &mut impl StoreRead, org: OrgId, text: &str) -> Result<bool, KeyError> {
         let mut is_found = false;
         self.with_maskers(db, org, |masker| {
@@ -23,7 +23,7 @@ impl SecretVault {
         Ok(is_found)
     }
 
-    /// Masks the organization's secret values in a text, in the same way as in logs.
+    /// Masks the organization's secret values in `text`, in the same way as in logs.
     pub fn mask_text(&self, db: &mut impl StoreRead, org: OrgId, text: &str) -> Result<String, KeyError> {
         let mut text = text.to_owned();
         self.with_maskers(db, org, |masker| {

@@ -47,8 +47,8 @@ pub(crate) struct RunningAttempt<'a> {
     /// Set once a process was started or a request was sent, because the step may have had effects since then.
     pub(crate) has_run: Cell<bool>,
     pub(crate) isolation: Cell<Isolation>,
-    /// Set when the spool refused the attempt: the fence of a later holder of the environment, or of a different holder
-    /// with the same fence.
+    /// If the spool refused the attempt, the fence that caused it: the higher fence of a later holder of the
+    /// environment, or the same fence if a different holder has it.
     refused_fence: Cell<Option<Fence>>,
     leased_at: Duration,
     dirs: OnceCell<AttemptDirs>,
@@ -116,7 +116,7 @@ impl RunningAttempt<'_> {
         self.settings().confinement.check_network(self.assignment.network).map_err(invalid_outcome)?;
         match self.masker.unmaskable() {
             0 => {}
-            // The first call of this custom step has already logged the warning.
+            // An earlier call of this custom step has already logged the warning below.
             _ if self.assignment.custom.as_ref().is_some_and(|call| call.log_bytes > 0) => {}
             count => self.log.write_line(&format!(
                 "[berth] {count} secret values are too short, too common or too many to be masked"
@@ -170,8 +170,8 @@ impl RunningAttempt<'_> {
         self.shared.pulse.is_silent_since(nonce, self.leased_at, self.settings().self_stop)
     }
 
-    /// Returns the reason why the attempt has to stop, if there is one. This includes that the server has not responded
-    /// for too long.
+    /// Returns the reason why the attempt has to stop, if there is one. One such reason is that the server has not
+    /// responded for too long.
     pub(crate) fn stop_reason(&self) -> Option<StopReason> {
         if self.control.reason().is_none() && self.is_silent() {
             self.control.stop(StopReason::Silence, None);

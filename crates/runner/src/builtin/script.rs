@@ -1,4 +1,4 @@
-//! `script`: shell text, run by `/bin/sh -e -c` in the workspace.
+//! `script`: runs a shell script with `/bin/sh -e -c` in the workspace.
 //!
 //! With `-e`, the script ends at the first failing command, so that a later success cannot hide an error. Unset
 //! variables expand to nothing, as usual in a shell; a script can use `set -u`.
@@ -36,7 +36,7 @@ impl BuiltinStep for ScriptStep {
     }
 }
 
-/// Runs shell text until it exits, at most until `by`.
+/// Runs a shell script until it exits, at most until `by`.
 pub(super) fn run_shell(
     attempt: &RunningAttempt<'_>,
     text: &str,

@@ -67,7 +67,7 @@ impl AttemptLog {
             offset: start,
             accepted: start,
             lost: 0,
-            // A log can only be longer than the limit if it was truncated, because the line that says so comes on top.
+            // A log exceeds the limit only if it was truncated: the line that reports the truncation does not count.
             is_truncated: start > settings.step_log_bytes_max,
             is_away: false,
             refused: None,

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 
 use rustix::fs::{FallocateFlags, fallocate};
 
-/// Maximum number of bytes in memory. While there is a spill file, fewer are used.
+/// Maximum number of bytes in memory. While a spill file exists, less memory is used.
 pub(super) const BUFFER_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Number of bytes read back from the spill file at a time.
 const REFILL_BYTES: usize = 1024 * 1024;

@@ -31,7 +31,7 @@ pub(super) struct LogState {
     /// When the server last accepted a chunk.
     pub(super) taken: Option<Instant>,
     pub(super) ends_line: bool,
-    /// Like `ends_line`, but for the bytes that have been sent.
+    /// Whether the bytes that were sent end with a newline. `ends_line` also covers the queued bytes.
     pub(super) sent_ends_line: bool,
     pub(super) sender: SenderState,
 }

@@ -67,7 +67,7 @@ pub(crate) enum HaltReason {
 }
 
 /// Runs `command` until it has exited and none of its processes is left, at most until `by`. If this returns an error,
-/// no process is left either (see [`ProcessTree`]'s `Drop`), and the host knows whether anything was started.
+/// no process is left either (see [`ProcessTree`]'s `Drop`), and the host was told if a process had been started.
 pub(crate) fn run(
     host: &dyn ProcessHost,
     sandbox: &StepSandbox<'_>,
@@ -79,7 +79,7 @@ pub(crate) fn run(
     start(host, sandbox, command, by, beside, None)
 }
 
-/// Like [`run`], for shell text. The text starts with [`GATE`].
+/// Like [`run`], but runs a shell script, with [`GATE`] in front of it.
 pub(crate) fn run_text(
     host: &dyn ProcessHost,
     sandbox: &StepSandbox<'_>,
@@ -216,9 +216,9 @@ impl ProcessWatch<'_> {
         self.tree.kill();
     }
 
-    /// Sends SIGTERM to every process of the step. In a sandbox, an exit of the wrapper or of the shell would kill the
-    /// commands while they clean up. Both are therefore left out, and the shell is paused with SIGSTOP until its
-    /// commands have exited. Returns the paused shell.
+    /// Sends SIGTERM to the processes of the step. In a sandbox, if the wrapper or the shell exited first, the commands
+    /// would be killed while they clean up. The wrapper therefore gets no signal, and a shell with running commands is
+    /// paused with SIGSTOP until they have exited. Returns the paused shell.
     fn send_term(&self) -> Option<ProcessStat> {
         let members = self.tree.members();
         let main = self.tree.pid();

@@ -27,7 +27,7 @@ use crate::sandbox::Confinement;
 
 const TEMPORARY_PREFIX: &str = ".new-";
 const DIGEST_CHARS_MAX: usize = 128;
-/// While a step waits for another step to fetch a registry, the interval between two checks for a reason to stop.
+/// How often a step that waits for another step's fetch checks whether it has to stop.
 const STOP_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 pub(crate) struct RegistryCache {

@@ -53,8 +53,8 @@ pub(super) fn check_length(input: InputMode, task: &str) -> Result<(), String> {
 }
 
 impl RegistryCall<'_> {
-    /// Makes the call. `prepare` sets the environment of the process. If this returns an error, the host knows whether
-    /// anything was started.
+    /// Makes the call. `prepare` sets the environment of the process. If this returns an error, the host was told if a
+    /// process had been started.
     pub(super) fn run(self, prepare: impl FnOnce(&mut Command)) -> io::Result<CallResult> {
         let Self { host, sandbox, registry, start, task, parent, by, answer_bytes_max } = self;
         let mut exchange = CallFiles::new(parent, answer_bytes_max)?;

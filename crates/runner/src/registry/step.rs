@@ -81,7 +81,8 @@ fn start_failure(attempt: &RunningAttempt<'_>, error: &io::Error) -> StepRunOutc
     }
 }
 
-/// Maps the result of a call to an outcome. After a timeout or a shutdown, an answer only counts if it is complete.
+/// Maps the result of a call to an outcome. If the attempt was cancelled or is stale, the answer is ignored. After a
+/// timeout or another kind of stop, only a complete answer counts.
 fn call_outcome(attempt: &RunningAttempt<'_>, CallResult { answer, ended }: CallResult) -> StepResult {
     let has_whole = answer.as_ref().is_ok_and(|answer| answer.as_deref().is_some_and(is_complete_json));
     match &ended.halt {
@@ -109,8 +110,8 @@ fn call_outcome(attempt: &RunningAttempt<'_>, CallResult { answer, ended }: Call
     Err(StepRunOutcome::Unanswered { detail: problem })
 }
 
-/// Returns the outcome of a call that timed out. A poll has no effects, so it has failed. Any other call may have had
-/// effects, so its result is unknown.
+/// Returns the outcome of a call that timed out. A poll has no effects, so it counts as failed. Any other call may have
+/// had effects, so its result is unknown.
 fn timeout_outcome(attempt: &RunningAttempt<'_>) -> StepRunOutcome {
     let is_poll = attempt.assignment.custom.as_ref().is_some_and(|call| call.polling_state.is_some());
     match attempt.timeout_outcome() {

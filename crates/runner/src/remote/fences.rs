@@ -63,8 +63,8 @@ impl SeenFences {
         self
     }
 
-    /// Returns the fence under which `holder` must be refused: that of a later holder of the same environment, or of a
-    /// different holder with the same fence.
+    /// If `holder` must be refused, returns the fence that takes precedence: the higher fence of a later holder of the
+    /// same environment, or the same fence if a different holder has it.
     pub(super) fn superseding_fence(&self, holder: &EnvironmentHolder) -> Option<Fence> {
         let known = self.holders.iter().find(|known| known.environment == holder.environment)?;
         (known.fence > holder.fence || known.conflicts_with(holder)).then_some(known.fence)
@@ -79,7 +79,7 @@ impl SeenFences {
         }
         let last = match before {
             Some(before) if before.fence > holder.fence => before,
-            // Keep the known session: the new holder has the same fence, but may not include its session.
+            // Keep the known session: the new holder has the same fence, but its session may be missing.
             Some(before) if before.fence == holder.fence && before.session.is_some() => before,
             _ => holder,
         };

@@ -30,7 +30,8 @@ pub struct RemoteLink {
 impl RemoteLink {
     /// Creates the link, with the timeouts that the server sent in its welcome.
     pub fn new(client: Arc<ServerClient>, welcome: &RunnerWelcome) -> Self {
-        // A response that arrives after the runner has stopped its steps because of the server's silence is useless.
+        // If the server stays silent, the runner stops its steps, and a later response is useless. So wait only for a
+        // fraction of that time.
         let network_time = NETWORK_TIME_MAX.min(Duration::from_millis(welcome.self_stop_ms) / 4);
         Self { client, network_time }
     }

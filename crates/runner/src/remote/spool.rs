@@ -203,8 +203,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let fence = Fence::from_number;
         let spool = AttemptSpool::create(dir.path(), "one", SeenFences::default()).unwrap();
-        // A session (1), its reset (2), and the next session (3), whose fence was issued together with that of the
-        // reset. The last one starts twice.
+        // Fence 1 belongs to a session, 2 to its reset, and 3 to the next session. Fences 2 and 3 were issued together.
+        // The last attempt starts twice.
         for number in [1, 2, 3, 3] {
             assert_eq!(
                 spool.record_start("a", Some(holder(1, number))).unwrap(),
@@ -256,7 +256,8 @@ mod tests {
         assert_eq!((left.seen, left.before.unwrap().begun), (SeenFences::default(), Vec::new()));
     }
 
-    /// Simulates a full disk, and a disk whose fsync fails. Both recover, with part of a line in the file.
+    /// Simulates a full disk, and a disk whose fsync fails. In both cases the disk recovers, and the file contains part
+    /// of a line.
     #[test]
     fn failed_spool_write_is_repeated() {
         for broken in ["/dev/full", "/dev/null"] {

@@ -31,7 +31,7 @@ const COMMON: &[&str] = &[
 ];
 /// A network namespace with only a loopback interface.
 const NO_NETWORK: &str = "--unshare-net";
-/// Directories that are empty in the sandbox, because programs expect them to exist.
+/// Directories that programs expect to exist. They are empty in the sandbox.
 const EMPTY: &[&str] = &["/home", "/root", "/run", "/var"];
 const TEMPORARY: &[&str] = &["/tmp", "/var/tmp"];
 

@@ -59,8 +59,8 @@ pub(super) fn spawn(sandbox: &StepSandbox<'_>, command: &mut Command) -> io::Res
     })
 }
 
-/// Drops all capabilities, with which a root process could read the environment of other processes. Landlock sets
-/// no_new_privs, so no program can regain them.
+/// Drops all capabilities, because a root process could use them to read the environment of other processes. Landlock
+/// sets no_new_privs, so no program can regain them.
 fn drop_capabilities() -> io::Result<()> {
     let none = CapabilitySet::empty();
     let sets = CapabilitySets { effective: none, permitted: none, inheritable: none };

@@ -47,8 +47,8 @@ impl Fixture {
     }
 }
 
-/// Prints that a test is skipped because a sandbox level does not work on this machine. Landlock depends on the kernel;
-/// bubblewrap can be installed.
+/// Prints that a test is skipped because a sandbox level does not work on this machine. Bubblewrap can be installed, so
+/// the output says how; Landlock depends on the kernel.
 pub(crate) fn skip_level(sandbox: SandboxMode, why: &str) {
     match sandbox {
         SandboxMode::Bubblewrap => {

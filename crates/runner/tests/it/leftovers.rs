@@ -18,8 +18,8 @@ fn leftover_processes_directories_and_secrets_are_removed_at_start() {
     std::fs::create_dir_all(&secrets).expect("directory");
     std::fs::write(attempt.with_extension("secrets"), secrets.to_str().expect("text")).expect("file");
     let (marked, stranger) = (unique_sleep(), unique_sleep());
-    // Simulate a crash: the processes have sessions of their own, and one without the environment variable descends
-    // from one that has it.
+    // Simulate the processes of a crashed runner. Two of the three have sessions of their own. One of these lacks the
+    // environment variable, but descends from a process that has it.
     let text = format!("setsid env -i sleep {marked} & setsid sleep {marked} & exec sleep {marked}");
     let mut left = Command::new("sh")
         .args(["-c", &text])

@@ -155,7 +155,8 @@ fn log_above_spill_limit_keeps_first_part_and_counts_rest() {
     assert!((5 << 20..=7 << 20).contains(&kept), "{kept}: four in memory and two on the disk");
 }
 
-/// Returns the contents of the unlinked files that this process has open. Each test runs in a process of its own.
+/// Returns the contents of the unlinked files that this process has open. They belong to the current test, because each
+/// test runs in a process of its own.
 fn spilled() -> Vec<Vec<u8>> {
     let open = std::fs::read_dir("/proc/self/fd").expect("descriptors").flatten().map(|entry| entry.path());
     let nameless = open.filter(|path| {

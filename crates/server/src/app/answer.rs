@@ -7,7 +7,7 @@ use berth_store::pagination::{ListPage, PageStart};
 
 use crate::error::AppError;
 
-/// A response body with the data for its headers.
+/// A response: its body, and the data for its status and headers.
 #[derive(Debug)]
 pub struct ApiResponse<T> {
     pub status: u16,
@@ -18,7 +18,7 @@ pub struct ApiResponse<T> {
     /// `ETag`.
     pub variant: Option<String>,
     pub body: T,
-    /// The serialized body that was saved as the stored response. Code that changes `body` must set this to `None`.
+    /// `body` as serialized for storage under the idempotency key. Code that changes `body` must set this to `None`.
     pub stored_body: Option<String>,
 }
 

@@ -30,7 +30,7 @@ use crate::wire::actor_to_wire;
 
 /// Maximum number of members listed as excluded from approving.
 const EXCLUDED_MAX: usize = 50;
-/// Maximum number of commit author addresses listed that belong to no member.
+/// Maximum number of commit authors that a message lists because their addresses belong to no member.
 const UNKNOWN_SHOWN_MAX: usize = 5;
 
 impl App {

@@ -8,7 +8,7 @@ use berth_store::StoreRead;
 use crate::error::AppError;
 use berth_engine::VotingMembers;
 
-/// Returns the approval rules of stages that too few members can satisfy, as pairs of JSON pointer and message.
+/// Returns each stage's approval rule that too few members can satisfy, as a pair of JSON pointer and message.
 pub(super) fn find_unfulfillable_rules(
     db: &mut impl StoreRead,
     definition: &PipelineDefinition,

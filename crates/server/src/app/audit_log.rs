@@ -60,7 +60,7 @@ impl App {
 
 struct EventExport {
     right: StreamAccess,
-    /// Where the stored events start in the hash chain; `None` once it has been sent.
+    /// The position in the hash chain where the stored events start. `None` once it has been sent to the client.
     start: Option<AuditHead>,
     head: AuditHead,
     at: i64,

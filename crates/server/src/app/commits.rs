@@ -1,4 +1,4 @@
-//! Validation of commit ids in requests. An ambiguous abbreviation is rejected before anything is written.
+//! Validation of commit ids in requests. An ambiguous abbreviation is rejected before the database is modified.
 
 use berth_api::problem::{Code, ProblemDetails};
 use berth_core::id::OrgId;

@@ -33,8 +33,8 @@ pub(super) const BEHIND_WAIT: Duration = Duration::from_millis(500);
 /// Maximum number of entries in the cache of commit counts.
 const BEHIND_KNOWN_MAX: usize = 4_096;
 
-/// Cache of the number of commits between a commit and a branch head. Entries never become stale, so there is no
-/// invalidation.
+/// Cache of the number of commits between a commit and a branch head. This number never changes for a given pair of
+/// commits, so entries are never invalidated.
 #[derive(Clone)]
 pub(crate) struct CommitDistanceCache(Arc<Cache<CommitPair, Option<u64>>>);
 
@@ -52,7 +52,8 @@ struct CommitPair {
 }
 
 impl CommitDistanceCache {
-    /// Returns the cached count. The outer `None` means not cached; the inner `None` means that git cannot count it.
+    /// Returns the cached count. The outer `None` means that it is not cached; the inner `None`, that git cannot
+    /// determine it.
     fn get(&self, pair: &CommitPair) -> Option<Option<u64>> {
         if pair.commit == pair.head { Some(Some(0)) } else { self.0.get(pair) }
     }

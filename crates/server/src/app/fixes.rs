@@ -100,8 +100,8 @@ impl App {
     }
 }
 
-/// Returns the pull request of an analysis. If it is missing or no longer live, prefers a live pull request of another
-/// analysis of the same failure.
+/// Returns the pull request of an analysis. If there is none, or it has failed or was merged or closed, prefers a live
+/// pull request of another analysis of the same failure.
 pub(super) fn find_for_failure(
     db: &mut impl StoreRead,
     found: &Analysis,

@@ -26,9 +26,9 @@ const DOWNLOAD_CHUNK_BYTES: usize = 256 * 1024;
 #[derive(Debug, Clone)]
 pub struct LogSelector {
     pub deployment: String,
-    /// Id of the step run, or the step's id in the definition.
+    /// Either the id that the definition gives the step, or the id of the step's run in this deployment.
     pub step: String,
-    /// Required if `step` is a definition id that occurs in several stages.
+    /// Name of the stage. Required if `step` is an id from the definition that several stages use.
     pub stage: Option<String>,
     /// `None` means the latest attempt.
     pub attempt: Option<u32>,

@@ -11,7 +11,7 @@ use crate::auth::authorize::AuthorizedCaller;
 use crate::error::AppError;
 use crate::streams::StreamSlot;
 
-/// How often a long poll checks without an event, in case the feed has dropped one.
+/// How often a long poll checks for a change if no event arrives. The feed may have dropped an event.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Minimum time between two checks, so that a busy organization does not cause one check per event.
 const LOOK_PAUSE: Duration = Duration::from_millis(20);

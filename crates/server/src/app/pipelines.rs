@@ -47,7 +47,7 @@ impl App {
             Ok((shown, slice.total, slice.has_more))
         });
         let (mut shown, total, has_more) = read.await?;
-        // Lists use cached counts only and do not wait for git.
+        // Lists show only the commit counts that are cached, and do not wait for git.
         let found = shown.iter_mut().map(|(it, tracked)| (tracked.as_ref(), current_commits(it)));
         self.fill_behind(who.org(), found.collect(), Duration::ZERO).await;
         let items: Vec<wire::WirePipeline> = shown.into_iter().map(|(it, _)| it).collect();

@@ -20,7 +20,8 @@ use crate::auth::authorize::AuthorizedCaller;
 use crate::error::AppError;
 use crate::limits::{PIPELINES_PER_REPOSITORY_MAX, REPOSITORIES_PER_ORGANIZATION_MAX};
 
-/// Higher than the limit of pipelines per repository, because retired pipelines are kept and listed too.
+/// Maximum number of pipelines shown for a repository. Higher than the maximum number that a repository may define,
+/// because retired pipelines are shown too.
 const PIPELINES_LISTED_MAX: i64 = 10 * PIPELINES_PER_REPOSITORY_MAX as i64;
 
 pub struct NewRepository {

@@ -19,7 +19,7 @@ use crate::auth::tokens::{TokenKind, generate_token, hash_token, is_well_formed,
 use crate::error::AppError;
 
 const PROGRAM_CHARS_MAX: usize = 64;
-/// Labels for the operating system and architecture, which a runner always reports without configuration.
+/// Labels for the operating system and architecture, which every runner reports automatically.
 const SYSTEM_LABELS: &[&str] =
     &["linux", "macos", "freebsd", "windows", "x86_64", "aarch64", "arm", "riscv64", "powerpc64", "s390x"];
 
@@ -128,8 +128,8 @@ impl App {
             exposed: valid_exposed_paths(&said.exposed),
             lost_ms: times.lost_ms(),
         };
-        // Do this before the runner counts as online, so that no work is granted in a lower epoch than the runner has
-        // seen.
+        // Raise the epoch before the runner counts as online, so that no work is granted in a lower epoch than the
+        // runner has seen.
         if let Some(seen) = said.epoch {
             far.handle_epoch_evidence(EpochEvidence::Epoch(seen)).await?;
         }

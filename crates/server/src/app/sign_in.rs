@@ -1,4 +1,4 @@
-//! Log in, log out, and authentication by token or cookie.
+//! Login, logout, and authentication by token or cookie.
 
 use std::net::IpAddr;
 

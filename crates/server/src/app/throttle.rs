@@ -1,8 +1,9 @@
 //! Rate limit for login attempts. Each attempt is counted before the password is verified, so that concurrent attempts
 //! cannot exceed the limit.
 //!
-//! Ten failures within a minute lock an account only for the network that the failures came from, so that an attacker
-//! cannot lock out the user. If an account has failures from many networks, every attempt is delayed.
+//! Ten failures within a minute lock an account only for the network that they came from, so that an attacker cannot
+//! lock out the user. Ten failures from any networks delay further attempts on the account. A hundred failures from one
+//! network, on any accounts, lock that network.
 
 use std::net::IpAddr;
 

@@ -155,8 +155,8 @@ impl App {
             match (found.state.is_active(), next.state.is_active()) {
                 (false, true) => webhook::move_cursor_to_end(tx, next.id)?,
                 (true, false) => drop(delivery::fail_pending(tx, next.id)?),
-                // Store the in-memory position, so that events already processed with the old settings are not
-                // processed again with the new ones.
+                // Store the read position that is only in memory, so that events already processed with the old
+                // settings are not processed again with the new ones.
                 _ => advance_cursor(tx, next.id, notify.position(next.id))?,
             }
             build_response(tx, &next, true)
@@ -268,7 +268,7 @@ fn secret_response(
     Ok(wire::WebhookWithSecret { record, secret: Some(secret.reveal().to_owned()) })
 }
 
-/// `whole` includes the full URL, for callers who may change the webhook.
+/// If `whole` is true, the response includes the full URL, for callers who may change the webhook.
 fn to_response(
     db: &mut impl StoreRead,
     webhook: &Webhook,

@@ -28,7 +28,7 @@ pub struct Principal {
 #[derive(Debug, Clone)]
 pub enum AuthMethod {
     /// A token gives access to one organization. `access` is the store's access generation at the time of the token
-    /// lookup.
+    /// lookup; it changes whenever permissions change.
     Token { id: TokenId, membership: Membership, expires_at: Option<Timestamp>, access: Option<u64> },
     /// A browser session gives access to all organizations of the user.
     SignIn { id: SignInId },

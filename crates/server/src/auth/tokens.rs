@@ -9,7 +9,7 @@ use berth_engine::credential::{BASE62, RedactedString, random_base62};
 
 const RANDOM_CHARS: usize = 30;
 const CHECKSUM_CHARS: usize = 6;
-/// Number of random characters of a token that lists display.
+/// Number of a token's random characters that are shown in lists.
 const PREFIX_RANDOM_CHARS: usize = 4;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,7 +48,7 @@ pub fn generate_token(kind: TokenKind) -> RedactedString {
     RedactedString::new(body + &sum)
 }
 
-/// Whether a text has the format and checksum of a token of this kind. Does not check its validity.
+/// Whether a string has the format and checksum of a token of this kind. Does not check that the token exists.
 pub fn is_well_formed(kind: TokenKind, text: &str) -> bool {
     let Some(split) = text.len().checked_sub(CHECKSUM_CHARS) else { return false };
     text.is_ascii()
@@ -57,7 +57,7 @@ pub fn is_well_formed(kind: TokenKind, text: &str) -> bool {
         && checksum(&text[..split]) == text[split..]
 }
 
-/// Whether a text contains the prefix of a token. Used to keep tokens out of logs and public fields.
+/// Whether a string contains the prefix of a token. Used to keep tokens out of logs and public fields.
 pub fn looks_like_token(text: &str) -> bool {
     TokenKind::ALL.iter().any(|kind| text.contains(kind.prefix()))
 }

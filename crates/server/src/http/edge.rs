@@ -95,7 +95,7 @@ impl HttpService {
         let took = started.elapsed();
         self.app.requests.record_request(&asked.method, route, response.status(), took);
         let (status, ms) = (response.status().as_u16(), u64::try_from(took.as_millis()).unwrap_or(u64::MAX));
-        // The path of a successful request contains the names of existing records. Any other path may contain a secret
+        // The path of a successful request contains only names of existing records. Any other path may contain a secret
         // that was pasted by mistake.
         let names = status < 400 && response.extensions().get::<AnyPath>().is_none();
         let path = if names { asked.path } else { without_strange_parts(&asked.path) };
@@ -109,7 +109,8 @@ impl HttpService {
     }
 
     async fn route(&self, request: Request<Body>, matched: Option<MatchedRoute<'_>>) -> Response {
-        // Uploads and downloads by runners may be large. They have a longer timeout, and the body has an idle timeout.
+        // Uploads and downloads by runners may be large, so they have a longer timeout. The idle timeout of the body
+        // still applies.
         let limit = if TRANSFERS.contains(&request.uri().path()) { TRANSFER_MAX } else { REQUEST_MAX };
         let reads = matches!(*request.method(), Method::GET | Method::HEAD);
         let passed = AssertUnwindSafe(self.authorize_and_route(request, matched)).catch_unwind();
@@ -179,7 +180,7 @@ impl HttpService {
             response = not_modified(&response);
         }
         let headers = response.headers_mut();
-        // A handler may already have set a stricter policy. Only files of the dashboard may be cached.
+        // Keep the headers that handlers have set: stricter policies, and caching for files of the dashboard.
         if !headers.contains_key(header::CONTENT_SECURITY_POLICY) {
             headers
                 .insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(CONTENT_SECURITY_POLICY));

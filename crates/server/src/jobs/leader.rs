@@ -1,9 +1,10 @@
 //! Leader election: if several servers share a database, one of them runs the background jobs that only one server may
 //! run.
 //!
-//! The lease is a database row, renewed in database time. A server that cannot renew the lease stops its jobs well
-//! before the lease expires, measured by its own clock. A suspended server may still run a job at the same time as the
-//! new leader. That is safe: row versions reject outdated changes, and every job is safe to run twice.
+//! The leader holds a lease: a database row with an expiry in database time. A server that cannot renew its lease stops
+//! its jobs well before the lease expires, measured by the server's own clock. A suspended server may still run a job
+//! at the same time as the new leader. That is safe: row versions reject outdated changes, and every job is safe to run
+//! twice.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,8 +23,8 @@ const NAME: &str = "background work";
 const LEASE_S: i64 = 10;
 const RENEW_EVERY: Duration = Duration::from_secs(2);
 const RENEW_MAX: Duration = Duration::from_secs(2);
-/// How long this server leads after it sent its last successful renewal. Shorter than the lease, even including the
-/// time that a renewal takes.
+/// How long this server stays the leader after it sent its last successful renewal. Shorter than the lease, even
+/// including the time that a renewal takes.
 const LEADS_MAX: Duration = Duration::from_secs(5);
 
 const LISTEN_PAUSE: Duration = Duration::from_millis(20);

@@ -1,7 +1,7 @@
 //! Makes a restored database safe to serve. The database may lack changes that were made after the backup.
 //!
 //! The epoch is raised, so that new fences are higher than any fence issued before. Sessions and tickets end, running
-//! attempts become unknown, and pipelines and webhooks stay stopped until an admin resumes them.
+//! attempts get an unknown outcome, and pipelines and webhooks stay stopped until an admin resumes them.
 
 use berth_core::environment::restore::reset_after_restore;
 use berth_core::event::{Actor, EventKind, EventSubject, NewEvent};

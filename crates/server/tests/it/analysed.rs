@@ -64,7 +64,7 @@ pub(crate) async fn analysed(world: &World, failure: Failure) -> String {
     made.await.unwrap()
 }
 
-/// Records a pull request that was requested and failed to open.
+/// Records a request for a pull request that then could not be opened.
 pub(crate) async fn proposed_in_vain(world: &World, id: &str) {
     let (org, id) = (history::org(world).await, id.parse().unwrap());
     let failed = world.app.store().transact(TxContext::system(Some(org)), move |tx| {

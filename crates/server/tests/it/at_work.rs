@@ -1,4 +1,4 @@
-//! A server with its background jobs, and a real runner that calls the server in process.
+//! A server with its background jobs, and a real runner that calls the server within the same process.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ impl AtWork {
         Self { app: app.clone(), loops, runner, _dir: dir }
     }
 
-    /// Shuts down gracefully: stops running steps and records how they ended.
+    /// Shuts down gracefully: stops running steps, and records their outcomes.
     pub(crate) async fn end(mut self) {
         self.app.services().shutdown.cancel();
         let runner = self.runner.take().unwrap();

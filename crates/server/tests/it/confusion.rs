@@ -1,5 +1,5 @@
-//! Ambiguous paths, hundreds for every route. Each one is either refused for every caller, or it is an accepted
-//! spelling of the route with the same authorization.
+//! Sends hundreds of ambiguous paths for every route. Each one is either refused for every caller, or it is an accepted
+//! spelling of the route and has the same authorization.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ const VARIANTS_MIN: usize = 500;
 /// Path of the environment, relative to its pipeline.
 const QA: &str = "ephemeral-environments/qa-1";
 
-/// Segments to insert into a path.
+/// Segments that are inserted into a path.
 const SEGMENTS: &[&str] = &[
     "",
     ".",
@@ -81,7 +81,7 @@ const SEGMENTS: &[&str] = &[
     "x",
 ];
 
-/// Text to append to a segment.
+/// Strings that are appended to a segment.
 const SUFFIXES: &[&str] = &[
     ".json",
     ".html",
@@ -177,7 +177,7 @@ const SUFFIXES: &[&str] = &[
     "%f0%9f%9a%a2",
 ];
 
-/// Text to prepend to a path.
+/// Strings that are prepended to a path.
 const PREFIXES: &[&str] = &[
     "/.",
     "/..",
@@ -226,7 +226,7 @@ const PREFIXES: &[&str] = &[
     "/assets/..",
 ];
 
-/// Variants of a path to which no caller may get access.
+/// Variants of a path that must be refused for every caller.
 fn refused(path: &str) -> Vec<String> {
     let mut made = BTreeSet::new();
     let forms = [Some(path), path.strip_prefix("/api/v1").filter(|rest| rest.starts_with("/organizations"))];
@@ -255,7 +255,7 @@ fn refused(path: &str) -> Vec<String> {
             replace(format!("{part}%2f{part}"));
         }
     }
-    // Short paths have too few variants, so two modifications are combined.
+    // A short path has too few variants, so some combine two modifications.
     let mixed = SEGMENTS.iter().flat_map(|one| SUFFIXES.iter().map(move |two| (one, two)));
     for (segment, suffix) in mixed.step_by(7) {
         if made.len() > VARIANTS_MIN + 150 {
@@ -266,9 +266,9 @@ fn refused(path: &str) -> Vec<String> {
     for same in friendly(path) {
         made.remove(&same);
     }
-    // Drops variants that are not valid URIs or that equal the original path.
+    // Drops variants that are not valid URIs or that are the original path.
     made.retain(|variant| variant.parse::<Uri>().is_ok_and(|uri| uri.path() != path));
-    // Long paths have thousands of variants, so only a sample is tested. It differs from route to route.
+    // A long path has thousands of variants, so only a sample is tested, which differs from route to route.
     let step = (made.len() / VARIANTS_MIN).max(1);
     made.into_iter().skip(path.len() % step).step_by(step).collect()
 }
@@ -463,7 +463,7 @@ async fn alternative_path_spelling_has_the_same_authorization() {
         let is_its =
             |route: &&RouteInfo| (&route.method, &route.path) == (&operation.method, &operation.path);
         let route = routes.iter().find(is_its).unwrap();
-        // Only reads are sent, because a repeated write would be refused.
+        // Skips writes that need no credentials, because repeating them would be refused.
         if operation.method != "GET" && route.access == RouteAccess::Open {
             continue;
         }

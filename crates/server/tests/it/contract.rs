@@ -1,5 +1,5 @@
-//! Compares every response in these tests with the OpenAPI document: status, headers and body. For accepted requests,
-//! the path and the request body are checked as well.
+//! Checks that every response in these tests conforms to the OpenAPI document: its status, headers and body. If the
+//! request was accepted, its path and body are checked as well.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, LazyLock, Mutex};
@@ -114,7 +114,7 @@ impl Contract {
         let mut errors = Vec::new();
         for (name, value) in template.split('/').zip(path.split('/')) {
             let name = name.strip_prefix('{').and_then(|name| name.strip_suffix('}'));
-            // Skips percent-encoded values, which are not decoded here.
+            // Skips percent-encoded values, because they are not decoded here.
             let Some(name) = name.filter(|_| !value.contains('%')) else { continue };
             let mut parameters = operation["parameters"].as_array().unwrap().iter();
             let schema = &parameters.find(|it| it["in"] == "path" && it["name"] == name).unwrap()["schema"];
@@ -162,7 +162,7 @@ impl Contract {
         jsonschema::options().should_validate_formats(true).build(&root).unwrap()
     }
 
-    /// All component schemas that a schema refers to, directly or indirectly.
+    /// All component schemas to which a schema refers, directly or indirectly.
     fn closure(&self, schema: &Value) -> Map<String, Value> {
         let (mut found, mut rest) = (Map::new(), vec![schema]);
         while let Some(value) = rest.pop() {

@@ -1,5 +1,5 @@
-//! On loopback, the dashboard has its own host name, so that its cookie is not sent to other programs that listen
-//! there.
+//! On loopback, the dashboard has its own host name. So its cookie is not sent to other programs that listen on
+//! loopback.
 
 use berth_server::config::AppConfig;
 use http::header::{HOST, HeaderValue};

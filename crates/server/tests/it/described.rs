@@ -31,7 +31,7 @@ impl Operation {
     }
 }
 
-/// A valid value for a member of this name.
+/// A valid value for the member with this name.
 pub(crate) fn sample(member: &str) -> Value {
     match member {
         "definition" => json!(DEFINITION),

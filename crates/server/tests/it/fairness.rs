@@ -19,9 +19,9 @@ use super::at_work::AtWork;
 use super::git::Origin;
 use super::world::{Account, DEFINITION, POLL_EVERY, World, call, get, post};
 
-/// Seconds between two syncs of a repository. Shorter than the API allows.
+/// Seconds between two syncs of a repository. The API does not allow such a short interval.
 const POLL_S: u64 = 3;
-/// Maximum time until a due repository has been synced, on a busy machine.
+/// Maximum time that the sync of a due repository may take on a busy machine, including the wait for its start.
 const SYNC_MAX: Duration = Duration::from_secs(4);
 const STALLING: usize = 1_000;
 /// Timeout of every other wait.
@@ -125,7 +125,7 @@ async fn stalling_repositories_delay_no_sync_of_another_organization() {
     let id = add_due(&world, acme, vec![origin.url()]).await;
     let path = format!("/api/v1/organizations/acme/repositories/{id}");
     for message in ["second", "third"] {
-        // A push is seen by the next poll, which may be up to one interval late.
+        // A push is seen by the next poll, which may be one interval late.
         within(2 * Duration::from_secs(POLL_S) + SYNC_MAX, "the push is seen", async || {
             let seen = world.send(get(&path).by(&world.ada)).await;
             seen.body["data"]["head"] == json!(pushed.as_str())
@@ -137,7 +137,7 @@ async fn stalling_repositories_delay_no_sync_of_another_organization() {
     at_work.end().await;
 }
 
-/// Number of waiting environments in each of two pipelines. Together they are more than are loaded at once for one
+/// Number of waiting environments in each of two pipelines. Together, that is more than the server loads at once for an
 /// organization.
 const WAITING_ENVIRONMENTS: usize = 140;
 
@@ -219,9 +219,9 @@ async fn definition_validation_is_shared_among_organizations() {
     assert!(done >= DEFINITIONS_AT_ONCE.share, "the share is used");
 }
 
-/// Number of slots that the runner has.
+/// Number of slots of the runner.
 const PLACES: usize = 4;
-/// Number of long steps. There are more of them than slots.
+/// Number of long steps, which is more than there are slots.
 const LONG_STEPS: usize = 8;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,5 +1,4 @@
-//! Event streams: deliver every event once and in order, can be resumed, and end when the caller is no longer
-//! authorized.
+//! Event streams. They deliver every event once and in order, can be resumed, and end when the caller loses access.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Invitations: only the invited person can choose the password, and an existing account joins only if its owner
+//! Invitations: only the person who is invited can choose the password, and an existing account joins only if its owner
 //! agrees.
 
 use serde_json::{Value, json};
@@ -78,13 +78,13 @@ async fn account_joins_only_logged_in_and_with_the_link() {
         joined.text
     );
     assert_eq!(world.send(hank.get(MEMBERS)).await.status, 200);
-    // Hank's token for globex still works for globex only.
+    // Hank's token for globex still gives access to globex only.
     world.send(get(MEMBERS).by(&world.hank)).await.is(404, "not_found");
     world.send(hank.post(path).json(&join(&link))).await.is(404, "not_found");
 }
 
-/// An admin who invites an address and then opens the link has control of an account with that address. This account
-/// must not get access to another organization that invites the same address later.
+/// An admin who invites an address and opens the link himself controls an account with that address. If another
+/// organization later invites the same address, this account must not get access to it.
 #[tokio::test]
 async fn account_created_by_a_foreign_admin_gets_no_access() {
     let world = World::new().await;

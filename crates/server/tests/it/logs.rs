@@ -255,7 +255,7 @@ async fn log_stream_starts_at_any_byte_and_resumes_exactly() {
         assert!(seen == text[start..], "resumed after every {every}: {seen}");
     };
     tokio::join!(write, follow(1, 0), follow(3, 500), follow(usize::MAX, 0));
-    // Follows the log once more, now that it is sealed.
+    // Follows the log once more, after it was sealed.
     follow(2, 0).await;
     let mut end = case.follow(&format!("deploy/logs?offset={}", text.len())).await;
     assert_eq!(event(&mut end).await.unwrap().1, "end");
@@ -270,7 +270,7 @@ async fn log_stream_sends_complete_lines_first() {
     let mut stream = case.follow("deploy/logs").await;
     assert_eq!(event(&mut stream).await.unwrap().2["text"], "one\ntwo\n");
     assert_eq!(event(&mut stream).await.unwrap().2["text"], "password? ");
-    // The second byte of a two-byte character.
+    // The second byte of a character whose first byte was appended before.
     case.append(b"\xa4\n");
     let (id, _, data) = event(&mut stream).await.unwrap();
     assert_eq!((id, &data["text"]), (21, &json!("ä\n")));
@@ -318,7 +318,7 @@ async fn log_gap_is_reported() {
     }
 }
 
-/// Writes a marker for lost data into a sealed log, as it would be after a disk failure.
+/// Writes a marker for lost data into a sealed log, as after a disk failure.
 fn damage(case: &Case, offset: u64) {
     let LogKey { org, deployment, step, attempt, .. } = case.key;
     let file = format!("logs/{org}/{deployment}/{step}.{attempt}.zst");
@@ -329,7 +329,7 @@ fn damage(case: &Case, offset: u64) {
     let sum = crc32fast::hash(&bytes[end - 72 - 16..end - 8]);
     bytes[end - 8..end - 4].copy_from_slice(&sum.to_le_bytes());
     std::fs::write(&file, bytes).unwrap();
-    // Evicts the log from the cache, which still has the undamaged state.
+    // Evicts the log from the cache, which still contains the undamaged state.
     let logs = case.world.app.logs();
     let other = |attempt| LogKey { attempt: attempt + 10, ..case.key };
     for attempt in 0..u32::try_from(berth_engine::logs::LOGS_OPEN_MAX.total).unwrap() {

@@ -1,4 +1,4 @@
-//! Integration tests of the HTTP API. They run in process, and everything except the sockets is real.
+//! Integration tests of the HTTP API. The server runs within the test process, and everything except sockets is real.
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 

@@ -15,7 +15,7 @@ use serde_json::json;
 
 use super::world::{World, call, get, post};
 
-/// The path of a route in an organization, with ids that do not exist.
+/// The path of a route in an organization. The ids of all other resources in it do not exist.
 fn path_in(route: &RouteInfo, org: &str) -> String {
     let at = Timestamp::from_micros(1);
     route
@@ -112,7 +112,7 @@ async fn route_authorization_holds_for_every_kind_of_caller() {
     }
 }
 
-/// The registration token of a runner that has not registered yet, and the credential of a registered one.
+/// A registration token that has not been used yet, and the credential of a registered runner.
 struct RunnerTokens {
     fresh: String,
     credential: String,
@@ -132,7 +132,7 @@ impl RunnerTokens {
     }
 }
 
-/// Checks that runners can use nothing but runner endpoints, and that users cannot use those.
+/// Checks that runners can use only runner endpoints, and that users cannot use those.
 async fn tn02_as_runner(world: &World, route: &RouteInfo, runner: &RunnerTokens, path: &str) {
     let name = format!("{} {}", route.method, route.path);
     let as_one =
@@ -217,7 +217,7 @@ async fn foreign_cursor_filter_or_key_reveals_nothing() {
     let path = format!("/api/v1/organizations/globex/events?pipeline={pipeline}");
     assert_eq!(world.send(get(&path).by(&world.hank)).await.body["data"], json!([]));
 
-    // Different callers can use the same idempotency key.
+    // Different callers can use the same idempotency key independently.
     let body = json!({"name": "x"});
     let create =
         |org: &str| post(&format!("/api/v1/organizations/{org}/api-tokens")).header("idempotency-key", "k");

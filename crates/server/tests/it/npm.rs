@@ -1,4 +1,4 @@
-//! npm packages used by tests. `cargo xtask test` installs them; a test that needs a missing package reports it.
+//! npm packages that tests use. `cargo xtask test` installs them. If one is missing, tests that need it report that.
 
 use std::fs::File;
 use std::net::TcpListener;
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use berth_testkit::outcome;
 
-/// Environment variable with the directory whose `node_modules` contains the packages.
+/// Environment variable that names the directory in whose `node_modules` the packages are installed.
 const VARIABLE: &str = "BERTH_TEST_NPM";
 const STARTS_MAX: Duration = Duration::from_secs(240);
 

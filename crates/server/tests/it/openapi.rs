@@ -21,7 +21,7 @@ fn operations(document: &Value) -> Vec<(String, String, &Value)> {
     operations.map(|(path, (method, operation))| (method.to_uppercase(), path.clone(), operation)).collect()
 }
 
-/// Calls `work` with every object inside a value, and with the name of the member that contains it.
+/// Calls `work` with every object inside a value, and with the name of the member in which the object is.
 fn each_object<'a>(name: &'a str, value: &'a Value, work: &mut impl FnMut(&'a str, &'a Value)) {
     match value {
         Value::Object(members) => {

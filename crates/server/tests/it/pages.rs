@@ -1,4 +1,4 @@
-//! Health checks, the dashboard's pages, and the headers of every response.
+//! Health checks, the pages of the dashboard, and the headers of every response.
 
 use expect_test::expect;
 

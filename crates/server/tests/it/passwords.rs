@@ -113,7 +113,8 @@ async fn browser_needs_reauthentication_to_create_credentials() {
         let reply = world.send(call).await;
         assert!(reply.status.is_success(), "{}", reply.text);
     }
-    // Reauthentication is for browsers: a request with a token cannot confirm a password, and needs no confirmation.
+    // Only browsers need to reauthenticate. A request with a token needs no confirmation, and cannot confirm a
+    // password.
     let own = json!({"password": world.ada.password});
     world.send(post("/api/v1/auth/confirm").by(&world.ada).json(&own)).await.is(409, "invalid_state");
     assert_eq!(world.send(call("DELETE", &vera).by(&world.ada)).await.status, 200);

@@ -1,4 +1,4 @@
-//! Unexpected input: members that only the server sets, duplicate parameters, and names of other organizations.
+//! Unexpected input: members that only the server may set, duplicate parameters, and names of other organizations.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::described::{Operation, document, operations, sample};
 use super::world::{World, call, get};
 
-/// Member names that are in no schema but that an attacker would try.
+/// Member names that no schema contains but that an attacker would try.
 const TEMPTING: &[&str] = &[
     "orgId",
     "organizationId",
@@ -176,7 +176,7 @@ async fn organization_is_taken_from_the_path_only() {
         body
     };
     for operation in operations(&world).await {
-        // Insights contain the current time, so two responses differ.
+        // Insights contain the current time, so their responses cannot be compared.
         let is_timeless = !operation.path.ends_with("/insights");
         if operation.method != "GET" || !operation.path.contains("{orgId}") || !is_timeless {
             continue;

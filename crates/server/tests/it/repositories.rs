@@ -1,4 +1,4 @@
-//! Repositories: registered through the API, synced by the background jobs, and shown in pipelines.
+//! Repositories: they are registered through the API, synced by background jobs, and shown in pipelines.
 
 use std::time::Duration;
 
@@ -130,7 +130,7 @@ async fn repository_sync_stores_the_head_of_the_tracked_branch() {
     sync(&world, &id).await;
     assert_eq!(head().await.as_deref(), Some(pushed.as_str()));
 
-    // The head does not change while the pipeline tracks a branch that does not exist yet, or while the definition is
+    // The head stays the same while the pipeline tracks a branch that does not exist yet, or while the definition is
     // invalid.
     origin.write(FILE, &DEFINITION.replace("  stages", "  tracks: release\n  stages"));
     origin.commit("third");
@@ -231,8 +231,8 @@ async fn repository_sync_failure_is_shown_and_backs_off() {
     assert!(seen["error"].as_str().unwrap().contains("does not"), "{seen}");
     assert_eq!(seen["lastSyncedAt"], Value::Null);
     let before = world.kinds().await;
-    // The repository is not due yet, so the background job does nothing. The requested sync fails with the same error,
-    // which records no further event.
+    // The repository is not due yet, so the background job does nothing. The requested sync fails with the same error
+    // as before, so it records no event.
     jobs::tick(world.app.jobs()).await.unwrap();
     sync(&world, &id).await;
     assert_eq!(world.kinds().await, before);

@@ -1,4 +1,4 @@
-//! The runner resource: runners are created with a token that is shown once, listed, and removed.
+//! The runner resource: runners are listed, removed, and created with a token that is shown only once.
 
 use berth_api::runner::Isolation;
 use berth_server::config::AppConfig;

@@ -1,4 +1,4 @@
-//! Secrets: the API never returns their values, but their names, scopes, versions and uses.
+//! Secrets: the API returns their names, scopes, versions and uses, but never their values.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Logging in with a cookie: accounts, addresses, rate limits and expiry.
+//! Logging in with a cookie: accounts, client addresses, rate limits and expiry.
 
 use berth_server::config::AppConfig;
 use serde_json::json;
@@ -98,7 +98,7 @@ async fn log_in_from_a_known_browser_has_its_own_rate_limit() {
     let right = || log_in(&world.ada.email, &world.ada.password);
     world.send(right()).await.is(429, "rate_limited");
     assert_eq!(world.send(right().header("cookie", known)).await.status, 200);
-    // A browser is recognized for one account only, and has its own rate limit.
+    // A forged cookie does not help, and the known browser has a limit too.
     let forged = right().header("cookie", "berth_local-browser=aaaa.bbbb");
     world.send(forged).await.is(429, "rate_limited");
     for _ in 0..10 {

@@ -1,4 +1,4 @@
-//! Writes steps and attempts directly into the database, in the form in which the engine leaves them.
+//! Writes steps and attempts directly into the database, as the engine would.
 
 use berth_core::deployment::run::{StageRun, StageRunStatus, StageType};
 use berth_core::id::{DeploymentId, OrgId, StepRunId};

@@ -1,4 +1,4 @@
-//! API tokens: shown once, effective only until they are revoked, and never with more permissions than their user.
+//! API tokens: they are shown once, work until they are revoked, and never have more permissions than their user.
 
 use serde_json::{Value, json};
 

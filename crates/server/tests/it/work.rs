@@ -1,4 +1,4 @@
-//! Background jobs: processing everything that is due, and deployments that start, end, are cancelled or are lost.
+//! Background jobs: they process everything that is due, and deployments that start, end, are cancelled or are lost.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -202,8 +202,8 @@ async fn takeover_starts_no_further_step_of_an_unnotified_attempt() {
     yard.pipeline(&world, "shop", body).await;
     let old = yard.deploy("shop").await;
     jobs::tick(yard.app.jobs()).await.unwrap();
-    // The background jobs do not run, so nothing notifies the runner. It learns of the takeover when it reports the end
-    // of the first step.
+    // The background jobs are not running, so nothing notifies the runner. It learns of the takeover when it reports
+    // the end of the first step.
     let dir = tempfile::tempdir().unwrap();
     let runner = runner(&yard.app, dir.path());
     yard.begun().await;

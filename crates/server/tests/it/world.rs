@@ -24,7 +24,7 @@ use super::contract::{Asked, SentJson};
 
 pub(crate) const DEFINITION: &str = "version: 1\npipeline:\n  name: Shop API\n  stages:\n    - name: staging\n  steps:\n    - name: Deploy\n      type: dummy\n  ephemeral_environments:\n    qa-1: {}\n";
 
-/// Polling interval of tests. Slow enough for a token's rate limit, and for leaving CPU time to other processes.
+/// Polling interval of tests. Long enough to stay within a token's rate limit and to leave CPU time to other processes.
 pub(crate) const POLL_EVERY: std::time::Duration = std::time::Duration::from_millis(25);
 
 pub(crate) struct World {
@@ -114,7 +114,7 @@ impl World {
         Account { email: email.into(), password, token }
     }
 
-    /// Invites a person to acme and returns the token in the link.
+    /// Invites a person to acme and returns the token from the link.
     pub(crate) async fn invite(&self, email: &str, role: &str) -> String {
         let body = json!({"email": email, "role": role});
         let made = self.send(post("/api/v1/organizations/acme/invitations").by(&self.ada).json(&body)).await;
@@ -189,7 +189,7 @@ pub(crate) fn open_store(path: &Path, postgres: Option<&str>) -> Store {
     }
 }
 
-/// File in the template directory that contains the name of the PostgreSQL database to copy.
+/// File in the template directory. It contains the name of the PostgreSQL database to copy.
 const TEMPLATE_DATABASE: &str = "postgres-template";
 const TEMPLATE_ACCOUNTS: &str = "accounts.json";
 
@@ -347,7 +347,7 @@ impl Reply {
 }
 
 impl Reply {
-    /// Asserts status 400 with the code for an unknown member or for another invalid body.
+    /// Asserts status 400, with the code for an unknown member or for another kind of invalid body.
     pub(crate) fn is_invalid_input(&self) {
         let mut errors = self.body["errors"].as_array().into_iter().flatten();
         let has_unknown = errors.any(|error| error["code"] == "unknown_member");
@@ -355,7 +355,7 @@ impl Reply {
     }
 }
 
-/// The token of an invitation link, which is the fragment of its URL.
+/// The token in an invitation link, which is the fragment of its URL.
 pub(crate) fn token_of_link(url: &Value) -> String {
     url.as_str().and_then(|url| url.split_once('#')).unwrap().1.to_owned()
 }

@@ -1,4 +1,4 @@
-//! Fixture for tests of background jobs: the environment `qa-1`, which tests change by applying the domain rules
+//! Fixture for tests of background jobs. It has the environment `qa-1`, which tests change by applying the domain rules
 //! directly.
 
 use std::sync::Arc;
@@ -121,7 +121,7 @@ impl Yard {
         found.await.unwrap().unwrap().into_environment().unwrap()
     }
 
-    /// The status of a deployment, or the cause and detail if it failed.
+    /// The status of a deployment. If it failed, its cause and detail instead.
     pub(crate) async fn outcome(&self, id: DeploymentId) -> String {
         match self.deployment(id).await.status {
             DeploymentState::Failed(failure) => format!("{}: {}", failure.cause.as_str(), failure.detail),

@@ -16,8 +16,8 @@ const BUSY_PAUSE: Duration = Duration::from_millis(20);
 /// Copies all pages in one step, because SQLite restarts a multi-step backup whenever the database is modified.
 const ALL_PAGES: i32 = -1;
 
-/// Copies a snapshot of the database, even while a server is writing to it. The copy is a single file that passed the
-/// integrity check and was synced to disk. Its incarnation marks it as a backup.
+/// Copies a snapshot of the database, even while a server is writing to it. The copy is a single file, has passed the
+/// integrity check and is synced to disk. Its incarnation marks it as a backup.
 pub fn copy_sqlite(from: &Path, to: &Path) -> Result<(), StoreError> {
     let source = sqlite::connect_read_only(from)?;
     let mut copy = Connection::open(to).map_err(StoreError::from)?;
@@ -30,7 +30,7 @@ pub fn copy_sqlite(from: &Path, to: &Path) -> Result<(), StoreError> {
         std::thread::sleep(BUSY_PAUSE);
     }
     drop(backup);
-    // Leaves the WAL mode, so that the backup consists of a single file.
+    // Turns off WAL mode, so that the backup is a single file.
     copy.pragma_update(None, "journal_mode", "DELETE").map_err(StoreError::from)?;
     copy.execute("UPDATE instance SET incarnation = ?1", [BACKUP]).map_err(StoreError::from)?;
     check_integrity(&copy)?;

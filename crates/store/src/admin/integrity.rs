@@ -1,4 +1,4 @@
-//! Consistency checks of indexes and counters, page by page, for `berth admin verify`.
+//! Consistency checks for `berth admin verify`. They check indexes and counters, one page at a time.
 
 use crate::audit::terms;
 use crate::error::StoreError;
@@ -21,8 +21,8 @@ pub struct PageCheck<K> {
     pub problems: Vec<String>,
 }
 
-/// Checks that the search index contains every event after this sequence number under its ids and terms, and nothing
-/// else.
+/// Checks one page of events, starting after this sequence number. Each event must be found by its id and be indexed
+/// under all of its search terms, and under no other term of the page.
 pub fn check_events(db: &mut impl StoreRead, after: i64) -> Result<PageCheck<i64>, StoreError> {
     let after = after.max(event::retained_after(db)?.sequence);
     let page = event::list_after(db, after, i64::MAX, PAGE_ROWS)?;
@@ -33,7 +33,7 @@ pub fn check_events(db: &mut impl StoreRead, after: i64) -> Result<PageCheck<i64
     Ok(PageCheck { last: page.last().map(|event| event.sequence), problems })
 }
 
-/// Checks the session counters of the environments that come after this id.
+/// Checks one page of environments, starting after this id: their session counters must match the stored sessions.
 pub fn check_environments(db: &mut impl StoreRead, after: &str) -> Result<PageCheck<String>, StoreError> {
     let mut page = PageCheck::default();
     let rows: Vec<(String, i64, i64)> = db.fetch_all(&ENVIRONMENTS, &[after.into(), PAGE_ROWS.into()])?;

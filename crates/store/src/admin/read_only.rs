@@ -21,12 +21,12 @@ enum ReadOnlyConn {
     Postgres(Box<ReadOnlyClient>),
 }
 
-/// The result of a query. Values are text; `None` is NULL.
+/// The result of a query. Values are converted to text; `None` is NULL.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct QueryResult {
     pub columns: Vec<String>,
     pub rows: Vec<Vec<Option<String>>>,
-    /// Whether rows were left out because of the limit.
+    /// Whether there are more rows than the limit.
     pub has_more: bool,
 }
 
@@ -128,7 +128,7 @@ fn cell_text(value: ValueRef<'_>) -> Option<String> {
         ValueRef::Integer(number) => Some(number.to_string()),
         ValueRef::Real(number) => Some(number.to_string()),
         ValueRef::Text(text) => Some(String::from_utf8_lossy(text).into_owned()),
-        // The way PostgreSQL shows binary values: `\x` and hexadecimal digits.
+        // Same format as in PostgreSQL: `\x` followed by hexadecimal digits.
         ValueRef::Blob(bytes) => {
             Some(bytes.iter().fold("\\x".to_owned(), |text, byte| text + &format!("{byte:02x}")))
         }

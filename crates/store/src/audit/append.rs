@@ -1,4 +1,4 @@
-//! Appends events to the audit log. Events of an organization are numbered without gaps, in commit order, and
+//! Appends events to the audit log. The events of an organization are numbered without gaps, in commit order, and
 //! hash-chained.
 //!
 //! An event gets its number in the transaction that records it. That transaction locks the organization until it
@@ -24,14 +24,14 @@ statements! {
         WHERE event_heads.sequence = $4";
 }
 
-/// The audit log heads of one write connection. A head that has advanced is written once per transaction, just before
-/// the commit.
+/// The heads of the audit logs (number and hash of the last event), as known to one write connection. A head that has
+/// advanced is written once per transaction, just before the commit.
 #[derive(Debug, Default)]
 pub(crate) struct AuditHeads {
     known: HashMap<OrgId, KnownHead>,
     /// Organizations whose heads have advanced since the last commit.
     moved: Vec<OrgId>,
-    /// Earlier heads, restored if the running job is undone.
+    /// The heads before the running job changed them. They are restored if the job is undone.
     undo: Vec<(OrgId, AuditHead)>,
 }
 
@@ -59,7 +59,7 @@ impl AuditHeads {
         self.undo.push((org, std::mem::replace(&mut known.head, head)));
     }
 
-    /// Starts a job. It can be undone without undoing the earlier jobs of the transaction.
+    /// Starts a job, which can be undone without undoing the earlier jobs of the transaction.
     pub(crate) fn begin_job(&mut self) {
         self.undo.clear();
     }
@@ -74,7 +74,7 @@ impl AuditHeads {
         self.moved.retain(|org| known.get(org).is_some_and(|known| known.head.sequence != known.stored));
     }
 
-    /// Discards all heads, because the transaction was rolled back or another server may have advanced them.
+    /// Forgets all heads, because the transaction was rolled back or another server may have advanced them.
     pub(crate) fn clear(&mut self) {
         *self = Self::default();
     }
@@ -112,7 +112,7 @@ pub(crate) fn draft_event(tx: &Tx<'_>, event: NewEvent) -> Result<Event, StoreEr
     })
 }
 
-/// Assigns a number and the hashes to an event, and inserts it.
+/// Inserts an event after assigning its number and hashes.
 pub(crate) fn append_event(tx: &mut Tx<'_>, mut event: Event) -> Result<Event, StoreError> {
     let org = event.org;
     let before = match tx.heads().find_head(org) {

@@ -1,8 +1,7 @@
 //! Exports of the audit log: one event per line in canonical JSON, oldest first. The last line is the head of the hash
 //! chain.
 //!
-//! If retention has removed events, the first line is the start of the chain: number and hash of the last removed
-//! event.
+//! If retention has removed events, the first line contains the number and hash of the last removed event.
 
 use std::io::{BufRead, Read as _};
 
@@ -17,7 +16,7 @@ use crate::sql::value::to_json;
 
 const START: &str = "start";
 const HEAD: &str = "head";
-/// Longer than the line of any event.
+/// Maximum length of a line. No event is that long.
 const LINE_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
 /// The last line of an export: the head of the hash chain.
@@ -58,9 +57,9 @@ enum ExportLine {
     Head(String, AuditHead),
 }
 
-/// Why a line is not a valid line of an export.
+/// Why a line is not valid in an export.
 enum LineFault {
-    /// Something other than a line of an export.
+    /// The line does not come from an export.
     Foreign(String),
     Altered(String),
 }
@@ -138,8 +137,8 @@ fn read_line(value: &mut Value, text: &str) -> Result<ExportLine, LineFault> {
     let Some((organization, sequence, previous_hash, hash)) = claimed else {
         return Err(LineFault::Foreign("is not an event with number and hashes".into()));
     };
-    // The line was reformatted: extra spaces, another member order or a duplicate member. It describes the same event
-    // but is not the exported text.
+    // The line was reformatted: it has extra spaces, members in another order, or a duplicate member. It describes the
+    // same event but is not the text that was exported.
     if !is_canonical {
         return Err(altered_line());
     }

@@ -1,8 +1,8 @@
 //! The hash chain of an organization's audit log: each event contains the hash of the event before it.
 //!
-//! The hash covers the event's canonical JSON (members sorted, no spaces) as the API returns it, without the member
-//! `hash` itself. So an export can be verified with nothing but a JSON parser and SHA-256. A head that was stored
-//! outside of Berth proves that no earlier event was changed.
+//! The hash is computed from the event's JSON as the API returns it, in canonical form (members sorted, no spaces) and
+//! without the member `hash` itself. So an export can be verified with nothing but a JSON parser and SHA-256. If a head
+//! is also stored outside of Berth, it proves that no earlier event was changed.
 
 use std::str::FromStr;
 
@@ -16,7 +16,7 @@ use serde_json::Value;
 use crate::error::StoreError;
 use crate::sql::value::to_json;
 
-/// What the first event contains as the hash of its predecessor.
+/// The `previous_hash` of the first event.
 pub const NO_HASH: &str = "sha256:0000000000000000000000000000000000000000000000000000000000000000";
 const PREFIX: &str = "sha256:";
 const HEX: &[u8; 16] = b"0123456789abcdef";
@@ -80,7 +80,7 @@ pub fn seal_events(head: AuditHead, events: &mut [Event]) -> Result<AuditHead, S
     Ok(head)
 }
 
-/// The canonical JSON of an event including its hash, as used by event streams and exports.
+/// An event with its hash, as canonical JSON. Used by event streams and exports.
 pub fn canonical_line(event: &Event) -> Result<String, StoreError> {
     to_json(&CanonicalEvent::from_event(event, Some(&event.hash)))
 }

@@ -1,4 +1,4 @@
-//! The audit log: appending events, the hash chain, the search index, verification and exports.
+//! The audit log: appending events, and its hash chain, search index, verification and export.
 
 pub(crate) mod append;
 pub mod export;

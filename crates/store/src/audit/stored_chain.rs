@@ -5,7 +5,7 @@ use crate::error::StoreError;
 use crate::tables::event::{self, ChainLink};
 use crate::tx::StoreRead;
 
-/// Rows verified by one read.
+/// Number of rows that one read verifies.
 const PAGE_ROWS: i64 = 1_000;
 
 pub struct StoredCheck {
@@ -14,7 +14,7 @@ pub struct StoredCheck {
     head: Option<AuditHead>,
     after: i64,
     upto: i64,
-    /// The last row has something other than an integer as its sequence number.
+    /// Whether the sequence number of the last row is not an integer.
     end_is_odd: bool,
 }
 
@@ -37,7 +37,7 @@ impl StoredCheck {
         Ok(())
     }
 
-    /// Skips events that retention has removed since the last page. Returns whether there were any.
+    /// Skips events that retention has removed since the last page was verified. Returns whether there were any.
     fn load_start(&mut self, db: &mut impl StoreRead) -> Result<bool, StoreError> {
         let start = allow_unreadable(event::retained_after(db))?;
         let start = start.filter(|start| start.sequence > self.verifier.last_verified().sequence);
@@ -47,7 +47,7 @@ impl StoredCheck {
     /// Verifies the next page. Returns whether there are more pages.
     pub fn verify_page(&mut self, db: &mut impl StoreRead) -> Result<bool, StoreError> {
         if self.load_start(db)? {
-            // The event that announces this removal may have been appended after the end was determined.
+            // Loads the end again, because the event that announces this removal may be after the end known so far.
             self.load_end(db)?;
         }
         let links = event::list_chain_links(db, self.after, self.upto, PAGE_ROWS)?;
@@ -72,7 +72,7 @@ impl StoredCheck {
     }
 }
 
-/// Converts an unreadable head to `None`: something other than Berth wrote it.
+/// Returns `None` for a head that cannot be read, which Berth cannot have written.
 fn allow_unreadable(head: Result<AuditHead, StoreError>) -> Result<Option<AuditHead>, StoreError> {
     match head {
         Ok(head) => Ok(Some(head)),

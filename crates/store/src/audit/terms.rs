@@ -1,4 +1,4 @@
-//! Inverted index of the audit log: maps search terms to the events that have them.
+//! The search index of the audit log: maps each search term to the events that have it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,14 +9,14 @@ use crate::sql::statements;
 use crate::sql::value::SqlValue;
 use crate::tx::{StoreRead, Tx};
 
-/// Terms written by one statement.
+/// Number of terms that one statement writes.
 const WRITTEN_AT_ONCE: usize = 8;
 
 /// Kinds of subjects that events can be searched by.
 const SUBJECTS: [&str; 3] = ["deployment", "environment", "pipeline"];
 
 statements! {
-    // Inserts as many terms as [`WRITTEN_AT_ONCE`]; shorter lists are padded with repetitions.
+    // Inserts [`WRITTEN_AT_ONCE`] terms. A shorter list is padded by repeating its last term.
     Org Upkeep PUT_TERMS = "INSERT INTO terms (org_id, term) VALUES
           ($1, $2), ($1, $3), ($1, $4), ($1, $5), ($1, $6), ($1, $7), ($1, $8), ($1, $9)
         ON CONFLICT (org_id, term) DO NOTHING";
@@ -33,7 +33,7 @@ statements! {
         AND NOT EXISTS (SELECT 1 FROM event_terms e WHERE e.term_id = terms.id)";
 }
 
-/// The text of a search term, as stored and as searched for.
+/// A search term such as `kind:step_failed`, in the form in which it is stored.
 pub(crate) fn term(kind: &str, value: &str) -> String {
     [kind, ":", value].concat()
 }
@@ -46,7 +46,8 @@ pub(crate) fn terms_of(kind: &str, actor: &Actor, subjects: &[EventSubject]) -> 
     terms
 }
 
-/// Adds an event to the index. Usually all of its terms exist already, and one statement is enough.
+/// Adds an event to the index. Usually all of its terms are in the `terms` table already, so that one statement is
+/// enough.
 pub(crate) fn put(tx: &mut Tx<'_>, event: &Event) -> Result<(), StoreError> {
     let terms: Vec<String> = terms_of(&event.kind, &event.actor, &event.subjects).into_iter().collect();
     for terms in terms.chunks(WRITTEN_AT_ONCE) {
@@ -66,12 +67,12 @@ pub(crate) fn put(tx: &mut Tx<'_>, event: &Event) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// The id of a term. `None` if no event has it.
+/// The id of a term. `None` if the term is not stored, because no event has it.
 pub(crate) fn id_of(db: &mut impl StoreRead, term: &str) -> Result<Option<i64>, StoreError> {
     db.fetch_optional(&TERM_ID, &[term.into()])
 }
 
-/// Removes these events from the index, up to number `through`. All earlier events must have been removed before.
+/// Removes the events up to number `through` from the index. `events` must be all of them that are still indexed.
 pub(crate) fn remove(tx: &mut Tx<'_>, events: &[Event], through: i64) -> Result<(), StoreError> {
     let terms = events.iter().flat_map(|event| terms_of(&event.kind, &event.actor, &event.subjects));
     for term in terms.collect::<BTreeSet<_>>() {
@@ -81,7 +82,7 @@ pub(crate) fn remove(tx: &mut Tx<'_>, events: &[Event], through: i64) -> Result<
     Ok(())
 }
 
-/// Compares the index with the terms of consecutive events, and describes the differences.
+/// Checks that consecutive events are indexed under their terms, and returns a description of each difference.
 pub(crate) fn check(
     db: &mut impl StoreRead,
     events: &[Event],

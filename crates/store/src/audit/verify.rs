@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::hash_chain::{AuditHead, NO_HASH, hash_event};
 use crate::error::StoreError;
 
-/// What verification needs of an event: the stored hash and the hash computed from its content, among others.
+/// The parts of an event that verification uses. `hash` is the stored hash, and `computed` is the hash of the content.
 #[derive(Debug, Clone)]
 pub struct SealedEvent {
     pub organization: String,
@@ -14,7 +14,7 @@ pub struct SealedEvent {
     pub previous_hash: String,
     pub hash: String,
     pub computed: String,
-    /// Set for an event that announces that retention removes all events up to this number.
+    /// If the event announces a removal by retention, the number of the last event to be removed.
     pub removes_through: Option<i64>,
 }
 
@@ -45,7 +45,7 @@ pub enum AuditFault {
     Unexpected,
     /// Events at the end are missing.
     Truncated,
-    /// The chain is consistent in itself, but it does not contain the given head.
+    /// The chain itself is consistent, but it does not contain the head that the user gave.
     HeadDiffers,
 }
 
@@ -77,7 +77,7 @@ pub struct AuditVerdict {
     pub first: i64,
     /// The head of the chain, as stored.
     pub head: AuditHead,
-    /// The given head is older than the first stored event, so it could not be compared.
+    /// The head that the user gave is older than the first stored event, so it could not be compared.
     pub head_is_too_old: bool,
     pub problem: Option<AuditProblem>,
 }
@@ -85,9 +85,9 @@ pub struct AuditVerdict {
 pub struct ChainVerifier {
     kept: Option<AuditHead>,
     organization: Option<String>,
-    /// The event right before the first stored one.
+    /// Number and hash of the event just before the first stored one.
     start: AuditHead,
-    /// The highest event number whose removal retention has announced.
+    /// Number of the last event whose removal was announced.
     announced: i64,
     at: AuditHead,
     checked: i64,
@@ -95,7 +95,7 @@ pub struct ChainVerifier {
 }
 
 impl ChainVerifier {
-    /// `kept` is a head of the same chain that was noted at some earlier time and stored elsewhere.
+    /// `kept` is an earlier head of the same chain, which was stored outside of Berth.
     pub fn new(kept: Option<AuditHead>) -> Self {
         let (start, at) = (AuditHead::start(), AuditHead::start());
         Self { kept, organization: None, start, announced: 0, at, checked: 0, problem: None }
@@ -127,7 +127,7 @@ impl ChainVerifier {
 
     pub fn verify_event(&mut self, found: &SealedEvent) {
         if let Some(problem) = &mut self.problem {
-            // The event that seemed to be missing comes later, so the order was changed.
+            // The event that seemed to be missing comes later, so events were reordered.
             if problem.reason == AuditFault::Missing && found.sequence == problem.sequence {
                 problem.reason = AuditFault::Unexpected;
                 problem.detail = format!("event {} comes later: the order was changed", found.sequence);
@@ -155,7 +155,8 @@ impl ChainVerifier {
         self.report(self.at.sequence + 1, AuditFault::Unexpected, what.to_owned());
     }
 
-    /// Completes the verification. `head` is the expected end of the chain; if it is missing, the chain was truncated.
+    /// Completes the verification. `head` is the last event that the chain should have; if the chain ends earlier, it
+    /// was truncated.
     pub fn finish(mut self, head: Option<&AuditHead>) -> AuditVerdict {
         let (last, next) = (self.at.sequence, self.at.sequence + 1);
         match head {

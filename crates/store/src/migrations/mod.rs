@@ -1,4 +1,4 @@
-//! Schema migrations. They are append-only, and each one runs in its own transaction.
+//! Schema migrations. Existing ones never change; new ones are appended. Each one runs in its own transaction.
 //!
 //! The same SQL text is used for both databases, see `docs/adr/0001-migrations.md`.
 
@@ -15,11 +15,11 @@ pub struct Migration {
     pub text: &'static str,
 }
 
-/// Later migrations are appended after the initial schema, with consecutive numbers.
+/// New migrations are added at the end, with consecutive numbers.
 pub const MIGRATIONS: &[Migration] =
     &[Migration { number: 1, name: "initial", text: include_str!("0001_initial.sql") }];
 
-/// Name of the first migration in development versions of Berth. Databases of those versions cannot be upgraded.
+/// Name of the first migration in development versions of Berth, whose databases cannot be upgraded.
 const UNSUPPORTED_FIRST: &str = "ground";
 
 pub const HISTORY_TABLE: &str = "CREATE TABLE IF NOT EXISTS schema_migrations (

@@ -17,7 +17,7 @@ use crate::error::{OpenError, StoreError};
 const CONNECT_MAX: Duration = Duration::from_secs(5);
 /// Time limit for connecting, authenticating and configuring the connection.
 const GREETING_MAX: Duration = Duration::from_secs(8);
-/// Maximum number of threads that wait for a database server that accepts connections but never responds.
+/// Maximum number of threads that may be waiting for a database server that accepts connections but does not respond.
 const SILENT_MAX: usize = 64;
 /// TCP user timeout: closes the connection if the peer stops acknowledging packets.
 const SILENCE_MAX: Duration = Duration::from_secs(30);
@@ -27,11 +27,11 @@ const KEEPALIVE_EVERY: Duration = Duration::from_secs(5);
 #[derive(Clone)]
 pub(super) struct PostgresAddress {
     config: Config,
-    /// `None` if the URL says `sslmode=disable`.
+    /// `None` if the URL contains `sslmode=disable`.
     tls: Option<MakeRustlsConnect>,
-    /// The address without user and password, for messages.
+    /// The address without user and password, for use in messages.
     shown: String,
-    /// Number of threads that still wait for a response although their caller has given up.
+    /// Number of threads that are still waiting for a response although their callers have given up.
     silent: Arc<AtomicUsize>,
 }
 
@@ -74,8 +74,8 @@ pub(super) enum ConnectionPurpose {
 }
 
 impl ConnectionPurpose {
-    /// Timeouts that PostgreSQL enforces. They make a process that was suspended inside a transaction lose its locks. A
-    /// COMMIT has no timeout.
+    /// Timeouts that PostgreSQL enforces. Because of them, a process that is suspended inside a transaction loses its
+    /// locks. A COMMIT has no timeout.
     const fn settings(self) -> &'static str {
         match self {
             ConnectionPurpose::Write => {
@@ -89,8 +89,8 @@ impl ConnectionPurpose {
     }
 }
 
-/// Makes commits durable. The setting is made per session, so that a later change of the server's configuration has no
-/// effect on it.
+/// Makes commits durable. This is set in every session, so that later changes to the server's configuration have no
+/// effect.
 const SETTINGS: &str = "SET client_min_messages = warning;
     SELECT set_config('synchronous_commit',
         CASE current_setting('synchronous_commit') WHEN 'remote_apply' THEN 'remote_apply' ELSE 'on' END, false)";
@@ -145,14 +145,14 @@ impl PostgresAddress {
         &self.shown
     }
 
-    /// Opens a connection. The returned flag is set when PostgreSQL sends a warning, because a commit with a warning
-    /// may not be durable.
+    /// Opens a connection. The returned flag is set when PostgreSQL sends a warning: a commit that causes a warning may
+    /// not be durable.
     pub(super) fn connect(
         &self,
         purpose: ConnectionPurpose,
     ) -> Result<(Client, Arc<AtomicBool>), ConnectError> {
-        // Connects on a separate thread, because the client library's timeout covers the TCP connection only. A thread
-        // that waits for a response ends when PostgreSQL closes the connection.
+        // Connects on a separate thread, because the client library's timeout covers only the TCP connection. If the
+        // caller gives up, the thread keeps waiting until PostgreSQL responds or closes the connection.
         if self.silent.load(Ordering::SeqCst) >= SILENT_MAX {
             return Err(ConnectError::TooSilent);
         }
@@ -160,7 +160,7 @@ impl PostgresAddress {
         let (tell, heard) = mpsc::sync_channel(0);
         let address = self.clone();
         let began = std::thread::Builder::new().name("store-greeting".into()).spawn(move || {
-            // The caller has given up and has counted this thread as waiting.
+            // The caller has given up, and has counted this thread as one that is still waiting.
             if tell.send(address.connect_blocking(purpose)).is_err() {
                 address.silent.fetch_sub(1, Ordering::SeqCst);
             }
@@ -300,7 +300,7 @@ mod tests {
         let address = PostgresAddress::parse(&url).unwrap();
         let why = address.connect(ConnectionPurpose::Read).err().unwrap();
         assert!(matches!(why, ConnectError::Silent), "{}", why.describe());
-        // The thread that still waits is counted.
+        // One thread is still waiting for a response.
         assert_eq!(address.silent.load(Ordering::SeqCst), 1);
         address.silent.store(SILENT_MAX, Ordering::SeqCst);
         assert!(matches!(address.connect(ConnectionPurpose::Read), Err(ConnectError::TooSilent)));

@@ -15,7 +15,7 @@ use crate::error::StoreError;
 use crate::sql::value::{SqlRow, SqlValue};
 use crate::sql::{self, SqlConn, SqlEngine, SqlStatement};
 
-/// Tables that are not protected by the lock of an organization: two transactions may insert the same row concurrently.
+/// Tables that the lock of an organization does not protect, so two transactions may insert the same row concurrently.
 const SHARED_TABLES: &[&str] = &["users", "organizations"];
 
 pub(crate) struct PgConn {
@@ -23,8 +23,8 @@ pub(crate) struct PgConn {
     purpose: ConnectionPurpose,
     pub(super) warned: Arc<AtomicBool>,
     prepared: HashMap<&'static str, ::postgres::Statement>,
-    /// The first error of the transaction. After an error PostgreSQL cannot commit it, even if the caller ignored the
-    /// error.
+    /// The first error of the transaction. After an error, PostgreSQL cannot commit the transaction, even if the caller
+    /// ignored the error.
     pub(super) failed: Option<StoreError>,
 }
 
@@ -45,12 +45,12 @@ impl PgConn {
         done.map_err(|error| self.record_error("transaction", &error))
     }
 
-    /// Runs several statements; the last one returns a number.
+    /// Runs several statements. The last one must return a number.
     pub(super) fn query_number(&mut self, text: &str) -> Result<i64, StoreError> {
         self.query_numbers(text).map(|[number]| number)
     }
 
-    /// Runs several statements; the last one returns a row of numbers.
+    /// Runs several statements. The last one must return a row of numbers.
     pub(super) fn query_numbers<const COUNT: usize>(
         &mut self,
         text: &str,
@@ -90,8 +90,8 @@ impl PgConn {
                 Err(StoreError::Unknown("PostgreSQL sent a warning with the commit".into()))
             }
             Ok(()) => Ok(()),
-            // An ERROR means that nothing was committed. A FATAL error or a lost connection may also occur after the
-            // commit.
+            // An ERROR means that nothing was committed. A FATAL error or a lost connection can also occur after the
+            // commit has succeeded.
             Err(error) => match error.as_db_error().and_then(DbError::parsed_severity) {
                 Some(Severity::Error) => Err(self.record_error("COMMIT", &error)),
                 _ => Err(StoreError::Unknown(error_chain(&error))),
@@ -117,7 +117,7 @@ impl PgConn {
                     "{} is missing in sql::all()",
                     statement.name
                 );
-                // Read-only connections take no row locks.
+                // Rows cannot be locked on read-only connections.
                 let engine = match self.purpose {
                     ConnectionPurpose::Write => SqlEngine::Postgres,
                     ConnectionPurpose::Read | ConnectionPurpose::Listen => SqlEngine::PostgresSnapshot,
@@ -159,10 +159,11 @@ impl SqlConn for PgConn {
     }
 }
 
-/// Translates an error. The message contains no values of rows, which may be hashes or personal data.
+/// Converts an error. The message does not contain values from rows, because they may be hashes or personal data.
 fn translate_error(name: &str, error: &::postgres::Error) -> StoreError {
     let Some(said) = error.as_db_error() else {
-        // The client library reports unsuitable values, which are a bug in Berth, and network errors.
+        // Without an error from the server, this is either a network error or a value of the wrong type. The latter is
+        // a bug in Berth.
         let is_ours = !error.is_closed() && error.source().is_none_or(|it| !it.is::<std::io::Error>());
         let text = error_chain(error);
         return match is_ours {
@@ -206,7 +207,7 @@ impl ToSql for SqlValue {
         kind: &Type,
         out: &mut BytesMut,
     ) -> Result<IsNull, Box<dyn std::error::Error + Sync + Send>> {
-        // Does not convert between types: a column of another type is an error.
+        // Values are not converted: it is an error if the parameter has another type.
         match self {
             SqlValue::Null => Ok(IsNull::Yes),
             SqlValue::Int(number) => number.to_sql_checked(kind, out),

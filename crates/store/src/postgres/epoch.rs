@@ -1,8 +1,8 @@
-//! Raises the epoch of fences when the database has moved to another timeline, as it does in a failover.
+//! Raises the epoch of fences (fencing tokens) when the database is on another timeline, as it is after a failover.
 //!
 //! A promoted standby may lack the last commits of the old primary, and with them fences that were issued. A higher
-//! epoch makes all later fences greater than those. Checking once per write connection is enough, because a connection
-//! stays on one timeline. A server that is still connected to the old primary keeps the lower epoch.
+//! epoch makes all later fences greater than the lost ones. Checking once per write connection is enough, because a
+//! connection stays on one timeline. A server that is still connected to the old primary keeps the lower epoch.
 
 use std::sync::atomic::Ordering;
 
@@ -15,7 +15,8 @@ use crate::error::StoreError;
 const PLACE: &str = "SELECT (SELECT system_identifier FROM pg_control_system())::text,
     substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)";
 const KNOWN: &str = "SELECT epoch::text, system_identifier, timeline FROM instance WHERE id = 'berth'";
-/// Several servers may notice a failover at the same time. One of them raises the epoch; the others must read it again.
+/// If several servers notice a failover at the same time, one of them raises the epoch and the others have to read it
+/// again.
 const ATTEMPTS_MAX: usize = 5;
 
 impl PgConn {
@@ -65,8 +66,8 @@ impl PgConn {
     }
 }
 
-/// The next epoch after a failover. The database may lack epochs that were raised on earlier timelines, so the result
-/// is at least the number of the timeline, which increases with every failover.
+/// The next epoch after a failover. The database may lack epochs that were used on earlier timelines. The number of the
+/// timeline increases with every failover, so the result is at least that number.
 fn epoch_above(epoch: i64, is_same_system: bool, timeline: &str) -> Result<i64, StoreError> {
     let number =
         i64::from_str_radix(timeline, 16).ok().filter(|number| is_same_system && *number <= EPOCH_MAX);

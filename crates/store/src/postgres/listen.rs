@@ -1,8 +1,8 @@
 //! Notifies other servers of commits with LISTEN and NOTIFY.
 //!
-//! A notification is sent after the commit, on a separate connection, because NOTIFY inside a transaction serializes
-//! all commits. A notification may get lost. Therefore servers also poll the events table every second, and they always
-//! read the events themselves from that table.
+//! A notification is sent after the commit, on a separate connection, because NOTIFY inside a transaction would
+//! serialize all commits. Notifications can get lost, so servers also poll the events table every second. A
+//! notification contains no events: servers always read them from that table.
 
 use std::collections::{BTreeSet, HashMap};
 use std::hash::{BuildHasher as _, RandomState};
@@ -30,10 +30,10 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 const RECONNECT_PAUSE: Duration = Duration::from_secs(1);
 /// Maximum number of queued notifications; further ones are dropped.
 const NUDGES_MAX: usize = 1_024;
-/// Delay between two notifications, because each one is a transaction. All commits during the delay share the next
-/// notification.
+/// Pause between two notifications, because each one is a transaction. One notification announces all commits that were
+/// made during the pause.
 const NUDGE_PAUSE: Duration = Duration::from_millis(5);
-/// Maximum number of events of one organization that are published at once.
+/// Maximum number of an organization's events that are published at once.
 const TOLD_MAX: i64 = 512;
 
 pub(super) struct CommitNotifier {
@@ -41,7 +41,7 @@ pub(super) struct CommitNotifier {
     nudged: watch::Receiver<()>,
     /// The thread that sends notifications. It ends when the last writer is dropped.
     sender: Option<JoinHandle<()>>,
-    /// `None` once the store is closed; the listener thread then ends at its next poll. The thread is not joined.
+    /// `None` once the store is closed. The listener thread then ends at its next poll; nothing waits for it.
     publisher: Arc<Mutex<Option<FeedPublisher>>>,
 }
 
@@ -53,7 +53,7 @@ impl CommitNotifier {
         let (nudges, queue) = sync_channel(NUDGES_MAX);
         let publisher = Arc::new(Mutex::new(Some(publisher)));
         let (to_send, to_listen, telling) = (address.clone(), address.clone(), publisher.clone());
-        // Identifies this process in notifications, so that it can ignore its own.
+        // Identifies this process in notifications, so that it can ignore those that it sent itself.
         let us = format!("{:016x}", RandomState::new().hash_one(std::process::id()));
         let (nudge, nudged) = watch::channel(());
         let listener =
@@ -139,7 +139,7 @@ impl CommitListener {
             self.publish_new_events(&mut conn)?;
             let mut waiting = client.notifications();
             let mut heard = waiting.timeout_iter(LOOK_EVERY).next().map_err(listen_error)?;
-            // Polls once for all notifications that have arrived.
+            // Takes all notifications that have arrived, because one poll covers all of them.
             let mut is_foreign = false;
             while let Some(nudge) = heard {
                 is_foreign |= !nudge.payload().starts_with(&self.us);
@@ -163,8 +163,8 @@ impl CommitListener {
         self.published.retain(|org, _| followed.contains(org));
         for org in followed {
             let mut db = ReadTx::new(conn, Some(org), Timestamp::from_micros(0));
-            // Starts at the last event. A follower that has missed earlier events notices the gap and reads them
-            // itself.
+            // Starts at the last event when an organization is first followed. A follower that missed earlier events
+            // notices the gap and reads them itself.
             let from = match self.published.get(&org) {
                 Some(from) => *from,
                 None => (event::chain_head(&mut db)?.sequence - 1).max(0),

@@ -28,12 +28,12 @@ use crate::job::{ReadJob, WriteJob};
 
 pub(crate) struct PostgresDriver {
     readers: PostgresReaders,
-    // Must be dropped before the notifications, whose sender thread ends with the last writer.
+    // Must be dropped before `news`, whose sender thread ends only when the last writer is gone.
     writers: PostgresWriters,
     news: CommitNotifier,
 }
 
-/// Connects to a database after checking and migrating it.
+/// Checks and migrates a database, and connects to it.
 pub(crate) fn open_client(url: &str) -> Result<::postgres::Client, OpenError> {
     let address = PostgresAddress::parse(url)?;
     open::open_database(&address)?;
@@ -41,7 +41,7 @@ pub(crate) fn open_client(url: &str) -> Result<::postgres::Client, OpenError> {
 }
 
 impl PostgresDriver {
-    /// Returns the driver and the epoch.
+    /// Returns the driver and the current epoch.
     pub(crate) fn open(
         url: &str,
         readers: usize,

@@ -58,15 +58,15 @@ fn wait_for_server(address: &PostgresAddress) -> Result<Client, OpenError> {
     }
 }
 
-/// Whether connecting failed because the database is read-only, such as a standby.
+/// Whether connecting failed because the database is read-only, as a standby is.
 fn is_read_only(error: &ConnectError) -> bool {
     let ConnectError::Refused(error) = error else { return false };
     let cause = error.source().and_then(|cause| cause.downcast_ref::<std::io::Error>());
     error.code().is_none() && cause.is_some_and(|it| it.to_string() == "database does not allow writes")
 }
 
-/// Whether a retry may help, because the database server is unreachable or still starting. An untrusted certificate,
-/// for example, will not become trusted.
+/// Whether a retry may help, because the database server is unreachable or still starting. For an untrusted
+/// certificate, for example, it does not.
 fn is_transient(error: &ConnectError) -> bool {
     let ConnectError::Refused(error) = error else { return true };
     if let Some(code) = error.code() {

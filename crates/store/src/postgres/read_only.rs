@@ -11,7 +11,7 @@ use crate::migrations::AppliedMigration;
 
 /// The statement timeout is long, because operators may run slow queries.
 const SETTINGS: &str = "SET default_transaction_read_only = on; SET statement_timeout = '60s'";
-/// Queries run through a cursor, which limits the number of rows and accepts nothing but SELECT.
+/// Name of the cursor through which queries run. A cursor can limit the number of rows, and accepts only SELECT.
 const CURSOR: &str = "berth_question";
 
 pub(crate) struct ReadOnlyClient {
@@ -53,7 +53,7 @@ impl ReadOnlyClient {
         let said = |error: ::postgres::Error| query_error(&error_chain(&error));
         let mut client = self.client()?;
         let mut tx = client.build_transaction().read_only(true).start().map_err(said)?;
-        // The extended query protocol refuses more than one statement.
+        // This uses the extended query protocol, which refuses more than one statement.
         tx.execute(&format!("DECLARE {CURSOR} NO SCROLL CURSOR FOR {text}"), &[]).map_err(said)?;
         let fetched = tx.simple_query(&format!("FETCH {} FROM {CURSOR}", rows_max + 1)).map_err(said)?;
         let mut table = QueryResult::default();

@@ -66,7 +66,7 @@ fn begin(kept: &mut Option<PgConn>, address: &PostgresAddress) -> Result<(PgConn
         match conn.query_number(&text) {
             Ok(now) => return Ok((conn, Timestamp::from_micros(now))),
             Err(error) => {
-                // If the ROLLBACK fails too, the connection was lost while it was idle, and a new one is opened.
+                // If the ROLLBACK fails too, the connection was lost while it was idle, and a new one is opened below.
                 if conn.batch("ROLLBACK").is_ok() {
                     return Err(error);
                 }

@@ -2,8 +2,8 @@
 //!
 //! Group commit: a thread collects the queued jobs of an organization, takes the organization's advisory lock, runs
 //! each job in a savepoint, commits once, and then sends the results. While it holds the lock, no other writer in any
-//! process changes the organization, so what a domain rule has read stays valid until the commit. A job that concerns
-//! no organization, or more than one, locks the whole installation.
+//! process can change the organization, so the data that a domain rule has read stays valid until the commit. A job
+//! that concerns no organization, or several, locks the whole installation.
 
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash as _, Hasher as _};
@@ -25,20 +25,19 @@ use crate::error::StoreError;
 use crate::job::{BegunTx, ReplySender, WriteJob};
 use crate::tx::TxState;
 
-/// Number of write connections, which are opened on demand.
+/// Number of writer threads, not counting the one for leases. Each opens its connection when it gets its first job.
 const WRITERS: usize = 8;
-/// Maximum number of jobs in one commit. PostgreSQL caches up to 64 subtransactions per transaction; more would be
-/// slow.
+/// Maximum number of jobs in one commit. PostgreSQL becomes slow if a transaction has more than 64 subtransactions.
 const BATCH_JOBS_MAX: usize = 32;
 /// Maximum number of queued jobs per thread. Further callers wait.
 const QUEUE_JOBS_MAX: usize = 1_024;
 
-/// The store's time in microseconds. Read after the lock was taken.
+/// Selects the current time in microseconds. Must run after the lock was taken.
 pub(super) const NOW: &str = "SELECT CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS BIGINT)";
 
 const EPOCH: &str = "(SELECT epoch FROM instance WHERE id = 'berth')";
 
-/// First keys of the advisory locks, one for each scope.
+/// The first of the two keys of an advisory lock. Each scope has its own.
 const INSTANCE: i32 = 0x6265_7274;
 const ORGANIZATION: i32 = INSTANCE + 1;
 const LEASES: i32 = INSTANCE + 2;
@@ -102,7 +101,7 @@ impl PostgresWriters {
     }
 
     fn queue_of(&self, place: LockScope) -> &mpsc::Sender<(LockScope, WriteJob)> {
-        // The last thread serves leases only.
+        // The last queue is for leases only.
         let at = match place {
             LockScope::Leases => WRITERS,
             LockScope::Installation | LockScope::Organization(_) => {
@@ -134,7 +133,7 @@ struct PostgresWriter {
     /// `None` before the first job and after the connection was lost.
     conn: Option<PgConn>,
     state: TxState,
-    /// The latest time that any job in this process was given.
+    /// The latest time that was given to any job in this process.
     last: Arc<AtomicI64>,
     nudges: SyncSender<OrgId>,
     commits: Arc<CommitHistogram>,
@@ -204,8 +203,8 @@ impl PostgresWriter {
                     self.state = TxState { epoch: Some(epoch), ..TxState::default() };
                     return Ok((conn, now));
                 }
-                // If the connection still works, waiting for the lock has timed out. Otherwise the connection was lost
-                // while it was idle.
+                // If the ROLLBACK succeeds, the connection works and the wait for the lock has timed out. Otherwise the
+                // connection was lost while it was idle.
                 Err(error) => {
                     if conn.batch("ROLLBACK").is_ok() {
                         self.conn = Some(conn);
@@ -225,7 +224,7 @@ impl PostgresWriter {
 fn begin_text(place: LockScope) -> String {
     let locks = match place {
         LockScope::Leases => format!("SELECT pg_advisory_xact_lock({LEASES}, 0)"),
-        // While one job waits for this lock, all other jobs wait as well, so the timeout is short.
+        // While one job waits for this lock, all later jobs have to wait for that job, so the timeout is short.
         LockScope::Installation => {
             format!("SET LOCAL lock_timeout = '2s'; SELECT pg_advisory_xact_lock({INSTANCE}, 0)")
         }
@@ -240,21 +239,21 @@ fn begin_text(place: LockScope) -> String {
     format!("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; {locks}; {NOW}, {EPOCH}")
 }
 
-/// The advisory lock key of an organization, the same in every process. Two organizations with the same key merely wait
-/// for each other.
+/// The advisory lock key of an organization, which is the same in every process. If two organizations happen to have
+/// the same key, they only wait for each other.
 fn lock_key(org: OrgId) -> i32 {
     let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, org.to_string().as_bytes());
     let [a, b, c, d] = [0, 1, 2, 3].map(|at| digest.as_ref()[at]);
     i32::from_be_bytes([a, b, c, d])
 }
 
-/// A time later than any other that was given to a job in this process.
+/// Returns a time that is later than all times given to jobs in this process so far.
 fn tick(last: &AtomicI64, now: i64) -> Timestamp {
     let before = last.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |last| Some(now.max(last + 1)));
     Timestamp::from_micros(now.max(before.unwrap_or(now) + 1))
 }
 
-/// Groups jobs by what they lock. The groups are in the order of their first jobs.
+/// Groups jobs by what they lock. The groups are ordered by their first jobs.
 fn group_by_scope(jobs: impl Iterator<Item = (LockScope, WriteJob)>) -> Vec<(LockScope, Vec<WriteJob>)> {
     let mut sorted: Vec<(LockScope, Vec<WriteJob>)> = Vec::new();
     for (place, job) in jobs {
@@ -266,8 +265,7 @@ fn group_by_scope(jobs: impl Iterator<Item = (LockScope, WriteJob)>) -> Vec<(Loc
     sorted
 }
 
-/// Runs the jobs. Returns `Err` if nothing can be committed; in that case the jobs that did not run have received the
-/// error.
+/// Runs the jobs. Returns `Err` if nothing can be committed; the jobs that were not run have then received the error.
 fn run_all(
     conn: &mut PgConn,
     state: &mut TxState,
@@ -296,8 +294,8 @@ fn run_all(
     (done, outcome)
 }
 
-/// A job that ran. Its result is sent after the commit even if the job was refused, because the reason may be another
-/// job of the same commit.
+/// A job that has run. Even a refusal is sent only after the commit, because it may be based on what another job of the
+/// same commit wrote.
 struct FinishedJob {
     answer: ReplySender,
     is_kept: bool,
@@ -305,8 +303,8 @@ struct FinishedJob {
     failure: Option<StoreError>,
 }
 
-/// The state of the savepoint that each job gets. To save round trips, a savepoint is released in the same call that
-/// creates the next one, and the last savepoint is released by the commit.
+/// The state of the savepoint. To save round trips, the savepoint of one job is released in the same call that creates
+/// the next one; the commit releases the last one.
 #[derive(Clone, Copy)]
 enum JobSavepoint {
     Needless,
@@ -364,7 +362,7 @@ fn run_one(
     state.heads.undo_job();
     let undone = savepoint.undo(conn);
     conn.failed = None;
-    // A statement failed but the job ignored the error. The job is undone and its caller gets the error.
+    // If a statement failed but the job ignored that, the job is undone and its caller gets the error.
     let failure = failed.filter(|_| ran.keep);
     match undone {
         Ok(()) => Ok(FinishedJob { answer: ran.answer, is_kept: false, failure }),

@@ -17,7 +17,7 @@ use crate::sql::value::SqlValue;
 
 /// A type that can be read from a single column.
 pub trait FromValue: Sized {
-    /// The error describes what is wrong without quoting the value, which may be a hash or personal data.
+    /// The error does not quote the value, which may be a hash or personal data.
     fn from_value(value: SqlValue) -> Result<Self, String>;
 }
 
@@ -137,8 +137,8 @@ text_columns! {
     CommitId, DisplayName, Email, EnvName, Reason, RegistryName, RemoteUrl, SecretName, Slug, StageName, StepId,
 }
 
-/// Implements the conversions for enums that are stored as words. Takes a list of the variants, each of which has a
-/// word from `as_str`.
+/// Implements the conversions for enums that are stored as words. Takes a list of the variants; `as_str` returns the
+/// word of each.
 macro_rules! word_columns {
     ($($type:ty: $all:expr),+ $(,)?) => {$(
         impl $crate::sql::FromValue for $type {

@@ -1,8 +1,8 @@
 //! Conversions between rows and Rust types.
 //!
 //! A row is read from left to right, and each type takes as many columns as it needs. No column is looked up by
-//! position or by name. Types compose: a tuple reads its members one after the other, and an `Option` is either NULL or
-//! a value.
+//! position or by name. Types can be combined: a tuple reads its members one after the other, and an `Option` reads
+//! NULL or a value.
 
 use super::column::{FromValue, ToValue};
 use super::table::TableColumns;
@@ -24,7 +24,7 @@ pub(crate) trait TableRow {
     const TABLE: TableColumns;
 }
 
-/// A row that is read from left to right. Contains the columns that were not read yet.
+/// A row that is read from left to right. Contains the columns that have not been read yet.
 #[derive(Debug)]
 pub struct RowReader {
     values: std::vec::IntoIter<SqlValue>,

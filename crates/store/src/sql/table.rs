@@ -1,12 +1,12 @@
 //! Table declarations. Each column is named once, and statements are composed from these names at compile time.
 
-/// The columns of a table, declared with `table!`. Each list is a text with a comma after every name.
+/// The columns of a table, declared with `table!`. Each list of columns is a string with a comma after every name.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TableColumns {
     pub(crate) name: &'static str,
     /// Key columns that are not fields of the record: `org_id`, which is always `$1`, and the id of a parent record.
     pub(crate) owner: &'static str,
-    /// The remaining key columns. Together with `owner` they form the conflict target of an upsert.
+    /// The other key columns. An upsert detects an existing row by these and the `owner` columns.
     pub(crate) key: &'static str,
     /// Columns that an update or an upsert overwrites.
     pub(crate) update: &'static str,
@@ -14,7 +14,7 @@ pub(crate) struct TableColumns {
     pub(crate) derived: &'static str,
     /// Columns that are written by the insert and never change.
     pub(crate) insert: &'static str,
-    /// Columns that are read with the record, but written by other statements only.
+    /// Columns that are read with the record but written only by other statements.
     pub(crate) read: &'static str,
 }
 
@@ -31,8 +31,8 @@ impl TableColumns {
         text.then(") VALUES (").list(&columns, ListItem::Param, 0).then(") ").then(rest)
     }
 
-    /// An insert that updates the existing row if there is one with the same key. `rest` may add a condition for the
-    /// update.
+    /// An insert that updates the existing row if there is one with the same key. `rest` can restrict when it is
+    /// updated.
     pub(crate) const fn upsert(&self, rest: &str) -> SqlText {
         let text = self.insert("ON CONFLICT (").list(&[self.owner, self.key], ListItem::Name(""), 0);
         text.then(") DO UPDATE SET ")
@@ -53,14 +53,13 @@ impl TableColumns {
         text.then(" ").then(rest)
     }
 
-    /// Number of parameters that [`TableColumns::update`] takes, not counting those for the organization and a parent
-    /// record.
+    /// Number of parameters of [`TableColumns::update`], without those for the organization and a parent record.
     pub(crate) const fn update_params(&self) -> usize {
         count_names(self.key) + count_names(self.update) + count_names(self.derived)
     }
 }
 
-/// The number of names in a list.
+/// The number of names in a comma-terminated list.
 const fn count_names(list: &str) -> usize {
     let (mut at, mut names) = (0, 0);
     while at < list.len() {
@@ -70,7 +69,7 @@ const fn count_names(list: &str) -> usize {
     names
 }
 
-/// What to write for each column of a list.
+/// What is written for each column of a list.
 #[derive(Clone, Copy)]
 enum ListItem {
     /// `alias.column`, or `column` if the alias is empty.
@@ -144,7 +143,7 @@ impl SqlText {
         if number < 10 { self.then(digit) } else { self.number(number / 10).then(digit) }
     }
 
-    /// The bytes of the text, whose length is `N`.
+    /// Returns the text as an array. `N` must be the length of the text.
     pub(crate) const fn trim<const N: usize>(&self) -> [u8; N] {
         let (mut bytes, mut at) = ([0; N], 0);
         while at < N {
@@ -155,11 +154,12 @@ impl SqlText {
     }
 }
 
-/// Maps the columns of a table to the fields of a type: gives it a [`TableColumns`], `FromRow` and `ToParams`.
+/// Maps the fields of a type to the columns of a table. Implements `TableRow`, `FromRow` and `ToParams`.
 ///
-/// A field has the column of its name; `field: column` names another one, and `field: (a, b)` several. Only `key` is
-/// required. See [`TableColumns`] for the lists; fields that are `unset` are not stored, and their default is read. Rows that
-/// belong to another record are declared `of` the column with its id, which a statement takes before the record.
+/// A field is stored in the column of the same name. `field: column` gives another name, and `field: (a, b)` uses
+/// several columns. Only `key` is required. [`TableColumns`] explains the lists; fields listed as `unset` are not
+/// stored, and are read as their default. `of` names a column with the id of a parent record, which statements take
+/// as a parameter before those of the record itself.
 ///
 /// ```ignore
 /// table!(Org Comment in comments of ticket_id {

@@ -1,4 +1,4 @@
-//! Values in statement parameters and rows: the four types that both databases have.
+//! Values of parameters and columns, which have one of the four types that both databases support.
 
 use std::fmt::Display;
 use std::str::FromStr;
@@ -92,7 +92,7 @@ impl SqlRow {
         self.int(column).map(Timestamp::from_micros)
     }
 
-    /// Reads a nullable column with one of the methods above.
+    /// Reads a column that may be NULL. `read` is one of the methods above.
     pub fn maybe<'r, T>(
         &'r self,
         column: usize,
@@ -104,7 +104,7 @@ impl SqlRow {
         }
     }
 
-    /// Parses an id, a name or a word. A value that cannot be parsed is an error, because Berth wrote only valid ones.
+    /// Parses an id, a name or a word. Berth writes only valid ones, so it is an error if this fails.
     pub fn parse<T: FromStr>(&self, column: usize) -> Result<T, StoreError>
     where
         T::Err: Display,

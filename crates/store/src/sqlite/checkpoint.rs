@@ -1,8 +1,8 @@
 //! WAL checkpoints in the background.
 //!
 //! A thread with its own connection copies the WAL into the database with PASSIVE checkpoints, which do not block
-//! commits. The writer then restarts the WAL from its beginning (RESTART), which is quick because few pages are left to
-//! copy. The file keeps its size, so that later commits allocate no blocks.
+//! commits. The writer then makes SQLite reuse the WAL from its beginning (RESTART), which is quick because few pages
+//! are left to copy. The WAL file keeps its size, so that later commits need not allocate blocks.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
@@ -17,8 +17,8 @@ use rusqlite::{Connection, OpenFlags};
 use super::{BUSY_WAIT, connect, keep_wal};
 use crate::error::StoreError;
 
-/// Number of pages in the WAL at which a checkpoint runs. If readers prevent the restart, the next attempt is made this
-/// many pages later.
+/// A checkpoint runs when the WAL has this many pages. If readers prevent the restart of the WAL, the next attempt is
+/// made after as many more pages.
 const CHECKPOINT_PAGES: i32 = 4_000;
 
 pub(super) struct Checkpointer {
@@ -29,8 +29,8 @@ pub(super) struct Checkpointer {
     request: Option<SyncSender<()>>,
     /// Whether the thread has copied the WAL since the last restart.
     is_copied: Arc<AtomicBool>,
-    /// The error of a failed background checkpoint. No further checkpoint may run: the pages that it wrote may be lost
-    /// and exist only in the WAL.
+    /// The error of a failed background checkpoint. The pages that it wrote may be lost and exist only in the WAL, so
+    /// no other checkpoint may run.
     failed: Arc<OnceLock<StoreError>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -52,7 +52,7 @@ impl Checkpointer {
         let (failure, copied) = (failed.clone(), is_copied.clone());
         let copy = move || {
             while requests.recv().is_ok() {
-                // The second one copies what was committed during the first.
+                // The second checkpoint copies pages that were committed during the first.
                 match checkpoint(&db, "PASSIVE").and_then(|_| checkpoint(&db, "PASSIVE")) {
                     Ok(_) => copied.store(true, Ordering::Release),
                     Err(error) => drop(failure.set(error)),
@@ -73,14 +73,14 @@ impl Checkpointer {
         })
     }
 
-    /// Called between two transactions of the writer. Returns `Err` only if the disk failed.
+    /// Called by the writer between two transactions. Returns `Err` only if the disk failed.
     pub(super) fn after_commit(&mut self, writer: &Connection) -> Result<(), StoreError> {
         if let Some(error) = self.failed.get() {
             return Err(error.clone());
         }
         let pages = self.pages.load(Ordering::Relaxed);
         if self.is_copied.swap(false, Ordering::Acquire) {
-            // Does not wait for readers.
+            // Does not wait until readers have finished.
             writer.busy_timeout(Duration::ZERO).map_err(StoreError::from)?;
             let restarted = checkpoint(writer, "RESTART");
             writer.busy_timeout(BUSY_WAIT).map_err(StoreError::from)?;
@@ -122,7 +122,7 @@ impl Drop for Checkpointer {
     }
 }
 
-/// Runs a checkpoint. Returns whether it was complete: readers or another checkpoint can prevent that. SQLite syncs the
+/// Runs a checkpoint. Returns false if readers or another checkpoint prevented it from completing. SQLite syncs the
 /// database file before it restarts the WAL. Returns `Err` only if the disk failed.
 fn checkpoint(db: &Connection, mode: &str) -> Result<bool, StoreError> {
     let busy = db.query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |row| row.get::<_, i64>(0));

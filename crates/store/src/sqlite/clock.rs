@@ -1,4 +1,4 @@
-//! The store's clock: strictly monotonic wall-clock time. Detects when the system clock is set forward or back.
+//! The store's clock: wall-clock time that always increases. Detects when the system clock is set forward or back.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -6,8 +6,8 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use berth_core::time::Timestamp;
 
-/// If the wall clock and the monotonic clock drift apart by more than this between two readings, the wall clock was
-/// set.
+/// If the wall clock and the monotonic clock differ by more than this between two readings, somebody has set the wall
+/// clock.
 const CLOCK_STEP_S_MAX: i64 = 5;
 
 /// Number of microseconds by which the store's time is ahead of the wall clock.
@@ -19,8 +19,8 @@ pub(crate) struct StoreClock {
     started: Instant,
     /// The last readings of the wall clock and the monotonic clock, in microseconds.
     seen: Option<(i64, i64)>,
-    /// How far the wall clock was set back. It is added to the wall clock, so that the store's time continues, for
-    /// readers too.
+    /// How far the wall clock was set back. Writer and readers add it to the wall clock, so that the store's time does
+    /// not go back.
     ahead: ClockOffset,
     /// How far the wall clock was set forward since deadlines were last postponed, in microseconds.
     stepped: i64,
@@ -45,7 +45,7 @@ impl StoreClock {
     }
 
     /// Reads the clock. If it was set forward, returns by how many microseconds. All deadlines must then be postponed
-    /// by as much, because that time has not really passed.
+    /// by the same amount, because that time has not really passed.
     pub(crate) fn read_step(&mut self) -> Option<i64> {
         self.read_clocks();
         Some(self.stepped).filter(|step| *step > 0)

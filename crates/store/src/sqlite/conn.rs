@@ -14,18 +14,19 @@ use crate::sql::{self, SqlConn, SqlEngine, SqlStatement};
 
 pub(crate) struct SqliteConn<'db> {
     pub(super) db: &'db Connection,
-    /// Set when a statement failed because of the disk. The writer checks it after every job.
+    /// Set when a statement failed because of a disk error. The writer checks it after every job.
     pub(super) broken: Option<StoreError>,
-    /// Prepared statements by name. Hashing the SQL text would take as long as running the statement.
+    /// Prepared statements by name. Looking them up by SQL text would mean hashing it, which takes as long as a
+    /// statement.
     prepared: HashMap<&'static str, PreparedStatement<'db>>,
-    /// Set on the writer's connection. The first statement of a transaction that affects permissions changes it.
+    /// Set only on the writer's connection. Statements that affect permissions change this counter.
     pub(super) access: Option<Arc<AccessGeneration>>,
     /// Last value of `PRAGMA data_version`, which changes when another connection writes.
     data_version: Option<i64>,
     pub(super) undo: UndoMode,
 }
 
-/// How the running job is undone if it fails.
+/// How the running job can be undone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum UndoMode {
     /// By rolling back the whole transaction.
@@ -37,7 +38,7 @@ pub(super) enum UndoMode {
 
 struct PreparedStatement<'db> {
     statement: rusqlite::Statement<'db>,
-    /// Set if the statement affects permissions.
+    /// Set only if the statement affects permissions.
     access: Option<Arc<AccessGeneration>>,
 }
 
@@ -117,7 +118,7 @@ impl<'db> SqliteConn<'db> {
     }
 }
 
-/// Prepares a long-lived statement. The persistent flag keeps it out of SQLite's small lookaside memory.
+/// Prepares a statement that is used for a long time. The flag keeps it out of SQLite's small lookaside memory.
 fn prepare<'db>(db: &'db Connection, text: &str) -> rusqlite::Result<rusqlite::Statement<'db>> {
     db.prepare_with_flags(text, PrepFlags::SQLITE_PREPARE_PERSISTENT)
 }
@@ -129,7 +130,7 @@ impl SqlConn for SqliteConn<'_> {
 
     fn execute(&mut self, statement: &SqlStatement, params: &[&SqlValue]) -> Result<u64, StoreError> {
         if self.undo == UndoMode::Nothing {
-            // After some errors SQLite has rolled back the transaction. A savepoint would then begin a new one.
+            // After some errors, SQLite has already rolled back the transaction, and a savepoint would begin a new one.
             if self.db.is_autocommit() {
                 return Err(StoreError::Unavailable("SQLite rolled back the transaction".into()));
             }

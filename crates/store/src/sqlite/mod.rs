@@ -42,8 +42,8 @@ pub(crate) fn check_version() -> Result<(), OpenError> {
     Ok(())
 }
 
-/// Migrates the schema and returns the epoch. A migration holds the write lock, so that a second process that starts at
-/// the same time waits for it.
+/// Migrates the schema and returns the epoch. A migration holds the write lock, so a second process that starts at the
+/// same time waits for it.
 pub(crate) fn migrate(path: &Path, now: Timestamp) -> Result<i64, OpenError> {
     let db = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE)?;
     loop {
@@ -67,7 +67,7 @@ pub(crate) fn migrate(path: &Path, now: Timestamp) -> Result<i64, OpenError> {
 /// The incarnation of the database, if it has one.
 pub(crate) fn incarnation(path: &Path) -> Result<Option<String>, StoreError> {
     let db = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
-    // A new database, and one of a version before incarnations, does not have the column.
+    // The column does not exist in a new database, nor in one of a version that had no incarnations.
     let column = "SELECT COUNT(*) FROM pragma_table_info('instance') WHERE name = 'incarnation'";
     if db.query_row(column, [], |row| row.get::<_, i64>(0)).map_err(StoreError::from)? == 0 {
         return Ok(None);
@@ -82,7 +82,7 @@ pub(crate) fn set_incarnation(path: &Path, mark: &str) -> Result<(), StoreError>
     db.execute(text, [mark]).map(drop).map_err(StoreError::from)
 }
 
-/// Opens a read-only connection, also while a server is running.
+/// Opens a read-only connection. This is possible while a server is running.
 pub(crate) fn connect_read_only(path: &Path) -> Result<Connection, StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let db = Connection::open_with_flags(path, flags).map_err(StoreError::from)?;
@@ -106,11 +106,12 @@ pub(crate) fn connect(path: &Path, flags: OpenFlags) -> Result<Connection, Store
     db.pragma_update(None, "journal_mode", "WAL").map_err(StoreError::from)?;
     db.pragma_update(None, "synchronous", "FULL").map_err(StoreError::from)?;
     db.pragma_update(None, "foreign_keys", "ON").map_err(StoreError::from)?;
-    // Keeps query plans independent of bound values. Otherwise SQLite would prepare most statements again on every use.
+    // Makes query plans independent of parameter values. Otherwise SQLite would prepare most statements again for every
+    // use.
     db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map_err(StoreError::from)?;
-    // Checkpoints run in the background and between the writer's transactions instead, see `checkpoint`.
+    // Disables automatic checkpoints. They run in the background and between transactions instead, see `checkpoint`.
     db.pragma_update(None, "wal_autocheckpoint", 0).map_err(StoreError::from)?;
-    // Keeps the statement journals of savepoints in memory instead of temporary files.
+    // Keeps the journals of savepoints in memory instead of temporary files.
     db.pragma_update(None, "temp_store", "MEMORY").map_err(StoreError::from)?;
     db.pragma_update(None, "cache_size", -CACHE_KIB).map_err(StoreError::from)?;
     for (name, wanted) in [("journal_mode", "wal"), ("synchronous", "2"), ("foreign_keys", "1")] {

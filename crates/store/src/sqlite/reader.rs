@@ -57,7 +57,7 @@ fn run(db: &mut Connection, queue: &ReadQueue, ahead: &ClockOffset) {
     let mut conn = SqliteConn::new(db);
     while let Some(look) = queue.next() {
         *started.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
-        // One snapshot for the whole read, so that a page and its total are consistent.
+        // Uses one snapshot for the whole read, so that a page and its total are consistent.
         let begun = conn.batch("BEGIN");
         look(Ok((&mut conn, clock::now(ahead))));
         if begun.is_ok() {

@@ -1,8 +1,8 @@
 //! The writer thread, which owns the write connection.
 //!
 //! Group commit: the thread takes all queued jobs, runs each in a savepoint, commits once, and then sends the results.
-//! While one batch is being fsynced, the next one queues up. So a single client is not slowed down, and many clients
-//! share an fsync.
+//! While one batch is being fsynced, the jobs of the next one are queued. So a single client is not slowed down, and
+//! many clients share an fsync.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -28,10 +28,10 @@ use crate::tx::TxState;
 
 /// Maximum number of jobs in one commit.
 const BATCH_JOBS_MAX: usize = 256;
-/// Enough for the pages of one commit. A larger cache would be slower, because SQLite walks through the whole cache
-/// after a commit that moved b-tree pages. The operating system caches the other pages.
+/// Enough for the pages of one commit. A larger cache would be slower, because SQLite scans the whole cache after a
+/// commit that moved b-tree pages. Other pages are cached by the operating system.
 const CACHE_KIB: i64 = 8 * 1024;
-/// If the WAL grew beyond this size, for example during a long read, SQLite shrinks the file to this size.
+/// If the WAL file becomes larger than this, for example during a long read, SQLite later shrinks it to this size.
 const LOG_BYTES_KEPT: i64 = 64 * 1024 * 1024;
 /// Maximum number of queued jobs. Further callers wait.
 const QUEUE_JOBS_MAX: usize = 1_024;
@@ -90,7 +90,7 @@ impl SqliteWriter {
         now(&self.ahead)
     }
 
-    /// Becomes `Some` when the disk has failed and nothing more can be acknowledged.
+    /// Becomes `Some` when the disk has failed. No write succeeds after that.
     pub(crate) fn watch_failure(&self) -> watch::Receiver<Option<StoreError>> {
         self.broken.clone()
     }
@@ -98,8 +98,8 @@ impl SqliteWriter {
 
 impl Drop for SqliteWriter {
     fn drop(&mut self) {
-        // Closes the queue and waits until the thread has finished the queued jobs. Then another process may open the
-        // file.
+        // Closes the queue and waits until the thread has finished the queued jobs, so that another process can open
+        // the file.
         self.jobs = None;
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -148,8 +148,7 @@ fn run(
     checkpoints.finish(db);
 }
 
-/// Runs and commits a batch of jobs. Returns `Err` only if the disk failed; in that case no job of the batch was
-/// acknowledged.
+/// Runs and commits a batch of jobs. Returns `Err` only if the disk failed; no caller has then been told of a success.
 fn commit_batch(
     conn: &mut SqliteConn<'_>,
     state: &mut TxState,
@@ -169,7 +168,7 @@ fn commit_batch(
     let is_alone = count == 1 && step.is_none();
     for job in jobs {
         if failure.is_some() {
-            // Dropping the job makes its caller receive the error that the store is unavailable.
+            // The job is dropped, and its caller gets the error that the store is unavailable.
             continue;
         }
         match run_job(conn, state, clock.tick(), job, is_alone) {
@@ -202,13 +201,13 @@ fn commit_batch(
     }
     match failure {
         Some(StoreError::Broken(text)) => Err(StoreError::Broken(text)),
-        // A full disk or a lock held by another process is temporary. Reads continue, and the next write is attempted
-        // as usual.
+        // A full disk, or a lock held by another process, is temporary. Reads continue to work, and so may the next
+        // write.
         _ => Ok(()),
     }
 }
 
-/// Runs one job. A job that is alone in its batch needs no savepoint: if it is refused, the whole transaction is rolled
+/// Runs one job. If it is the only one of its batch, it needs no savepoint: to undo it, the whole transaction is rolled
 /// back.
 fn run_job(
     conn: &mut SqliteConn<'_>,

@@ -38,7 +38,7 @@ statements! {
     Org Read OF_ATTEMPT => Analysis::TABLE.select(
         "WHERE org_id = $1 AND step_id = $2 AND attempt = $3 AND status <> 'failed' {for_update}");
     Org Write PUT => Analysis::TABLE.upsert("WHERE analyses.version = excluded.version - 1");
-    // The process that ran the analysis has ended without a result.
+    // For an analysis whose process has ended before there was a result.
     Org Upkeep REQUEUE = "UPDATE analyses SET status = 'queued', started_at = NULL
         WHERE org_id = $1 AND id = $2 AND status = 'running'";
     Org Read OF_DEPLOYMENT => Analysis::TABLE.select(
@@ -70,7 +70,7 @@ statements! {
         WHERE org_id = $1 AND sent_at >= $2";
 }
 
-/// Maximum number of requests listed for one analysis. No analysis makes that many.
+/// Maximum number of requests listed for one analysis. No analysis sends that many.
 const REQUESTS_LISTED_MAX: i64 = 50;
 /// How many earlier deployments are searched for the last success of a step.
 const DEPLOYMENTS_BACK_MAX: i64 = 200;
@@ -158,7 +158,7 @@ pub fn by_id(db: &mut impl StoreRead, id: AnalysisId) -> Result<Option<Analysis>
     db.fetch_optional(&BY_ID, &[text(id)])
 }
 
-/// The analysis of an attempt. Ignores analyses that failed.
+/// Finds the analysis of an attempt. Ignores analyses that failed themselves.
 pub fn find_of_attempt(
     db: &mut impl StoreRead,
     step: StepRunId,
@@ -188,7 +188,7 @@ pub fn list_of_deployment(
     Ok(fetch_page(db, &OF_DEPLOYMENT, &filter, from.by_id(), limit)?.with_total(total))
 }
 
-/// The latest analysis by this analyzer of the same failure in this pipeline.
+/// Finds the latest analysis of the same failure in this pipeline by the same analyzer.
 pub fn find_same_failure(
     db: &mut impl StoreRead,
     fingerprint: &str,
@@ -216,7 +216,7 @@ pub fn count_unfinished(db: &mut impl StoreRead, bound: i64) -> Result<i64, Stor
     db.fetch_count(&UNFINISHED, &[bound.into()])
 }
 
-/// Finds the last success of a step in this stage of its pipeline, before the given deployment.
+/// Finds the last successful run of a step in this stage of its pipeline, before the given deployment.
 pub fn find_last_success(
     db: &mut impl StoreRead,
     pipeline: PipelineId,

@@ -15,7 +15,7 @@ use crate::sql::{
 use crate::tx::{StoreRead, Tx};
 
 /// Not declared with `table!`, because two fields are not plain columns: the number comes from the deployment, and
-/// `needed` is stored only if it differs from the rule.
+/// `needed` is stored only if it differs from the number in the rule.
 const TABLE: TableColumns = TableColumns {
     name: "approvals",
     owner: "org_id,",
@@ -54,7 +54,7 @@ statements! {
 
 #[derive(Debug, Clone, Default)]
 pub struct ApprovalFilter {
-    /// A status in the spelling of the API.
+    /// A status as written in the API.
     pub status: Option<String>,
     pub deployment: Option<DeploymentId>,
 }
@@ -143,7 +143,7 @@ pub fn list(
     }
 }
 
-/// The latest approval that was requested for a stage or, if `step` is set, for a step of it.
+/// The latest approval that was requested for a stage or, if `step` is set, for that step of the stage.
 pub fn find_latest(
     db: &mut impl StoreRead,
     deployment: DeploymentId,

@@ -44,11 +44,11 @@ statements! {
     Org Write PARK = "UPDATE attempts SET parked_at = $5
         WHERE org_id = $1 AND deployment_id = $2 AND step_id = $3 AND number = $4
           AND ended_at IS NULL AND parked_at IS NULL";
-    // Continues a parked attempt of a custom step with the next call, which runs in a new process.
+    // Continues a parked attempt of a custom step: calls the step again, in a new process.
     Org Write CALL = "UPDATE attempts SET runner = $5, nonce = $6, lost_ms = $7, calls = $8, parked_at = NULL, renewal = 0
         WHERE org_id = $1 AND deployment_id = $2 AND step_id = $3 AND number = $4
           AND ended_at IS NULL AND parked_at IS NOT NULL";
-    // Ends an attempt. Once recorded, its end never changes.
+    // Ends an attempt. An attempt that has ended does not change any more.
     Org Write END = "UPDATE attempts SET ended_at = $5, outcome = $6
         WHERE org_id = $1 AND deployment_id = $2 AND step_id = $3 AND number = $4 AND ended_at IS NULL";
     Org Upkeep SET_DETAILS = "UPDATE attempts SET isolation = $5, log_bytes = $6, network = $7, exposed = $8
@@ -122,8 +122,8 @@ pub struct LiveAttempt {
     pub nonce: String,
     /// Incremented by every heartbeat of the runner.
     pub renewal: i64,
-    /// How long the attempt may go without a heartbeat before it counts as lost, in milliseconds. `None` if the runner
-    /// did not report it.
+    /// After how many milliseconds without a heartbeat the attempt counts as lost. `None` if the runner did not report
+    /// it.
     pub lost_ms: Option<i64>,
 }
 from_row!(LiveAttempt { org, deployment, step, number, runner, nonce, renewal, lost_ms });
@@ -171,8 +171,7 @@ pub fn find_live_by_nonce(db: &mut impl StoreRead, nonce: &str) -> Result<Option
     db.fetch_optional(&LIVE_BY_NONCE, &[nonce.into()])
 }
 
-/// Finds an attempt, whether or not it has ended. Searches the index of live attempts first, because most attempts that
-/// are looked up have not ended.
+/// Finds an attempt, live or not. Searches the index of live attempts first, because most lookups are for those.
 pub fn find_by_nonce(db: &mut impl StoreRead, nonce: &str) -> Result<Option<LiveAttempt>, StoreError> {
     let live = find_live_by_nonce(db, nonce)?;
     if live.is_some() { Ok(live) } else { db.fetch_optional(&BY_NONCE, &[nonce.into()]) }

@@ -1,5 +1,5 @@
-//! Authors of the changes that a deployment brings to a stage. They are derived from the repository, so storing them
-//! records no event.
+//! Authors of the changes that a deployment brings to a stage. They can be determined again from the repository, so
+//! storing them records no event.
 
 use berth_core::approval::ChangeAuthors;
 use berth_core::id::DeploymentId;
@@ -18,7 +18,7 @@ statements! {
         ON CONFLICT (org_id, deployment_id, stage) DO UPDATE SET base = excluded.base, authors = excluded.authors";
 }
 
-/// The authors of the change. `None` if they were not determined yet.
+/// The authors of the change. `None` if they have not been determined yet.
 pub fn load_of_stage(
     db: &mut impl StoreRead,
     deployment: DeploymentId,
@@ -27,8 +27,8 @@ pub fn load_of_stage(
     db.fetch_optional(&AUTHORS, &[text(deployment), stage.into()])
 }
 
-/// The commit that was deployed in the stage when the authors were determined. Empty if there was none; `None` if the
-/// authors were not determined yet.
+/// The commit that was deployed in the stage when the authors were determined. Empty if there was none. `None` if the
+/// authors have not been determined yet.
 pub fn load_base(
     db: &mut impl StoreRead,
     deployment: DeploymentId,

@@ -38,7 +38,7 @@ impl CurrentDeployment {
     }
 }
 
-/// A stage of a pipeline's current definition.
+/// A stage of a pipeline, as currently defined.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StageOverview {
     pub name: String,

@@ -48,7 +48,8 @@ statements! {
         (org_id, id, webhook_id, event_id, sequence, kind, payload, status, tries, attempts, next_try_at, created_at)
         VALUES ($1, $2, $3, $4, $5, $6, $7, 'pending', CAST(0 AS BIGINT), CAST(0 AS BIGINT), $8, $9)
         ON CONFLICT (org_id, webhook_id, sequence) DO NOTHING";
-    // Optimistic locking by the number of attempts, so that the result of another worker's attempt is not overwritten.
+    // Optimistic locking: the number of attempts must be unchanged, so that the result of another worker is not
+    // overwritten.
     Org Upkeep MOVE = "UPDATE webhook_deliveries
         SET status = $4, tries = $5, attempts = $6, next_try_at = $7, ended_at = $8
         WHERE org_id = $1 AND id = $2 AND attempts = $3";
@@ -70,7 +71,7 @@ statements! {
         (SELECT org_id, id FROM webhook_deliveries WHERE ended_at < $1 LIMIT $2)";
 }
 
-/// An attempt to deliver an event, as kept in the log.
+/// A logged attempt to deliver an event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WebhookAttempt {
     pub number: i64,
@@ -102,12 +103,12 @@ pub fn list(
     Ok(fetch_page(db, &LIST, &filter, from.by_number(), limit)?.with_total(total))
 }
 
-/// Counts the deliveries that were not sent yet.
+/// Counts the deliveries that are still to be sent.
 pub fn count_pending(db: &mut impl StoreRead, webhook: WebhookId) -> Result<i64, StoreError> {
     db.fetch_count(&PENDING, &[text(webhook)])
 }
 
-/// Webhooks that have due deliveries. The webhook with the longest overdue delivery comes first.
+/// Lists webhooks that have due deliveries. The one with the longest overdue delivery comes first.
 pub fn list_due_webhooks(db: &mut impl StoreRead, limit: i64) -> Result<Vec<(OrgId, WebhookId)>, StoreError> {
     let now = db.now();
     db.fetch_all(&DUE, &[now.into(), limit.into()])
@@ -161,7 +162,7 @@ pub fn fail_pending(tx: &mut Tx<'_>, webhook: WebhookId) -> Result<u64, StoreErr
     tx.execute(&GIVE_UP, &[text(webhook), now.into()])
 }
 
-/// Makes the pending deliveries of a webhook due now, because its receiver responds again.
+/// Makes the pending deliveries of a webhook due now. Called when the receiver responds again.
 pub fn make_pending_due(tx: &mut Tx<'_>, webhook: WebhookId) -> Result<u64, StoreError> {
     let now = tx.now();
     tx.execute(&HASTEN, &[text(webhook), now.into()])
@@ -181,7 +182,7 @@ pub fn delete_surplus(tx: &mut Tx<'_>, webhook: WebhookId, kept: i64) -> Result<
     Ok(i64::try_from(gone).unwrap_or(i64::MAX))
 }
 
-/// A new delivery of an event.
+/// Creates a delivery of an event.
 pub fn new_delivery(id: DeliveryId, webhook: WebhookId, event: &Event, now: Timestamp) -> Delivery {
     Delivery {
         id,

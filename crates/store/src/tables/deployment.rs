@@ -20,8 +20,8 @@ use crate::sql::{
 };
 use crate::tx::{StoreRead, Tx};
 
-/// A row of the table. A deployment targets an environment or stages; columns that belong to the other kind of target
-/// are NULL.
+/// A row of the table. A deployment goes either to an environment or through stages; the columns for the other kind are
+/// NULL.
 pub(super) struct DeploymentRow {
     id: DeploymentId,
     number: i64,
@@ -290,7 +290,7 @@ pub(crate) fn put<T: Clone + Into<DeploymentTarget>>(
     tx.put(&PUT, &DeploymentRow::from_deployment(it))
 }
 
-/// Stores the hash of the commit for which the deployment's plan was made.
+/// Stores the full hash of the commit from which the deployment's plan was made.
 pub fn set_resolved_commit(tx: &mut Tx<'_>, id: DeploymentId, commit: &str) -> Result<(), StoreError> {
     tx.execute_one(&SET_RESOLVED_COMMIT, &[text(id), commit.into()])
 }

@@ -40,7 +40,7 @@ const CONDITIONS: &str = " AND ($2 = '' OR d.status = $2) AND ($3 = '' OR d.pipe
     AND ($9 = '' OR d.requested_by LIKE $9 ESCAPE '\\')
     AND d.created_at >= $10 AND d.created_at < $11 ";
 
-/// `indexed` repeats one of the conditions without its `$n = '' OR` part, so that the database uses an index.
+/// `indexed` is one of the conditions without its `$n = '' OR` part, which would prevent the use of an index.
 const fn page(indexed: &str) -> SqlText {
     let text = sql("SELECT ")
         .columns(&DeploymentRow::TABLE, "d")
@@ -68,7 +68,7 @@ statements! {
 }
 
 impl DeploymentFilter {
-    /// The statements to list and to count with. They depend on the most selective condition that has an index.
+    /// The statements that list and count the deployments. Chosen by the most selective condition that has an index.
     fn statements(&self) -> [&'static SqlStatement; 2] {
         let is_id = |it: &String| it.parse::<EnvironmentId>().is_ok();
         if self.session.is_some() {
@@ -84,8 +84,8 @@ impl DeploymentFilter {
 
     fn params(&self) -> Vec<SqlValue> {
         let optional = |text: &Option<String>| SqlValue::from(text.as_deref().unwrap_or_default());
-        // Searches in JSON text. Names and ids need no JSON escaping and contain no quotes, so the pattern cannot match
-        // anything else.
+        // These patterns search in JSON text. Names and ids contain no quotes and nothing that JSON escapes, so a
+        // pattern matches only a whole name or id.
         let stage = self.stage.as_deref().map(|name| format!("%\"name\":\"{}\"%", escape_pattern(name)));
         let actor = self.actor.map(|id| format!("%\"id\":\"{}\"%", escape_pattern(&id.to_string())));
         vec![

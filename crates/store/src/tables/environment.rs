@@ -29,7 +29,7 @@ table!(Org Environment in environments {
 column_group!(LockAgenda { waiting, unfinished, holder, due_at, startable });
 json_columns!(EnvironmentDefinition);
 
-/// Selects an environment, the status of its pipeline and its open session as one row.
+/// Selects an environment, the status of its pipeline, and its open session (if any) as one row.
 const fn select_lock(condition: &str) -> SqlText {
     let text =
         sql("SELECT ").columns(&Environment::TABLE, "e").then(", p.status, ").columns(&Session::TABLE, "s");
@@ -49,7 +49,7 @@ statements! {
     Org Read OF_PIPELINE => select_lock("e.pipeline_id = $2
         AND (e.is_declared = 1 OR e.holder_id IS NOT NULL OR e.unfinished > 0) ORDER BY e.name");
     Org Write INSERT => Environment::TABLE.insert("");
-    // A fence never decreases. The configuration is long and rarely changes, so only `REDEFINE` writes it.
+    // The fence must not decrease. The configuration is long and rarely changes, so only `REDEFINE` writes it.
     Org Write UPDATE => Environment::TABLE.update("WHERE org_id = $1 AND pipeline_id = $2 AND name = $3
         AND version + 1 = $15 AND definition_hash = $16 AND is_declared = $17 AND fence <= $4");
     Org Write REDEFINE => Environment::TABLE.update(", definition_hash = $16, is_declared = $17, configuration = $18
@@ -58,12 +58,12 @@ statements! {
           (SELECT id FROM pipelines WHERE org_id = $1 AND slug = $2)
         ORDER BY fence DESC LIMIT 1";
     Org Read HEAD = "SELECT head FROM pipelines WHERE org_id = $1 AND id = $2";
-    // The commit of the last successful end of a last stage. After a rollback, that is the restored commit.
+    // The commit that last succeeded in the last stage. After a rollback, that is the restored commit.
     Org Read LAST_OUT = "SELECT d.commit_id FROM stage_ends e
         JOIN deployments d ON d.org_id = e.org_id AND d.id = e.deployment_id
         WHERE e.org_id = $1 AND e.pipeline_id = $2 AND e.is_last = 1 AND e.is_success = 1
         ORDER BY e.ended_at DESC LIMIT 1";
-    // Used if no end of a last stage is recorded: the commit of the last successful deployment, ignoring rollbacks.
+    // Used if `LAST_OUT` finds nothing: the commit of the last successful deployment that is not a rollback.
     Org Read TRACKED = "SELECT commit_id FROM deployments WHERE org_id = $1 AND pipeline_id = $2
         AND environment_id IS NULL AND status = 'succeeded'
         AND (cause_kind IS NULL OR cause_kind NOT LIKE '{\"kind\":\"rollback\"%') ORDER BY id DESC LIMIT 1";
@@ -102,7 +102,7 @@ impl ToValue for EnvironmentCondition {
     }
 }
 
-/// Loads the rest of a lock. The environment's agenda says whether there are tickets and deployments to load.
+/// Loads the rest of a lock. Counters in the environment's row tell whether there are tickets and deployments to load.
 fn load_lock(db: &mut impl StoreRead, row: SqlRow) -> Result<Lock, StoreError> {
     let mut row = RowReader::new(row);
     let (environment, status): (Environment, String) = row.take()?;
@@ -148,8 +148,8 @@ pub fn last_fence(db: &mut impl StoreRead, pipeline: &Slug, name: &EnvName) -> R
     Ok(db.fetch_optional(&LAST_FENCE, &[text(pipeline), text(name)])?.unwrap_or_default())
 }
 
-/// The commit that a reset deploys: the head of the tracked branch or, without a repository, the last commit that
-/// passed all stages.
+/// The commit that is deployed to reset an environment: the head of the tracked branch or, without a repository, the
+/// last commit that passed all stages.
 fn tracked_commit(db: &mut impl StoreRead, pipeline: PipelineId) -> Result<Option<CommitId>, StoreError> {
     let params = [text(pipeline)];
     if let Some(Some(head)) = db.fetch_optional(&HEAD, &params)? {
@@ -159,14 +159,14 @@ fn tracked_commit(db: &mut impl StoreRead, pipeline: PipelineId) -> Result<Optio
     if last.is_some() { Ok(last) } else { db.fetch_optional(&TRACKED, &params) }
 }
 
-/// Makes every environment due in which `user` is queued, because the user may no longer claim. The next sweep cancels
-/// the tickets.
+/// Makes all environments due in whose queues `user` waits, because the user may no longer claim environments. The next
+/// sweep then cancels the tickets.
 pub fn make_queues_due(tx: &mut Tx<'_>, user: UserId) -> Result<(), StoreError> {
     let now = tx.now();
     tx.execute(&HASTEN_OF_USER, &[text(user), now.into()]).map(drop)
 }
 
-/// Corrects the due time of an environment that turned out not to be due yet.
+/// Corrects the due time of an environment that was found not to be due yet.
 pub fn reschedule(
     tx: &mut Tx<'_>,
     environment: &Environment,
@@ -189,7 +189,7 @@ pub(crate) fn put(tx: &mut Tx<'_>, environment: &Environment) -> Result<(), Stor
     tx.execute_one(&REDEFINE, &params[..updated + 3])
 }
 
-/// Environments in which something is due, such as the end of a session.
+/// Lists environments in which something is due, such as the end of a session.
 pub fn list_due(
     db: &mut impl StoreRead,
     now: Timestamp,
@@ -198,7 +198,7 @@ pub fn list_due(
     db.fetch_all(&DUE, &[now.into(), limit.into()])
 }
 
-/// The earliest time at which an environment is due.
+/// The earliest time at which any environment is due.
 pub fn find_next_due(db: &mut impl StoreRead) -> Result<Option<Timestamp>, StoreError> {
     db.fetch_optional(&NEXT_DUE, &[])
 }

@@ -20,7 +20,7 @@ table!(Org Event in events {
 json_columns!(Vec<EventSubject>);
 from_row!(AuditHead { sequence, hash });
 
-/// Positions of the columns whose raw values verification inspects.
+/// Positions of the columns that verification reads as raw values.
 const SEQUENCE: usize = 0;
 const ACTOR: usize = 4;
 const SUBJECTS: usize = 6;
@@ -88,7 +88,8 @@ impl EventFilter {
             && self.until.is_none_or(|until| event.occurred_at < until)
     }
 
-    /// The ids of the filter's terms, padded with NULL. `None` if some term has no events, so that nothing can match.
+    /// The ids of the filter's terms, padded with NULL. `None` if some term has no events, in which case nothing can
+    /// match.
     fn term_ids(&self, db: &mut impl StoreRead) -> Result<Option<[SqlValue; 5]>, StoreError> {
         let mut ids = [const { SqlValue::Null }; 5];
         for (slot, term) in ids.iter_mut().zip(self.terms()) {
@@ -136,7 +137,7 @@ pub fn chain_head(db: &mut impl StoreRead) -> Result<AuditHead, StoreError> {
     Ok(db.fetch_optional(&HEAD, &[])?.unwrap_or_else(AuditHead::start))
 }
 
-/// Number and hash of the last event that retention removed, or the start of the chain. The stored events follow it.
+/// Number and hash of the last event that retention removed, or the start of the chain if none was removed.
 pub fn retained_after(db: &mut impl StoreRead) -> Result<AuditHead, StoreError> {
     Ok(db.fetch_optional(&KEPT, &[])?.unwrap_or_else(AuditHead::start))
 }
@@ -145,7 +146,7 @@ fn retained_count(db: &mut impl StoreRead) -> Result<i64, StoreError> {
     Ok(chain_head(db)?.sequence - retained_after(db)?.sequence)
 }
 
-/// Events with a number above `sequence` and up to `upto`, oldest first.
+/// Events with numbers above `sequence` and up to `upto`, oldest first.
 pub fn list_after(
     db: &mut impl StoreRead,
     sequence: i64,
@@ -155,11 +156,11 @@ pub fn list_after(
     db.fetch_all(&AFTER, &[sequence.into(), upto.into(), limit.into()])
 }
 
-/// A stored event as seen by the verification of the hash chain.
+/// A stored event, as needed for verifying the hash chain.
 #[derive(Debug)]
 pub enum ChainLink {
     Sealed(SealedEvent),
-    /// A row that cannot be read, so Berth did not write it.
+    /// A row that cannot be read as an event, so something other than Berth wrote it.
     Unreadable {
         sequence: i64,
         why: String,

@@ -1,8 +1,7 @@
-//! Retention of the audit log: removes the oldest events in such a way that the remaining ones still form a valid hash
-//! chain.
+//! Retention of the audit log: removes the oldest events. The remaining ones still form a valid hash chain.
 //!
 //! Before each removal, an event that announces it is recorded. If a log does not start with the first event,
-//! verification requires such an announcement, so that any other truncation is detected.
+//! verification requires such an announcement. So any other removal of events is detected.
 
 use berth_core::event::{EventKind, EventSubject, NewEvent};
 use berth_core::time::Timestamp;
@@ -24,7 +23,7 @@ statements! {
     Org Read RECORDED_AT = "SELECT occurred_at FROM events WHERE org_id = $1 AND sequence = $2";
     Org Read FIRST_YOUNG = "SELECT sequence FROM events
         WHERE org_id = $1 AND sequence > $2 AND sequence <= $3 AND occurred_at > $4 ORDER BY sequence LIMIT 1";
-    // Ignores inactive webhooks, because their cursors move to the end of the log when they are activated.
+    // Inactive webhooks are ignored: when they are activated, they continue at the end of the log.
     Org Read SLOWEST = "SELECT c.sequence FROM webhook_cursors c
         JOIN webhooks w ON w.org_id = c.org_id AND w.id = c.webhook_id
         WHERE c.org_id = $1 AND w.inactive_since IS NULL ORDER BY c.sequence LIMIT 1";
@@ -39,8 +38,8 @@ pub struct AnnouncedRemoval {
     through: i64,
 }
 
-/// Finds the number of the last event to remove now. `None` if the oldest event is newer than `overdue`, or if no event
-/// may be removed yet.
+/// Finds the number of the last event to remove now. Returns `None` if the oldest event is newer than `overdue`, or if
+/// no event may be removed yet.
 ///
 /// An event may be removed if it is older than `before` and every active webhook has read it. The newest event is never
 /// removed.
@@ -62,7 +61,7 @@ pub fn find_due(
     Ok((through > start).then_some(through))
 }
 
-/// Records the event that announces that all events up to `through` are removed because they are older than `days`.
+/// Records the event that announces the removal of all events up to `through`, which are older than `days` days.
 pub fn announce_removal(tx: &mut Tx<'_>, through: i64, days: i64) -> Result<AnnouncedRemoval, StoreError> {
     let start = event::retained_after(tx)?.sequence;
     let last = event::list_after(tx, through - 1, through, 1)?.pop();
@@ -73,8 +72,8 @@ pub fn announce_removal(tx: &mut Tx<'_>, through: i64, days: i64) -> Result<Anno
     Ok(AnnouncedRemoval { through })
 }
 
-/// Removes one batch and returns its size. Events that fail verification are evidence of tampering, so nothing is
-/// removed then.
+/// Removes one batch and returns its size. If an event fails verification, nothing is removed, because the events are
+/// evidence of tampering.
 pub fn remove_batch(tx: &mut Tx<'_>, announced: AnnouncedRemoval) -> Result<usize, StoreError> {
     let start = event::retained_after(tx)?;
     let old = event::list_after(tx, start.sequence, announced.through, REMOVED_BATCH_MAX)?;

@@ -39,7 +39,7 @@ pub fn find_of_analysis(
     db.fetch_optional(&OF_ANALYSIS, &[text(analysis)])
 }
 
-/// The pull request for this failure that is open or about to be opened, whichever analysis it came from.
+/// Finds the pull request for this failure that is open or about to be opened, regardless of the analysis it came from.
 pub fn find_live(
     db: &mut impl StoreRead,
     repository: RepositoryId,
@@ -62,8 +62,8 @@ pub(crate) fn put(tx: &mut Tx<'_>, pull_request: &AnalysisPullRequest) -> Result
     tx.put(&PUT, pull_request)
 }
 
-/// Pull requests of all organizations that were open when they were last checked, ordered by analysis. Starts after the
-/// given analysis.
+/// Pull requests of all organizations that were open when last checked, ordered by the id of their analysis. Starts
+/// after the given analysis.
 pub fn list_open_after(
     db: &mut impl StoreRead,
     after: Option<AnalysisId>,

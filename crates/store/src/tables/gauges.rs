@@ -26,11 +26,11 @@ statements! {
 pub struct InstanceGauges {
     pub open_sessions: i64,
     pub waiting_tickets: i64,
-    /// Steps that have a live attempt.
+    /// Number of steps that have a live attempt.
     pub running_steps: i64,
-    /// Deployments with at least one step that waits for a runner.
+    /// Number of deployments with at least one step that waits for a runner.
     pub ready_deployments: i64,
-    /// Deployments that are waiting to enter a stage.
+    /// Number of deployments that are waiting to enter a stage.
     pub queued_deployments: i64,
     pub failing_webhooks: i64,
     pub inactive_webhooks: i64,

@@ -1,4 +1,4 @@
-//! The installation: its epoch of fences, its incarnation, and the handling of clock steps.
+//! Data about the installation itself: its epoch and its incarnation. Also postpones deadlines when the clock is set.
 
 use berth_core::environment::fence::{EPOCH_MAX, EpochEvidence, EvidenceVerdict, judge_evidence, next_epoch};
 
@@ -14,8 +14,8 @@ statements! {
           warned_of = warned_of + $1 WHERE ended_at IS NULL";
     Instance Upkeep PUT_OFF_TICKETS = "UPDATE tickets SET expires_at = expires_at + $1,
           takeover_at = takeover_at + $1 WHERE status = 'waiting'";
-    // Increments the version even if nothing is due, because decisions that are based on the session's old times are
-    // outdated.
+    // Increments the version of every claimed environment, even if `due_at` is NULL: decisions that were based on the
+    // old times of its session are outdated.
     Instance Upkeep PUT_OFF_ENVIRONMENTS = "UPDATE environments SET due_at = due_at + $1, version = version + 1
         WHERE due_at IS NOT NULL OR holder_id IS NOT NULL";
 }
@@ -34,17 +34,17 @@ pub fn load_epoch(db: &mut impl StoreRead) -> Result<i64, StoreError> {
     db.fetch_optional(&EPOCH, &[])?.ok_or_else(no_instance)
 }
 
-/// Raises the epoch, so that new fences are greater than any that may have been issued. `given` is an epoch that is
-/// known from elsewhere.
+/// Raises the epoch, so that new fences are greater than all that may have been issued. `given` is an epoch from
+/// another source; the new epoch is higher.
 pub(crate) fn raise_epoch(tx: &mut Tx<'_>, given: Option<i64>) -> Result<(), StoreError> {
     let before = tx.fetch_count(&EPOCH, &[])?;
     let epoch = next_epoch(before, given, tx.now());
     set_epoch(tx, epoch)
 }
 
-/// Processes an epoch or a fence that a runner reports to have seen. If it is higher than the epoch in the database,
-/// the database has lost commits and the epoch is raised. All later transactions, on every server, then issue fences of
-/// the new epoch. Locks the whole installation.
+/// Handles an epoch or a fence that a runner has seen. If it shows that the database has lost commits, the epoch is
+/// raised. All later transactions, on every server, then issue fences of the new epoch. Must run in a transaction that
+/// locks the whole installation.
 pub fn process_witness(tx: &mut Tx<'_>, witness: EpochEvidence) -> Result<EvidenceVerdict, StoreError> {
     let own = tx.fetch_count(&EPOCH, &[])?;
     let heard = judge_evidence(own, witness, tx.now());

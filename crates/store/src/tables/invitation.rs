@@ -19,7 +19,7 @@ const fn select(first: &str, condition: &str) -> SqlText {
 
 statements! {
     Org Read BY_ID => select("", "i.org_id = $1 AND i.id = $2 AND i.expires_at > $3");
-    // The caller is not a member yet, so only the link identifies the organization.
+    // The caller is not a member yet, so the organization is known only from the link.
     Instance Read BY_HASH => select("i.org_id, ", "i.hash = $1 AND i.expires_at > $2");
     Org Read LIST => select("", "i.org_id = $1 AND i.expires_at > $2 AND i.id > $3 ORDER BY i.id LIMIT $4 OFFSET $5");
     Org Read COUNT = "SELECT CAST(COUNT(*) AS BIGINT) FROM invitations WHERE org_id = $1 AND expires_at > $2";

@@ -1,4 +1,4 @@
-//! Wrapped encryption keys: one key for the installation, and data keys that encrypt the secrets of each organization.
+//! Encrypted keys: one key for the installation, and data keys that encrypt the secrets of each organization.
 
 use berth_core::id::{DataKeyId, OrgId};
 
@@ -7,7 +7,7 @@ use crate::sql::value::text;
 use crate::sql::{TableRow as _, column_group, sql, statements, table};
 use crate::tx::{StoreRead, Tx};
 
-/// Maximum number of keys that one step of a rotation rewraps.
+/// Maximum number of keys that are re-encrypted at once when the root key is rotated.
 pub const REWRAP_BATCH_MAX: i64 = 100;
 
 table!(Org DataKey in data_keys {
@@ -68,7 +68,7 @@ pub fn insert(tx: &mut Tx<'_>, key: &DataKey) -> Result<(), StoreError> {
     tx.put(&INSERT, &(key.id, &key.wrapped.root_key_id, &key.wrapped.bytes, now))
 }
 
-/// A batch of data keys that are wrapped with a root key other than the given one.
+/// A batch of data keys that are encrypted with a root key other than the given one.
 pub fn list_of_other_roots(
     db: &mut impl StoreRead,
     root_key_id: &str,
@@ -80,7 +80,7 @@ pub fn rewrap(tx: &mut Tx<'_>, id: DataKeyId, wrapped: &WrappedKey) -> Result<()
     tx.put(&REWRAP, &(id, &wrapped.root_key_id, &wrapped.bytes))
 }
 
-/// The id of the root key with which the installation's key is wrapped.
+/// The id of the root key that encrypts the installation's key.
 pub fn find_root_key_id(db: &mut impl StoreRead) -> Result<Option<String>, StoreError> {
     db.fetch_optional(&ROOT_KEY, &[])
 }

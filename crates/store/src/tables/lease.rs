@@ -5,7 +5,7 @@ use crate::sql::statements;
 use crate::tx::Tx;
 
 statements! {
-    // Renews the lease of its holder, or takes over a lease that has expired.
+    // Renews a lease for its holder, or takes over a lease that has expired.
     Instance Upkeep TAKE = "INSERT INTO leases (name, holder, term, expires_at) VALUES ($1, $2, CAST(1 AS BIGINT), $3)
         ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, expires_at = excluded.expires_at,
           term = CASE WHEN leases.holder = excluded.holder THEN leases.term ELSE leases.term + 1 END
@@ -13,7 +13,7 @@ statements! {
     Instance Upkeep LEAVE = "UPDATE leases SET expires_at = CAST(0 AS BIGINT) WHERE name = $1 AND holder = $2";
 }
 
-/// Acquires or renews a lease for this many seconds of the store's time. Returns false if another server holds it.
+/// Acquires or renews a lease for this many seconds. Returns false if another server holds it.
 pub fn acquire(tx: &mut Tx<'_>, name: &str, holder: &str, seconds: i64) -> Result<bool, StoreError> {
     let now = tx.now();
     let params = [name.into(), holder.into(), now.plus_seconds(seconds).into(), now.into()];

@@ -1,4 +1,4 @@
-//! Tables. Each module maps the rows of one record type, loads and writes them, and contains the queries over them.
+//! Tables. Each module reads and writes the rows of one record type, and contains the queries for it.
 
 pub mod analysis;
 pub mod analysis_settings;
@@ -44,10 +44,10 @@ use std::fmt::Display;
 
 use crate::sql::value::{SqlValue, text};
 
-/// Rows per page when a whole table is read.
+/// Number of rows per page when a whole table is read.
 pub(crate) const PAGE_ROWS: i64 = 500;
 
-/// The id after which the first page starts. It is an empty text, which sorts before every id, unless `after` is given.
+/// The id after which a page starts. Without `after` it is the empty string, which sorts before every id.
 pub(crate) fn first_after(after: Option<impl Display>) -> SqlValue {
     after.map_or_else(|| "".into(), text)
 }

@@ -37,7 +37,7 @@ pub struct Organization {
     pub name: DisplayName,
     pub version: i64,
     pub created_at: Timestamp,
-    /// Network access of steps that do not declare their own.
+    /// Network access of steps that do not declare it themselves.
     pub default_network: NetworkAccess,
 }
 

@@ -44,7 +44,7 @@ statements! {
     Org Read ACTIVE_AFTER = "SELECT id FROM pipelines
         WHERE org_id = $1 AND id > $2 AND status = 'active' AND deleted_at IS NULL ORDER BY id LIMIT $3";
     Org Write PUT => Pipeline::TABLE.upsert("WHERE pipelines.version = excluded.version - 1");
-    // Needs no event: the deployment that is started for the new head records its own.
+    // Needs no event, because the deployment that is started for the new head records one.
     Org Upkeep MOVE_HEAD = "UPDATE pipelines SET head = $3 WHERE org_id = $1 AND id = $2";
     Org Read DEFINITION = "SELECT source FROM definitions WHERE org_id = $1 AND hash = $2";
     Org Write PUT_DEFINITION = "INSERT INTO definitions (org_id, hash, source, created_at) VALUES ($1, $2, $3, $4)
@@ -168,7 +168,7 @@ pub(crate) fn put(tx: &mut Tx<'_>, pipeline: &Pipeline) -> Result<(), StoreError
     registry::replace_uses(tx, pipeline.id, used)
 }
 
-/// Stores the commit at the head of the tracked branch, after deployments were started for it.
+/// Stores the head commit of the tracked branch. Called after its deployments were started.
 pub fn move_head(tx: &mut Tx<'_>, pipeline: PipelineId, head: &str) -> Result<(), StoreError> {
     tx.execute_one(&MOVE_HEAD, &[text(pipeline), head.into()])
 }
@@ -178,7 +178,7 @@ pub fn load_definition(db: &mut impl StoreRead, hash: &str) -> Result<Option<Str
     db.fetch_optional(&DEFINITION, &[hash.into()])
 }
 
-/// Stores a definition under its hash. The same transaction must write a pipeline that refers to it.
+/// Stores a definition under its hash. The same transaction must also write a pipeline that refers to it.
 pub fn put_definition(tx: &mut Tx<'_>, hash: &str, source: &str) -> Result<(), StoreError> {
     let now = tx.now();
     tx.execute(&PUT_DEFINITION, &[hash.into(), source.into(), now.into()]).map(drop)

@@ -24,7 +24,7 @@ statements! {
     Org Upkeep FORGET_BUILD = "DELETE FROM builds WHERE org_id = $1 AND deployment_id = $2 AND built_at IS NULL";
 }
 
-/// Outputs and artifacts of a build's steps, by the index of the step.
+/// Outputs and artifacts of a build's steps. The key is the index of the step.
 type BuildSteps = BTreeMap<usize, BuildStepResults>;
 json_columns!(Plan, BuildSteps);
 
@@ -38,7 +38,7 @@ pub struct BuildKey<'a> {
 
 pub enum BuildState {
     Done(BuildResults),
-    /// Another deployment has started the build. That deployment may have failed since.
+    /// This deployment has started the build. It may have failed since.
     Begun(DeploymentId),
 }
 
@@ -65,7 +65,7 @@ pub fn claim_build(tx: &mut Tx<'_>, key: BuildKey<'_>, by: DeploymentId) -> Resu
     tx.execute(&CLAIM_BUILD, &params).map(drop)
 }
 
-/// Finishes the build that a deployment runs. `None` means that the build failed, and deletes it.
+/// Stores the results of the build that a deployment ran. If `steps` is `None`, the build failed and is deleted.
 pub fn end_build(tx: &mut Tx<'_>, by: DeploymentId, steps: Option<&BuildSteps>) -> Result<(), StoreError> {
     let now = tx.now();
     match steps {

@@ -19,8 +19,8 @@ use crate::sql::{
 };
 use crate::tx::{StoreRead, Tx};
 
-/// Maximum number of registries of one organization. It is limited because a step type that names no registry is looked
-/// up in each of them.
+/// Maximum number of registries in an organization. It is limited because a step type that names no registry is looked
+/// up in all of them.
 pub const REGISTRIES_MAX: i64 = 50;
 /// Maximum number of pipelines listed as users of one registry.
 pub const STEP_USES_LISTED_MAX: i64 = 1_000;
@@ -53,7 +53,7 @@ statements! {
         "WHERE org_id = $1 AND deleted_at IS NULL AND id > $2 ORDER BY id LIMIT $3 OFFSET $4");
     Org Read COUNT = "SELECT CAST(COUNT(*) AS BIGINT) FROM registries WHERE org_id = $1 AND deleted_at IS NULL";
     Org Write PUT => Registry::TABLE.upsert("WHERE registries.version = excluded.version - 1");
-    // Needs no event: if the poll finds a change, that change records its own.
+    // Needs no event: if the poll finds a change, an event is recorded for that change.
     Org Upkeep SAW = "UPDATE registries SET status = $3, commit_id = $4, current_commit = $5, failed_commit = $6,
           synced_at = $7, error = $8, failures = $9, due_at = $10
         WHERE org_id = $1 AND id = $2 AND deleted_at IS NULL";
@@ -77,7 +77,7 @@ statements! {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StepUse {
     pub step: String,
-    /// The definition says `CUSTOM:<TYPE>` without naming a registry, so the step may come from another registry.
+    /// The definition contains `CUSTOM:<TYPE>` without a registry name, so the step may come from any registry.
     pub is_anywhere: bool,
     pub pipeline: PipelineId,
     pub slug: Slug,
@@ -133,20 +133,20 @@ pub fn put(tx: &mut Tx<'_>, registry: &Registry) -> Result<(), StoreError> {
     tx.put(&PUT, registry)
 }
 
-/// Stores the result of a poll, without incrementing the version of the record.
+/// Stores the result of a poll. Does not increment the version of the registry.
 pub fn put_poll_result(tx: &mut Tx<'_>, id: RegistryId, seen: &RegistrySyncState) -> Result<(), StoreError> {
     let mut params = vec![text(id)];
     seen.to_params(&mut params)?;
     tx.execute_one(&SAW, &params)
 }
 
-/// Schedules a poll for this time. The poll also builds a commit whose last build failed.
+/// Schedules a poll for this time. That poll builds the commit even if its last build failed.
 pub fn schedule_poll(tx: &mut Tx<'_>, id: RegistryId, due_at: Timestamp) -> Result<(), StoreError> {
     tx.execute_one(&HASTEN, &[text(id), due_at.into()])
 }
 
-/// Resolves step types to the steps that the registries offer. The result is keyed by the type as written in the
-/// definition.
+/// Finds the steps in the registries to which these step types refer. The keys of the result are the types as written
+/// in the definition.
 pub fn resolve_types<'a>(
     db: &mut impl StoreRead,
     types: impl Iterator<Item = &'a str>,
@@ -177,7 +177,7 @@ pub fn resolve_types<'a>(
     Ok(found)
 }
 
-/// Pipelines that use a step of this registry, or a custom step without naming its registry.
+/// Pipelines that use a step of this registry, or a custom step whose registry they do not name.
 pub fn list_uses(db: &mut impl StoreRead, registry: &RegistryName) -> Result<Vec<StepUse>, StoreError> {
     db.fetch_all(&USES, &[text(registry), STEP_USES_LISTED_MAX.into()])
 }

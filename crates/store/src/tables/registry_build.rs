@@ -39,11 +39,12 @@ statements! {
         WHERE org_id = $1 AND registry_id = $2 LIMIT $3) AS counted";
     Org Read UNDER_WAY => RegistryBuild::TABLE.select(
         "WHERE org_id = $1 AND registry_id = $2 AND status = 'building' ORDER BY number LIMIT $3");
-    // Needs no event: the registry records the result of a build.
+    // Needs no event, because the result of a build is recorded as an event of the registry.
     Org Upkeep PUT => RegistryBuild::TABLE.upsert("");
     Org Upkeep FORGET = "DELETE FROM registry_builds WHERE org_id = $1 AND registry_id = $2 AND number <= $3";
     Org Read BY_COMMIT => RegistryVersion::TABLE.select("WHERE org_id = $1 AND registry_id = $2 AND commit_id = $3");
-    // Selects commit hashes with this prefix. They are hexadecimal, so `<prefix>g` is greater than all of them.
+    // Selects commit hashes with this prefix, as a range. Hashes are hexadecimal, so `<prefix>g` is greater than all of
+    // them.
     Org Read BY_PREFIX => RegistryVersion::TABLE.select(
         "WHERE org_id = $1 AND registry_id = $2 AND commit_id >= $3 AND commit_id < $4 ORDER BY commit_id LIMIT 2");
     Org Read BY_REF => sql("SELECT ").columns(&RegistryVersion::TABLE, "v").then(" FROM registry_refs r JOIN registry_versions v
@@ -125,7 +126,7 @@ pub fn put(tx: &mut Tx<'_>, build: &RegistryBuild) -> Result<(), StoreError> {
     tx.put(&PUT, build)
 }
 
-/// Deletes all builds up to this number. The versions that they produced stay.
+/// Deletes all builds up to this number. The versions that they produced are kept.
 pub fn delete_through(tx: &mut Tx<'_>, registry: RegistryId, number: i64) -> Result<(), StoreError> {
     tx.execute(&FORGET, &[text(registry), number.into()]).map(drop)
 }
@@ -138,8 +139,7 @@ pub fn find_version(
     db.fetch_optional(&BY_COMMIT, &[text(registry), commit.into()])
 }
 
-/// Finds the versions that a step type may refer to. Two results mean that the reference is ambiguous; more than two
-/// are never returned.
+/// Finds the versions to which a step type may refer. Returns at most two; two mean that the reference is ambiguous.
 pub(crate) fn list_versions(
     db: &mut impl StoreRead,
     registry: RegistryId,

@@ -28,11 +28,11 @@ statements! {
         "WHERE org_id = $1 AND deleted_at IS NULL AND id > $2 ORDER BY id LIMIT $3 OFFSET $4");
     Org Read COUNT = "SELECT CAST(COUNT(*) AS BIGINT) FROM repositories WHERE org_id = $1 AND deleted_at IS NULL";
     Org Write PUT => Repository::TABLE.upsert("WHERE repositories.version = excluded.version - 1");
-    // Needs no event: if the sync finds a change, that change records its own.
+    // Needs no event: if the sync finds a change, an event is recorded for that change.
     Org Upkeep SAW = "UPDATE repositories SET default_branch = $3, head = $4, synced_at = $5, error = $6, failures = $7,
           problems = $8, due_at = $9 WHERE org_id = $1 AND id = $2 AND deleted_at IS NULL";
     Org Upkeep HASTEN = "UPDATE repositories SET due_at = $3 WHERE org_id = $1 AND id = $2 AND deleted_at IS NULL";
-    // Takes one index lookup per organization, regardless of how many of its repositories are due.
+    // Needs only one index lookup per organization, no matter how many of its repositories are due.
     Instance Read DUE = "SELECT org_id, id FROM (SELECT o.id AS org_id,
             (SELECT r.id FROM repositories r WHERE r.org_id = o.id AND r.due_at IS NOT NULL
               ORDER BY r.due_at, r.id LIMIT 1) AS id,
@@ -80,7 +80,7 @@ pub fn put(tx: &mut Tx<'_>, repository: &Repository) -> Result<(), StoreError> {
     tx.put(&PUT, repository)
 }
 
-/// Stores the result of a sync, without incrementing the version of the record.
+/// Stores the result of a sync. Does not increment the version of the repository.
 pub fn put_sync_result(
     tx: &mut Tx<'_>,
     id: RepositoryId,

@@ -16,13 +16,13 @@ statements! {
     Instance Read OLD_LOGS = "SELECT org_id, id FROM deployments
         WHERE finished_at IS NOT NULL AND (logs_removed_at IS NULL OR logs_removed_at < finished_at) AND finished_at <= $1
         ORDER BY finished_at LIMIT $2";
-    // Leaves a deployment unchanged that was retried in the meantime.
+    // Does not change a deployment that was retried in the meantime.
     Org Upkeep NOTE_LOGS = "UPDATE deployments SET logs_removed_at = $3
         WHERE org_id = $1 AND id = $2 AND finished_at IS NOT NULL AND finished_at <= $4";
-    // Deployments that may be rolled back to keep their artifacts: the last successful deployments of each stage, not
-    // counting those that were rolled back, and the deployments whose plans rollbacks restored. The target of a running
-    // rollback keeps its artifacts too. The first conditions repeat those of a partial index, so that the database uses
-    // it.
+    // A deployment keeps its artifacts as long as it can be the target of a rollback: fewer than `$3` later deployments
+    // have succeeded in one of its stages, not counting rollbacks and deployments that were rolled back. If that target
+    // is itself a rollback, the deployment whose plan it executed keeps its artifacts too. So does the target of a
+    // running rollback. The first conditions repeat those of a partial index, so that the database uses it.
     Instance Read OLD_ARTIFACTS = "SELECT d.org_id, d.id FROM deployments d
         WHERE d.finished_at IS NOT NULL AND (d.artifacts_removed_at IS NULL OR d.artifacts_removed_at < d.finished_at)
           AND d.finished_at <= $1
@@ -43,14 +43,14 @@ statements! {
         WHERE s.org_id = $1 AND s.deployment_id = $2 AND s.artifacts IS NOT NULL AND s.finished_at <= d.artifacts_removed_at LIMIT 1";
     // Deletes the shared build results, so that the next deployment of the commit builds again.
     Org Upkeep FORGET_BUILDS = "DELETE FROM builds WHERE org_id = $1 AND deployment_id = $2 AND built_at IS NOT NULL";
-    // Includes artifacts that were removed recently, because a backup in progress may still refer to them.
+    // Includes recently removed artifacts, because a backup in progress may still refer to them.
     Org Read REFERENCED = "SELECT s.deployment_id, s.stage, s.position, s.artifacts FROM step_runs s
         JOIN deployments d ON d.org_id = s.org_id AND d.id = s.deployment_id
         WHERE s.org_id = $1 AND (s.deployment_id, s.stage, s.position) > ($2, $3, $4) AND s.artifacts IS NOT NULL
           AND (d.finished_at IS NULL OR d.artifacts_removed_at IS NULL OR d.artifacts_removed_at < d.finished_at
             OR d.artifacts_removed_at > $6)
         ORDER BY s.deployment_id, s.stage, s.position LIMIT $5";
-    // Artifacts of earlier steps stay removed even if a later stage of the deployment is retried.
+    // Compares the time of each step: if only a later stage is retried, the artifacts of earlier steps stay removed.
     Org Read LEFT_BEHIND = "SELECT s.deployment_id, s.stage, s.position, s.artifacts FROM step_runs s
         JOIN deployments d ON d.org_id = s.org_id AND d.id = s.deployment_id
         WHERE s.org_id = $1 AND (s.deployment_id, s.stage, s.position) > ($2, $3, $4) AND s.artifacts IS NOT NULL
@@ -70,7 +70,7 @@ pub struct LoggedAttempt {
 }
 from_row!(LoggedAttempt { deployment, step, attempt });
 
-/// The artifacts of a step, as digests by name.
+/// The artifacts of a step: their names and digests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StepArtifacts {
     pub deployment: DeploymentId,
@@ -89,8 +89,8 @@ pub fn list_old_logs(
     db.fetch_all(&OLD_LOGS, &[before.into(), limit.into()])
 }
 
-/// Marks the logs of a deployment as removed. Returns false if the deployment was retried in the meantime and must keep
-/// them.
+/// Marks the logs of a deployment as removed. Returns false if the deployment must keep them, because it was retried in
+/// the meantime.
 pub fn mark_logs_removed(tx: &mut Tx<'_>, id: DeploymentId, before: Timestamp) -> Result<bool, StoreError> {
     let now = tx.now();
     Ok(tx.execute(&NOTE_LOGS, &[text(id), now.into(), before.into()])? == 1)
@@ -107,8 +107,8 @@ pub fn list_old_artifacts(
     db.fetch_all(&OLD_ARTIFACTS, &[before.into(), limit.into(), good_kept.into()])
 }
 
-/// Marks the artifacts of a deployment as removed and deletes its build. Returns false if the deployment was retried in
-/// the meantime and must keep them.
+/// Marks the artifacts of a deployment as removed and deletes its build. Returns false if the deployment must keep
+/// them, because it was retried in the meantime.
 pub fn mark_artifacts_removed(
     tx: &mut Tx<'_>,
     id: DeploymentId,

@@ -1,4 +1,4 @@
-//! Runs: the execution state of deployments. One row per run and one per step.
+//! Runs: the execution state of deployments. There is one row per run, and one per step.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -59,7 +59,7 @@ statements! {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StepLocation {
     pub id: StepRunId,
-    /// Index of the step's stage in [`stage_names`].
+    /// Position of the step's stage in [`stage_names`].
     pub stage: usize,
     /// The step has ended. It runs again only if its stage is retried.
     pub is_final: bool,
@@ -89,7 +89,8 @@ pub fn stage_names(db: &mut impl StoreRead, id: DeploymentId) -> Result<Vec<Stri
     Ok(list_stages(db, id)?.into_iter().map(|stage| stage.name).collect())
 }
 
-/// Finds steps by their own id, or by their id in the definition, which can occur once per stage.
+/// Finds the steps to which `name` refers. It is either the unique id of a step run, or the step's id in the
+/// definition, which several stages can have in common.
 pub fn find_steps(
     db: &mut impl StoreRead,
     deployment: DeploymentId,
@@ -120,7 +121,7 @@ pub(crate) fn put(tx: &mut Tx<'_>, change: &RunChange) -> Result<(), StoreError>
     change.attempts.iter().try_for_each(|it| attempt::put(tx, change, it))
 }
 
-/// A quiet change records no event, so its statements count as upkeep.
+/// Some changes, such as the poll of a custom step, record no event. Their statements then count as upkeep.
 pub(super) const fn statement_for(change: &RunChange, statement: &SqlStatement) -> SqlStatement {
     let kind = if change.is_quiet { StatementKind::Upkeep } else { statement.kind };
     SqlStatement { kind, ..*statement }

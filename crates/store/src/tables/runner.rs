@@ -1,4 +1,4 @@
-//! Remote runners. Of their tokens and credentials, only the hashes are stored.
+//! Remote runners. Only hashes of their tokens and credentials are stored.
 
 use berth_core::id::{DeploymentId, OrgId, RunnerId, StepRunId};
 use berth_core::name::Slug;
@@ -45,7 +45,7 @@ statements! {
         WHERE org_id = $1 AND id = $2 AND registered_at IS NULL AND token_expires_at > $5";
     Org Write DELETE = "DELETE FROM runners WHERE org_id = $1 AND id = $2";
     Org Upkeep FORGET_UNUSED = "DELETE FROM runners WHERE org_id = $1 AND registered_at IS NULL AND token_expires_at <= $2";
-    // A delayed handshake must not shorten the timeout that the same runner process was given before.
+    // If a handshake arrives late, it must not shorten the timeout that the same runner process has been given since.
     Org Upkeep HELLO = "UPDATE runners SET labels = $3, slots = $4, program = $5, boot = $6, isolation = $9, exposed = $10,
           is_draining = CAST(0 AS BIGINT), seen_at = $7, left_at = NULL,
           lost_ms = CASE WHEN boot = $6 AND lost_ms > $8 THEN lost_ms ELSE $8 END WHERE org_id = $1 AND id = $2";
@@ -54,7 +54,7 @@ statements! {
     Org Upkeep LEFT = "UPDATE runners SET seen_at = $4, left_at = $4 WHERE org_id = $1 AND id = $2 AND boot = $3";
 }
 
-/// What a runner reports in its handshake.
+/// What a runner reports in its handshake, and the timeout that the server gives it in reply.
 #[derive(Debug, Clone)]
 pub struct RunnerHandshake {
     pub labels: Vec<Label>,
@@ -63,14 +63,14 @@ pub struct RunnerHandshake {
     pub boot: String,
     pub isolation: String,
     pub exposed: Vec<String>,
-    /// What the server replied: the runner counts as lost after this many milliseconds without contact.
+    /// After how many milliseconds without contact the runner counts as lost.
     pub lost_ms: i64,
 }
 
 /// An attempt that a runner is executing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunnerAttempt {
-    /// The runner's name or id, and its process.
+    /// Identifies the runner and its process.
     pub runner: String,
     pub deployment: DeploymentId,
     pub step_run: StepRunId,

@@ -1,4 +1,5 @@
-//! Queries for the scheduler: deployments to plan, to admit to a stage, to grant steps of, to wake or to stop.
+//! Queries for the scheduler. They find deployments that it must plan, admit to a stage, wake or stop, or whose steps
+//! it can grant to runners.
 
 use berth_core::deployment::run::enter::StageContender;
 use berth_core::deployment::run::{StageRun, StageRunStatus};
@@ -29,7 +30,7 @@ statements! {
           FROM deployments WHERE environment_id IS NOT NULL AND granted_at IS NOT NULL AND finished_at IS NULL
             AND status = 'cancelling') AS ranked
         WHERE place <= $1 ORDER BY place, granted_at, id LIMIT $2";
-    // Deployments that were started by an old version of Berth, which had no runs.
+    // Deployments that an old version of Berth started. That version did not create runs.
     Instance Read WITHOUT_RUN = "SELECT d.org_id, d.id, d.environment_id FROM deployments d
         WHERE d.environment_id IS NOT NULL AND d.granted_at IS NOT NULL AND d.finished_at IS NULL
           AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.org_id = d.org_id AND r.deployment_id = d.id) LIMIT $1";
@@ -49,7 +50,7 @@ statements! {
         ORDER BY d.created_at, d.id LIMIT $3";
     Instance Read WAKING = "SELECT org_id, deployment_id FROM runs
         WHERE wakes_at IS NOT NULL AND wakes_at <= $1 ORDER BY wakes_at LIMIT $2";
-    // A deployment that finished before `$4` cannot have entered the stage after it.
+    // A deployment that finished before `$4` cannot have entered the stage after `$4`.
     Org Read ENTERED = "SELECT d.number, r.stages FROM deployments d
         JOIN runs r ON r.org_id = d.org_id AND r.deployment_id = d.id
         WHERE d.org_id = $1 AND d.pipeline_id = $2 AND d.environment_id IS NULL AND d.id <> $3
@@ -61,7 +62,7 @@ statements! {
         ORDER BY d.number";
 }
 
-/// A deployment that has a step to grant.
+/// A deployment that has a step to grant to a runner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReadyDeployment {
     pub org: OrgId,
@@ -71,7 +72,7 @@ pub struct ReadyDeployment {
 }
 from_row!(ReadyDeployment { org, deployment, ready_at, version });
 
-/// Deployments that have a step to grant, longest waiting first. `after` is the last deployment of the previous page.
+/// Deployments with a step to grant, longest waiting first. `after` is the last deployment of the previous page.
 pub fn list_ready(
     db: &mut impl StoreRead,
     now: Timestamp,
@@ -82,7 +83,7 @@ pub fn list_ready(
     db.fetch_all(&READY, &[now.into(), from.into(), last.into(), limit.into()])
 }
 
-/// The earliest time after `now` at which a deployment gets a step to grant.
+/// The earliest time after `now` at which a deployment will have a step to grant.
 pub fn find_next_ready(db: &mut impl StoreRead, now: Timestamp) -> Result<Option<Timestamp>, StoreError> {
     Ok(db.fetch_optional(&NEXT_READY, &[now.into()])?.flatten())
 }
@@ -97,7 +98,7 @@ pub fn list_cancelling(
     db.fetch_all(&CANCELLING, &[batch.share.into(), batch.total.into()])
 }
 
-/// Deployments to environments that were started but have no run, so that nothing would ever continue them.
+/// Deployments to environments that were started but have no run. Nothing else would ever continue them.
 pub fn list_without_run(
     db: &mut impl StoreRead,
     limit: i64,
@@ -124,7 +125,7 @@ pub fn list_queued(
     db.fetch_all(&QUEUED, &[at.into(), id.into(), limit.into()])
 }
 
-/// Deployments whose timer has expired: a soak is over, or the deadline of a parked custom step has passed.
+/// Deployments whose timer has expired, because a soak is over or the deadline of a parked custom step has passed.
 pub fn list_waking(
     db: &mut impl StoreRead,
     now: Timestamp,
@@ -133,7 +134,7 @@ pub fn list_waking(
     db.fetch_all(&WAKING, &[now.into(), limit.into()])
 }
 
-/// The status that a pipeline's other unfinished deployments have in a stage.
+/// The other unfinished deployments of a pipeline, with the status of each in this stage.
 pub fn list_contenders(
     db: &mut impl StoreRead,
     pipeline: PipelineId,
@@ -151,9 +152,10 @@ pub fn list_contenders(
     Ok(contenders.collect())
 }
 
-/// Finds the deployment that entered a stage last, if it did so after `of`, and returns its number. Compares times
-/// instead of numbers, because an older deployment can enter after a newer one. `stages` are the stages of `of`. At
-/// most `limit` deployments are compared.
+/// Finds the deployment that entered a stage last, and returns its number. Returns `None` if that is `of` itself.
+/// Compares times instead of numbers, because an older deployment can enter a stage after a newer one. `stages` are the
+/// stages of
+/// `of`. At most `limit` deployments are compared.
 pub fn find_entered_since(
     db: &mut impl StoreRead,
     of: &StagesDeployment,
@@ -162,7 +164,7 @@ pub fn find_entered_since(
     limit: i64,
 ) -> Result<Option<i64>, StoreError> {
     let own = stages.iter().find(|it| it.name == stage);
-    // Without a start or an end, the deployment never entered the stage.
+    // If there is neither a start nor an end, the deployment never entered the stage.
     let Some(since) = own.and_then(|it| it.started_at.or(it.finished_at)) else { return Ok(None) };
     let params = [text(of.pipeline), text(of.id), since.into(), limit.into()];
     let rows: Vec<(i64, Vec<StageRun>)> = db.fetch_all(&ENTERED, &params)?;

@@ -29,7 +29,7 @@ statements! {
     Org Read COUNT = "SELECT CAST(COUNT(*) AS BIGINT) FROM secrets WHERE org_id = $1";
     Org Read OF_PIPELINE => Secret::TABLE.select(
         "WHERE org_id = $1 AND (scope = $2 OR (scope > $3 AND scope < $4)) ORDER BY id LIMIT $5");
-    // If a pipeline has its own secret of this name, it does not use the organization's.
+    // A pipeline that has its own secret with this name does not use the organization's secret.
     Org Read USERS = "SELECT p.id, p.slug FROM secret_uses u
         JOIN pipelines p ON p.org_id = u.org_id AND p.id = u.pipeline_id
         WHERE u.org_id = $1 AND u.name = $2 AND (CAST($3 AS TEXT) IS NULL OR u.pipeline_id = $3)
@@ -92,13 +92,13 @@ pub fn find(db: &mut impl StoreRead, key: &str) -> Result<Option<Secret>, StoreE
     SecretName::parse(key).map_or(Ok(None), |name| by_name(db, &name, &ScopePath::Organization))
 }
 
-/// Whether a secret of this name exists in any scope.
+/// Whether a secret with this name exists in any scope.
 pub fn exists_anywhere(db: &mut impl StoreRead, name: &SecretName) -> Result<bool, StoreError> {
     Ok(db.row(&ANYWHERE, &[text(name)])?.is_some())
 }
 
-/// Resolves the name of a secret for a step. The stage's secret wins over the pipeline's, which wins over the
-/// organization's.
+/// Finds the secret that a step gets under this name. A secret of the stage takes precedence over one of the pipeline,
+/// and that one over the organization's.
 pub fn resolve_name(
     db: &mut impl StoreRead,
     name: &SecretName,
@@ -135,7 +135,7 @@ pub fn list_of_pipeline(
     limit: i64,
 ) -> Result<Vec<Secret>, StoreError> {
     let own = ScopePath::Pipeline(pipeline);
-    // All texts that start with `stage/<pipeline>/` are in this range, because `0` is the character after `/`.
+    // All strings that start with `stage/<pipeline>/` are in this range, because `0` is the character after `/`.
     let (first, last) = (format!("stage/{pipeline}/"), format!("stage/{pipeline}0"));
     db.fetch_all(&OF_PIPELINE, &[text(own), first.into(), last.into(), limit.into()])
 }

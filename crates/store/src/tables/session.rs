@@ -35,7 +35,7 @@ statements! {
     Org Write END => Session::TABLE.update("WHERE org_id = $1 AND id = $2 AND ended_at IS NULL");
 }
 
-/// A drain with its times in microseconds; the JSON of the API has only milliseconds.
+/// A drain with times in microseconds, because the JSON of the API has only milliseconds.
 #[derive(Serialize, Deserialize)]
 struct StoredDrain {
     pending: Vec<DeploymentId>,
@@ -83,7 +83,7 @@ pub fn by_id(db: &mut impl StoreRead, id: SessionId) -> Result<Option<Session>, 
     db.fetch_optional(&BY_ID, &[text(id)])
 }
 
-/// The sessions of an environment from this number downwards, newest first.
+/// Lists an environment's sessions with this number and below, newest first.
 pub fn list_before(
     db: &mut impl StoreRead,
     environment: EnvironmentId,
@@ -96,7 +96,7 @@ pub fn list_before(
 pub(crate) fn put(tx: &mut Tx<'_>, session: &Session) -> Result<(), StoreError> {
     let mut params = Vec::new();
     session.to_params(&mut params)?;
-    // A session that ends already has a row, unless it was claimed in the same transaction.
+    // A session that is ended already has a row, unless it was claimed in this same transaction.
     if session.end.is_some() && tx.execute(&END, &params[..Session::TABLE.update_params()])? == 1 {
         return Ok(());
     }

@@ -51,12 +51,12 @@ pub struct SignIn {
 }
 from_row!(SignIn { id, user, last_seen_at, confirmed_at });
 
-/// Time bounds of valid logins. A login has expired if it was created before the first or last seen before the second.
+/// The times before which a login has expired: the first is for its creation, the second for its last use.
 fn expiry_bounds(now: Timestamp) -> [SqlValue; 2] {
     [now.plus_seconds(-SIGN_IN_AGE_S_MAX).into(), now.plus_seconds(-SIGN_IN_IDLE_S_MAX).into()]
 }
 
-/// Finds the valid login that has this cookie.
+/// Finds the login with this cookie, if it is still valid.
 pub fn by_hash(db: &mut impl StoreRead, hash: &[u8], now: Timestamp) -> Result<Option<SignIn>, StoreError> {
     let [oldest, idle] = expiry_bounds(now);
     db.fetch_optional(&BY_HASH, &[hash.into(), oldest, idle])
@@ -105,7 +105,7 @@ pub fn delete_expired(tx: &mut Tx<'_>) -> Result<(), StoreError> {
     tx.execute(&FORGET_FAILURES, &[now.plus_seconds(-FAILURES_KEPT_S).into()]).map(drop)
 }
 
-/// Number of failed logins for an account or from a network in the current window, which must have started after
+/// Number of failed logins in the current window, for an account or from a network. 0 if the window started before
 /// `since`.
 pub fn count_failures(db: &mut impl StoreRead, subject: &str, since: Timestamp) -> Result<i64, StoreError> {
     db.fetch_count(&FAILURES, &[subject.into(), since.into()])
@@ -117,7 +117,7 @@ pub fn record_failure(tx: &mut Tx<'_>, subject: &str, since: Timestamp) -> Resul
     tx.execute(&FAILED, &[subject.into(), now.into(), since.into()]).map(drop)
 }
 
-/// Removes a failure that was counted in advance, because the login succeeded.
+/// Subtracts a failure. A login attempt is counted as a failure in advance, and this is called if it succeeds.
 pub fn uncount_failure(tx: &mut Tx<'_>, subject: &str) -> Result<(), StoreError> {
     tx.execute(&TAKE_BACK_FAILURE, &[subject.into()]).map(drop)
 }

@@ -1,4 +1,4 @@
-//! The state of stages: their current deployments and promotion pauses.
+//! The state of stages: their current deployments, and whether promotion into them is paused.
 
 use berth_core::deployment::stages::stage::{PromotionPause, Stage};
 use berth_core::id::{DeploymentId, PipelineId};

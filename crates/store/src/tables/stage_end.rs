@@ -1,4 +1,4 @@
-//! Stage ends: how each try of a deployment in a stage ended. Rows never change.
+//! Stage ends: how each attempt to pass a stage ended for a deployment. Rows never change.
 
 use berth_core::deployment::stages::stage::{PastStageEnd, StageEnd};
 use berth_core::id::{DeploymentId, PipelineId};
@@ -17,7 +17,7 @@ table!(Org StageEnd in stage_ends {
 from_row!(PastStageEnd { end, is_rolled_back });
 from_row!(LastStageEnd { past, created_at });
 
-/// Selects the columns of a [`PastStageEnd`]: the stage end, and how many rollbacks of it there were.
+/// Selects the columns of a [`PastStageEnd`]: the stage end, and how often it was rolled back.
 const fn select_past(rest: &str) -> SqlText {
     sql("SELECT ")
         .columns(&StageEnd::TABLE, "e")
@@ -28,7 +28,7 @@ const fn select_past(rest: &str) -> SqlText {
         .then(rest)
 }
 
-/// Selects the ends of last stages, with the creation times of their deployments.
+/// Selects the ends in last stages of pipelines, with the creation times of the deployments.
 const fn select_last_stages(condition: &str) -> SqlText {
     select_past(
         ", d.created_at FROM stage_ends e JOIN deployments d ON d.org_id = e.org_id AND d.id = e.deployment_id
@@ -62,8 +62,8 @@ pub fn list_of_stage(
     db.fetch_all(&PAST, &[text(pipeline), stage.into(), limit.into()])
 }
 
-/// Finds the deployment whose plan was executed when `deployment` succeeded in a stage (another one for a rollback),
-/// and whether the stage was the last one.
+/// Finds the deployment whose plan was executed when `deployment` succeeded in a stage, and whether that was the last
+/// stage. A rollback executes the plan of an earlier deployment.
 pub fn find_origin(
     db: &mut impl StoreRead,
     pipeline: PipelineId,
@@ -73,7 +73,7 @@ pub fn find_origin(
     db.fetch_optional(&SUCCEEDED, &[text(pipeline), stage.into(), text(deployment)])
 }
 
-/// Ends of last stages from `from` (inclusive) to `to` (exclusive), oldest first. If there are more than `limit`,
+/// Ends in last stages from `from` (inclusive) to `to` (exclusive), oldest first. If there are more than `limit`,
 /// returns the newest ones.
 pub fn list_last_stages(
     db: &mut impl StoreRead,

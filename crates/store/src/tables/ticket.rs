@@ -32,7 +32,7 @@ word_columns!(Role: Role::ALL, TicketCause: [
     TicketCause::EnvironmentDeleted,
 ]);
 
-/// The role of the ticket's owner, and the times at which the owner's token was revoked and expires.
+/// The role of the ticket's owner, when the owner's token was revoked, and when it expires.
 type OwnerAccess = (Option<Role>, Option<Timestamp>, Option<Timestamp>);
 
 const fn select(condition: &str) -> SqlText {
@@ -118,7 +118,7 @@ fn fetch_entitled(
     Ok(tickets.collect())
 }
 
-/// Waiting tickets in the order in which they will be granted: takeovers first, then in order of arrival.
+/// Waiting tickets in the order in which they will be granted: takeovers first, the others in order of arrival.
 pub(crate) fn list_waiting(
     db: &mut impl StoreRead,
     environment: EnvironmentId,
@@ -132,7 +132,7 @@ pub fn by_id(db: &mut impl StoreRead, id: TicketId) -> Result<Option<Ticket>, St
     Ok(fetch_entitled(db, &BY_ID, &[text(id)])?.pop())
 }
 
-/// All tickets of one claim-any request, including those that are no longer waiting.
+/// All tickets that one claim-any request created, including those that are no longer waiting.
 pub fn list_of_group(db: &mut impl StoreRead, group: TicketGroupId) -> Result<Vec<Ticket>, StoreError> {
     fetch_entitled(db, &OF_GROUP, &[text(group)])
 }

@@ -12,7 +12,7 @@ use crate::sql::value::text;
 use crate::sql::{TableRow as _, ToParams as _, from_row, statements, table};
 use crate::tx::{StoreRead, Tx};
 
-/// Maximum number of live tokens that one user can have in one organization.
+/// Maximum number of valid tokens that a user can have in one organization.
 pub const TOKENS_PER_USER_MAX: i64 = 100;
 
 table!(Org Token in api_tokens {
@@ -22,8 +22,8 @@ table!(Org Token in api_tokens {
 });
 
 statements! {
-    // Loads the caller, the organization and the current role in one query, because a token has no permissions of its
-    // own.
+    // A token has no permissions of its own, so one query loads the caller, the organization and the caller's current
+    // role.
     Instance Read CALLER_BY_HASH = "SELECT t.id, t.org_id, o.slug, u.id, u.name,
           CAST(CASE u.kind WHEN 'service' THEN 1 ELSE 0 END AS BIGINT), m.role, t.last_used_at, t.expires_at
         FROM api_tokens t JOIN organizations o ON o.id = t.org_id JOIN users u ON u.id = t.user_id
@@ -123,7 +123,7 @@ pub fn insert(tx: &mut Tx<'_>, token: &Token, hash: &[u8]) -> Result<(), StoreEr
     tx.execute_one(&INSERT, &params)
 }
 
-/// The creator of a token, which may have been revoked. `None` if the creator was not stored.
+/// The creator of a token, even if the token was revoked. `None` if the creator was not stored.
 pub fn find_creator(db: &mut impl StoreRead, id: TokenId) -> Result<Option<Actor>, StoreError> {
     Ok(db.fetch_optional(&CREATOR, &[text(id)])?.flatten())
 }

@@ -1,4 +1,4 @@
-//! Users: people, who log in, and service accounts, which only have tokens.
+//! Users: people, who can log in, and service accounts, which only have tokens.
 
 use berth_core::id::UserId;
 use berth_core::name::{DisplayName, Email};
@@ -19,7 +19,7 @@ table!(Instance User in users {
 statements! {
     Instance Read BY_ID => User::TABLE.select("WHERE id = $1");
     Instance Read BY_EMAIL => User::TABLE.select("WHERE email_key = $1");
-    // Counts as upkeep because an account belongs to no organization. The caller records the events.
+    // Counts as upkeep, because an account belongs to no organization. The caller records the events.
     Instance Upkeep PUT => User::TABLE.upsert("");
 }
 

@@ -68,7 +68,7 @@ from_row!(WebhookCursor { sequence, dropped, failures });
 pub struct SigningSecret {
     pub version: i64,
     pub sealed: SealedValue,
-    /// When a replaced secret stops being valid. `None` for the current secret.
+    /// When a secret that was replaced becomes invalid. `None` for the current secret.
     pub valid_until: Option<Timestamp>,
 }
 from_row!(SigningSecret { version, sealed, valid_until });
@@ -150,7 +150,7 @@ pub fn delete(tx: &mut Tx<'_>, id: WebhookId) -> Result<(), StoreError> {
     tx.execute_one(&DELETE, &[text(id)])
 }
 
-/// Moves the cursor to the end of the audit log, so that the webhook is sent no events from before its activation.
+/// Moves the cursor to the end of the audit log, so that no event from before the activation is sent.
 pub fn move_cursor_to_end(tx: &mut Tx<'_>, id: WebhookId) -> Result<(), StoreError> {
     let last = event::last_sequence(tx)?;
     let last = last.ok_or_else(|| StoreError::Bug("the event log has no readable end".into()))?;

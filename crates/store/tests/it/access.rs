@@ -1,4 +1,4 @@
-//! Access generation: cached permissions are valid until it changes.
+//! Cached permissions stay valid until the access generation changes.
 
 use berth_core::access::Role;
 use berth_core::event::{EventKind, EventSubject, NewEvent};
@@ -21,7 +21,7 @@ struct Authorized {
 }
 
 impl Authorized {
-    /// Creates a token for the owner and checks it at the current generation.
+    /// Creates a token for the owner and checks that it is valid at the current access generation.
     fn new(expires_at: Option<Timestamp>) -> Self {
         let ground = Ground::in_a_file();
         let (owner, token) = ground.transact(move |tx| insert(tx, expires_at)).unwrap();

@@ -170,7 +170,7 @@ fn chain_verification_finds_every_removal_insertion_and_swap() {
         assert_eq!(found(&ground, None), (sequence, reason));
         restore(&db);
 
-        // Duplicates an event. The later events are renumbered from the last one down, because the primary key is
+        // Duplicates an event. To make room, the later events are renumbered, the last one first, because numbers are
         // unique.
         for moved in (sequence..=EVENTS).rev() {
             let text = "UPDATE events SET sequence = sequence + 1 WHERE org_id = ?1 AND sequence = ?2";
@@ -324,8 +324,8 @@ fn export_verification_finds_every_changed_byte() {
                 Err(_) => assert_eq!(line, 1, "only a wrong first line makes it another file"),
                 Ok(checked) => {
                     assert!(checked.verdict.problem.is_some(), "byte {place} as {other:#x} is not found");
-                    // The reported line may be off by one, because a changed line break joins two lines or removes the
-                    // end of the last one.
+                    // The reported line may be off by one, because the change may join two lines or remove the end of
+                    // the last one.
                     assert!(
                         checked.line.unwrap().abs_diff(line) <= 1,
                         "byte {place} as {other:#x}: {checked:?}"

@@ -1,5 +1,5 @@
 //! Differential test: runs random commands on the in-memory model and on a database. Answers, events and records must
-//! be equal. Ids and times come from the model, so that both sides are equal byte for byte.
+//! be equal. The database side uses the ids and times of the model, so that both sides are equal byte for byte.
 
 mod backend;
 mod beside;
@@ -82,7 +82,7 @@ fn compare(database: &Database, number: u32, seed: u64) -> Result<(), String> {
     pair.compare_dumps().map_err(|told| format!("seed {seed}, at the end: {told}"))
 }
 
-/// Runs the commands of a seed on both sides. `number` is unique within the database.
+/// Runs the commands generated from a seed on both sides. `number` is unique within the database.
 fn perform(database: &Database, number: u32, seed: u64) -> Result<Pair<'_>, String> {
     let model = LockModel::of_run(number);
     let run = Run::begin(database, number, &model.world);

@@ -1,5 +1,5 @@
-//! Retention removes the oldest events. The rest is a valid chain that names its start, and a removal without an
-//! announcement is detected.
+//! Retention removes the oldest events. The remaining ones form a valid chain, and a removal that was not announced is
+//! detected.
 
 use berth_core::event::{Event, EventKind, EventSubject, NewEvent};
 use berth_core::id::{EventId, WebhookId};
@@ -16,8 +16,8 @@ use rusqlite::{Connection, params};
 
 use super::Ground;
 
-/// Number of old events, which is more than one transaction removes. They are numbered from 2, after the organization's
-/// first event.
+/// Number of old events, more than one transaction removes. They are numbered from 2, because the organization already
+/// has one event.
 const OLD: i64 = 700;
 const YOUNG: i64 = 300;
 /// Number of the last old event.
@@ -232,7 +232,7 @@ fn chain_verification_finds_changes_after_retention() {
         ("UPDATE event_heads SET kept_after = 0", 1, AuditFault::Missing),
         ("UPDATE event_heads SET kept_after = kept_after + 1", first + 1, AuditFault::Unexpected),
         ("UPDATE event_heads SET kept_hash = x'00'", 1, AuditFault::Missing),
-        // An attacker removes one more event and moves the start accordingly.
+        // An attacker removes one more event and adapts the stored start of the chain.
         (&format!("{moved}; DELETE FROM events WHERE sequence = 702"), first, AuditFault::Missing),
         // An attacker inserts a row with the number of a removed event.
         (

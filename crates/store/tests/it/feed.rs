@@ -6,7 +6,7 @@ use berth_store::{StoreError, TxContext};
 
 use super::{Ground, create, new_organization};
 
-/// Returns the next event except event 1: a follower may receive an event that was committed just before it subscribed.
+/// Returns the next event. Skips event 1, which was committed before the follower subscribed but may still be received.
 async fn next(follower: &mut EventFollower) -> Event {
     match follower.next().await {
         FeedItem::Event(told) if told.event.sequence == 1 => Box::pin(next(follower)).await,
@@ -66,7 +66,7 @@ async fn slow_follower_is_notified_of_its_lag() {
         Ok::<_, StoreError>(())
     });
     many.await.unwrap();
-    // Events arrive in order, so once the last one is here, all were published.
+    // Events arrive in order, so after the last one, all have been published.
     loop {
         match quick.next().await {
             FeedItem::Event(told) if told.event.sequence == 2_001 => break,
@@ -82,7 +82,7 @@ async fn follower_ends_when_the_store_closes() {
     let ground = tokio::task::spawn_blocking(Ground::new).await.unwrap();
     let mut follower = ground.store.follow(ground.org);
     tokio::task::spawn_blocking(move || drop(ground)).await.unwrap();
-    // An event that was committed just before may arrive first.
+    // An event that was committed just before the call may arrive first.
     while let FeedItem::Event(told) = follower.next().await {
         assert_eq!(told.event.sequence, 1);
     }

@@ -12,7 +12,7 @@ use super::Ground;
 const PIPELINES: usize = 3;
 const LIMIT: i64 = 7;
 
-/// Records events in one transaction, about one pipeline after the other.
+/// Records events in one transaction. Their subjects are the pipelines in turn.
 fn record(ground: &Ground, numbers: std::ops::Range<usize>) {
     let work = move |tx: &mut berth_store::Tx<'_>| {
         for number in numbers {
@@ -70,7 +70,7 @@ fn event_list_has_every_event_once_in_order() {
         record(&ground, recorded..recorded + count);
         recorded += count;
         check(&ground, recorded);
-        // An event that was rolled back is not found, and a restart changes nothing.
+        // An event that was rolled back is not found. A restart makes no difference.
         let undone = ground.transact(|tx| {
             tx.record(NewEvent::new(EventKind::PipelineUpdated, EventSubject::new("pipeline", "p0", None)))?;
             Err::<(), _>(StoreError::Unavailable("undone".into()))
@@ -84,13 +84,13 @@ fn event_list_has_every_event_once_in_order() {
     }
 }
 
-/// The event with this number. Its kind and its pipeline, environment and deployment vary in no regular order.
+/// Creates the event with this number. Its kind and its subjects vary irregularly.
 fn mixed(number: u64) -> NewEvent {
     let kind = if number.is_multiple_of(5) { EventKind::PipelineUpdated } else { EventKind::SessionClaimed };
     let at = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
     let event = NewEvent::new(kind, EventSubject::new("pipeline", format!("p{}", at % 4), None));
     let event = event.with_subject(EventSubject::new("environment", format!("e{}", at / 4 % 3), None));
-    // Adds the same subject twice: the event must still be found only once.
+    // Adds the same subject a second time. The event must still be found only once.
     let event = event.with_subject(EventSubject::new("environment", format!("e{}", at / 4 % 3), None));
     let rare = EventSubject::new("deployment", format!("d{}", number / 97), None);
     if number.is_multiple_of(97) { event.with_subject(rare) } else { event }

@@ -12,7 +12,7 @@ const ROWS: usize = 2_600;
 #[test]
 fn list_offset_and_total_are_exact() {
     let ground = Ground::new();
-    // The times in the ids are far apart and in no particular order.
+    // The ids contain times that are far apart and in no particular order.
     let all = ground.transact(|tx| {
         (0..ROWS)
             .map(|n| create(tx, &format!("p-{n}"), Timestamp::from_micros(scattered(n) * 1_000_000)))
@@ -97,7 +97,7 @@ fn pipeline_search_is_case_insensitive_and_escapes_wildcards() {
     assert_eq!(found("_"), Vec::<String>::new());
 }
 
-/// A fixed shuffle.
+/// Maps a number to another one. The order looks random but is always the same.
 fn scattered(n: usize) -> i64 {
     i64::try_from((n * 7_919) % 10_007).unwrap()
 }

@@ -68,7 +68,7 @@ impl Ground {
         Self::at(Place::new())
     }
 
-    /// Uses SQLite in any case, for tests that access the database file.
+    /// Always uses SQLite, for tests that access the database file.
     fn in_a_file() -> Self {
         Self::at(Place { dir: tempfile::tempdir().unwrap(), postgres: None })
     }
@@ -94,7 +94,7 @@ impl Ground {
 }
 
 impl Ground {
-    /// Runs changes in a single commit, by letting them queue up while another transaction is running.
+    /// Runs all changes in a single commit: they are queued while another transaction is running.
     fn at_once(&self, changes: usize, change: impl Fn(usize) + Sync) {
         let ((begin, begun), (end, ended)) = (mpsc::channel(), mpsc::channel());
         std::thread::scope(|scope| {
@@ -149,7 +149,7 @@ fn new_organization(store: &Store, slug: &str) -> OrgId {
         .unwrap()
 }
 
-/// Creates a pipeline. `at` is the time in its id, by which pipelines are sorted.
+/// Creates a pipeline. Pipelines are sorted by id, and `at` is the time in the id.
 fn create(tx: &mut Tx<'_>, slug: &str, at: Timestamp) -> Result<Pipeline, StoreError> {
     create_with(tx, slug, at, &[])
 }

@@ -88,7 +88,8 @@ fn check_remembered(ground: &Ground, count: usize) {
 fn crashed(ground: &Ground) -> Ground {
     let place = Place { dir: tempfile::tempdir().unwrap(), postgres: None };
     for file in ["berth.db", "berth.db-wal"] {
-        // Another process copies the file, because closing it in this process would release SQLite's POSIX locks.
+        // Copies the file in another process, because closing the file in this process would release SQLite's POSIX
+        // locks.
         let copied =
             Command::new("cp").arg(ground.place.dir.path().join(file)).arg(place.dir.path()).status();
         assert!(copied.unwrap().success());

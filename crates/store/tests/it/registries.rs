@@ -36,7 +36,7 @@ fn add(tx: &mut Tx<'_>, name: &str) -> Result<Registry, StoreError> {
     Ok(made)
 }
 
-/// Records a successful build. Its version becomes the current one.
+/// Records a successful build and makes its version the current one.
 fn built(tx: &mut Tx<'_>, of: &Registry, commit: &str, steps: &[&str]) -> Result<(), StoreError> {
     let step = |own: &&str| StepMetadata {
         key: step_key(own).unwrap(),
@@ -84,7 +84,7 @@ fn step_type_resolves_to_the_current_or_the_named_version() {
             registry_build::put_tag(tx, tools.id, "v1", FIRST)?;
             registry_build::put_branch(tx, tools.id, "main", FIRST)?;
             built(tx, &tools, SECOND, &["CUSTOM:Deploy", "Check"])?;
-            // A tag keeps its first commit even if it is moved; a branch follows.
+            // A tag keeps its first commit even if it is moved. A branch does not.
             registry_build::put_tag(tx, tools.id, "v1", SECOND)?;
             registry_build::put_branch(tx, tools.id, "main", SECOND)?;
             add(tx, "empty").map(drop)

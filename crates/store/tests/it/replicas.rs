@@ -17,7 +17,7 @@ use berth_testkit::{Scratch, Server, binaries, outcome};
 
 use super::{create, new_organization};
 
-/// A scratch database. Skips the test if PostgreSQL is not installed.
+/// Creates a scratch database. Returns `None` if PostgreSQL is not installed; the test is then skipped.
 fn scratch() -> Option<Scratch> {
     let found = Scratch::new();
     if found.is_none() {
@@ -66,7 +66,7 @@ fn replicas_serialize_writes_to_the_same_row() {
     let Some(scratch) = scratch() else { return };
     let stores = [(); 2].map(|()| Store::open_postgres(&scratch.url()).unwrap());
     let org = new_organization(&stores[0], "acme");
-    // Each transaction checks that the name is free, then inserts it. Without the lock, several would succeed.
+    // Each transaction checks that the name is free and then inserts it. Without the lock, several would succeed.
     let taken: Vec<bool> = std::thread::scope(|scope| {
         let all: Vec<_> = (0..8)
             .map(|number| {
@@ -170,7 +170,7 @@ fn unsuitable_postgresql_is_refused_unchanged() {
     assert!(refused(&nobody).contains("does not exist"), "{}", refused(&nobody));
 }
 
-/// What the proxy does with the next COMMIT: pass it on, drop the response, or drop the request.
+/// What the proxy does with the next COMMIT: passes it on, drops the response, or drops the request.
 const PASSES: u8 = 0;
 const ANSWER_LOST: u8 = 1;
 const REQUEST_LOST: u8 = 2;
@@ -229,7 +229,8 @@ fn lost_commit_response_is_an_unknown_outcome() {
         let slug = Slug::parse(slug).unwrap();
         let look =
             move |tx: &mut berth_store::Tx<'_>| Ok::<_, StoreError>(pipeline::by_slug(tx, &slug)?.is_some());
-        // Reads in a write transaction, which waits for the lock and so for the commit that is still in progress.
+        // Reads in a write transaction. It has to wait for the lock, and therefore for the commit that is still in
+        // progress.
         direct.transact_blocking(TxContext::system(Some(org)), look).unwrap()
     };
     made("calm").unwrap();
@@ -283,7 +284,7 @@ fn epoch_rises_after_a_failover() {
     assert_eq!([&stores[0], &stores[1]].map(epoch), [0, 0]);
     server.kill();
     server.resume().unwrap();
-    // A lost connection is noticed only when it is used; the next transaction then opens a new one.
+    // A lost connection is noticed only when it is used. The next transaction then opens a new one.
     let found = |store: &Store| {
         let asked =
             || store.transact_blocking(TxContext::system(None), |tx| Ok::<_, StoreError>(tx.moment()?.epoch));
@@ -370,7 +371,7 @@ fn replayed_response_is_as_durable_as_its_commit() {
         change(vouches);
         written() != before
     };
-    // Several attempts, because PostgreSQL occasionally writes WAL in the background.
+    // Tries several times, because PostgreSQL occasionally writes WAL in the background.
     assert!((0..5).any(|_| !writes(false)), "a read-only transaction writes no WAL");
     assert!((0..5).all(|_| writes(true)));
 }

@@ -30,7 +30,7 @@ fn second(number: i64) -> Timestamp {
     Timestamp::from_micros(number * 1_000_000)
 }
 
-/// Adds work that has been due since this second.
+/// Adds work that became due at this time, in seconds.
 type Add<Id> = fn(&mut Tx<'_>, i64) -> Result<Id, StoreError>;
 type Select<Id> = fn(&mut Tx<'_>, FairBatch) -> Result<Vec<(OrgId, Id)>, StoreError>;
 

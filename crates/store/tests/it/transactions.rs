@@ -124,7 +124,7 @@ fn concurrent_writers_number_events_without_gaps() {
     assert_eq!(seen.total, Some(401));
 }
 
-/// Queues jobs in this order while the writer is busy, so that they end up in the same commit.
+/// Queues the jobs in this order while the writer is busy, so that they end up in the same commit.
 fn together(ground: &Ground, works: Vec<Work>) -> Vec<Result<(), StoreError>> {
     let (release, held) = std::sync::mpsc::channel::<()>();
     std::thread::scope(|scope| {

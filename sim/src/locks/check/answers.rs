@@ -220,8 +220,7 @@ fn check_deploy(
     Ok(())
 }
 
-/// L10: a report counts if and only if it is from the current attempt and its session is active. In this case it is
-/// stored.
+/// L10: a report counts, and is stored, if and only if it is from the current attempt and its session is active.
 fn check_report(
     before: &Lock,
     outcome: ReportedOutcome,

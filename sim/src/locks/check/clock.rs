@@ -1,7 +1,7 @@
 //! Computes when sessions expire, from the requests alone and not from what the rules wrote.
 //!
-//! An extension counts, a session with a running deployment is not idle, and setting the clock back expires no session
-//! early.
+//! An extension moves the expiry, but never to an earlier time, even if the clock was set back. A session with an
+//! unfinished deployment is not idle.
 
 use berth_core::deployment::DeploymentPurpose;
 use berth_core::environment::limits::WARNING_S_MAX;
@@ -112,8 +112,8 @@ pub(super) fn check_ends(
             "the session was over since {at} ({}), but what became of it is {reason:?}",
             why.as_str()
         ),
-        // The session was not due before this command, so it must not expire in this step, even if the command made it
-        // idle.
+        // The session was not due before this command, so it must not expire in this step, even if the command ended
+        // its last deployment.
         None => ensure!(
             !matches!(reason, Some(SessionEndReason::Expired | SessionEndReason::Idle)),
             "L21",

@@ -47,7 +47,8 @@ fn check_cause(
         (SessionEndReason::Overridden, ask) => {
             is_taken_by(ask, session, seen) || is_due_takeover(before, session, moves, seen)
         }
-        // `clock::check_ends` checks expiry; here, no person may be named as the cause.
+        // `clock::check_ends` checks whether the expiry was correct. Here, only check that no person is named as the
+        // cause.
         (SessionEndReason::Expired | SessionEndReason::Idle, _) => end.by.id.is_none(),
         _ => false,
     };
@@ -141,7 +142,7 @@ fn check_grants(before: &Lock, moves: &StepChanges<'_>, seen: &ObservedStep<'_>)
         let number = ticket.number;
         ensure!(is_valid(ticket), "L17", "ticket {number} was granted and is not valid");
         let place = |it: &Ticket| (it.takeover.is_none(), it.number);
-        // Like a forced claim, a take-over may pass tickets that wait for the session to end.
+        // Like a forced claim, a take-over may be granted before earlier tickets that wait for the session to end.
         let target = |it: &Ticket| it.takeover.as_ref().map(|plan| plan.target);
         let taken = target(ticket).filter(|target| {
             let overridden =

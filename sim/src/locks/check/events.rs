@@ -1,4 +1,4 @@
-//! `L16`: each change has exactly one event in the same commit, and there is no event without a change.
+//! `L16`: each change is written together with exactly one event, and there is no event without a change.
 
 use berth_core::deployment::{DeploymentPurpose, DeploymentState};
 use berth_core::environment::{Lock, Session, SessionEndReason, TicketState};
@@ -105,7 +105,8 @@ const fn kind_of(reason: SessionEndReason) -> EventKind {
     }
 }
 
-/// Expected when the last work of earlier sessions has stopped, whether or not the holder was waiting for it.
+/// Returns the event that is expected when the last work of earlier sessions has stopped, whether or not the holder was
+/// waiting for it.
 fn drained_event(moves: &StepChanges<'_>, seen: &ObservedStep<'_>) -> Option<ExpectedEvent> {
     let completed = |it: &Session| it.drain.as_ref().is_some_and(|drain| drain.completed_at.is_some());
     let somebody_waited =

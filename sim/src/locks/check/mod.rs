@@ -137,7 +137,7 @@ impl LockOracle {
         );
         let Some(before) = &seen.step.before else {
             if seen.step.is_outdated {
-                // Another participant recreated an environment of this name first.
+                // Another participant was faster and has already recreated the environment.
                 return Ok(());
             }
             ensure!(
@@ -166,7 +166,7 @@ impl LockOracle {
             return Ok(());
         }
         if is_old && seen.step.decision.changes.is_empty() {
-            // The step was a refusal: it writes nothing, and it was correct for the state that it had loaded.
+            // The step changes nothing, and it was correct for the older state that it had loaded.
             return Ok(());
         }
         check_version(memory, seen, is_old)?;

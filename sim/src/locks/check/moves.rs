@@ -61,7 +61,8 @@ pub(super) fn follow<'a>(
                 let old = before.session.as_ref().filter(|old| old.id == it.id);
                 check_session(memory, old, it)?;
                 match &it.end {
-                    // Not even during the write may there be two open sessions: a unique index would reject the second.
+                    // There must never be two open sessions, not even between two writes of a transaction: a unique
+                    // index would reject the second.
                     None => ensure!(
                         open.is_none_or(|open| open == it.id),
                         "L1",

@@ -95,7 +95,8 @@ pub(super) fn obstacle(wanted: &EnvironmentDeployment, lock: &Lock, is_paused: b
     old.then_some("work of an ended session may still run").or(reset.then_some("a reset is due"))
 }
 
-/// L10, E9: a report counts only if it is from the deployment's own attempt, and only while the deployment is current.
+/// L10, E9: a report counts only if it is from the deployment's own attempt, and only while the deployment's session is
+/// active.
 fn check_reported(new: &EnvironmentDeployment, seen: &ObservedStep<'_>) -> Checked {
     let number = new.number;
     let LockRequest::Report { outcome, .. } = &seen.step.ask else {
@@ -106,8 +107,8 @@ fn check_reported(new: &EnvironmentDeployment, seen: &ObservedStep<'_>) -> Check
     let is_current = match new.target.purpose {
         DeploymentPurpose::Reset => true,
         DeploymentPurpose::Session(id) => {
-            // Look at the session before the step: a take-over that waited for this deployment may end it in the same
-            // step.
+            // Look at the session from before the step: a take-over that waited for this deployment may end the session
+            // in the same step.
             let before = seen.step.before.as_ref().and_then(|it| it.session.as_ref());
             let ended_now = seen.step.decision.changes.iter().any(|change| ends_by_time(change, id));
             before.is_some_and(|it| it.id == id && it.fence == new.target.fence) && !ended_now
@@ -150,8 +151,8 @@ fn check_confirmed(new: &EnvironmentDeployment, seen: &ObservedStep<'_>) -> Chec
     Ok(())
 }
 
-/// A cancellation has a cause: the session ended, a request, a holder that overrides the drain during a reset, or the
-/// deletion of the environment.
+/// A cancellation has a cause: the end of the session, a request, a holder that overrides the drain during a reset, or
+/// the deletion of the environment.
 fn check_cancelled(new: &EnvironmentDeployment, moves: &StepChanges<'_>, seen: &ObservedStep<'_>) -> Checked {
     let ended = moves.ended_sessions().any(|it| DeploymentPurpose::Session(it.id) == new.target.purpose);
     let named = seen.step.subject.deployment.as_ref().is_some_and(|it| it.id == new.id);

@@ -105,7 +105,7 @@ impl RunOracle {
             ensure!(seen.told.events.is_empty(), "events", "{:?}: an event without a change", seen.asked);
             ensure!(seen.before == seen.after, "written", "{:?}: a change without a decision", seen.asked);
         } else if *seen.asked != RunRequest::Overtaken {
-            // If a run is superseded, its deployment records the event in the same commit.
+            // Superseding a run is exempt: its event is recorded by the deployment, in the same commit.
             ensure!(!seen.told.events.is_empty(), "events", "{:?}: a change without an event", seen.asked);
         }
         moves::check(seen)?;

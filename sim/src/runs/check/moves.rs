@@ -94,7 +94,8 @@ fn stage_may(asked: &RunRequest, at: usize, from: StageRunStatus, to: StageRunSt
     }
 }
 
-/// Returns whether an exclusive stage may change like this: it starts only by a request to enter it, never by itself.
+/// Returns whether the change is allowed for an exclusive stage, which starts only if a request lets it, never by
+/// itself.
 fn is_let_in(asked: &RunRequest, from: StageRunStatus, to: StageRunStatus) -> bool {
     use StageRunStatus::{Failed, Pending, Queued, Running, Skipped, Succeeded, Waiting};
     let begins =

@@ -37,7 +37,7 @@ fn check_cancel_stage(seen: &ObservedRunStep<'_>, stage: usize) -> Checked {
     if is_over { Ok(()) } else { check_stopped(seen, stage) }
 }
 
-/// Running attempts continue until they report that they have stopped.
+/// Checks that running attempts continue until they report that they have stopped.
 fn check_stopped(seen: &ObservedRunStep<'_>, stage: usize) -> Checked {
     use StageRunStatus::{Cancelled, Cancelling};
     let of_stage = |at: &usize| seen.after.steps[*at].stage == stage;
@@ -105,7 +105,7 @@ fn check_resolve(seen: &ObservedRunStep<'_>, at: usize, resolution: OutcomeResol
     Ok(())
 }
 
-/// A superseded run ends at the stage it was waiting for, and keeps the results of earlier stages.
+/// Checks that a superseded run ends at the stage it was waiting for, and keeps the results of earlier stages.
 fn check_overtaken(seen: &ObservedRunStep<'_>) -> Checked {
     let was_queued = seen.before.queued_for().is_some();
     ensure!(was_queued == seen.told.is_change, "superseded", "one that does not wait was overtaken");

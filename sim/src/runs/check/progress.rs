@@ -53,7 +53,7 @@ fn check_quiet(run: &Run) -> Checked {
     Ok(())
 }
 
-/// The state of a stage matches its steps.
+/// Checks that the state of a stage matches its steps.
 fn check_stages(plan: &Plan, run: &Run) -> Checked {
     for (at, stage) in run.stages.iter().enumerate() {
         let steps = || run.steps.iter().filter(move |step| step.stage == at);
@@ -97,7 +97,7 @@ fn check_stages(plan: &Plan, run: &Run) -> Checked {
     Ok(())
 }
 
-/// Checks that exactly those steps and stages have an end time that have ended.
+/// Checks that a step or stage has an end time if and only if it has ended.
 fn check_times(run: &Run) -> Checked {
     for stage in &run.stages {
         let is_over = stage.status.is_final() && stage.status != StageRunStatus::Skipped;
@@ -122,7 +122,7 @@ fn check_times(run: &Run) -> Checked {
     Ok(())
 }
 
-/// The status of the run matches the statuses of its stages, including failure and cancellation.
+/// Checks that the status of the run, including its failure or cancellation, matches the statuses of its stages.
 fn check_status(run: &Run) -> Checked {
     let first = |status: StageRunStatus| run.stages.iter().find(|stage| stage.status == status);
     let open = run.stages.iter().find(|stage| !stage.status.is_final());
@@ -161,7 +161,7 @@ fn check_ready_at(run: &Run, now: Timestamp) -> Checked {
     ensure!(is_due != ready.is_empty(), "ready_at", "{:?} at {now}, ready {ready:?}", run.next_ready_at());
     if let Some(at) = run.next_ready_at() {
         ensure!(!run.ready_steps(at).is_empty(), "ready_at", "nothing is ready at {at}");
-        // Not before the Unix epoch, which stands for "at any time".
+        // Do not go below zero, the time that stands for "ready at any time".
         let earlier = Timestamp::from_micros(at.as_micros().saturating_sub(1).max(0));
         let is_early = earlier < at && !run.ready_steps(earlier).is_empty();
         ensure!(!is_early, "ready_at", "something is ready before {at}");

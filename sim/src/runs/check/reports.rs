@@ -89,8 +89,7 @@ fn check_ended(seen: &ObservedRunStep<'_>, at: usize, ends: SimulatedEnd) -> Che
     Ok(())
 }
 
-/// When a stage fails, a step that ran without success must not be shown as skipped: its status is that of its latest
-/// attempt.
+/// Checks that in a failed stage, a step that has run is shown as succeeded or failed, never as skipped.
 pub(super) fn check_left_over(seen: &ObservedRunStep<'_>, memory: &[StepMemory]) -> Checked {
     for (at, _, after) in seen.steps() {
         if seen.after.stages[after.stage].status == StageRunStatus::Failed && memory[at].has_run {

@@ -36,8 +36,8 @@ pub(super) fn run(args: &CopyArgs) -> anyhow::Result<ExitCode> {
             anyhow::bail!("one of --from and --to must be sqlite:DIR, the other one postgres or postgres://…")
         }
     };
-    // With the argument `postgres` the URL comes from the settings: it may contain a password, and every user of the
-    // machine can read command lines.
+    // With the argument `postgres`, the URL comes from the settings. The URL may contain a password, which does not
+    // belong on a command line, because every user of the machine can read it.
     let url = match url {
         "postgres" => settings.database.as_deref().context("set BERTH_DATABASE to the database URL")?,
         url => url,

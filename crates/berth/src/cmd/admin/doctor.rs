@@ -18,9 +18,9 @@ use crate::output::CommandOutput;
 const FREE_BYTES_WANTED: u64 = 1024 * 1024 * 1024;
 const FREE_BYTES_MIN: u64 = FREE_BYTES_WANTED / 10;
 const GIT_MIN: (u32, u32) = (2, 39);
-/// 2025-01-01. A clock that shows an earlier time was never set.
+/// 2025-01-01. If the clock shows an earlier time, it was never set.
 const CLOCK_MIN_S: i64 = 1_735_689_600;
-/// The clock counts as wrong if the last event in the database is more than this many seconds in the future.
+/// The clock counts as wrong if the last event in the database is more than this many seconds ahead of it.
 const CLOCK_BEHIND_S_MAX: i64 = 60;
 
 #[derive(clap::Args)]

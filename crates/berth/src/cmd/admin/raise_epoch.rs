@@ -28,7 +28,8 @@ pub(super) fn run(args: &RaiseEpochArgs) -> anyhow::Result<ExitCode> {
             let dir = DataDir::open(&found.data_dir)?;
             let mut store = Store::open_sqlite(&dir.database())?;
             let settled = settle(&mut store, incarnation::stored_epoch(&dir)?).map_err(to_cli_error)?;
-            // Must come last: if this command is interrupted, servers refuse to start until it is run again.
+            // Must come last, so that after an interruption of this command servers refuse to start until it is run
+            // again.
             store.begin_in(&dir)?;
             settled
         }

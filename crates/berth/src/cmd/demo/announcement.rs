@@ -26,8 +26,8 @@ pub(super) struct DemoFacts {
     pub(super) moved: Option<SocketAddr>,
 }
 
-/// Formats the announcement for `--json`. `found` has the first organization's pipelines that were created after the
-/// server started.
+/// Formats the announcement for `--json`. `found` contains those pipelines of the first organization that were created
+/// after the server started.
 pub(super) fn to_json(facts: &DemoFacts, found: &[Value]) -> Value {
     let pipeline = |pipeline: &Pipeline| {
         json!({

@@ -15,7 +15,7 @@ use crate::output::{dim, print_line};
 
 const ENVIRONMENT: &str = "/pipelines/shop/ephemeral-environments/qa-2";
 const BRANCH: &str = "feature/dark";
-/// Number of log lines to wait for before the server is killed. The step prints one line per second.
+/// The server is killed after the step has printed this many log lines. The step prints one line per second.
 const LINES_BEFORE: usize = 2;
 
 #[derive(clap::Args)]
@@ -84,7 +84,7 @@ fn start_deployment(client: &ApiClient) -> anyhow::Result<(String, String)> {
     Ok((json_str(&made["sessionId"])?.to_owned(), json_str(&made["deploymentId"])?.to_owned()))
 }
 
-/// Returns the output of the step `deploy`, over all of its attempts.
+/// Returns the log lines of the step `deploy`, from all of its attempts.
 fn log_lines(client: &ApiClient, deployment: &str) -> anyhow::Result<Vec<String>> {
     let found: Value = client.get(&format!("/deployments/{deployment}"))?.data;
     let stages = found["stages"].as_array().into_iter().flatten();

@@ -1,5 +1,5 @@
-//! The demo. `berth serve --demo` runs a server, sites it deploys to and a scenario; `berth demo` works with a running
-//! demo.
+//! The demo. `berth serve --demo` runs a server, the sites it deploys to and a scripted scenario. `berth demo` works
+//! with a demo that is already running.
 
 mod announcement;
 mod crash;

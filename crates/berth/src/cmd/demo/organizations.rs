@@ -22,7 +22,7 @@ pub(super) struct DemoOrganization {
 }
 
 /// Creates the two organizations. If `shop` is `None`, the first one starts without pipelines: they are created later,
-/// and the shop's pipeline is read from its repository.
+/// and the definition of the shop's pipeline is then read from its repository.
 pub(super) fn create_organizations(
     store: &Store,
     shop: Option<String>,
@@ -35,8 +35,8 @@ pub(super) fn create_organizations(
     ])
 }
 
-/// Returns the shop's definition with the URLs of the demo sites, in the order of
-/// [`SITE_NAMES`](super::sites::SITE_NAMES), and the path of this program filled in.
+/// Returns the shop's definition. The URLs of the demo sites, in the order of [`SITE_NAMES`](super::sites::SITE_NAMES),
+/// and the path of this program are filled in.
 pub(super) fn shop_definition(addresses: &[String], program: &str) -> String {
     // A path may contain any character, so it is quoted as a JSON string, which is valid YAML.
     let quoted = serde_json::Value::from(program).to_string();

@@ -14,10 +14,10 @@ const ENVIRONMENTS: &str = "/pipelines/shop/ephemeral-environments";
 /// Timeout for a build, a deployment or a sync.
 const WAIT_TIMEOUT: Duration = Duration::from_secs(120);
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
-/// Number of deployments in Grace's load test. Each takes 90 seconds, so that visitors find an environment to take
-/// over.
+/// Number of deployments in Grace's load test. Each takes 90 seconds. During all of that time she holds an environment
+/// that visitors can take over.
 const ROUNDS_MAX: u32 = 40;
-/// Number of consecutive failed calls before the load test stops. Calls fail while the server restarts, for example.
+/// The load test stops after this many consecutive failed calls. Calls fail while the server restarts, for example.
 const FAILURES_MAX: u32 = 30;
 const ROUND_PAUSE: Duration = Duration::from_secs(2);
 const LINUS_WAITS_S: u32 = 8 * 60 * 60;
@@ -149,7 +149,7 @@ fn repeat_load_test(grace: &ApiClient, session: &str) {
     }
 }
 
-/// Waits until the deployment with this number, started by a push, exists, and returns its id.
+/// Waits for the deployment with this number, which a push starts, and returns its id.
 fn wait_for_push_deployment(client: &ApiClient, number: u64) -> anyhow::Result<String> {
     poll_until("the deployment of a push", || {
         let all = client.get::<Value>("/pipelines/shop/deployments")?.data;

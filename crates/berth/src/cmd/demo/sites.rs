@@ -91,8 +91,8 @@ pub(super) struct DemoSites {
 pub(super) struct SiteListeners(Vec<TcpListener>);
 
 impl SiteListeners {
-    /// Binds the listeners. Sites accept writes from any client, so they listen on loopback only. The login link
-    /// listens on the server's address, because a cookie applies to one host.
+    /// Binds the listeners. Sites accept writes from any client, so their listeners are on loopback only. The listener
+    /// for the login link uses the server's address, because a cookie is valid for only one host.
     pub(super) fn bind_next_to(reached: SocketAddr) -> std::io::Result<Self> {
         let own = reached.ip();
         let site = if own.is_loopback() { own } else { IpAddr::from([127, 0, 0, 1]) };
@@ -197,8 +197,8 @@ async fn show_site(State((place, harbour)): SiteState) -> Response {
     html_response(status, page::render_site(place, site))
 }
 
-/// Builds an HTML response whose content security policy blocks scripts in deployed pages; only our reload script may
-/// run.
+/// Builds an HTML response with a content security policy that blocks all scripts in deployed pages except the reload
+/// script.
 fn html_response(status: StatusCode, text: String) -> Response {
     let headers = [
         (CONTENT_TYPE, "text/html; charset=utf-8"),

@@ -30,7 +30,8 @@ use crate::cmd::serve;
 use crate::cmd::{open_store, open_vault, to_cli_error};
 use crate::output::{print_line, print_note};
 
-/// Give up after this many restarts: something other than `berth demo crash` keeps killing the server.
+/// The supervisor gives up after this many restarts, because something other than `berth demo crash` must be killing
+/// the server.
 const RESTARTS_MAX: u32 = 100;
 const READY_TIMEOUT: Duration = Duration::from_secs(20);
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
@@ -214,7 +215,7 @@ fn wait_until_ready(scene: &DemoSetup) -> anyhow::Result<Vec<serde_json::Value>>
     }
 }
 
-/// Binds the listener. If the port is occupied and was not requested explicitly, falls back to a free port and also
+/// Binds the listener. If the port is occupied and was not requested explicitly, uses a free port instead and also
 /// returns the occupied address.
 fn bind_listener(
     wanted: SocketAddr,

@@ -33,8 +33,8 @@ const STOP_MARGIN: Duration = Duration::from_secs(15);
 /// Time between SIGTERM and SIGKILL.
 const STOP_GRACE: Duration = Duration::from_secs(10);
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
-/// Maximum time to wait for the message about the lost session to be printed. If the terminal blocks for longer, the
-/// command exits without it.
+/// How long to wait until the message about the lost session has been printed. If the terminal blocks for longer, this
+/// program exits without the message.
 const PRINT_TIMEOUT: Duration = Duration::from_secs(2);
 /// Pause before resuming a command that was stopped because it needs the terminal.
 const TERMINAL_RETRY: Duration = Duration::from_secs(1);
@@ -54,7 +54,7 @@ struct GuardState {
     child: Option<CommandGroup>,
     /// Why the environment was lost.
     lost: Option<String>,
-    /// The message about the loss was printed.
+    /// The message about the lost environment was printed.
     is_printed: bool,
     is_over: bool,
     /// There is nothing to release, so an interrupt exits immediately.
@@ -88,8 +88,8 @@ impl SessionGuard {
         // than once.
         let again = std::mem::replace(&mut state.is_interrupted, true) && heard != Signal::HUP;
         if let Some(child) = state.child {
-            // Ctrl-C on a terminal reaches the command directly. SIGHUP is forwarded as SIGTERM, because many programs
-            // ignore SIGHUP.
+            // SIGHUP is forwarded as SIGTERM, because many programs ignore SIGHUP. Ctrl-C on a terminal does not get
+            // here: the terminal sends it directly to the command.
             child.send(match heard {
                 _ if again => Signal::KILL,
                 Signal::HUP => Signal::TERM,
@@ -167,7 +167,8 @@ impl SessionGuard {
         }
     }
 
-    /// Waits until another thread has printed the message about the loss. That thread does not keep the process alive.
+    /// Waits until another thread has printed the message about the lost environment. Without this, the process could
+    /// exit before that thread is done.
     fn wait_until_printed(&self) {
         let until = Instant::now() + PRINT_TIMEOUT;
         while !self.state.lock().is_printed && Instant::now() < until {
@@ -180,7 +181,8 @@ impl SessionGuard {
     }
 }
 
-/// Deletes a session or ticket. If the ticket has been granted in the meantime, releases its session.
+/// Deletes a session or ticket. If the ticket has been granted in the meantime, releases the session that was opened
+/// for it.
 fn release(client: &ApiClient, path: &str) {
     let given = client.delete::<serde_json::Value>(path).and_then(|given| {
         let granted = given.data["status"] == "granted";
@@ -257,7 +259,7 @@ fn deploy_and_run(
     Ok(ExitCode::from(child_exit_code(status)))
 }
 
-/// Runs the command; `None` if it was interrupted before the start.
+/// Runs the command. Returns `None` if it was interrupted before it started.
 fn run_child(
     session: &WireSession,
     undo: &SessionGuard,
@@ -293,7 +295,7 @@ fn run_child(
     Ok(Some(child.wait()?))
 }
 
-/// Waits until the command exits, without reaping it: its process group id stays valid.
+/// Waits until the command exits. Does not reap it, so that its process group id stays valid.
 fn wait_for_exit(
     command: CommandGroup,
     mut terminal: Option<&mut ControllingTerminal>,
@@ -301,13 +303,13 @@ fn wait_for_exit(
     let look = WaitIdOptions::EXITED | WaitIdOptions::STOPPED;
     loop {
         match waitid(WaitId::Pid(command.0), look | WaitIdOptions::NOWAIT) {
-            // Resume a stopped command: other callers are waiting for its environment, and no shell will resume it.
+            // Resume a stopped command: other callers may be waiting for its environment, and no shell will resume it.
             Ok(Some(seen)) if seen.stopped() => {
                 waitid(WaitId::Pid(command.0), WaitIdOptions::STOPPED)?;
                 let wants = [Signal::TTIN, Signal::TTOU].map(|it| Some(it.as_raw()));
                 let mut has = || terminal.as_mut().is_some_and(|it| it.give_to(command.0));
-                // A command that needs the terminal would stop again at once while we are in the background, so pause
-                // before each try.
+                // While this process is in the background, a command that needs the terminal would stop again at once,
+                // so pause before each attempt.
                 if wants.contains(&seen.stopping_signal()) && !has() {
                     std::thread::sleep(TERMINAL_RETRY);
                 }
@@ -348,7 +350,8 @@ fn renew_session(
                     ));
                 }
             }
-            // The thread in `watch_for_take_over` reports why the session ended.
+            // The server refused the renewal, for example because the session has ended. The thread in
+            // `watch_for_take_over` reports the reason.
             Err(_) => pause = RETRY_INTERVAL,
         }
         if undo.is_lost() {

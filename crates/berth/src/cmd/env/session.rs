@@ -1,4 +1,4 @@
-//! Commands for the holder of an environment: deploy, extend, hand over, release, leave the queue.
+//! Commands for members who hold an environment or wait for one: deploy, extend, hand over, release, leave the queue.
 
 use std::process::ExitCode;
 

@@ -1,5 +1,5 @@
-//! Job control: makes the command's process group the foreground group of the terminal, so that it can read input and
-//! receives Ctrl-C, and takes the terminal back afterwards.
+//! Job control. Makes the command's process group the foreground group of the terminal, so that it can read input and
+//! receives Ctrl-C. Takes the terminal back afterwards.
 
 use std::fs::File;
 use std::process::{Child, Command};

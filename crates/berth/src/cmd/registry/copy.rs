@@ -7,7 +7,7 @@ use anyhow::Context as _;
 
 /// Maximum number of files in a registry.
 const FILES_MAX: usize = 20_000;
-/// Not copied if the directory is not a git work tree, where `.gitignore` does not apply.
+/// Names that are not copied from a directory outside of git, because `.gitignore` has no effect there.
 const EXCLUDED: &[&str] = &[".git", "node_modules"];
 
 /// Copies the source and returns the number of files.

@@ -39,7 +39,7 @@ const INHERITED_ENV: &[&str] = &[
     "SSL_CERT_FILE",
     "npm_config_registry",
 ];
-/// Those of the variables above that contain the path of a file, which the sandbox must expose.
+/// Those of the variables above that contain the path of a file. The sandbox must expose the file.
 const CERTIFICATES: &[&str] = &["NODE_EXTRA_CA_CERTS", "SSL_CERT_FILE"];
 
 /// Reason to end the command early.
@@ -162,7 +162,7 @@ impl RegistryTest<'_> {
         Err(TestAbort::Code(NOT_FOUND))
     }
 
-    /// Checks the params like the server does for a pipeline, before any step runs.
+    /// Checks the params before any step runs, as the server does for a pipeline.
     fn check_params(&mut self, step: &StepMetadata) -> Result<(), TestAbort> {
         let params = self.params();
         let schema = berth_definition::custom_step::params_schema(&step.schema)

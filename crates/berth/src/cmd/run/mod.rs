@@ -43,7 +43,7 @@ use crate::output::{dim, print_note};
 /// Timeout for the temporary server to sync the temporary repository.
 const SYNC_TIMEOUT: Duration = Duration::from_secs(60);
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
-/// Maximum time to wait for the signal after git has failed: Ctrl-C may have ended git first.
+/// How long to wait for a signal after git has failed: if the user pressed Ctrl-C, git may have received it first.
 const SIGNAL_DELAY_MAX: Duration = Duration::from_millis(200);
 const ORGANIZATION: &str = "local";
 const OWNER: &str = "you@localhost.test";
@@ -107,7 +107,7 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     definition.tracks = Some(UNUSED_BRANCH.to_owned());
     let snapshot = SourceSnapshot::create(&project, &write(&definition)?, &repository);
     if snapshot.is_err() {
-        // Ctrl-C also ends git, possibly before this process has received its signal.
+        // If the user pressed Ctrl-C, git may have ended before this process received the signal.
         runtime.block_on(tokio::time::timeout(SIGNAL_DELAY_MAX, stop.cancelled())).ok();
     }
     if stop.is_cancelled() {

@@ -12,7 +12,7 @@ use crate::cmd::{logs, watch};
 use crate::output::time::format_elapsed;
 use crate::output::{bold, colour_word, dim, print_line, print_note, strip_control_chars, wire_word};
 
-/// Prints the attempts one at a time: the log of a step that runs in parallel follows after that of the other.
+/// Prints the attempts one at a time. If steps run in parallel, their logs are printed one after the other.
 pub(super) fn follow_to_end(client: &ApiClient, id: &str) -> anyhow::Result<ExitCode> {
     let path = watch::deployment_path(id);
     let mut shown = BTreeSet::new();

@@ -15,8 +15,8 @@ use crate::client::ClientError;
 
 const DIR: &str = ".berth";
 const FILE: &str = "pipeline.yaml";
-/// Branch with only the definition that the server reads. It may differ from the definition among the project's files,
-/// which are on another branch.
+/// Branch that contains only the definition that the server reads. The project's files are on another branch, and the
+/// definition among them may be different.
 const DEFINITION_BRANCH: &str = "definition";
 const FILES_BRANCH: &str = "files";
 
@@ -126,9 +126,9 @@ impl SnapshotRepository<'_> {
         Ok(Some(paths.flatten().copied().collect()))
     }
 
-    /// Returns whether a path listed by git belongs in the snapshot: it is a file or was deleted. Nested repositories,
-    /// directories that replaced a tracked file, and paths below a symlink do not belong; git lists the last of these
-    /// at their real location as well.
+    /// Returns whether a path listed by git belongs in the snapshot, which is the case for files and deleted files. It
+    /// is not the case for nested repositories and for directories that replaced a tracked file. Nor is it for paths
+    /// below a symlink: git also lists these files at their real location.
     fn is_file(&self, listed: &[u8]) -> bool {
         let path = Path::new(OsStr::from_bytes(listed.strip_suffix(b"\0").unwrap_or(listed)));
         let now = |path: &Path| self.root.join(path).symlink_metadata();

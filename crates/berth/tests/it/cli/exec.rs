@@ -10,7 +10,7 @@ use super::{CliFixture, PATIENCE};
 use crate::harness::{BerthProcess, TestServer, berth, program, wait_until};
 
 const ENVIRONMENT: &str = "/api/v1/organizations/acme/pipelines/shop/ephemeral-environments/qa-1";
-/// Prints "began" and runs until it receives SIGTERM.
+/// Shell script that prints "began" and runs until it receives SIGTERM.
 const WAITS: &str = "trap 'echo stopped; exit 3' TERM; echo began; while :; do sleep 0.05; done";
 
 impl CliFixture {

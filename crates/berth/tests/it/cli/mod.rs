@@ -1,4 +1,4 @@
-//! The command line against a real server: output for people and for programs, and exit codes.
+//! The command line with a real server: output for people and for programs, and exit codes.
 
 mod exec;
 mod help;
@@ -159,7 +159,8 @@ fn replace_times(text: &str) -> String {
     replace_dates(&text)
 }
 
-/// Replaces dates with a fixed one: late in the evening, "in 4 h" is displayed as "Nov 16 02:00" instead of a time.
+/// Removes dates in front of a time. They appear only late in the evening, when "in 4 h" is displayed as "Nov 16
+/// 02:00".
 fn replace_dates(text: &str) -> String {
     const MONTHS: &str = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec";
     let mut parts = text.split("HH:MM");

@@ -77,7 +77,8 @@ impl DemoFixture {
         })
     }
 
-    /// Waits until Grace's deployment is running: if it is cancelled then, its step still writes to the site too late.
+    /// Waits until Grace's deployment is running. If it is cancelled after this point, its step still writes to the
+    /// site once, too late.
     fn wait_for_load_test(&self) {
         wait_until(PATIENCE, "load test of Grace", || {
             let held = self.get(&format!("{ENVIRONMENTS}/qa-1"))["lock"]["sessionId"].clone();

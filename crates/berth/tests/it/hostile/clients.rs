@@ -66,7 +66,7 @@ fn partial_body_has_no_effect() {
     let text = body.to_string();
     let chunk = [&chunked[..], format!("{:x}\r\n{text}\r\n", text.len()).as_bytes()].concat();
     for round in 0..50 {
-        // All but the last byte; half of the body; or all chunks but the terminating one.
+        // The request without its last byte, without half of its body, or without its terminating chunk.
         let cuts = [&whole[..whole.len() - 1], &whole[..whole.len() - text.len() / 2], &chunk];
         let mut client = HttpConnection::connect(target.server.address);
         client.send(cuts[round % cuts.len()]).unwrap();

@@ -66,7 +66,8 @@ struct ClaimResult {
     took: Duration,
 }
 
-/// Sends all of every request but its last byte, then all the last bytes at once, so that the claims arrive together.
+/// Sends every request except for its last byte, then all of the last bytes at once, so that the claims arrive
+/// together.
 fn claim_together(
     server: &TestServer,
     person: &TestAccount,

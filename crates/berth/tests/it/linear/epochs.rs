@@ -1,6 +1,6 @@
-//! Fences across epochs. The high bits of a fence are its epoch, the low bits a counter. After the database was
-//! promoted, new fences have a higher epoch while the counter continues. This module checks the epochs and strips them,
-//! so that the other checks only see counters.
+//! Fences across epochs. The high bits of a fence are its epoch, the low bits a counter. After a failover of the
+//! database, new fences have a higher epoch, and the counter continues. This module checks the epochs and strips them,
+//! so that the other checks see only counters.
 
 use std::collections::BTreeMap;
 
@@ -13,8 +13,8 @@ pub(crate) fn counter(fence: u64) -> u64 {
     fence & ((1 << COUNTER_BITS) - 1)
 }
 
-/// Returns the history with fences reduced to their counters. Fails if a counter occurs with two epochs, or if an epoch
-/// is lower than an earlier one.
+/// Returns the history with fences reduced to their counters. Fails if the same counter occurs with two epochs, or if a
+/// higher counter has a lower epoch.
 pub(super) fn take_off(history: &[Operation]) -> Result<Vec<Operation>, String> {
     let mut fences = BTreeMap::new();
     for fence in history.iter().filter_map(|operation| fence_in(operation.answer()?)) {

@@ -1,5 +1,5 @@
-//! An in-memory fake lock with injectable bugs. It proves that clients, recorder and checks together detect such bugs
-//! under real races.
+//! An in-memory fake lock with injectable bugs. It shows that the clients, the recorder and the checks together detect
+//! such bugs under real races.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,7 +13,7 @@ const CLIENTS: u64 = 8;
 const ENVIRONMENTS: usize = 3;
 const OPERATIONS: usize = 3_000;
 const CRASHES: usize = 2;
-/// Number of runs in which a bug that depends on a race must have been detected.
+/// A bug that depends on a race must be detected within this many runs.
 const RUNS_MAX: u64 = 40;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -154,8 +154,8 @@ impl LockService for &FakeLocks {
     fn ask(&mut self, environment: usize, call: &LockCall) -> Option<LockAnswer> {
         let is_lost = self.is_down.load(Ordering::SeqCst);
         let answer = match call {
-            // A crash may come before or after the change takes effect: here it comes before in every second
-            // environment.
+            // A crash may come before or after a change takes effect. Here it comes before the change in environments
+            // with an even number.
             _ if is_lost && environment.is_multiple_of(2) => return None,
             LockCall::Claim => self.claim(environment),
             LockCall::Force { only } => self.force(environment, *only),
@@ -173,8 +173,8 @@ impl LockService for &FakeLocks {
 
 /// Performs one run with crashes and returns the result of the checks.
 fn run(mistake: InjectedBug, seed: u64) -> Result<(), String> {
-    // An environment is replaced after 200 operations, or earlier because of a crash. Double the number in case a crash
-    // comes late.
+    // An environment is replaced after 200 operations, or earlier because of a crash. Twice as many are created as the
+    // operations need, in case a crash comes late.
     let count = 2 * OPERATIONS / 200 + (CRASHES + 2) * (ENVIRONMENTS + 1);
     let states = (0..count).map(|_| Mutex::default()).collect();
     let fake = FakeLocks { mistake, states, is_down: AtomicBool::new(false) };

@@ -25,7 +25,7 @@ pub(crate) struct SessionRef {
 pub(crate) enum LockCall {
     Claim,
     Force {
-        /// `If-Match`: only if the holder has this fence.
+        /// The fence in `If-Match`: the call succeeds only if the holder has it.
         only: Option<u64>,
     },
     Release {

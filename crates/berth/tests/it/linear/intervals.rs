@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::history::{LockAnswer, LockCall, Operation, SessionRef, Tick};
 
-/// Number of a lock state: twice the fence while the lock is held, plus one after it is free again.
+/// Number of a lock state: twice the fence while the lock is held, and one more after it has been released.
 type LockPosition = u64;
 
 fn held(fence: u64) -> LockPosition {
@@ -46,7 +46,7 @@ pub(super) fn check(history: &[Operation]) -> Result<(), String> {
     check_order(history, &sessions)
 }
 
-/// A session has exactly one fence, and a fence exactly one session.
+/// Checks that a session has exactly one fence, and a fence exactly one session.
 fn check_names(history: &[Operation]) -> Result<SessionTable<'_>, String> {
     let (mut sessions, mut by_fence) = (SessionTable::new(), HashMap::new());
     for operation in history {
@@ -67,7 +67,7 @@ fn check_names(history: &[Operation]) -> Result<SessionTable<'_>, String> {
     Ok(sessions)
 }
 
-/// A session is opened once and released once.
+/// Checks that no session is opened or released twice.
 fn check_once(history: &[Operation]) -> Result<(), String> {
     let mut known = HashMap::new();
     for operation in history {
@@ -83,8 +83,8 @@ fn check_once(history: &[Operation]) -> Result<(), String> {
     Ok(())
 }
 
-/// Fences number the sessions. Every gap must be explained by a call without a response, which may have opened a
-/// session.
+/// Checks that fences have no unexplained gaps. Each session takes the next fence, so a gap requires a call without a
+/// response, which may have opened a session.
 fn check_gaps(history: &[Operation]) -> Result<(), String> {
     let (mut highest, mut opened, mut lost) = (0, 0, 0);
     for operation in history {

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use super::history::{LockAnswer, LockCall, Operation, SessionRef};
 use super::search::Specification;
 
-/// Specification of one environment. It has no reset step, so every change of holder raises the fence by exactly one.
+/// Specification of one environment. The environment has no reset step, so every change of holder raises the fence by
+/// exactly one.
 pub(super) struct LockSpec;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -19,7 +20,7 @@ pub(super) struct State {
 enum SpecHolder {
     Nobody,
     Session(Arc<str>),
-    /// A session opened by a call that got no response. The first response that mentions the session tells its id.
+    /// A session opened by a call that got no response. Its id is known from the first response that mentions it.
     Unnamed,
 }
 
@@ -40,7 +41,7 @@ impl State {
         matches!(&self.holder, SpecHolder::Session(holder) if holder == session)
     }
 
-    /// Returns the state after this session was opened, or `None` if it does not have the next fence.
+    /// Returns the state after this session was opened, or `None` if its fence is not the next one.
     fn after_opening(&self, hold: &SessionRef) -> Option<Self> {
         (hold.fence == self.fence + 1).then(|| self.opened(SpecHolder::Session(hold.session.clone())))
     }

@@ -1,5 +1,5 @@
-//! Linearizability of the lock. Many concurrent clients call a server that is killed in between, and their history is
-//! recorded; then a search looks for an order of all operations that explains every response.
+//! Linearizability of the lock. Many concurrent clients call a server that is killed in between, and all calls and
+//! responses are recorded. Then a search looks for an order of all operations that explains every response.
 //!
 //! `known_histories` and `fake_lock` test the checks themselves, with handwritten histories and a lock with injected
 //! bugs.

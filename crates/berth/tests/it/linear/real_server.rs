@@ -60,7 +60,7 @@ fn check_one_server(random: &mut SeededRandom) -> (usize, usize) {
                 scope.spawn(move || board.run_client(&mut service, &mut random, goes_on))
             };
             let clients: Vec<_> = (0..CLIENTS).map(play).collect();
-            // A client that ends early has panicked; the scope reports it.
+            // A client that ends early has panicked; the thread scope reports the panic.
             let is_over =
                 || board.response_count() >= goal || clients.iter().any(ScopedJoinHandle::is_finished);
             wait_until(ROUND_MAX, "round of answers", || is_over().then_some(()));

@@ -15,7 +15,7 @@ const LOST_MAX: usize = 6;
 /// Number of past sessions to keep, so that clients sometimes use an old one.
 const HOLDS_MAX: usize = 4;
 
-/// Sends a call to the service; `None` if no response arrived.
+/// A service that calls can be sent to. A call returns `None` if no response arrived.
 pub(crate) trait LockService {
     fn ask(&mut self, environment: usize, call: &LockCall) -> Option<LockAnswer>;
 }
@@ -69,8 +69,8 @@ impl HistoryRecorder {
         }
     }
 
-    /// Records an operation by a client that may send it several times. Every send that could take effect is recorded
-    /// as an operation.
+    /// Records a call that the client may send several times. Every send that could take effect is recorded as an
+    /// operation of its own.
     pub(crate) fn record_call(
         &self,
         random: &mut SeededRandom,

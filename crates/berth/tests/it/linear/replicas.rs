@@ -1,5 +1,5 @@
-//! Two servers on one PostgreSQL stay linearizable while one server, the database and the other server are killed in
-//! turn.
+//! Two servers on one PostgreSQL stay linearizable while the first server, the database and the second server are
+//! killed in turn.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::ScopedJoinHandle;

@@ -45,14 +45,14 @@ pub(super) fn search<S: Specification>(history: &[S::Operation]) -> SearchVerdic
     OrderSearch::<S>::new(history).run()
 }
 
-/// A call or a return, sorted by time.
+/// The call or the return of an operation. Entries are sorted by time.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum TimedEntry {
     Call(usize),
     Return(usize),
 }
 
-/// A choice that can be backtracked.
+/// A choice that the search can take back.
 struct SearchChoice<State> {
     operation: usize,
     before: State,
@@ -66,7 +66,7 @@ struct OrderSearch<'a, S: Specification> {
     entries: Vec<TimedEntry>,
     /// Indexes of each operation's call and return in `entries`.
     places: Vec<(usize, Option<usize>)>,
-    /// Linked list of the remaining entries: index 0 is the head, index i + 1 is entry i.
+    /// Linked list of the entries that have not been placed: index 0 is the head, index i + 1 is entry i.
     next: Vec<usize>,
     previous: Vec<usize>,
     state: S::State,
@@ -82,7 +82,8 @@ impl<'a, S: Specification> OrderSearch<'a, S> {
         let mut timed = Vec::new();
         for (number, operation) in history.iter().enumerate() {
             timed.push((S::invoked(operation), 0, TimedEntry::Call(number)));
-            // At the same tick, calls sort before returns, so that operations that only touch count as overlapping.
+            // At the same tick, calls sort before returns, so that two operations overlap if one starts in the tick in
+            // which the other ends.
             timed.extend(S::returned(operation).map(|at| (at, 1, TimedEntry::Return(number))));
         }
         timed.sort_by_key(|(at, rank, _)| (*at, *rank));
@@ -124,7 +125,7 @@ impl<'a, S: Specification> OrderSearch<'a, S> {
                     }
                     None => place = self.next[place],
                 },
-                // An operation returns here that has not been placed, and no other candidate fits: backtrack.
+                // The operation that returns here has not been placed, and no other candidate fits: backtrack.
                 TimedEntry::Return(number) => {
                     if longest.is_empty() || self.choices.len() > longest.len() {
                         longest = self.choices.iter().map(|choice| choice.operation).collect();
@@ -140,8 +141,8 @@ impl<'a, S: Specification> OrderSearch<'a, S> {
         SearchVerdict::TooLarge
     }
 
-    /// Returns the state after this operation, or `None` if its response does not fit or this combination was visited
-    /// before.
+    /// Returns the state after this operation. Returns `None` if its response does not fit, or if the search has
+    /// already visited this state with the same operations placed.
     fn next_state(&mut self, number: usize) -> Option<S::State> {
         let after = S::step(&self.state, &self.history[number])?;
         let is_lost = self.places[number].1.is_none();

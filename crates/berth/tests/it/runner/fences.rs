@@ -160,7 +160,8 @@ fn runner_refuses_the_same_fence_for_another_session() {
     release(&yard, &held);
     runner.signal(Signal::TERM);
     runner.wait(PATIENCE);
-    // Simulate that the next session has already run steps here, and that the database is a copy from before its claim.
+    // Simulate that the next session has already run steps here, and that the database was then replaced with a copy
+    // from before that session's claim.
     let written = std::fs::read_to_string(spool(&yard)).expect("the spool");
     std::fs::write(spool(&yard), written.replace(" 1 ses_", " 2 ses_")).expect("written");
     let _again = yard.restart_runner("far");
@@ -205,7 +206,8 @@ fn reset_runs_although_the_next_session_has_a_higher_fence() {
         let ran = std::fs::read_to_string(&ledger).unwrap_or_default();
         (ran.lines().count() >= 4).then_some(ran)
     });
-    // The recorded fences: none for the stage, then those of the session, its reset, and the queued session.
+    // The ledger contains the fence of each deployment: none for the stage, then those of the session, of its reset,
+    // and of the queued session.
     assert_eq!(ran, "\n1\n2\n3\n");
     assert_eq!(events(&yard, "environment_fence_refused"), Vec::<Value>::new());
 }

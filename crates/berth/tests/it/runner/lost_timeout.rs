@@ -34,7 +34,7 @@ fn runner_lost_timeout_of_its_own_server_applies_on_every_server() {
     let _runner = yard.runner("far", &[]);
     let id = yard.start();
     let process = yard.pid();
-    // The runner is connected to this server only, so it is cut off now.
+    // The runner is connected only to the server that is killed here, so it is cut off from now on.
     yard.server.process.kill();
     let cut = Instant::now();
     let lost = wait_until(PATIENCE, "unknown outcome", || {

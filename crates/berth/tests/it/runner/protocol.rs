@@ -17,7 +17,7 @@ impl<'a> RawRunner<'a> {
         Self::with_token(yard, yard.token(Some("stranger")))
     }
 
-    /// Registers the runner `stranger` with its registration token.
+    /// Registers the runner `stranger` with this registration token.
     fn with_token(yard: &'a RunnerFixture, token: String) -> Self {
         let it = Self { yard, credential: token };
         let registered = it.say("register", &json!({"protocol": 2, "version": "0"}));
@@ -70,7 +70,8 @@ fn runner_cannot_report_on_another_runners_attempt() {
         let answer = stranger.get(&format!("{what}?attempt={nonce}&name=site&digest=sha256:0"));
         assert_eq!(answer["detail"], "there is no such attempt", "{answer}");
     }
-    // A nonce is scoped to its runner: sent by another runner, it is a new nonce and yields no work.
+    // A nonce is scoped to its runner: if another runner sends it, it counts as a new nonce and does not return the
+    // first runner's work.
     let asked = json!({"boot": "b", "nonces": [nonce.split('.').next_back()], "labels": [], "waitMs": 0});
     assert_eq!(stranger.say("acquire", &asked)["data"]["assignments"], json!([]));
     // A request with the other runner's boot id is refused.
@@ -83,7 +84,7 @@ fn runner_cannot_report_on_another_runners_attempt() {
     assert!(is_alive(&process));
 }
 
-/// An admin sets a runner's labels. Labels that the runner sends with a request for work do not add to them.
+/// A runner has the labels that an admin has set. It cannot add to them by sending more labels with a request for work.
 #[test]
 fn labels_sent_with_acquire_bring_no_step_that_needs_them() {
     let yard = RunnerFixture::open();
@@ -98,7 +99,7 @@ fn labels_sent_with_acquire_bring_no_step_that_needs_them() {
     assert_eq!(answer["data"]["assignments"], json!([]), "{answer}");
     let shown = yard.api().get(&format!("{ORG}/runners/stranger")).json();
     assert!(!shown["data"]["labels"].to_string().contains("gpu"), "{shown}");
-    // The step was ready all along: a runner with the label gets it.
+    // The step was ready all along: another runner, which has the label, gets it.
     let _runner = yard.runner("far", &[]);
     yard.wait_for_deployment(&id, "end", |found| found["finishedAt"].is_string());
     assert_eq!(yard.log(&id, "deploy"), "deployed\n");

@@ -60,7 +60,7 @@ pub(super) fn check(
             "SELECT a.nonce FROM attempts a WHERE NOT EXISTS
                (SELECT 1 FROM runners r WHERE a.runner LIKE r.id || '.%' AND a.nonce LIKE r.id || '.%')",
         ),
-        // Only attempts of runner processes that have not been restarted since.
+        // This query covers only attempts whose runner process has not been restarted since.
         (
             "lost before its runner had stopped it",
             "SELECT a.nonce FROM attempts a JOIN runners r ON a.runner = r.id || '.' || r.boot
@@ -90,7 +90,7 @@ pub(super) fn check_acknowledged(url: &str, acknowledged: &HashMap<String, u64>)
     Ok(())
 }
 
-/// Counts attempts that were declared lost because their runner had not reported for the lost timeout.
+/// Counts attempts that were declared lost because their runner had sent nothing for the duration of the lost timeout.
 pub(super) fn count_lost_attempts(url: &str) -> Result<i64, String> {
     silent_in(&mut connect(url)?)
 }
@@ -132,7 +132,7 @@ fn follows(before: Option<&AuditedSession>, now: &AuditedSession) -> Result<(), 
     }
 }
 
-/// Checks that a claim sent after another one was answered has a higher fence.
+/// Checks that a claim has a higher fence than every claim that was answered before it was sent.
 pub(super) fn check_order(taken: &[TakenEnvironment]) -> Result<(), String> {
     for later in taken {
         let earlier = taken.iter().filter(|it| it.place == later.place && it.told < later.sent);

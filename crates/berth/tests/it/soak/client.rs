@@ -94,7 +94,7 @@ impl<'a> UnreliableClient<'a> {
     }
 
     pub(super) fn request(&mut self, make: impl Fn(&crate::client::ApiHandle) -> RawRequest) -> RawRequest {
-        // A placeholder: the address is chosen when the request is sent.
+        // This address is a placeholder. The real one is chosen when the request is sent.
         make(&self.person.api_at(([127, 0, 0, 1], 1).into()))
     }
 

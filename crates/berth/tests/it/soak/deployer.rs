@@ -35,7 +35,8 @@ pub(super) fn take_over_and_deploy(asker: &mut UnreliableClient<'_>) {
     };
     asker.shared.taken.lock().expect("unpoisoned").push(taken.clone());
 
-    // At this point some clients release early, some are taken over, and some wait for the deployment to finish.
+    // From here on, some clients release early, some lose the environment to another client, and some wait for the
+    // deployment to finish.
     let until = Instant::now() + Duration::from_millis(asker.random.within(STAYS_MS));
     let look = asker.request(|api| api.request("GET", &format!("{ORG}/deployments/{}", taken.deployment)));
     while Instant::now() < until {

@@ -18,12 +18,14 @@ use crate::random::SeededRandom;
 /// A runner stops its steps after three seconds without contact to a server, and is declared lost after six.
 const LOST_MS: u64 = 6_000;
 const GRACE_MS: u64 = 1_000;
-/// Long enough for a runner to stop its own steps. If the leader changes, the lost timeout starts again.
+/// How long a runner is cut off: long enough for it to stop its own steps. It may not be declared lost in this time,
+/// because the lost timeout starts again when the leader changes.
 const CUT_OFF_MS: std::ops::Range<u64> = 4_000..9_000;
-/// Timeout for a runner to be lost. No other fault is injected in this time.
+/// Time in which a runner must be declared lost. No other fault is injected during this time.
 const LOST_WITHIN: Duration = Duration::from_secs(30);
 const PAUSE_MS: std::ops::Range<u64> = 100..3_000;
-/// A paused runner cannot stop its steps, so the pause must leave it enough time to do so before it is declared lost.
+/// How long a runner is paused. A paused runner cannot stop its steps, so it must have enough time left for that before
+/// it is declared lost.
 const RUNNER_PAUSE_MS: std::ops::Range<u64> = 100..1_200;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -119,7 +121,7 @@ impl ServerFleet {
         self.database.url("postgres")
     }
 
-    /// Injects a fault. When this returns, the fleet has recovered or is about to recover.
+    /// Injects a fault. When this returns, the fleet has recovered or will recover by itself.
     pub(super) fn inject(&mut self, fault: InjectedFault, random: &mut SeededRandom) {
         let server = random.within(0..SERVERS as u64) as usize;
         let runner = random.within(0..RUNNERS as u64) as usize;
@@ -149,7 +151,7 @@ impl ServerFleet {
                 wait_until(LOST_WITHIN, "step that has begun", || {
                     is_at_least(audit::count_started_attempts(&mut client), 1).then_some(())
                 });
-                // Cut off all runners, so that at least one of them is running a step.
+                // Cut off all runners, because one of them is running the step.
                 let _shut: Vec<_> = self.fronts.iter().map(RunnerProxy::shut).collect();
                 wait_until(LOST_WITHIN, "lost step", || {
                     is_at_least(audit::silent_in(&mut client), before + 1).then_some(())

@@ -40,20 +40,22 @@ const PEOPLE: usize = 4;
 /// Number of environments in use at a time: `WIDTH` for lock operations only, `PLACES` for deployments.
 const WIDTH: usize = 6;
 const PLACES: u64 = 6;
-/// Number of pipelines whose environments the lock clients may use up, plus one more per `PIPELINE_EVERY` of the run.
+/// Number of pipelines for the lock clients, which use up their environments. One more is created for each
+/// `PIPELINE_EVERY` of the run's duration.
 const PIPELINES: u64 = 8;
 const PIPELINE_EVERY: Duration = Duration::from_secs(30);
 /// Duration of a short run, unless `SOAK_MINUTES` is set.
 const LOAD: Duration = Duration::from_secs(25);
 const LOAD_LONG: Duration = Duration::from_secs(10 * 60);
-/// Number of faults between two lost runners, which take long to detect.
+/// One fault in this many is a lost runner. It is rare because a loss takes long to detect.
 const ROUND: usize = 25;
-/// Position in each round at which a runner is lost. Not the first, so that steps are running by then.
+/// Position in each round at which a runner is lost. It is not the first one, so that steps are running by then.
 const LOST_AT: usize = 3;
 const CALM_MS: std::ops::Range<u64> = 200..900;
 /// Time in which lost runners must be detected and their deployments end.
 const QUIET_MAX: Duration = Duration::from_secs(40);
-/// Number of commits that must be lost before the responses are checked. On a busy machine this takes longer.
+/// Number of commits that must be lost before the responses are checked. On a busy machine it takes a while to reach,
+/// up to `FORGOTTEN_WAIT`.
 const FORGOTTEN_MIN: u32 = 12;
 const FORGOTTEN_WAIT: Duration = Duration::from_secs(60);
 const ORG: &str = "/api/v1/organizations/acme";

@@ -5,8 +5,8 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 
-/// Returns the script of a step that writes 20 times within a second, or 200 times for every third fence. For every
-/// second fence, it ignores SIGTERM.
+/// Returns the script of a step that writes 20 times within a second. If the fence is a multiple of three, it writes
+/// 200 times; if the fence is odd, it ignores SIGTERM.
 pub(super) fn step(target: SocketAddr) -> String {
     format!(
         "[ $((BERTH_FENCE % 2)) = 0 ] || trap '' TERM
@@ -39,8 +39,8 @@ pub(super) struct WriteTarget(Arc<Mutex<WriteLog>>);
 pub(super) struct WriteLog {
     highest: HashMap<String, u64>,
     pub(super) accepted: Vec<RecordedWrite>,
-    /// Rejected writes, whose fence was lower than one seen before: a step was not stopped in time after its session
-    /// had lost the environment.
+    /// Rejected writes: their fence was lower than one seen before, because a step was not stopped in time after its
+    /// session had lost the environment.
     pub(super) refused: Vec<RecordedWrite>,
 }
 

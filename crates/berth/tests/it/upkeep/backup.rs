@@ -1,5 +1,5 @@
-//! A backup taken under load is restored to a consistent state, with an epoch higher than that of every fence issued
-//! since.
+//! A backup taken under load is consistent when it is restored, and the restored epoch is higher than that of every
+//! fence issued since the backup.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

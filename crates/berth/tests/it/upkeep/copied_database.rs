@@ -16,7 +16,8 @@ fn copied_database_is_refused_until_the_epoch_is_raised() {
     let server = home.serve();
     let (_, given) = claim(&server.api, "qa-1");
     server.stop();
-    // When the copy is put back a second time, it does not contain the epoch that was raised after the first time.
+    // Put the copy back twice. The second time, the database again lacks the epoch that was raised after the first
+    // time.
     let mut highest = given;
     for _ in 0..2 {
         std::fs::copy(&copy, &file).expect("the copy back");
@@ -78,7 +79,8 @@ fn doctor_reports_problems_with_advice() {
     for name in ["data directory", "root key", "database", "clock"] {
         assert_eq!(state(&told, name).0, "ok", "{told}");
     }
-    // The doctor asks the server whether it is running, because a killed server leaves its socket behind.
+    // A killed server leaves its socket behind, so the doctor must send a request to find out whether a server is
+    // running.
     let mut server = home.serve();
     let says_so = || state(&ask().json(), "data directory").1.contains("server is running");
     crate::harness::wait_until(STOP_MAX, "its socket", || says_so().then_some(()));

@@ -56,8 +56,8 @@ fn log_retention_removes_only_old_logs_of_finished_deployments() {
     server.stop();
     let database = database(&home);
     let before = "UPDATE deployments SET finished_at = finished_at - ?1 WHERE id = ?2";
-    // The second deployment is older and checked first, but its log files are recent, as if a step were still writing
-    // them.
+    // The deployment `written` finished earlier than `old`, so it is checked first. Its log files are recent, as if a
+    // step were still writing them.
     for (deployment, by) in [(&old, LONG_AGO_US), (&written, 2 * LONG_AGO_US)] {
         let params = rusqlite::params![by, deployment["id"].as_str()];
         assert_eq!(database.execute(before, params).expect("a change"), 1);

@@ -41,8 +41,8 @@ pub fn order(lock: &Lock, id: DeploymentId, nonce: &str) -> RunnerOrder {
     if may_continue { RunnerOrder::Continue } else { RunnerOrder::Cancel }
 }
 
-/// Applies the outcome of an attempt. Returns `Stale` if the attempt no longer counts; whatever the runner of a
-/// cancelled attempt reports, the deployment ends as cancelled.
+/// Applies the outcome of an attempt. Returns `Stale` if the attempt was cancelled or has already ended. Whatever the
+/// runner of a cancelled attempt reports, the deployment ends as cancelled.
 pub fn report(
     lock: &Lock,
     id: DeploymentId,
@@ -77,9 +77,9 @@ pub fn mark_unknown(lock: &Lock, moment: &DecisionContext) -> RuleDecision<()> {
     draft.finish(())
 }
 
-/// Records that a runner refused an attempt. The attempt has the fence `own`, but the runner has already executed work
-/// under the fence `known`, which the database never issued or issued to another session: the database lost a holder.
-/// Returns `None` if `known` is an older fence that the database issued.
+/// Records that a runner refused an attempt with the fence `own`, because it has already executed work of another
+/// session with the fence `known`. This means that the database has lost a session if `known` equals `own` or is higher
+/// than every fence issued here. Returns `None` otherwise.
 pub fn record_refused_fence(
     lock: &Lock,
     own: Fence,

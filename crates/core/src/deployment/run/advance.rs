@@ -52,7 +52,7 @@ fn advance_stage(draft: &mut RunDraft<'_>, stage: usize) {
     mark_ready_steps(draft, stage);
     let steps = || draft.run.steps.iter().filter(move |step| step.stage == stage);
     let any = |status: StepRunStatus| steps().any(|step| step.status == status);
-    // A step that is polled counts as running even between its calls.
+    // A step that is being polled counts as running even between its calls.
     let is_alive = any(StepRunStatus::Running) || steps().any(|it| it.is_polling());
     let status = if any(StepRunStatus::Failed) {
         if is_alive { StageRunStatus::Running } else { StageRunStatus::Failed }

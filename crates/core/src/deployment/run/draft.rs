@@ -1,4 +1,4 @@
-//! A decision about a run under construction: a copy of the run, the parts that changed, and the events to append.
+//! The draft of a decision about a run: a copy of the run, the parts that changed, and the events to append.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -55,7 +55,7 @@ struct SoakParams {
 
 impl StepRun {
     /// Whether the step waits for people or for time. A step whose outcome is unknown also has the status `Waiting`,
-    /// but it has a failure.
+    /// but its `failure` is set.
     pub fn is_gated(&self) -> bool {
         self.status == StepRunStatus::Waiting && self.failure.is_none()
     }
@@ -122,7 +122,7 @@ impl Plan {
     }
 }
 
-/// Starts to wait if this is an approval or soak step. Returns false if the step needs a runner.
+/// Starts waiting if this is an approval or soak step. Returns false if the step needs a runner.
 pub(super) fn start_wait(draft: &mut RunDraft<'_>, at: usize) -> bool {
     let (plan, now) = (draft.plan, draft.now);
     let planned = plan.step(&draft.run.steps[at]);

@@ -8,7 +8,7 @@ pub const ATTEMPTS_MAX: u32 = 1_000;
 pub const STEP_S_DEFAULT: u64 = 3_600;
 /// Maximum number of calls in one attempt of a custom step; enough for one poll per second for more than a day.
 pub const CALLS_MAX: u32 = 100_000;
-/// Consecutive lost polls after which the outcome of the step is unknown.
+/// How many times in a row a lost poll is repeated before the outcome of the step counts as unknown.
 pub const POLL_LOSSES_MAX: u32 = 5;
 /// Pause in seconds before a lost poll is repeated.
 pub const POLL_LOST_PAUSE_S: i64 = 5;

@@ -90,7 +90,7 @@ impl Run {
     }
 }
 
-/// Parks the attempt. Returns `Stale` if nothing was stored.
+/// Parks the attempt. Returns `Stale` if the attempt was cancelled or has already ended.
 pub fn park(
     run: &Run,
     plan: &Plan,
@@ -182,7 +182,8 @@ pub(super) fn resume_approved(draft: &mut RunDraft<'_>, at: usize, by: &str) {
     // The time spent waiting for approval does not count towards the timeout.
     let waited = now.as_micros() - asked.as_micros();
     memory.by = Timestamp::from_micros(memory.by.as_micros().saturating_add(waited));
-    // The approval was granted without any wait. Pause, so that a step that keeps asking does not occupy a runner.
+    // If the approval was granted without any wait, pause, so that a step that keeps requesting approval does not
+    // occupy a runner.
     it.not_before = (waited == 0).then(|| now.plus_seconds(POLL_LOST_PAUSE_S));
 }
 

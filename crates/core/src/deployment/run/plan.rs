@@ -95,7 +95,8 @@ impl StagePlan {
             || self.steps.iter().any(|step| step.is_approval() && bars(step))
     }
 
-    /// If the window is closed now, when it opens next; `Some(None)` if that is unknown or never. `None` if it is open.
+    /// `None` if the window is open. Otherwise the time when it opens next, or `Some(None)` if that is unknown or it
+    /// never opens again.
     pub fn closed_until(&self, now: Timestamp) -> Option<Option<Timestamp>> {
         self.gates.iter().find_map(|gate| match gate {
             StageGate::Open(window) => match window.opens_next(now) {

@@ -23,8 +23,8 @@ pub fn order(run: &Run, step: StepRunId, nonce: &str) -> RunnerOrder {
     }
 }
 
-/// Applies the outcome that a runner reports. Returns `Stale` if nothing was stored. Whatever the runner of a cancelled
-/// attempt reports, the step ends as cancelled.
+/// Applies the outcome that a runner reports. Returns `Stale` if the attempt was cancelled or has already ended.
+/// Whatever the runner of a cancelled attempt reports, the step ends as cancelled.
 pub fn report(
     run: &Run,
     plan: &Plan,
@@ -97,7 +97,7 @@ fn apply_outcome(draft: &mut RunDraft<'_>, at: usize, outcome: AttemptOutcome) {
                 None => fail_step(draft, at, failure),
             }
         }
-        // Do not retry: another runner would start the step only because it does not know the later fence.
+        // Do not retry: a runner that accepted the step would do so only because it has not seen the later fence.
         AttemptOutcome::NeverStarted { detail, known_fence: Some(_) } => {
             fail_step(draft, at, ExecutionFailure { cause: FailureCode::NotRunnable, detail });
         }

@@ -24,7 +24,7 @@ pub fn retry(
     plan: &Plan,
     name: &str,
     from: RetryStart,
-    // Approval steps that succeeded but whose approval is no longer valid.
+    // Approval steps that succeeded but must be approved again, because their approval is no longer valid.
     asks_again: &BTreeSet<StepRunId>,
     now: Timestamp,
 ) -> Result<RuleDecision<()>, CommandRefusal> {

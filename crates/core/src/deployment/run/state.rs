@@ -170,7 +170,8 @@ impl StepRunStatus {
     }
 }
 
-/// One execution of a step. The runner chooses the nonce, so that repeating a grant request has no further effect.
+/// One execution of a step. The runner chooses the nonce and sends it with every repetition of a grant request, so that
+/// a repeated request has no further effect.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Attempt {
     pub step: StepRunId,
@@ -184,7 +185,7 @@ pub struct Attempt {
     pub granted_at: Timestamp,
     /// Number of calls. Only custom steps have more than one: they are called until they are done.
     pub calls: u32,
-    /// Since when the attempt is parked, that is, without a process; `None` if it is not parked.
+    /// When the attempt was parked, which means that it has no process until its next call; `None` if it is not parked.
     pub parked_at: Option<Timestamp>,
     pub end: Option<AttemptEnd>,
 }

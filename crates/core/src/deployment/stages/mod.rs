@@ -33,8 +33,8 @@ fn bypass_used(deployment: &StagesDeployment) -> Option<NewEvent> {
     Some(deployment_event(EventKind::BypassUsed, deployment).with("reason", bypass.reason.as_str()))
 }
 
-/// Records who retried a stage. They count as starters of the deployment, so they may not approve it if self-approval
-/// is off. The retry event itself comes from the run.
+/// Records who retried a stage. They count as people who started the deployment, so they may not approve it if
+/// self-approval is off. The run appends the retry event.
 pub fn record_retry(deployment: &StagesDeployment, by: BTreeSet<UserId>) -> RuleDecision<StagesDeployment> {
     let mut next = deployment.clone();
     next.target.retried_by.extend(by);
@@ -113,8 +113,8 @@ pub fn begin(
     put(begun, Some(event))
 }
 
-/// Copies the status of the run to the deployment; after a retry, a failed deployment becomes running again. Only final
-/// states and cancelling append an event; the run's stages append the rest.
+/// Copies the status of the run to the deployment; after a retry, a failed deployment becomes running again. Appends an
+/// event only for a final status or a cancellation; the run appends all other events.
 pub fn follow_run(
     deployment: &StagesDeployment,
     run: RunStatus,
@@ -132,7 +132,8 @@ pub fn follow_run(
             (DeploymentState::Cancelled(cancel), Some(EventKind::DeploymentCancelled))
         }
     };
-    // Only a failed deployment can continue. A superseded deployment stays superseded although its run is cancelled.
+    // Only a failed deployment can continue. A superseded deployment stays superseded, even though its run ends as
+    // cancelled.
     let comes_back = matches!(deployment.status, DeploymentState::Failed(_));
     if deployment.status.is_final() && !comes_back {
         return RuleDecision::without_changes(deployment.clone());

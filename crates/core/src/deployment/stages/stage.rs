@@ -10,7 +10,7 @@ use crate::id::{DeploymentId, PipelineId};
 use crate::name::Reason;
 use crate::time::Timestamp;
 
-/// Number of earlier stage ends that are searched for a rollback target.
+/// Number of earlier executions of the stage that are searched for a rollback target.
 pub const PAST_MAX: i64 = 500;
 
 #[derive(Debug, Clone, PartialEq)]
@@ -53,7 +53,7 @@ pub struct StageEnd {
     pub is_last: bool,
 }
 
-/// A stage end, and whether its deployment has been rolled back since.
+/// How an execution of a stage ended, and whether its deployment has been rolled back since.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PastStageEnd {
     pub end: StageEnd,
@@ -100,8 +100,8 @@ pub fn resume_promotion(stage: &Stage, reason: Option<&Reason>) -> RuleDecision<
     RuleDecision { changes: vec![put(next)], events: vec![event], effects: Vec::new(), answer: () }
 }
 
-/// The default target for rolling back the deployment `of`: the last other deployment that succeeded in the stage, is
-/// not the current one, and has not been rolled back. `past` is sorted newest first.
+/// The default target for rolling back the deployment `of`: the last other deployment that succeeded in the stage, has
+/// not been rolled back, and ran a different plan. `past` is sorted newest first.
 pub fn rollback_target(of: DeploymentId, past: &[PastStageEnd]) -> Result<DeploymentId, CommandRefusal> {
     let leaving = past.iter().find(|it| it.end.deployment == of && it.end.is_success);
     let is_same = |it: &PastStageEnd| leaving.is_some_and(|leaving| leaving.end.origin == it.end.origin);
@@ -137,8 +137,8 @@ mod tests {
         DeploymentId::from_parts(NOW, [number; 10])
     }
 
-    /// Parses stage ends, oldest first: `1+` means deployment 1 succeeded, `2-` means 2 failed, `4+3>1` means 4
-    /// succeeded and rolled 3 back to 1.
+    /// Parses the executions of a stage, oldest first: `1+` means that deployment 1 succeeded, `2-` that 2 failed,
+    /// `4+3>1` that 4 succeeded and rolled 3 back to 1.
     fn past_ends(story: &str) -> Vec<PastStageEnd> {
         let mut past: Vec<PastStageEnd> = Vec::new();
         for word in story.split_whitespace() {
@@ -179,12 +179,12 @@ mod tests {
             ("1+", 1, None),
             ("1-", 1, None),
             ("", 1, None),
-            // The target of a second rollback is neither the faulty deployment nor the current one.
+            // Rolling back the rollback 4 leads neither to 3, which was rolled back, nor to 2, whose plan 4 ran again.
             ("1+ 2+ 3+ 4+3>2", 4, Some(1)),
             ("1+ 2+ 3+2>1", 3, None),
             // After a failed rollback, the same target can be used again.
             ("1+ 2+ 3-2>1", 3, Some(1)),
-            // A rollback is rolled back, and then that rollback too.
+            // Deployment 4 rolled back the rollback 3, and is now rolled back itself.
             ("1+ 2+ 3+2>1 4+3>2", 4, Some(1)),
         ] {
             let found = rollback_target(deployment(of), &past_ends(story)).ok();

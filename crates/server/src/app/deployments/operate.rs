@@ -20,8 +20,8 @@ use crate::app::{ApiResponse, App, IdempotentResponse};
 use crate::auth::authorize::AuthorizedCaller;
 use crate::error::AppError;
 
-/// Maximum number of deployments searched for one that entered the stage later. A retry or rollback is refused if there
-/// is one.
+/// A retry or rollback is refused if another deployment has entered the stage since. This is the maximum number of
+/// deployments searched for such a deployment.
 pub(super) const SINCE_MAX: i64 = 200;
 
 pub struct NewDeployment {
@@ -116,7 +116,8 @@ impl App {
             let told = CancelRequest { by, cause: CancelCause::Requested, reason: reason.clone() };
             let decision = cancel::cancel_stage(&aggregate.run, &aggregate.plan, &stage, &told, tx.now())?;
             match aggregate.deployment {
-                // Cancel through the environment's lock, which decides whether the run may continue.
+                // An environment has only one stage, so cancel the whole deployment. This updates the environment's
+                // lock first and the run after it.
                 LoadedDeployment::Environment { .. } => cancel_all(tx, plans, found, told.by, reason),
                 LoadedDeployment::Stages { .. } => Ok(aggregate.apply(tx, decision)?),
             }

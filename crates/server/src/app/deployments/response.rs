@@ -196,7 +196,7 @@ fn failure_cause(
     }
 }
 
-/// Builds the only stage of a deployment to an environment that has no run yet.
+/// Builds the single stage shown for a deployment to an environment before the deployment has a run.
 fn unstarted_stage(name: &str, status: &DeploymentState) -> wire::DeploymentStage {
     let status = match status {
         DeploymentState::Queued => wire::StageStatus::Queued,

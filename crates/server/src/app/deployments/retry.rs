@@ -84,8 +84,8 @@ fn retry_in_stages(
     Ok(aggregate.apply(tx, decision)?)
 }
 
-/// Deploys the same commit again as a new deployment; the failed one stays unchanged. Its session must be active and
-/// held by the caller.
+/// Deploys the same commit again as a new deployment; the failed one stays unchanged. The session of the failed
+/// deployment must still be active and held by the caller.
 fn retry_in_environment(
     tx: &mut Tx<'_>,
     plans: &RunCache,

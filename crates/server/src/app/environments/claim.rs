@@ -21,7 +21,6 @@ use crate::app::{ApiResponse, App, IdempotentResponse, RuleOutcome, deployments}
 use crate::auth::authorize::AuthorizedCaller;
 use crate::error::AppError;
 
-/// Parameters of a claim.
 #[derive(Debug, Clone)]
 pub struct ClaimRequest {
     pub wish: ClaimTerms,

@@ -60,7 +60,7 @@ fn configuration_to_wire(it: &Configuration) -> wire::EnvironmentConfiguration {
         VarValue::Number(it) => it.clone().into(),
         VarValue::Text(it) => it.clone().into(),
     };
-    // Environments can always be claimed and released through the API, so definitions do not declare it.
+    // Environments can always be claimed and released through the API, although definitions do not say so.
     let (by_api, ends_by_api) = (
         wire::Trigger { on: "api".into(), target_branches: None },
         wire::ReleaseRule { on: "api".into(), after_idle_seconds: None },

@@ -52,7 +52,8 @@ impl App {
 pub(super) fn with_environment_tag<T>(answer: ApiResponse<T>, lock: &Lock) -> ApiResponse<T> {
     let fence = lock.session.as_ref().map_or(lock.environment.fence, |session| session.fence);
     let version = lock.environment.version;
-    // Pausing the pipeline changes what blocks its deployments, but does not change the environment.
+    // Pausing the pipeline changes the response, because it blocks deployments, but not the environment's version. The
+    // `ETag` must change too.
     let is_held_up = lock.is_paused && !lock.deployments.is_empty();
     let variant = if is_held_up { format!("{version}.stopped") } else { version.to_string() };
     answer.with_version(fence.number()).with_variant(variant)

@@ -65,7 +65,7 @@ pub(super) fn is_list(operation: &Value) -> bool {
     is_page && !is_whole
 }
 
-/// Marks nullable members of responses as required, because the server always sends them. It omits only members that
+/// Marks nullable members of responses as required, because the server always sends them: it omits only members that
 /// are never `null`. `Problem` is excluded, because its members depend on the code.
 pub(super) fn require_members_of_responses(document: &mut Value) {
     let sent = requests(document);

@@ -131,7 +131,7 @@ pub(crate) async fn put_analysis_settings(
 
 const NO_MODEL: &str = "must be the name of a model, 1 to 200 characters without spaces";
 
-/// Checks a model name as spelled by its provider.
+/// Checks the format of a model name.
 fn model_name(sent: &str) -> Result<String, &'static str> {
     const NAME_CHARS_MAX: usize = 200;
     let is_plain =

@@ -112,7 +112,8 @@ pub(crate) struct EmptyBody {}
 
 /// Returns the name of the session cookie. Fails if the cookie would not be safe on this connection.
 pub(super) fn cookie_name(app: &App, headers: &HeaderMap) -> Result<&'static str, AppError> {
-    // Only browsers send `Origin`. Other clients store cookies separately, so the restriction does not apply to them.
+    // Browsers would send a cookie for this address to every program that listens on it. Other clients store cookies
+    // separately, and they do not send `Origin`.
     if headers.contains_key(ORIGIN)
         && let Some(dashboard) = access_control::dashboard_elsewhere(app, headers)
     {

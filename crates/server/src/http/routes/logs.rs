@@ -65,8 +65,8 @@ pub(crate) async fn view_log(
         if matches!(who.principal().via, AuthMethod::SignIn { .. }) {
             check_same_origin(&app, &headers)?;
         }
-        // When a browser reconnects, it sends both. `Last-Event-ID` is more recent than the offset that the browser
-        // started from.
+        // A browser that reconnects sends both `Last-Event-ID` and the offset that it started from. The former is more
+        // recent.
         let from = last.or(offset).unwrap_or(0);
         let stream = app.follow_log(who, asked, from).await?;
         let body = Body::from_stream(stream.map(Ok::<_, Infallible>));
@@ -117,7 +117,7 @@ fn parse_number(params: &QueryParams, name: &str, least: i64, most: i64) -> Resu
     Ok(params.integer(name, least, most)?.and_then(|number| u64::try_from(number).ok()))
 }
 
-/// Returns the offset from `Last-Event-ID`, which is the end of the last text that was sent.
+/// Returns the offset from `Last-Event-ID`, which is the end of the last part of the log that was sent.
 fn last_byte(headers: &HeaderMap) -> Result<Option<u64>, AppError> {
     let mut sent = headers.get_all("last-event-id").iter();
     let Some(first) = sent.next() else { return Ok(None) };

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{BranchPair, Forge, ForgePullRequestState, ForgeRepository, PullRequest, PullRequestDraft};
 
-/// Maximum size of a response. The response for a pull request usually has some tens of kilobytes.
+/// Maximum size of a response. The response for a pull request is usually some tens of kilobytes.
 const ANSWER_BYTES_MAX: u64 = 1024 * 1024;
 /// Maximum number of characters shown of an error message from the forge.
 const SAID_CHARS_MAX: usize = 300;
@@ -89,7 +89,8 @@ impl ForgeClient {
         }
     }
 
-    /// Returns the forge's error message, which is untrusted: truncated, and with the token removed.
+    /// Returns the forge's error message. The message is untrusted, so it is truncated and the token is removed from
+    /// it.
     fn error_message(&self, value: Option<&Value>) -> String {
         let detail = |value: &Value| {
             let first = value.get("errors")?.as_array()?.first()?;

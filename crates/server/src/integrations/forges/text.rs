@@ -57,7 +57,7 @@ pub fn render_title(about: &PullRequestContext<'_>) -> String {
     summary
 }
 
-/// Renders the commit message. It is always the same for an analysis, because it does not name the requester.
+/// Renders the commit message. It does not name the requester, so it is always the same for an analysis.
 pub fn render_commit_message(about: &PullRequestContext<'_>) -> String {
     let (step, pipeline) = (inert(about.step), inert(about.pipeline));
     format!(

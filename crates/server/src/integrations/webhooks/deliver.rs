@@ -12,7 +12,8 @@ use super::WebhookNotifier;
 use super::{SendSlot, WebhookRequest};
 use crate::error::AppError;
 
-/// Maximum number of webhooks read per turn. Higher than the number that can be sent at once.
+/// Maximum number of webhooks with due deliveries that are read per turn. Higher than the number of requests that can
+/// be in flight.
 const DUE_BATCH_MAX: i64 = 10_000;
 
 /// Starts sending due deliveries as long as slots are free. Each webhook has at most one attempt in flight, so a slow

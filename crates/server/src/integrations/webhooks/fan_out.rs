@@ -69,7 +69,7 @@ struct FanOutStep {
     webhook: WebhookId,
     /// The webhook's version when it was read.
     version: i64,
-    /// The stored cursor, followed by its new value.
+    /// The stored cursor. `to` is its new value.
     from: i64,
     to: i64,
     dropped: i64,

@@ -32,7 +32,7 @@ struct FailureFacts {
     settings: AnalyzerSettings,
 }
 
-/// The last lines of a log, and the number of the first of these lines.
+/// The last lines of a log, and the line number of the first of them.
 struct LogTail {
     lines: Vec<String>,
     first_line: usize,

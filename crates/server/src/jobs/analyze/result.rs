@@ -56,7 +56,8 @@ impl StoredFindings {
         serde_json::to_value(self).unwrap_or_default()
     }
 
-    /// Adapts an earlier result for the same failure to this log, by finding lines like its evidence in this log.
+    /// Adapts an earlier result for the same failure to this log: replaces each piece of evidence with the matching
+    /// line in this log, or removes it if there is none.
     pub(super) fn relocate(mut self, lines: &[String], first_line: usize) -> Self {
         let kinds: Vec<String> = lines.iter().map(|line| template(&clean(line))).collect();
         let found = |evidence: &LogEvidence| {

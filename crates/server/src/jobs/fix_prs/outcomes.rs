@@ -1,7 +1,7 @@
 //! Checks whether people have merged or closed fix pull requests.
 //!
-//! If there is a forge, it is asked. Otherwise the branches decide: a fix whose commit is in the tracked branch was
-//! merged, and a fix whose branch was deleted was closed.
+//! If the repository is on a known forge, the forge is asked. Otherwise the branches decide: a fix whose commit is in
+//! the tracked branch was merged, and a fix whose branch was deleted was closed.
 
 use std::sync::Arc;
 

@@ -1,8 +1,8 @@
 //! Removes old events, oldest first, for each organization.
 //!
-//! Normally each organization has one pass a day. A pass begins when the oldest event is a day past its retention, and
-//! removes all events past theirs, up to a limit. Events are thus kept up to a day longer than configured, but the
-//! audit log gets few events about removals.
+//! Normally each organization has one pass a day. A pass begins when the oldest event has exceeded the retention period
+//! by a day, and removes all events that have exceeded it, up to a limit. Events are thus kept up to a day longer than
+//! configured, but the audit log gets few events about removals.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -84,7 +84,7 @@ async fn run_next(syncs: &SyncJob) -> Result<TurnResult, AppError> {
 }
 
 async fn sync_repository(syncs: &SyncJob, org: OrgId, before: Repository) -> Result<(), AppError> {
-    // The result may not include pushes after this time.
+    // Pushes after this time may be missing from the result.
     let began = syncs.services.store.read(None, |db| Ok::<_, AppError>(db.now())).await?;
     match fetch(syncs, org, &before).await? {
         Ok(heads) => {

@@ -3,7 +3,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 
-/// Values that must not leak. Each one has a list of operations whose responses may contain it.
+/// Values that must not leak, each with the operations whose responses may nevertheless contain it.
 #[derive(Default)]
 pub(crate) struct Canaries(Vec<Planted>);
 
@@ -35,7 +35,7 @@ impl Canaries {
         &self.0[number % self.0.len()].value
     }
 
-    /// Returns a description of every value found in the text.
+    /// Returns a description of every value that is found in the text, unless the operation may return it.
     pub(crate) fn found(&self, text: &str, operation: &str) -> Vec<String> {
         let hidden = self.0.iter().filter(|planted| !planted.shown_by.contains(&operation));
         let found = hidden.flat_map(|planted| {
@@ -59,14 +59,14 @@ fn forms(value: &str) -> Vec<(&'static str, String)> {
         ("JSON", json.trim_matches('"').to_owned()),
         ("Rust", format!("{value:?}").trim_matches('"').to_owned()),
     ];
-    // Inside a longer text, the base64 form of a value has one of three alignments.
+    // Inside longer data, the base64 encoding of a value depends on the position of its first byte modulo three.
     for skipped in 0..3 {
         let rest = &bytes[skipped..];
         let whole = &rest[..rest.len() / 3 * 3];
         forms.push(("base64", STANDARD_NO_PAD.encode(whole)));
         forms.push(("base64 for URLs", URL_SAFE_NO_PAD.encode(whole)));
     }
-    // For simple values, many of these encodings are identical.
+    // For simple values, many of these encodings are identical; keeps only one of each.
     let mut seen = std::collections::BTreeSet::new();
     forms.retain(|(_, text)| seen.insert(text.clone()));
     forms

@@ -1,5 +1,5 @@
-//! Leak test: plants credentials as canaries and sends them to every endpoint. None of them may appear in a response, a
-//! log line, an event, a panic message or a file of the data directory.
+//! Leak test: sends credentials as canaries to every endpoint. None of them may appear in a response, a log line, an
+//! event, a panic message or a file in the data directory.
 
 mod forms;
 mod watch;
@@ -16,7 +16,7 @@ use self::watch::Watch;
 use super::described::{Operation, operations, sample};
 use super::world::{Account, Browser, Call, DEFINITION, Reply, World, call, get, post, token_of_link};
 
-/// JSON members whose values other members of the organization can read, so they are not meant for secrets.
+/// JSON members whose values everybody in the organization can read, so they do not get canaries as valid values.
 const VISIBLE: &[&str] = &[
     "name",
     "reason",
@@ -29,12 +29,12 @@ const VISIBLE: &[&str] = &[
     "label",
     "comment",
 ];
-/// JSON members whose values are objects. Errors name the unknown members of an object.
+/// JSON members that take an object. An error names the unknown members of that object.
 const OBJECTS: &[&str] = &["head", "scope", "overrideDrain", "bypass"];
-/// Part of a pipeline definition, which every member can read. The test searches for it too: if it is not found, the
-/// search itself does not work.
+/// Part of a pipeline definition. The test must find it in a file of the data directory, which shows that the search
+/// works, but not in the log or in an event.
 const VISIBLE_MARK: &str = "a-mark-that-everybody-may-read";
-/// Operations that return the CSRF token. A browser requests it again after a page reload.
+/// Operations that return the CSRF token. A browser requests it again when a page is reloaded.
 const CSRF_SHOWN_BY: &[&str] =
     &["POST /api/v1/auth/login", "GET /api/v1/me", "POST /api/v1/me/password", "POST /api/v1/auth/confirm"];
 const PASSWORDS_HASHED_BY: &[&str] =
@@ -52,8 +52,8 @@ async fn credentials_never_leak_into_responses_logs_events_panics_or_files() {
     search.use_credentials().await;
     let operations = operations(&search.world).await;
     for (number, operation) in operations.iter().enumerate() {
-        // Password hashing is slow, so these operations are called by three callers only: anonymous, an owner, and the
-        // owner of another organization.
+        // Password hashing is slow, so operations that do it are called by only three callers: an anonymous one, an
+        // owner, and the owner of another organization.
         let name = operation.name();
         let hashes = PASSWORDS_HASHED_BY.contains(&name.as_str());
         let callers = if hashes { 3 } else { search.callers.len() };
@@ -84,12 +84,12 @@ struct Search {
     world: World,
     canaries: Canaries,
     callers: Vec<Who>,
-    /// Names or ids of existing resources, by path parameter.
+    /// Names or ids of existing resources. The keys are path parameters.
     real: BTreeMap<&'static str, String>,
     /// Names of the query parameters of each operation.
     queries: BTreeMap<String, Vec<String>>,
     sent: usize,
-    /// Texts that were already searched. Many responses are equal.
+    /// Texts that were already searched, because many responses are equal.
     seen: BTreeSet<String>,
     leaks: BTreeSet<String>,
 }
@@ -138,7 +138,7 @@ impl Search {
         }
     }
 
-    /// Uses every kind of credential, valid and invalid, with and without an idempotent retry.
+    /// Uses every kind of credential, valid and invalid, and repeats requests with an idempotency key.
     async fn use_credentials(&mut self) {
         let (email, old) = (self.world.ada.email.clone(), self.world.ada.password.clone());
         let wrong = format!("wrong/ünd+\"long\" {}", passwords::generate().reveal());
@@ -172,7 +172,7 @@ impl Search {
         let Browser { cookie, csrf } = browser;
         self.callers.push(Who::Cookie { cookie, csrf });
 
-        // The token is returned once; the stored response for a retry does not contain it.
+        // A token or a link is returned only once. The response to a retry does not contain it.
         let create = |path: &str, body: Value| {
             post(path).by(&self.world.ada).header("idempotency-key", "canary").json(&body)
         };
@@ -272,14 +272,14 @@ impl Search {
         let (asked, query) = (call.0.uri().path().to_owned(), call.0.uri().query().unwrap_or("").to_owned());
         let mut reply = self.world.send(call).await;
         self.sent += 1;
-        // Only the member `instance` may repeat the path of the request.
+        // The member `instance` is the only one that may repeat the path of the request.
         if let Some(instance) = reply.body.get_mut("instance") {
             assert_eq!(instance.take(), asked);
             reply.text = reply.body.to_string();
         }
         let headers = reply.headers.iter().map(|(name, value)| format!("{name}: {value:?}\n"));
         let mut headers: String = headers.collect();
-        // Pagination links repeat the query parameters of the request, which may be canaries. That is not a leak.
+        // It is not a leak if pagination links repeat query parameters of the request, which may be canaries.
         let known = self.queries.get(operation).into_iter().flatten();
         for parameter in known {
             let sent = query.split('&').find(|pair| pair.starts_with(&format!("{parameter}=")));
@@ -375,7 +375,7 @@ async fn real_things(world: &World) -> BTreeMap<&'static str, String> {
     ])
 }
 
-/// The operation's path with the names of existing resources, except where the request would delete the resource.
+/// The operation's path with the names of existing resources. A request to delete the pipeline gets an unknown name.
 fn path(
     operation: &Operation,
     real: &BTreeMap<&'static str, String>,
@@ -402,8 +402,7 @@ fn bodies(operation: &Operation, next: &mut impl FnMut() -> String) -> Vec<Value
         (name.clone(), if hidden { json!(next()) } else { sample(name) })
     });
     bodies.push(filled.collect());
-    // Other members can read definitions and labels, and a diagnostic quotes lines of the definition, so these are left
-    // out.
+    // Leaves out definitions and labels: other members can read them, and diagnostics quote lines of a definition.
     let is_tried = |name: &String| !["definition", "labels"].contains(&name.as_str());
     let names = names.into_iter().filter(is_tried).collect::<Vec<_>>();
     for name in names.iter().map(String::as_str).chain(["token", "value"]) {
@@ -411,8 +410,7 @@ fn bodies(operation: &Operation, next: &mut impl FnMut() -> String) -> Vec<Value
         for wrong in [json!([next()]), json!({ next(): 1 }), json!(format!("{}\u{1}", next()))] {
             let mut body = operation.body();
             body[name] = wrong;
-            // The pointer in an error contains the names of unknown members, so a canary used as such a name is not a
-            // leak.
+            // Errors name unknown members, so it is not a leak if a canary was used as such a name.
             let is_known = !OBJECTS.contains(&name) && names.iter().any(|known| known == name);
             if !body[name].is_object() || is_known {
                 bodies.push(body);

@@ -1,4 +1,4 @@
-//! Analyses of failures: on request or automatic, once per attempt, and based on the real log of the step.
+//! Analyses of failures: on request or automatic, once per attempt, and based on the actual log of the step.
 
 use std::time::Instant;
 

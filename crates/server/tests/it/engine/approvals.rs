@@ -130,7 +130,7 @@ async fn rejection_fails_the_stage_and_a_retry_asks_again() {
     assert_eq!(harbour.post(&retry, &json!({})).await.status, 200);
     let again = harbour.asked(&id).await;
     assert_ne!(again["id"], asked["id"]);
-    // The approval of the earlier try no longer accepts answers.
+    // The approval requested for the earlier try can no longer be answered.
     harbour.answer(&asked, "reject", &json!({}), &harbour.ada().token).await.is(409, "approval_ended");
     assert_eq!(harbour.approve(&again, harbour.ada()).await.status, 200);
     assert_eq!(harbour.end_of(&id).await["status"], "succeeded");
@@ -166,7 +166,8 @@ async fn self_approval_false_excludes_people_who_started_or_retried() {
     assert_eq!(harbour.approve(&asked, &bob).await.status, 200);
     assert_eq!(harbour.end_of(&id).await["cause"], "step_failed");
 
-    // Carol did not approve, so Bob's approval stays valid after her retry. After Bob's own retry it becomes invalid.
+    // After a retry by Carol, who did not approve, Bob's approval stays valid. After a retry by Bob himself, it is
+    // invalid.
     let path = format!("{ORG}/deployments/{id}/stages/production/retry");
     assert_eq!(harbour.send(post(&path).by(&carol)).await.status, 200);
     assert_eq!(harbour.end_of(&id).await["cause"], "step_failed");

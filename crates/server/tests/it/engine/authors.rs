@@ -1,4 +1,4 @@
-//! Approvals when authors of a change try to approve it. The authors are read from a real repository.
+//! Authors of a change try to approve it. The authors are read from a real repository.
 
 use std::time::Instant;
 
@@ -15,11 +15,11 @@ struct Shop {
     repository: String,
     bob: Account,
     carol: Account,
-    /// Starts the deployments. Authors no commits except where a test does so explicitly.
+    /// Starts the deployments. Is the author of commits only where a test says so.
     rob: Account,
 }
 
-/// `tracks` is the branch that is deployed on every push.
+/// `tracks` is the branch whose pushes are deployed automatically.
 fn definition(rule: &str, tracks: &str) -> String {
     format!(
         "version: 1
@@ -36,7 +36,7 @@ pipeline:
     )
 }
 
-/// Name and email address of a person. `Bob` has the address `bob@acme.test`; an email address stands for itself.
+/// Name and email address of a person. For `Bob`, the address is `bob@acme.test`. `name` can also be an email address.
 fn person(name: &str) -> (String, String) {
     match name.split_once('@') {
         Some((local, _)) => (local.to_owned(), name.to_owned()),
@@ -45,7 +45,7 @@ fn person(name: &str) -> (String, String) {
 }
 
 impl Shop {
-    /// Registers a repository whose only commit is by Ada.
+    /// Registers a repository with a single commit, made by Ada.
     async fn open(definition: &str) -> Self {
         let (harbour, origin) = (Harbour::open().await, Origin::new());
         let bob = harbour.world.member("bob@acme.test", "deployer").await;
@@ -94,7 +94,7 @@ impl Shop {
         self.harbour.asked(&id).await
     }
 
-    /// Deploys a commit with a bypass of the approval.
+    /// Deploys a commit and bypasses the approval.
     async fn bypass(&self, commit: &str) -> String {
         let body = json!({"commitId": commit, "bypass": {"reason": "first"}});
         let id = self.start_with(&self.harbour.ada().token, &body).await;
@@ -116,7 +116,7 @@ impl Shop {
 }
 
 const RULE: &str = "{ self_approval: false }";
-/// A branch to which nothing is pushed, so that all deployments are started manually.
+/// A branch to which nothing is pushed, so that deployments start only on request.
 const BY_HAND: &str = "release";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -190,8 +190,8 @@ async fn unknown_authors_raise_the_quorum_by_one_in_total() {
     let waits = harbour.see(&format!("/deployments/{}", asked["deploymentId"].as_str().unwrap())).await;
     assert_eq!(waits["blockedBy"][0]["detail"], "stage \"production\" needs 2 approvals; 1 so far");
 
-    // After one unknown author becomes a member, the other one is still unknown. Once both are members, Bob's approval
-    // is enough.
+    // If only one of the unknown authors becomes a member, two approvals are still required. Once both are members,
+    // Bob's approval is enough.
     harbour.world.member("ghost@example.org", "viewer").await;
     assert_eq!(shop.see(&asked).await["required"], 2);
     harbour.world.member("Other@example.org", "deployer").await;

@@ -1,4 +1,4 @@
-//! Rollbacks in combination with approvals, soaks, bypasses and artifacts of earlier stages.
+//! Rollbacks combined with approvals, soaks, bypasses and artifacts of earlier stages.
 
 use berth_core::decision::{DomainRecord, RecordChange, RuleDecision};
 use berth_core::deployment::stages::stage::{Stage, StageEnd};
@@ -28,7 +28,7 @@ impl Harbour {
         ended
     }
 
-    /// Deploys with a bypass of all gates and waits for success.
+    /// Deploys, bypasses all gates, and waits for success.
     async fn bypassing(&self, commit: &str) -> String {
         let body = json!({"commitId": commit, "bypass": {"reason": "the shop is down"}});
         let started = id(&data(&self.post("/pipelines/shop/deployments", &body).await, 202));
@@ -108,7 +108,7 @@ async fn rollback_skips_approval_and_soak_steps() {
           after succeeded
     "#]]
     .assert_eq(&story(&harbour.end_of(&back).await));
-    // Rolls back further, and then forward again to the earlier rollback.
+    // Rolls back to an older deployment, and then forward to the earlier rollback.
     let forth = id(&data(&harbour.roll_back(&back, &json!({"to": done[0]})).await, 202));
     harbour.succeeds(&forth).await;
     let again = id(&data(&harbour.roll_back(&forth, &json!({"to": back})).await, 202));
@@ -141,7 +141,7 @@ async fn rollback_to_a_bypassed_deployment_needs_approval() {
     harbour.approved(&back, &[harbour.ada()]).await;
     harbour.succeeds(&back).await;
     // Rolling forward to `second` needs approvals too, because it was deployed with a bypass. Rolling back to `back`
-    // afterwards needs none: its commit has been approved.
+    // again needs none, because its commit has been approved.
     let forth = id(&data(&harbour.roll_back(&back, &json!({"to": second})).await, 202));
     harbour.approved(&forth, &[harbour.ada()]).await;
     harbour.until(&forth, |it| it["stages"][0]["tries"] == 1).await;
@@ -183,7 +183,7 @@ async fn rollback_uses_artifacts_of_earlier_stages() {
     let back = id(&data(&harbour.roll_back(&third, &json!({})).await, 202));
     harbour.succeeds(&back).await;
     assert_eq!(harbour.written("seen"), format!("{before}production: bbb2222 of staging\n"));
-    // A rollback to an earlier rollback also uses the artifact of the second deployment.
+    // A rollback to the first rollback also uses the artifact of the second deployment.
     let forth = id(&data(&harbour.roll_back(&back, &json!({"to": third})).await, 202));
     harbour.succeeds(&forth).await;
     let again = data(&harbour.roll_back(&forth, &json!({"to": back})).await, 202);
@@ -207,7 +207,7 @@ async fn failed_stage_ends_even_if_its_rollback_cannot_be_planned() {
         .await;
     let (_, elsewhere) = harbour.claim("aaa1111").await;
     harbour.succeeds(&elsewhere).await;
-    // Records the success of a deployment that never ran in this stage, so that it has no plan for a rollback.
+    // Records that a deployment succeeded in this stage although it never ran there. So a rollback to it has no plan.
     let pipeline: PipelineId = id(&harbour.see("/pipelines/shop").await).parse().unwrap();
     let deployment = elsewhere.parse().unwrap();
     let context = TxContext::system(Some(org(&harbour.world).await));

@@ -1,4 +1,4 @@
-//! The build runs once per commit and definition, and all deployments share its results.
+//! The build runs once for each commit and definition. All deployments share its results.
 
 use serde_json::json;
 

@@ -17,7 +17,7 @@ impl Harbour {
         self.see(&format!("/analyses/{analysis}/pull-request")).await
     }
 
-    /// Kinds of the events about fixes, oldest first and without their common prefix.
+    /// Kinds of the events about fixes, oldest first. Their common prefix is removed.
     async fn fix_story(&self) -> Vec<String> {
         let mut events = self.fix_events().await;
         events.sort_by_key(|event| event["id"].as_str().unwrap().to_owned());
@@ -67,8 +67,7 @@ async fn fix_state_is_read_from_github() {
     let path = format!("/repos/admin/shop/pulls/{}/merge", second["number"]);
     assert_eq!(told(&github.url, "PUT", &path, Some(&json!({})))["merged"], true);
 
-    // Requesting another fix checks the state of the previous pull request at once, without waiting for the background
-    // job.
+    // A request for another fix checks the previous pull request at once, without waiting for the background job.
     let third = harbour.proposed(&analysis).await;
     assert_eq!((&third["state"], &third["branch"]), (&json!("open"), &json!(format!("{BRANCH}-3"))));
     assert_eq!(

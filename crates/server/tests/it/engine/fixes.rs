@@ -1,4 +1,4 @@
-//! The way from a failure to a pull request, with a real runner, git over HTTP and an emulated GitHub.
+//! From a failure to a pull request, with a real runner, git over HTTP and an emulated GitHub.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -37,7 +37,7 @@ pub(super) fn origin() -> Origin {
     origin
 }
 
-/// A bare clone at `admin/shop.git`, which is to be served over HTTP.
+/// Creates a bare clone at `admin/shop.git`, to be served over HTTP.
 pub(super) fn shared(origin: &Origin) -> (tempfile::TempDir, PathBuf) {
     let root = tempfile::tempdir().unwrap();
     let bare = root.path().join("admin/shop.git");
@@ -262,7 +262,7 @@ async fn fix_after_a_forge_failure_reuses_the_pushed_branch() {
     assert!(error.contains("was pushed") && error.contains("500") && !error.contains("hunter2"), "{error}");
     let there = git(&bare, &["rev-parse", BRANCH]);
 
-    // When another user retries, the branch that was already pushed is reused.
+    // When another user retries, the branch that was pushed before is reused.
     let dora = harbour.world.member("dora@acme.test", "deployer").await;
     let path = format!("/analyses/{analysis}/pull-request");
     let asked = harbour.send(post(&format!("{}{path}", super::ORG)).by(&dora)).await;

@@ -223,7 +223,7 @@ async fn approval_answer_counts_only_for_its_own_approval() {
     let again = post(&path).by(&carol).json(&json!({"from": "start"}));
     assert_eq!(harbour.send(again).await.status, 200);
     let second = harbour.asked(&id).await;
-    // Ada started the deployment, so she may not approve it. Her answer to the approval that has ended must not count
+    // Ada may not approve, because she started the deployment. Her answer to the approval that has ended must not count
     // for the pending one.
     harbour.approve(&first, harbour.ada()).await.is(409, "approval_ended");
     assert_eq!(harbour.asked(&id).await["id"], second["id"]);

@@ -1,7 +1,7 @@
-//! Prompt, shell and markup injections have no effect in logs, file names, commit messages, branch names, step names
-//! and scripts.
+//! Attempts to inject prompts, shell commands or markup through logs, file names, commit messages, branch names, step
+//! names and scripts have no effect.
 //!
-//! Each text has its own pipeline, which uses it in all of these places. Every pipeline really runs and fails.
+//! Each injection has its own pipeline, which contains it in all of these places. Every pipeline really runs and fails.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -17,12 +17,12 @@ use crate::world::{call, get};
 
 const ORG: &str = super::ORG;
 const SECRET: &str = "hunter2-hunter2-hunter2";
-/// Number of places where each text is used: log, file name, commit message, branch name, step name and script.
+/// Number of places that contain each injection: log, file name, commit message, branch name, step name and script.
 const PLACES: usize = 6;
 const CASES_MIN: usize = 200;
 /// Timeout for all deployments together.
 const ALL_PATIENCE: std::time::Duration = std::time::Duration::from_secs(60);
-/// One case out of this many is used to preview the model prompt.
+/// The model prompt is previewed for one in this many cases.
 const PREVIEWED_EVERY: usize = 4;
 /// Number of cases for which a fix is proposed.
 const PROPOSED: usize = 6;
@@ -93,7 +93,7 @@ const UNSEEN: &[char] = &[
     '\u{e0042}',
 ];
 
-/// A text in the form in which it is used in each place.
+/// An injection, adapted to each place that contains it.
 struct Case {
     slug: String,
     text: &'static str,
@@ -124,7 +124,7 @@ impl Case {
     }
 
     fn definition(&self) -> String {
-        // A definition must not contain control characters; the names of files that its script runs may.
+        // A definition must not contain control characters. The name of a file that its script runs may.
         let comment: String = self.file.chars().filter(|c| !c.is_control()).collect();
         let slug = &self.slug;
         let script =
@@ -267,7 +267,7 @@ fn check(case: &Case, analysis: &Value, log: &str) {
     assert_eq!(analysis["suggestedFix"]["diff"].as_str(), case.fix().as_deref(), "{}: {all}", case.text);
 }
 
-/// Checks that a prompt contains the texts only as data, between delimiters that the texts cannot predict.
+/// Checks that a prompt contains injections only as data, between delimiters that they could not have guessed.
 async fn previewed(harbour: &Harbour, cases: &[Case], seen: &[(String, Value)]) {
     let body = json!({"provider": "openai", "baseUrl": "https://model.acme.test/v1", "model": "m"});
     let put = call("PUT", &format!("{ORG}/analysis-settings")).by(harbour.ada()).json(&body);
@@ -281,7 +281,7 @@ async fn previewed(harbour: &Harbour, cases: &[Case], seen: &[(String, Value)]) 
         assert!(!told.contains(SECRET) && !told.contains(UNSEEN), "{told}");
         let mark = told.split_once('<').unwrap().1.split_once('>').unwrap().0;
         assert!(mark.starts_with("data-") && system.contains(mark), "{mark}");
-        // Outside of the delimiters, the prompt contains only text that Berth wrote.
+        // Outside of the delimiters, the prompt contains only Berth's own text.
         let opening = format!("<{mark}>\n");
         let frames = told.split(&opening);
         let ours: Vec<&str> =

@@ -34,7 +34,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 struct Harbour {
     world: World,
     at_work: AtWork,
-    /// A directory for files that steps write and tests read.
+    /// A directory outside of the server, for files that steps write and tests read.
     outside: tempfile::TempDir,
 }
 
@@ -95,13 +95,13 @@ impl Harbour {
         (text("sessionId"), text("deploymentId"))
     }
 
-    /// Long-polls until `wanted` holds for the deployment, and returns it.
+    /// Long-polls the deployment until `wanted` is true for it, and returns it.
     async fn until(&self, id: &str, wanted: impl Fn(&Value) -> bool) -> Value {
         let deadline = Instant::now() + PATIENCE;
         let mut tag = String::new();
         loop {
             let path = format!("{ORG}/deployments/{id}");
-            // The first request has no ETag, so it cannot wait for a change.
+            // The first request has no ETag yet, so it cannot wait for a change.
             let asked = match tag.as_str() {
                 "" => get(&path),
                 tag => get(&format!("{path}?wait=10")).header("if-none-match", tag),

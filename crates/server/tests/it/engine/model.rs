@@ -1,5 +1,5 @@
-//! Analysis by a language model. A mock of the providers (`@copilotkit/aimock`) responds correctly, incorrectly, late
-//! or not at all.
+//! Analysis by a language model. A mock of the model providers (`@copilotkit/aimock`) responds correctly, incorrectly,
+//! late or not at all.
 
 use berth_server::config::AppConfig;
 use serde_json::{Value, json};
@@ -19,7 +19,7 @@ struct Mock {
 }
 
 impl Mock {
-    /// Starts the mock. Each entry of `answers` is a text and the response to a message that contains it. `flags` make
+    /// Starts the mock. Each entry of `answers` is a string and the response to messages that contain it. `flags` make
     /// the mock misbehave. Returns `None` if the mock is not installed.
     fn start(answers: &[(&str, String)], flags: &[&str]) -> Option<Self> {
         let program = npm::file("@copilotkit/aimock/dist/cli.js")?;
@@ -142,7 +142,7 @@ fn suggesting(diff: &str) -> String {
     said.to_string()
 }
 
-/// A repository whose script fails. The name of the case is part of the failing command.
+/// A repository with a script that fails. The name of the case is part of the failing command.
 fn repository(case: &str) -> Origin {
     let origin = Origin::new();
     let definition = format!(

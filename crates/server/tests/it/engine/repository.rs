@@ -1,4 +1,4 @@
-//! Deployments from git: pushes, sources, definitions and commit names.
+//! Deployments from git: pushes, source code, definitions and names of commits.
 
 use serde_json::{Value, json};
 
@@ -197,7 +197,7 @@ async fn ambiguous_short_hash_is_refused_everywhere() {
     let seen = harbour.see(&format!("{environment}/sessions/{session}")).await;
     assert_eq!((&seen["status"], &seen["deploymentCount"]), (&json!("active"), &json!(1)));
 
-    // A branch with the same name takes precedence over an ambiguous short hash.
+    // If a branch has the same name as an ambiguous short hash, the branch is used.
     origin.git(&["branch", short, both[1].as_str()]);
     let deploy = format!("{environment}/sessions/{session}/deploy");
     let deployed = harbour.post(&deploy, &json!({"commitId": format!("refs/heads/{short}")})).await;

@@ -9,7 +9,7 @@ use crate::world::{get, post};
 const ENV: &str = "/pipelines/shop/ephemeral-environments/qa-1";
 
 impl Harbour {
-    /// Creates a pipeline whose step fails until this file exists, and a deployment that failed in `qa-1`.
+    /// Creates a pipeline whose step fails until a certain file exists, and a deployment that failed in `qa-1`.
     async fn failed_in_environment(&self) -> (String, String) {
         let (ledger, mended) = (self.file("ledger"), self.file("mended"));
         self.pipeline(&format!(

@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use super::{Harbour, ORG, data, story};
 use crate::world::{Reply, get};
 
-/// A pipeline whose step writes the commit and the stage to a ledger. A commit `slow…` waits for a file, a commit that
-/// contains `bad` fails, and a commit `down…` fails and makes all later runs fail.
+/// A pipeline whose step writes the commit and the stage to a ledger. A commit `slow…` first waits for a file, a commit
+/// that contains `bad` fails, and a commit `down…` fails and also makes all later steps fail.
 fn shop(harbour: &Harbour, stages: &str) -> String {
     let (ledger, gate, down) = (harbour.file("ledger"), harbour.file("gate"), harbour.file("down"));
     format!(
@@ -114,7 +114,7 @@ async fn rollback_uses_the_build_of_its_target() {
     assert_eq!(harbour.written("built"), "aaa1111\nbbb2222\n", "nothing was built again");
     assert_eq!(harbour.written("seen"), format!("{before}production v-aaa1111 page of aaa1111\n"));
     println!("from the request to the end of a one-step rollback: {took:?}");
-    // Leaves room for a busy machine; on an idle one this takes a few hundredths of a second.
+    // The limit allows for a busy machine. On an idle one, this takes a few hundredths of a second.
     assert!(took < Duration::from_secs(10), "{took:?}");
 
     let production = harbour.production().await;
@@ -163,7 +163,7 @@ async fn rollback_waits_only_for_the_running_deployment() {
         "aaa1111 to production\nslow222 to production\naaa1111 to production\n"
     );
 
-    // Resuming works even though the pipeline was not stopped; it ends the pause of the stage.
+    // The pipeline was not stopped, but resuming it still works and ends the pause of the stage.
     let before = harbour.kinds().await.len();
     let resumed = data(&harbour.post("/pipelines/shop/resume", &json!({"reason": "mended"})).await, 200);
     assert_eq!((&resumed["status"], &resumed["stages"][0]["paused"]), (&json!("active"), &Value::Null));
@@ -341,7 +341,7 @@ async fn pipeline_etag_changes_with_its_stages() {
     let again = harbour.send(again.header("if-none-match", seen.header("etag"))).await;
     assert_eq!(again.status, 200, "{}", again.text);
     assert_eq!(again.body["data"]["stages"][0]["current"]["commitId"], "aaa1111");
-    // For `If-Match`, only the part of the ETag with the pipeline's version is compared.
+    // `If-Match` compares only the part of the ETag that contains the pipeline's version.
     let stop = crate::world::post(&format!("{ORG}/pipelines/shop/stop")).by(harbour.ada());
     let stopped = harbour.send(stop.header("if-match", again.header("etag")).json(&json!({}))).await;
     assert_eq!(stopped.status, 200, "{}", stopped.text);

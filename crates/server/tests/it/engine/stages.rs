@@ -1,4 +1,5 @@
-//! Deployments through stages: in order, one at a time per stage, stopped, resumed, cancelled and retried.
+//! Deployments through stages: their order, one at a time per stage, and how they are stopped, resumed, cancelled and
+//! retried.
 
 use expect_test::expect;
 use serde_json::json;
@@ -17,7 +18,7 @@ const TWO_STAGES: &str = "  stages:
       params: { run: 'echo \"$COMMIT to $PLACE\" >> LEDGER' }
 ";
 
-/// A step that waits until the test creates the file that replaces `GATE`.
+/// A step that waits for a file. Tests replace `GATE` by its path, and create it.
 const GATED: &str = "  stages:
     - name: staging
   steps:

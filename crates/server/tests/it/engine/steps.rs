@@ -121,7 +121,7 @@ async fn log_stream_of_a_silent_step_ends_at_once_with_the_step() {
     let mut stream = Stream::open(&harbour.world, get(&log).by(harbour.ada())).await;
     assert_eq!(stream.block().await.unwrap(), ": following\nid: 0");
     std::fs::write(&go, "\n").unwrap();
-    // The end arrives before any heartbeat, so the stream was notified instead of polling.
+    // The end arrives before any heartbeat, so the stream was notified and did not have to poll.
     let end = "id: 0\nevent: end\ndata: {\"bytes\":0,\"lines\":0}";
     assert_eq!(stream.block().await.unwrap(), end);
     harbour.end_of(&id).await;

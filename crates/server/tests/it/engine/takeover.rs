@@ -1,4 +1,4 @@
-//! A takeover stops the old steps before new ones start. The steps write to a ledger, which shows the order.
+//! A takeover stops the old steps before new ones start. All steps write to a ledger, which shows their order.
 
 use serde_json::json;
 
@@ -61,7 +61,8 @@ async fn release_resets_the_environment_and_the_next_holder_waits() {
             &WRITER.replace("LEDGER", &ledger).replace("GATE$BERTH_FENCE", &format!("{gate}$BERTH_FENCE")),
         )
         .await;
-    // A reset deploys the last commit that passed all stages. The deployment through stages has no fence.
+    // The reset will deploy the last commit that passed all stages, which is this one. A deployment through stages has
+    // no fence.
     std::fs::write(&gate, "").unwrap();
     assert_eq!(harbour.end_of(&harbour.start("ccc3333").await).await["status"], "succeeded");
     std::fs::write(format!("{gate}1"), "").unwrap();

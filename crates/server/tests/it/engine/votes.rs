@@ -1,5 +1,5 @@
-//! Approvals are counted when the stage or step is granted: votes of members who have left or have a lower role by then
-//! do not count.
+//! Approvals are counted when the stage or step is granted. Votes of members who have left by then, or have too low a
+//! role, do not count.
 
 use serde_json::{Value, json};
 
@@ -67,14 +67,14 @@ async fn votes_of_members_who_left_or_were_demoted_do_not_count() {
     let blocked = harbour.see(&format!("/deployments/{id}")).await["blockedBy"][0].clone();
     assert_eq!(blocked["detail"], "stage \"production\" needs 2 approvals; 0 so far");
 
-    // Only Carol's approval counts, and one is not enough.
+    // Only Carol's approval counts, and two are required.
     let said = data(&harbour.approve(&asked, &carol).await, 200);
     assert_eq!((&said["status"], &said["given"]), (&json!("pending"), &json!(1)), "{said}");
     harbour.make(&carol, "viewer").await;
     let said = data(&harbour.approve(&asked, &dora).await, 200);
     assert_eq!((&said["status"], &said["given"]), (&json!("pending"), &json!(1)), "{said}");
 
-    // Carol is a deployer again, so her approval counts again and completes the quorum.
+    // Carol becomes a deployer again, so her approval counts again and there are enough approvals.
     harbour.make(&carol, "deployer").await;
     assert_eq!(harbour.end_of(&id).await["status"], "succeeded");
     let granted = harbour.look(&asked).await;
@@ -102,7 +102,7 @@ async fn approval_is_requested_again_when_an_approver_leaves_before_the_window()
     harbour.close().await;
 }
 
-/// Enters an approved stage whose first step is an approval, and then removes the member who approved the stage.
+/// Enters an approved stage that begins with an approval step, and then removes the member who approved the stage.
 async fn enter_stage(harbour: &Harbour) -> (String, Value, Value) {
     let steps = format!("    - {{ name: Ask, type: approval, params: {{ from: [owner] }} }}\n{DEPLOY}");
     harbour.pipeline(&stage("      requires: { approvals: 1 }\n", &steps)).await;

@@ -1,4 +1,4 @@
-//! Claiming any environment with a label.
+//! Claiming any environment that has a label.
 
 use serde_json::{Value, json};
 

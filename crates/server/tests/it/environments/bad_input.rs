@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{Shop, at, data, in_session, pipeline, text};
 use crate::world::{Account, Call, call, get, post};
 
-/// All requests about a session, sent to the environment at `base`.
+/// Every kind of request about a session, sent to the environment at `base`.
 fn everything_with(base: &str, session: &str, who: &Account) -> Vec<Call> {
     let path = format!("{base}/sessions/{session}");
     let post = |verb: &str, body: Value| post(&format!("{path}/{verb}")).by(who).json(&body);

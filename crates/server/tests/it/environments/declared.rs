@@ -1,4 +1,4 @@
-//! A changed definition updates environments but ends no session.
+//! A changed definition updates its environments but does not end sessions.
 
 use serde_json::{Value, json};
 

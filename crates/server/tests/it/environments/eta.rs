@@ -44,7 +44,7 @@ async fn held_before(shop: &Shop, lengths: &'static [i64]) {
     done.await.unwrap();
 }
 
-/// Position, ETA in seconds and basis of the ETA, for each ticket in the queue of qa-1.
+/// The position of each ticket in the queue of qa-1, its ETA in seconds, and what the ETA is based on.
 async fn estimates(shop: &Shop) -> Vec<(i64, Option<i64>, String)> {
     let queue = shop.see("qa-1/queue").await;
     let row = |it: &Value| {
@@ -70,7 +70,7 @@ async fn eta_of_every_ticket_adds_up_the_time_limits_ahead() {
     assert_eq!(told.iter().map(|it| it.0).collect::<Vec<_>>(), [1, 2, 3]);
     assert!(is_about(told[0].1, 600) && is_about(told[1].1, 1_500), "{told:?}");
     assert_eq!((told[0].2.as_str(), told[1].2.as_str()), ("expiry", "expiry"));
-    // The ticket ahead of the third one has no time limit, and there are no past sessions to estimate from.
+    // The ticket before the third one has no time limit, and there are no past sessions for an estimate.
     assert_eq!((told[2].1, told[2].2.as_str()), (None, "unknown"));
 }
 

@@ -1,4 +1,4 @@
-//! Expiry and idle timeouts: the next request sees that the session has ended, even if no sweep ran in between.
+//! Expiry and idle timeouts. When a session has expired, the next request sees that, even if no sweep ran in between.
 
 use berth_core::environment::claim::{ClaimCommand, ClaimOutcome, claim};
 use berth_core::environment::{ClaimTerms, DecisionContext, LockHolder};

@@ -70,7 +70,7 @@ async fn deployment_list_can_be_filtered_by_every_field() {
     let rest = data(shop.send(get(&next).by(&shop.ada)).await, 200);
     assert_eq!(rest.as_array().unwrap().len(), 1, "{next}");
 
-    // The session shows how many deployments it has, and links to the list of them.
+    // The session shows the number of its deployments and a link to their list.
     let seen = shop.status(&session).await;
     assert_eq!((&seen["deploymentCount"], &other["deploymentCount"]), (&json!(2), &json!(1)));
     let all = data(shop.send(get(&text(&seen["deploymentsUrl"])).by(&shop.ada)).await, 200);

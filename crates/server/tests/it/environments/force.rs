@@ -1,4 +1,4 @@
-//! Takeovers: immediate, only from an expected holder, or after a grace period.
+//! Takeovers: at once, only from an expected holder, or after a grace period.
 
 use berth_core::deployment::environment::grant::{GrantCommand, grant};
 use berth_core::id::DeploymentId;
@@ -101,7 +101,7 @@ async fn force_claim_with_grace_is_announced_and_first_in_the_queue() {
     assert_eq!(released["environment"]["lock"]["holder"]["name"], "ada", "the head of the line comes first");
 }
 
-/// The ticket with its ETA replaced by the ETA of `shown`, because ETAs change over time.
+/// The ticket with the ETA of `shown`, because ETAs change over time and cannot be compared.
 fn masked_eta(ticket: &Value, shown: &Value) -> Value {
     let mut ticket = ticket.clone();
     ticket["etaSeconds"] = shown["etaSeconds"].clone();

@@ -1,5 +1,5 @@
-//! The environments API as specified: every operation, with and without the prefix `/api/v1` and with and without a
-//! trailing slash.
+//! The environments API as specified. Every operation is called with and without the prefix `/api/v1`, and with and
+//! without a trailing slash.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,5 @@
-//! Claim-any with a queue: creates a ticket in every queue, is granted exactly once, and leaves no ticket behind.
+//! Claim-any with a queue: it creates a ticket in every queue, gets exactly one environment, and leaves no ticket
+//! behind.
 
 use std::collections::BTreeSet;
 
@@ -159,7 +160,7 @@ async fn claim_any_joins_the_queues_that_have_room_and_is_refused_when_none_has(
     assert_eq!(shop.see("").await, before);
 }
 
-/// Two environments become free at the same moment, on PostgreSQL on two different servers.
+/// Two environments are released at the same moment. On PostgreSQL, the requests go to two different servers.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn claim_any_gets_one_of_two_environments_that_become_free_at_once() {
     let shop = Shop::open().await;
@@ -187,8 +188,8 @@ async fn claim_any_gets_one_of_two_environments_that_become_free_at_once() {
     }
 }
 
-/// Both sessions are overdue when the sweep runs. The environment that is processed first is granted. Withdrawing the
-/// ticket of the other environment must not grant that one as well.
+/// The sessions of both environments are overdue when the sweep runs. The environment that is processed first is
+/// granted. The ticket for the other one is then withdrawn and must not be granted as well.
 #[tokio::test]
 async fn claim_any_gets_one_of_two_environments_whose_sessions_are_overdue() {
     let shop = Shop::open().await;
@@ -233,8 +234,8 @@ async fn holder(shop: &Shop, who: &Account) -> LockHolder {
     LockHolder { kind: ActorType::User, id: shop.me(who).await.parse().unwrap(), name: who.email.clone() }
 }
 
-/// Checks that at most one ticket of the group was granted, and that no ticket waits once one was granted or the owner
-/// has cancelled.
+/// Checks that at most one ticket of the group was granted, and that no ticket is waiting after one was granted or the
+/// owner has cancelled.
 fn check_group(tickets: &[Ticket]) {
     let count = |wanted: fn(&TicketState) -> bool| tickets.iter().filter(|it| wanted(&it.status)).count();
     let granted = count(|status| matches!(status, TicketState::Granted { .. }));

@@ -1,4 +1,5 @@
-//! The queue of an environment: granted in order, visible to members, and left by cancelling the ticket.
+//! The queue of an environment. Tickets are granted in order, members can see them, and cancelling a ticket leaves the
+//! queue.
 
 use serde_json::{Value, json};
 

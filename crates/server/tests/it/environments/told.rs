@@ -1,4 +1,4 @@
-//! Events about environments: every change of the lock or the queue records one event with its actor and subjects.
+//! Events about environments: every change of a lock or a queue records one event with its actor and subjects.
 
 use serde_json::{Value, json};
 

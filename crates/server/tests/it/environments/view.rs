@@ -1,4 +1,4 @@
-//! Reading environments, as a list or one by one, with their configuration and holder.
+//! Reading environments, in a list or individually, with their configuration and holder.
 
 use serde_json::{Value, json};
 

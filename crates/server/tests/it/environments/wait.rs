@@ -1,4 +1,4 @@
-//! Long polls, and event streams of a single environment.
+//! Long polls and event streams for a single environment.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use super::{Shop, at, data, in_session, text};
 use crate::follow::Stream;
 use crate::world::{Call, Reply, get};
 
-/// Timeout of every wait in these tests. Shorter than the long polls, so that a poll that is not woken fails the test.
+/// Timeout of every wait in these tests. It is shorter than the long polls, so a poll that is not woken fails the test.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 async fn in_time(shop: &Shop, call: Call) -> Reply {
@@ -81,7 +81,8 @@ async fn long_poll_of_a_deployment_returns_when_it_ends() {
 async fn claim_with_wait_returns_the_outcome_of_its_deployment() {
     let shop = Shop::open().await;
     let path = at("qa-1/sessions?wait=50");
-    // The response stored for the idempotency key is the one before the wait, without the outcome of the deployment.
+    // The response that is stored for the idempotency key was made before the wait, so it lacks the deployment's
+    // outcome.
     let claim = crate::world::post(&path).by(&shop.grace).header("idempotency-key", "k");
     let claim = claim.json(&json!({"commitId": "main"}));
     let end = async {

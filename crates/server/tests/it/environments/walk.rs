@@ -49,7 +49,7 @@ async fn environment_is_shared_by_two_people() {
     );
     assert!(taken["fence"].as_i64() > ada["fence"].as_i64());
 
-    // The status of Ada's session shows who took over, when and why, and what that means for her.
+    // The status of Ada's session shows who took over, when and why, and how that affects her.
     let lost = shop.status(&ada).await;
     assert_eq!((&lost["status"], &lost["overridden"]), (&json!("overridden"), &json!(true)));
     assert_eq!(

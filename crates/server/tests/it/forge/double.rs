@@ -1,4 +1,4 @@
-//! A fake forge that responds as configured and records the requests it receives.
+//! A fake forge that responds as the test specifies and records the requests it receives.
 
 use std::collections::HashMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};

@@ -1,4 +1,4 @@
-//! Requests to each kind of forge, and how valid, invalid and hostile responses are handled.
+//! Requests to each kind of forge, and the handling of valid, invalid and hostile responses.
 
 use std::time::Duration;
 

@@ -18,7 +18,7 @@ pub(crate) fn github() -> Option<Served> {
     Some(served)
 }
 
-/// Sends a request to the emulator as a user would: a POST if there is a body, otherwise a GET.
+/// Sends a request to the emulator, as a user would. It is a POST if there is a body, otherwise a GET.
 pub(crate) fn asked(url: &str, path: &str, body: Option<&Value>) -> Value {
     let method = if body.is_some() { "POST" } else { "GET" };
     told(url, method, path, body)

@@ -1,5 +1,5 @@
-//! Clients of forges. GitHub is tested with an emulator and with its OpenAPI description; GitLab and Gitea are tested
-//! with fakes, because they cannot be installed here.
+//! Clients of forges. The client for GitHub is tested with an emulator and with GitHub's OpenAPI description. Those for
+//! GitLab and Gitea are tested with fakes, because these forges cannot be installed here.
 
 mod double;
 mod doubles;

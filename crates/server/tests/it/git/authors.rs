@@ -11,7 +11,7 @@ use berth_engine::limits::{CHANGE_COMMITS_MAX, FIRST_CHANGE_COMMITS_MAX};
 use super::{Mirrored, Origin, anything, mirrored};
 
 impl Origin {
-    /// Adds `count` commits to `main`, each with the author returned for its index, and returns the last one.
+    /// Adds `count` commits to `main` and returns the last one. `author` returns the author of each, given its index.
     pub(crate) fn pile_up(&self, count: usize, author: impl Fn(usize) -> String) -> CommitHash {
         let is_empty = self.git(&["branch"]).is_empty();
         let mut stream = String::new();

@@ -1,4 +1,4 @@
-//! Creating a branch with one commit, without a work tree, and pushing it. An existing branch is never overwritten.
+//! Creating a branch with one commit, without a work tree, and pushing it. It never overwrites an existing branch.
 
 use berth_core::repository::RemoteUrl;
 use berth_core::time::Timestamp;

@@ -109,7 +109,7 @@ fn mirror_above_the_limit_is_recreated() {
     let small = origin.commit("small");
     origin.write("huge", &noise());
     origin.commit("huge");
-    // Syncs without a limit, as if git had been killed right after it stored the pack.
+    // Syncs without a limit. The result is as if git had been killed right after it stored the pack.
     it.mirror.sync(&origin.url(), None, &anything()).unwrap();
     origin.git(&["reset", "--quiet", "--hard", small.as_str()]);
     let mirror = it.mirror.clone().with_size_limit(256 * 1024);

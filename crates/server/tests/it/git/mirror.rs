@@ -30,7 +30,7 @@ fn mirror_follows_branches_and_tags() {
     assert_eq!((heads.branches.len(), heads.head()), (1, Some(&second)));
     assert_eq!(it.mirror.resolve(&commit_id("v1")).unwrap(), ResolvedCommit::Commit(second.clone()));
 
-    // A force push removes a commit from its branch, but the mirror can still resolve it.
+    // After a force push, the mirror can still resolve a commit that is no longer on its branch.
     origin.git(&["reset", "--quiet", "--hard", first.as_str()]);
     origin.git(&["tag", "-d", "v1"]);
     let heads = it.mirror.sync(&origin.url(), None, &anything()).unwrap();

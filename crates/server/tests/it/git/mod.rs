@@ -66,7 +66,7 @@ impl Origin {
         CommitHash::parse(&self.git(&["rev-parse", "HEAD"])).unwrap()
     }
 
-    /// Creates commits until two hashes share the first four characters, and returns these two.
+    /// Creates commits until two of their hashes have the same first four characters, and returns these two.
     pub(crate) fn alike(&self) -> [CommitHash; 2] {
         let tree = self.git(&["rev-parse", "HEAD^{tree}"]);
         let mut parent = self.git(&["rev-parse", "HEAD"]);

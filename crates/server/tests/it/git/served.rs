@@ -1,4 +1,4 @@
-//! Git over HTTP: `git http-backend` behind a minimal CGI server with Basic authentication.
+//! Git over HTTP: `git http-backend`, run by a minimal CGI server with Basic authentication.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};

@@ -60,7 +60,7 @@ async fn registry_build_failure_keeps_the_last_good_version() {
     assert_eq!(offered(&world, "tools/deploy").await, format!("{first} deploy"));
     assert_eq!(seen["steps"][0]["key"], "deploy");
 
-    // A scheduled sync does not build a failed commit again; a sync on request does.
+    // A scheduled sync does not build a commit again whose build failed. A sync on request does.
     let due = world.app.store().transact(
         berth_store::TxContext::system(Some(super::super::history::org(&world).await)),
         |tx| {
@@ -113,7 +113,7 @@ async fn registry_tag_that_moves_keeps_its_version() {
     assert_eq!(offered(&world, "tools/deploy@main").await, format!("{second} deploy"));
     assert!(offered(&world, "tools/evil@v1").await.contains("has no step"));
 
-    // The tag also keeps its version if the registry itself follows that tag.
+    // A tag keeps its version even if it is the ref that the registry follows.
     world.send(patch("tools").by(&world.ada).json(&json!({"ref": "v1"}))).await;
     jobs::tick(world.app.jobs()).await.unwrap();
     assert_eq!(offered(&world, "tools/deploy@v1").await, format!("{first} deploy"));

@@ -1,4 +1,4 @@
-//! The artifact of a registry is given only to the runner that executes one of its steps.
+//! The artifact of a registry is given only to a runner that is executing one of the registry's steps.
 
 use std::time::Duration;
 

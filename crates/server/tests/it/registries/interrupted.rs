@@ -1,4 +1,4 @@
-//! Builds during which the server is killed or stopped, or the registry is changed.
+//! What happens if the server is killed or stopped during a build, or the registry is changed.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -162,7 +162,7 @@ impl RegistryBuilder for Meanwhile {
     }
 }
 
-/// A server that receives this request during its first build.
+/// Creates a server that receives this request during its first build.
 async fn with_request(request: impl Fn(&Account) -> Call + Send + 'static) -> World {
     let world = World::new().await;
     let (send, asked) = std::sync::mpsc::channel::<std::sync::mpsc::Sender<()>>();
@@ -196,7 +196,7 @@ async fn registry_ref_changed_during_a_build_is_built_next() {
     added(&world, "tools", &origin).await;
     let seen = view(&world, "tools").await;
     assert_eq!((&seen["status"], &seen["lastGood"]["commit"]), (&json!("ready"), &json!(first)));
-    // The build that was superseded still produces a version.
+    // The build was superseded, but it still produced a version.
     let full: &'static str = format!("tools/check@{second}").leak();
     assert_eq!(offered(&world, full).await, format!("{second} check"));
 }

@@ -1,4 +1,5 @@
-//! Registries: added through the API, built by the background jobs from real repositories, and used in definitions.
+//! Registries: they are added through the API, built by background jobs from real repositories, and used in
+//! definitions.
 
 mod built;
 mod handed_out;
@@ -15,7 +16,7 @@ use super::world::{Call, Reply, World, call, get, post};
 
 pub(super) const REGISTRIES: &str = "/api/v1/organizations/acme/step-registries";
 
-/// A start script that answers every call with the content of `answer.json`.
+/// A start script that responds to every call with the content of `answer.json`.
 const START: &str = r#"while [ $# -gt 1 ]; do
   case "$1" in --output) output=$2 ;; esac
   shift
@@ -23,7 +24,7 @@ done
 cat answer.json > "$output"
 "#;
 
-/// Writes a shell registry with these step types.
+/// Writes a registry of shell scripts with these step types.
 pub(super) fn write(origin: &Origin, steps: &[&str]) {
     let schema =
         json!({"type": "object", "properties": {"target": {"type": "string", "description": "where"}}});
@@ -39,7 +40,7 @@ pub(super) fn write(origin: &Origin, steps: &[&str]) {
     origin.write("answer.json", &answer.to_string());
 }
 
-/// A repository with a registry and one commit.
+/// A repository with one commit that contains a registry.
 pub(super) fn origin(steps: &[&str]) -> Origin {
     let origin = Origin::new();
     write(&origin, steps);
@@ -93,8 +94,8 @@ pub(super) async fn told(world: &World) -> Vec<String> {
     world.kinds().await.into_iter().filter(|kind| kind.starts_with("registry_")).collect()
 }
 
-/// Resolves a step type as it would be in a definition. Returns the commit and the step type within the registry, or
-/// the error.
+/// Resolves a step type, as if it were used in a definition. Returns the commit and the step type within the registry,
+/// or the error.
 pub(super) async fn offered(world: &World, text: &'static str) -> String {
     let org = super::history::org(world).await;
     let offers = world

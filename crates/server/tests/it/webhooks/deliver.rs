@@ -1,5 +1,5 @@
-//! Deliveries: made at least once, always with the same id, retried, eventually given up, redelivered on request, and
-//! independent of each other.
+//! Deliveries are made at least once, always with the same id. They are retried, eventually given up, redelivered on
+//! request, and independent of each other.
 
 use axum::body::Body;
 use futures_util::stream;
@@ -105,7 +105,7 @@ async fn webhook_is_deactivated_after_410() {
     let id = ended[0]["id"].as_str().unwrap();
     harbour.post(&format!("/ops/deliveries/{id}/redeliver"), &json!({})).await.is(409, "invalid_state");
 
-    // After reactivation, the webhook receives only events that occur from then on.
+    // After reactivation, the webhook receives only new events.
     let heard = receiver.all().len();
     let on = harbour.world.send(patch("/ops").by(&harbour.ada).json(&json!({"isActive": true}))).await;
     assert_eq!(on.body["data"]["isActive"], true, "{}", on.text);
@@ -196,7 +196,7 @@ async fn webhook_delivers_everything_despite_failures() {
     for _ in 0..20 {
         harbour.stop_and_resume("shop").await;
     }
-    // Waits until each delivery was attempted once, then makes the retries due.
+    // Waits until each delivery has been attempted once, and then makes the retries due.
     harbour
         .until("/ops/deliveries?limit=200", |all| {
             let all = all.as_array().unwrap();

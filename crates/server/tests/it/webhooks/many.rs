@@ -20,8 +20,8 @@ use tokio::sync::Notify;
 use super::{Answer, Harbour, PATIENCE, Receiver, config};
 use crate::world::post;
 
-/// Creates an organization that is older than all others and has the maximum number of webhooks. None of them is
-/// subscribed to the event of the test.
+/// Creates an organization that is older than all others and has the maximum number of webhooks. None of these webhooks
+/// is subscribed to the event that the test causes.
 fn indifferent(tx: &mut Tx<'_>, number: u8) -> Result<(), StoreError> {
     let now = tx.now();
     let id = OrgId::from_parts(Timestamp::from_micros(1), [number; 10]);

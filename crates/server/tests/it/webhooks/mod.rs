@@ -66,7 +66,7 @@ enum Answer {
     Body(Body),
     /// Never responds.
     Hang,
-    /// Responds with this status after being notified.
+    /// Responds with this status once it is notified.
     Later(u16, Arc<Notify>),
 }
 
@@ -115,7 +115,7 @@ impl Receiver {
             Answer::Status(status) => noted(status),
             Answer::Later(status, may) => {
                 may.notified().await;
-                // Wakes the next waiting response too.
+                // Passes the notification on, so that the next waiting response is sent too.
                 may.notify_one();
                 noted(status)
             }
@@ -203,7 +203,7 @@ impl Harbour {
         }
     }
 
-    /// Polls until `wanted` holds for the record at this path.
+    /// Polls the resource at this path until `wanted` is true for it.
     async fn until(&self, path: &str, wanted: impl Fn(&Value) -> bool) -> Value {
         let looked = tokio::time::timeout(PATIENCE, async {
             loop {

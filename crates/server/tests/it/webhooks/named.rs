@@ -1,4 +1,4 @@
-//! Recipients of webhooks: the previous holder after a takeover, webhooks that a definition names, and chats.
+//! Who receives webhooks: the previous holder after a takeover, webhooks that a definition names, and chats.
 
 use serde_json::{Value, json};
 
@@ -63,7 +63,7 @@ async fn event_summary_is_the_same_in_list_view_stream_and_webhook() {
     harbour.webhook("ops", &receiver.url(), &["session_claimed"]).await;
     let claims = format!("{EVENTS}?kind=session_claimed");
     let mut stream = Stream::open(&harbour.world, get(&claims).by(&harbour.ada)).await;
-    // For the first summary, the pipeline's slug is read from the store; for the second one, it comes from the stream's
+    // The first summary needs the pipeline's slug from the store. For the second one, the stream has the slug in its
     // cache.
     for (number, context) in ["load test", "a \"second\" look"].into_iter().enumerate() {
         let claim = post(&format!("{QA}/sessions")).by(&harbour.ada).json(&json!({"context": context}));

@@ -58,7 +58,7 @@ async fn invalid_webhook_is_refused_with_advice() {
     }
 }
 
-/// Host names are resolved for every delivery, and the resolved address decides whether the delivery is allowed.
+/// Host names are resolved for every delivery. Whether it is allowed depends on the resolved address.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn webhook_to_a_loopback_host_name_is_refused_at_delivery() {
     let world = World::new().await;
@@ -81,7 +81,7 @@ async fn fail_steps(harbour: &Harbour, count: i64) {
     record.await.unwrap();
 }
 
-/// While its queue of deliveries is full, a webhook reads no more events. It continues once there is space.
+/// While its queue of deliveries is full, a webhook reads no more events. It continues when there is room again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn webhook_queue_is_bounded_and_catches_up() {
     let harbour = Harbour::open().await;

@@ -1,8 +1,8 @@
 //! Copies a whole database from SQLite to PostgreSQL or back: all tables, in one transaction, into an empty database.
 //!
 //! Both databases have the same tables from the same migrations, so rows are copied unchanged. The copy gets a higher
-//! epoch, so that its fences are greater than any that the old database issues, should that still be used. The epoch of
-//! a PostgreSQL source is raised as well, so that two copies of it do not issue the same fences.
+//! epoch, which makes its fences (fencing tokens) greater than any that the old database could still issue if somebody
+//! kept using it. A PostgreSQL source gets a higher epoch too, so that two copies of it do not issue the same fences.
 
 mod pg;
 mod schema;
@@ -19,7 +19,7 @@ use crate::sqlite;
 use pg::CopyClient;
 use schema::{CopyTable, list_tables};
 
-/// Rows inserted by one statement.
+/// Number of rows that one statement inserts.
 const BATCH_ROWS: usize = 50;
 /// The table with one row that describes the installation. The migrations create the row.
 const INSTANCE: &str = "instance";
@@ -31,7 +31,7 @@ pub enum CopyDirection {
     ToSqlite,
 }
 
-/// A copied table and its number of rows, which was the same in the source and in the copy.
+/// A copied table. Its number of rows was checked to be the same in the source and in the copy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CopiedTable {
     pub table: String,
@@ -88,7 +88,7 @@ fn to_postgres(
         writing.insert(table, &batch)?;
         copied.push(check_counts(table, count_rows(db, table)?, writing.count(table)?)?);
     }
-    // Makes PostgreSQL generate ids above the copied ones.
+    // Sets the sequence, so that PostgreSQL generates ids above the copied ones.
     writing.execute(
         "SELECT setval(pg_get_serial_sequence('terms', 'id'), MAX(id)) FROM terms HAVING MAX(id) > 0",
     )?;
@@ -123,10 +123,10 @@ fn to_sqlite(
         })?;
         copied.push(check_counts(table, reading.count(table)?, count_rows(db, table)?)?);
     }
-    // The new epoch must be above the epochs of both databases, so that no fence is issued twice.
+    // The new epoch must be higher than any epoch used in either database, so that no fence is issued twice.
     let given = incarnation::stored_epoch(dir)?.unwrap_or_default();
     run(&format!("UPDATE {INSTANCE} SET epoch = MAX(epoch, {given}) + 1, incarnation = NULL"))?;
-    // Commits the source first: if the copy fails after that, the raised epoch in the source does no harm.
+    // Commits the source first, because it does no harm if its epoch is raised and the copy then fails.
     reading.commit()?;
     incarnation::expect_new(dir)?;
     run("COMMIT")?;

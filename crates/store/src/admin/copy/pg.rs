@@ -17,13 +17,13 @@ pub(super) struct CopyTx<'c> {
 }
 
 impl CopyClient {
-    /// Connects to the database after the same checks and migrations that a server runs when it opens it.
+    /// Connects to the database, after the same checks and migrations as at the start of a server.
     pub(super) fn open(url: &str) -> Result<Self, OpenError> {
         open_client(url).map(Self)
     }
 
-    /// Begins a serializable transaction. It does not see what a running server writes in the meantime, so the caller
-    /// must check that no server is running.
+    /// Begins a serializable transaction. It would miss writes that a running server makes in the meantime, so the
+    /// caller must check that no server is running.
     pub(super) fn begin(&mut self) -> Result<CopyTx<'_>, StoreError> {
         let isolation = ::postgres::IsolationLevel::Serializable;
         let tx = self.0.build_transaction().isolation_level(isolation).start().map_err(copy_error)?;
@@ -38,8 +38,8 @@ impl CopyTx<'_> {
         Ok(u64::try_from(row.get::<_, i64>(0)).unwrap_or_default())
     }
 
-    /// Whether a server is running: some lease has not expired. This stays true for a few seconds after a server was
-    /// killed.
+    /// Whether a server is running. That is assumed if some lease has not expired, so this stays true for a few seconds
+    /// after a server was killed.
     pub(super) fn has_servers(&mut self) -> Result<bool, StoreError> {
         let text = "SELECT EXISTS (SELECT 1 FROM leases
             WHERE expires_at > CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS BIGINT))";

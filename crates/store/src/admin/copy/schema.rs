@@ -7,7 +7,7 @@ use rusqlite::Connection;
 pub(super) struct CopyTable {
     pub(super) name: String,
     pub(super) columns: Vec<String>,
-    /// The columns of the primary key, by which rows are sorted when they are read.
+    /// The columns of the primary key. Rows are read in the order of this key.
     key: Vec<String>,
     points_at: BTreeSet<String>,
 }
@@ -29,7 +29,7 @@ impl CopyTable {
     }
 }
 
-/// All tables except the migration history, in the order in which they can be filled.
+/// All tables except the migration history, in an order in which they can be filled without violating foreign keys.
 pub(super) fn list_tables(db: &Connection) -> rusqlite::Result<Vec<CopyTable>> {
     let text = "SELECT name FROM sqlite_master WHERE type = 'table' AND name <> 'schema_migrations'
         AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY name";

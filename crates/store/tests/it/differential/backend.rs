@@ -1,4 +1,5 @@
-//! The database side of the differential test: domain rules decide on rows, and their decisions are written as rows.
+//! The database side of the differential test: domain rules make decisions based on rows, and the decisions are written
+//! as rows.
 //!
 //! Each run has its own organization, so that many runs can share a database and its commits.
 
@@ -44,7 +45,7 @@ pub(super) struct Run<'d> {
     ids: Arc<Ids>,
 }
 
-/// Maps the numbers in commands to ids. Filled from the rows written by this side, not from the model.
+/// Maps the numbers that commands use to ids. Filled from rows of the database, not from the model.
 #[derive(Clone, Default)]
 struct Ids {
     sessions: BTreeMap<(EnvironmentId, i64), SessionId>,
@@ -62,7 +63,7 @@ pub(super) struct Looked {
     around: Surroundings,
 }
 
-/// A command to decide, with the state around the lock, the time and the random bytes to use.
+/// A command, with everything else that its decision depends on: other state, the time and the random bytes.
 #[derive(Clone)]
 pub(super) struct Asked {
     pub(super) place: EnvironmentIndex,
@@ -178,7 +179,7 @@ impl<'d> Run<'d> {
         }
     }
 
-    /// Writes state that is not part of a lock, such as roles and tokens. On a real server, other commands change it.
+    /// Writes state that is not part of a lock, such as roles and tokens. On a real server, other requests change it.
     pub(super) fn mirror(&self, around: &Surroundings) {
         let (org, tracked) = (self.org.to_string(), cast::tracked_commit());
         let status = if around.is_paused { "stopped" } else { "active" };
@@ -215,8 +216,8 @@ impl<'d> Run<'d> {
     }
 }
 
-/// The actor of the transactions. It is not a user of the model, so that an event with an explicit actor can be told
-/// apart.
+/// The actor of the transactions. It is not a user of the model, so that events with an explicit actor can be told
+/// apart from events with this default.
 pub(super) fn caller() -> Actor {
     Actor { kind: ActorType::Service, id: None, name: "caller".into(), token: None }
 }
@@ -233,7 +234,7 @@ fn decide(tx: &mut Tx<'_>, ids: &Ids, asked: Asked) -> Looked {
     Looked { before, decision, place, ask, around }
 }
 
-/// Writes a decision. If it changes the definition of an environment, the pipeline is changed as well, as on a server.
+/// Writes a decision. If it changes the definition of an environment, the pipeline is changed too, as on a server.
 fn write(tx: &mut Tx<'_>, looked: &Looked) -> Result<(), StoreError> {
     let Looked { decision: Some(decision), place, ask, around, .. } = looked else { return Ok(()) };
     let incarnation = around.incarnations[usize::from(*place)];
@@ -287,7 +288,7 @@ fn add_pipeline(tx: &mut Tx<'_>, place: EnvironmentIndex, incarnation: u8) -> Re
     tx.commit(state::create(command, None, tx.now()).unwrap()).map(drop)
 }
 
-/// The slug of the pipeline at this position. It stays the same when the pipeline is deleted and recreated.
+/// The slug of the pipeline at this index. It stays the same when the pipeline is deleted and recreated.
 pub(super) fn slug(place: EnvironmentIndex) -> Slug {
     Slug::parse(&format!("pipeline-of-{}", cast::name(place))).unwrap()
 }

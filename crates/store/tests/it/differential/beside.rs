@@ -63,7 +63,7 @@ impl Beside {
         }
     }
 
-    /// All rows of an organization in a table, as text.
+    /// All rows of a table that belong to an organization, as text.
     pub(super) fn rows(&mut self, table: &str, org: OrgId) -> Vec<String> {
         let Self::File(beside) = self else {
             return self.texts(

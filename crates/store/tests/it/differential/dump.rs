@@ -33,7 +33,7 @@ const TABLES: [&str; 9] = [
 #[derive(Debug, PartialEq)]
 pub(super) struct Dump {
     environments: BTreeMap<EnvironmentId, Lock>,
-    /// The environments as found by pipeline slug and by pipeline id.
+    /// Each environment, found by the slug and by the id of its pipeline.
     named: Vec<[Option<Lock>; 2]>,
     sessions: BTreeMap<SessionId, Session>,
     /// Sessions of each environment, newest first.
@@ -68,13 +68,13 @@ pub(super) fn same<T: PartialEq + Debug>(what: &str, model: &T, store: &T) -> Re
     Err(format!("{what} differ, first in {} and {}\n  model: {model}\n  store: {store}", a.trim(), b.trim()))
 }
 
-/// Removes the tracked commit unless the environment is reset on release, because the store loads it only then.
+/// Removes the tracked commit unless a release resets the environment, because the store loads it only in that case.
 pub(super) fn as_loaded(lock: Lock) -> Lock {
     let is_reset = lock.environment.configuration.on_release == ReleaseAction::DeployTracked;
     Lock { tracked: lock.tracked.filter(|_| is_reset), ..lock }
 }
 
-/// Sets a fixed `is_entitled`, because that field is not stored with a ticket.
+/// Sets `is_entitled` to a fixed value, because it is not stored with a ticket.
 pub(super) fn as_recorded(ticket: Ticket) -> Ticket {
     Ticket { is_entitled: true, ..ticket }
 }
@@ -128,7 +128,7 @@ fn of_rows(model: &LockModel, run: &Run<'_>, beside: &mut Beside) -> Result<Dump
 }
 
 fn ids<T: FromStr<Err: Debug>>(beside: &mut Beside, org: OrgId, table: &str) -> Vec<T> {
-    // Leaves out the rows that provide tracked commits, because the model has none.
+    // Ignores deployments through stages. They are not in the model and only provide tracked commits.
     let only = if table == "deployments" { "AND environment_id IS NOT NULL" } else { "" };
     let text = format!("SELECT id FROM {table} WHERE org_id = $1 {only}");
     beside.texts(&text, org).iter().map(|id| id.parse().unwrap()).collect()
@@ -145,7 +145,7 @@ fn load(tx: &mut Tx<'_>, ids: &Ids, around: &Surroundings) -> Result<Dump, Store
         ]);
     }
     let events = event::list_after(tx, 0, i64::MAX, i64::MAX)?.into_iter();
-    // Leaves out events of pipelines and organizations, which exist only because environments need them.
+    // Ignores events about pipelines and organizations, which exist only because environments need them.
     let events =
         events.filter(|it| !it.kind.starts_with("pipeline_") && !it.kind.starts_with("organization_"));
     let told = |it: berth_core::event::Event| Told {

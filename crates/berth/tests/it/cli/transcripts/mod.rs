@@ -50,7 +50,7 @@ impl<'a> Transcript<'a> {
         }
     }
 
-    /// Runs a command with an invalid token.
+    /// Runs a command with a token that the server rejects.
     fn run_with_invalid_token(&mut self, command: &str) {
         let words: Vec<&str> = command.split(' ').collect();
         let mut program = self.desk.command(&words);

@@ -39,7 +39,7 @@ impl Transcript<'_> {
     }
 }
 
-/// Returns the word after this text.
+/// Returns the word that follows `words` in the text.
 fn word_after<'a>(text: &'a str, words: &str) -> &'a str {
     let (_, rest) = text.split_once(words).unwrap_or_else(|| panic!("{words:?} is not in {text}"));
     rest.split([' ', '\n', ')', ';', '.']).next().unwrap_or_default()

@@ -33,10 +33,11 @@ use prompt::ModelPrompt;
 const MARK_CHARS: usize = 24;
 /// Maximum size of a response.
 const ANSWER_BYTES_MAX: u64 = 1024 * 1024;
-/// The first request, and one request to correct an invalid response. Each is retried once if the provider is busy.
+/// Maximum number of prompts per analysis: the first one, and one to correct an invalid response. If the provider is
+/// busy, each is sent up to [`TRIES_MAX`] times.
 const ROUNDS_MAX: usize = 2;
 const TRIES_MAX: usize = 2;
-/// Longest `Retry-After`, in seconds, after which a request is retried.
+/// Maximum `Retry-After` in seconds. If the provider requests a longer delay, the request is not retried.
 const PATIENCE_S_MAX: i64 = 30;
 const PATIENCE_S_DEFAULT: i64 = 2;
 /// Length of the period that the token budget covers.

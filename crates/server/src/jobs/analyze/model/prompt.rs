@@ -124,8 +124,8 @@ fn frame_data(mark: &str, text: &str) -> String {
     format!("<{mark}>\n{}\n</{mark}>", text.replace(mark, ""))
 }
 
-/// Returns the line unchanged, because a diff needs its exact spaces and tabs, unless it contains invisible characters.
-/// Those are removed.
+/// Returns the line unchanged if cleaning would change only its whitespace, because diffs need exact whitespace.
+/// Otherwise returns the cleaned line, without invisible characters.
 fn keep_whitespace(line: &str) -> String {
     let cleaned = clean(line);
     let is_all_seen = line.replace('\t', " ").trim_end() == cleaned;
