@@ -281,7 +281,9 @@ fn keep_alive_timeout_closes_only_idle_connections() {
     assert_eq!(client.receive().expect("an answer").status, 200);
     let silent = Instant::now();
     assert!(client.is_closed());
-    assert!((KEEP_ALIVE..KEEP_ALIVE * 2).contains(&silent.elapsed()), "closed after {:?}", silent.elapsed());
+    // The server counts from when it sent the response, a little earlier than the client.
+    let limits = KEEP_ALIVE - Duration::from_millis(200)..KEEP_ALIVE * 2;
+    assert!(limits.contains(&silent.elapsed()), "closed after {:?}", silent.elapsed());
 
     // The connection is closed if a header block takes too long.
     let mut client = HttpConnection::connect(server.address);
