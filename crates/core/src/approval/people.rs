@@ -43,7 +43,7 @@ pub struct ApprovalElectorate {
     pub members: BTreeMap<String, UserId>,
     /// People who requested or retried the deployment, directly or through a service account.
     pub starters: BTreeSet<UserId>,
-    /// `None` until the authors have been read from the repository. Until then, nobody can approve if self-approval is
+    /// `None` until the authors have been read from the repository. Until then, no approval counts if self-approval is
     /// off.
     pub authors: Option<ChangeAuthors>,
 }

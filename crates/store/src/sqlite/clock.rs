@@ -6,8 +6,8 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use berth_core::time::Timestamp;
 
-/// If the wall clock and the monotonic clock differ by more than this between two readings, somebody has set the wall
-/// clock.
+/// If the wall clock and the monotonic clock differ by more than this between two readings, the wall clock was
+/// set.
 const CLOCK_STEP_S_MAX: i64 = 5;
 
 /// Number of microseconds by which the store's time is ahead of the wall clock.

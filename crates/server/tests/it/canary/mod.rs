@@ -16,7 +16,7 @@ use self::watch::Watch;
 use super::described::{Operation, operations, sample};
 use super::world::{Account, Browser, Call, DEFINITION, Reply, World, call, get, post, token_of_link};
 
-/// JSON members whose values everybody in the organization can read, so they do not get canaries as valid values.
+/// JSON members whose values all members of the organization can read, so they do not get canaries as valid values.
 const VISIBLE: &[&str] = &[
     "name",
     "reason",

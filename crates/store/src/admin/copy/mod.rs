@@ -1,8 +1,8 @@
 //! Copies a whole database from SQLite to PostgreSQL or back: all tables, in one transaction, into an empty database.
 //!
 //! Both databases have the same tables from the same migrations, so rows are copied unchanged. The copy gets a higher
-//! epoch, which makes its fences (fencing tokens) greater than any that the old database could still issue if somebody
-//! kept using it. A PostgreSQL source gets a higher epoch too, so that two copies of it do not issue the same fences.
+//! epoch, which makes its fences (fencing tokens) greater than any that the old database could still issue if it were
+//! still in use. A PostgreSQL source gets a higher epoch too, so that two copies of it do not issue the same fences.
 
 mod pg;
 mod schema;
