@@ -157,7 +157,8 @@ pub enum WorldChange {
     Advance {
         micros: i64,
     },
-    /// Moves the clock forward to some microseconds after the moment when something is due.
+    /// Moves the clock forward to the time when `due` occurs in this environment, plus `offset_micros`, which may be
+    /// negative. Never moves the clock back.
     To {
         place: EnvironmentIndex,
         due: DueMoment,

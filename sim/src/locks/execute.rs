@@ -79,7 +79,8 @@ pub fn execute(
     }
 }
 
-/// The records that a request refers to at this moment.
+/// The session, ticket, deployment, fence and nonce that a request refers to, looked up just before the request is
+/// executed.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct RequestSubject {
     pub session: Option<Session>,

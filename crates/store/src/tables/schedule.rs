@@ -90,7 +90,7 @@ pub fn find_next_ready(db: &mut impl StoreRead, now: Timestamp) -> Result<Option
 
 type EnvironmentDeploymentKey = (OrgId, DeploymentId, EnvironmentId);
 
-/// Deployments to environments that are being cancelled. Each organization gets a share of the batch.
+/// Environment deployments whose cancellation is still in progress. Each organization gets a share of the batch.
 pub fn list_cancelling(
     db: &mut impl StoreRead,
     batch: FairBatch,

@@ -25,7 +25,7 @@ use crate::time::Timestamp;
 /// State of a custom step between its calls.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CustomStepState {
-    /// Number of calls granted in this attempt.
+    /// Number of calls to the custom step that were granted to a runner in this attempt, including polls.
     pub calls: u32,
     /// When the first call was granted.
     pub since: Timestamp,

@@ -1,7 +1,7 @@
 //! Checks whether people have merged or closed fix pull requests.
 //!
-//! If the repository is on a known forge, the forge is asked. Otherwise the branches decide: a fix whose commit is in
-//! the tracked branch was merged, and a fix whose branch was deleted was closed.
+//! If the repository is hosted on a known forge, the job queries the forge. Otherwise it infers the outcome from the
+//! branches: a fix counts as merged if its commit is in the tracked branch, and as closed if its branch was deleted.
 
 use std::sync::Arc;
 
