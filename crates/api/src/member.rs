@@ -31,7 +31,10 @@ impl ReplayableBody for WireMember {}
 #[serde(rename_all = "snake_case")]
 #[schema(as = Role)]
 pub enum WireRole {
+    Member,
     Viewer,
+    Tester,
+    Approver,
     Deployer,
     Admin,
     Owner,

@@ -52,7 +52,7 @@ codes! {
     Unauthenticated, 401, "unauthenticated", "Authentication required",
         "The request has no API token or login, or it is invalid, expired or revoked, or its user has left the organization. Send `Authorization: Bearer <token>`.";
     Forbidden, 403, "forbidden", "Permission denied",
-        "Your role does not allow this. `requiredPermission` names the missing permission; an admin of the organization can give you a role that has it.";
+        "Your role does not allow this. `permission` names the missing permission; an admin of the organization can give you a role that has it.";
     ReauthenticationRequired, 403, "reauthentication_required", "Confirm your password",
         "You entered your password in this browser more than an hour ago. Confirm it with `POST /api/v1/auth/confirm` and repeat the request. API tokens never need this.";
     NotSessionHolder, 403, "not_session_holder", "Another member holds this session",

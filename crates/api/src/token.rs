@@ -25,6 +25,20 @@ pub struct ApiToken {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(format = DateTime, nullable = false)]
     pub revoked_at: Option<String>,
+    /// What the token is limited to. Null for a token that has all permissions of its owner.
+    pub restrict_to: Option<Vec<TokenRestrictionBody>>,
+}
+
+/// Permissions that a token keeps, in one scope.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+#[schema(as = TokenRestriction)]
+pub struct TokenRestrictionBody {
+    #[schema(min_items = 1, max_items = 50, example = json!(["environments:claim"]))]
+    pub permissions: Vec<String>,
+    /// `org`, `pipeline:shop-*`, `environment:shop/qa-*` or `stage:shop@production`.
+    #[schema(example = "environment:shop/qa-*")]
+    pub scope: String,
 }
 
 impl ReplayableBody for ApiToken {}
@@ -56,4 +70,7 @@ pub struct ApiTokenNew {
     pub expires_in_days: Option<i64>,
     /// Service account to create the token for. Defaults to the caller.
     pub owner_id: Option<String>,
+    /// Limits the token to some of the permissions of its owner. Without it, the token has all of them.
+    #[schema(min_items = 1, max_items = 20)]
+    pub restrict_to: Option<Vec<TokenRestrictionBody>>,
 }

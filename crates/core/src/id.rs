@@ -106,6 +106,10 @@ id! {
     OrgId = "org",
     /// A person or a service account.
     UserId = "usr",
+    /// A group of members that has grants.
+    TeamId = "tm",
+    /// A role on a part of an organization, given to a member or a team.
+    GrantId = "gnt",
     PipelineId = "pl",
     EnvironmentId = "env",
     /// A session: the exclusive use of an environment.

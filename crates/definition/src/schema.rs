@@ -142,8 +142,8 @@ fn requires() -> Value {
         &json!({
             "approvals": { "type": "integer", "minimum": 1, "maximum": APPROVALS_MAX, "default": 1, "description": "Number of people who must approve." },
             "from": list(
-                &json!({ "anyOf": [{ "enum": Role::ALL.map(Role::as_str) }, { "type": "string", "pattern": "@" }] }),
-                "Eligible roles (or higher) and e-mail addresses. Defaults to every member who may approve.",
+                &json!({ "anyOf": [{ "enum": Role::ALL.map(Role::as_str) }, { "type": "string", "pattern": "^team:[a-z0-9]|@" }] }),
+                "Eligible roles, teams (`team:sre`) and e-mail addresses. Defaults to every member who may approve.",
             ),
             "self_approval": with_default(true, flag("Whether people who wrote, committed or co-authored part of the change, or started or retried the deployment, may approve it.")),
             "timeout": duration(DURATION_S_MAX, "How long to wait for the approvals."),

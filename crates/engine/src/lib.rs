@@ -65,4 +65,4 @@ pub use run_cache::RunCache;
 pub use runner_calls::valid_exposed_paths;
 pub use services::{Services, ServicesConfig, check_organizations};
 pub use stages::{enter_stages, propagate_cancellations};
-pub use voters::{VotingMembers, electorate, people_behind, tally, voter};
+pub use voters::{VotingMembers, approval_target, electorate, people_behind, tally, voter};

@@ -2,18 +2,19 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use berth_core::access::{Action, Role};
+use berth_core::access::{AccessTarget, Action, EffectiveAccess, Role, ScopedGrant};
 use berth_core::approval::{Approval, ApprovalElectorate, VoteTally, VotingAccount};
 use berth_core::decision::CommandRefusal;
 use berth_core::deployment::{Deployment, DeploymentTarget};
 use berth_core::event::{Actor, ActorType};
 use berth_core::id::{DeploymentId, UserId};
+use berth_core::name::Slug;
 use berth_store::StoreRead;
 use berth_store::pagination::PageStart;
 use berth_store::tables::deployment;
 use berth_store::tables::member::{self, MemberView};
 use berth_store::tables::user::{self, User, UserAccount};
-use berth_store::tables::{change_authors, plan, token};
+use berth_store::tables::{change_authors, grant, pipeline, plan, team, token};
 
 use crate::error::EngineError;
 use crate::limits::MEMBERS_PER_ORGANIZATION_MAX;
@@ -49,32 +50,61 @@ pub fn people_behind(db: &mut impl StoreRead, by: &Actor) -> Result<BTreeSet<Use
     Ok(people)
 }
 
-/// Returns the caller as a voter, with the role that is in effect in this transaction.
+/// Returns the caller as a voter on an approval, with the access that is in effect in this transaction.
 pub fn voter(
     db: &mut impl StoreRead,
     by: Actor,
     account: UserId,
-    role: Role,
+    access: &EffectiveAccess,
+    approval: &Approval,
 ) -> Result<VotingAccount, EngineError> {
     let account = user::by_id(db, account)?.ok_or_else(|| EngineError::bug("a caller without an account"))?;
     let (id, own) = (account.id, account.email.clone());
     let person = owning_person(db, account)?;
-    let role = match id == person.id {
-        true => role,
-        false => match member::by_user(db, person.id)? {
-            Some(member) => role.min(member.role),
-            None => {
-                let text = "the owner of this service account is no longer a member, so it cannot vote";
-                return Err(CommandRefusal::NotEligible(text.into()).into());
-            }
-        },
-    };
-    Ok(VotingAccount { by, person: person.id, role, emails: vec![own, person.email] })
+    let target = approval_target(db, approval)?;
+    let mut roles = access.roles_on(&target);
+    if id != person.id {
+        let Some(member) = member::by_user(db, person.id)? else {
+            let text = "the owner of this service account is no longer a member, so it cannot vote";
+            return Err(CommandRefusal::NotEligible(text.into()).into());
+        };
+        let grants = grant::list_of_member(db, person.id)?;
+        let owner = EffectiveAccess { grants, ..EffectiveAccess::of_role(member.role) }.roles_on(&target);
+        roles = roles
+            .iter()
+            .flat_map(|role| owner.iter().map(|theirs| role.common_part(*theirs)))
+            .collect();
+    }
+    let teams = team::list_of_user(db, person.id)?.into_iter().map(|team| team.slug).collect();
+    Ok(VotingAccount { by, person: person.id, roles, teams, emails: vec![own, person.email] })
 }
 
-/// The members of an organization, and which of them may vote on approvals.
+/// The stage or environment that waits for an approval.
+pub fn approval_target(db: &mut impl StoreRead, approval: &Approval) -> Result<AccessTarget, EngineError> {
+    let found = deployment::by_id(db, approval.deployment)?;
+    let found = found.ok_or_else(|| EngineError::bug("an approval without a deployment"))?;
+    stage_target(db, &found, &approval.stage)
+}
+
+fn stage_target(
+    db: &mut impl StoreRead,
+    deployment: &Deployment,
+    stage: &str,
+) -> Result<AccessTarget, EngineError> {
+    let Some(pipeline) = pipeline::find_slug(db, deployment.pipeline)? else {
+        return Ok(AccessTarget::Organization);
+    };
+    let (pipeline, name) = (pipeline.to_string(), stage.to_owned());
+    Ok(match deployment.target {
+        DeploymentTarget::Environment(_) => AccessTarget::Environment { pipeline, environment: name },
+        DeploymentTarget::Stages(_) => AccessTarget::Stage { pipeline, stage: name },
+    })
+}
+
+/// The members of an organization with their access, which decides who may vote on an approval.
 pub struct VotingMembers {
-    voters: Vec<VotingAccount>,
+    people: Vec<(MemberView, EffectiveAccess)>,
+    teams: BTreeMap<UserId, BTreeSet<Slug>>,
     by_address: BTreeMap<String, UserId>,
 }
 
@@ -91,12 +121,34 @@ impl VotingMembers {
             }
             by_address.insert(member.email.key(), person);
         }
-        let decides = |it: &&MemberView| !it.is_service && it.role.may(Action::ApprovalsDecide);
-        Ok(Self { voters: all.iter().filter(decides).map(as_voter).collect(), by_address })
+        let mut grants = BTreeMap::<UserId, Vec<ScopedGrant>>::new();
+        for (user, grant) in grant::list_of_all_members(db)? {
+            grants.entry(user).or_default().push(grant);
+        }
+        let mut teams = BTreeMap::<UserId, BTreeSet<Slug>>::new();
+        for (team, user) in team::list_all_members(db)? {
+            teams.entry(user).or_default().insert(team);
+        }
+        let people = all.into_iter().filter(|it| !it.is_service).map(|it| {
+            let grants = grants.remove(&it.user).unwrap_or_default().into();
+            let access = EffectiveAccess { grants, ..EffectiveAccess::of_role(it.role) };
+            (it, access)
+        });
+        Ok(Self { people: people.collect(), teams, by_address })
     }
 
-    pub fn voters(&self) -> &[VotingAccount] {
-        &self.voters
+    /// Returns the people who have the permission to approve in a stage or environment.
+    pub fn voters_on(&self, target: &AccessTarget) -> Vec<VotingAccount> {
+        let may_decide = |access: &EffectiveAccess| access.may(Action::ApprovalsDecide, target);
+        let voters = self.people.iter().filter(|(_, access)| may_decide(access));
+        voters.map(|(member, access)| self.as_voter(member, access.roles_on(target))).collect()
+    }
+
+    fn as_voter(&self, member: &MemberView, roles: Vec<Role>) -> VotingAccount {
+        let name = member.name.to_string();
+        let by = Actor { kind: ActorType::User, id: Some(member.user), name, token: None };
+        let teams = self.teams.get(&member.user).cloned().unwrap_or_default();
+        VotingAccount { by, person: member.user, roles, teams, emails: vec![member.email.clone()] }
     }
 
     /// Returns the people who are eligible to approve a deployment in one of its stages.
@@ -121,7 +173,7 @@ impl VotingMembers {
             read => Some(read.unwrap_or_default()),
         };
         Ok(ApprovalElectorate {
-            voters: self.voters.clone(),
+            voters: self.voters_on(&stage_target(db, &found, stage)?),
             members: self.by_address.clone(),
             starters,
             authors,
@@ -140,12 +192,6 @@ fn has_commits(db: &mut impl StoreRead, deployment: &Deployment) -> Result<bool,
             plan::by_id(db, deployment.id)?.is_some_and(|plan| plan.source.is_some())
         }
     })
-}
-
-fn as_voter(member: &MemberView) -> VotingAccount {
-    let name = member.name.to_string();
-    let by = Actor { kind: ActorType::User, id: Some(member.user), name, token: None };
-    VotingAccount { by, person: member.user, role: member.role, emails: vec![member.email.clone()] }
 }
 
 /// Returns the people who are currently eligible to approve a deployment in one of its stages.

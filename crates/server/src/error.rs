@@ -2,7 +2,7 @@
 //! not see.
 
 use berth_api::problem::{Code, InputError, InputErrorCode, ProblemDetails};
-use berth_core::access::Action;
+use berth_core::access::{AccessTarget, Action};
 use berth_core::decision::CommandRefusal;
 use berth_engine::error::EngineError;
 use berth_engine::vault::KeyError;
@@ -47,9 +47,16 @@ impl AppError {
         ProblemDetails::new(Code::InvalidParameter, text).with_errors(vec![error]).into()
     }
 
-    pub fn forbidden(action: Action) -> Self {
-        ProblemDetails::new(Code::Forbidden, format!("this requires the {action} permission"))
-            .with_member("requiredPermission", action.as_str())
+    /// The caller lacks a permission, for a resource or for the whole organization.
+    pub fn forbidden(action: Action, on: Option<&AccessTarget>) -> Self {
+        let scope = on.map_or_else(|| AccessTarget::Organization.to_string(), ToString::to_string);
+        let text = match on {
+            None | Some(AccessTarget::Organization) => format!("this requires the {action} permission"),
+            Some(_) => format!("this requires the {action} permission on {scope}"),
+        };
+        ProblemDetails::new(Code::Forbidden, text)
+            .with_member("permission", action.as_str())
+            .with_member("scope", scope)
             .into()
     }
 
@@ -73,7 +80,7 @@ impl AppError {
         if is_grave && problem.status == Code::InvalidState.status() {
             return Some(DenialReason::Code(problem.code.clone()));
         }
-        let named = problem.more.get("requiredPermission").and_then(serde_json::Value::as_str);
+        let named = problem.more.get("permission").and_then(serde_json::Value::as_str);
         let named = Action::ALL.iter().find(|action| named == Some(action.as_str()));
         let denied = match named {
             Some(action) => DenialReason::Permission(*action),

@@ -66,7 +66,7 @@ pub fn create_organization(
             let subject = EventSubject::new("user", user.id, Some(user.name.as_str()));
             tx.record(NewEvent::new(EventKind::MemberAdded, subject).with("role", Role::Owner.as_str()))?;
             let name = DisplayName::parse("init").map_err(|error| AppError::bug(error.to_string()))?;
-            let (_, token) = issue_token(tx, user.id, name, None)?;
+            let (_, token) = issue_token(tx, user.id, name, None, None)?;
             Ok(CreatedOrganization { org: org.clone(), user, password, token })
         })
     })

@@ -7,7 +7,10 @@ use berth_core::event::{Actor, ActorType, Event, summarize};
 
 pub(crate) fn role_to_wire(role: Role) -> WireRole {
     match role {
+        Role::Member => WireRole::Member,
         Role::Viewer => WireRole::Viewer,
+        Role::Tester => WireRole::Tester,
+        Role::Approver => WireRole::Approver,
         Role::Deployer => WireRole::Deployer,
         Role::Admin => WireRole::Admin,
         Role::Owner => WireRole::Owner,

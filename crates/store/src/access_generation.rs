@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::sql;
 
 /// Tables that decide who a caller is and what the caller may do.
-const TABLES: [&str; 4] = ["api_tokens", "memberships", "organizations", "users"];
+const TABLES: [&str; 6] = ["api_tokens", "grants", "memberships", "organizations", "team_members", "users"];
 
 /// The start of the statement that updates when a token was last used. It runs often and does not affect permissions,
 /// so it must not invalidate the cache.

@@ -68,7 +68,7 @@ export function problemMember<T>(problem: Problem, name: string): T | undefined 
 
 /** Returns what the user can do about a problem, or null. */
 export function suggestAction(problem: Problem): string | null {
-  const required = problemMember<string>(problem, "requiredPermission");
+  const required = problemMember<string>(problem, "permission");
   switch (problem.code) {
     case "unreachable":
     case "unavailable":

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::access::Role;
 use crate::event::Actor;
 use crate::id::UserId;
-use crate::name::Email;
+use crate::name::{Email, Slug};
 use crate::pipeline::model::{ApprovalPolicy, ApproverSelector};
 
 /// An account that may vote, as it is at one point in time.
@@ -17,8 +17,10 @@ pub struct VotingAccount {
     pub by: Actor,
     /// The person behind the account; for a service account, its owner.
     pub person: UserId,
-    /// The account's role or the person's role, whichever is lower.
-    pub role: Role,
+    /// Roles in the organization and on the stage. For a service account, only roles that the person behind it has too.
+    pub roles: Vec<Role>,
+    /// Teams of the person.
+    pub teams: BTreeSet<Slug>,
     /// Email addresses of the account and of the person.
     pub emails: Vec<Email>,
 }
@@ -129,7 +131,8 @@ impl VoteTally {
 /// Whether the rule's list of approvers includes this voter. An empty list includes every voter.
 pub fn admits(rule: &ApprovalPolicy, voter: &VotingAccount) -> bool {
     let is_named = |approver: &ApproverSelector| match approver {
-        ApproverSelector::Role(role) => voter.role >= *role,
+        ApproverSelector::Role(role) => voter.roles.iter().any(|own| own.includes(*role)),
+        ApproverSelector::Team(team) => voter.teams.contains(team),
         ApproverSelector::Email(email) => voter.emails.iter().any(|own| own.key() == email.key()),
     };
     rule.from.is_empty() || rule.from.iter().any(is_named)

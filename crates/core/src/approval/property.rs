@@ -9,7 +9,7 @@ use crate::access::{Action, Role};
 use crate::decision::CommandRefusal;
 use crate::event::{Actor, ActorType};
 use crate::id::{ApprovalId, DeploymentId, PipelineId, UserId};
-use crate::name::Email;
+use crate::name::{Email, Slug};
 use crate::pipeline::model::{ApprovalPolicy, ApproverSelector};
 use crate::pipeline::seconds::DurationSeconds;
 use crate::time::Timestamp;
@@ -28,10 +28,19 @@ fn email(number: u8) -> Email {
 /// Accounts 0 to 7 are people; accounts 8 to 15 are service accounts of the same people.
 fn voter(account: u8) -> VotingAccount {
     let owner = account % 8;
-    let role = Role::ALL[usize::from(owner % 4)];
+    let roles = vec![Role::ALL[usize::from(owner % 7)]];
+    let teams = (owner % 3 == 0).then(|| team("sre")).into_iter().collect();
     let kind = if account < 8 { ActorType::User } else { ActorType::Service };
     let by = Actor { kind, id: Some(person(account)), name: format!("a{account}"), token: None };
-    VotingAccount { by, person: person(owner), role, emails: vec![email(account), email(owner)] }
+    VotingAccount { by, person: person(owner), roles, teams, emails: vec![email(account), email(owner)] }
+}
+
+fn team(slug: &str) -> Slug {
+    Slug::parse(slug).expect("a slug")
+}
+
+fn may_decide(voter: &VotingAccount) -> bool {
+    voter.roles.iter().any(|role| role.may(Action::ApprovalsDecide))
 }
 
 /// A model of the people involved: members, their roles, authors and starters.
@@ -51,8 +60,9 @@ struct ElectorateModel {
 impl ElectorateModel {
     fn voter(&self, account: u8) -> VotingAccount {
         let voter = voter(account);
-        let role = if self.demoted.contains(&(account % 8)) { Role::Viewer } else { voter.role };
-        VotingAccount { role, ..voter }
+        let is_demoted = self.demoted.contains(&(account % 8));
+        let roles = if is_demoted { vec![Role::Viewer] } else { voter.roles.clone() };
+        VotingAccount { roles, ..voter }
     }
 
     fn electorate(&self) -> ApprovalElectorate {
@@ -63,7 +73,7 @@ impl ElectorateModel {
             is_cut: self.is_cut,
         };
         ApprovalElectorate {
-            voters: voters.filter(|it| it.role.may(Action::ApprovalsDecide)).collect(),
+            voters: voters.filter(may_decide).collect(),
             members: addresses.map(|it| (email(it).key(), person(it % 8))).collect(),
             starters: self.starters.iter().map(|it| person(*it)).collect(),
             authors: (!self.is_unread).then_some(authors),
@@ -76,7 +86,7 @@ impl ElectorateModel {
         let wrote =
             !self.is_unread && (self.authors.contains(&number) || self.authors.contains(&(number + 8)));
         self.present.contains(&number)
-            && voter.role.may(Action::ApprovalsDecide)
+            && may_decide(&voter)
             && admits(rule, &voter)
             && (rule.self_approval || !(wrote || self.starters.contains(&number)))
     }
@@ -115,6 +125,7 @@ fn people() -> impl Strategy<Value = ElectorateModel> {
 fn rules() -> impl Strategy<Value = ApprovalPolicy> {
     let approver = prop_oneof![
         prop::sample::select(Role::ALL.to_vec()).prop_map(ApproverSelector::Role),
+        prop::sample::select(vec!["sre", "qa"]).prop_map(|slug| ApproverSelector::Team(team(slug))),
         (0u8..8).prop_map(|number| ApproverSelector::Email(email(number))),
     ];
     (1u32..4, prop::collection::vec(approver, 0..3), any::<bool>(), any::<bool>()).prop_map(
@@ -186,7 +197,7 @@ proptest! {
             now = now.plus_seconds(later_s);
             let (voter, electorate) = (people.voter(account), people.electorate());
             // Authentication admits only members, and service accounts may not approve.
-            let is_let = people.present.contains(&(account % 8)) && voter.role.may(Action::ApprovalsDecide);
+            let is_let = people.present.contains(&(account % 8)) && may_decide(&voter);
             if !is_let || (says_yes && account >= 8) {
                 continue;
             }

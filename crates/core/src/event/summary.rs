@@ -105,7 +105,7 @@ pub fn summarize(event: &Event, pipeline: Option<&str>) -> String {
             format!("A link to reset the password of {} was created", named("user", "a user"))
         }
         "access_denied" => {
-            format!("{actor} was denied access{}", facts.first_of(&["requiredPermission", "code"]))
+            format!("{actor} was denied access{}", facts.first_of(&["permission", "code"]))
         }
         "events_removed" => match facts.text("through") {
             Some(last) => format!("Events up to no. {last} were removed after their retention period"),

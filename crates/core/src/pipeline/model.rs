@@ -10,7 +10,7 @@ use super::grammar::{ArtifactName, EnvVarName, Label, OutputName, SecretName, St
 use super::seconds::DurationSeconds;
 use super::window::DeploymentWindow;
 use crate::access::Role;
-use crate::name::{DisplayName, Email, EnvName};
+use crate::name::{DisplayName, Email, EnvName, Slug};
 use crate::step::{BuiltinStepType, NetworkAccess, OnLost, is_request};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -159,12 +159,12 @@ pub struct ApprovalPolicy {
 
 impl ApprovalPolicy {
     /// Why the rule can never be met; `None` if it might be. The members are not known here, so a rule that names a
-    /// role is never reported.
+    /// role or a team is never reported.
     pub fn unmeetable_reason(&self) -> Option<String> {
         let mut people = BTreeSet::new();
         for approver in &self.from {
             match approver {
-                ApproverSelector::Role(_) => return None,
+                ApproverSelector::Role(_) | ApproverSelector::Team(_) => return None,
                 ApproverSelector::Email(email) => drop(people.insert(email.key())),
             }
         }
@@ -176,19 +176,44 @@ impl ApprovalPolicy {
     }
 }
 
-/// Who may approve: a role or an email address. An `@` tells them apart.
+/// Who may approve: a role, a team (`team:sre`) or an email address.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(untagged)]
+#[serde(try_from = "String", into = "String")]
 pub enum ApproverSelector {
-    /// This role or a higher one.
+    /// A role that includes this one, in the organization or on the stage.
     Role(Role),
+    Team(Slug),
     Email(Email),
 }
+
+impl TryFrom<String> for ApproverSelector {
+    type Error = InvalidApprover;
+    fn try_from(text: String) -> Result<Self, InvalidApprover> {
+        if let Ok(role) = text.parse() {
+            return Ok(ApproverSelector::Role(role));
+        }
+        match text.strip_prefix("team:") {
+            Some(team) => Slug::parse(team).map(ApproverSelector::Team).map_err(|_| InvalidApprover),
+            None => Email::parse(&text).map(ApproverSelector::Email).map_err(|_| InvalidApprover),
+        }
+    }
+}
+
+impl From<ApproverSelector> for String {
+    fn from(approver: ApproverSelector) -> String {
+        approver.to_string()
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("is neither a role, a team (team:NAME) nor an e-mail address")]
+pub struct InvalidApprover;
 
 impl fmt::Display for ApproverSelector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ApproverSelector::Role(role) => role.fmt(f),
+            ApproverSelector::Team(team) => write!(f, "team:{team}"),
             ApproverSelector::Email(email) => f.write_str(email.as_str()),
         }
     }

@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use berth_core::access::Role;
-use berth_core::name::Email;
 use berth_core::pipeline::grammar::{StepId, VarName};
 use berth_core::pipeline::limits::{APPROVALS_MAX, DURATION_S_MAX};
 use berth_core::pipeline::model::{ApprovalPolicy, ApproverSelector, OnFailure, StageDefinition, VarValue};
@@ -108,13 +107,10 @@ impl ReadNode for ApprovalPolicy {
 impl ReadNode for ApproverSelector {
     fn read(at: &NodeCursor<'_>) -> Option<Self> {
         let text = at.text()?;
-        if let Ok(role) = text.parse::<Role>() {
-            return Some(ApproverSelector::Role(role));
-        }
-        match Email::parse(text) {
-            Ok(email) => Some(ApproverSelector::Email(email)),
-            Err(_) => {
-                let message = format!("{} is neither a role nor an e-mail address", quote(text));
+        match ApproverSelector::try_from(text.to_owned()) {
+            Ok(approver) => Some(approver),
+            Err(invalid) => {
+                let message = format!("{} {invalid}", quote(text));
                 at.add(DefinitionProblem::error("unknown_value", message).with_hint(
                     at.report(),
                     text,

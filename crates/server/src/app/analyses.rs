@@ -2,11 +2,12 @@
 
 use berth_api::analysis as wire;
 use berth_api::problem::Code;
-use berth_core::access::{Action, permit};
+use berth_core::access::{Action, EffectiveAccess, permit};
 use berth_core::analysis::{
     Analysis, AnalysisModel, AnalysisState, AnalyzerSettings, ModelLimits, ModelProvider, NewAnalysis,
     TokenUsage,
 };
+use berth_core::deployment::Deployment;
 use berth_core::deployment::run::{Run, StepRun, StepRunStatus};
 use berth_core::event::{EventKind, NewEvent};
 use berth_core::id::{AnalysisId, DeploymentId};
@@ -19,6 +20,7 @@ use berth_store::pagination::PageStart;
 use berth_store::tables::analysis::{self, ModelRequest};
 use berth_store::tables::{analysis_settings, deployment, organization, plan, run, secret};
 
+use super::resource_access::{may_read, require_readable};
 use super::{ApiResponse, App, IdempotentResponse, ResponsePage, fixes, organization_subject};
 use crate::auth::authorize::AuthorizedCaller;
 use crate::error::AppError;
@@ -43,8 +45,8 @@ impl App {
         once: Option<IdempotencyKey>,
     ) -> Result<IdempotentResponse<wire::AnalysisOrPreview>, AppError> {
         let org = who.org();
-        let asked = self.change(who, once, move |tx, _| {
-            let id = find_deployment(tx, &deployment)?;
+        let asked = self.change(who, once, move |tx, standing| {
+            let id = find_analysable(tx, &standing.access, &deployment)?;
             let run = run::by_id(tx, id)?.ok_or_else(no_failed_step_error)?;
             let plan = plan::by_id(tx, id)?.ok_or_else(no_failed_step_error)?;
             let failed = find_failed_step(&run, step.as_deref())?;
@@ -71,9 +73,9 @@ impl App {
         deployment: String,
         step: Option<String>,
     ) -> Result<ApiResponse<wire::AnalysisOrPreview>, AppError> {
-        let asked_by = who.context().actor;
+        let (asked_by, access) = (who.context().actor, who.access().clone());
         let meant = self.read(who, move |db| {
-            let id = find_deployment(db, &deployment)?;
+            let id = find_analysable(db, &access, &deployment)?;
             let run = run::by_id(db, id)?.ok_or_else(no_failed_step_error)?;
             let plan = plan::by_id(db, id)?.ok_or_else(no_failed_step_error)?;
             let failed = find_failed_step(&run, step.as_deref())?;
@@ -100,9 +102,9 @@ impl App {
         from: PageStart,
         limit: i64,
     ) -> Result<ResponsePage<wire::WireAnalysis>, AppError> {
-        let shows_source = who.may(Action::AnalysisSource);
+        let access = who.access().clone();
         self.read(who, move |db| {
-            let id = find_deployment(db, &deployment)?;
+            let (id, shows_source) = find_readable(db, &access, &deployment)?;
             let slice = analysis::list_of_deployment(db, id, &from, limit)?;
             let show = |found: &Analysis| hide_source(to_response(found), shows_source);
             Ok(ResponsePage::from_list_page(&slice, |found: &Analysis| found.id.to_string(), show))
@@ -115,11 +117,11 @@ impl App {
         who: &AuthorizedCaller<permit::AnalysisRead>,
         id: String,
     ) -> Result<ApiResponse<wire::WireAnalysis>, AppError> {
-        let shows_source = who.may(Action::AnalysisSource);
+        let access = who.access().clone();
         self.read(who, move |db| {
-            let missing = || AppError::not_found("analysis");
-            let id: AnalysisId = id.parse().map_err(|_| missing())?;
-            let found = analysis::by_id(db, id)?.ok_or_else(missing)?;
+            let found = find(db, &access, Action::AnalysisRead, &id)?;
+            let id = found.id;
+            let shows_source = may_on_analysis(db, &access, Action::AnalysisSource, &found)?;
             let requests = analysis::list_requests(db, id)?;
             let pull = fixes::find_for_failure(db, &found)?;
             let pulled = pull.as_ref().map(|pull| format!(".{}.{}", pull.analysis, pull.version));
@@ -186,10 +188,67 @@ impl App {
     }
 }
 
-fn find_deployment(db: &mut impl StoreRead, id: &str) -> Result<DeploymentId, AppError> {
+/// Finds an analysis and checks the permission on its deployment.
+pub(super) fn find(
+    db: &mut impl StoreRead,
+    access: &EffectiveAccess,
+    action: Action,
+    id: &str,
+) -> Result<Analysis, AppError> {
+    let missing = || AppError::not_found("analysis");
+    let id: AnalysisId = id.parse().map_err(|_| missing())?;
+    let found = analysis::by_id(db, id)?.ok_or_else(missing)?;
+    if may_on_analysis(db, access, action, &found)? {
+        return Ok(found);
+    }
+    Err(match may_on_analysis(db, access, Action::AnalysisRead, &found)? {
+        true => AppError::forbidden(action, None),
+        false => missing(),
+    })
+}
+
+fn may_on_analysis(
+    db: &mut impl StoreRead,
+    access: &EffectiveAccess,
+    action: Action,
+    analysis: &Analysis,
+) -> Result<bool, AppError> {
+    if access.may_everywhere(action) {
+        return Ok(true);
+    }
+    let found = deployment::by_id(db, analysis.deployment)?;
+    found.map_or(Ok(false), |found| may_read(db, access, action, &found))
+}
+
+/// Finds a deployment whose analyses the caller may read. Also returns whether they include source code.
+fn find_readable(
+    db: &mut impl StoreRead,
+    access: &EffectiveAccess,
+    id: &str,
+) -> Result<(DeploymentId, bool), AppError> {
+    let found = load_deployment(db, id)?;
+    require_readable(db, access, Action::AnalysisRead, &found)?;
+    Ok((found.id, may_read(db, access, Action::AnalysisSource, &found)?))
+}
+
+/// Finds a deployment whose failures the caller may analyse.
+fn find_analysable(
+    db: &mut impl StoreRead,
+    access: &EffectiveAccess,
+    id: &str,
+) -> Result<DeploymentId, AppError> {
+    let found = load_deployment(db, id)?;
+    if !may_read(db, access, Action::AnalysisRun, &found)? {
+        require_readable(db, access, Action::AnalysisRead, &found)?;
+        return Err(AppError::forbidden(Action::AnalysisRun, None));
+    }
+    Ok(found.id)
+}
+
+fn load_deployment(db: &mut impl StoreRead, id: &str) -> Result<Deployment, AppError> {
     let missing = || AppError::not_found("deployment");
     let id: DeploymentId = id.parse().map_err(|_| missing())?;
-    deployment::by_id(db, id)?.map(|_| id).ok_or_else(missing)
+    deployment::by_id(db, id)?.ok_or_else(missing)
 }
 
 fn no_failed_step_error() -> AppError {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use berth_api::approval as wire;
-use berth_core::access::permit;
+use berth_core::access::{Action, EffectiveAccess, permit};
 use berth_core::approval::{
     Approval, ApprovalChoice, ApprovalElectorate, ApprovalState, LapseCause, VoteRequest, VoteTally, lapse,
     vote,
@@ -21,8 +21,9 @@ use berth_store::tables::{approval, deployment};
 
 pub use berth_store::tables::approval::ApprovalFilter;
 
-use berth_engine::{DeploymentAggregate, VotingMembers, electorate, gates, voter};
+use berth_engine::{DeploymentAggregate, VotingMembers, approval_target, electorate, gates, voter};
 
+use super::resource_access::{require, visible_page};
 use super::{ApiResponse, App, IdempotentResponse, ResponsePage, RuleOutcome};
 use crate::auth::authorize::AuthorizedCaller;
 use crate::error::AppError;
@@ -41,8 +42,18 @@ impl App {
         from: PageStart,
         limit: i64,
     ) -> Result<ResponsePage<wire::WireApproval>, AppError> {
+        let access = who.access().clone();
         self.read(who, move |db| {
-            let slice = approval::list(db, &filter, &from, limit)?;
+            let slice = match access.may_everywhere(Action::ApprovalsRead) {
+                true => approval::list(db, &filter, &from, limit)?,
+                false => visible_page(
+                    db,
+                    (&from, limit),
+                    |db, start, rows| approval::list(db, &filter, start, rows),
+                    |it| it.id.to_string(),
+                    |db, it| Ok(access.may(Action::ApprovalsRead, &approval_target(db, it)?)),
+                )?,
+            };
             let last = slice.items.last().map(|it| it.id.to_string());
             let members = VotingMembers::load(db)?;
             let items =
@@ -57,8 +68,9 @@ impl App {
         who: &AuthorizedCaller<permit::ApprovalsRead>,
         id: String,
     ) -> Result<ApiResponse<wire::WireApproval>, AppError> {
+        let access = who.access().clone();
         self.read(who, move |db| {
-            let found = find(db, &id)?;
+            let found = find(db, &access, Action::ApprovalsRead, &id)?;
             build_response(db, &found)
         })
         .await
@@ -77,7 +89,7 @@ impl App {
         let (by, account) = (who.principal().actor(), who.principal().user);
         let plans = self.services.engine.run_cache().clone();
         let done = self.run_rule(who, once, move |tx, standing| {
-            let found = find(tx, &id)?;
+            let found = find(tx, &standing.access, Action::ApprovalsDecide, &id)?;
             let Some(mut aggregate) = DeploymentAggregate::load(tx, &plans, found.deployment)? else {
                 return Err(AppError::bug("an approval without a deployment"));
             };
@@ -89,7 +101,7 @@ impl App {
                     return Ok(RuleOutcome::No(CommandRefusal::ApprovalEnded(text.into()).into()));
                 }
                 digest => {
-                    let voter = voter(tx, by, account, standing.role)?;
+                    let voter = voter(tx, by, account, &standing.access, &found)?;
                     if choice == ApprovalChoice::Approve && voter.person != account {
                         let text = "only people can approve; a service account can only reject";
                         return Ok(RuleOutcome::No(CommandRefusal::NotEligible(text.into()).into()));
@@ -102,7 +114,7 @@ impl App {
             let said = tx.commit(ruling)?;
             // If the approval had already ended, its effects were applied at that time.
             if found.status == ApprovalState::Pending {
-                let now = find(tx, &id)?;
+                let now = load(tx, &id)?;
                 gates::follow_approval(tx, &mut aggregate, &now)?;
             }
             match said {
@@ -116,7 +128,26 @@ impl App {
     }
 }
 
-fn find(db: &mut impl StoreRead, id: &str) -> Result<Approval, AppError> {
+/// Finds an approval and checks the permission on its stage.
+fn find(
+    db: &mut impl StoreRead,
+    access: &EffectiveAccess,
+    action: Action,
+    id: &str,
+) -> Result<Approval, AppError> {
+    let found = load(db, id)?;
+    if !access.may_everywhere(action) {
+        let target = approval_target(db, &found)?;
+        // An approval is visible with its own permission, not with that for the pipeline.
+        match access.may(Action::ApprovalsRead, &target) {
+            true => require(access, action, &target, "approval")?,
+            false => return Err(AppError::not_found("approval")),
+        }
+    }
+    Ok(found)
+}
+
+fn load(db: &mut impl StoreRead, id: &str) -> Result<Approval, AppError> {
     let missing = || AppError::not_found("approval");
     approval::by_id(db, id.parse().map_err(|_| missing())?)?.ok_or_else(missing)
 }

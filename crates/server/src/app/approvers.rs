@@ -1,5 +1,6 @@
 //! Checks whether the current members could give the approvals that a definition requires.
 
+use berth_core::access::AccessTarget;
 use berth_core::approval::admits;
 use berth_core::pipeline::PipelineDefinition;
 use berth_core::pipeline::model::ApprovalPolicy;
@@ -22,7 +23,10 @@ pub(super) fn find_unfulfillable_rules(
     let members = VotingMembers::load(db)?;
     let mut found = Vec::new();
     for (index, rule) in rules {
-        let people = members.voters().iter().filter(|it| admits(rule, it)).count();
+        // The pipeline that the definition belongs to is not known here.
+        let stage = definition.stages[index].name.to_string();
+        let target = AccessTarget::Stage { pipeline: String::new(), stage };
+        let people = members.voters_on(&target).iter().filter(|it| admits(rule, it)).count();
         if people < usize::try_from(rule.approvals).unwrap_or(usize::MAX) {
             let text = format!(
                 "{} approvals are required, but only {people} of the members can approve; add members or change the rule",

@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use axum::body::Bytes;
 use berth_api::event as wire;
-use berth_core::access::permit;
+use berth_core::access::{Action, permit};
 use berth_store::audit::{self, AuditFault, AuditHead, AuditVerdict, StoredCheck};
 use berth_store::tables::event;
 use futures_util::Stream;
 
 use super::follow::StreamAccess;
+use super::resource_access::require_everywhere;
 use super::{ApiResponse, App};
 use crate::auth::authorize::AuthorizedCaller;
 use crate::error::AppError;
@@ -25,6 +26,7 @@ impl App {
         self: &Arc<Self>,
         who: AuthorizedCaller<permit::EventsRead>,
     ) -> Result<impl Stream<Item = io::Result<Bytes>> + use<>, AppError> {
+        require_everywhere(who.access(), Action::EventsRead)?;
         let place = self.take_stream(&who)?;
         let (start, head) =
             self.read(&who, |db| Ok((event::retained_after(db)?, event::chain_head(db)?))).await?;
@@ -41,6 +43,7 @@ impl App {
         who: &AuthorizedCaller<permit::EventsRead>,
         kept: Option<AuditHead>,
     ) -> Result<ApiResponse<wire::ChainVerification>, AppError> {
+        require_everywhere(who.access(), Action::EventsRead)?;
         let _place = self.take_stream(who)?;
         let _pass = self.streams.checks.enter(who.org()).await?;
         let mut check = self.read(who, move |db| Ok(StoredCheck::begin(db, kept)?)).await?;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use berth_api::deployed::{DeployedEnvironment, DeployedPipeline};
 use berth_api::pipeline as wire;
-use berth_core::access::permit;
+use berth_core::access::{Action, EffectiveAccess, permit};
 use berth_core::environment::Lock;
 use berth_core::id::{OrgId, RepositoryId};
 use berth_core::pipeline::state::Pipeline;
@@ -17,12 +17,13 @@ use berth_store::StoreRead;
 use berth_store::pagination::PageStart;
 use berth_store::tables::current_deployment;
 use berth_store::tables::current_deployment::CurrentDeployment;
-use berth_store::tables::{environment, pipeline, plan};
+use berth_store::tables::{environment, plan};
 use futures_util::{StreamExt as _, stream};
 use quick_cache::sync::Cache;
 
 use super::environments::response::holder_to_wire;
-use super::pipelines::PipelineFilter;
+use super::pipelines::{PipelineFilter, list_visible};
+use super::resource_access::environment_in;
 use super::{App, ResponsePage};
 use crate::auth::authorize::AuthorizedCaller;
 use crate::error::AppError;
@@ -85,11 +86,12 @@ impl App {
         from: PageStart,
         limit: i64,
     ) -> Result<ResponsePage<DeployedPipeline>, AppError> {
+        let access = who.access().clone();
         let read = self.read(who, move |db| {
-            let slice = pipeline::list(db, &PipelineFilter::default(), &from, limit)?;
+            let slice = list_visible(db, &access, &PipelineFilter::default(), &from, limit)?;
             let mut items = Vec::with_capacity(slice.items.len());
             for pipeline in &slice.items {
-                items.push((to_response(db, pipeline)?, TrackedHead::of_pipeline(pipeline)));
+                items.push((to_response(db, &access, pipeline)?, TrackedHead::of_pipeline(pipeline)));
             }
             Ok((items, slice.total, slice.has_more))
         });
@@ -145,9 +147,16 @@ impl App {
     }
 }
 
-fn to_response(db: &mut impl StoreRead, pipeline: &Pipeline) -> Result<DeployedPipeline, AppError> {
+fn to_response(
+    db: &mut impl StoreRead,
+    access: &EffectiveAccess,
+    pipeline: &Pipeline,
+) -> Result<DeployedPipeline, AppError> {
     let mut environments = Vec::new();
     for lock in environment::list_of_pipeline(db, pipeline.id)? {
+        if !access.may(Action::EnvironmentsRead, &environment_in(&pipeline.slug, &lock.environment)) {
+            continue;
+        }
         environments.push(environment_to_response(db, &lock, pipeline)?);
     }
     Ok(DeployedPipeline {

@@ -3,13 +3,14 @@
 use std::collections::HashMap;
 
 use berth_api::event as wire;
-use berth_core::access::permit;
+use berth_core::access::{Action, EffectiveAccess, permit};
 use berth_core::event::{Event, EventKind, EventSubject, NewEvent};
 use berth_core::id::{EventId, OrgId};
 use berth_store::pagination::PageStart;
 use berth_store::tables::{event, pipeline};
 use berth_store::{ReadTx, StoreError, TxContext};
 
+use super::resource_access::{event_target, visible_page};
 use super::{ApiResponse, App, ResponsePage};
 use crate::auth::authorize::{AuthorizedCaller, Principal};
 use crate::error::{AppError, DenialReason};
@@ -26,10 +27,20 @@ impl App {
         limit: i64,
         with_total: bool,
     ) -> Result<ResponsePage<wire::WireEvent>, AppError> {
+        let access = who.access().clone();
         let slice = self.read(who, move |db| {
             resolve_pipeline_id(db, &mut filter)?;
-            let slice = event::list(db, &filter, &from, limit, with_total)?;
             let mut slugs = PipelineSlugs::default();
+            let slice = match access.may_everywhere(Action::EventsRead) {
+                true => event::list(db, &filter, &from, limit, with_total)?,
+                false => visible_page(
+                    db,
+                    (&from, limit),
+                    |db, start, rows| event::list(db, &filter, start, rows, false),
+                    |it| it.sequence.to_string(),
+                    |db, it| Ok(is_visible(&access, it, slugs.load(db, it)?)),
+                )?,
+            };
             let items = slice.items.iter().map(|event| Ok(to_event(event, slugs.load(db, event)?)));
             Ok(ResponsePage {
                 last: slice.items.last().map(|event| event.sequence.to_string()),
@@ -46,9 +57,16 @@ impl App {
         who: &AuthorizedCaller<permit::EventsRead>,
         id: EventId,
     ) -> Result<ApiResponse<wire::WireEvent>, AppError> {
+        let access = who.access().clone();
         self.read(who, move |db| {
-            let found = event::by_id(db, id)?.ok_or_else(|| AppError::not_found("event"))?;
-            let event = to_event(&found, PipelineSlugs::default().load(db, &found)?);
+            let missing = || AppError::not_found("event");
+            let found = event::by_id(db, id)?.ok_or_else(missing)?;
+            let mut slugs = PipelineSlugs::default();
+            let pipeline = slugs.load(db, &found)?;
+            if !is_visible(&access, &found, pipeline) {
+                return Err(missing());
+            }
+            let event = to_event(&found, pipeline);
             // Events are immutable, so their version is always 1.
             Ok(ApiResponse::ok(event).with_version(1))
         })
@@ -68,7 +86,7 @@ impl App {
         let subject = EventSubject::new("user", who.user, Some(who.name.as_str()));
         let event = NewEvent::new(EventKind::AccessDenied, subject);
         let event = match denied {
-            DenialReason::Permission(action) => event.with("requiredPermission", action.as_str()),
+            DenialReason::Permission(action) => event.with("permission", action.as_str()),
             DenialReason::Code(code) => event.with("code", code),
         };
         let recorded =
@@ -77,6 +95,12 @@ impl App {
             tracing::warn!(?error, "recording a denied action failed");
         }
     }
+}
+
+/// Whether the caller may see an event. `pipeline` is the slug of its pipeline.
+pub(super) fn is_visible(access: &EffectiveAccess, event: &Event, pipeline: Option<&str>) -> bool {
+    access.may_everywhere(Action::EventsRead)
+        || access.may(Action::EventsRead, &event_target(event, pipeline))
 }
 
 /// Replaces a pipeline slug in the filter with the pipeline's id, because events refer to pipelines by id.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use berth_api::fix as wire;
-use berth_core::access::permit;
+use berth_core::access::{Action, permit};
 use berth_core::analysis::{Analysis, AnalysisPullRequest, NewAnalysisPullRequest, PullRequestState, pull};
 use berth_core::id::OrgId;
 use berth_engine::git::BRANCH_PREFIX;
@@ -11,7 +11,7 @@ use berth_store::StoreRead;
 use berth_store::idempotency::IdempotencyKey;
 use berth_store::tables::{analysis, fix_pull_request};
 
-use super::{ApiResponse, App, IdempotentResponse};
+use super::{ApiResponse, App, IdempotentResponse, analyses};
 use crate::auth::authorize::AuthorizedCaller;
 use crate::error::AppError;
 use crate::jobs::fix_prs::check_pull_request;
@@ -31,9 +31,9 @@ impl App {
         who: &AuthorizedCaller<permit::AnalysisRead>,
         key: String,
     ) -> Result<ApiResponse<wire::FixPullRequest>, AppError> {
+        let access = who.access().clone();
         self.read(who, move |db| {
-            let missing = || AppError::not_found("analysis");
-            let found = analysis::by_id(db, key.parse().map_err(|_| missing())?)?.ok_or_else(missing)?;
+            let found = analyses::find(db, &access, Action::AnalysisRead, &key)?;
             let shown_one =
                 find_for_failure(db, &found)?.ok_or_else(|| AppError::not_found("pull request"))?;
             Ok(ApiResponse::ok(to_response(&shown_one)).with_version(shown_one.version))
@@ -51,11 +51,9 @@ impl App {
     ) -> Result<IdempotentResponse<wire::FixPullRequest>, AppError> {
         let (org, asked_by) = (who.org(), who.principal().actor());
         self.notice_end(org, key.clone()).await?;
-        let asked = self.change(who, once, move |tx, _| {
-            let missing = || AppError::not_found("analysis");
-            let id = key.parse().map_err(|_| missing())?;
-            let found = analysis::by_id(tx, id)?.ok_or_else(missing)?;
-            let earlier = fix_pull_request::find_of_analysis(tx, id)?;
+        let asked = self.change(who, once, move |tx, standing| {
+            let found = analyses::find(tx, &standing.access, Action::AnalysisRun, &key)?;
+            let earlier = fix_pull_request::find_of_analysis(tx, found.id)?;
             let fingerprint = found.output().map(|answer| answer.fingerprint.clone()).unwrap_or_default();
             if let Some(open) = find_live(tx, &found)? {
                 return Ok(build_response(&open, &org.to_string()));

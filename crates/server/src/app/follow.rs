@@ -10,15 +10,15 @@ use berth_core::access::permit;
 use berth_core::event::{Event, summarize};
 use berth_core::id::OrgId;
 use berth_store::feed::{EventFollower, FeedItem};
-use berth_store::tables::{event, member, sign_in, token};
-use berth_store::{StoreError, audit};
+use berth_store::audit;
+use berth_store::tables::{event, sign_in, token};
 use futures_util::Stream;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::events::{PipelineSlugs, resolve_pipeline_id};
+use super::events::{PipelineSlugs, is_visible, resolve_pipeline_id};
 use super::{App, EventFilter};
-use crate::auth::authorize::{AuthMethod, AuthorizedCaller};
+use crate::auth::authorize::{AuthMethod, AuthorizedCaller, load_member_access};
 use crate::error::AppError;
 use crate::streams::StreamSlot;
 
@@ -100,22 +100,22 @@ impl<P> StreamAccess<P> {
 
     /// Whether the caller still has access. Returns `false` on a store error; the client can reconnect.
     pub(super) async fn is_still_allowed(&mut self) -> bool {
-        let (who, org) = (self.who.principal().clone(), self.org());
-        let role = self.app.read(&self.who, move |db| {
+        let who = self.who.principal().clone();
+        let access = self.app.read(&self.who, move |db| {
             let now = db.now();
-            let is_valid = match who.via {
-                AuthMethod::Token { id, .. } => token::by_id(db, id)?.is_some_and(|token| {
-                    token.revoked_at.is_none() && token.expires_at.is_none_or(|end| end > now)
-                }),
-                AuthMethod::SignIn { id } => sign_in::by_id(db, id, now)?.is_some(),
-            };
-            Ok(member::role_in(db, who.user, org)?.filter(|_| is_valid))
+            match who.via {
+                AuthMethod::Token { id, .. } => Ok(token::find_access(db, id)?.map(|found| found.access)),
+                AuthMethod::SignIn { id } => match sign_in::by_id(db, id, now)? {
+                    None => Ok(None),
+                    Some(_) => load_member_access(db, who.user),
+                },
+            }
         });
-        let role = role.await;
+        let access = access.await;
         self.next_check = Instant::now() + self.app.config.stream_check_every;
-        // Any role change ends the stream, even if the new role would suffice. The client's next request is authorized
+        // Any change ends the stream, even if the new access would suffice. The client's next request is authorized
         // again.
-        matches!(role, Ok(Some(role)) if role == self.who.role())
+        matches!(access, Ok(Some(access)) if access == *self.who.access())
     }
 }
 
@@ -183,6 +183,9 @@ impl EventStreamState {
                             self.at = event.sequence;
                         } else if let Some(pipeline) = self.slugs.get_cached(event) {
                             self.at = event.sequence;
+                            if !is_visible(self.right.who.access(), event, pipeline) {
+                                return Some(None);
+                            }
                             return Some(Some(frame(event, &told.line, pipeline)));
                         } else {
                             // The pipeline slug for the summary is not cached, so read the event and the slug from the
@@ -198,13 +201,17 @@ impl EventStreamState {
 
     async fn catch_up(&mut self) -> Result<(), AppError> {
         let (at, filter) = (self.at, self.filter.clone());
+        let access = self.right.who.access().clone();
         let mut slugs = std::mem::take(&mut self.slugs);
         let page = self.right.app.read(&self.right.who, move |db| {
             let page = event::list_after(db, at, i64::MAX, PAGE_EVENTS)?;
-            let matching = page.iter().filter(|event| filter.matches(event));
-            let frames = matching
-                .map(|event| Ok(frame(event, &audit::canonical_line(event)?, slugs.load(db, event)?)));
-            let frames = frames.collect::<Result<VecDeque<_>, StoreError>>()?;
+            let mut frames = VecDeque::new();
+            for event in page.iter().filter(|event| filter.matches(event)) {
+                let pipeline = slugs.load(db, event)?;
+                if is_visible(&access, event, pipeline) {
+                    frames.push_back(frame(event, &audit::canonical_line(event)?, pipeline));
+                }
+            }
             Ok((frames, slugs, page.last().map(|event| event.sequence), page.len()))
         });
         let (frames, slugs, last, count) = page.await?;

@@ -1,11 +1,12 @@
 //! The four DORA metrics, computed from the outcomes of each pipeline's last stage.
 
 use berth_api::insights as wire;
-use berth_core::access::permit;
+use berth_core::access::{Action, permit};
 use berth_core::insights::{DayMetrics, DoraMetrics, measure};
 use berth_core::time::Timestamp;
 use berth_store::tables::{pipeline, stage_end};
 
+use super::resource_access::{require_everywhere, stage_targets};
 use super::{ApiResponse, App};
 use crate::auth::authorize::AuthorizedCaller;
 use crate::error::AppError;
@@ -29,14 +30,21 @@ impl App {
         who: &AuthorizedCaller<permit::DeploymentsRead>,
         asked: InsightsRequest,
     ) -> Result<ApiResponse<wire::DeliveryInsights>, AppError> {
+        let access = who.access().clone();
         self.read(who, move |db| {
             let to = asked.to.unwrap_or(db.now());
             let from = asked.from.unwrap_or(to.plus_seconds(-INSIGHT_DAYS_DEFAULT * DAY_S));
             check_range(from, to)?;
             let pipeline = match asked.pipeline {
-                None => None,
+                None => {
+                    require_everywhere(&access, Action::DeploymentsRead)?;
+                    None
+                }
                 Some(key) => {
-                    let found = pipeline::find(db, &key)?;
+                    let found = pipeline::find(db, &key)?.filter(|found| {
+                        let targets = stage_targets(found);
+                        targets.iter().any(|target| access.may(Action::DeploymentsRead, target))
+                    });
                     let missing =
                         || AppError::invalid_parameter("pipeline", "is not a pipeline of this organization");
                     Some(found.ok_or_else(missing)?.id)

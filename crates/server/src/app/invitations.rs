@@ -82,7 +82,7 @@ impl App {
         let invited_by_name = who.principal().name.clone();
         self.change(who, once, move |tx, standing| {
             standing.check_confirmed(tx.now())?;
-            check_reach(standing.role, new.role)?;
+            check_reach(standing.role(), new.role)?;
             check_address(tx, &new.email)?;
             if invitation::count(tx)? >= INVITATIONS_PER_ORGANIZATION_MAX {
                 let text = format!(
@@ -119,7 +119,7 @@ impl App {
     ) -> Result<IdempotentResponse<wire::WireInvitation>, AppError> {
         self.change(who, None, move |tx, standing| {
             let found = find(tx, id)?;
-            check_reach(standing.role, found.role)?;
+            check_reach(standing.role(), found.role)?;
             invitation::delete(tx, id)?;
             tx.record(invitation_event(EventKind::InvitationRevoked, &found))?;
             let deleted_at = Some(tx.now().to_string());
@@ -225,7 +225,7 @@ fn accept(tx: &mut Tx<'_>, org: OrgId, invitation: &Invitation, user: &User) -> 
     // The inviter may have been demoted or removed in the meantime. The link is valid only if the inviter could still
     // create it.
     let inviter = member::role_in(tx, invitation.invited_by, org)?;
-    if inviter.is_none_or(|role| role < invitation.role || !role.may(Action::MembersWrite)) {
+    if inviter.is_none_or(|role| !role.includes(invitation.role) || !role.may(Action::MembersWrite)) {
         return Err(invitation_over_error());
     }
     if member::role_in(tx, user.id, org)?.is_some() {

@@ -5,15 +5,16 @@ use std::sync::Arc;
 
 use axum::body::Bytes;
 use berth_api::log as wire;
-use berth_core::access::permit;
+use berth_core::access::{Action, permit};
 use berth_core::id::DeploymentId;
 use berth_engine::logs::{GroupState, LineGroup, LogError, LogKey, LogLine, LogQuery, LogReader, LogStream};
 use berth_store::StoreRead;
 use berth_store::tables::run::StepLocation;
-use berth_store::tables::{attempt, run};
+use berth_store::tables::{attempt, deployment, run};
 use futures_util::Stream;
 
 use super::follow::StreamAccess;
+use super::resource_access::may_read;
 use super::{ApiResponse, App};
 use crate::auth::authorize::AuthorizedCaller;
 use crate::error::AppError;
@@ -120,10 +121,16 @@ impl App {
         who: &AuthorizedCaller<P>,
         asked: LogSelector,
     ) -> Result<LogLocation, AppError> {
-        let org = who.org();
+        let (org, access) = (who.org(), who.access().clone());
         self.read(who, move |db| {
             let missing = || AppError::not_found("step");
             let deployment: DeploymentId = asked.deployment.parse().map_err(|_| missing())?;
+            if !access.may_everywhere(Action::DeploymentsRead) {
+                let found = deployment::by_id(db, deployment)?.ok_or_else(missing)?;
+                if !may_read(db, &access, Action::DeploymentsRead, &found)? {
+                    return Err(missing());
+                }
+            }
             let step = find_step(db, deployment, &asked)?.ok_or_else(missing)?;
             let attempt = attempt::find_state(db, deployment, step.id, asked.attempt)?;
             if attempt.is_none() && asked.attempt.is_some() {

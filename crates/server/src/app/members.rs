@@ -11,7 +11,8 @@ use berth_store::idempotency::IdempotencyKey;
 use berth_store::pagination::PageStart;
 use berth_store::tables::member::{self, Member, MemberView};
 use berth_store::tables::user::{self, User, UserAccount};
-use berth_store::tables::{environment, token};
+use berth_store::tables::grant::{self, GrantSubject};
+use berth_store::tables::{environment, team, token};
 use berth_store::{StoreRead, Tx};
 
 use super::{ApiResponse, App, IdempotentResponse, ResponsePage};
@@ -61,7 +62,7 @@ impl App {
         let (owner, org) = (who.principal().user, who.org());
         self.change(who, once, move |tx, standing| {
             standing.check_confirmed(tx.now())?;
-            check_reach(standing.role, new.role)?;
+            check_reach(standing.role(), new.role)?;
             if user::by_email(tx, &new.email)?.is_some() {
                 let text = format!("{} is in use by another account", new.email);
                 return Err(AppError::new(Code::AlreadyExists, text));
@@ -85,7 +86,7 @@ impl App {
         expected: Option<i64>,
     ) -> Result<IdempotentResponse<wire::WireMember>, AppError> {
         self.change(who, None, move |tx, standing| {
-            let own = standing.role;
+            let own = standing.role();
             let found = find(tx, user)?;
             super::check_version(found.version, expected)?;
             check_reach(own, found.role)?;
@@ -118,9 +119,11 @@ impl App {
         self.change(who, None, move |tx, standing| {
             let found = find(tx, user)?;
             super::check_version(found.version, expected)?;
-            check_reach(standing.role, found.role)?;
+            check_reach(standing.role(), found.role)?;
             check_last_owner(tx, &found)?;
             let revoked = token::revoke_all_of_user(tx, user)?;
+            grant::delete_of_subject(tx, GrantSubject::User(user))?;
+            team::remove_user(tx, user)?;
             member::delete(tx, user)?;
             environment::make_queues_due(tx, user)?;
             tx.record(
@@ -160,7 +163,7 @@ fn find(db: &mut impl StoreRead, user: UserId) -> Result<MemberView, AppError> {
 
 /// Refuses to grant, change or remove a role that is above the caller's own role.
 pub(super) fn check_reach(own: Role, other: Role) -> Result<(), AppError> {
-    if other > own {
+    if !own.includes(other) {
         let text = format!("your role is {own}, but this requires at least the role {other}");
         return Err(AppError::new(Code::Forbidden, text));
     }

@@ -27,6 +27,7 @@ mod plan;
 mod registries;
 mod registry_builds;
 mod repositories;
+mod resource_access;
 mod runner_calls;
 mod runners;
 mod secrets;
@@ -214,8 +215,8 @@ impl App {
         let principal = who.principal().clone();
         let done = self.transact(who.context(), once, move |tx| {
             let standing = authorize::load_current_access(tx, &principal)?;
-            if !standing.role.may(P::ACTION) {
-                return Err(AppError::forbidden(P::ACTION));
+            if !standing.access.may_somewhere(P::ACTION) {
+                return Err(AppError::forbidden(P::ACTION, None));
             }
             work(tx, &standing)
         });
@@ -223,7 +224,10 @@ impl App {
         if let Some(denied) = done.as_ref().err().and_then(|error| error.denial_reason(P::ACTION)) {
             self.record_denied(who.principal(), who.org(), denied).await;
         }
-        done
+        match done {
+            Err(refused) => Err(self.name_grantors(who.org(), refused).await),
+            done => done,
+        }
     }
 
     async fn transact<T>(
@@ -287,7 +291,10 @@ impl App {
         who: &AuthorizedCaller<P>,
         work: impl FnOnce(&mut ReadTx<'_>) -> Result<T, AppError> + Send + 'static,
     ) -> Result<T, AppError> {
-        self.services.store.read(Some(who.org()), work).await
+        match self.services.store.read(Some(who.org()), work).await {
+            Err(refused) => Err(self.name_grantors(who.org(), refused).await),
+            done => done,
+        }
     }
 }
 

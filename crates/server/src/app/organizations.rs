@@ -1,11 +1,11 @@
 //! Organizations: view, change, and list those of the caller.
 
 use berth_api::organization as wire;
-use berth_core::access::{Role, permit};
+use berth_core::access::{EffectiveAccess, Role, permit};
 use berth_core::event::{EventKind, EventSubject, NewEvent};
 use berth_core::name::DisplayName;
 use berth_core::step::NetworkAccess;
-use berth_store::tables::member;
+use berth_store::tables::{grant, member};
 use berth_store::tables::organization::{self, Organization};
 
 use super::{ApiResponse, App, IdempotentResponse};
@@ -23,7 +23,7 @@ impl App {
         &self,
         who: &AuthorizedCaller<permit::OrganizationRead>,
     ) -> Result<ApiResponse<wire::WireOrganization>, AppError> {
-        let (id, role) = (who.org(), who.role());
+        let (id, role) = (who.org(), who.access().role);
         self.read(who, move |db| {
             let org = organization::by_id(db, id)?.ok_or_else(|| AppError::not_found("organization"))?;
             Ok(ApiResponse::ok(to_response(&org, role)).with_version(org.version).with_variant(role))
@@ -37,7 +37,7 @@ impl App {
         change: OrganizationChange,
         expected: Option<i64>,
     ) -> Result<IdempotentResponse<wire::WireOrganization>, AppError> {
-        let (id, role) = (who.org(), who.role());
+        let (id, role) = (who.org(), who.access().role);
         self.change(who, None, move |tx, _| {
             let org = organization::by_id(tx, id)?.ok_or_else(|| AppError::not_found("organization"))?;
             super::check_version(org.version, expected)?;
@@ -108,8 +108,10 @@ impl App {
                             .into_iter()
                             .find(|org| org.id.to_string() == key || org.slug.as_str() == key);
                         let Some(org) = org else { return Ok(None) };
-                        let role = member::role_in(db, user, org.id)?;
-                        Ok(role.map(|role| Membership { org: org.id, org_slug: org.slug, role }))
+                        let Some(role) = member::role_in(db, user, org.id)? else { return Ok(None) };
+                        let grants = grant::list_of_member_in(db, org.id, user)?;
+                        let access = EffectiveAccess { grants, ..EffectiveAccess::of_role(role) };
+                        Ok(Some(Membership { org: org.id, org_slug: org.slug, access }))
                     })
                     .await
             }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use berth_api::pipeline as wire;
 use berth_api::problem::Code;
-use berth_core::access::{ActionPermit, permit};
+use berth_core::access::{AccessTarget, Action, ActionPermit, EffectiveAccess, permit};
 use berth_core::deployment::stages::stage::resume_promotion;
 use berth_core::id::PipelineId;
 use berth_core::name::{DisplayName, Reason, Slug};
@@ -13,10 +13,11 @@ use berth_engine::definitions::{check_definition, check_slug};
 use berth_engine::stage_deployments;
 use berth_engine::{declare_environments, delete_environments};
 use berth_store::idempotency::IdempotencyKey;
-use berth_store::pagination::PageStart;
+use berth_store::pagination::{ListPage, PageStart};
 use berth_store::tables::{pipeline, repository, stage};
 use berth_store::{StoreRead, Tx};
 
+use super::resource_access::{require_on_pipeline, visible_page};
 use super::deployed::{BEHIND_WAIT, TrackedHead, list_stages};
 use super::{ApiResponse, App, IdempotentResponse, ResponsePage};
 use crate::auth::authorize::AuthorizedCaller;
@@ -39,8 +40,9 @@ impl App {
         from: PageStart,
         limit: i64,
     ) -> Result<ResponsePage<wire::WirePipeline>, AppError> {
+        let access = who.access().clone();
         let read = self.read(who, move |db| {
-            let slice = pipeline::list(db, &filter, &from, limit)?;
+            let slice = list_visible(db, &access, &filter, &from, limit)?;
             let shown =
                 slice.items.iter().map(|it| Ok((build_response(db, it)?.body, TrackedHead::of_pipeline(it))));
             let shown = shown.collect::<Result<Vec<_>, AppError>>()?;
@@ -59,8 +61,9 @@ impl App {
         who: &AuthorizedCaller<permit::PipelinesRead>,
         key: String,
     ) -> Result<ApiResponse<wire::WirePipeline>, AppError> {
+        let access = who.access().clone();
         let read = self.read(who, move |db| {
-            let found = find(db, &key)?;
+            let found = find(db, &access, Action::PipelinesRead, &key)?;
             Ok((build_response(db, &found)?, TrackedHead::of_pipeline(&found)))
         });
         let (mut seen, tracked) = read.await?;
@@ -77,8 +80,9 @@ impl App {
         who: &AuthorizedCaller<permit::PipelinesRead>,
         key: String,
     ) -> Result<ApiResponse<wire::Definition>, AppError> {
+        let access = who.access().clone();
         self.read(who, move |db| {
-            let found = find(db, &key)?;
+            let found = find(db, &access, Action::PipelinesRead, &key)?;
             let source = pipeline::load_definition(db, &found.definition_hash)?;
             let source = source.ok_or_else(|| AppError::bug(format!("{} has no definition", found.id)))?;
             let body = wire::Definition { hash: found.definition_hash, source };
@@ -97,7 +101,8 @@ impl App {
         let source = new.source.clone();
         let definition = self.parsing.run(who.org(), move || check_definition(&source)).await??;
         let org = who.org();
-        self.change(who, once, move |tx, _| {
+        self.change(who, once, move |tx, standing| {
+            require_on_pipeline(&standing.access, Action::PipelinesWrite, &new.slug)?;
             let holder = pipeline::by_slug(tx, &new.slug)?;
             let id = PipelineId::from_parts(tx.now(), tx.entropy()?);
             let environments = definition.environments.clone();
@@ -121,9 +126,9 @@ impl App {
     ) -> Result<IdempotentResponse<wire::WirePipeline>, AppError> {
         let text = source.clone();
         let definition = self.parsing.run(who.org(), move || check_definition(&text)).await??;
-        self.change(who, None, move |tx, _| {
+        self.change(who, None, move |tx, standing| {
             let environments = definition.environments.clone();
-            let found = find(tx, &key)?;
+            let found = find(tx, &standing.access, Action::PipelinesWrite, &key)?;
             refuse_synced(tx, &found)?;
             let decision = state::redefine(&found, definition, expected, tx.now())?;
             // The definition is unchanged, so write nothing.
@@ -162,8 +167,9 @@ impl App {
         expected: Option<i64>,
         once: Option<IdempotencyKey>,
     ) -> Result<IdempotentResponse<wire::WirePipeline>, AppError> {
-        let resumed = self.change(who, once, move |tx, _| {
-            let decision = state::resume(&find(tx, &key)?, reason.as_ref(), expected, tx.now())?;
+        let resumed = self.change(who, once, move |tx, standing| {
+            let found = find(tx, &standing.access, Action::PipelinesOperate, &key)?;
+            let decision = state::resume(&found, reason.as_ref(), expected, tx.now())?;
             let resumed = tx.commit(decision)?;
             for stage in stage::list_of_pipeline(tx, resumed.id)? {
                 tx.commit(resume_promotion(&stage, reason.as_ref()))?;
@@ -183,8 +189,9 @@ impl App {
         while_held: bool,
     ) -> Result<IdempotentResponse<wire::WirePipeline>, AppError> {
         let (plans, by) = (self.services.engine.run_cache().clone(), who.principal().actor());
-        let deleted = self.change(who, None, move |tx, _| {
-            let decision = state::delete(&find(tx, &key)?, expected, tx.now())?;
+        let deleted = self.change(who, None, move |tx, standing| {
+            let found = find(tx, &standing.access, Action::PipelinesWrite, &key)?;
+            let decision = state::delete(&found, expected, tx.now())?;
             super::secrets::delete_of_pipeline(tx, decision.answer.id)?;
             let deleted = tx.commit(decision)?;
             delete_environments(tx, &deleted, while_held)?;
@@ -211,8 +218,8 @@ impl App {
         > + Send
         + 'static,
     ) -> Result<IdempotentResponse<wire::WirePipeline>, AppError> {
-        self.change(who, once, move |tx, _| {
-            let decision = rule(&find(tx, &key)?, tx)?;
+        self.change(who, once, move |tx, standing| {
+            let decision = rule(&find(tx, &standing.access, P::ACTION, &key)?, tx)?;
             let decided = tx.commit(decision)?;
             build_response(tx, &decided)
         })
@@ -220,8 +227,36 @@ impl App {
     }
 }
 
-pub(super) fn find(db: &mut impl StoreRead, key: &str) -> Result<Pipeline, AppError> {
-    pipeline::find(db, key)?.ok_or_else(|| AppError::not_found("pipeline"))
+/// Finds a pipeline by the id or slug from a URL, and checks the permission on it.
+pub(super) fn find(
+    db: &mut impl StoreRead,
+    access: &EffectiveAccess,
+    action: Action,
+    key: &str,
+) -> Result<Pipeline, AppError> {
+    let found = pipeline::find(db, key)?.ok_or_else(|| AppError::not_found("pipeline"))?;
+    require_on_pipeline(access, action, &found.slug)?;
+    Ok(found)
+}
+
+/// Lists the pipelines that the caller may see.
+pub(super) fn list_visible(
+    db: &mut impl StoreRead,
+    access: &EffectiveAccess,
+    filter: &PipelineFilter,
+    from: &PageStart,
+    limit: i64,
+) -> Result<ListPage<Pipeline>, AppError> {
+    if access.may_everywhere(Action::PipelinesRead) {
+        return Ok(pipeline::list(db, filter, from, limit)?);
+    }
+    visible_page(
+        db,
+        (from, limit),
+        |db, start, rows| pipeline::list(db, filter, start, rows),
+        |it| it.id.to_string(),
+        |_, it| Ok(access.may(Action::PipelinesRead, &AccessTarget::Pipeline(it.slug.to_string()))),
+    )
 }
 
 /// Refuses to change a definition that comes from a repository, because the next sync would revert the change.

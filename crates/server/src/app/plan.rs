@@ -3,7 +3,7 @@
 use berth_api::deployment::StageKind;
 use berth_api::plan as wire;
 use berth_api::problem::{Code, ProblemDetails};
-use berth_core::access::permit;
+use berth_core::access::{Action, permit};
 use berth_core::deployment::ExecutionFailure;
 use berth_core::deployment::run::{Plan, StagePlan, StageType, StepActivation, StepPlan};
 use berth_core::expression::{EvaluationBudget, MarkerRenderer};
@@ -16,6 +16,7 @@ use berth_engine::definitions::parse_definition;
 use berth_store::tables::{organization, pipeline, registry};
 
 use super::pipelines::find;
+use super::resource_access::require_everywhere;
 use super::{ApiResponse, App};
 use crate::auth::authorize::AuthorizedCaller;
 use crate::error::AppError;
@@ -45,7 +46,7 @@ impl App {
         asked: PlanPreviewRequest,
     ) -> Result<ApiResponse<wire::WirePlan>, AppError> {
         let PlanPreviewRequest { of, environment, commit } = asked;
-        let org = who.org();
+        let (org, access) = (who.org(), who.access().clone());
         let read = self.read(who, move |db| {
             let org = organization::by_id(db, org)?.ok_or_else(|| AppError::not_found("organization"))?;
             let organization = EntityNames {
@@ -54,10 +55,13 @@ impl App {
                 name: org.name.to_string(),
             };
             let key = match of {
-                PlanSource::Source(source) => return Ok((organization, org.default_network, None, source)),
+                PlanSource::Source(source) => {
+                    require_everywhere(&access, Action::PipelinesRead)?;
+                    return Ok((organization, org.default_network, None, source));
+                }
                 PlanSource::Pipeline(key) => key,
             };
-            let found = find(db, &key)?;
+            let found = find(db, &access, Action::PipelinesRead, &key)?;
             let source = pipeline::load_definition(db, &found.definition_hash)?
                 .ok_or_else(|| AppError::bug(format!("{} has no definition", found.id)))?;
             let (id, slug, name) = (found.id.to_string(), found.slug.to_string(), found.name.to_string());

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use berth_api::problem::{Code, ProblemDetails};
 use berth_api::secret as wire;
-use berth_core::access::permit;
+use berth_core::access::{Action, EffectiveAccess, permit};
 use berth_core::event::{EventKind, EventSubject, NewEvent};
 use berth_core::id::{PipelineId, SecretId};
 use berth_core::name::Reason;
@@ -18,6 +18,7 @@ use berth_store::pagination::PageStart;
 use berth_store::tables::{pipeline, secret};
 use berth_store::{StoreRead, Tx};
 
+use super::resource_access::{require, secret_target, visible_page};
 use super::{ApiResponse, App, IdempotentResponse, ResponsePage};
 use crate::auth::authorize::AuthorizedCaller;
 use crate::error::AppError;
@@ -49,8 +50,18 @@ impl App {
         from: PageStart,
         limit: i64,
     ) -> Result<ResponsePage<wire::WireSecret>, AppError> {
+        let access = who.access().clone();
         self.read(who, move |db| {
-            let slice = secret::list(db, &from, limit)?;
+            let slice = match access.may_everywhere(Action::SecretsRead) {
+                true => secret::list(db, &from, limit)?,
+                false => visible_page(
+                    db,
+                    (&from, limit),
+                    secret::list,
+                    |it| it.id.to_string(),
+                    |db, it| Ok(access.may(Action::SecretsRead, &secret_target(db, &it.scope)?)),
+                )?,
+            };
             let last = slice.items.last().map(|secret| secret.id.to_string());
             let items =
                 slice.items.iter().map(|secret| to_response(db, secret, None)).collect::<Result<_, _>>()?;
@@ -64,8 +75,9 @@ impl App {
         who: &AuthorizedCaller<permit::SecretsRead>,
         key: String,
     ) -> Result<ApiResponse<wire::WireSecret>, AppError> {
+        let access = who.access().clone();
         self.read(who, move |db| {
-            let found = find(db, &key)?;
+            let found = find(db, &access, Action::SecretsRead, &key)?;
             let body = to_response(db, &found, None)?;
             let users: String = body.used_by.iter().map(|user| user.pipeline_id.as_str()).collect();
             Ok(ApiResponse::ok(body)
@@ -85,6 +97,8 @@ impl App {
         self.change(who, once, move |tx, standing| {
             standing.check_confirmed(tx.now())?;
             let scope = resolve_scope(tx, new.scope)?;
+            let target = secret_target(tx, &scope)?;
+            require(&standing.access, Action::SecretsWrite, &target, "pipeline")?;
             if let Some(taken) = secret::by_name(tx, &new.name, &scope)? {
                 let text = format!("a secret {} already exists in this scope: {}", new.name, taken.id);
                 return Err(AppError::new(Code::AlreadyExists, text));
@@ -123,7 +137,7 @@ impl App {
         let vault = self.services.vault.clone();
         self.change(who, None, move |tx, standing| {
             standing.check_confirmed(tx.now())?;
-            let found = find(tx, &key)?;
+            let found = find(tx, &standing.access, Action::SecretsWrite, &key)?;
             super::check_version(found.revision, expected)?;
             let description = change.description.or_else(|| found.description.clone());
             if change.value.is_none() && description == found.description {
@@ -157,7 +171,7 @@ impl App {
     ) -> Result<IdempotentResponse<wire::WireSecret>, AppError> {
         self.change(who, None, move |tx, standing| {
             standing.check_confirmed(tx.now())?;
-            let found = find(tx, &key)?;
+            let found = find(tx, &standing.access, Action::SecretsWrite, &key)?;
             super::check_version(found.revision, expected)?;
             let last = to_response(tx, &found, None)?;
             if !force && !last.used_by.is_empty() {
@@ -202,8 +216,23 @@ fn put_value(
     Ok(secret::put_value(tx, secret.id, secret.version, &sealed)?)
 }
 
-fn find(db: &mut impl StoreRead, key: &str) -> Result<Secret, AppError> {
-    secret::find(db, key)?.ok_or_else(|| AppError::not_found("secret"))
+/// Finds a secret and checks the permission on what it belongs to.
+fn find(
+    db: &mut impl StoreRead,
+    access: &EffectiveAccess,
+    action: Action,
+    key: &str,
+) -> Result<Secret, AppError> {
+    let missing = || AppError::not_found("secret");
+    let found = secret::find(db, key)?.ok_or_else(missing)?;
+    if !access.may_everywhere(action) {
+        let target = secret_target(db, &found.scope)?;
+        match access.may(Action::SecretsRead, &target) {
+            true => require(access, action, &target, "secret")?,
+            false => return Err(missing()),
+        }
+    }
+    Ok(found)
 }
 
 fn resolve_scope(db: &mut impl StoreRead, asked: NewScope) -> Result<ScopePath, AppError> {

@@ -162,7 +162,7 @@ impl App {
                 }
             },
         };
-        let membership = Membership { org: caller.org, org_slug: caller.org_slug, role: caller.role };
+        let membership = Membership { org: caller.org, org_slug: caller.org_slug, access: caller.access };
         Ok(Some(Principal {
             user: caller.user,
             name: caller.user_name,

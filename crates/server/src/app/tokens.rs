@@ -2,7 +2,7 @@
 
 use berth_api::problem::Code;
 use berth_api::token as wire;
-use berth_core::access::{Action, permit};
+use berth_core::access::{Action, TokenRestriction, permit};
 use berth_core::event::{EventKind, EventSubject, NewEvent};
 use berth_core::id::{TokenId, UserId};
 use berth_core::name::DisplayName;
@@ -27,6 +27,8 @@ pub struct NewToken {
     pub expires_in_days: i64,
     /// The service account that will own the token. `None` means the caller.
     pub owner: Option<UserId>,
+    /// What the token is limited to. `None` for all permissions of its owner.
+    pub restriction: Option<Vec<TokenRestriction>>,
 }
 
 impl App {
@@ -51,18 +53,22 @@ impl App {
         let own = who.principal().user;
         let other = new.owner.filter(|owner| *owner != own);
         if other.is_some() && !who.may(Action::TokensManage) {
-            return Err(AppError::forbidden(Action::TokensManage));
+            return Err(AppError::forbidden(Action::TokensManage, None));
         }
         let org = who.org();
         self.change(who, once, move |tx, standing| {
             standing.check_confirmed(tx.now())?;
+            if standing.access.restriction.is_some() {
+                let text = "a restricted token cannot create tokens; use a token without restrictions, or log in";
+                return Err(AppError::new(Code::Forbidden, text));
+            }
             if let Some(other) = other {
                 // Only for service accounts: with a token of another person, the caller could impersonate that person.
                 let owner = member::find_view(tx, other)?.filter(|member| member.is_service);
                 let owner = owner.ok_or_else(|| {
                     AppError::invalid_member("/ownerId", "must be a service account of this organization")
                 })?;
-                if owner.role > standing.role {
+                if !standing.role().includes(owner.role) {
                     let text = format!("the service account's role is {}, above yours", owner.role);
                     return Err(AppError::new(Code::Forbidden, text));
                 }
@@ -71,7 +77,7 @@ impl App {
             let asked = days.map(|days| tx.now().plus_seconds(days * 24 * 60 * 60));
             // A token that was created with another token must not outlive that token.
             let expires_at = [asked, standing.token_expires_at].into_iter().flatten().min();
-            let (record, token) = issue_token(tx, other.unwrap_or(own), new.name, expires_at)?;
+            let (record, token) = issue_token(tx, other.unwrap_or(own), new.name, expires_at, new.restriction)?;
             let location = format!("/api/v1/organizations/{org}/api-tokens/{}", record.id);
             let body = wire::ApiTokenCreated {
                 record: to_response(&record),
@@ -104,11 +110,11 @@ impl App {
     ) -> Result<IdempotentResponse<wire::ApiToken>, AppError> {
         let own = who.principal().user;
         self.change(who, None, move |tx, standing| {
-            let (role, all) = (standing.role, standing.role.may(Action::TokensManage));
+            let (role, all) = (standing.role(), standing.access.may_everywhere(Action::TokensManage));
             let found = find(tx, id, own, all)?;
             super::check_version(TOKEN_VERSION, expected)?;
             let owner_role = member::find_view(tx, found.user)?.map(|member| member.role);
-            if found.user != own && owner_role.is_some_and(|owner| owner > role) {
+            if found.user != own && owner_role.is_some_and(|owner| !role.includes(owner)) {
                 return Err(AppError::new(
                     Code::Forbidden,
                     "this token belongs to a member with a higher role",
@@ -129,6 +135,7 @@ pub fn issue_token(
     user: UserId,
     name: DisplayName,
     expires_at: Option<Timestamp>,
+    restriction: Option<Vec<TokenRestriction>>,
 ) -> Result<(Token, berth_engine::credential::RedactedString), AppError> {
     if token::count_of_user(tx, user, tx.now())? >= TOKENS_PER_USER_MAX {
         let text = format!(
@@ -144,6 +151,7 @@ pub fn issue_token(
         prefix: display_prefix(&secret),
         created_at: tx.now(),
         expires_at,
+        restriction,
         last_used_at: None,
         revoked_at: None,
     };
@@ -172,5 +180,13 @@ fn to_response(token: &Token) -> wire::ApiToken {
         expires_at: token.expires_at.map(|time| time.to_string()),
         last_used_at: token.last_used_at.map(|time| time.to_string()),
         revoked_at: token.revoked_at.map(|time| time.to_string()),
+        restrict_to: token.restriction.as_ref().map(|all| all.iter().map(restriction_to_wire).collect()),
+    }
+}
+
+fn restriction_to_wire(it: &TokenRestriction) -> wire::TokenRestrictionBody {
+    wire::TokenRestrictionBody {
+        permissions: it.permissions.iter().map(ToString::to_string).collect(),
+        scope: it.scope.to_string(),
     }
 }

@@ -1,7 +1,7 @@
 //! Validation of definitions.
 
 use berth_api::pipeline as wire;
-use berth_core::access::permit;
+use berth_core::access::{Action, permit};
 use berth_core::pipeline::PipelineDefinition;
 use berth_core::pipeline::limits::DIAGNOSTICS_MAX;
 use berth_core::step::NetworkAccess;
@@ -10,6 +10,7 @@ use berth_engine::definitions::diagnostic_to_api;
 use berth_store::tables::{organization, registry, secret};
 
 use super::approvers::find_unfulfillable_rules;
+use super::resource_access::require_everywhere;
 use super::{ApiResponse, App};
 use crate::auth::authorize::AuthorizedCaller;
 use crate::error::AppError;
@@ -24,6 +25,7 @@ impl App {
         who: &AuthorizedCaller<permit::PipelinesRead>,
         source: String,
     ) -> Result<ApiResponse<wire::DefinitionValidation>, AppError> {
+        require_everywhere(who.access(), Action::PipelinesRead)?;
         let (source, mut parsed) = self
             .parsing
             .run(who.org(), move || {

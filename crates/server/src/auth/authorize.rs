@@ -4,13 +4,14 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use berth_api::problem::Code;
-use berth_core::access::{Action, ActionPermit, Role};
+use berth_core::access::{Action, ActionPermit, EffectiveAccess, Role};
 use berth_core::event::{Actor, ActorType};
 use berth_core::id::{OrgId, SignInId, TokenId, UserId};
 use berth_core::name::{DisplayName, Slug};
 use berth_core::time::Timestamp;
-use berth_store::tables::{member, sign_in, token};
-use berth_store::{Tx, TxContext};
+use berth_store::tables::token::TokenAccess;
+use berth_store::tables::{grant, member, sign_in, token};
+use berth_store::{StoreRead, Tx, TxContext};
 
 use crate::error::AppError;
 use crate::limits::PASSWORD_CONFIRMED_S;
@@ -39,7 +40,7 @@ pub enum AuthMethod {
 pub struct Membership {
     pub org: OrgId,
     pub org_slug: Slug,
-    pub role: Role,
+    pub access: EffectiveAccess,
 }
 
 impl Principal {
@@ -65,13 +66,8 @@ impl Principal {
     }
 }
 
-/// The resource that an action applies to.
-#[derive(Debug, Clone, Copy)]
-pub enum ProtectedResource<'a> {
-    Organization(&'a Membership),
-}
-
-/// Proof that a principal may perform the action `P` in an organization.
+/// Proof that a principal may perform the action `P` somewhere in an organization. For actions that can be granted on a
+/// part of the organization, the use case also checks the resource; see `app::resource_access`.
 #[derive(Debug, Clone)]
 pub struct AuthorizedCaller<P> {
     principal: Arc<Principal>,
@@ -88,15 +84,14 @@ pub struct RouteGrant {
     action: Action,
 }
 
-/// Checks whether a principal may perform an action on a resource.
+/// Checks whether a principal may perform an action somewhere in an organization.
 pub fn authorize(
     principal: &Arc<Principal>,
     action: Action,
-    resource: ProtectedResource<'_>,
+    membership: &Membership,
 ) -> Result<RouteGrant, AppError> {
-    let ProtectedResource::Organization(membership) = resource;
-    if !membership.role.may(action) {
-        return Err(AppError::forbidden(action));
+    if !membership.access.may_somewhere(action) {
+        return Err(AppError::forbidden(action, None));
     }
     Ok(RouteGrant { principal: principal.clone(), membership: membership.clone(), action })
 }
@@ -104,7 +99,7 @@ pub fn authorize(
 /// A principal's access at the time of a transaction.
 #[derive(Debug, Clone)]
 pub struct CurrentAccess {
-    pub role: Role,
+    pub access: EffectiveAccess,
     /// Expiry of the token that authenticated the request. Tokens created with that token do not outlive it.
     pub token_expires_at: Option<Timestamp>,
     /// When the password was last checked in this browser session. `None` for a token.
@@ -112,6 +107,11 @@ pub struct CurrentAccess {
 }
 
 impl CurrentAccess {
+    /// The role in the whole organization.
+    pub fn role(&self) -> Role {
+        self.access.role
+    }
+
     /// Requires that the user has confirmed the password recently. Access to an unattended browser must not be enough
     /// to create lasting access.
     pub fn check_confirmed(&self, now: Timestamp) -> Result<(), AppError> {
@@ -132,22 +132,37 @@ pub fn load_current_access(tx: &mut Tx<'_>, who: &Principal) -> Result<CurrentAc
     let found = match &who.via {
         AuthMethod::Token { id, membership, expires_at, .. } => {
             let is_live = expires_at.is_none_or(|end| end > now);
+            let known = || TokenAccess { access: membership.access.clone(), expires_at: *expires_at };
             let found = match tx.is_access_unchanged() {
-                true => is_live.then_some((membership.role, *expires_at)),
-                false => token::find_role(tx, *id)?,
+                true => is_live.then(known),
+                false => token::find_access(tx, *id)?,
             };
-            found.map(|(role, token_expires_at)| CurrentAccess { role, token_expires_at, confirmed_at: None })
+            found.map(|TokenAccess { access, expires_at: token_expires_at }| CurrentAccess {
+                access,
+                token_expires_at,
+                confirmed_at: None,
+            })
         }
         AuthMethod::SignIn { id } => match sign_in::by_id(tx, *id, now)? {
             None => None,
-            Some(browser) => member::by_user(tx, who.user)?.map(|member| CurrentAccess {
-                role: member.role,
+            Some(browser) => load_member_access(tx, who.user)?.map(|access| CurrentAccess {
+                access,
                 token_expires_at: None,
                 confirmed_at: Some(browser.confirmed_at),
             }),
         },
     };
     found.ok_or_else(|| AppError::unauthenticated("your access was revoked while the request was sent"))
+}
+
+/// Returns what a member of the transaction's organization may do. `None` if the user is not a member.
+pub fn load_member_access(
+    db: &mut impl StoreRead,
+    user: UserId,
+) -> Result<Option<EffectiveAccess>, AppError> {
+    let Some(member) = member::by_user(db, user)? else { return Ok(None) };
+    let grants = grant::list_of_member(db, user)?;
+    Ok(Some(EffectiveAccess { grants, ..EffectiveAccess::of_role(member.role) }))
 }
 
 impl RouteGrant {
@@ -177,19 +192,19 @@ impl<P> AuthorizedCaller<P> {
         &self.membership.org_slug
     }
 
-    pub fn role(&self) -> Role {
-        self.membership.role
+    pub fn access(&self) -> &EffectiveAccess {
+        &self.membership.access
     }
 
-    /// Whether the caller may also perform another action. For rules that depend on more than the action of the route.
+    /// Whether the caller may also perform another action, in the whole organization. For rules that depend on more
+    /// than the action of the route.
     pub fn may(&self, action: Action) -> bool {
-        self.membership.role.may(action)
+        self.access().may_everywhere(action)
     }
 
     /// Returns the proof for a second action in the same request.
     pub fn authorize_also<Q: ActionPermit>(&self) -> Result<AuthorizedCaller<Q>, AppError> {
-        authorize(&self.principal, Q::ACTION, ProtectedResource::Organization(&self.membership))?
-            .into_authorized()
+        authorize(&self.principal, Q::ACTION, &self.membership)?.into_authorized()
     }
 
     pub fn context(&self) -> TxContext {

@@ -15,7 +15,7 @@ use super::edge::RequestOrigin;
 use super::path::decode;
 use super::router::{RouteAccess, RouteInfo};
 use crate::app::App;
-use crate::auth::authorize::{AuthorizedCaller, Principal, ProtectedResource, RouteGrant, authorize};
+use crate::auth::authorize::{AuthorizedCaller, Principal, RouteGrant, authorize};
 use crate::error::{AppError, DenialReason};
 
 /// All routes with the access they require. Paths are matched in the same way as in the router.
@@ -83,11 +83,11 @@ pub(super) async fn authorize_request(
         let key = decode(matched.org).unwrap_or_default();
         let membership = app.find_membership(&principal, &key).await?;
         let membership = membership.ok_or_else(|| AppError::not_found("organization"))?;
-        match authorize(&principal, action, ProtectedResource::Organization(&membership)) {
+        match authorize(&principal, action, &membership) {
             Ok(grant) => request.extensions.insert(grant),
             Err(refused) => {
                 app.record_denied(&principal, membership.org, DenialReason::Permission(action)).await;
-                return Err(refused);
+                return Err(app.name_grantors(membership.org, refused).await);
             }
         };
     }

@@ -106,7 +106,7 @@ async fn route_authorization_holds_for_every_kind_of_caller() {
                 assert!(reply.status.as_u16() < 500, "{name} as {role}: {}", reply.text);
             } else {
                 assert_eq!((reply.status.as_u16(), reply.code()), (403, "forbidden"), "{name} as {role}");
-                assert_eq!(reply.body["requiredPermission"], action.as_str());
+                assert_eq!(reply.body["permission"], action.as_str());
             }
         }
     }

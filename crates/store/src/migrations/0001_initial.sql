@@ -25,12 +25,50 @@ CREATE TABLE users (
 CREATE TABLE memberships (
   org_id TEXT NOT NULL REFERENCES organizations (id),
   user_id TEXT NOT NULL REFERENCES users (id),
-  role TEXT NOT NULL CHECK (role IN ('viewer', 'deployer', 'admin', 'owner')),
+  role TEXT NOT NULL CHECK (role IN ('member', 'viewer', 'tester', 'approver', 'deployer', 'admin', 'owner')),
   version BIGINT NOT NULL,
   created_at BIGINT NOT NULL,
   PRIMARY KEY (org_id, user_id)
 ) {without_rowid};
 CREATE INDEX memberships_by_user ON memberships (user_id, org_id);
+
+CREATE TABLE teams (
+  org_id TEXT NOT NULL REFERENCES organizations (id),
+  id TEXT NOT NULL,
+  slug TEXT NOT NULL,
+  name TEXT NOT NULL,
+  version BIGINT NOT NULL,
+  created_at BIGINT NOT NULL,
+  PRIMARY KEY (org_id, id),
+  UNIQUE (org_id, slug)
+);
+
+CREATE TABLE team_members (
+  org_id TEXT NOT NULL,
+  team_id TEXT NOT NULL,
+  user_id TEXT NOT NULL,
+  -- manual, or the name of the identity provider whose groups it comes from.
+  source TEXT NOT NULL,
+  created_at BIGINT NOT NULL,
+  PRIMARY KEY (org_id, team_id, user_id),
+  FOREIGN KEY (org_id, team_id) REFERENCES teams (org_id, id),
+  FOREIGN KEY (org_id, user_id) REFERENCES memberships (org_id, user_id)
+) {without_rowid};
+CREATE INDEX team_members_by_user ON team_members (org_id, user_id);
+
+-- A role on a part of an organization. The role in the whole organization is in the membership.
+CREATE TABLE grants (
+  org_id TEXT NOT NULL REFERENCES organizations (id),
+  id TEXT NOT NULL,
+  subject_kind TEXT NOT NULL CHECK (subject_kind IN ('user', 'team')),
+  subject_id TEXT NOT NULL,
+  role TEXT NOT NULL CHECK (role IN ('viewer', 'tester', 'approver', 'deployer', 'admin')),
+  scope TEXT NOT NULL,
+  created_by TEXT NOT NULL,
+  created_at BIGINT NOT NULL,
+  PRIMARY KEY (org_id, id),
+  UNIQUE (org_id, subject_kind, subject_id, role, scope)
+);
 
 CREATE TABLE api_tokens (
   org_id TEXT NOT NULL REFERENCES organizations (id),
@@ -43,6 +81,8 @@ CREATE TABLE api_tokens (
   expires_at BIGINT,
   last_used_at BIGINT,
   revoked_at BIGINT,
+  -- Permissions and scopes that the token is limited to, as JSON.
+  restriction TEXT,
   -- The account that created the token, and the token it came with.
   created_by TEXT,
   PRIMARY KEY (org_id, id)
@@ -905,7 +945,7 @@ CREATE TABLE invitations (
   email TEXT NOT NULL,
   email_key TEXT NOT NULL,
   name TEXT,
-  role TEXT NOT NULL CHECK (role IN ('viewer', 'deployer', 'admin', 'owner')),
+  role TEXT NOT NULL CHECK (role IN ('member', 'viewer', 'tester', 'approver', 'deployer', 'admin', 'owner')),
   invited_by TEXT NOT NULL REFERENCES users (id),
   hash BYTEA NOT NULL UNIQUE,
   created_at BIGINT NOT NULL,

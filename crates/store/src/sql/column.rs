@@ -1,10 +1,11 @@
 //! Conversions between Rust types and single columns.
 
+use berth_core::access::AccessScope;
 use berth_core::environment::fence::Fence;
 use berth_core::id::{
     AnalysisId, ApprovalId, DataKeyId, DeliveryId, DeploymentId, EffectId, EnvironmentId, EventId,
-    InvitationId, OrgId, PipelineId, RegistryId, RepositoryId, RunnerId, SecretId, SessionId, SignInId,
-    StepRunId, TicketGroupId, TicketId, TokenId, UserId, WebhookId,
+    GrantId, InvitationId, OrgId, PipelineId, RegistryId, RepositoryId, RunnerId, SecretId, SessionId,
+    SignInId, StepRunId, TeamId, TicketGroupId, TicketId, TokenId, UserId, WebhookId,
 };
 use berth_core::name::{CommitId, DisplayName, Email, EnvName, Reason, Slug};
 use berth_core::pipeline::grammar::{SecretName, StageName, StepId};
@@ -131,10 +132,10 @@ macro_rules! text_columns {
     )+};
 }
 text_columns! {
-    AnalysisId, ApprovalId, DataKeyId, DeliveryId, DeploymentId, EffectId, EnvironmentId, EventId, InvitationId, OrgId,
-    PipelineId, RegistryId, RepositoryId, RunnerId, SecretId, SessionId, SignInId, StepRunId, TicketGroupId, TicketId,
-    TokenId, UserId, WebhookId,
-    CommitId, DisplayName, Email, EnvName, Reason, RegistryName, RemoteUrl, SecretName, Slug, StageName, StepId,
+    AnalysisId, ApprovalId, DataKeyId, DeliveryId, DeploymentId, EffectId, EnvironmentId, EventId, GrantId, InvitationId,
+    OrgId, PipelineId, RegistryId, RepositoryId, RunnerId, SecretId, SessionId, SignInId, StepRunId, TeamId,
+    TicketGroupId, TicketId, TokenId, UserId, WebhookId,
+    AccessScope, CommitId, DisplayName, Email, EnvName, Reason, RegistryName, RemoteUrl, SecretName, Slug, StageName, StepId,
 }
 
 /// Implements the conversions for enums that are stored as words. Takes a list of the variants; `as_str` returns the

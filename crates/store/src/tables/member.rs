@@ -31,6 +31,8 @@ statements! {
     Instance Read ROLE_IN = "SELECT role FROM memberships WHERE user_id = $1 AND org_id = $2";
     Instance Read ORGANIZATIONS = "SELECT org_id FROM memberships WHERE user_id = $1 ORDER BY org_id LIMIT $2";
     Instance Read HOME = "SELECT org_id FROM memberships WHERE user_id = $1 ORDER BY created_at, org_id LIMIT 1";
+    Org Read PEOPLE_WITH_ROLE = "SELECT u.name FROM memberships m JOIN users u ON u.id = m.user_id
+        WHERE m.org_id = $1 AND m.role = $2 AND u.kind = 'person' ORDER BY m.created_at, m.user_id LIMIT $3";
     Org Read COUNT_ROLE = "SELECT CAST(COUNT(*) AS BIGINT) FROM memberships WHERE org_id = $1 AND role = $2";
     Org Read COUNT_ALL = "SELECT CAST(COUNT(*) AS BIGINT) FROM memberships WHERE org_id = $1";
     Org Write PUT => Member::TABLE.upsert("WHERE memberships.version = excluded.version - 1");
@@ -89,6 +91,15 @@ pub fn list_organizations(db: &mut impl StoreRead, user: UserId) -> Result<Vec<O
 /// has left it.
 pub fn find_home(db: &mut impl StoreRead, user: UserId) -> Result<Option<OrgId>, StoreError> {
     db.fetch_optional(&HOME, &[text(user)])
+}
+
+/// The names of people with this role, by the time at which they became members.
+pub fn list_people_with_role(
+    db: &mut impl StoreRead,
+    role: Role,
+    limit: i64,
+) -> Result<Vec<DisplayName>, StoreError> {
+    db.fetch_all(&PEOPLE_WITH_ROLE, &[text(role), limit.into()])
 }
 
 pub fn count_with_role(db: &mut impl StoreRead, role: Role) -> Result<i64, StoreError> {

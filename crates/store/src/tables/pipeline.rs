@@ -28,6 +28,7 @@ json_columns!(DefinitionOutline);
 
 statements! {
     Org Read BY_ID => Pipeline::TABLE.select("WHERE org_id = $1 AND id = $2 AND deleted_at IS NULL {for_update}");
+    Org Read SLUG = "SELECT slug FROM pipelines WHERE org_id = $1 AND id = $2";
     Org Read BY_SLUG => Pipeline::TABLE.select("WHERE org_id = $1 AND slug = $2 AND deleted_at IS NULL {for_update}");
     Org Read LIST => Pipeline::TABLE.select(
         "WHERE org_id = $1 AND deleted_at IS NULL AND id > $2 ORDER BY id LIMIT $3 OFFSET $4");
@@ -97,6 +98,11 @@ impl ToParams for Option<DefinitionOrigin> {
 
 pub fn by_id(db: &mut impl StoreRead, id: PipelineId) -> Result<Option<Pipeline>, StoreError> {
     db.fetch_optional(&BY_ID, &[text(id)])
+}
+
+/// The slug of a pipeline, even if it was deleted.
+pub fn find_slug(db: &mut impl StoreRead, id: PipelineId) -> Result<Option<Slug>, StoreError> {
+    db.fetch_optional(&SLUG, &[text(id)])
 }
 
 pub fn by_slug(db: &mut impl StoreRead, slug: &Slug) -> Result<Option<Pipeline>, StoreError> {

@@ -5,6 +5,7 @@ use berth_core::environment::{ClaimTerms, PendingTakeover, Ticket, TicketCause, 
 use berth_core::id::{EnvironmentId, TicketGroupId, TicketId};
 use berth_core::time::Timestamp;
 
+use super::grant;
 use crate::error::StoreError;
 use crate::sql::value::{SqlValue, text};
 use crate::sql::{
@@ -111,11 +112,15 @@ fn fetch_entitled(
     let now = db.now();
     let rows: Vec<(Ticket, OwnerAccess)> = db.fetch_all(statement, params)?;
     let tickets = rows.into_iter().map(|(ticket, (role, revoked_at, expires_at))| {
-        let may_claim = role.is_some_and(|role| role.may(Action::EnvironmentsClaim));
+        let may_claim = match role {
+            None => false,
+            Some(role) if role.may(Action::EnvironmentsClaim) => true,
+            Some(role) => grant::allows_claim(db, ticket.holder.id, role, ticket.environment)?,
+        };
         let has_token = revoked_at.is_none() && expires_at.is_none_or(|end| end > now);
-        Ticket { is_entitled: may_claim && has_token, ..ticket }
+        Ok(Ticket { is_entitled: may_claim && has_token, ..ticket })
     });
-    Ok(tickets.collect())
+    tickets.collect()
 }
 
 /// Waiting tickets in the order in which they will be granted: takeovers first, the others in order of arrival.

@@ -1,15 +1,18 @@
 //! API tokens. Only the hash of a token is stored.
 
-use berth_core::access::Role;
+use std::sync::Arc;
+
+use berth_core::access::{EffectiveAccess, Role, TokenRestriction};
 use berth_core::event::Actor;
 use berth_core::id::{OrgId, TokenId, UserId};
 use berth_core::name::{DisplayName, Slug};
 use berth_core::time::Timestamp;
 
+use super::grant;
 use crate::error::StoreError;
 use crate::pagination::{ListPage, PageStart, fetch_bounded_count, fetch_page};
 use crate::sql::value::text;
-use crate::sql::{TableRow as _, ToParams as _, from_row, statements, table};
+use crate::sql::{FromRow, RowReader, TableRow as _, ToParams as _, from_row, json_columns, statements, table};
 use crate::tx::{StoreRead, Tx};
 
 /// Maximum number of valid tokens that a user can have in one organization.
@@ -17,15 +20,15 @@ pub const TOKENS_PER_USER_MAX: i64 = 100;
 
 table!(Org Token in api_tokens {
     key: [id],
-    insert: [user: user_id, name, prefix, created_at, expires_at],
+    insert: [user: user_id, name, prefix, created_at, expires_at, restriction],
     read: [last_used_at, revoked_at],
 });
 
 statements! {
-    // A token has no permissions of its own, so one query loads the caller, the organization and the caller's current
+    // A token has no permissions of its own, so the query loads the caller, the organization and the caller's current
     // role.
     Instance Read CALLER_BY_HASH = "SELECT t.id, t.org_id, o.slug, u.id, u.name,
-          CAST(CASE u.kind WHEN 'service' THEN 1 ELSE 0 END AS BIGINT), m.role, t.last_used_at, t.expires_at
+          CAST(CASE u.kind WHEN 'service' THEN 1 ELSE 0 END AS BIGINT), m.role, t.last_used_at, t.expires_at, t.restriction
         FROM api_tokens t JOIN organizations o ON o.id = t.org_id JOIN users u ON u.id = t.user_id
         JOIN memberships m ON m.user_id = t.user_id AND m.org_id = t.org_id
         WHERE t.hash = $1 AND t.revoked_at IS NULL AND (t.expires_at IS NULL OR t.expires_at > $2)";
@@ -34,14 +37,14 @@ statements! {
         AND (CAST($2 AS TEXT) IS NULL OR user_id = $2) AND id > $3 ORDER BY id LIMIT $4 OFFSET $5");
     Org Read COUNT = "SELECT CAST(COUNT(*) AS BIGINT) FROM (SELECT id FROM api_tokens
         WHERE org_id = $1 AND revoked_at IS NULL AND (CAST($2 AS TEXT) IS NULL OR user_id = $2) LIMIT $3) AS counted";
-    Org Read STANDING = "SELECT m.role, t.expires_at FROM api_tokens t
+    Org Read STANDING = "SELECT t.user_id, m.role, t.expires_at, t.restriction FROM api_tokens t
         JOIN memberships m ON m.org_id = t.org_id AND m.user_id = t.user_id
         WHERE t.org_id = $1 AND t.id = $2 AND t.revoked_at IS NULL AND (t.expires_at IS NULL OR t.expires_at > $3)";
     Org Read COUNT_OF_USER = "SELECT CAST(COUNT(*) AS BIGINT) FROM api_tokens
         WHERE org_id = $1 AND user_id = $2 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > $3)";
     Org Write INSERT = "INSERT INTO api_tokens
-        (org_id, id, user_id, name, prefix, created_at, expires_at, hash, created_by)
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)";
+        (org_id, id, user_id, name, prefix, created_at, expires_at, restriction, hash, created_by)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
     Org Read CREATOR = "SELECT created_by FROM api_tokens WHERE org_id = $1 AND id = $2";
     Org Write REVOKE = "UPDATE api_tokens SET revoked_at = $3 WHERE org_id = $1 AND id = $2 AND revoked_at IS NULL";
     Org Write REVOKE_OF_USER = "UPDATE api_tokens SET revoked_at = $3
@@ -58,9 +61,12 @@ pub struct Token {
     pub prefix: String,
     pub created_at: Timestamp,
     pub expires_at: Option<Timestamp>,
+    /// What the token is limited to. `None` for a token with all permissions of its owner.
+    pub restriction: Option<Vec<TokenRestriction>>,
     pub last_used_at: Option<Timestamp>,
     pub revoked_at: Option<Timestamp>,
 }
+json_columns!(Vec<TokenRestriction>);
 
 /// The caller that a token authenticates.
 #[derive(Debug, Clone)]
@@ -71,18 +77,36 @@ pub struct TokenCaller {
     pub user: UserId,
     pub user_name: DisplayName,
     pub is_service: bool,
-    pub role: Role,
+    pub access: EffectiveAccess,
     pub last_used_at: Option<Timestamp>,
     pub expires_at: Option<Timestamp>,
 }
-from_row!(TokenCaller { token, org, org_slug, user, user_name, is_service, role, last_used_at, expires_at });
+
+impl FromRow for TokenCaller {
+    /// Leaves out the scoped grants, which [`find_caller`] adds.
+    fn from_row(row: &mut RowReader) -> Result<Self, StoreError> {
+        let (token, org, org_slug): (_, _, _) = row.take()?;
+        let (user, user_name, is_service): (_, _, _) = row.take()?;
+        let (role, last_used_at, expires_at): (Role, _, _) = row.take()?;
+        let access = EffectiveAccess { restriction: take_restriction(row)?, ..EffectiveAccess::of_role(role) };
+        Ok(Self { token, org, org_slug, user, user_name, is_service, access, last_used_at, expires_at })
+    }
+}
+
+fn take_restriction(row: &mut RowReader) -> Result<Option<Arc<[TokenRestriction]>>, StoreError> {
+    let restriction: Option<Vec<TokenRestriction>> = row.take()?;
+    Ok(restriction.map(Into::into))
+}
 
 pub fn find_caller(
     db: &mut impl StoreRead,
     hash: &[u8],
     now: Timestamp,
 ) -> Result<Option<TokenCaller>, StoreError> {
-    db.fetch_optional(&CALLER_BY_HASH, &[hash.into(), now.into()])
+    let found: Option<TokenCaller> = db.fetch_optional(&CALLER_BY_HASH, &[hash.into(), now.into()])?;
+    let Some(mut caller) = found else { return Ok(None) };
+    caller.access.grants = grant::list_of_member_in(db, caller.org, caller.user)?;
+    Ok(Some(caller))
 }
 
 pub fn by_id(db: &mut impl StoreRead, id: TokenId) -> Result<Option<Token>, StoreError> {
@@ -101,15 +125,32 @@ pub fn list(
     Ok(fetch_page(db, &LIST, &filter, from.by_id(), limit)?.with_total(total))
 }
 
-/// The current role of the token's user, and the expiry of the token. `None` if the token is no longer valid or the
-/// user is no longer a member.
-pub fn find_role(
-    db: &mut impl StoreRead,
-    id: TokenId,
-) -> Result<Option<(Role, Option<Timestamp>)>, StoreError> {
-    let now = db.now();
-    db.fetch_optional(&STANDING, &[text(id), now.into()])
+/// What the token currently allows, and its expiry.
+pub struct TokenAccess {
+    pub access: EffectiveAccess,
+    pub expires_at: Option<Timestamp>,
 }
+
+/// The current access of the token. `None` if the token is no longer valid or its user is no longer a member.
+pub fn find_access(db: &mut impl StoreRead, id: TokenId) -> Result<Option<TokenAccess>, StoreError> {
+    let now = db.now();
+    let found: Option<TokenOwner> = db.fetch_optional(&STANDING, &[text(id), now.into()])?;
+    let Some(TokenOwner { user, role, expires_at, restriction }) = found else { return Ok(None) };
+    let access = EffectiveAccess {
+        role,
+        grants: grant::list_of_member(db, user)?,
+        restriction: restriction.map(Into::into),
+    };
+    Ok(Some(TokenAccess { access, expires_at }))
+}
+
+struct TokenOwner {
+    user: UserId,
+    role: Role,
+    expires_at: Option<Timestamp>,
+    restriction: Option<Vec<TokenRestriction>>,
+}
+from_row!(TokenOwner { user, role, expires_at, restriction });
 
 pub fn count_of_user(db: &mut impl StoreRead, user: UserId, now: Timestamp) -> Result<i64, StoreError> {
     db.fetch_count(&COUNT_OF_USER, &[text(user), now.into()])

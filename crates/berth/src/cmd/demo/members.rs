@@ -44,6 +44,6 @@ fn add_member(
         member::put(tx, &Member { user: id, role: Role::Deployer, version: 1, created_at })?;
         let subject = EventSubject::new("user", id, Some(name));
         tx.record(NewEvent::new(EventKind::MemberAdded, subject).with("role", Role::Deployer.as_str()))?;
-        Ok(issue_token(tx, id, token_name, None)?.1)
+        Ok(issue_token(tx, id, token_name, None, None)?.1)
     })
 }

@@ -1,5 +1,7 @@
 //! Tests the summaries of all event kinds and of the events that the approval rules build.
 
+use std::collections::BTreeSet;
+
 use serde_json::json;
 
 use super::*;
@@ -121,7 +123,7 @@ fn cast_vote(
 ) -> (Approval, Vec<NewEvent>) {
     let person = UserId::from_parts(NOON, [person; 10]);
     let by = Actor { kind: ActorType::User, id: Some(person), name: "ada".into(), token: None };
-    let voter = VotingAccount { by, person, role: Role::Owner, emails: Vec::new() };
+    let voter = VotingAccount { by, person, roles: vec![Role::Owner], teams: BTreeSet::new(), emails: Vec::new() };
     let others = approval.votes.iter().map(|vote| VotingAccount { person: vote.person, ..voter.clone() });
     let voters = others.chain([voter.clone()]).collect();
     let electorate = ApprovalElectorate { voters, ..ApprovalElectorate::default() };

@@ -7,10 +7,11 @@ mod retry;
 mod rollback;
 
 use berth_api::deployment as wire;
-use berth_core::access::permit;
+use berth_core::access::{AccessTarget, Action, permit};
 use berth_core::deployment::{Deployment, DeploymentPurpose, DeploymentTarget, EnvironmentDeployment};
 use berth_core::environment::Lock;
 use berth_core::id::{DeploymentId, OrgId, SessionId};
+use berth_core::name::Slug;
 use berth_store::StoreRead;
 use berth_store::pagination::PageStart;
 use berth_store::tables::{deployment, deployment_list, run};
@@ -21,6 +22,7 @@ use berth_store::tables::{environment, pipeline};
 pub use operate::{NewDeployment, SoakEnd};
 pub use rollback::NewRollback;
 
+use super::resource_access::{may_read, require_readable, visible_page};
 use super::{ApiResponse, App, ResponsePage};
 use crate::auth::authorize::AuthorizedCaller;
 use crate::error::AppError;
@@ -59,12 +61,25 @@ impl App {
         limit: i64,
         with_total: bool,
     ) -> Result<ResponsePage<wire::WireDeployment>, AppError> {
+        let access = who.access().clone();
         let slice = self.read(who, move |db| {
             if let Some(named) = pipeline {
-                let found = pipeline::find(db, named.key())?.ok_or_else(|| named.missing())?;
-                filter.pipeline = Some(found.id);
+                let is_visible = |slug: &Slug| {
+                    access.may(Action::PipelinesRead, &AccessTarget::Pipeline(slug.to_string()))
+                };
+                let found = pipeline::find(db, named.key())?.filter(|found| is_visible(&found.slug));
+                filter.pipeline = Some(found.ok_or_else(|| named.missing())?.id);
             }
-            let found = deployment_list::list(db, &filter, &from, limit, with_total)?;
+            let found = match access.may_everywhere(Action::DeploymentsRead) {
+                true => deployment_list::list(db, &filter, &from, limit, with_total)?,
+                false => visible_page(
+                    db,
+                    (&from, limit),
+                    |db, start, rows| deployment_list::list(db, &filter, start, rows, false),
+                    |it| it.id.to_string(),
+                    |db, it| may_read(db, &access, Action::DeploymentsRead, it),
+                )?,
+            };
             let items = found.items.iter().map(|it| to_list_item(db, it)).collect::<Result<_, AppError>>()?;
             Ok(berth_store::pagination::ListPage { items, total: found.total, has_more: found.has_more })
         });
@@ -82,8 +97,10 @@ impl App {
         id: String,
     ) -> Result<ApiResponse<wire::WireDeployment>, AppError> {
         let (plans, labels) = (self.services.engine.run_cache().clone(), self.config.runner_labels.clone());
+        let access = who.access().clone();
         self.read(who, move |db| {
             let found = find(db, &id)?;
+            require_readable(db, &access, Action::DeploymentsRead, &found)?;
             response::full_response(db, &plans, &found, labels.as_deref())
         })
         .await

@@ -1,7 +1,7 @@
 //! Starts and cancels deployments, resolves steps with an unknown outcome, and ends soaks.
 
 use berth_api::deployment as wire;
-use berth_core::access::{Action, Role, permit};
+use berth_core::access::{Action, EffectiveAccess, permit};
 use berth_core::decision::CommandRefusal;
 use berth_core::deployment::environment::cancel as in_environment;
 use berth_core::deployment::run::{OutcomeResolution, cancel, gated_steps, resolve};
@@ -16,7 +16,10 @@ use berth_store::idempotency::IdempotencyKey;
 use berth_store::tables::{environment, pipeline};
 
 use super::{find, load_full_response, location};
-use crate::app::{ApiResponse, App, IdempotentResponse};
+use crate::app::resource_access::{
+    AffectedStages, require_on_all, require_on_environment, require_operable, require_readable, stage_targets,
+};
+use crate::app::{ApiResponse, App, IdempotentResponse, pipelines};
 use crate::auth::authorize::AuthorizedCaller;
 use crate::error::AppError;
 
@@ -44,7 +47,7 @@ pub enum SoakEnd {
 impl App {
     pub async fn start_deployment(
         &self,
-        who: &AuthorizedCaller<permit::DeploymentsOperate>,
+        who: &AuthorizedCaller<permit::StagesDeploy>,
         key: String,
         new: NewDeployment,
         once: Option<IdempotencyKey>,
@@ -53,10 +56,13 @@ impl App {
         let (plans, labels) = (self.services.engine.run_cache().clone(), self.config.runner_labels.clone());
         let doubt = self.check_commit_ambiguity(org, &key, new.commit.as_ref(), new.pointer).await?;
         let done = self.change(who, once, move |tx, standing| {
-            if new.bypass.is_some() && !standing.role.may(Action::GatesBypass) {
-                return Err(AppError::forbidden(Action::GatesBypass));
+            let found = pipelines::find(tx, &standing.access, Action::PipelinesRead, &key)?;
+            // A deployment proceeds from stage to stage, so it takes permission for all of them.
+            let stages = stage_targets(&found);
+            require_on_all(&standing.access, Action::StagesDeploy, &stages)?;
+            if new.bypass.is_some() {
+                require_on_all(&standing.access, Action::GatesBypass, &stages)?;
             }
-            let found = pipeline::find(tx, &key)?.ok_or_else(|| AppError::not_found("pipeline"))?;
             doubt.map_or(Ok(()), Err)?;
             let head = found.head.as_deref().and_then(|head| CommitId::parse(head).ok());
             let Some(commit) = new.commit.or(head) else {
@@ -87,8 +93,12 @@ impl App {
         reason: Option<Reason>,
         once: Option<IdempotencyKey>,
     ) -> Result<IdempotentResponse<wire::WireDeployment>, AppError> {
-        self.operate(who, id, once, move |tx, plans, found, by, _| cancel_all(tx, plans, found, by, reason))
-            .await
+        self.operate(who, id, once, move |tx, plans, found, by, access| {
+            require_operable(tx, access, found, AffectedStages::All)?;
+            check_holds_session(tx, access, found, &by)?;
+            cancel_all(tx, plans, found, by, reason)
+        })
+        .await
     }
 
     /// Cancels a stage, and with it the deployment. Later stages are skipped.
@@ -100,7 +110,9 @@ impl App {
         reason: Option<Reason>,
         once: Option<IdempotencyKey>,
     ) -> Result<IdempotentResponse<wire::WireDeployment>, AppError> {
-        self.operate(who, id, once, move |tx, plans, found, by, _| {
+        self.operate(who, id, once, move |tx, plans, found, by, access| {
+            require_operable(tx, access, found, AffectedStages::One(&stage))?;
+            check_holds_session(tx, access, found, &by)?;
             let Some(mut aggregate) = DeploymentAggregate::load(tx, plans, found.id)? else {
                 // The deployment has no run, so its stages cannot be cancelled separately. Cancel the whole deployment.
                 let is_named = match &found.target {
@@ -134,8 +146,9 @@ impl App {
         resolution: OutcomeResolution,
         once: Option<IdempotencyKey>,
     ) -> Result<IdempotentResponse<wire::WireDeployment>, AppError> {
-        self.operate(who, id, once, move |tx, plans, found, _, _| {
-            let (mut aggregate, step) = load_step(tx, plans, found, &step)?;
+        self.operate(who, id, once, move |tx, plans, found, by, access| {
+            let (mut aggregate, step) = load_step(tx, plans, found, &step, access)?;
+            check_holds_session(tx, access, found, &by)?;
             let decision = resolve::resolve(&aggregate.run, &aggregate.plan, step, resolution, tx.now())?;
             Ok(aggregate.apply(tx, decision)?)
         })
@@ -152,8 +165,9 @@ impl App {
         reason: Option<Reason>,
         once: Option<IdempotencyKey>,
     ) -> Result<IdempotentResponse<wire::WireDeployment>, AppError> {
-        self.operate(who, id, once, move |tx, plans, found, by, _| {
-            let (mut aggregate, step) = load_step(tx, plans, found, &step)?;
+        self.operate(who, id, once, move |tx, plans, found, by, access| {
+            let (mut aggregate, step) = load_step(tx, plans, found, &step, access)?;
+            check_holds_session(tx, access, found, &by)?;
             if !aggregate.can_proceed() {
                 return Err(CommandRefusal::InvalidState(
                     "this deployment has ended or is being cancelled".into(),
@@ -175,7 +189,7 @@ impl App {
         who: &AuthorizedCaller<permit::DeploymentsOperate>,
         id: String,
         once: Option<IdempotencyKey>,
-        work: impl FnOnce(&mut Tx<'_>, &RunCache, &Deployment, Actor, Role) -> Result<(), AppError>
+        work: impl FnOnce(&mut Tx<'_>, &RunCache, &Deployment, Actor, &EffectiveAccess) -> Result<(), AppError>
         + Send
         + 'static,
     ) -> Result<IdempotentResponse<wire::WireDeployment>, AppError> {
@@ -183,7 +197,7 @@ impl App {
         let (plans, labels) = (self.services.engine.run_cache().clone(), self.config.runner_labels.clone());
         let done = self.change(who, once, move |tx, standing| {
             let found = find(tx, &id)?;
-            work(tx, &plans, &found, by, standing.role)?;
+            work(tx, &plans, &found, by, &standing.access)?;
             load_full_response(tx, &plans, found.id, labels.as_deref())
         });
         let done = done.await;
@@ -192,20 +206,40 @@ impl App {
     }
 }
 
-/// Loads the run of a deployment and finds a step by the id in the URL.
+/// Loads the run of a deployment, finds a step by the id in the URL, and checks that the caller may operate its stage.
 fn load_step(
     tx: &mut Tx<'_>,
     plans: &RunCache,
     found: &Deployment,
     step: &str,
+    access: &EffectiveAccess,
 ) -> Result<(DeploymentAggregate, StepRunId), AppError> {
     let missing = || AppError::not_found("step");
+    require_readable(tx, access, Action::DeploymentsRead, found)?;
     let aggregate = DeploymentAggregate::load(tx, plans, found.id)?.ok_or_else(missing)?;
     let step: StepRunId = step.parse().map_err(|_| missing())?;
-    match aggregate.run.steps.iter().any(|it| it.id == step) {
-        true => Ok((aggregate, step)),
-        false => Err(missing()),
+    let stage = aggregate.run.steps.iter().find(|it| it.id == step).map(|it| it.stage);
+    let stage = stage.ok_or_else(missing)?;
+    let stage = aggregate.run.stages.get(stage).map(|it| it.name.as_str()).unwrap_or_default();
+    require_operable(tx, access, found, AffectedStages::One(stage))?;
+    Ok((aggregate, step))
+}
+
+/// Refuses to interfere with a deployment in another member's session, except for callers who may release it.
+fn check_holds_session(
+    tx: &mut Tx<'_>,
+    access: &EffectiveAccess,
+    found: &Deployment,
+    by: &Actor,
+) -> Result<(), AppError> {
+    let DeploymentTarget::Environment(target) = &found.target else { return Ok(()) };
+    let others = Action::EnvironmentsReleaseOthers;
+    if found.requested_by.id == by.id || access.may_everywhere(others) {
+        return Ok(());
     }
+    let lock = environment::by_id(tx, target.environment)?;
+    let lock = lock.ok_or_else(|| AppError::bug("a deployment without an environment"))?;
+    require_on_environment(tx, access, others, &lock.environment)
 }
 
 fn cancel_all(

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use berth_api::deployment as wire;
-use berth_core::access::{Action, Role, permit};
+use berth_core::access::{Action, EffectiveAccess, permit};
 use berth_core::decision::CommandRefusal;
 use berth_core::deployment::run::retry;
 use berth_core::deployment::{
@@ -18,10 +18,11 @@ use berth_core::name::CommitId;
 use berth_engine::{DeploymentAggregate, LoadedDeployment, RunCache, gates, people_behind};
 use berth_store::Tx;
 use berth_store::idempotency::IdempotencyKey;
-use berth_store::tables::{environment, schedule, session};
+use berth_store::tables::{environment, pipeline, schedule, session};
 
 use super::operate::SINCE_MAX;
 use super::{build_response, find, load_full_response, location};
+use crate::app::resource_access::{AffectedStages, require_on_all, require_operable, stage_targets};
 use crate::app::{ApiResponse, App, IdempotentResponse, RuleOutcome, environments};
 use crate::auth::authorize::AuthorizedCaller;
 use crate::error::AppError;
@@ -38,11 +39,15 @@ impl App {
         let (org, by) = (who.org(), who.principal().actor());
         let holder = environments::holder(who.principal());
         let (plans, labels) = (self.services.engine.run_cache().clone(), self.config.runner_labels.clone());
-        let done = self.run_rule(who, once, move |tx, standing| match find(tx, &id)?.into_environment() {
-            Ok(failed) => retry_in_environment(tx, &plans, org, &failed, &stage, holder),
-            Err(found) => {
-                retry_in_stages(tx, &plans, &found, &stage, from, &by, standing.role)?;
-                load_full_response(tx, &plans, found.id, labels.as_deref()).map(RuleOutcome::Yes)
+        let done = self.run_rule(who, once, move |tx, standing| {
+            let found = find(tx, &id)?;
+            require_operable(tx, &standing.access, &found, AffectedStages::From(&stage))?;
+            match found.into_environment() {
+                Ok(failed) => retry_in_environment(tx, &plans, org, &failed, &stage, holder),
+                Err(found) => {
+                    retry_in_stages(tx, &plans, &found, &stage, from, &by, &standing.access)?;
+                    load_full_response(tx, &plans, found.id, labels.as_deref()).map(RuleOutcome::Yes)
+                }
             }
         });
         let done = done.await;
@@ -58,7 +63,7 @@ fn retry_in_stages(
     stage: &str,
     from: retry::RetryStart,
     by: &Actor,
-    role: Role,
+    access: &EffectiveAccess,
 ) -> Result<(), AppError> {
     let mut aggregate = DeploymentAggregate::load(tx, plans, found.id)?.ok_or(CommandRefusal::NoSuchStage)?;
     // Dry run: if no retry is possible at all, report that error rather than one from the checks below.
@@ -72,8 +77,10 @@ fn retry_in_stages(
             );
             return Err(CommandRefusal::InvalidState(text).into());
         }
-        if deployment.target.bypass.is_some() && !role.may(Action::GatesBypass) {
-            return Err(AppError::forbidden(Action::GatesBypass));
+        if deployment.target.bypass.is_some()
+            && let Some(pipeline) = pipeline::by_id(tx, deployment.pipeline)?
+        {
+            require_on_all(access, Action::GatesBypass, &stage_targets(&pipeline))?;
         }
         let people = people_behind(tx, by)?;
         let noted = stages::record_retry(deployment, people.into_iter().chain(by.id).collect());

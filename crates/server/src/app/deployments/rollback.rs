@@ -14,6 +14,7 @@ use berth_store::tables::{run, schedule};
 
 use super::operate::SINCE_MAX;
 use super::{find, load_full_response, location};
+use crate::app::resource_access::{AffectedStages, require_operable};
 use crate::app::{ApiResponse, App, IdempotentResponse};
 use crate::auth::authorize::AuthorizedCaller;
 use crate::error::AppError;
@@ -29,7 +30,7 @@ impl App {
     /// stage.
     pub async fn rollback_stage(
         &self,
-        who: &AuthorizedCaller<permit::DeploymentsOperate>,
+        who: &AuthorizedCaller<permit::StagesDeploy>,
         id: String,
         stage: String,
         new: NewRollback,
@@ -37,8 +38,10 @@ impl App {
     ) -> Result<IdempotentResponse<wire::WireDeployment>, AppError> {
         let (org, by) = (who.org(), who.principal().actor());
         let (plans, labels) = (self.services.engine.run_cache().clone(), self.config.runner_labels.clone());
-        let done = self.change(who, once, move |tx, _| {
-            let of = match find(tx, &id)?.into_environment() {
+        let done = self.change(who, once, move |tx, standing| {
+            let found = find(tx, &id)?;
+            require_operable(tx, &standing.access, &found, AffectedStages::One(&stage))?;
+            let of = match found.into_environment() {
                 Err(of) => of,
                 Ok(it) if it.target.name.as_str() != stage => {
                     return Err(CommandRefusal::NoSuchStage.into());

@@ -2,7 +2,7 @@
 
 use berth_api::problem::{Code, ProblemDetails};
 use berth_api::session::ClaimResult;
-use berth_core::access::permit;
+use berth_core::access::{Action, permit};
 use berth_core::decision::CommandRefusal;
 use berth_core::environment::claim::{self, ClaimCommand, ClaimOutcome, OpenedSession};
 use berth_core::environment::fence::Fence;
@@ -12,12 +12,13 @@ use berth_core::id::{EnvironmentId, OrgId, TicketGroupId};
 use berth_core::name::Reason;
 use berth_store::Tx;
 use berth_store::idempotency::IdempotencyKey;
-use berth_store::tables::{environment, pipeline};
+use berth_store::tables::environment;
 
 use super::queue::{session_lengths, with_ticket_tag};
 use super::view::with_environment_tag;
 use super::{EnvironmentChange, EnvironmentPath, holder, location, response};
-use crate::app::{ApiResponse, App, IdempotentResponse, RuleOutcome, deployments};
+use crate::app::resource_access::environment_in;
+use crate::app::{ApiResponse, App, IdempotentResponse, RuleOutcome, deployments, pipelines};
 use crate::auth::authorize::AuthorizedCaller;
 use crate::error::AppError;
 
@@ -46,8 +47,9 @@ impl App {
         let (org, cmd) = (who.org(), claim_command(who, asked));
         let doubt =
             self.check_commit_ambiguity(org, &place.pipeline, cmd.terms.commit.as_ref(), "/commitId").await?;
-        self.run_environment_rule(who, once, move |change, tx, _| {
-            let lock = require_declared(place.find_any(tx)?)?;
+        self.run_environment_rule(who, once, move |change, tx, standing| {
+            let lock = place.find_any(tx, &standing.access, Action::EnvironmentsClaim)?;
+            let lock = require_declared(lock)?;
             doubt.map_or(Ok(()), Err)?;
             let (after, claimed) =
                 change.decide(tx, &lock, |lock, moment| claim::claim(lock, &cmd, moment))?;
@@ -74,8 +76,9 @@ impl App {
         };
         let doubt =
             self.check_commit_ambiguity(org, &place.pipeline, cmd.terms.commit.as_ref(), "/commitId").await?;
-        self.run_environment_rule(who, once, move |change, tx, _| {
-            let lock = require_declared(place.find_any(tx)?)?;
+        self.run_environment_rule(who, once, move |change, tx, standing| {
+            let lock = place.find_any(tx, &standing.access, Action::EnvironmentsForceClaim)?;
+            let lock = require_declared(lock)?;
             doubt.map_or(Ok(()), Err)?;
             let (after, claimed) =
                 change.decide(tx, &lock, |lock, moment| force::force_claim(lock, &cmd, moment))?;
@@ -97,16 +100,20 @@ impl App {
     ) -> Result<IdempotentResponse<ClaimResult>, AppError> {
         let (org, cmd) = (who.org(), claim_command(who, asked));
         let doubt = self.check_commit_ambiguity(org, &key, cmd.terms.commit.as_ref(), "/commitId").await?;
-        self.run_environment_rule(who, once, move |change, tx, _| {
-            let found = pipeline::find(tx, &key)?.ok_or_else(|| AppError::not_found("pipeline"))?;
+        self.run_environment_rule(who, once, move |change, tx, standing| {
+            let found = pipelines::find(tx, &standing.access, Action::PipelinesRead, &key)?;
             doubt.map_or(Ok(()), Err)?;
             let mut locks = environment::list_of_pipeline(tx, found.id)?;
             locks.retain(|lock| {
-                let labels = &lock.environment.configuration.labels;
-                lock.environment.is_declared && labels.iter().any(|it| it.as_str() == label)
+                let environment = &lock.environment;
+                let has_label = environment.configuration.labels.iter().any(|it| it.as_str() == label);
+                let target = environment_in(&found.slug, environment);
+                environment.is_declared
+                    && has_label
+                    && standing.access.may(Action::EnvironmentsClaim, &target)
             });
             if locks.is_empty() {
-                let text = "is not the label of any environment of this pipeline";
+                let text = "is not the label of an environment of this pipeline that you may claim";
                 return Ok(RuleOutcome::No(AppError::invalid_member("/label", text)));
             }
             locks.sort_by_key(|lock| lock.tickets.len());

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use berth_api::environment::{EnvironmentInsights, HistoryEntry, HolderShare, Spread};
-use berth_core::access::permit;
+use berth_core::access::{Action, permit};
 use berth_core::environment::{Session, SessionEndReason, Ticket, TicketCause, TicketState};
 use berth_core::time::Timestamp;
 use berth_store::tables::session;
@@ -33,8 +33,9 @@ impl App {
         page: i64,
         limit: i64,
     ) -> Result<NumberedPage<HistoryEntry>, AppError> {
+        let access = who.access().clone();
         self.read(who, move |db| {
-            let environment = place.find_any(db)?.environment;
+            let environment = place.find_any(db, &access, Action::EnvironmentsRead)?.environment;
             let total = environment.sessions;
             let from = total.saturating_sub((page - 1).saturating_mul(limit));
             let sessions =
@@ -54,8 +55,9 @@ impl App {
         place: EnvironmentPath,
         days: i64,
     ) -> Result<ApiResponse<EnvironmentInsights>, AppError> {
+        let access = who.access().clone();
         self.read(who, move |db| {
-            let environment = place.find_any(db)?.environment;
+            let environment = place.find_any(db, &access, Action::EnvironmentsRead)?.environment;
             let now = db.now();
             let sessions = session::list_before(db, environment.id, environment.sessions, INSIGHT_ROWS_MAX)?;
             let tickets = ticket::list_of_environment(db, environment.id)?;

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use berth_api::ReplayableBody;
-use berth_core::access::ActionPermit;
+use berth_core::access::{Action, ActionPermit, EffectiveAccess};
 use berth_core::decision::{CommandRefusal, RefusableDecision};
 use berth_core::environment::{DecisionContext, Lock, LockHolder};
 use berth_core::event::ActorType;
@@ -26,6 +26,7 @@ use berth_store::idempotency::IdempotencyKey;
 use berth_store::tables::environment;
 use berth_store::{StoreRead, Tx};
 
+use super::resource_access::require_on_environment;
 use super::{App, IdempotentResponse, RuleOutcome};
 use crate::auth::authorize::{AuthorizedCaller, CurrentAccess, Principal};
 use crate::error::AppError;
@@ -39,18 +40,32 @@ pub struct EnvironmentPath {
 }
 
 impl EnvironmentPath {
-    /// Finds an environment that is in the definition or still held. An environment that was removed from the
-    /// definition can be found only until its session ends.
-    fn find(&self, db: &mut impl StoreRead) -> Result<Lock, AppError> {
-        let lock = self.find_any(db)?;
+    /// Finds an environment that is in the definition or still held, and checks the permission on it. An environment
+    /// that was removed from the definition can be found only until its session ends.
+    fn find(
+        &self,
+        db: &mut impl StoreRead,
+        access: &EffectiveAccess,
+        action: Action,
+    ) -> Result<Lock, AppError> {
+        let lock = self.find_any(db, access, action)?;
         let is_there = lock.environment.is_declared || lock.session.is_some();
         if is_there { Ok(lock) } else { Err(AppError::not_found("environment")) }
     }
 
-    /// Finds an environment even if it was removed from the definition, because its sessions stay readable.
-    fn find_any(&self, db: &mut impl StoreRead) -> Result<Lock, AppError> {
+    /// Finds an environment even if it was removed from the definition, because its sessions stay readable. Checks the
+    /// permission on it.
+    fn find_any(
+        &self,
+        db: &mut impl StoreRead,
+        access: &EffectiveAccess,
+        action: Action,
+    ) -> Result<Lock, AppError> {
         let name = EnvName::parse(&self.env_name).map_err(|_| AppError::not_found("environment"))?;
-        environment::find(db, &self.pipeline, &name)?.ok_or_else(|| AppError::not_found("environment"))
+        let lock = environment::find(db, &self.pipeline, &name)?;
+        let lock = lock.ok_or_else(|| AppError::not_found("environment"))?;
+        require_on_environment(db, access, action, &lock.environment)?;
+        Ok(lock)
     }
 }
 

@@ -10,6 +10,7 @@ use berth_store::tables::{environment, session, ticket};
 
 use super::view::with_environment_tag;
 use super::{EnvironmentPath, holder, response};
+use crate::app::resource_access::may_on_environment;
 use crate::app::{ApiResponse, App, IdempotentResponse, RuleOutcome};
 use crate::auth::authorize::AuthorizedCaller;
 use crate::error::AppError;
@@ -20,8 +21,9 @@ impl App {
         who: &AuthorizedCaller<permit::EnvironmentsRead>,
         place: EnvironmentPath,
     ) -> Result<Vec<wire::WireTicket>, AppError> {
+        let access = who.access().clone();
         self.read(who, move |db| {
-            let lock = place.find(db)?;
+            let lock = place.find(db, &access, Action::EnvironmentsRead)?;
             let lengths = session_lengths(db, &lock)?;
             Ok(lock
                 .tickets
@@ -38,15 +40,16 @@ impl App {
         place: EnvironmentPath,
         id: String,
     ) -> Result<ApiResponse<wire::WireTicket>, AppError> {
+        let access = who.access().clone();
         self.read(who, move |db| {
-            let lock = place.find_any(db)?;
+            let lock = place.find_any(db, &access, Action::EnvironmentsRead)?;
             let (lock, found) = find(db, lock, &id)?;
             build_response(db, &found, &lock)
         })
         .await
     }
 
-    /// Cancels a ticket. Allowed for the ticket's owner and for callers who may force-claim. If the ticket belongs to a
+    /// Cancels a ticket. Allowed for the ticket's owner and for callers who may release sessions of others. If the ticket belongs to a
     /// claim of any environment, all tickets of that claim are cancelled.
     pub async fn leave_queue(
         &self,
@@ -56,9 +59,10 @@ impl App {
     ) -> Result<IdempotentResponse<wire::WireTicket>, AppError> {
         let (org, by) = (who.org(), holder(who.principal()));
         self.run_environment_rule(who, None, move |change, tx, standing| {
-            let lock = place.find_any(tx)?;
+            let lock = place.find_any(tx, &standing.access, Action::EnvironmentsClaim)?;
             let (lock, found) = find(tx, lock, &id)?;
-            let may_force = standing.role.may(Action::EnvironmentsForceClaim);
+            let others = Action::EnvironmentsReleaseOthers;
+            let may_force = may_on_environment(tx, &standing.access, others, &lock.environment)?;
             let (after, left) = change
                 .decide(tx, &lock, |lock, moment| queue::leave_queue(lock, &found, &by, may_force, moment))?;
             match left {

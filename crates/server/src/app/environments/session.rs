@@ -2,20 +2,21 @@
 
 use berth_api::deployment::WireDeployment;
 use berth_api::session as wire;
-use berth_core::access::{Action, permit};
+use berth_core::access::{Action, EffectiveAccess, permit};
 use berth_core::environment::deploy::{self, ConflictMode, DeployCommand};
 use berth_core::environment::fence::Fence;
 use berth_core::environment::release::{self, ReleaseCommand};
-use berth_core::environment::{Lock, LockHolder, NamedSession, Session, extend, hand_over};
+use berth_core::environment::{Environment, Lock, LockHolder, NamedSession, Session, extend, hand_over};
 use berth_core::event::ActorType;
 use berth_core::id::{SessionId, UserId};
 use berth_core::name::{CommitId, Email, Reason};
 use berth_store::idempotency::IdempotencyKey;
-use berth_store::tables::{deployment, member, session, user};
+use berth_store::tables::{deployment, grant, member, session, user};
 use berth_store::{StoreRead, Tx};
 
 use super::view::with_environment_tag;
 use super::{EnvironmentPath, holder, location, response};
+use crate::app::resource_access::{may_on_environment, require_on_environment};
 use crate::app::{ApiResponse, App, IdempotentResponse, RuleOutcome, deployments};
 use crate::auth::authorize::AuthorizedCaller;
 use crate::error::AppError;
@@ -37,9 +38,9 @@ impl App {
         place: EnvironmentPath,
         id: String,
     ) -> Result<ApiResponse<wire::WireSession>, AppError> {
-        let org = who.org();
+        let (org, access) = (who.org(), who.access().clone());
         self.read(who, move |db| {
-            let lock = place.find_any(db)?;
+            let lock = place.find_any(db, &access, Action::EnvironmentsRead)?;
             let found = find(db, &lock, &id)?;
             let deployments = list_deployments(db, &found, &lock)?;
             Ok(build_response(response::session_to_wire(&found, org, &lock, deployments), &found, &lock))
@@ -60,10 +61,10 @@ impl App {
         let doubt =
             self.check_commit_ambiguity(org, &place.pipeline, Some(&asked.commit), "/commitId").await?;
         self.run_environment_rule(who, once, move |change, tx, standing| {
-            if asked.override_drain.is_some() && !standing.role.may(Action::DrainOverride) {
-                return Err(AppError::forbidden(Action::DrainOverride));
+            let lock = place.find_any(tx, &standing.access, Action::EnvironmentsClaim)?;
+            if asked.override_drain.is_some() {
+                require_on_environment(tx, &standing.access, Action::DrainOverride, &lock.environment)?;
             }
-            let lock = place.find_any(tx)?;
             let found = find(tx, &lock, &id)?;
             doubt.map_or(Ok(()), Err)?;
             let named = NamedSession { session: &found, expected };
@@ -96,8 +97,8 @@ impl App {
         once: Option<IdempotencyKey>,
     ) -> Result<IdempotentResponse<wire::WireSession>, AppError> {
         let (org, by) = (who.org(), holder(who.principal()));
-        self.run_environment_rule(who, once, move |change, tx, _| {
-            let lock = place.find_any(tx)?;
+        self.run_environment_rule(who, once, move |change, tx, standing| {
+            let lock = place.find_any(tx, &standing.access, Action::EnvironmentsClaim)?;
             let found = find(tx, &lock, &id)?;
             let named = NamedSession { session: &found, expected };
             let (after, extended) = change
@@ -119,10 +120,12 @@ impl App {
     ) -> Result<IdempotentResponse<wire::WireSession>, AppError> {
         let (org, by) = (who.org(), holder(who.principal()));
         self.run_environment_rule(who, None, move |change, tx, standing| {
-            let lock = place.find_any(tx)?;
+            let lock = place.find_any(tx, &standing.access, Action::EnvironmentsClaim)?;
             let found = find(tx, &lock, &id)?;
             let named = NamedSession { session: &found, expected };
-            let cmd = ReleaseCommand { by, may_force: standing.role.may(Action::EnvironmentsForceClaim) };
+            let others = Action::EnvironmentsReleaseOthers;
+            let may_force = may_on_environment(tx, &standing.access, others, &lock.environment)?;
+            let cmd = ReleaseCommand { by, may_force };
             let (after, released) =
                 change.decide(tx, &lock, |lock, moment| release::release(lock, &named, &cmd, moment))?;
             match released {
@@ -148,10 +151,10 @@ impl App {
         once: Option<IdempotencyKey>,
     ) -> Result<IdempotentResponse<wire::WireSession>, AppError> {
         let (org, by) = (who.org(), holder(who.principal()));
-        self.run_environment_rule(who, once, move |change, tx, _| {
-            let lock = place.find_any(tx)?;
+        self.run_environment_rule(who, once, move |change, tx, standing| {
+            let lock = place.find_any(tx, &standing.access, Action::EnvironmentsClaim)?;
             let found = find(tx, &lock, &id)?;
-            let to = find_receiver(tx, &to)?;
+            let to = find_receiver(tx, &to, &lock.environment)?;
             let named = NamedSession { session: &found, expected };
             let (after, opened) = change
                 .decide(tx, &lock, |lock, moment| hand_over::hand_over(lock, &named, &by, &to, moment))?;
@@ -204,7 +207,7 @@ fn build_response(body: wire::WireSession, session: &Session, lock: &Lock) -> Ap
     ApiResponse { version: Some(session.fence.number()), ..with_environment_tag(ApiResponse::ok(body), lock) }
 }
 
-fn find_receiver(tx: &mut Tx<'_>, to: &str) -> Result<LockHolder, AppError> {
+fn find_receiver(tx: &mut Tx<'_>, to: &str, of: &Environment) -> Result<LockHolder, AppError> {
     let refused = |text: &str| AppError::invalid_member("/to", text);
     let id = match (to.parse::<UserId>(), Email::parse(to)) {
         (Ok(id), _) => Some(id),
@@ -213,8 +216,12 @@ fn find_receiver(tx: &mut Tx<'_>, to: &str) -> Result<LockHolder, AppError> {
     };
     let member = id.map(|id| member::find_view(tx, id)).transpose()?.flatten();
     let member = member.ok_or_else(|| refused("is not a member of this organization"))?;
-    if !member.role.may(Action::EnvironmentsClaim) {
-        return Err(refused("may not claim environments; they need the role deployer or higher"));
+    let access = EffectiveAccess {
+        grants: grant::list_of_member(tx, member.user)?,
+        ..EffectiveAccess::of_role(member.role)
+    };
+    if !may_on_environment(tx, &access, Action::EnvironmentsClaim, of)? {
+        return Err(refused("may not claim this environment; they need the role tester or higher"));
     }
     let kind = if member.is_service { ActorType::Service } else { ActorType::User };
     Ok(LockHolder { kind, id: member.user, name: member.name.to_string() })

@@ -1,13 +1,14 @@
 //! List and view environments.
 
 use berth_api::environment as wire;
-use berth_core::access::permit;
+use berth_core::access::{Action, permit};
 use berth_core::environment::Lock;
 use berth_core::id::EnvironmentId;
-use berth_store::tables::{environment, pipeline};
+use berth_store::tables::environment;
 
 use super::{EnvironmentPath, response};
-use crate::app::{ApiResponse, App};
+use crate::app::resource_access::environment_in;
+use crate::app::{ApiResponse, App, pipelines};
 use crate::auth::authorize::AuthorizedCaller;
 use crate::error::AppError;
 
@@ -17,10 +18,14 @@ impl App {
         who: &AuthorizedCaller<permit::EnvironmentsRead>,
         key: String,
     ) -> Result<Vec<wire::WireEnvironment>, AppError> {
+        let access = who.access().clone();
         self.read(who, move |db| {
-            let found = pipeline::find(db, &key)?.ok_or_else(|| AppError::not_found("pipeline"))?;
+            let found = pipelines::find(db, &access, Action::PipelinesRead, &key)?;
             let locks = environment::list_of_pipeline(db, found.id)?;
             let there = locks.iter().filter(|lock| lock.environment.is_declared || lock.session.is_some());
+            let there = there.filter(|lock| {
+                access.may(Action::EnvironmentsRead, &environment_in(&found.slug, &lock.environment))
+            });
             Ok(there.map(response::environment_to_wire).collect())
         })
         .await
@@ -31,8 +36,9 @@ impl App {
         who: &AuthorizedCaller<permit::EnvironmentsRead>,
         place: EnvironmentPath,
     ) -> Result<ApiResponse<wire::WireEnvironment>, AppError> {
+        let access = who.access().clone();
         self.read(who, move |db| {
-            let lock = place.find(db)?;
+            let lock = place.find(db, &access, Action::EnvironmentsRead)?;
             Ok(with_environment_tag(ApiResponse::ok(response::environment_to_wire(&lock)), &lock))
         })
         .await
@@ -44,7 +50,8 @@ impl App {
         who: &AuthorizedCaller<permit::EnvironmentsRead>,
         place: EnvironmentPath,
     ) -> Result<EnvironmentId, AppError> {
-        self.read(who, move |db| Ok(place.find(db)?.environment.id)).await
+        let access = who.access().clone();
+        self.read(who, move |db| Ok(place.find(db, &access, Action::EnvironmentsRead)?.environment.id)).await
     }
 }
 

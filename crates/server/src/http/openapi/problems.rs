@@ -146,7 +146,10 @@ fn example(code: Code, detail: &str) -> Value {
     problem.instance = format!("{environment}/sessions");
     problem.request_id = "req_0aZ4kT9wQ1xB7mN3cV5dL8".to_owned();
     let problem = match code {
-        Code::Forbidden => problem.with_member("requiredPermission", "environments:claim"),
+        Code::Forbidden => problem
+            .with_member("permission", "environments:claim")
+            .with_member("scope", "environment:shop/qa-1")
+            .with_member("grantedBy", vec!["Ada Lovelace"]),
         Code::RateLimited => problem.with_member("retryAfterSeconds", 2),
         Code::EnvironmentLocked => problem
             .with_member("holder", holder)

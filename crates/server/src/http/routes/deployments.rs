@@ -117,7 +117,7 @@ pub(crate) async fn retry_stage(
     tag = "deployments", request_body = Option<StageRollback>, responses((status = 202, body = Data<WireDeployment>)))]
 pub(crate) async fn rollback_stage(
     State(app): State<Arc<App>>,
-    RequirePermit(who): RequirePermit<permit::DeploymentsOperate>,
+    RequirePermit(who): RequirePermit<permit::StagesDeploy>,
     Path((_, id, stage)): Path<(String, String, String)>,
     posted: PostBody<StageRollback>,
 ) -> Result<IdempotentResponse<WireDeployment>, AppError> {
@@ -262,7 +262,7 @@ fn parse_environment(params: &QueryParams) -> Result<Option<String>, AppError> {
     request_body = Option<DeploymentNew>, responses((status = 202, body = Data<WireDeployment>)))]
 pub(crate) async fn start_deployment(
     State(app): State<Arc<App>>,
-    RequirePermit(who): RequirePermit<permit::DeploymentsOperate>,
+    RequirePermit(who): RequirePermit<permit::StagesDeploy>,
     Path((_, pipeline)): Path<(String, String)>,
     posted: PostBody<DeploymentNew>,
 ) -> Result<IdempotentResponse<WireDeployment>, AppError> {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use axum::extract::{Path, State};
 use berth_api::Data;
 use berth_api::page::List;
-use berth_api::token::{ApiToken, ApiTokenCreated, ApiTokenNew};
-use berth_core::access::permit;
+use berth_api::token::{ApiToken, ApiTokenCreated, ApiTokenNew, TokenRestrictionBody};
+use berth_core::access::{AccessScope, Action, TokenRestriction, permit};
 use berth_core::id::{TokenId, UserId};
 use berth_core::name::DisplayName;
 
@@ -17,6 +17,11 @@ use crate::http::body::PostBody;
 use crate::http::input_checker::InputChecker;
 use crate::http::query::{IfMatch, ListResponse, PageQuery};
 use crate::limits::{TOKEN_DAYS, TOKEN_DAYS_MAX};
+
+/// Maximum number of entries in `restrictTo`.
+const RESTRICTIONS_MAX: usize = 20;
+/// Maximum number of permissions in one entry of `restrictTo`.
+const RESTRICTED_PERMISSIONS_MAX: usize = 50;
 
 /// List your API tokens. Lists all tokens of the organization if you have `tokens:manage`.
 #[utoipa::path(get, path = "/api/v1/organizations/{orgId}/api-tokens", tag = "api tokens",
@@ -48,8 +53,10 @@ pub(crate) async fn create_api_token(
         );
         check.require("/expiresInDays", Err::<(), _>(range));
     }
+    let restriction = body.restrict_to.as_deref().map(|all| parse_restriction(&mut check, all));
     let name = check.finish(name)?;
-    let new = NewToken { name, expires_in_days: body.expires_in_days.unwrap_or(TOKEN_DAYS), owner };
+    let expires_in_days = body.expires_in_days.unwrap_or(TOKEN_DAYS);
+    let new = NewToken { name, expires_in_days, owner, restriction };
     app.create_token(&who, new, posted.idempotency_key).await
 }
 
@@ -74,6 +81,31 @@ pub(crate) async fn revoke_api_token(
     IfMatch(expected): IfMatch,
 ) -> Result<IdempotentResponse<ApiToken>, AppError> {
     app.revoke_token(&who, token_id(&token)?, expected).await
+}
+
+fn parse_restriction(check: &mut InputChecker, all: &[TokenRestrictionBody]) -> Vec<TokenRestriction> {
+    if all.is_empty() || all.len() > RESTRICTIONS_MAX {
+        let range = format!("must have 1 to {RESTRICTIONS_MAX} entries; leave it out for an unrestricted token");
+        check.require("/restrictTo", Err::<(), _>(range));
+        return Vec::new();
+    }
+    let mut parsed = Vec::new();
+    for (index, it) in all.iter().enumerate() {
+        let at = |member: &str| format!("/restrictTo/{index}/{member}");
+        if it.permissions.is_empty() || it.permissions.len() > RESTRICTED_PERMISSIONS_MAX {
+            let range = format!("must have 1 to {RESTRICTED_PERMISSIONS_MAX} entries");
+            check.require(&at("permissions"), Err::<(), _>(range));
+            continue;
+        }
+        let scope = check.require(&at("scope"), it.scope.parse::<AccessScope>());
+        let names = it.permissions.iter().enumerate();
+        let permissions = names.filter_map(|(place, name)| {
+            check.require(&format!("{}/{place}", at("permissions")), name.parse::<Action>())
+        });
+        let permissions = permissions.collect();
+        parsed.extend(scope.map(|scope| TokenRestriction { permissions, scope }));
+    }
+    parsed
 }
 
 fn token_id(text: &str) -> Result<TokenId, AppError> {

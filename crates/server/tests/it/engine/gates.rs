@@ -49,7 +49,7 @@ async fn bypass_passes_every_gate_and_is_recorded() {
     let bypass = |reason: Value| json!({"commitId": "4f2a1c9", "bypass": {"reason": reason}});
     let refused = harbour.send(post(&format!("{ORG}{path}")).by(&bob).json(&bypass(json!("now")))).await;
     refused.is(403, "forbidden");
-    assert_eq!(refused.body["requiredPermission"], "gates:bypass");
+    assert_eq!(refused.body["permission"], "gates:bypass");
     for nothing in [json!(""), json!("  "), json!(null)] {
         harbour.post(path, &bypass(nothing)).await.is(400, "invalid_request");
     }
@@ -256,7 +256,7 @@ async fn retry_of_a_bypass_needs_the_bypass_permission() {
     let path = format!("/deployments/{id}/stages/production/retry");
     let refused = harbour.send(post(&format!("{ORG}{path}")).by(&bob)).await;
     refused.is(403, "forbidden");
-    assert_eq!(refused.body["requiredPermission"], "gates:bypass");
+    assert_eq!(refused.body["permission"], "gates:bypass");
     assert_eq!(harbour.post(&path, &json!({})).await.status, 200);
     assert_eq!(harbour.end_of(id).await["status"], "failed");
     assert_eq!(harbour.see("/events?kind=bypass_used").await.as_array().unwrap().len(), 2);

@@ -91,7 +91,7 @@ async fn viewer_cannot_claim_take_over_release_or_extend() {
     ] {
         let refused = shop.send(asked.by(&vera)).await;
         refused.is(403, "forbidden");
-        assert_eq!(refused.body["requiredPermission"], permission);
+        assert_eq!(refused.body["permission"], permission);
     }
     assert_eq!(shop.dump().await, before);
 }

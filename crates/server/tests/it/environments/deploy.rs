@@ -139,10 +139,10 @@ async fn drain_override_needs_an_admin_and_a_reason() {
     let before = shop.dump().await;
     let refused = shop.act(&shop.grace, &session, "deploy", &body).await;
     refused.is(403, "forbidden");
-    assert_eq!(refused.body["requiredPermission"], "drain:override");
+    assert_eq!(refused.body["permission"], "drain:override");
     let denied = shop.events(0).await.pop().unwrap();
     assert_eq!(
-        (&denied["kind"], &denied["data"]["requiredPermission"]),
+        (&denied["kind"], &denied["data"]["permission"]),
         (&json!("access_denied"), &json!("drain:override"))
     );
     for reason in

@@ -131,7 +131,7 @@ async fn forbidden_requests_record_an_event_and_other_refusals_do_not() {
     let denied = [by("ada", &["access_denied"]), by("vera", &["access_denied"])].concat();
     assert_eq!(moves(&shop, since).await, denied);
     let why: Vec<Value> = shop.events(since).await.iter().map(|event| event["data"].clone()).collect();
-    let missing = json!({"requiredPermission": "environments:force_claim"});
+    let missing = json!({"permission": "environments:force_claim"});
     assert_eq!(why, [json!({"code": "not_session_holder"}), missing]);
 }
 

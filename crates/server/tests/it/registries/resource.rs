@@ -166,7 +166,7 @@ async fn registry_permissions_are_enforced() {
         let path = format!("{REGISTRIES}{path}");
         let reply = world.send(call(method, &path).by(&deployer).json(&json!({}))).await;
         reply.is(403, "forbidden");
-        assert_eq!(reply.body["requiredPermission"], "registries:write");
+        assert_eq!(reply.body["permission"], "registries:write");
     }
     for (method, path) in [
         ("GET", ""),
