@@ -10,6 +10,7 @@ pub mod deployment;
 pub mod environment;
 pub mod event;
 pub mod fix;
+pub mod grant;
 pub mod insights;
 pub mod invitation;
 pub mod log;
@@ -26,6 +27,7 @@ pub mod runner;
 pub mod runners;
 pub mod secret;
 pub mod session;
+pub mod team;
 pub mod token;
 pub mod webhook;
 

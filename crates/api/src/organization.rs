@@ -19,6 +19,8 @@ pub struct WireOrganization {
     pub name: String,
     /// The caller's role in the organization.
     pub role: WireRole,
+    /// The caller's roles on parts of the organization, directly and through teams.
+    pub grants: Vec<ScopedRole>,
     /// Network access of steps that do not set `network`.
     pub default_network: Network,
     #[schema(format = DateTime)]
@@ -26,6 +28,15 @@ pub struct WireOrganization {
 }
 
 impl ReplayableBody for WireOrganization {}
+
+/// A role on a part of the organization.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ScopedRole {
+    pub role: WireRole,
+    #[schema(example = "environment:shop/qa-*")]
+    pub scope: String,
+}
 
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]

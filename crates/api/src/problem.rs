@@ -52,7 +52,7 @@ codes! {
     Unauthenticated, 401, "unauthenticated", "Authentication required",
         "The request has no API token or login, or it is invalid, expired or revoked, or its user has left the organization. Send `Authorization: Bearer <token>`.";
     Forbidden, 403, "forbidden", "Permission denied",
-        "Your role does not allow this. `permission` names the missing permission; an admin of the organization can give you a role that has it.";
+        "Your roles do not allow this. `permission` names the missing permission, `scope` the resource, and `grantedBy` members who can grant it.";
     ReauthenticationRequired, 403, "reauthentication_required", "Confirm your password",
         "You entered your password in this browser more than an hour ago. Confirm it with `POST /api/v1/auth/confirm` and repeat the request. API tokens never need this.";
     NotSessionHolder, 403, "not_session_holder", "Another member holds this session",
@@ -141,7 +141,13 @@ pub struct ProblemDetails {
 pub struct ProblemMembers {
     /// With `forbidden`: the missing permission, if a role can grant it.
     #[schema(nullable = false)]
-    pub required_permission: Option<Permission>,
+    pub permission: Option<Permission>,
+    /// With `forbidden`: the resource for which the permission is missing, in the form of a scope.
+    #[schema(nullable = false, example = "environment:shop/qa-1")]
+    pub scope: Option<String>,
+    /// With `forbidden`: names of members who can grant the permission.
+    #[schema(nullable = false)]
+    pub granted_by: Option<Vec<String>>,
     /// With `rate_limited`, and with `environment_locked` if the session expires: same value as `Retry-After`.
     #[schema(nullable = false, minimum = 0)]
     pub retry_after_seconds: Option<i64>,

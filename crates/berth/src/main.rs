@@ -75,6 +75,12 @@ enum CliCommand {
     Event(cmd::event::EventArgs),
     /// Develop and manage custom steps
     Registry(cmd::registry::RegistryArgs),
+    /// List members and show what they may do
+    Member(cmd::member::MemberArgs),
+    /// Manage teams
+    Team(cmd::team::TeamArgs),
+    /// Give members and teams roles on parts of the organization
+    Grant(cmd::grant::GrantArgs),
     /// Manage API tokens
     Token(cmd::token::TokenArgs),
     /// Open a dashboard page in the browser
@@ -91,7 +97,8 @@ const COMMAND_GROUPS: &[(&str, &[&str])] = &[
         "Environments and deployments",
         &["env", "deploy", "status", "logs", "approve", "reject", "analyze", "deployment", "open"],
     ),
-    ("Pipelines and settings", &["pipeline", "run", "repo", "secret", "registry", "event", "token"]),
+    ("Pipelines and settings", &["pipeline", "run", "repo", "secret", "registry", "event"]),
+    ("People and access", &["member", "team", "grant", "token"]),
     ("Client setup", &["login", "logout", "completion", "man"]),
     ("Server", &["init", "serve", "runner", "admin", "demo"]),
 ];
@@ -142,6 +149,9 @@ fn main() -> ExitCode {
         CliCommand::Secret(args) => cmd::secret::run(&args),
         CliCommand::Event(args) => cmd::event::run(&args),
         CliCommand::Registry(args) => cmd::registry::run(&args),
+        CliCommand::Member(args) => cmd::member::run(&args),
+        CliCommand::Team(args) => cmd::team::run(&args),
+        CliCommand::Grant(args) => cmd::grant::run(&args),
         CliCommand::Token(args) => cmd::token::run(&args),
         CliCommand::Open(args) => cmd::open::run(&args),
         CliCommand::Completion(args) => cmd::shell::print_completion(&args, Cli::command()),

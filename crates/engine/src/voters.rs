@@ -70,10 +70,7 @@ pub fn voter(
         };
         let grants = grant::list_of_member(db, person.id)?;
         let owner = EffectiveAccess { grants, ..EffectiveAccess::of_role(member.role) }.roles_on(&target);
-        roles = roles
-            .iter()
-            .flat_map(|role| owner.iter().map(|theirs| role.common_part(*theirs)))
-            .collect();
+        roles = roles.iter().flat_map(|role| owner.iter().map(|theirs| role.common_part(*theirs))).collect();
     }
     let teams = team::list_of_user(db, person.id)?.into_iter().map(|team| team.slug).collect();
     Ok(VotingAccount { by, person: person.id, roles, teams, emails: vec![own, person.email] })

@@ -2,8 +2,9 @@
 
 use std::process::ExitCode;
 
-use berth_api::token::{ApiToken, ApiTokenCreated, ApiTokenNew};
+use berth_api::token::{ApiToken, ApiTokenCreated, ApiTokenNew, TokenRestrictionBody};
 
+use super::grant::expand_scope;
 use crate::client::{RECORDS_MAX, RemoteArgs, percent_encode};
 use crate::output::time::{format_ago, format_time_left};
 use crate::output::{or_dash, print_line, print_note, strip_control_chars};
@@ -28,6 +29,9 @@ enum TokenCommand {
         /// Id of the service account that owns it [default: you]
         #[arg(long, value_name = "ID")]
         owner: Option<String>,
+        /// Limit the token to a permission, such as environments:claim=shop/qa-*; can be repeated
+        #[arg(long, value_name = "PERMISSION[=SCOPE]")]
+        restrict_to: Vec<String>,
     },
     /// List your tokens, or all of them if you have the permission
     List,
@@ -42,8 +46,13 @@ pub(crate) fn run(args: &TokenArgs) -> anyhow::Result<ExitCode> {
     let client = args.remote.client()?;
     let out = args.remote.output();
     match &args.command {
-        TokenCommand::Create { name, days, owner } => {
-            let body = ApiTokenNew { name: name.clone(), expires_in_days: *days, owner_id: owner.clone() };
+        TokenCommand::Create { name, days, owner, restrict_to } => {
+            let body = ApiTokenNew {
+                name: name.clone(),
+                expires_in_days: *days,
+                owner_id: owner.clone(),
+                restrict_to: (!restrict_to.is_empty()).then(|| parse_restriction(restrict_to)),
+            };
             let made = client.post::<ApiTokenCreated>("/api-tokens", &body)?;
             if out.json {
                 print_line(&made.raw.to_string())?;
@@ -77,4 +86,13 @@ pub(crate) fn run(args: &TokenArgs) -> anyhow::Result<ExitCode> {
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Parses `PERMISSION=SCOPE`; without a scope, the permission applies to the whole organization.
+fn parse_restriction(given: &[String]) -> Vec<TokenRestrictionBody> {
+    let parse = |text: &String| {
+        let (permission, scope) = text.split_once('=').unwrap_or((text, "org"));
+        TokenRestrictionBody { permissions: vec![permission.to_owned()], scope: expand_scope(scope) }
+    };
+    given.iter().map(parse).collect()
 }

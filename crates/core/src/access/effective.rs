@@ -65,7 +65,9 @@ pub enum AccessSource {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AccessDecision {
-    Allowed { by: AccessSource },
+    Allowed {
+        by: AccessSource,
+    },
     /// No role or grant contains the permission for this resource.
     NotGranted,
     /// The owner of the token has the permission, but the token is restricted to others.
@@ -97,9 +99,8 @@ impl EffectiveAccess {
             }
         };
         let Some(by) = by else { return AccessDecision::NotGranted };
-        let is_within = |it: &TokenRestriction| {
-            it.permissions.contains(&action) && covers(&it.scope, action, target)
-        };
+        let is_within =
+            |it: &TokenRestriction| it.permissions.contains(&action) && covers(&it.scope, action, target);
         match &self.restriction {
             Some(restriction) if !restriction.iter().any(is_within) => AccessDecision::TokenRestricted,
             _ => AccessDecision::Allowed { by },
@@ -165,7 +166,8 @@ mod tests {
 
     fn target(text: &str) -> AccessTarget {
         let (kind, rest) = text.split_once(':').unwrap_or((text, ""));
-        let pair = |separator| rest.split_once(separator).map(|(a, b): (&str, &str)| (a.to_owned(), b.to_owned()));
+        let pair =
+            |separator| rest.split_once(separator).map(|(a, b): (&str, &str)| (a.to_owned(), b.to_owned()));
         match kind {
             "pipeline" => AccessTarget::Pipeline(rest.to_owned()),
             "environment" => {
@@ -234,12 +236,25 @@ mod tests {
     }
 
     const SCOPES: [&str; 9] = [
-        "org", "pipeline:shop", "pipeline:s*", "pipeline:docs", "environment:shop/qa-*", "environment:*/qa-1",
-        "environment:docs/qa-1", "stage:shop@production", "stage:*@s*",
+        "org",
+        "pipeline:shop",
+        "pipeline:s*",
+        "pipeline:docs",
+        "environment:shop/qa-*",
+        "environment:*/qa-1",
+        "environment:docs/qa-1",
+        "stage:shop@production",
+        "stage:*@s*",
     ];
     const TARGETS: [&str; 8] = [
-        "org", "pipeline:shop", "pipeline:docs", "environment:shop/qa-1", "environment:shop/staging",
-        "environment:docs/qa-1", "stage:shop@production", "stage:docs@staging",
+        "org",
+        "pipeline:shop",
+        "pipeline:docs",
+        "environment:shop/qa-1",
+        "environment:shop/staging",
+        "environment:docs/qa-1",
+        "stage:shop@production",
+        "stage:docs@staging",
     ];
 
     fn any_grants() -> impl Strategy<Value = Vec<ScopedGrant>> {

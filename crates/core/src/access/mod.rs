@@ -28,7 +28,8 @@ pub enum Role {
 }
 
 const MEMBERS: &[Role] = &Role::ALL;
-const VIEWERS: &[Role] = &[Role::Viewer, Role::Tester, Role::Approver, Role::Deployer, Role::Admin, Role::Owner];
+const VIEWERS: &[Role] =
+    &[Role::Viewer, Role::Tester, Role::Approver, Role::Deployer, Role::Admin, Role::Owner];
 const TESTERS: &[Role] = &[Role::Tester, Role::Deployer, Role::Admin, Role::Owner];
 const APPROVERS: &[Role] = &[Role::Approver, Role::Deployer, Role::Admin, Role::Owner];
 const DEPLOYERS: &[Role] = &[Role::Deployer, Role::Admin, Role::Owner];
@@ -36,15 +37,8 @@ const ADMINS: &[Role] = &[Role::Admin, Role::Owner];
 
 impl Role {
     /// All roles, from least to most powerful. `Tester` and `Approver` do not include each other.
-    pub const ALL: [Role; 7] = [
-        Role::Member,
-        Role::Viewer,
-        Role::Tester,
-        Role::Approver,
-        Role::Deployer,
-        Role::Admin,
-        Role::Owner,
-    ];
+    pub const ALL: [Role; 7] =
+        [Role::Member, Role::Viewer, Role::Tester, Role::Approver, Role::Deployer, Role::Admin, Role::Owner];
 
     pub const fn as_str(self) -> &'static str {
         match self {

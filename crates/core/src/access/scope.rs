@@ -52,8 +52,14 @@ pub enum AccessScope {
     Organization,
     /// The pipelines, their environments and their stages.
     Pipeline(NamePattern),
-    Environment { pipeline: NamePattern, environment: NamePattern },
-    Stage { pipeline: NamePattern, stage: NamePattern },
+    Environment {
+        pipeline: NamePattern,
+        environment: NamePattern,
+    },
+    Stage {
+        pipeline: NamePattern,
+        stage: NamePattern,
+    },
 }
 
 impl AccessScope {
@@ -149,6 +155,26 @@ pub enum AccessTarget {
     Stage { pipeline: String, stage: String },
 }
 
+impl TryFrom<AccessScope> for AccessTarget {
+    type Error = InvalidScope;
+
+    /// Converts a scope that names exactly one resource.
+    fn try_from(scope: AccessScope) -> Result<Self, InvalidScope> {
+        let name =
+            |pattern: NamePattern| if pattern.is_prefix { Err(InvalidScope) } else { Ok(pattern.text) };
+        Ok(match scope {
+            AccessScope::Organization => AccessTarget::Organization,
+            AccessScope::Pipeline(pipeline) => AccessTarget::Pipeline(name(pipeline)?),
+            AccessScope::Environment { pipeline, environment } => {
+                AccessTarget::Environment { pipeline: name(pipeline)?, environment: name(environment)? }
+            }
+            AccessScope::Stage { pipeline, stage } => {
+                AccessTarget::Stage { pipeline: name(pipeline)?, stage: name(stage)? }
+            }
+        })
+    }
+}
+
 impl AccessTarget {
     pub fn pipeline(&self) -> Option<&str> {
         match self {
@@ -192,9 +218,25 @@ mod tests {
             assert_eq!(text.parse::<AccessScope>().map(|scope| scope.to_string()), Ok(text.to_owned()));
         }
         for text in [
-            "", "shop", "org:", "pipeline:", "pipeline:a/b", "pipeline:a*b", "pipeline:**", "pipeline:a@b",
-            "environment:shop", "environment:shop/", "environment:/qa", "environment:a/b/c", "environment:a@b",
-            "environment:Shop/qa", "stage:a/b", "stage:a@b@c", "team:a", "environment:*/qa*-1", "pipeline:-*",
+            "",
+            "shop",
+            "org:",
+            "pipeline:",
+            "pipeline:a/b",
+            "pipeline:a*b",
+            "pipeline:**",
+            "pipeline:a@b",
+            "environment:shop",
+            "environment:shop/",
+            "environment:/qa",
+            "environment:a/b/c",
+            "environment:a@b",
+            "environment:Shop/qa",
+            "stage:a/b",
+            "stage:a@b@c",
+            "team:a",
+            "environment:*/qa*-1",
+            "pipeline:-*",
         ] {
             assert_eq!(text.parse::<AccessScope>(), Err(InvalidScope), "{text}");
         }
@@ -204,7 +246,9 @@ mod tests {
     fn environment_scope_contains_only_matching_environments() {
         let scope: AccessScope = "environment:shop/qa-*".parse().unwrap();
         assert!(scope.contains(&environment("shop", "qa-1")) && scope.contains(&environment("shop", "qa-")));
-        assert!(!scope.contains(&environment("shop", "qa")) && !scope.contains(&environment("shop2", "qa-1")));
+        assert!(
+            !scope.contains(&environment("shop", "qa")) && !scope.contains(&environment("shop2", "qa-1"))
+        );
         assert!(!scope.contains(&AccessTarget::Pipeline("shop".into())));
         let stage = AccessTarget::Stage { pipeline: "shop".into(), stage: "qa-1".into() };
         assert!(!scope.contains(&stage), "a stage with the name of an environment");

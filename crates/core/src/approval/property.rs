@@ -29,7 +29,7 @@ fn email(number: u8) -> Email {
 fn voter(account: u8) -> VotingAccount {
     let owner = account % 8;
     let roles = vec![Role::ALL[usize::from(owner % 7)]];
-    let teams = (owner % 3 == 0).then(|| team("sre")).into_iter().collect();
+    let teams = owner.is_multiple_of(3).then(|| team("sre")).into_iter().collect();
     let kind = if account < 8 { ActorType::User } else { ActorType::Service };
     let by = Actor { kind, id: Some(person(account)), name: format!("a{account}"), token: None };
     VotingAccount { by, person: person(owner), roles, teams, emails: vec![email(account), email(owner)] }

@@ -97,6 +97,17 @@ pub fn summarize(event: &Event, pipeline: Option<&str>) -> String {
         "invitation_revoked" => {
             format!("{actor} revoked the invitation of {}", named("invitation", "a person"))
         }
+        "team_member_added" => {
+            format!("{actor} added {} to the team {}", named("user", "a member"), named("team", "unknown"))
+        }
+        "team_member_removed" => {
+            format!(
+                "{actor} removed {} from the team {}",
+                named("user", "a member"),
+                named("team", "unknown")
+            )
+        }
+        "grant_created" | "grant_deleted" => facts.grant(actor),
         "login_succeeded" => format!("{actor} logged in"),
         "login_failed" => format!("{actor} failed to log in"),
         "login_ended" => format!("{actor} logged out"),
@@ -165,6 +176,16 @@ impl SummaryFacts<'_> {
     /// A prefix such as `deployment #42 to `, for the stage or environment that an approval is for.
     fn gated_deployment(&self) -> String {
         self.text("number").map(|number| format!("deployment #{number} to ")).unwrap_or_default()
+    }
+
+    /// A created or deleted grant, such as `Ada gave QA the role tester on environment:shop/qa-*`.
+    fn grant(&self, actor: &str) -> String {
+        let subject = self.subject_name("team").or_else(|| self.subject_name("user")).unwrap_or("a member");
+        let (role, scope) = (self.text("role").unwrap_or_default(), self.text("scope").unwrap_or_default());
+        match self.event.kind.as_str() {
+            "grant_created" => format!("{actor} gave {subject} the role {role} on {scope}"),
+            _ => format!("{actor} removed the role {role} on {scope} from {subject}"),
+        }
     }
 
     /// A suffix such as ` at 4f2a1c9e`.

@@ -20,7 +20,7 @@ use berth_store::pagination::PageStart;
 use berth_store::tables::analysis::{self, ModelRequest};
 use berth_store::tables::{analysis_settings, deployment, organization, plan, run, secret};
 
-use super::resource_access::{may_read, require_readable};
+use super::resource_access::{may_read, require_everywhere, require_readable};
 use super::{ApiResponse, App, IdempotentResponse, ResponsePage, fixes, organization_subject};
 use crate::auth::authorize::AuthorizedCaller;
 use crate::error::AppError;
@@ -142,6 +142,7 @@ impl App {
         &self,
         who: &AuthorizedCaller<permit::AnalysisRead>,
     ) -> Result<ApiResponse<wire::AnalysisSettings>, AppError> {
+        require_everywhere(who.access(), Action::AnalysisRead)?;
         self.read(who, |db| Ok(settings_response(&analysis_settings::load(db)?))).await
     }
 

@@ -7,7 +7,7 @@
 
 use berth_api::invitation as wire;
 use berth_api::problem::Code;
-use berth_core::access::{Action, permit};
+use berth_core::access::{Action, EffectiveAccess, permit};
 use berth_core::event::{EventKind, EventSubject, NewEvent};
 use berth_core::id::{InvitationId, OrgId, UserId};
 use berth_core::name::{DisplayName, Email};
@@ -213,7 +213,10 @@ impl App {
                 }
                 accept(tx, org, &invitation, &user)?;
                 let organization = organization::by_id(tx, org)?.ok_or_else(invitation_over_error)?;
-                let body = super::organizations::to_response(&organization, invitation.role);
+                let body = super::organizations::to_response(
+                    &organization,
+                    &EffectiveAccess::of_role(invitation.role),
+                );
                 Ok(ApiResponse::created(format!("/api/v1/organizations/{org}"), body))
             })
             .await

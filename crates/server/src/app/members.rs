@@ -9,9 +9,9 @@ use berth_core::name::{DisplayName, Email};
 use berth_engine::limits::MEMBERS_PER_ORGANIZATION_MAX;
 use berth_store::idempotency::IdempotencyKey;
 use berth_store::pagination::PageStart;
+use berth_store::tables::grant::{self, GrantSubject};
 use berth_store::tables::member::{self, Member, MemberView};
 use berth_store::tables::user::{self, User, UserAccount};
-use berth_store::tables::grant::{self, GrantSubject};
 use berth_store::tables::{environment, team, token};
 use berth_store::{StoreRead, Tx};
 

@@ -1,12 +1,12 @@
 //! Organizations: view, change, and list those of the caller.
 
 use berth_api::organization as wire;
-use berth_core::access::{EffectiveAccess, Role, permit};
+use berth_core::access::{EffectiveAccess, ScopedGrant, permit};
 use berth_core::event::{EventKind, EventSubject, NewEvent};
 use berth_core::name::DisplayName;
 use berth_core::step::NetworkAccess;
-use berth_store::tables::{grant, member};
 use berth_store::tables::organization::{self, Organization};
+use berth_store::tables::{grant, member};
 
 use super::{ApiResponse, App, IdempotentResponse};
 use crate::auth::authorize::{AuthMethod, AuthorizedCaller, Membership, Principal};
@@ -23,10 +23,10 @@ impl App {
         &self,
         who: &AuthorizedCaller<permit::OrganizationRead>,
     ) -> Result<ApiResponse<wire::WireOrganization>, AppError> {
-        let (id, role) = (who.org(), who.access().role);
+        let (id, access) = (who.org(), who.access().clone());
         self.read(who, move |db| {
             let org = organization::by_id(db, id)?.ok_or_else(|| AppError::not_found("organization"))?;
-            Ok(ApiResponse::ok(to_response(&org, role)).with_version(org.version).with_variant(role))
+            Ok(build_response(&org, &access))
         })
         .await
     }
@@ -37,7 +37,7 @@ impl App {
         change: OrganizationChange,
         expected: Option<i64>,
     ) -> Result<IdempotentResponse<wire::WireOrganization>, AppError> {
-        let (id, role) = (who.org(), who.access().role);
+        let (id, access) = (who.org(), who.access().clone());
         self.change(who, None, move |tx, _| {
             let org = organization::by_id(tx, id)?.ok_or_else(|| AppError::not_found("organization"))?;
             super::check_version(org.version, expected)?;
@@ -53,14 +53,12 @@ impl App {
                     .with("previousDefaultNetwork", org.default_network.as_str());
             }
             if name == org.name && default_network == org.default_network {
-                return Ok(ApiResponse::ok(to_response(&org, role))
-                    .with_version(org.version)
-                    .with_variant(role));
+                return Ok(build_response(&org, &access));
             }
             let changed = Organization { name, default_network, version: org.version + 1, ..org };
             organization::put(tx, &changed)?;
             tx.record(event)?;
-            Ok(ApiResponse::ok(to_response(&changed, role)).with_version(changed.version).with_variant(role))
+            Ok(build_response(&changed, &access))
         })
         .await
     }
@@ -82,7 +80,9 @@ impl App {
                 for org in organization::list_of_user(db, user)? {
                     let in_reach = only.is_none_or(|only| only == org.id);
                     if let Some(role) = member::role_in(db, user, org.id)?.filter(|_| in_reach) {
-                        reached.push(to_response(&org, role));
+                        let grants = grant::list_of_member_in(db, org.id, user)?;
+                        let access = EffectiveAccess { grants, ..EffectiveAccess::of_role(role) };
+                        reached.push(to_response(&org, &access));
                     }
                 }
                 Ok(reached)
@@ -123,12 +123,27 @@ pub(crate) fn organization_subject(org: &Organization) -> EventSubject {
     EventSubject::new("organization", org.id, Some(org.slug.as_str()))
 }
 
-pub(super) fn to_response(org: &Organization, role: Role) -> wire::WireOrganization {
+/// Builds the response. Its `ETag` covers the caller's access, which is part of the body.
+fn build_response(org: &Organization, access: &EffectiveAccess) -> ApiResponse<wire::WireOrganization> {
+    let scopes: Vec<String> = access.grants.iter().map(|it| format!("{}:{}", it.role, it.scope)).collect();
+    let variant = match scopes.is_empty() {
+        true => access.role.to_string(),
+        false => format!("{}.{}", access.role, crc32fast::hash(scopes.join(",").as_bytes())),
+    };
+    ApiResponse::ok(to_response(org, access)).with_version(org.version).with_variant(variant)
+}
+
+pub(super) fn to_response(org: &Organization, access: &EffectiveAccess) -> wire::WireOrganization {
+    let scoped = |it: &ScopedGrant| wire::ScopedRole {
+        role: crate::wire::role_to_wire(it.role),
+        scope: it.scope.to_string(),
+    };
     wire::WireOrganization {
         id: org.id.to_string(),
         slug: org.slug.to_string(),
         name: org.name.to_string(),
-        role: crate::wire::role_to_wire(role),
+        role: crate::wire::role_to_wire(access.role),
+        grants: access.grants.iter().map(scoped).collect(),
         default_network: berth_engine::wire::network(org.default_network),
         created_at: org.created_at.to_string(),
     }

@@ -17,8 +17,8 @@ use berth_store::pagination::{ListPage, PageStart};
 use berth_store::tables::{pipeline, repository, stage};
 use berth_store::{StoreRead, Tx};
 
-use super::resource_access::{require_on_pipeline, visible_page};
 use super::deployed::{BEHIND_WAIT, TrackedHead, list_stages};
+use super::resource_access::{require_on_pipeline, visible_page};
 use super::{ApiResponse, App, IdempotentResponse, ResponsePage};
 use crate::auth::authorize::AuthorizedCaller;
 use crate::error::AppError;

@@ -59,7 +59,8 @@ impl App {
         self.change(who, once, move |tx, standing| {
             standing.check_confirmed(tx.now())?;
             if standing.access.restriction.is_some() {
-                let text = "a restricted token cannot create tokens; use a token without restrictions, or log in";
+                let text =
+                    "a restricted token cannot create tokens; use a token without restrictions, or log in";
                 return Err(AppError::new(Code::Forbidden, text));
             }
             if let Some(other) = other {
@@ -77,7 +78,8 @@ impl App {
             let asked = days.map(|days| tx.now().plus_seconds(days * 24 * 60 * 60));
             // A token that was created with another token must not outlive that token.
             let expires_at = [asked, standing.token_expires_at].into_iter().flatten().min();
-            let (record, token) = issue_token(tx, other.unwrap_or(own), new.name, expires_at, new.restriction)?;
+            let (record, token) =
+                issue_token(tx, other.unwrap_or(own), new.name, expires_at, new.restriction)?;
             let location = format!("/api/v1/organizations/{org}/api-tokens/{}", record.id);
             let body = wire::ApiTokenCreated {
                 record: to_response(&record),

@@ -35,7 +35,7 @@ impl CallerCache {
 
 #[cfg(test)]
 mod tests {
-    use berth_core::access::Role;
+    use berth_core::access::{EffectiveAccess, Role};
     use berth_core::id::{OrgId, TokenId, UserId};
     use berth_core::name::{DisplayName, Slug};
 
@@ -55,7 +55,7 @@ mod tests {
             user: UserId::from_parts(at(1), [3; 10]),
             user_name: DisplayName::parse("Ada").unwrap(),
             is_service: false,
-            role: Role::Owner,
+            access: EffectiveAccess::of_role(Role::Owner),
             last_used_at: Some(at(100)),
             expires_at,
         }

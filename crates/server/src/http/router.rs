@@ -100,9 +100,9 @@ impl RouteBuilder {
 pub(super) fn build(app: &Arc<App>) -> (Router, Vec<RouteInfo>, openapi::LazyDocuments) {
     use Action::*;
     use routes::{
-        analyses, approvals, auth, deployed, deployments, environments, events, fixes, health, invitations,
-        logs, members, organizations, pipelines, queue, registries, repositories, runner, runners, secrets,
-        sessions, tokens, webhooks,
+        analyses, approvals, auth, deployed, deployments, environments, events, fixes, grants, health,
+        invitations, logs, members, organizations, pipelines, queue, registries, repositories, runner,
+        runners, secrets, sessions, teams, tokens, webhooks,
     };
 
     let served = openapi::LazyDocuments::default();
@@ -138,6 +138,19 @@ pub(super) fn build(app: &Arc<App>) -> (Router, Vec<RouteInfo>, openapi::LazyDoc
         .route(MembersWrite, routes!(invitations::create_invitation))
         .route(MembersWrite, routes!(invitations::view_invitation))
         .route(MembersWrite, routes!(invitations::revoke_invitation))
+        .route(MembersRead, routes!(grants::view_member_access))
+        .route(MembersRead, routes!(grants::list_grants))
+        .route(MembersWrite, routes!(grants::create_grant))
+        .route(MembersRead, routes!(grants::view_grant))
+        .route(MembersWrite, routes!(grants::delete_grant))
+        .route(MembersRead, routes!(teams::list_teams))
+        .route(MembersWrite, routes!(teams::create_team))
+        .route(MembersRead, routes!(teams::view_team))
+        .route(MembersWrite, routes!(teams::update_team))
+        .route(MembersWrite, routes!(teams::delete_team))
+        .route(MembersRead, routes!(teams::list_team_members))
+        .route(MembersWrite, routes!(teams::add_team_member))
+        .route(MembersWrite, routes!(teams::remove_team_member))
         .route(TokensOwn, routes!(tokens::list_api_tokens))
         .route(TokensOwn, routes!(tokens::create_api_token))
         .route(TokensOwn, routes!(tokens::view_api_token))

@@ -300,9 +300,9 @@ async fn registry(world: &World) -> String {
     id
 }
 
-struct Target {
-    world: World,
-    pipeline: String,
+pub(crate) struct Target {
+    pub(crate) world: World,
+    pub(crate) pipeline: String,
     repository: String,
     registry: String,
     event: String,
@@ -314,10 +314,12 @@ struct Target {
     deployment: String,
     approval: String,
     analysis: String,
+    team: String,
+    grant: String,
 }
 
 impl Target {
-    async fn new() -> Self {
+    pub(crate) async fn new() -> Self {
         let egress_allow = vec!["127.0.0.1".parse().unwrap()];
         let config =
             AppConfig { rate_limit: false, egress_allow, ..AppConfig::local(([127, 0, 0, 1], 8080).into()) };
@@ -366,6 +368,13 @@ impl Target {
         };
         let analysis = analysed(&world, failure).await;
         proposed_in_vain(&world, &analysis).await;
+        let made = async |list: &str, body: Value| {
+            let list = post(&format!("/api/v1/organizations/acme/{list}")).by(&world.ada).json(&body);
+            text(&world.send(list).await.body["data"]["id"])
+        };
+        let team = made("teams", json!({"slug": "sre"})).await;
+        let scope = json!({"subject": "team:sre", "role": "viewer", "scope": "pipeline:shop"});
+        let grant = made("grants", scope).await;
         Self {
             world,
             pipeline,
@@ -380,11 +389,13 @@ impl Target {
             deployment,
             approval,
             analysis,
+            team,
+            grant,
         }
     }
 
     /// The operation's path with existing resources, so that a wrongly routed request would have an effect.
-    fn path(&self, operation: &Operation) -> String {
+    pub(crate) fn path(&self, operation: &Operation) -> String {
         let path = operation.path.replace("{orgId}", "acme").replace("{pipelineId}", &self.pipeline);
         let path = path.replace("{eventId}", &self.event).replace("{tokenId}", &self.token);
         let path = path
@@ -402,6 +413,8 @@ impl Target {
             .replace("{deploymentId}", &self.deployment)
             .replace("{approvalId}", &self.approval)
             .replace("{analysisId}", &self.analysis)
+            .replace("{teamId}", &self.team)
+            .replace("{grantId}", &self.grant)
             .replace("{stepId}", "deploy")
             .replace("{stage}", "qa-1")
             .replace("{webhookId}", "ops")
@@ -410,7 +423,7 @@ impl Target {
         path
     }
 
-    async fn ask(&self, operation: &Operation, path: &str, token: Option<&str>) -> Reply {
+    pub(crate) async fn ask(&self, operation: &Operation, path: &str, token: Option<&str>) -> Reply {
         let body = if operation.members.is_some() { operation.body() } else { Value::Null };
         let asked: Call = call(&operation.method, path).header("accept", "text/html");
         let asked = if body.is_null() { asked } else { asked.json(&body) };
@@ -418,7 +431,7 @@ impl Target {
     }
 
     /// Everything that a wrongly routed request could change.
-    async fn state(&self) -> Value {
+    pub(crate) async fn state(&self) -> Value {
         let mut all = Vec::new();
         let environment = format!("pipelines/{}/{QA}", self.pipeline);
         for list in ["pipelines", "members", "events?limit=200", &environment] {

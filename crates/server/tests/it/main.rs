@@ -34,6 +34,7 @@ mod pollution;
 mod registries;
 mod repositories;
 mod runners;
+mod scoped_access;
 mod secrets;
 mod sign_in;
 mod steps;

@@ -2,8 +2,8 @@
 
 use berth_core::access::Role;
 use berth_core::id::{
-    AnalysisId, ApprovalId, DeliveryId, DeploymentId, OrgId, RegistryId, RepositoryId, SessionId, TicketId,
-    TokenId, UserId,
+    AnalysisId, ApprovalId, DeliveryId, DeploymentId, GrantId, OrgId, RegistryId, RepositoryId, SessionId,
+    TicketId, TokenId, UserId,
 };
 use berth_core::name::DisplayName;
 use berth_core::time::Timestamp;
@@ -29,6 +29,8 @@ fn path_in(route: &RouteInfo, org: &str) -> String {
         .replace("{buildNumber}", "1")
         .replace("{userId}", &UserId::from_parts(at, [0; 10]).to_string())
         .replace("{tokenId}", &TokenId::from_parts(at, [0; 10]).to_string())
+        .replace("{teamId}", "no-such-team")
+        .replace("{grantId}", &GrantId::from_parts(at, [0; 10]).to_string())
         .replace("{envName}", "no-such-environment")
         .replace("{sessionId}", &SessionId::from_parts(at, [0; 10]).to_string())
         .replace("{ticketId}", &TicketId::from_parts(at, [0; 10]).to_string())
@@ -47,7 +49,7 @@ fn path_in(route: &RouteInfo, org: &str) -> String {
 async fn route_authorization_holds_for_every_kind_of_caller() {
     let world = World::new().await;
     let mut members = Vec::new();
-    for role in [Role::Viewer, Role::Deployer, Role::Admin] {
+    for role in Role::ALL.into_iter().filter(|role| *role != Role::Owner) {
         members.push((role, world.member(&format!("{role}@acme.test"), role.as_str()).await.token));
     }
     members.push((Role::Owner, world.ada.token.clone()));
@@ -261,6 +263,7 @@ async fn expired(world: &World) -> String {
             prefix: String::new(),
             created_at: tx.now(),
             expires_at: Some(tx.now().plus_seconds(-1)),
+            restriction: None,
             last_used_at: None,
             revoked_at: None,
         };

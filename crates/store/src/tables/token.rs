@@ -12,7 +12,9 @@ use super::grant;
 use crate::error::StoreError;
 use crate::pagination::{ListPage, PageStart, fetch_bounded_count, fetch_page};
 use crate::sql::value::text;
-use crate::sql::{FromRow, RowReader, TableRow as _, ToParams as _, from_row, json_columns, statements, table};
+use crate::sql::{
+    FromRow, RowReader, TableRow as _, ToParams as _, from_row, json_columns, statements, table,
+};
 use crate::tx::{StoreRead, Tx};
 
 /// Maximum number of valid tokens that a user can have in one organization.
@@ -88,7 +90,8 @@ impl FromRow for TokenCaller {
         let (token, org, org_slug): (_, _, _) = row.take()?;
         let (user, user_name, is_service): (_, _, _) = row.take()?;
         let (role, last_used_at, expires_at): (Role, _, _) = row.take()?;
-        let access = EffectiveAccess { restriction: take_restriction(row)?, ..EffectiveAccess::of_role(role) };
+        let access =
+            EffectiveAccess { restriction: take_restriction(row)?, ..EffectiveAccess::of_role(role) };
         Ok(Self { token, org, org_slug, user, user_name, is_service, access, last_used_at, expires_at })
     }
 }

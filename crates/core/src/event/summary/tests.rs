@@ -123,7 +123,8 @@ fn cast_vote(
 ) -> (Approval, Vec<NewEvent>) {
     let person = UserId::from_parts(NOON, [person; 10]);
     let by = Actor { kind: ActorType::User, id: Some(person), name: "ada".into(), token: None };
-    let voter = VotingAccount { by, person, roles: vec![Role::Owner], teams: BTreeSet::new(), emails: Vec::new() };
+    let voter =
+        VotingAccount { by, person, roles: vec![Role::Owner], teams: BTreeSet::new(), emails: Vec::new() };
     let others = approval.votes.iter().map(|vote| VotingAccount { person: vote.person, ..voter.clone() });
     let voters = others.chain([voter.clone()]).collect();
     let electorate = ApprovalElectorate { voters, ..ApprovalElectorate::default() };

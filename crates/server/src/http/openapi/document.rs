@@ -15,6 +15,7 @@ const TAGS: &[(&str, &str)] = &[
     ("deployments", "Deployments through the stages of a pipeline or to an environment."),
     ("environments", "Ephemeral environments and the sessions that hold their locks."),
     ("events", "The audit log. Each event contains the hash of the previous one."),
+    ("grants", "Roles on parts of an organization, and what a member may do."),
     ("members", "People and service accounts of an organization, their roles, and invitations."),
     ("organizations", "Every other record belongs to one organization."),
     ("pages", "HTML pages."),
@@ -26,6 +27,7 @@ const TAGS: &[(&str, &str)] = &[
     ("server", "Health, readiness and these documents."),
     ("sign-in", "Login, and the current user's account and password."),
     ("step registries", "Git repositories of custom step types."),
+    ("teams", "Groups of members that have grants."),
     ("webhooks", "Event notifications and their deliveries."),
 ];
 

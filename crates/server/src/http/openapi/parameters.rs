@@ -2,8 +2,9 @@
 
 use berth_api::page::{PAGE_SIZE_DEFAULT, PAGE_SIZE_MAX};
 use berth_core::id::{
-    AnalysisId, ApprovalId, DeliveryId, DeploymentId, EventId, InvitationId, OrgId, PipelineId, RegistryId,
-    RepositoryId, RunnerId, SecretId, SessionId, StepRunId, TicketId, TokenId, UserId, WebhookId,
+    AnalysisId, ApprovalId, DeliveryId, DeploymentId, EventId, GrantId, InvitationId, OrgId, PipelineId,
+    RegistryId, RepositoryId, RunnerId, SecretId, SessionId, StepRunId, TeamId, TicketId, TokenId, UserId,
+    WebhookId,
 };
 use serde_json::{Value, json};
 
@@ -52,6 +53,8 @@ const PARTS: &[(&str, &str, PathPart)] = &[
     ("approvalId", "Id of the approval", Id(ApprovalId::PREFIX)),
     ("stage", "Name of the stage, or of the environment", Name(SLUG, "staging")),
     ("userId", "Id of the user", Id(UserId::PREFIX)),
+    ("teamId", "Id or slug of the team", IdOr(TeamId::PREFIX, SLUG, "sre")),
+    ("grantId", "Id of the grant", Id(GrantId::PREFIX)),
     ("tokenId", "Id of the token", Id(TokenId::PREFIX)),
     ("invitationId", "Id of the invitation", Id(InvitationId::PREFIX)),
     (

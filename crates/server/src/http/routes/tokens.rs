@@ -85,7 +85,8 @@ pub(crate) async fn revoke_api_token(
 
 fn parse_restriction(check: &mut InputChecker, all: &[TokenRestrictionBody]) -> Vec<TokenRestriction> {
     if all.is_empty() || all.len() > RESTRICTIONS_MAX {
-        let range = format!("must have 1 to {RESTRICTIONS_MAX} entries; leave it out for an unrestricted token");
+        let range =
+            format!("must have 1 to {RESTRICTIONS_MAX} entries; leave it out for an unrestricted token");
         check.require("/restrictTo", Err::<(), _>(range));
         return Vec::new();
     }
