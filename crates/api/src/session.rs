@@ -3,10 +3,10 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::ReplayableBody;
 use crate::deployment::WireDeployment;
 use crate::environment::{Holder, LockStatus, WireLock};
 use crate::event::WireActor;
+use crate::{Data, ReplayableBody};
 
 /// A session: exclusive use of an environment.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
@@ -68,6 +68,10 @@ pub struct WireSession {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub released: Option<bool>,
+    /// In the response to a claim with `sessionToken`: the token of this session. Returned only once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false, example = "berth_ses_…")]
+    pub session_token: Option<String>,
 }
 
 impl ReplayableBody for WireSession {}
@@ -162,6 +166,11 @@ pub struct WireTicket {
     /// When the ticket takes over the environment, if it is a scheduled takeover.
     #[schema(format = DateTime)]
     pub takeover_at: Option<String>,
+    /// In the response to a claim with `sessionToken`: the token of the session that the ticket leads to. Returned only
+    /// once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false, example = "berth_ses_…")]
+    pub session_token: Option<String>,
 }
 
 impl ReplayableBody for WireTicket {}
@@ -194,7 +203,28 @@ pub enum ClaimResult {
     Ticket(Box<WireTicket>),
 }
 
-impl ReplayableBody for ClaimResult {}
+impl ClaimResult {
+    pub fn set_session_token(&mut self, token: &str) {
+        *self.session_token_mut() = Some(token.to_owned());
+    }
+
+    fn session_token_mut(&mut self) -> &mut Option<String> {
+        match self {
+            ClaimResult::Session(session) => &mut session.session_token,
+            ClaimResult::Ticket(ticket) => &mut ticket.session_token,
+        }
+    }
+}
+
+impl ReplayableBody for ClaimResult {
+    const SHOWS_ONCE: bool = true;
+
+    fn to_replay_json(&self) -> serde_json::Result<String> {
+        let mut shown = self.clone();
+        *shown.session_token_mut() = None;
+        serde_json::to_string(&Data { data: shown })
+    }
+}
 
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
@@ -214,6 +244,9 @@ pub struct SessionNew {
     /// How long to stay in the queue. Defaults to one hour.
     #[schema(minimum = 1, maximum = 604_800)]
     pub wait_seconds: Option<i64>,
+    /// Return a `sessionToken`, which can only read, deploy in, extend and release this session. The session then
+    /// belongs to that token: other requests of your account are not the holder. Defaults to false.
+    pub session_token: Option<bool>,
 }
 
 /// Claims any free environment with a label.

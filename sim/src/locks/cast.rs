@@ -23,7 +23,7 @@ pub const START: Timestamp = Timestamp::from_micros(1_794_729_600_000_123);
 
 pub fn person(index: u8) -> LockHolder {
     let id = UserId::from_parts(START, [0, 0, 0, 1, 0, 0, 0, 0, 0, index]);
-    LockHolder { kind: ActorType::User, id, name: PEOPLE[usize::from(index)].to_owned() }
+    LockHolder { kind: ActorType::User, id, name: PEOPLE[usize::from(index)].to_owned(), session_token: None }
 }
 
 /// Returns the person's only token.

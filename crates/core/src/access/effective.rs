@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{AccessScope, AccessTarget, Action, ActionLevel, Role};
 use crate::id::{GrantId, TeamId};
+use crate::name::{EnvName, Slug};
 
 /// A role on a part of the organization, given to a member directly or through a team.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,6 +30,14 @@ pub struct TokenRestriction {
     #[serde(with = "permission_names")]
     pub permissions: Vec<Action>,
     pub scope: AccessScope,
+}
+
+impl TokenRestriction {
+    /// What a session token may do, in the environment of its session. Operations on sessions also check the holder.
+    pub fn of_session(pipeline: &Slug, environment: &EnvName) -> Self {
+        let permissions = vec![Action::EnvironmentsRead, Action::EnvironmentsClaim, Action::DeploymentsRead];
+        Self { permissions, scope: AccessScope::one_environment(pipeline, environment) }
+    }
 }
 
 /// A grant on environments or stages also makes the name and state of their pipeline readable.

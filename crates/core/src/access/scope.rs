@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::name::Slug;
+use crate::name::{EnvName, Slug};
 
 /// A name, or the beginning of a name followed by `*`. Names contain neither `/` nor `@`, so a pattern never matches
 /// more than one part of a scope.
@@ -29,6 +29,11 @@ impl NamePattern {
             false => is_name(text),
         };
         if is_valid { Ok(Self { text: text.to_owned(), is_prefix }) } else { Err(InvalidScope) }
+    }
+
+    /// The pattern that matches only this name.
+    fn exact(name: &str) -> Self {
+        Self { text: name.to_owned(), is_prefix: false }
     }
 
     pub fn matches(&self, name: &str) -> bool {
@@ -63,6 +68,14 @@ pub enum AccessScope {
 }
 
 impl AccessScope {
+    /// The scope of one environment.
+    pub fn one_environment(pipeline: &Slug, environment: &EnvName) -> Self {
+        AccessScope::Environment {
+            pipeline: NamePattern::exact(pipeline.as_str()),
+            environment: NamePattern::exact(environment.as_str()),
+        }
+    }
+
     /// Whether the scope contains this resource.
     pub fn contains(&self, target: &AccessTarget) -> bool {
         use AccessTarget as Target;

@@ -102,6 +102,6 @@ fn locked_refusal(lock: &Lock, session: &Session, by: &LockHolder) -> CommandRef
     CommandRefusal::EnvironmentLocked(Box::new(LockConflict {
         session: session.clone(),
         queue_length: lock.tickets.len(),
-        is_self: session.holder.id == by.id,
+        is_self: session.holder.is_same(by),
     }))
 }

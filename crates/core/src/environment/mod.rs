@@ -71,7 +71,7 @@ impl NamedSession<'_> {
         draft: &'d mut LockDraft<'_>,
     ) -> Result<&'d mut Session, CommandRefusal> {
         let session = self.require_active(draft)?;
-        if session.holder.id != by.id {
+        if !session.holder.is_same(by) {
             return Err(CommandRefusal::NotSessionHolder(session.holder.clone()));
         }
         Ok(session)

@@ -18,7 +18,7 @@ pub fn leave_queue(
 ) -> RefusableDecision<Ticket> {
     let mut draft = LockDraft::begin(lock, moment);
     let is_waiting = draft.lock.position(ticket.id).is_some();
-    if is_waiting && ticket.holder.id != by.id && !may_force {
+    if is_waiting && !ticket.holder.is_same(by) && !may_force {
         return draft.refuse(CommandRefusal::NotSessionHolder(ticket.holder.clone()));
     }
     let left = cancel_ticket(&mut draft, ticket.id, TicketCause::Requested);

@@ -37,7 +37,7 @@ pub fn release(
         let session = ended_session(&draft, named.session);
         return draft.finish(Ok(ReleaseOutcome { session, released: false }));
     };
-    if active.holder.id != cmd.by.id && !cmd.may_force {
+    if !active.holder.is_same(&cmd.by) && !cmd.may_force {
         let refusal = CommandRefusal::NotSessionHolder(active.holder.clone());
         return draft.refuse(refusal);
     }

@@ -78,9 +78,18 @@ pub struct LockHolder {
     pub kind: ActorType,
     pub id: UserId,
     pub name: String,
+    /// The session token that the claim asked for. Such a session belongs to the token: other requests of the same
+    /// account are not the holder.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub session_token: Option<TokenId>,
 }
 
 impl LockHolder {
+    /// Whether both are the same holder. The name may have changed since.
+    pub fn is_same(&self, other: &LockHolder) -> bool {
+        self.id == other.id && self.session_token == other.session_token
+    }
+
     pub fn actor(&self) -> Actor {
         Actor { kind: self.kind, id: Some(self.id), name: self.name.clone(), token: None }
     }

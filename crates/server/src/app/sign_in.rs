@@ -144,7 +144,7 @@ impl App {
         text: &str,
         request_id: String,
     ) -> Result<Option<Principal>, AppError> {
-        if !is_well_formed(TokenKind::Api, text) {
+        if ![TokenKind::Api, TokenKind::Session].iter().any(|kind| is_well_formed(*kind, text)) {
             return Ok(None);
         }
         let hashed = hash_token(text);
@@ -154,6 +154,10 @@ impl App {
             Some(caller) => caller,
             None => match self.look_up_caller(hashed.clone()).await? {
                 None => return Ok(None),
+                // A session token becomes invalid with its session, which does not change the access generation.
+                Some(caller) if caller.environment.is_some() => {
+                    return self.session_principal(caller, request_id).await;
+                }
                 Some(caller) => {
                     if let Some((mark, _)) = access {
                         self.callers.insert(mark, hashed, caller.clone());
@@ -172,6 +176,7 @@ impl App {
                 membership,
                 expires_at: caller.expires_at,
                 access: access.map(|(generation, _)| generation),
+                is_of_session: false,
             },
             request_id,
         }))

@@ -154,6 +154,7 @@ pub fn issue_token(
         created_at: tx.now(),
         expires_at,
         restriction,
+        environment: None,
         last_used_at: None,
         revoked_at: None,
     };

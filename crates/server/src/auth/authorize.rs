@@ -30,7 +30,14 @@ pub struct Principal {
 pub enum AuthMethod {
     /// A token gives access to one organization. `access` is the store's access generation at the time of the token
     /// lookup; it changes whenever permissions change.
-    Token { id: TokenId, membership: Membership, expires_at: Option<Timestamp>, access: Option<u64> },
+    Token {
+        id: TokenId,
+        membership: Membership,
+        expires_at: Option<Timestamp>,
+        access: Option<u64>,
+        /// Whether it is the token of one session.
+        is_of_session: bool,
+    },
     /// A browser session gives access to all organizations of the user.
     SignIn { id: SignInId },
 }
@@ -54,6 +61,14 @@ impl Principal {
         match &self.via {
             AuthMethod::Token { id, .. } => Some(*id),
             AuthMethod::SignIn { .. } => None,
+        }
+    }
+
+    /// Returns the session token that authenticated the request, if there was one.
+    pub fn session_token(&self) -> Option<TokenId> {
+        match &self.via {
+            AuthMethod::Token { id, is_of_session: true, .. } => Some(*id),
+            AuthMethod::Token { .. } | AuthMethod::SignIn { .. } => None,
         }
     }
 

@@ -58,6 +58,7 @@ mod tests {
             access: EffectiveAccess::of_role(Role::Owner),
             last_used_at: Some(at(100)),
             expires_at,
+            environment: None,
         }
     }
 

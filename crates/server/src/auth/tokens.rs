@@ -24,10 +24,13 @@ pub enum TokenKind {
     Invitation,
     /// Part of a password reset link.
     PasswordReset,
+    /// Token of one session in an environment.
+    Session,
 }
 
 impl TokenKind {
-    const ALL: [Self; 5] = [Self::Api, Self::SignIn, Self::Runner, Self::Invitation, Self::PasswordReset];
+    const ALL: [Self; 6] =
+        [Self::Api, Self::SignIn, Self::Runner, Self::Invitation, Self::PasswordReset, Self::Session];
 
     const fn prefix(self) -> &'static str {
         match self {
@@ -36,6 +39,7 @@ impl TokenKind {
             TokenKind::Runner => "berth_runner_",
             TokenKind::Invitation => "berth_invite_",
             TokenKind::PasswordReset => "berth_reset_",
+            TokenKind::Session => "berth_ses_",
         }
     }
 }

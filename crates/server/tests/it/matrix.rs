@@ -264,6 +264,7 @@ async fn expired(world: &World) -> String {
             created_at: tx.now(),
             expires_at: Some(tx.now().plus_seconds(-1)),
             restriction: None,
+            environment: None,
             last_used_at: None,
             revoked_at: None,
         };

@@ -363,3 +363,68 @@ async fn approval_can_ask_for_a_team() {
     let warnings = checked.body["data"]["diagnostics"].as_array().unwrap().clone();
     assert!(warnings.iter().all(|it| it["code"] != "unfulfillable"), "{warnings:?}");
 }
+
+#[tokio::test]
+async fn session_token_uses_only_its_session_and_ends_with_it() {
+    let world = World::new().await;
+    shop(&world).await;
+    let (_, ci) = world.service("ci@acme.test", "deployer").await;
+    let claim = async |token: &str, body: Value| {
+        world.send(post(&env_path("qa-1", "/sessions")).token(token).json(&body)).await
+    };
+    let first = claim(&ci, json!({"sessionToken": true})).await;
+    assert_eq!(first.status, 201, "{}", first.text);
+    let session = first.body["data"]["sessionId"].as_str().unwrap().to_owned();
+    let token = first.body["data"]["sessionToken"].as_str().unwrap().to_owned();
+    let at = |rest: &str| env_path("qa-1", &format!("/sessions/{session}{rest}"));
+
+    let second = claim(&ci, json!({})).await;
+    second.is(409, "environment_locked");
+    assert_eq!(second.body["self"], false, "another job of the same account is another holder");
+    let deploy = json!({"commitId": "9fceb02"});
+    let other_job = world.send(post(&at("/deploy")).token(&ci).json(&deploy)).await;
+    other_job.is(403, "not_session_holder");
+
+    let deployed = world.send(post(&at("/deploy")).token(&token).json(&deploy)).await;
+    assert_eq!(deployed.status, 202, "{}", deployed.text);
+    let extended = world.send(post(&at("/extend")).token(&token).json(&json!({"ttlSeconds": 600}))).await;
+    assert_eq!(extended.status, 200, "{}", extended.text);
+    assert_eq!(world.send(get(&at("")).token(&token)).await.status, 200);
+    claim(&token, json!({})).await.is(403, "forbidden");
+    world
+        .send(post(&env_path("qa-2", "/sessions")).token(&token).json(&json!({})))
+        .await
+        .is(403, "forbidden");
+    world.send(get(&env_path("qa-2", "")).token(&token)).await.is(404, "not_found");
+    world.send(post(&env_path("qa-1", "/force-claim")).token(&token)).await.is(403, "forbidden");
+    world.send(get("/api/v1/organizations/acme/members").token(&token)).await.is(403, "forbidden");
+    let create = post("/api/v1/organizations/acme/api-tokens").token(&token).json(&json!({"name": "more"}));
+    world.send(create).await.is(403, "forbidden");
+    let listed = world.send(get("/api/v1/organizations/acme/api-tokens").by(&world.ada)).await;
+    assert!(!listed.text.contains("session token"), "{}", listed.text);
+
+    assert_eq!(world.send(call("DELETE", &at("")).token(&token)).await.status, 200);
+    let after = world.send(get(&at("")).token(&token)).await;
+    after.is(401, "unauthenticated");
+    assert!(after.text.contains("no longer valid"), "{}", after.text);
+}
+
+#[tokio::test]
+async fn session_token_of_a_ticket_works_once_the_ticket_is_granted() {
+    let world = World::new().await;
+    shop(&world).await;
+    let claim = async |body: Value| {
+        world.send(post(&env_path("qa-1", "/sessions")).by(&world.ada).json(&body)).await.body["data"].clone()
+    };
+    let first = claim(json!({"sessionToken": true})).await;
+    let waiting = claim(json!({"sessionToken": true, "queue": true})).await;
+    let [held, queued] = [&first, &waiting].map(|it| it["sessionToken"].as_str().unwrap().to_owned());
+    assert_ne!(held, queued);
+    let path = env_path("qa-1", &format!("/sessions/{}", first["sessionId"].as_str().unwrap()));
+    world.send(call("DELETE", &path).token(&queued)).await.is(403, "not_session_holder");
+    assert_eq!(world.send(call("DELETE", &path).token(&held)).await.status, 200);
+    let environment = world.send(get(&env_path("qa-1", "")).token(&queued)).await;
+    let session = environment.body["data"]["lock"]["sessionId"].as_str().unwrap().to_owned();
+    let path = env_path("qa-1", &format!("/sessions/{session}"));
+    assert_eq!(world.send(call("DELETE", &path).token(&queued)).await.status, 200);
+}

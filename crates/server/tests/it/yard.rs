@@ -177,7 +177,7 @@ impl Yard {
 }
 
 pub(crate) fn holder(id: UserId, name: &str) -> LockHolder {
-    LockHolder { kind: ActorType::User, id, name: name.into() }
+    LockHolder { kind: ActorType::User, id, name: name.into(), session_token: None }
 }
 
 pub(crate) fn opened(claimed: ClaimOutcome) -> OpenedSession {

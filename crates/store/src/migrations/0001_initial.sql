@@ -83,6 +83,8 @@ CREATE TABLE api_tokens (
   revoked_at BIGINT,
   -- Permissions and scopes that the token is limited to, as JSON.
   restriction TEXT,
+  -- For a session token: the environment of the session that it belongs to.
+  environment_id TEXT,
   -- The account that created the token, and the token it came with.
   created_by TEXT,
   PRIMARY KEY (org_id, id)

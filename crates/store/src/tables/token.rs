@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use berth_core::access::{EffectiveAccess, Role, TokenRestriction};
 use berth_core::event::Actor;
-use berth_core::id::{OrgId, TokenId, UserId};
-use berth_core::name::{DisplayName, Slug};
+use berth_core::id::{EnvironmentId, OrgId, TokenId, UserId};
+use berth_core::name::{DisplayName, EnvName, Slug};
 use berth_core::time::Timestamp;
 
 use super::grant;
@@ -22,7 +22,7 @@ pub const TOKENS_PER_USER_MAX: i64 = 100;
 
 table!(Org Token in api_tokens {
     key: [id],
-    insert: [user: user_id, name, prefix, created_at, expires_at, restriction],
+    insert: [user: user_id, name, prefix, created_at, expires_at, restriction, environment: environment_id],
     read: [last_used_at, revoked_at],
 });
 
@@ -30,27 +30,34 @@ statements! {
     // A token has no permissions of its own, so the query loads the caller, the organization and the caller's current
     // role.
     Instance Read CALLER_BY_HASH = "SELECT t.id, t.org_id, o.slug, u.id, u.name,
-          CAST(CASE u.kind WHEN 'service' THEN 1 ELSE 0 END AS BIGINT), m.role, t.last_used_at, t.expires_at, t.restriction
+          CAST(CASE u.kind WHEN 'service' THEN 1 ELSE 0 END AS BIGINT), m.role, t.last_used_at, t.expires_at, t.restriction, t.environment_id, p.slug, e.name
         FROM api_tokens t JOIN organizations o ON o.id = t.org_id JOIN users u ON u.id = t.user_id
         JOIN memberships m ON m.user_id = t.user_id AND m.org_id = t.org_id
+        LEFT JOIN environments e ON e.org_id = t.org_id AND e.id = t.environment_id
+        LEFT JOIN pipelines p ON p.org_id = e.org_id AND p.id = e.pipeline_id
         WHERE t.hash = $1 AND t.revoked_at IS NULL AND (t.expires_at IS NULL OR t.expires_at > $2)";
     Org Read BY_ID => Token::TABLE.select("WHERE org_id = $1 AND id = $2");
-    Org Read LIST => Token::TABLE.select("WHERE org_id = $1 AND revoked_at IS NULL
+    Org Read LIST => Token::TABLE.select("WHERE org_id = $1 AND revoked_at IS NULL AND environment_id IS NULL
         AND (CAST($2 AS TEXT) IS NULL OR user_id = $2) AND id > $3 ORDER BY id LIMIT $4 OFFSET $5");
     Org Read COUNT = "SELECT CAST(COUNT(*) AS BIGINT) FROM (SELECT id FROM api_tokens
-        WHERE org_id = $1 AND revoked_at IS NULL AND (CAST($2 AS TEXT) IS NULL OR user_id = $2) LIMIT $3) AS counted";
-    Org Read STANDING = "SELECT t.user_id, m.role, t.expires_at, t.restriction FROM api_tokens t
-        JOIN memberships m ON m.org_id = t.org_id AND m.user_id = t.user_id
+        WHERE org_id = $1 AND revoked_at IS NULL AND environment_id IS NULL
+          AND (CAST($2 AS TEXT) IS NULL OR user_id = $2) LIMIT $3) AS counted";
+    Org Read STANDING = "SELECT t.user_id, m.role, t.expires_at, t.restriction, t.environment_id, p.slug, e.name
+        FROM api_tokens t JOIN memberships m ON m.org_id = t.org_id AND m.user_id = t.user_id
+        LEFT JOIN environments e ON e.org_id = t.org_id AND e.id = t.environment_id
+        LEFT JOIN pipelines p ON p.org_id = e.org_id AND p.id = e.pipeline_id
         WHERE t.org_id = $1 AND t.id = $2 AND t.revoked_at IS NULL AND (t.expires_at IS NULL OR t.expires_at > $3)";
     Org Read COUNT_OF_USER = "SELECT CAST(COUNT(*) AS BIGINT) FROM api_tokens
-        WHERE org_id = $1 AND user_id = $2 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > $3)";
+        WHERE org_id = $1 AND user_id = $2 AND revoked_at IS NULL AND environment_id IS NULL
+          AND (expires_at IS NULL OR expires_at > $3)";
     Org Write INSERT = "INSERT INTO api_tokens
-        (org_id, id, user_id, name, prefix, created_at, expires_at, restriction, hash, created_by)
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
+        (org_id, id, user_id, name, prefix, created_at, expires_at, restriction, environment_id, hash, created_by)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)";
     Org Read CREATOR = "SELECT created_by FROM api_tokens WHERE org_id = $1 AND id = $2";
     Org Write REVOKE = "UPDATE api_tokens SET revoked_at = $3 WHERE org_id = $1 AND id = $2 AND revoked_at IS NULL";
     Org Write REVOKE_OF_USER = "UPDATE api_tokens SET revoked_at = $3
         WHERE org_id = $1 AND user_id = $2 AND revoked_at IS NULL";
+    Instance Upkeep DELETE_ENDED = "DELETE FROM api_tokens WHERE environment_id IS NOT NULL AND expires_at <= $1";
     Org Upkeep USED = "UPDATE api_tokens SET last_used_at = $3 WHERE org_id = $1 AND id = $2";
 }
 
@@ -65,6 +72,8 @@ pub struct Token {
     pub expires_at: Option<Timestamp>,
     /// What the token is limited to. `None` for a token with all permissions of its owner.
     pub restriction: Option<Vec<TokenRestriction>>,
+    /// For a session token: the environment of its session.
+    pub environment: Option<EnvironmentId>,
     pub last_used_at: Option<Timestamp>,
     pub revoked_at: Option<Timestamp>,
 }
@@ -82,6 +91,8 @@ pub struct TokenCaller {
     pub access: EffectiveAccess,
     pub last_used_at: Option<Timestamp>,
     pub expires_at: Option<Timestamp>,
+    /// For a session token: the environment of its session.
+    pub environment: Option<EnvironmentId>,
 }
 
 impl FromRow for TokenCaller {
@@ -92,13 +103,42 @@ impl FromRow for TokenCaller {
         let (role, last_used_at, expires_at): (Role, _, _) = row.take()?;
         let access =
             EffectiveAccess { restriction: take_restriction(row)?, ..EffectiveAccess::of_role(role) };
-        Ok(Self { token, org, org_slug, user, user_name, is_service, access, last_used_at, expires_at })
+        let environment = row.take()?;
+        Ok(Self {
+            token,
+            org,
+            org_slug,
+            user,
+            user_name,
+            is_service,
+            access,
+            last_used_at,
+            expires_at,
+            environment,
+        })
     }
 }
 
-fn take_restriction(row: &mut RowReader) -> Result<Option<Arc<[TokenRestriction]>>, StoreError> {
-    let restriction: Option<Vec<TokenRestriction>> = row.take()?;
-    Ok(restriction.map(Into::into))
+/// Columns: restriction, environment_id, and the names of that environment's pipeline and of the environment.
+struct TokenLimits {
+    restriction: Option<Arc<[TokenRestriction]>>,
+    environment: Option<EnvironmentId>,
+}
+
+impl FromRow for TokenLimits {
+    fn from_row(row: &mut RowReader) -> Result<Self, StoreError> {
+        let (restriction, environment): (Option<Vec<TokenRestriction>>, _) = row.take()?;
+        let names: (Option<Slug>, Option<EnvName>) = row.take()?;
+        let restriction = match (environment, names) {
+            (None, _) => restriction.map(Into::into),
+            (Some(_), (Some(pipeline), Some(name))) => {
+                Some([TokenRestriction::of_session(&pipeline, &name)].into())
+            }
+            // The environment is gone, so the token allows nothing.
+            (Some(_), _) => Some(Arc::default()),
+        };
+        Ok(Self { restriction, environment })
+    }
 }
 
 pub fn find_caller(
@@ -138,12 +178,9 @@ pub struct TokenAccess {
 pub fn find_access(db: &mut impl StoreRead, id: TokenId) -> Result<Option<TokenAccess>, StoreError> {
     let now = db.now();
     let found: Option<TokenOwner> = db.fetch_optional(&STANDING, &[text(id), now.into()])?;
-    let Some(TokenOwner { user, role, expires_at, restriction }) = found else { return Ok(None) };
-    let access = EffectiveAccess {
-        role,
-        grants: grant::list_of_member(db, user)?,
-        restriction: restriction.map(Into::into),
-    };
+    let Some(TokenOwner { user, role, expires_at, limits }) = found else { return Ok(None) };
+    let grants = grant::list_of_member(db, user)?;
+    let access = EffectiveAccess { role, grants, restriction: limits.restriction };
     Ok(Some(TokenAccess { access, expires_at }))
 }
 
@@ -151,9 +188,9 @@ struct TokenOwner {
     user: UserId,
     role: Role,
     expires_at: Option<Timestamp>,
-    restriction: Option<Vec<TokenRestriction>>,
+    limits: TokenLimits,
 }
-from_row!(TokenOwner { user, role, expires_at, restriction });
+from_row!(TokenOwner { user, role, expires_at, limits });
 
 pub fn count_of_user(db: &mut impl StoreRead, user: UserId, now: Timestamp) -> Result<i64, StoreError> {
     db.fetch_count(&COUNT_OF_USER, &[text(user), now.into()])
@@ -180,6 +217,12 @@ pub fn revoke(tx: &mut Tx<'_>, id: TokenId) -> Result<(), StoreError> {
 pub fn revoke_all_of_user(tx: &mut Tx<'_>, user: UserId) -> Result<u64, StoreError> {
     let now = tx.now();
     tx.execute(&REVOKE_OF_USER, &[text(user), now.into()])
+}
+
+/// Deletes session tokens that have expired. Their sessions have ended or were given up long before.
+pub fn delete_expired_of_sessions(tx: &mut Tx<'_>) -> Result<(), StoreError> {
+    let now = tx.now();
+    tx.execute(&DELETE_ENDED, &[now.into()]).map(drop)
 }
 
 /// Records that a token has just been used.

@@ -59,6 +59,7 @@ fn insert(tx: &mut Tx<'_>, expires_at: Option<Timestamp>) -> Result<(UserId, Tok
         created_at,
         expires_at,
         restriction: None,
+        environment: None,
         last_used_at: None,
         revoked_at: None,
     };

@@ -86,6 +86,7 @@ pub(super) fn claim(client: &ApiClient, out: &CommandOutput, args: &ClaimArgs) -
         deploy: args.no_deploy.then_some(false),
         queue: Some(args.queue),
         wait_seconds: args.wait,
+        session_token: None,
     };
     if !args.command.is_empty() {
         terminal::block_stop_signals()?;

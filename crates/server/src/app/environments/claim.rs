@@ -7,7 +7,7 @@ use berth_core::decision::CommandRefusal;
 use berth_core::environment::claim::{self, ClaimCommand, ClaimOutcome, OpenedSession};
 use berth_core::environment::fence::Fence;
 use berth_core::environment::force::{self, ForceClaimCommand, TakeoverMode};
-use berth_core::environment::{ClaimTerms, Lock, eta};
+use berth_core::environment::{ClaimTerms, Lock, LockHolder, eta};
 use berth_core::id::{EnvironmentId, OrgId, TicketGroupId};
 use berth_core::name::Reason;
 use berth_store::Tx;
@@ -15,6 +15,7 @@ use berth_store::idempotency::IdempotencyKey;
 use berth_store::tables::environment;
 
 use super::queue::{session_lengths, with_ticket_tag};
+use super::session_token::{issue_session_token, new_token_id, refuse_session_token};
 use super::view::with_environment_tag;
 use super::{EnvironmentChange, EnvironmentPath, holder, location, response};
 use crate::app::resource_access::environment_in;
@@ -26,6 +27,8 @@ use crate::error::AppError;
 pub struct ClaimRequest {
     pub wish: ClaimTerms,
     pub wait_seconds: Option<i64>,
+    /// Whether the session belongs to a token of its own.
+    pub session_token: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -44,16 +47,22 @@ impl App {
         asked: ClaimRequest,
         once: Option<IdempotencyKey>,
     ) -> Result<IdempotentResponse<ClaimResult>, AppError> {
-        let (org, cmd) = (who.org(), claim_command(who, asked));
+        refuse_session_token(who.principal())?;
+        let own_token = asked.session_token;
+        let (org, mut cmd) = (who.org(), claim_command(who, asked));
         let doubt =
             self.check_commit_ambiguity(org, &place.pipeline, cmd.terms.commit.as_ref(), "/commitId").await?;
         self.run_environment_rule(who, once, move |change, tx, standing| {
             let lock = place.find_any(tx, &standing.access, Action::EnvironmentsClaim)?;
             let lock = require_declared(lock)?;
             doubt.map_or(Ok(()), Err)?;
+            if own_token {
+                cmd.by.session_token = Some(new_token_id(tx)?);
+            }
             let (after, claimed) =
                 change.decide(tx, &lock, |lock, moment| claim::claim(lock, &cmd, moment))?;
-            to_rule_outcome(tx, claimed, org, &after)
+            let outcome = to_rule_outcome(tx, claimed, org, &after)?;
+            add_session_token(tx, outcome, &cmd.by, lock.environment.id)
         })
         .await
     }
@@ -98,6 +107,7 @@ impl App {
         asked: ClaimRequest,
         once: Option<IdempotencyKey>,
     ) -> Result<IdempotentResponse<ClaimResult>, AppError> {
+        refuse_session_token(who.principal())?;
         let (org, cmd) = (who.org(), claim_command(who, asked));
         let doubt = self.check_commit_ambiguity(org, &key, cmd.terms.commit.as_ref(), "/commitId").await?;
         self.run_environment_rule(who, once, move |change, tx, standing| {
@@ -202,6 +212,23 @@ fn to_rule_outcome(
         Ok(claimed) => Ok(RuleOutcome::Yes(claim_response(tx, claimed, org, after)?)),
         Err(refusal) => Ok(RuleOutcome::No(response::refusal_error(refusal, org, after, tx.now()))),
     }
+}
+
+/// Issues the session token that the claim asked for, and adds it to the response.
+fn add_session_token(
+    tx: &mut Tx<'_>,
+    outcome: RuleOutcome<ClaimResult>,
+    holder: &LockHolder,
+    environment: EnvironmentId,
+) -> Result<RuleOutcome<ClaimResult>, AppError> {
+    let Some(id) = holder.session_token else { return Ok(outcome) };
+    let mut answer = match outcome {
+        RuleOutcome::Yes(answer) => answer,
+        RuleOutcome::No(refusal) => return Ok(RuleOutcome::No(refusal)),
+    };
+    let token = issue_session_token(tx, holder, id, environment)?;
+    answer.body.set_session_token(token.reveal());
+    Ok(RuleOutcome::Yes(answer))
 }
 
 fn claim_response(

@@ -5,6 +5,7 @@ mod history;
 mod queue;
 pub(super) mod response;
 mod session;
+mod session_token;
 mod view;
 
 pub use claim::{ClaimRequest, ForceClaimRequest};
@@ -80,7 +81,7 @@ fn location(org: OrgId, lock: &Lock) -> String {
 
 pub(super) fn holder(who: &Principal) -> LockHolder {
     let kind = if who.is_service { ActorType::Service } else { ActorType::User };
-    LockHolder { kind, id: who.user, name: who.name.to_string() }
+    LockHolder { kind, id: who.user, name: who.name.to_string(), session_token: who.session_token() }
 }
 
 /// Tracks whether a transaction on an environment affects the engine.

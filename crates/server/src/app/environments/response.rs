@@ -180,6 +180,7 @@ pub(super) fn session_to_wire(
         deployments,
         deployment_id: None,
         released: None,
+        session_token: None,
     }
 }
 
@@ -238,6 +239,7 @@ pub(super) fn ticket_to_wire(
         session_id: session.map(ToString::to_string),
         deployment_id: deployment.map(ToString::to_string),
         takeover_at: takeover_at.map(|at| at.to_string()),
+        session_token: None,
     }
 }
 

@@ -14,6 +14,7 @@ use berth_store::idempotency::IdempotencyKey;
 use berth_store::tables::{deployment, grant, member, session, user};
 use berth_store::{StoreRead, Tx};
 
+use super::session_token::refuse_session_token;
 use super::view::with_environment_tag;
 use super::{EnvironmentPath, holder, location, response};
 use crate::app::resource_access::{may_on_environment, require_on_environment};
@@ -150,6 +151,7 @@ impl App {
         expected: Option<Fence>,
         once: Option<IdempotencyKey>,
     ) -> Result<IdempotentResponse<wire::WireSession>, AppError> {
+        refuse_session_token(who.principal())?;
         let (org, by) = (who.org(), holder(who.principal()));
         self.run_environment_rule(who, once, move |change, tx, standing| {
             let lock = place.find_any(tx, &standing.access, Action::EnvironmentsClaim)?;
@@ -224,5 +226,5 @@ fn find_receiver(tx: &mut Tx<'_>, to: &str, of: &Environment) -> Result<LockHold
         return Err(refused("may not claim this environment; they need the role tester or higher"));
     }
     let kind = if member.is_service { ActorType::Service } else { ActorType::User };
-    Ok(LockHolder { kind, id: member.user, name: member.name.to_string() })
+    Ok(LockHolder { kind, id: member.user, name: member.name.to_string(), session_token: None })
 }

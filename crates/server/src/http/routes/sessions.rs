@@ -59,7 +59,11 @@ pub(crate) async fn claim_session(
         body.deploy,
     );
     let wait_seconds = parse_queue_wait(&mut check, body.queue, body.wait_seconds);
-    let asked = check.finish(Some(ClaimRequest { wish, wait_seconds }))?;
+    let asked = check.finish(Some(ClaimRequest {
+        wish,
+        wait_seconds,
+        session_token: body.session_token.unwrap_or(false),
+    }))?;
     let place = EnvironmentPath { pipeline, env_name };
     let waiting = app.begin_long_poll(&who, wait)?;
     let claimed = app.claim_session(&who, place, asked, posted.idempotency_key).await?;
@@ -89,7 +93,7 @@ pub(crate) async fn claim_any(
         body.deploy,
     );
     let wait_seconds = parse_queue_wait(&mut check, body.queue, body.wait_seconds);
-    let asked = check.finish(Some(ClaimRequest { wish, wait_seconds }))?;
+    let asked = check.finish(Some(ClaimRequest { wish, wait_seconds, session_token: false }))?;
     let waiting = app.begin_long_poll(&who, wait)?;
     let claimed = app.claim_any(&who, pipeline, body.label, asked, posted.idempotency_key).await?;
     Ok(wait_for_deployment(&app, &who, waiting, claimed).await)

@@ -21,7 +21,7 @@ async fn held_before(shop: &Shop, lengths: &'static [i64]) {
     let done = shop.world.app.store().transact(TxContext::system(Some(org)), move |tx| {
         let mut now = tx.now().plus_seconds(-24 * 60 * 60);
         for length in lengths {
-            let by = LockHolder { kind: ActorType::User, id, name: "grace".into() };
+            let by = LockHolder { kind: ActorType::User, id, name: "grace".into(), session_token: None };
             let load = |tx: &mut _| environment::find(tx, "shop", &EnvName::parse("qa-1").unwrap());
             let lock = load(tx)?.unwrap();
             let claimed = ClaimCommand {

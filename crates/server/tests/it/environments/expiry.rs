@@ -21,7 +21,7 @@ async fn claimed_two_hours_ago(shop: &Shop, ttl_seconds: Option<i64>) -> Value {
     let claimed = shop.world.app.store().transact(TxContext::system(Some(org)), move |tx| {
         let lock = environment::find(tx, "shop", &EnvName::parse("qa-1").unwrap())?.unwrap();
         let moment = DecisionContext { now: tx.now().plus_seconds(-2 * HOUR_S), ..tx.moment()? };
-        let by = LockHolder { kind: ActorType::User, id, name: "grace".into() };
+        let by = LockHolder { kind: ActorType::User, id, name: "grace".into(), session_token: None };
         let wish = ClaimTerms { ttl_seconds, ..ClaimTerms::default() };
         let ruling =
             claim(&lock, &ClaimCommand { by, token: None, terms: wish, wait_seconds: None }, &moment);

@@ -231,7 +231,12 @@ async fn claim_any_gets_one_of_two_environments_whose_sessions_are_overdue() {
 }
 
 async fn holder(shop: &Shop, who: &Account) -> LockHolder {
-    LockHolder { kind: ActorType::User, id: shop.me(who).await.parse().unwrap(), name: who.email.clone() }
+    LockHolder {
+        kind: ActorType::User,
+        id: shop.me(who).await.parse().unwrap(),
+        name: who.email.clone(),
+        session_token: None,
+    }
 }
 
 /// Checks that at most one ticket of the group was granted, and that no ticket is waiting after one was granted or the

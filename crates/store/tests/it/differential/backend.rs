@@ -266,6 +266,7 @@ fn add_member(tx: &mut Tx<'_>, run: u32, person: u8) -> Result<(), StoreError> {
         created_at: tx.now(),
         expires_at: None,
         restriction: None,
+        environment: None,
         last_used_at: None,
         revoked_at: None,
     };
