@@ -23,7 +23,7 @@ const ROWS_PER_TRANSACTION: usize = 5_000;
 /// creation time, and ids with the same time have no defined order.
 const APART_MICROS: i64 = 1_000;
 
-pub(crate) fn fill(store: &Store, org: OrgId, rows: usize) -> anyhow::Result<()> {
+pub(crate) fn create_pipelines(store: &Store, org: OrgId, rows: usize) -> anyhow::Result<()> {
     let definition = parse(DEFINITION).definition.context("the benchmark's definition has errors")?;
     let defined = CheckedDefinition {
         hash: DEFINITION_HASH.into(),
@@ -40,7 +40,7 @@ pub(crate) fn fill(store: &Store, org: OrgId, rows: usize) -> anyhow::Result<()>
             for number in numbers {
                 let created_at = Timestamp::from_micros(first + i64::try_from(number)? * APART_MICROS);
                 let id = PipelineId::from_parts(created_at, tx.entropy()?);
-                let (slug, name) = named(number, rows);
+                let (slug, name) = pipeline_names(number, rows);
                 let name = Some(DisplayName::parse(&name)?);
                 let command = CreatePipelineCommand {
                     id,
@@ -56,7 +56,7 @@ pub(crate) fn fill(store: &Store, org: OrgId, rows: usize) -> anyhow::Result<()>
     Ok(())
 }
 
-fn named(number: usize, rows: usize) -> (String, String) {
+fn pipeline_names(number: usize, rows: usize) -> (String, String) {
     let every = rows / SEARCHED_ROWS;
     if number % every == every / 2 && number / every < SEARCHED_ROWS {
         return (format!("{SEARCHED}-{number}"), format!("Lighthouse {number}"));

@@ -7,26 +7,30 @@ use anyhow::{Context as _, ensure};
 use berth_core::time::Timestamp;
 use serde_json::{Value, json};
 
-use crate::served::{Api, ORGANIZATION, PIPELINES};
+use crate::bench_server::{JsonApiClient, ORGANIZATION, PIPELINES};
 
 /// A deployment that takes longer than this has hung.
 const HANGS_AFTER: Duration = Duration::from_secs(300);
 const ENVIRONMENT: &str = "qa";
 
 /// A pipeline with one environment. Its script steps run in sequence.
-pub(crate) struct Pipeline {
+pub(crate) struct BenchPipeline {
     sessions: String,
 }
 
-pub(crate) struct Deployed {
+pub(crate) struct StartedDeployment {
     /// Time just before the request was sent.
     pub(crate) sent: SystemTime,
     pub(crate) id: String,
     session: String,
 }
 
-impl Pipeline {
-    pub(crate) async fn create(api: &mut Api, slug: &str, steps: Vec<Value>) -> anyhow::Result<Self> {
+impl BenchPipeline {
+    pub(crate) async fn create(
+        api: &mut JsonApiClient,
+        slug: &str,
+        steps: Vec<Value>,
+    ) -> anyhow::Result<Self> {
         let definition = json!({ "version": 1, "pipeline": {
             "name": slug, "steps": steps, "ephemeral_environments": { ENVIRONMENT: {} },
         }});
@@ -35,22 +39,26 @@ impl Pipeline {
     }
 
     /// Claims the environment with a commit, which starts a deployment.
-    pub(crate) async fn deploy(&self, api: &mut Api) -> anyhow::Result<Deployed> {
+    pub(crate) async fn deploy(&self, api: &mut JsonApiClient) -> anyhow::Result<StartedDeployment> {
         let sent = SystemTime::now();
         let session = api.post(&self.sessions, &json!({ "commitId": "9fceb02" })).await?;
-        Ok(Deployed { sent, id: text(&session, "deploymentId")?, session: text(&session, "sessionId")? })
+        Ok(StartedDeployment {
+            sent,
+            id: text_member(&session, "deploymentId")?,
+            session: text_member(&session, "sessionId")?,
+        })
     }
 
     /// Polls until the deployment has succeeded, then releases the environment.
     pub(crate) async fn finish(
         &self,
-        api: &mut Api,
-        deployed: &Deployed,
-        look_every: Duration,
+        api: &mut JsonApiClient,
+        deployed: &StartedDeployment,
+        poll_interval: Duration,
     ) -> anyhow::Result<Value> {
         let (path, began) = (format!("{ORGANIZATION}/deployments/{}", deployed.id), Instant::now());
         let found = loop {
-            tokio::time::sleep(look_every).await;
+            tokio::time::sleep(poll_interval).await;
             let found = api.get(&path).await?;
             if !found["finishedAt"].is_null() {
                 break found;
@@ -63,7 +71,7 @@ impl Pipeline {
     }
 }
 
-pub(crate) fn script(id: &str, run: &str) -> Value {
+pub(crate) fn script_step(id: &str, run: &str) -> Value {
     json!({ "name": id, "id": id, "type": "script", "params": { "run": run } })
 }
 
@@ -77,12 +85,12 @@ pub(crate) fn first_attempt(deployment: &Value) -> &Value {
 }
 
 /// Returns the time between two timestamps in a response. They have millisecond resolution.
-pub(crate) fn between(from: &Value, to: &Value) -> anyhow::Result<Duration> {
+pub(crate) fn elapsed_between(from: &Value, to: &Value) -> anyhow::Result<Duration> {
     let time = |value: &Value| Timestamp::parse(value.as_str().unwrap_or_default()).context("no time");
     let micros = time(to)?.as_micros() - time(from)?.as_micros();
     Ok(Duration::from_micros(u64::try_from(micros).context("an end before its beginning")?))
 }
 
-fn text(value: &Value, name: &str) -> anyhow::Result<String> {
+fn text_member(value: &Value, name: &str) -> anyhow::Result<String> {
     Ok(value[name].as_str().with_context(|| format!("no {name} in {value}"))?.to_owned())
 }

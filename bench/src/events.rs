@@ -21,8 +21,8 @@ use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, Buf
 use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
 
-use crate::report::{grouped, millis, rate};
-use crate::site::{serve_on_a_thread, told};
+use crate::report::{format_millis, format_rate, group_digits};
+use crate::site::{serve_on_a_thread, to_anyhow};
 
 pub(crate) const USAGE: &str = "\
 usage: cargo xtask bench events [options]
@@ -37,7 +37,7 @@ usage: cargo xtask bench events [options]
 const WRITERS: usize = 16;
 const PER_TRANSACTION: i64 = 1_000;
 
-struct Options {
+struct EventOptions {
     followers: usize,
     tokens: usize,
     seconds: u64,
@@ -45,8 +45,9 @@ struct Options {
     history: i64,
 }
 
-fn options(args: &[String]) -> anyhow::Result<Options> {
-    let mut found = Options { followers: 1_000, tokens: 20, seconds: 5, per_second: 20, history: 100_000 };
+fn parse_options(args: &[String]) -> anyhow::Result<EventOptions> {
+    let mut found =
+        EventOptions { followers: 1_000, tokens: 20, seconds: 5, per_second: 20, history: 100_000 };
     let mut args = args.iter();
     while let Some(name) = args.next() {
         let value: u64 = args
@@ -67,13 +68,13 @@ fn options(args: &[String]) -> anyhow::Result<Options> {
 }
 
 pub(crate) fn run(args: &[String]) -> anyhow::Result<()> {
-    let options = options(args)?;
+    let options = parse_options(args)?;
     let temp = tempfile::Builder::new().prefix("berth-bench-").tempdir()?;
     let dir = DataDir::open(&temp.path().join("data"))?;
     let store = Store::open_sqlite(&dir.database())?;
     let made = |slug: &str| {
         let email = Email::parse(&format!("ada@{slug}.test"))?;
-        create_organization(&store, Slug::parse(slug)?, email, PasswordCost::default()).map_err(told)
+        create_organization(&store, Slug::parse(slug)?, email, PasswordCost::default()).map_err(to_anyhow)
     };
     seal_and_check(&store, made("history")?.org.id, options.history)?;
     let created = made("acme")?;
@@ -103,13 +104,13 @@ fn seal_and_check(store: &Store, org: OrgId, count: i64) -> anyhow::Result<()> {
         let numbers = first..count.min(first + PER_TRANSACTION);
         store.transact_blocking(TxContext::system(Some(org)), move |tx| {
             for number in numbers {
-                tx.record(event(number))?;
+                tx.record(sample_event(number))?;
             }
             Ok::<_, StoreError>(())
         })?;
     }
     let sealed = start.elapsed();
-    let hashing = sealing_alone(store, org, count)?;
+    let hashing = measure_sealing(store, org, count)?;
     let start = Instant::now();
     let runtime = tokio::runtime::Builder::new_current_thread().build()?;
     let verdict = runtime.block_on(async {
@@ -128,7 +129,7 @@ fn seal_and_check(store: &Store, org: OrgId, count: i64) -> anyhow::Result<()> {
         }
     })?;
     ensure!(verdict.problem.is_none(), "the audit log is not valid: {:?}", verdict.problem);
-    let events = grouped(usize::try_from(verdict.checked)?);
+    let events = group_digits(usize::try_from(verdict.checked)?);
     println!(
         "{events} events: recorded and sealed in {:.2} s (of which sealing {:.2} s), verified in {:.2} s.\n",
         sealed.as_secs_f64(),
@@ -139,7 +140,7 @@ fn seal_and_check(store: &Store, org: OrgId, count: i64) -> anyhow::Result<()> {
 }
 
 /// Seals the same events again in memory, to measure how much of the sealing time is spent on the hash chain.
-fn sealing_alone(store: &Store, org: OrgId, count: i64) -> anyhow::Result<Duration> {
+fn measure_sealing(store: &Store, org: OrgId, count: i64) -> anyhow::Result<Duration> {
     let mut events = store.transact_blocking(TxContext::system(Some(org)), move |tx| {
         tables::event::list_after(tx, 0, i64::MAX, count)
     })?;
@@ -148,20 +149,20 @@ fn sealing_alone(store: &Store, org: OrgId, count: i64) -> anyhow::Result<Durati
     Ok(start.elapsed())
 }
 
-fn event(number: i64) -> NewEvent {
+fn sample_event(number: i64) -> NewEvent {
     let subject = EventSubject::new("pipeline", format!("pl_{number:026}"), Some("shop"));
     NewEvent::new(EventKind::PipelineStopped, subject).with("reason", "measured").with("number", number)
 }
 
 async fn measure(
-    options: &Options,
+    options: &EventOptions,
     app: &Arc<App>,
     address: SocketAddr,
     org: OrgId,
     token: &str,
 ) -> anyhow::Result<()> {
     let alone = writes_per_second(app, org).await?;
-    let tokens = tokens(options.tokens, address, token).await?;
+    let tokens = create_tokens(options.tokens, address, token).await?;
     let before = resident_kib()?;
     let (hear, mut heard) = tokio::sync::mpsc::unbounded_channel();
     let (ready, mut readied) = tokio::sync::mpsc::unbounded_channel();
@@ -182,7 +183,7 @@ async fn measure(
     for number in 0..count {
         record(app, org, i64::try_from(number)?).await?;
         let at = Instant::now();
-        committed.insert(last(app, org).await?, at);
+        committed.insert(last_sequence(app, org).await?, at);
         tokio::time::sleep(Duration::from_secs(1) / u32::try_from(options.per_second)?).await;
     }
     tokio::time::sleep(Duration::from_secs(2)).await;
@@ -200,30 +201,31 @@ async fn measure(
 
     println!(
         "{} followers, {} tokens, {} events at {} a second; clients and server share this machine.\n",
-        grouped(options.followers),
+        group_digits(options.followers),
         options.tokens,
         count,
         options.per_second
     );
     println!("| measure | |\n|---|--:|");
-    println!("| commit to receipt, p50 | {} ms |", millis(&delays, 50));
-    println!("| commit to receipt, p99 | {} ms |", millis(&delays, 99));
-    println!("| commit to receipt, slowest | {} ms |", millis(&delays, 100));
+    println!("| commit to receipt, p50 | {} ms |", format_millis(&delays, 50));
+    println!("| commit to receipt, p99 | {} ms |", format_millis(&delays, 99));
+    println!("| commit to receipt, slowest | {} ms |", format_millis(&delays, 100));
     let each = |kib: u64| format!("{:.0} KiB", kib as f64 / options.followers.max(1) as f64);
     println!("| memory per follower, both ends, quiet | {} |", each(after.saturating_sub(before)));
     println!("| memory per follower, both ends, at the end | {} |", each(last.saturating_sub(before)));
-    println!("| writes/s, no followers | {} |", rate(alone));
-    println!("| writes/s, all followers | {} |", rate(followed));
+    println!("| writes/s, no followers | {} |", format_rate(alone));
+    println!("| writes/s, all followers | {} |", format_rate(followed));
     Ok(())
 }
 
 async fn record(app: &App, org: OrgId, number: i64) -> anyhow::Result<()> {
-    let recorded = app.store().transact(TxContext::system(Some(org)), move |tx| tx.record(event(number)));
+    let recorded =
+        app.store().transact(TxContext::system(Some(org)), move |tx| tx.record(sample_event(number)));
     Ok(recorded.await?)
 }
 
 /// Returns the sequence number of the last committed event.
-async fn last(app: &App, org: OrgId) -> Result<i64, StoreError> {
+async fn last_sequence(app: &App, org: OrgId) -> Result<i64, StoreError> {
     app.store().read(Some(org), |db| Ok(tables::event::chain_head(db)?.sequence)).await
 }
 
@@ -250,7 +252,7 @@ async fn writes_per_second(app: &Arc<App>, org: OrgId) -> anyhow::Result<f64> {
     Ok(sum as f64 / start.elapsed().as_secs_f64())
 }
 
-async fn tokens(count: usize, address: SocketAddr, token: &str) -> anyhow::Result<Vec<String>> {
+async fn create_tokens(count: usize, address: SocketAddr, token: &str) -> anyhow::Result<Vec<String>> {
     let mut tokens = Vec::new();
     for number in 0..count {
         let body = format!("{{\"name\": \"follower {number}\"}}");
@@ -276,7 +278,7 @@ async fn tokens(count: usize, address: SocketAddr, token: &str) -> anyhow::Resul
 async fn follow(
     address: SocketAddr,
     token: String,
-    hear: tokio::sync::mpsc::UnboundedSender<(i64, Instant)>,
+    arrivals: tokio::sync::mpsc::UnboundedSender<(i64, Instant)>,
     ready: tokio::sync::mpsc::UnboundedSender<()>,
 ) -> anyhow::Result<()> {
     let mut stream = TcpStream::connect(address).await?;
@@ -297,7 +299,7 @@ async fn follow(
                 is_first = false;
                 let _ = ready.send(());
             } else {
-                let _ = hear.send((sequence, Instant::now()));
+                let _ = arrivals.send((sequence, Instant::now()));
             }
         }
     }

@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, ensure};
 use serde_json::json;
 
-use crate::process::{Server, free_address, memory, stop};
-use crate::report::machine;
-use crate::served::{self, Api, PIPELINES};
+use crate::bench_server::{self, JsonApiClient, PIPELINES};
+use crate::process::{BenchServer, free_address, resident_memory, stop_server};
+use crate::report::describe_machine;
 
 pub(crate) const USAGE: &str = "\
 bench idle [--starts N] [--check]
@@ -23,7 +23,7 @@ const MEMORY_BYTES_MAX: u64 = 48_000_000;
 const STARTS: usize = 15;
 /// A start that takes longer than this has failed.
 const PATIENCE: Duration = Duration::from_secs(20);
-const LOOK_AGAIN: Duration = Duration::from_micros(200);
+const POLL_INTERVAL: Duration = Duration::from_micros(200);
 const IDLE: Duration = Duration::from_secs(10);
 /// Claims made before the measurement, so that the database is not empty.
 const CLAIMS: usize = 200;
@@ -42,13 +42,14 @@ pub(crate) fn run(args: &[String]) -> anyhow::Result<()> {
     }
     ensure!(starts > 0, "--starts needs a number above 0");
     let dir = tempfile::tempdir()?;
-    let rows = fill(dir.path())?;
-    let mut took: Vec<Duration> = (0..starts).map(|_| start(dir.path())).collect::<anyhow::Result<_>>()?;
+    let rows = fill_database(dir.path())?;
+    let mut took: Vec<Duration> =
+        (0..starts).map(|_| measure_start(dir.path())).collect::<anyhow::Result<_>>()?;
     took.sort_unstable();
-    let resident = idle(dir.path())?;
+    let resident = measure_idle_memory(dir.path())?;
     let millis = |at: usize| took[at].as_secs_f64() * 1_000.0;
     let median = took[starts / 2];
-    println!("{starts} starts on a database with {rows} events, on {}.\n", machine());
+    println!("{starts} starts on a database with {rows} events, on {}.\n", describe_machine());
     println!("| | measured | limit |\n|---|--:|--:|");
     println!(
         "| from exec to the first response of /readyz, median (fastest to slowest) | {:.1} ms ({:.1} to {:.1}) | {} ms |",
@@ -71,11 +72,11 @@ pub(crate) fn run(args: &[String]) -> anyhow::Result<()> {
 }
 
 /// Creates a pipeline, claims and releases its environment, and returns the number of events.
-fn fill(dir: &Path) -> anyhow::Result<i64> {
-    let (mut server, target) = served::start(dir, &["--no-runner"])?;
+fn fill_database(dir: &Path) -> anyhow::Result<i64> {
+    let (mut server, target) = bench_server::start(dir, &["--no-runner"])?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let events = runtime.block_on(async {
-        let mut api = Api::open(&target).await?;
+        let mut api = JsonApiClient::open(&target).await?;
         api.post(PIPELINES, &json!({ "slug": "shop", "definition": DEFINITION })).await?;
         let environments = api.get(&format!("{PIPELINES}/shop/ephemeral-environments")).await?;
         let name = environments[0]["envName"].as_str().context("no environment")?.to_owned();
@@ -85,50 +86,50 @@ fn fill(dir: &Path) -> anyhow::Result<i64> {
             let id = session["sessionId"].as_str().context("no session")?.to_owned();
             api.delete(&format!("{sessions}/{id}")).await?;
         }
-        let newest = api.get(&format!("{}/events?limit=1", served::ORGANIZATION)).await?;
+        let newest = api.get(&format!("{}/events?limit=1", bench_server::ORGANIZATION)).await?;
         newest[0]["sequence"].as_i64().context("no event")
     })?;
-    stop(&mut server)?;
+    stop_server(&mut server)?;
     Ok(events)
 }
 
-fn start(dir: &Path) -> anyhow::Result<Duration> {
-    let (mut server, took) = ready(dir)?;
-    stop(&mut server)?;
+fn measure_start(dir: &Path) -> anyhow::Result<Duration> {
+    let (mut server, took) = start_and_wait(dir)?;
+    stop_server(&mut server)?;
     Ok(took)
 }
 
 /// Starts the server with its runner, loads the dashboard once, and returns the memory that the idle server uses.
-fn idle(dir: &Path) -> anyhow::Result<u64> {
+fn measure_idle_memory(dir: &Path) -> anyhow::Result<u64> {
     let address = free_address()?;
-    let server = served::serve_at(dir, address)?;
-    until_ready(address, Instant::now())?;
+    let server = bench_server::serve_at(dir, address)?;
+    wait_until_ready(address, Instant::now())?;
     for path in ["/", "/api/v1/openapi.json", "/docs"] {
-        ensure!(ask(address, path)?, "{path} is not there");
+        ensure!(responds_ok(address, path)?, "{path} is not there");
     }
     std::thread::sleep(IDLE);
-    memory(server.id())
+    resident_memory(server.id())
 }
 
-fn ready(dir: &Path) -> anyhow::Result<(Server, Duration)> {
+fn start_and_wait(dir: &Path) -> anyhow::Result<(BenchServer, Duration)> {
     let address = free_address()?;
     let began = Instant::now();
-    let server = served::serve_at(dir, address)?;
-    Ok((server, until_ready(address, began)?))
+    let server = bench_server::serve_at(dir, address)?;
+    Ok((server, wait_until_ready(address, began)?))
 }
 
-fn until_ready(address: SocketAddr, began: Instant) -> anyhow::Result<Duration> {
+fn wait_until_ready(address: SocketAddr, began: Instant) -> anyhow::Result<Duration> {
     loop {
-        if ask(address, "/readyz").unwrap_or(false) {
+        if responds_ok(address, "/readyz").unwrap_or(false) {
             return Ok(began.elapsed());
         }
         ensure!(began.elapsed() < PATIENCE, "the server does not respond");
-        std::thread::sleep(LOOK_AGAIN);
+        std::thread::sleep(POLL_INTERVAL);
     }
 }
 
 /// Sends a GET request and returns whether the response has status 200.
-fn ask(address: SocketAddr, path: &str) -> anyhow::Result<bool> {
+fn responds_ok(address: SocketAddr, path: &str) -> anyhow::Result<bool> {
     let mut stream = TcpStream::connect(address)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n")?;

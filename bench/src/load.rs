@@ -12,46 +12,46 @@ const ANSWER_BYTES_MAX: usize = 16 * 1024 * 1024;
 const ANSWER_WAIT_MAX: Duration = Duration::from_secs(60);
 
 #[derive(Clone)]
-pub(crate) struct Target {
+pub(crate) struct ServerTarget {
     pub(crate) address: SocketAddr,
     pub(crate) token: String,
 }
 
 /// Returns the path of the next request.
-pub(crate) type NextPath = Arc<dyn Fn(&mut Random) -> String + Send + Sync>;
+pub(crate) type NextPath = Arc<dyn Fn(&mut BenchRandom) -> String + Send + Sync>;
 
 /// The result of one round of one case.
-pub(crate) struct Round {
+pub(crate) struct LoadRound {
     /// Latencies of responses with status 200.
     pub(crate) latencies: Vec<Duration>,
     pub(crate) failed: usize,
     pub(crate) took: Duration,
 }
 
-impl Round {
+impl LoadRound {
     pub(crate) fn per_second(&self) -> f64 {
         self.latencies.len() as f64 / self.took.as_secs_f64()
     }
 }
 
 /// Sends requests for the duration `length`. Requests in flight at the end are completed and counted.
-pub(crate) async fn round(
-    target: &Target,
+pub(crate) async fn run_round(
+    target: &ServerTarget,
     next: &NextPath,
     clients: usize,
     length: Duration,
     seed: u64,
-) -> anyhow::Result<Round> {
+) -> anyhow::Result<LoadRound> {
     let mut connections = Vec::with_capacity(clients);
     for _ in 0..clients {
-        connections.push(Connection::open(target).await?);
+        connections.push(LoadConnection::open(target).await?);
     }
     let start = Instant::now();
     let clients: Vec<_> = (seed..)
         .zip(connections)
-        .map(|(seed, connection)| tokio::spawn(client(connection, next.clone(), start + length, seed)))
+        .map(|(seed, connection)| tokio::spawn(run_client(connection, next.clone(), start + length, seed)))
         .collect();
-    let mut sum = Round { latencies: Vec::new(), failed: 0, took: Duration::ZERO };
+    let mut sum = LoadRound { latencies: Vec::new(), failed: 0, took: Duration::ZERO };
     for client in clients {
         let (latencies, failed) = client.await??;
         sum.latencies.extend(latencies);
@@ -61,13 +61,13 @@ pub(crate) async fn round(
     Ok(sum)
 }
 
-async fn client(
-    mut connection: Connection,
+async fn run_client(
+    mut connection: LoadConnection,
     next: NextPath,
     until: Instant,
     seed: u64,
 ) -> anyhow::Result<(Vec<Duration>, usize)> {
-    let mut random = Random::new(seed);
+    let mut random = BenchRandom::new(seed);
     let (mut latencies, mut failed) = (Vec::new(), 0);
     while Instant::now() < until {
         let path = next(&mut random);
@@ -80,7 +80,7 @@ async fn client(
     Ok((latencies, failed))
 }
 
-pub(crate) struct Connection {
+pub(crate) struct LoadConnection {
     stream: TcpStream,
     /// Header lines that are part of every request.
     lines: String,
@@ -88,8 +88,8 @@ pub(crate) struct Connection {
     answer: Vec<u8>,
 }
 
-impl Connection {
-    pub(crate) async fn open(target: &Target) -> anyhow::Result<Self> {
+impl LoadConnection {
+    pub(crate) async fn open(target: &ServerTarget) -> anyhow::Result<Self> {
         let stream = TcpStream::connect(target.address).await.context("cannot connect to the server")?;
         stream.set_nodelay(true)?;
         let lines = format!(
@@ -114,7 +114,7 @@ impl Connection {
 
     /// Sends a raw request and returns the status and the body. There is no timeout, because a timer per request would
     /// distort the measurement.
-    pub(crate) async fn ask(&mut self, request: &[u8]) -> anyhow::Result<(u16, &[u8])> {
+    pub(crate) async fn send_request(&mut self, request: &[u8]) -> anyhow::Result<(u16, &[u8])> {
         let (status, start) = self.exchange(request).await?;
         Ok((status, &self.answer[start..]))
     }
@@ -158,9 +158,9 @@ fn read_head(head: &[u8]) -> anyhow::Result<(u16, usize)> {
 }
 
 /// Deterministic pseudo-random numbers (splitmix64).
-pub(crate) struct Random(u64);
+pub(crate) struct BenchRandom(u64);
 
-impl Random {
+impl BenchRandom {
     pub(crate) fn new(seed: u64) -> Self {
         Self(seed)
     }
@@ -189,7 +189,7 @@ mod tests {
 
     #[test]
     fn random_numbers_cover_the_range() {
-        let mut random = Random::new(7);
+        let mut random = BenchRandom::new(7);
         let numbers: Vec<_> = (0..1_000).map(|_| random.below(100)).collect();
         assert!(numbers.iter().all(|number| *number < 100));
         assert!(numbers.contains(&0) && numbers.contains(&99));

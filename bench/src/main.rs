@@ -1,6 +1,7 @@
 //! Benchmarks. Each one creates its own data and server, uses only loopback, and prints a report in Markdown.
 
 mod analysis;
+mod bench_server;
 mod data;
 mod deploy;
 mod events;
@@ -13,13 +14,12 @@ mod many;
 mod options;
 mod process;
 mod report;
-mod served;
 mod site;
 mod steps;
 
 use std::process::ExitCode;
 
-use options::Options;
+use options::ListOptions;
 
 struct Benchmark {
     name: &'static str,
@@ -28,7 +28,7 @@ struct Benchmark {
 }
 
 const BENCHMARKS: &[Benchmark] = &[
-    Benchmark { name: "lists", usage: options::USAGE, run: |args| lists::run(&Options::parse(args)?) },
+    Benchmark { name: "lists", usage: options::USAGE, run: |args| lists::run(&ListOptions::parse(args)?) },
     Benchmark { name: "events", usage: events::USAGE, run: events::run },
     Benchmark { name: "locks", usage: locks::USAGE, run: locks::run },
     Benchmark { name: "many", usage: many::USAGE, run: many::run },

@@ -21,7 +21,7 @@ usage: cargo xtask bench lists [options]
 const ROWS_MIN: usize = 100;
 const ROWS_MAX: usize = 10_000_000;
 
-pub(crate) struct Options {
+pub(crate) struct ListOptions {
     pub(crate) rows: Vec<usize>,
     pub(crate) clients: usize,
     pub(crate) rounds: usize,
@@ -31,7 +31,7 @@ pub(crate) struct Options {
     pub(crate) check: bool,
 }
 
-impl Options {
+impl ListOptions {
     pub(crate) fn parse(args: &[String]) -> anyhow::Result<Self> {
         let mut rows = vec![1_000, 100_000, 1_000_000];
         let (mut clients, mut seconds, mut rounds) = (16, 3.0f64, 5);
@@ -41,11 +41,11 @@ impl Options {
         while let Some(name) = args.next() {
             let mut value = || args.next().with_context(|| format!("{name} needs a value\n\n{USAGE}"));
             match name.as_str() {
-                "--rows" => rows = numbers(value()?)?,
+                "--rows" => rows = parse_numbers(value()?)?,
                 "--quick" => rows = vec![1_000, 50_000],
-                "--clients" => clients = number(value()?)?,
+                "--clients" => clients = parse_number(value()?)?,
                 "--seconds" => seconds = value()?.parse().context("--seconds must be a number")?,
-                "--rounds" => rounds = number(value()?)?,
+                "--rounds" => rounds = parse_number(value()?)?,
                 "--dir" => dir = value()?.into(),
                 "--only" => only.clone_from(value()?),
                 "--check" => check = true,
@@ -64,11 +64,11 @@ impl Options {
     }
 }
 
-fn numbers(text: &str) -> anyhow::Result<Vec<usize>> {
-    text.split(',').map(number).collect()
+fn parse_numbers(text: &str) -> anyhow::Result<Vec<usize>> {
+    text.split(',').map(parse_number).collect()
 }
 
-fn number(text: &str) -> anyhow::Result<usize> {
+fn parse_number(text: &str) -> anyhow::Result<usize> {
     let plain = text.replace('_', "");
     plain.parse().with_context(|| format!("\"{text}\" is not a whole number"))
 }

@@ -7,11 +7,11 @@ use std::time::Duration;
 use anyhow::{Context as _, ensure};
 use rustix::process::{Pid, Signal, kill_process};
 
-pub(crate) struct Server {
+pub(crate) struct BenchServer {
     pub(crate) child: Child,
 }
 
-impl Server {
+impl BenchServer {
     /// Starts the server, with its standard output piped to this process.
     pub(crate) fn start(command: &mut Command) -> anyhow::Result<Self> {
         let started = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
@@ -24,7 +24,7 @@ impl Server {
     }
 }
 
-impl Drop for Server {
+impl Drop for BenchServer {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -41,20 +41,22 @@ pub(crate) fn free_address() -> anyhow::Result<SocketAddr> {
 pub(crate) fn cpu_time(process: u32) -> anyhow::Result<Duration> {
     let path = format!("/proc/{process}/stat");
     let stat = std::fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
-    ticks(&stat).map(|ticks| Duration::from_millis(10 * ticks)).with_context(|| format!("{path}: {stat}"))
+    parse_ticks(&stat)
+        .map(|ticks| Duration::from_millis(10 * ticks))
+        .with_context(|| format!("{path}: {stat}"))
 }
 
 /// Peak memory of a process, in bytes.
 pub(crate) fn peak_memory(process: u32) -> anyhow::Result<u64> {
-    told_of(process, "VmHWM:")
+    read_status_bytes(process, "VmHWM:")
 }
 
 /// Resident memory of a process, in bytes.
-pub(crate) fn memory(process: u32) -> anyhow::Result<u64> {
-    told_of(process, "VmRSS:")
+pub(crate) fn resident_memory(process: u32) -> anyhow::Result<u64> {
+    read_status_bytes(process, "VmRSS:")
 }
 
-fn told_of(process: u32, what: &str) -> anyhow::Result<u64> {
+fn read_status_bytes(process: u32, what: &str) -> anyhow::Result<u64> {
     let path = format!("/proc/{process}/status");
     let status = std::fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
     let line = status.lines().find_map(|line| line.strip_prefix(what));
@@ -63,7 +65,7 @@ fn told_of(process: u32, what: &str) -> anyhow::Result<u64> {
 }
 
 /// Sends SIGTERM and waits for a clean exit.
-pub(crate) fn stop(server: &mut Server) -> anyhow::Result<()> {
+pub(crate) fn stop_server(server: &mut BenchServer) -> anyhow::Result<()> {
     kill_process(Pid::from_child(&server.child), Signal::TERM)?;
     let status = server.child.wait()?;
     ensure!(status.success(), "the server did not exit cleanly: {status}");
@@ -71,14 +73,14 @@ pub(crate) fn stop(server: &mut Server) -> anyhow::Result<()> {
 }
 
 /// Resets the peak memory counter.
-pub(crate) fn forget_peak_memory(process: u32) -> anyhow::Result<()> {
+pub(crate) fn reset_peak_memory(process: u32) -> anyhow::Result<()> {
     const PEAK: &str = "5";
     let path = format!("/proc/{process}/clear_refs");
     std::fs::write(&path, PEAK).with_context(|| format!("cannot write {path}"))
 }
 
 /// Parses the CPU time from `/proc/PID/stat`, in ticks. A tick is 10 ms on Linux.
-fn ticks(stat: &str) -> Option<u64> {
+fn parse_ticks(stat: &str) -> Option<u64> {
     // Start after the second field, the program's name, which may contain spaces and parentheses.
     let (_, rest) = stat.rsplit_once(") ")?;
     let mut times = rest.split(' ').skip(11).map(str::parse::<u64>);
@@ -92,7 +94,7 @@ mod tests {
     #[test]
     fn cpu_time_is_parsed_after_program_name() {
         let stat = "7 (a) b) S 1 7 7 0 -1 4194304 100 0 0 0 250 50 0 0 20 0 4 0 100 0 0";
-        assert_eq!(ticks(stat), Some(300));
+        assert_eq!(parse_ticks(stat), Some(300));
         assert!(cpu_time(std::process::id()).is_ok());
     }
 

@@ -5,15 +5,16 @@ use std::time::Duration;
 
 use anyhow::ensure;
 
-use crate::lists::{Case, PAGE_ROWS, Rounds};
-use crate::load::Round;
-use crate::options::Options;
-use crate::site::Site;
+use crate::lists::{ListCase, ListRounds, PAGE_ROWS};
+use crate::load::LoadRound;
+use crate::options::ListOptions;
+use crate::site::ListSite;
 
 /// For each case, the rate at the largest size must be at least this fraction of the rate at the smallest size.
-const FLOORS: &[(Case, f64)] = &[(Case::First, 0.5), (Case::Cursor, 0.5), (Case::Offset, 0.25)];
+const FLOORS: &[(ListCase, f64)] =
+    &[(ListCase::First, 0.5), (ListCase::Cursor, 0.5), (ListCase::Offset, 0.25)];
 
-pub(crate) fn render(options: &Options, sites: &[Site], rounds: &Rounds) -> String {
+pub(crate) fn render(options: &ListOptions, sites: &[ListSite], rounds: &ListRounds) -> String {
     let smallest = options.rows.first().copied().unwrap_or_default();
     let mut out = String::new();
     let mut line = |text: String| {
@@ -24,39 +25,39 @@ pub(crate) fn render(options: &Options, sites: &[Site], rounds: &Rounds) -> Stri
         options.clients,
         options.rounds,
         options.round.as_millis(),
-        machine(),
+        describe_machine(),
     ));
     for site in sites {
         let per_second = site.rows as f64 / site.filled_in.as_secs_f64();
         line(format!(
             "{} rows: filled in {:.1} s ({} rows/s), database of {} MB.",
-            grouped(site.rows),
+            group_digits(site.rows),
             site.filled_in.as_secs_f64(),
-            rate(per_second),
+            format_rate(per_second),
             site.bytes / 1_000_000,
         ));
     }
     line(String::new());
     line(format!(
         "| rows | case | requests/s | p50 ms | p99 ms | against {} rows | against one by id | failed |",
-        grouped(smallest)
+        group_digits(smallest)
     ));
     line("|--:|---|--:|--:|--:|--:|--:|--:|".into());
     for rows in &options.rows {
-        for case in Case::wanted(&options.only) {
+        for case in ListCase::select(&options.only) {
             let measured = &rounds[&(*rows, case)];
             let mut latencies: Vec<_> = measured.iter().flat_map(|round| &round.latencies).copied().collect();
             latencies.sort_unstable();
             line(format!(
                 "| {} | {}{} | {} | {} | {} | {} | {} | {} |",
-                grouped(*rows),
+                group_digits(*rows),
                 case.title(),
                 if measured.len() < options.rounds { " (measured once)" } else { "" },
-                rate(median(measured.iter().map(Round::per_second))),
-                millis(&latencies, 50),
-                millis(&latencies, 99),
-                times(ratio(measured, &rounds[&(smallest, case)])),
-                times(ratio(measured, &rounds[&(*rows, Case::One)])),
+                format_rate(median(measured.iter().map(LoadRound::per_second))),
+                format_millis(&latencies, 50),
+                format_millis(&latencies, 99),
+                format_ratio(median_ratio(measured, &rounds[&(smallest, case)])),
+                format_ratio(median_ratio(measured, &rounds[&(*rows, ListCase::One)])),
                 measured.iter().map(|round| round.failed).sum::<usize>(),
             ));
         }
@@ -65,15 +66,15 @@ pub(crate) fn render(options: &Options, sites: &[Site], rounds: &Rounds) -> Stri
 }
 
 /// Checks the limits. The error lists every limit that is exceeded.
-pub(crate) fn check(rows: &[usize], rounds: &Rounds) -> anyhow::Result<()> {
+pub(crate) fn check(rows: &[usize], rounds: &ListRounds) -> anyhow::Result<()> {
     let (Some(smallest), Some(largest)) = (rows.first(), rows.last()) else { return Ok(()) };
     let mut broken = Vec::new();
     for (case, floor) in FLOORS {
         let (long, short) = (rounds.get(&(*largest, *case)), rounds.get(&(*smallest, *case)));
         let (Some(long), Some(short)) = (long, short) else { continue };
-        let found = ratio(long, short);
+        let found = median_ratio(long, short);
         if found < *floor {
-            let (title, size) = (case.title(), grouped(*largest));
+            let (title, size) = (case.title(), group_digits(*largest));
             broken.push(format!(
                 "{title} at {size} rows: {found:.2} of the short list's rate, at least {floor}"
             ));
@@ -82,7 +83,11 @@ pub(crate) fn check(rows: &[usize], rounds: &Rounds) -> anyhow::Result<()> {
     for ((rows, case), measured) in rounds {
         let failed: usize = measured.iter().map(|round| round.failed).sum();
         if failed > 0 {
-            broken.push(format!("{} at {} rows: {failed} requests failed", case.title(), grouped(*rows)));
+            broken.push(format!(
+                "{} at {} rows: {failed} requests failed",
+                case.title(),
+                group_digits(*rows)
+            ));
         }
     }
     ensure!(broken.is_empty(), "{}", broken.join("\n"));
@@ -90,7 +95,7 @@ pub(crate) fn check(rows: &[usize], rounds: &Rounds) -> anyhow::Result<()> {
 }
 
 /// Returns the median of the ratios between rounds with the same number.
-fn ratio(these: &[Round], those: &[Round]) -> f64 {
+fn median_ratio(these: &[LoadRound], those: &[LoadRound]) -> f64 {
     median(these.iter().zip(those).map(|(this, that)| this.per_second() / that.per_second()))
 }
 
@@ -104,7 +109,7 @@ pub(crate) fn median(numbers: impl Iterator<Item = f64>) -> f64 {
     }
 }
 
-pub(crate) fn millis(sorted: &[Duration], percent: usize) -> String {
+pub(crate) fn format_millis(sorted: &[Duration], percent: usize) -> String {
     match sorted.is_empty() {
         true => "–".into(),
         false => format!("{:.2}", percentile(sorted, percent).as_secs_f64() * 1_000.0),
@@ -117,16 +122,16 @@ pub(crate) fn percentile(sorted: &[Duration], percent: usize) -> Duration {
     sorted.get(place).copied().unwrap_or(Duration::MAX)
 }
 
-fn times(ratio: f64) -> String {
+fn format_ratio(ratio: f64) -> String {
     if ratio < 0.01 { format!("{ratio:.5}") } else { format!("{ratio:.2}") }
 }
 
-pub(crate) fn rate(per_second: f64) -> String {
-    if per_second < 100.0 { format!("{per_second:.1}") } else { grouped(per_second as usize) }
+pub(crate) fn format_rate(per_second: f64) -> String {
+    if per_second < 100.0 { format!("{per_second:.1}") } else { group_digits(per_second as usize) }
 }
 
 /// Formats `1000000` as `1,000,000`.
-pub(crate) fn grouped(number: usize) -> String {
+pub(crate) fn group_digits(number: usize) -> String {
     let digits = number.to_string();
     let mut out = String::new();
     for (place, digit) in digits.chars().enumerate() {
@@ -138,7 +143,7 @@ pub(crate) fn grouped(number: usize) -> String {
     out
 }
 
-pub(crate) fn machine() -> String {
+pub(crate) fn describe_machine() -> String {
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
     let memory = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let kib = memory
@@ -149,7 +154,7 @@ pub(crate) fn machine() -> String {
 }
 
 /// Returns the load average of the last minute, which includes this program.
-pub(crate) fn load() -> String {
+pub(crate) fn load_average() -> String {
     let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     text.split(' ').next().unwrap_or_default().to_owned()
 }
@@ -160,10 +165,10 @@ mod tests {
 
     #[test]
     fn report_numbers_are_grouped_and_rounded() {
-        assert_eq!(grouped(7), "7");
-        assert_eq!(grouped(1_000), "1,000");
-        assert_eq!(grouped(12_345_678), "12,345,678");
-        assert_eq!(rate(12.34), "12.3");
+        assert_eq!(group_digits(7), "7");
+        assert_eq!(group_digits(1_000), "1,000");
+        assert_eq!(group_digits(12_345_678), "12,345,678");
+        assert_eq!(format_rate(12.34), "12.3");
     }
 
     #[test]
@@ -176,7 +181,7 @@ mod tests {
     #[test]
     fn percentile_is_a_measured_value() {
         let all: Vec<_> = (1..=100).map(Duration::from_millis).collect();
-        assert_eq!((millis(&all, 50), millis(&all, 99)), ("50.00".into(), "99.00".into()));
-        assert_eq!(millis(&[], 99), "–");
+        assert_eq!((format_millis(&all, 50), format_millis(&all, 99)), ("50.00".into(), "99.00".into()));
+        assert_eq!(format_millis(&[], 99), "–");
     }
 }

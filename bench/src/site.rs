@@ -21,11 +21,11 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::data;
-use crate::load::Target;
+use crate::load::ServerTarget;
 
-pub(crate) struct Site {
+pub(crate) struct ListSite {
     pub(crate) rows: usize,
-    pub(crate) target: Target,
+    pub(crate) target: ServerTarget,
     /// API path of the list.
     pub(crate) list: String,
     pub(crate) filled_in: Duration,
@@ -35,7 +35,7 @@ pub(crate) struct Site {
     _dir: DataDir,
 }
 
-impl Site {
+impl ListSite {
     /// Fills a new data directory inside `place` and serves it.
     pub(crate) fn open(place: &Path, rows: usize) -> anyhow::Result<Self> {
         let dir = DataDir::open(&place.join(rows.to_string()))?;
@@ -46,9 +46,9 @@ impl Site {
             Email::parse("ada@acme.test")?,
             PasswordCost::default(),
         )
-        .map_err(told)?;
+        .map_err(to_anyhow)?;
         let start = Instant::now();
-        data::fill(&store, created.org.id, rows)?;
+        data::create_pipelines(&store, created.org.id, rows)?;
         let filled_in = start.elapsed();
         let bytes = std::fs::metadata(dir.database())?.len();
 
@@ -58,13 +58,13 @@ impl Site {
             AppConfig { data_dir: dir.path().to_owned(), rate_limit: false, ..AppConfig::local(listen) };
         let app = Arc::new(App::new(store, vault, config, CancellationToken::new()));
         let (thread, address) = serve_on_a_thread(app.clone())?;
-        let target = Target { address, token: created.token.reveal().to_owned() };
+        let target = ServerTarget { address, token: created.token.reveal().to_owned() };
         let list = format!("/api/v1/organizations/{}/pipelines", created.org.id);
         Ok(Self { rows, target, list, filled_in, bytes, app, thread: Some(thread), _dir: dir })
     }
 }
 
-impl Drop for Site {
+impl Drop for ListSite {
     fn drop(&mut self) {
         self.app.services().shutdown.cancel();
         if let Some(thread) = self.thread.take() {
@@ -95,6 +95,6 @@ pub(crate) fn serve_on_a_thread(app: Arc<App>) -> anyhow::Result<(JoinHandle<()>
     Ok((thread, address))
 }
 
-pub(crate) fn told(error: AppError) -> anyhow::Error {
+pub(crate) fn to_anyhow(error: AppError) -> anyhow::Error {
     anyhow!(error.into_problem().detail)
 }

@@ -11,7 +11,7 @@ usage: berth-sim locks     --seed N [--runs N] [--trace]   clients, runners and 
        berth-sim runs      --seed N [--runs N] [--trace]   runs with random plans, outcomes, commands and crashes
 ";
 
-struct Options {
+struct SimOptions {
     seed: u64,
     runs: u64,
     trace: bool,
@@ -20,11 +20,11 @@ struct Options {
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let done = match args.split_first() {
-        Some((what, rest)) if what == "locks" => options(rest).and_then(|options| run_drill(&options)),
+        Some((what, rest)) if what == "locks" => parse_options(rest).and_then(|options| run_drill(&options)),
         Some((what, rest)) if what == "sequences" => {
-            options(rest).and_then(|options| run_sequences(&options))
+            parse_options(rest).and_then(|options| run_sequences(&options))
         }
-        Some((what, rest)) if what == "runs" => options(rest).and_then(|options| run_runs(&options)),
+        Some((what, rest)) if what == "runs" => parse_options(rest).and_then(|options| run_runs(&options)),
         _ => Err(USAGE.to_owned()),
     };
     match done {
@@ -39,8 +39,8 @@ fn main() -> ExitCode {
     }
 }
 
-fn options(args: &[String]) -> Result<Options, String> {
-    let mut options = Options { seed: 0, runs: 1, trace: false };
+fn parse_options(args: &[String]) -> Result<SimOptions, String> {
+    let mut options = SimOptions { seed: 0, runs: 1, trace: false };
     let mut args = args.iter();
     while let Some(arg) = args.next() {
         let mut number = || {
@@ -57,7 +57,7 @@ fn options(args: &[String]) -> Result<Options, String> {
     Ok(options)
 }
 
-fn run_drill(options: &Options) -> Result<String, String> {
+fn run_drill(options: &SimOptions) -> Result<String, String> {
     let mut total = DrillTally::default();
     for seed in options.seed..options.seed + options.runs {
         if options.trace {
@@ -68,7 +68,7 @@ fn run_drill(options: &Options) -> Result<String, String> {
     Ok(format!("{} runs from seed {}: {total}", options.runs, options.seed))
 }
 
-fn run_sequences(options: &Options) -> Result<String, String> {
+fn run_sequences(options: &SimOptions) -> Result<String, String> {
     for seed in options.seed..options.seed + options.runs {
         let commands = locks::sequence(seed);
         if options.trace {
@@ -81,7 +81,7 @@ fn run_sequences(options: &Options) -> Result<String, String> {
     Ok(format!("{} sequences from seed {}: no promise was broken", options.runs, options.seed))
 }
 
-fn run_runs(options: &Options) -> Result<String, String> {
+fn run_runs(options: &SimOptions) -> Result<String, String> {
     for seed in options.seed..options.seed + options.runs {
         let (sequence, scenario) = (runs::sequence(seed), runs::scenario(seed));
         if options.trace {

@@ -22,7 +22,7 @@ impl SeededRandom {
     }
 
     /// Like `below`, for numbers that fit into a byte.
-    pub fn small(&mut self, end: u8) -> u8 {
+    pub fn below_u8(&mut self, end: u8) -> u8 {
         u8::try_from(self.below(u64::from(end))).unwrap_or(0)
     }
 

@@ -13,8 +13,8 @@ mod template;
 #[cfg(feature = "scratch")]
 pub use postgres;
 #[cfg(feature = "scratch")]
-pub use scratch::Scratch;
-pub use server::{Server, binaries};
+pub use scratch::ScratchDatabase;
+pub use server::{PostgresServer, postgres_binaries};
 pub use template::{copy_dir, template_dir};
 
 /// Environment variable with the URL of a database on the shared test server. Its user may create databases.

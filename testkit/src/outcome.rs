@@ -24,7 +24,7 @@ pub fn skip(missing: &str, install: &str) {
 }
 
 /// Reports that this machine cannot run the test, and what a probe found.
-pub fn impossible(what: &str, found: &str) {
+pub fn report_impossible(what: &str, found: &str) {
     eprintln!("{IMPOSSIBLE} {what}: {found}");
 }
 
@@ -34,9 +34,9 @@ pub fn seed_range(part: u64, size: u64) -> Range<u64> {
 }
 
 /// Reports which seeds a test covered.
-pub fn covered_seeds(what: &str, seeds: &Range<u64>) {
+pub fn report_seed_coverage(what: &str, seeds: &Range<u64>) {
     let count = group_digits(seeds.end - seeds.start);
-    covered(&format!("{count} {what}, seeds {}..{}", seeds.start, seeds.end));
+    report_coverage(&format!("{count} {what}, seeds {}..{}", seeds.start, seeds.end));
 }
 
 /// Formats a number with a comma between thousands.
@@ -47,7 +47,7 @@ pub fn group_digits(number: impl Display) -> String {
 }
 
 /// Reports what the test covered.
-pub fn covered(what: &str) {
+pub fn report_coverage(what: &str) {
     println!("{COVERED} {what}");
 }
 

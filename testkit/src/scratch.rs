@@ -4,25 +4,25 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use postgres::{Client, NoTls};
 
-use crate::{DATABASE_VARIABLE, SERVER_VARIABLE, Server, binaries};
+use crate::{DATABASE_VARIABLE, PostgresServer, SERVER_VARIABLE, postgres_binaries};
 
 /// A new, empty database, dropped together with this value.
-pub struct Scratch {
+pub struct ScratchDatabase {
     name: String,
     maintenance: String,
     // The server that this test started, if there is no shared one.
-    server: Option<Server>,
+    server: Option<PostgresServer>,
     is_kept: bool,
 }
 
-impl Scratch {
+impl ScratchDatabase {
     /// Returns whether tests should run on PostgreSQL.
     pub fn is_wanted() -> bool {
         std::env::var(DATABASE_VARIABLE).is_ok_and(|word| word == "postgres")
     }
 
     /// Creates a database if tests should run on PostgreSQL.
-    pub fn if_wanted() -> Option<Self> {
+    pub fn new_if_wanted() -> Option<Self> {
         Self::is_wanted().then(|| Self::new().unwrap_or_else(|| panic!("no PostgreSQL here")))
     }
 
@@ -31,18 +31,24 @@ impl Scratch {
         let (maintenance, server) = match std::env::var(SERVER_VARIABLE) {
             Ok(given) => (given, None),
             Err(_) => {
-                let server = Server::start(&binaries()?).unwrap_or_else(|why| panic!("PostgreSQL: {why}"));
+                let server = PostgresServer::start(&postgres_binaries()?)
+                    .unwrap_or_else(|why| panic!("PostgreSQL: {why}"));
                 (server.url("postgres"), Some(server))
             }
         };
-        let name = create(&maintenance, "template0");
+        let name = create_database(&maintenance, "template0");
         Some(Self { name, maintenance, server, is_kept: false })
     }
 
     /// Copies a template database, which must have no open connections. Returns `None` if there is no shared server.
-    pub fn copy_of(template: &str) -> Option<Self> {
+    pub fn copy_template(template: &str) -> Option<Self> {
         let maintenance = std::env::var(SERVER_VARIABLE).ok()?;
-        Some(Self { name: create(&maintenance, template), maintenance, server: None, is_kept: false })
+        Some(Self {
+            name: create_database(&maintenance, template),
+            maintenance,
+            server: None,
+            is_kept: false,
+        })
     }
 
     /// Returns the URL of the server that all tests share, if there is one.
@@ -50,7 +56,7 @@ impl Scratch {
         std::env::var(SERVER_VARIABLE).ok()
     }
 
-    /// Keeps the database as a template for [`Scratch::copy_of`] and returns its name.
+    /// Keeps the database as a template for [`ScratchDatabase::copy_template`] and returns its name.
     pub fn into_template(mut self) -> String {
         self.is_kept = true;
         self.name.clone()
@@ -69,24 +75,27 @@ impl Scratch {
     }
 
     /// Returns the server that this test started, if there is one.
-    pub fn server(&mut self) -> Option<&mut Server> {
+    pub fn own_server(&mut self) -> Option<&mut PostgresServer> {
         self.server.as_mut()
     }
 }
 
-impl Drop for Scratch {
+impl Drop for ScratchDatabase {
     fn drop(&mut self) {
         // A server that this test started is deleted with all its databases.
         if self.server.is_none() && !self.is_kept {
-            ask(&self.maintenance, &[format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", self.name)]);
+            run_statements(
+                &self.maintenance,
+                &[format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", self.name)],
+            );
         }
     }
 }
 
-fn create(maintenance: &str, template: &str) -> String {
+fn create_database(maintenance: &str, template: &str) -> String {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let name = format!("t_{}_{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
-    ask(maintenance, &[format!("CREATE DATABASE {name} TEMPLATE {template} ENCODING 'UTF8'")]);
+    run_statements(maintenance, &[format!("CREATE DATABASE {name} TEMPLATE {template} ENCODING 'UTF8'")]);
     name
 }
 
@@ -96,7 +105,7 @@ fn connect(url: &str) -> Client {
 
 /// Runs statements on a separate thread, because the caller may be inside an async runtime, where the driver must not
 /// block.
-fn ask(url: &str, texts: &[String]) {
+fn run_statements(url: &str, texts: &[String]) {
     let (url, texts) = (url.to_owned(), texts.to_vec());
     let asked = std::thread::spawn(move || {
         let mut client = connect(&url);

@@ -13,11 +13,11 @@ const STOP_MAX: Duration = Duration::from_secs(5);
 const START_PAUSE: Duration = Duration::from_millis(10);
 const PACKAGES: &str = "/usr/lib/postgresql";
 /// Preferred place for the server's files: fsync is cheap in memory, so tests need not disable it.
-const MEMORY: &str = "/dev/shm";
+const MEMORY_DIR: &str = "/dev/shm";
 const MEMORY_BYTES_MIN: u64 = 4 * 1024 * 1024 * 1024;
 
 /// Returns the directory of the newest PostgreSQL server programs on this machine.
-pub fn binaries() -> Option<PathBuf> {
+pub fn postgres_binaries() -> Option<PathBuf> {
     if let Some(given) = std::env::var_os(BIN_VARIABLE) {
         return Some(given.into());
     }
@@ -28,15 +28,15 @@ pub fn binaries() -> Option<PathBuf> {
 }
 
 /// A server on a Unix socket, run as an unprivileged user and stopped on drop.
-pub struct Server {
+pub struct PostgresServer {
     child: Option<Child>,
     bin: PathBuf,
     dir: tempfile::TempDir,
 }
 
-impl Server {
+impl PostgresServer {
     pub fn start(bin: &Path) -> Result<Self, String> {
-        Self::start_in(bin, &place())
+        Self::start_in(bin, &parent_dir())
     }
 
     /// Starts a server with its files in the given directory; used by benchmarks.
@@ -46,11 +46,11 @@ impl Server {
         let mut server = Self { child: None, bin: bin.to_owned(), dir };
         if is_root() {
             // PostgreSQL refuses to run as root; Debian's package creates a user for it.
-            run(Command::new("chown").arg("postgres").arg(server.dir.path()))?;
+            run_command(Command::new("chown").arg("postgres").arg(server.dir.path()))?;
         }
         let words = ["--auth=trust", "--username=berth", "--no-sync", "--encoding=UTF8", "--locale=C", "-D"];
-        run(server.command("initdb").args(words).arg(server.data()))?;
-        server.resume()?;
+        run_command(server.command("initdb").args(words).arg(server.data_dir()))?;
+        server.restart()?;
         Ok(server)
     }
 
@@ -73,7 +73,7 @@ impl Server {
     }
 
     /// Restarts the server after a crash.
-    pub fn resume(&mut self) -> Result<(), String> {
+    pub fn restart(&mut self) -> Result<(), String> {
         let deadline = Instant::now() + START_MAX;
         loop {
             let settings = ["listen_addresses=", "max_connections=400", "shared_buffers=64MB"];
@@ -81,11 +81,11 @@ impl Server {
             for setting in settings {
                 command.args(["-c", setting]);
             }
-            command.arg("-D").arg(self.data()).arg("-k").arg(self.dir.path());
+            command.arg("-D").arg(self.data_dir()).arg("-k").arg(self.dir.path());
             let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
             let mut child = child.map_err(|error| format!("it does not start: {error}"))?;
             loop {
-                if run(self.command("pg_isready").arg("-q").arg("-h").arg(self.dir.path())).is_ok() {
+                if run_command(self.command("pg_isready").arg("-q").arg("-h").arg(self.dir.path())).is_ok() {
                     self.child = Some(child);
                     return Ok(());
                 }
@@ -105,10 +105,10 @@ impl Server {
     /// Kills the server and restarts it as a promoted standby, on a new timeline.
     pub fn fail_over(&mut self) -> Result<(), String> {
         self.kill();
-        let signal = self.data().join("standby.signal");
+        let signal = self.data_dir().join("standby.signal");
         std::fs::write(signal, "").map_err(|error| format!("it cannot become a standby: {error}"))?;
-        self.resume()?;
-        run(self.command("pg_ctl").args(["promote", "--wait", "--pgdata"]).arg(self.data()))
+        self.restart()?;
+        run_command(self.command("pg_ctl").args(["promote", "--wait", "--pgdata"]).arg(self.data_dir()))
     }
 
     /// Returns the path of the server's socket.
@@ -121,7 +121,7 @@ impl Server {
         format!("postgres://berth@{dir}/{database}")
     }
 
-    fn data(&self) -> PathBuf {
+    fn data_dir(&self) -> PathBuf {
         self.dir.path().join("data")
     }
 
@@ -136,7 +136,7 @@ impl Server {
     }
 }
 
-impl Drop for Server {
+impl Drop for PostgresServer {
     /// Performs an immediate shutdown, which also frees the server's shared memory.
     fn drop(&mut self) {
         if let Some(child) = &mut self.child {
@@ -150,16 +150,16 @@ impl Drop for Server {
     }
 }
 
-fn place() -> PathBuf {
-    let free = rustix::fs::statvfs(MEMORY).map(|info| info.f_bavail * info.f_frsize);
-    if free.is_ok_and(|bytes| bytes >= MEMORY_BYTES_MIN) { MEMORY.into() } else { "/tmp".into() }
+fn parent_dir() -> PathBuf {
+    let free = rustix::fs::statvfs(MEMORY_DIR).map(|info| info.f_bavail * info.f_frsize);
+    if free.is_ok_and(|bytes| bytes >= MEMORY_BYTES_MIN) { MEMORY_DIR.into() } else { "/tmp".into() }
 }
 
 fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-fn run(command: &mut Command) -> Result<(), String> {
+fn run_command(command: &mut Command) -> Result<(), String> {
     let output = command.output().map_err(|error| format!("{command:?}: {error}"))?;
     match output.status.success() {
         true => Ok(()),

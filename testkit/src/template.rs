@@ -14,7 +14,7 @@ pub fn template_dir(name: &str, program: &Path, server: &str, make: impl FnOnce(
     create_dir_all(&all).unwrap_or_else(|error| panic!("{}: {error}", all.display()));
     let prefix = format!("{name}-");
     let mut key = DefaultHasher::new();
-    (built_at(program), server).hash(&mut key);
+    (modified_at(program), server).hash(&mut key);
     let dir = all.join(format!("{prefix}{:016x}", key.finish()));
     let lock = File::create(all.join(format!("{name}.lock"))).and_then(|file| file.lock().map(|()| file));
     let _lock = lock.unwrap_or_else(|error| panic!("cannot lock the template {name}: {error}"));
@@ -48,7 +48,7 @@ pub fn copy_dir(from: &Path, to: &Path) {
     copy().unwrap_or_else(|error| panic!("cannot copy {} to {}: {error}", from.display(), to.display()));
 }
 
-fn built_at(program: &Path) -> u128 {
+fn modified_at(program: &Path) -> u128 {
     let changed = std::fs::metadata(program).and_then(|about| about.modified());
     let changed = changed.unwrap_or_else(|error| panic!("{}: {error}", program.display()));
     changed.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos())

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::served::DemoServer;
+use crate::demo_server::DemoServer;
 use crate::tool::{TaskResult, cargo, root, run};
 use crate::{npm, python};
 
@@ -17,14 +17,14 @@ const DEFINITION: &str = "version: 1\npipeline:\n  name: Generated clients\n  st
 
 /// The installed client generators, with the compilers of their languages.
 #[derive(Default)]
-pub(crate) struct Generators {
+pub(crate) struct ClientGenerators {
     pub(crate) npm: Option<PathBuf>,
     pub(crate) venv: Option<PathBuf>,
 }
 
 /// Runs the task from the command line.
 pub(crate) fn task() -> TaskResult {
-    let generators = Generators { npm: Some(install_npm()?), venv: Some(install_python()?) };
+    let generators = ClientGenerators { npm: Some(install_npm()?), venv: Some(install_python()?) };
     run(&mut cargo(["build", "--quiet", "-p", "berth"]))?;
     drive_demo(&generators, &own_dir()?.with_file_name("berth"))
 }
@@ -39,14 +39,14 @@ pub(crate) fn install_python() -> Result<PathBuf, String> {
 }
 
 /// Generates and compiles the clients, and runs them against a demo server of this binary.
-pub(crate) fn drive_demo(generators: &Generators, berth: &Path) -> TaskResult {
+pub(crate) fn drive_demo(generators: &ClientGenerators, berth: &Path) -> TaskResult {
     let dir = own_dir()?;
     let mut drivers = Vec::new();
     if let Some(npm) = &generators.npm {
-        drivers.push(build_typescript(npm, &fresh(&dir.join("typescript"))?)?);
+        drivers.push(build_typescript(npm, &empty_dir(&dir.join("typescript"))?)?);
     }
     if let Some(venv) = &generators.venv {
-        drivers.push(build_python(venv, &fresh(&dir.join("python"))?)?);
+        drivers.push(build_python(venv, &empty_dir(&dir.join("python"))?)?);
     }
     let served = DemoServer::start(berth, &dir.join("berth.log"))?;
     let driven = create_pipeline(&served)
@@ -64,7 +64,7 @@ fn own_dir() -> Result<PathBuf, String> {
 }
 
 /// Empties the directory and returns it.
-fn fresh(dir: &Path) -> Result<PathBuf, String> {
+fn empty_dir(dir: &Path) -> Result<PathBuf, String> {
     let _ = std::fs::remove_dir_all(dir);
     std::fs::create_dir_all(dir).map_err(|error| format!("cannot make {}: {error}", dir.display()))?;
     Ok(dir.to_owned())
@@ -118,17 +118,18 @@ fn build_python(venv: &Path, dir: &Path) -> Result<Command, String> {
 
 /// Returns the id of a pipeline whose deployments do nothing.
 fn create_pipeline(served: &DemoServer) -> Result<String, String> {
-    let path = format!("/organizations/{}/pipelines", served.text("/organizations/0/slug")?);
-    let made = served.ask(&path, Some(&json!({"slug": "generated-clients", "definition": DEFINITION})))?;
+    let path = format!("/organizations/{}/pipelines", served.announced_text("/organizations/0/slug")?);
+    let made =
+        served.send_request(&path, Some(&json!({"slug": "generated-clients", "definition": DEFINITION})))?;
     let id = made.pointer("/data/id").and_then(Value::as_str).map(str::to_owned);
     id.ok_or_else(|| "a new pipeline has no id".into())
 }
 
 fn drive(driver: &mut Command, served: &DemoServer, pipeline: &str) -> TaskResult {
-    let base = served.text("/baseUrl")?;
+    let base = served.announced_text("/baseUrl")?;
     driver.env("BERTH_URL", base.strip_suffix("/api/v1").unwrap_or(base));
-    driver.env("BERTH_TOKEN", served.text("/organizations/0/apiToken")?);
-    driver.env("BERTH_ORGANIZATION", served.text("/organizations/0/slug")?);
+    driver.env("BERTH_TOKEN", served.announced_text("/organizations/0/apiToken")?);
+    driver.env("BERTH_ORGANIZATION", served.announced_text("/organizations/0/slug")?);
     driver.env("BERTH_PIPELINE", pipeline);
     run(driver.env("BERTH_ENVIRONMENT", ENVIRONMENT))
 }

@@ -110,7 +110,7 @@ fn check() -> TaskResult {
     println!("==> browser");
     // The tests above have built this binary.
     let berth = berth_program()?;
-    web::browse(&berth, &[BROWSER_STORY], &berth.with_file_name("demo.xml"))
+    web::run_browser_tests(&berth, &[BROWSER_STORY], &berth.with_file_name("demo.xml"))
 }
 
 #[cfg(test)]

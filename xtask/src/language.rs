@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use syn::visit::{self, Visit};
-use syn::{Attribute, Ident, Item, Signature, Visibility};
+use syn::{Ident, Item, Signature, Visibility};
 
 use crate::tidy::{relative_path, rust_files};
 use crate::tool::{TaskResult, root};
@@ -112,10 +112,8 @@ fn measure_workspace(root: &Path) -> Result<LanguageCounts, String> {
             if is_measured {
                 counts.add_comments(&file, &text);
             }
-            if file.contains("/src/") {
-                let parsed = syn::parse_file(&text).map_err(|error| format!("{file}: {error}"))?;
-                NameVisitor { file: &file, is_measured, counts: &mut counts }.visit_file(&parsed);
-            }
+            let parsed = syn::parse_file(&text).map_err(|error| format!("{file}: {error}"))?;
+            NameVisitor { file: &file, is_measured, counts: &mut counts }.visit_file(&parsed);
         }
     }
     Ok(counts)
@@ -129,7 +127,7 @@ fn comment_text(line: &str) -> Option<&str> {
     Some(line[at..].trim_start_matches(['/', '!']))
 }
 
-/// Collects the names that a file defines, except in its unit tests.
+/// Collects the names that a file defines, also in its unit tests.
 struct NameVisitor<'a> {
     file: &'a str,
     is_measured: bool,
@@ -154,8 +152,6 @@ impl NameVisitor<'_> {
 impl<'ast> Visit<'ast> for NameVisitor<'_> {
     fn visit_item(&mut self, item: &'ast Item) {
         match item {
-            Item::Mod(item) if is_test_only(&item.attrs) => return,
-            Item::Fn(item) if is_test_only(&item.attrs) => return,
             // Skip trait implementations: their methods are counted in the trait's definition.
             Item::Impl(item) if item.trait_.is_some() => return,
             Item::Struct(item) => self.add_type(&item.ident, &item.vis),
@@ -175,12 +171,6 @@ impl<'ast> Visit<'ast> for NameVisitor<'_> {
             }
         }
     }
-}
-
-fn is_test_only(attributes: &[Attribute]) -> bool {
-    let is_cfg_test =
-        |attribute: &Attribute| attribute.parse_args::<Ident>().is_ok_and(|argument| argument == "test");
-    attributes.iter().any(|attribute| attribute.path().is_ident("cfg") && is_cfg_test(attribute))
 }
 
 /// Counts the words of a CamelCase name; a run of capitals is one word.
@@ -235,13 +225,14 @@ mod tests {
     }
 
     #[test]
-    fn participle_functions_are_found_outside_tests_and_trait_impls() {
+    fn participle_functions_are_counted_except_in_trait_impls() {
         let counts = counts(
             "fn told() {}\nfn feed() {}\nfn is_told() {}\nimpl A { fn checked(&self) { fn kept() {} } }\n\
              impl T for A { fn shown(&self) {} }\ntrait T { fn shown(&self); }\n\
-             #[cfg(test)]\nmod tests { struct X; fn found() {} }",
+             #[cfg(test)]\nmod tests { struct X; fn found() {} #[test]\nfn kept() {} }",
         );
-        assert_eq!(counts.participle_functions, ["a.rs: told", "a.rs: checked", "a.rs: kept", "a.rs: shown"]);
-        assert_eq!((counts.functions, counts.types), (6, 1));
+        let names = ["told", "checked", "kept", "shown", "found", "kept"];
+        assert_eq!(counts.participle_functions, names.map(|name| format!("a.rs: {name}")));
+        assert_eq!((counts.functions, counts.types), (8, 2));
     }
 }

@@ -2,6 +2,7 @@
 
 mod clients;
 mod demo;
+mod demo_server;
 mod dist;
 mod etcd;
 mod language;
@@ -10,7 +11,6 @@ mod npm;
 mod postgres;
 mod python;
 mod schemathesis;
-mod served;
 mod soak;
 mod test;
 mod tidy;
@@ -63,7 +63,7 @@ fn main() -> ExitCode {
         "clients" => tool::no_arguments(rest).and_then(|()| clients::task()),
         "schemathesis" => schemathesis::task(rest),
         "tidy" => tool::no_arguments(rest).and_then(|()| tidy::run()),
-        "web" => tool::no_arguments(rest).and_then(|()| test::dashboard()),
+        "web" => tool::no_arguments(rest).and_then(|()| test::check_dashboard()),
         "language" => language::run(rest),
         "openapi" => tool::no_arguments(rest).and_then(|()| openapi()),
         "sim" => sim(rest),

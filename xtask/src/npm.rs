@@ -35,18 +35,18 @@ pub(crate) fn install_into(dir: &Path, packages: &[(&str, &str)]) -> Result<Path
     let node = output(Command::new("node").arg("--version"));
     let major = node.as_deref().and_then(|text| text.trim_start_matches('v').split('.').next()?.parse().ok());
     if major.is_none_or(|major: u32| major < NODE_VERSION_MIN) {
-        return Err(missing(&format!("Node {NODE_VERSION_MIN} or newer is not installed")));
+        return Err(missing_message(&format!("Node {NODE_VERSION_MIN} or newer is not installed")));
     }
     println!("    installing programs from npm into {}", dir.display());
     std::fs::create_dir_all(dir).map_err(|error| format!("cannot make {}: {error}", dir.display()))?;
     let mut command = Command::new("npm");
     command.args(["install", "--no-audit", "--no-fund", "--silent", "--ignore-scripts", "--prefix"]).arg(dir);
     command.args(packages.iter().map(|(name, version)| format!("{name}@{version}")));
-    run(&mut command).map_err(|why| missing(&why))?;
+    run(&mut command).map_err(|why| missing_message(&why))?;
     Ok(dir.to_owned())
 }
 
-pub(crate) fn missing(why: &str) -> String {
+pub(crate) fn missing_message(why: &str) -> String {
     format!("the programs from npm that tests use are missing: {why}")
 }
 
@@ -55,10 +55,10 @@ fn dir() -> Option<PathBuf> {
 }
 
 fn has_all(dir: &Path, packages: &[(&str, &str)]) -> bool {
-    packages.iter().all(|(name, version)| has(dir, name, version))
+    packages.iter().all(|(name, version)| has_package(dir, name, version))
 }
 
-fn has(dir: &Path, name: &str, version: &str) -> bool {
+fn has_package(dir: &Path, name: &str, version: &str) -> bool {
     let file = dir.join("node_modules").join(name).join("package.json");
     let text = std::fs::read_to_string(file).unwrap_or_default();
     let found = serde_json::from_str::<serde_json::Value>(&text).unwrap_or_default();

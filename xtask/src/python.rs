@@ -7,7 +7,7 @@ use crate::tool::{self, TaskResult, output, run};
 
 /// Creates the virtual environment, unless it already has the packages in these versions.
 pub(crate) fn install(venv: &Path, packages: &[(&str, &str)]) -> TaskResult {
-    if packages.iter().all(|(name, version)| has(venv, name, version)) {
+    if packages.iter().all(|(name, version)| has_package(venv, name, version)) {
         return Ok(());
     }
     let wanted: Vec<String> = packages.iter().map(|(name, version)| format!("{name}=={version}")).collect();
@@ -27,7 +27,7 @@ pub(crate) fn install(venv: &Path, packages: &[(&str, &str)]) -> TaskResult {
 }
 
 /// Returns whether the package is installed: pip creates a directory with its name and version.
-fn has(venv: &Path, name: &str, version: &str) -> bool {
+fn has_package(venv: &Path, name: &str, version: &str) -> bool {
     let wanted = format!("{}-{version}.dist-info", name.replace('-', "_"));
     let pythons = std::fs::read_dir(venv.join("lib")).into_iter().flatten().flatten();
     pythons.map(|python| python.path().join("site-packages").join(&wanted)).any(|found| found.is_dir())

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::demo_server::{DemoServer, wait};
 use crate::python;
-use crate::served::{DemoServer, wait};
 use crate::tool::{TaskResult, cargo, run as run_command};
 
 const VERSION: &str = "4.32.5";
@@ -30,7 +30,7 @@ const RUN_MAX: Duration = Duration::from_secs(180);
 const CHECKS_LEFT_OUT: &str = "positive_data_acceptance";
 
 const DEFINITION: &str = "version: 1\npipeline:\n  name: Doomed\n  stages:\n    - name: staging\n  steps:\n    - name: Deploy\n      type: dummy\n  ephemeral_environments:\n    qa-1: {}\n";
-/// An environment that exists in the demo's first pipeline and in the one that may be deleted (see [`Doomed`]).
+/// An environment that exists in the demo's first pipeline and in the one that may be deleted (see [`FuzzObjects`]).
 const ENVIRONMENT: &str = "qa-1";
 
 /// Runs the task from the command line.
@@ -73,10 +73,10 @@ pub(crate) fn install() -> Result<PathBuf, String> {
 
 /// Runs Schemathesis. Returns the last line of its output on success; an error contains all output.
 fn fuzz(served: &DemoServer, program: &Path, dir: &Path, examples: u32) -> Result<String, String> {
-    let doomed = Doomed::make(served)?;
-    let held = Held::make(served, served.text("/organizations/0/pipelines/0/id")?)?;
+    let doomed = FuzzObjects::make(served)?;
+    let held = ClaimedEnvironment::make(served, served.announced_text("/organizations/0/pipelines/0/id")?)?;
     let config = dir.join("schemathesis.toml");
-    let text = configuration(served, &doomed, &held)?;
+    let text = render_configuration(served, &doomed, &held)?;
     std::fs::write(&config, text).map_err(|error| format!("cannot write {}: {error}", config.display()))?;
 
     // Delete examples stored by earlier runs: they would be tried first, so that runs would differ.
@@ -87,13 +87,13 @@ fn fuzz(served: &DemoServer, program: &Path, dir: &Path, examples: u32) -> Resul
     let to_file = || File::create(&said).map_err(|error| format!("cannot write {}: {error}", said.display()));
     let mut command = Command::new(program);
     command.arg("--no-color").arg("--config-file").arg(&config).arg("run");
-    command.arg(format!("{}/openapi.json", served.text("/baseUrl")?));
+    command.arg(format!("{}/openapi.json", served.announced_text("/baseUrl")?));
     // Use one worker: two would change the order of requests, and trigger a threading bug of CPython 3.11 ("AST
     // constructor recursion depth mismatch").
     command.args(["--seed", SEED, "--workers", "1", "--continue-on-failure", "--request-timeout", "30"]);
     command.args(["--exclude-checks", CHECKS_LEFT_OUT, "--max-examples", &examples.to_string()]);
     // Pass the token in the environment, because other users can read command lines.
-    command.env("BERTH_TOKEN", served.text("/organizations/0/apiToken")?).current_dir(dir);
+    command.env("BERTH_TOKEN", served.announced_text("/organizations/0/apiToken")?).current_dir(dir);
     let file = to_file()?;
     let copy = file.try_clone().map_err(|error| error.to_string())?;
     let mut child = command
@@ -114,7 +114,8 @@ fn fuzz(served: &DemoServer, program: &Path, dir: &Path, examples: u32) -> Resul
         Some(_) => {}
     }
     // If a request had revoked the run's own permissions, all later responses would have been 401.
-    let me = served.ask("/me", None).map_err(|why| format!("the run revoked its own access: {why}"))?;
+    let me =
+        served.send_request("/me", None).map_err(|why| format!("the run revoked its own access: {why}"))?;
     if me.pointer("/data/organizations/0/role").and_then(Value::as_str) != Some("owner") {
         return Err(format!("the run removed its own role: {me}"));
     }
@@ -123,7 +124,7 @@ fn fuzz(served: &DemoServer, program: &Path, dir: &Path, examples: u32) -> Resul
 }
 
 /// Objects that the fuzzer may change and delete without affecting the caller or its token.
-struct Doomed {
+struct FuzzObjects {
     pipeline: String,
     user: String,
     invitation: String,
@@ -132,20 +133,20 @@ struct Doomed {
     repository: String,
     registry: String,
     webhook: String,
-    held: Held,
+    held: ClaimedEnvironment,
 }
 
-impl Doomed {
+impl FuzzObjects {
     fn make(served: &DemoServer) -> Result<Self, String> {
-        let org = format!("/organizations/{}", served.text("/organizations/0/slug")?);
+        let org = format!("/organizations/{}", served.announced_text("/organizations/0/slug")?);
         let id = |path: &str, body: Value| {
-            let made = served.ask(&format!("{org}{path}"), Some(&body))?;
+            let made = served.send_request(&format!("{org}{path}"), Some(&body))?;
             let id = made.pointer("/data/id").and_then(Value::as_str).map(str::to_owned);
             id.ok_or_else(|| format!("POST {path} returned no id"))
         };
         let pipeline = id("/pipelines", json!({"slug": "doomed", "definition": DEFINITION}))?;
         Ok(Self {
-            held: Held::make(served, &pipeline)?,
+            held: ClaimedEnvironment::make(served, &pipeline)?,
             pipeline,
             user: id(
                 "/members",
@@ -165,20 +166,20 @@ impl Doomed {
 }
 
 /// A claimed environment with a deployment and a queue ticket.
-struct Held {
+struct ClaimedEnvironment {
     session: String,
     deployment: String,
     ticket: String,
 }
 
-impl Held {
+impl ClaimedEnvironment {
     fn make(served: &DemoServer, pipeline: &str) -> Result<Self, String> {
-        let org = served.text("/organizations/0/slug")?;
+        let org = served.announced_text("/organizations/0/slug")?;
         let path = format!(
             "/organizations/{org}/pipelines/{pipeline}/ephemeral-environments/{ENVIRONMENT}/sessions"
         );
-        let claimed = served.ask(&path, Some(&json!({"commitId": "9fceb02"})))?;
-        let waits = served.ask(&path, Some(&json!({"queue": true})))?;
+        let claimed = served.send_request(&path, Some(&json!({"commitId": "9fceb02"})))?;
+        let waits = served.send_request(&path, Some(&json!({"queue": true})))?;
         let id = |answer: &Value, pointer: &str| {
             let found = answer.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
             found.ok_or_else(|| format!("a claim returned no {pointer}"))
@@ -192,19 +193,23 @@ impl Held {
 }
 
 /// Writes the configuration. Most paths get ids of existing objects, the rest get generated ones. Operations that
-/// delete or demote use the objects of [`Doomed`], not the ones that the fuzzer has just created. The check that a
+/// delete or demote use the objects of [`FuzzObjects`], not the ones that the fuzzer has just created. The check that a
 /// created object can be found is therefore off for these operations.
-fn configuration(served: &DemoServer, doomed: &Doomed, held: &Held) -> Result<String, String> {
+fn render_configuration(
+    served: &DemoServer,
+    doomed: &FuzzObjects,
+    held: &ClaimedEnvironment,
+) -> Result<String, String> {
     let mut text = String::from(
         "headers = { Authorization = \"Bearer ${BERTH_TOKEN}\" }\n\
          generation.allow-extra-parameters = false\n\
-         # HTTP takes blanks off the ends of a header before anybody can refuse them.\n\
+         # HTTP strips blanks from the ends of a header value before the server sees them.\n\
          generation.exclude-header-characters = \"\\t\"\n\
          warnings = false\n",
     );
-    let org = served.text("/organizations/0/slug")?;
-    let pipeline = served.text("/organizations/0/pipelines/0/id")?;
-    let slug = served.text("/organizations/0/pipelines/0/slug")?;
+    let org = served.announced_text("/organizations/0/slug")?;
+    let pipeline = served.announced_text("/organizations/0/pipelines/0/id")?;
+    let slug = served.announced_text("/organizations/0/pipelines/0/slug")?;
     let mut dictionary = |name: &str, values: &[&str]| {
         let _ = write!(text, "\n[dictionaries.{name}]\nvalues = {values:?}\n");
     };
@@ -234,7 +239,7 @@ fn configuration(served: &DemoServer, doomed: &Doomed, held: &Held) -> Result<St
          \"path.stepId\" = {{ dictionary = \"steps\", probability = 0.8 }}\n\
          \"path.stage\" = {{ dictionary = \"stages\", probability = 0.8 }}\n\
          \"path.code\" = {{ dictionary = \"codes\", probability = 0.5 }}\n\
-         # A long poll is an answer that comes late; nobody here has the time.\n\
+         # No long polls: they only delay the responses.\n\
          \"query.wait\" = 0\n\
          \n[[operations]]\n\
          include-method = [\"DELETE\", \"PATCH\"]\n\

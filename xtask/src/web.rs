@@ -37,13 +37,13 @@ pub(crate) fn prepare() -> TaskResult {
         return Ok(());
     }
     eprintln!("building the dashboard");
-    install().and_then(|()| npm(&["run", "build"]))
+    install().and_then(|()| run_npm(&["run", "build"]))
 }
 
 /// Runs linter, type check, unit tests, and the build with its size budget. The unit tests write their report to
 /// `junit`.
 pub(crate) fn check(junit: &Path) -> TaskResult {
-    npm(&["run", "generate"])?;
+    run_npm(&["run", "generate"])?;
     std::thread::scope(|scope| {
         let threads: Vec<_> = CHECKS.iter().map(|script| scope.spawn(|| run_script(script, junit))).collect();
         let failures = threads.into_iter().filter_map(|thread| {
@@ -73,7 +73,7 @@ fn run_script(script: &str, junit: &Path) -> TaskResult {
 
 /// Runs the browser tests against this server binary, which embeds the dashboard. `files` selects test files; if it is
 /// empty, all run.
-pub(crate) fn browse(program: &Path, files: &[&str], junit: &Path) -> TaskResult {
+pub(crate) fn run_browser_tests(program: &Path, files: &[&str], junit: &Path) -> TaskResult {
     // Make the path absolute, because the tests run in the directory `web`.
     let program = std::path::absolute(program)
         .map_err(|error| format!("cannot find {}: {error}", program.display()))?;
@@ -109,10 +109,10 @@ pub(crate) fn install() -> TaskResult {
     }
     // Do not use `npm ci`: it rejects a lock file that lacks the packages of other platforms, and not every mirror has
     // those.
-    npm(&["install", "--no-save", "--no-progress"])
+    run_npm(&["install", "--no-save", "--no-progress"])
 }
 
-fn npm(args: &[&str]) -> TaskResult {
+fn run_npm(args: &[&str]) -> TaskResult {
     // Print to stderr, because the demo promises a single JSON object on stdout.
     tool::run(command("npm").args(args).stdout(Stdio::from(std::io::stderr())))
 }

@@ -17,8 +17,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, bail};
 use berth_analysis::{AnalysisInput, AnalysisResult, Category, StepEnding, analyse};
 
-use cases::Case;
-use tools::Tools;
+use cases::AnalysisCase;
+use tools::AnalysisTools;
 
 pub(crate) const USAGE: &str = "\
 usage: cargo xtask bench analysis [options]
@@ -33,11 +33,11 @@ usage: cargo xtask bench analysis [options]
 
 /// Logs are cut off at this size.
 const LOG_BYTES_MAX: u64 = 4 * 1024 * 1024;
-const LOOK_EVERY: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// If the analysis cites more lines than this as evidence, it has not identified the line.
 const EVIDENCE_LINES_MAX: usize = 5;
 
-struct Options {
+struct AnalysisBenchOptions {
     only: String,
     is_open_only: bool,
     show: bool,
@@ -46,8 +46,8 @@ struct Options {
     check: bool,
 }
 
-fn options(args: &[String]) -> anyhow::Result<Options> {
-    let mut options = Options {
+fn parse_options(args: &[String]) -> anyhow::Result<AnalysisBenchOptions> {
+    let mut options = AnalysisBenchOptions {
         only: String::new(),
         is_open_only: false,
         show: false,
@@ -72,13 +72,13 @@ fn options(args: &[String]) -> anyhow::Result<Options> {
 }
 
 /// The result of one case.
-struct Scored {
-    case: &'static Case,
-    verdict: Verdict,
+struct ScoredCase {
+    case: &'static AnalysisCase,
+    verdict: CaseVerdict,
     log: String,
 }
 
-enum Verdict {
+enum CaseVerdict {
     /// A tool that the case needs is not installed.
     Skipped(String),
     /// The tool did not fail as intended: its log does not contain the expected line.
@@ -91,37 +91,38 @@ enum Verdict {
 }
 
 pub(crate) fn run(args: &[String]) -> anyhow::Result<()> {
-    let options = options(args)?;
-    let tools = Tools::prepare(options.tools.as_deref())?;
+    let options = parse_options(args)?;
+    let tools = AnalysisTools::prepare(options.tools.as_deref())?;
     let temp = tempfile::Builder::new().prefix("berth-bench-").tempdir_in(&options.dir)?;
-    let wanted =
-        |case: &&Case| case.name.contains(&options.only) && !(options.is_open_only && case.is_held_out);
+    let wanted = |case: &&AnalysisCase| {
+        case.name.contains(&options.only) && !(options.is_open_only && case.is_held_out)
+    };
     let mut scored = Vec::new();
-    for (number, case) in cases::all().filter(wanted).enumerate() {
+    for (number, case) in cases::all_cases().filter(wanted).enumerate() {
         eprintln!("{}", case.name);
-        scored.push(score(case, &tools, &temp.path().join(number.to_string()))?);
+        scored.push(score_case(case, &tools, &temp.path().join(number.to_string()))?);
     }
     print!("{}", report::render(&scored, options.show));
     if options.check { report::check(&scored) } else { Ok(()) }
 }
 
-fn score(case: &'static Case, tools: &Tools, dir: &Path) -> anyhow::Result<Scored> {
-    if let Some(missing) = tools.missing(case.needs) {
-        return Ok(Scored { case, verdict: Verdict::Skipped(missing), log: String::new() });
+fn score_case(case: &'static AnalysisCase, tools: &AnalysisTools, dir: &Path) -> anyhow::Result<ScoredCase> {
+    if let Some(missing) = tools.missing_requirement(case.needs) {
+        return Ok(ScoredCase { case, verdict: CaseVerdict::Skipped(missing), log: String::new() });
     }
-    let (log, status) = execute(case, tools, dir)?;
+    let (log, status) = execute_case(case, tools, dir)?;
     let ending = match status {
         None => StepEnding::from_timeout(),
         Some(status) => match (status.signal(), status.code()) {
             (Some(signal), _) => StepEnding::from_signal(signal),
-            (None, Some(0) | None) => return Ok(Scored { case, verdict: Verdict::Void, log }),
+            (None, Some(0) | None) => return Ok(ScoredCase { case, verdict: CaseVerdict::Void, log }),
             (None, Some(code)) => StepEnding::from_exit_code(code),
         },
     };
     let lines: Vec<String> = log.lines().map(str::to_owned).collect();
     let is_true = |line: &str| case.lines.iter().any(|part| berth_analysis::clean(line).contains(part));
     if !lines.iter().any(|line| is_true(line)) {
-        return Ok(Scored { case, verdict: Verdict::Void, log });
+        return Ok(ScoredCase { case, verdict: CaseVerdict::Void, log });
     }
     let input = AnalysisInput {
         step_type: "script",
@@ -133,21 +134,25 @@ fn score(case: &'static Case, tools: &Tools, dir: &Path) -> anyhow::Result<Score
     };
     let verdict = match analyse(&input) {
         AnalysisResult::NotEnoughEvidence(_) => {
-            Verdict::Judged { category: None, rule: "not enough evidence".into(), is_right_line: false }
+            CaseVerdict::Judged { category: None, rule: "not enough evidence".into(), is_right_line: false }
         }
         AnalysisResult::Found(found) => {
             let first = found.evidence.first();
             let shown = first.map(|range| &lines[range.first - 1..range.last]).unwrap_or_default();
             let is_right_line = shown.len() <= EVIDENCE_LINES_MAX && shown.iter().any(|line| is_true(line));
             let rule = found.rule.unwrap_or_default();
-            Verdict::Judged { category: Some(found.category), rule, is_right_line }
+            CaseVerdict::Judged { category: Some(found.category), rule, is_right_line }
         }
     };
-    Ok(Scored { case, verdict, log })
+    Ok(ScoredCase { case, verdict, log })
 }
 
 /// Runs a case. Returns its combined output and its exit status, which is `None` after a timeout.
-fn execute(case: &Case, tools: &Tools, dir: &Path) -> anyhow::Result<(String, Option<ExitStatus>)> {
+fn execute_case(
+    case: &AnalysisCase,
+    tools: &AnalysisTools,
+    dir: &Path,
+) -> anyhow::Result<(String, Option<ExitStatus>)> {
     let (work, home) = (dir.join("work"), dir.join("home"));
     std::fs::create_dir_all(&work)?;
     std::fs::create_dir_all(&home)?;
@@ -167,7 +172,7 @@ fn execute(case: &Case, tools: &Tools, dir: &Path) -> anyhow::Result<(String, Op
         if Instant::now() > until {
             break None;
         }
-        std::thread::sleep(LOOK_EVERY);
+        std::thread::sleep(POLL_INTERVAL);
     };
     // Kill background processes that the case left behind.
     let group = format!("-{}", child.id());

@@ -11,25 +11,25 @@ use anyhow::Context as _;
 const NPM: &[&str] = &["typescript@5", "vitest@3", "jest@30"];
 const PIP: &[&str] = &["pytest==8.4.2"];
 
-pub(super) struct Tools {
+pub(super) struct AnalysisTools {
     path: OsString,
     node_modules: PathBuf,
     is_root: bool,
     /// Why packages could not be installed, by package manager.
     failed: BTreeMap<&'static str, String>,
-    kept: Vec<(&'static str, OsString)>,
+    variables: Vec<(&'static str, OsString)>,
 }
 
-impl Tools {
+impl AnalysisTools {
     pub(super) fn prepare(dir: Option<&Path>) -> anyhow::Result<Self> {
         let own = std::env::current_exe()?;
-        let beside = own.parent().context("the benchmark lies nowhere")?.join("bench-analysis");
-        let dir = dir.map_or(beside, Path::to_owned);
+        let default_dir = own.parent().context("the benchmark lies nowhere")?.join("bench-analysis");
+        let dir = dir.map_or(default_dir, Path::to_owned);
         std::fs::create_dir_all(&dir)?;
         let venv = dir.join("venv");
         let mut failed = BTreeMap::new();
-        failed.extend(npm(&dir).err().map(|error| ("npm", format!("{error:#}"))));
-        failed.extend(pip(&venv).err().map(|error| ("pip", format!("{error:#}"))));
+        failed.extend(install_npm(&dir).err().map(|error| ("npm", format!("{error:#}"))));
+        failed.extend(install_pip(&venv).err().map(|error| ("pip", format!("{error:#}"))));
         let node_modules = dir.join("node_modules");
         let mut places = vec![node_modules.join(".bin"), venv.join("bin")];
         places.extend(std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()));
@@ -44,12 +44,12 @@ impl Tools {
             node_modules,
             is_root: id.stdout == b"0\n",
             failed,
-            kept: kept.into(),
+            variables: kept.into(),
         })
     }
 
     /// Returns a description of the first requirement that is not met.
-    pub(super) fn missing(&self, needs: &[&str]) -> Option<String> {
+    pub(super) fn missing_requirement(&self, needs: &[&str]) -> Option<String> {
         needs.iter().find_map(|need| match need.split_once(':') {
             Some((manager, package)) => {
                 self.failed.get(manager).map(|why| format!("{package} cannot be installed: {why}"))
@@ -64,7 +64,7 @@ impl Tools {
     }
 
     pub(super) fn environment(&self, home: &Path) -> Vec<(&'static str, OsString)> {
-        let mut all = self.kept.clone();
+        let mut all = self.variables.clone();
         all.extend([
             ("PATH", self.path.clone()),
             ("HOME", home.into()),
@@ -76,7 +76,7 @@ impl Tools {
     }
 }
 
-fn npm(dir: &Path) -> anyhow::Result<()> {
+fn install_npm(dir: &Path) -> anyhow::Result<()> {
     let marker = dir.join(format!("npm {}", NPM.join(" ")));
     if marker.exists() {
         return Ok(());
@@ -88,7 +88,7 @@ fn npm(dir: &Path) -> anyhow::Result<()> {
     Ok(std::fs::write(marker, "")?)
 }
 
-fn pip(venv: &Path) -> anyhow::Result<()> {
+fn install_pip(venv: &Path) -> anyhow::Result<()> {
     let marker = venv.join(PIP.join(" "));
     if marker.exists() {
         return Ok(());

@@ -7,44 +7,44 @@ use std::path::Path;
 use anyhow::{Context as _, ensure};
 use serde_json::{Value, json};
 
-use super::{Client, Rows, Service, quoted};
-use crate::load::{Connection, Target};
-use crate::process::Server;
-use crate::served::{self, PIPELINES};
+use super::{BenchLockClient, BenchLockService, ClientRounds, extract_quoted};
+use crate::bench_server::{self, PIPELINES};
+use crate::load::{LoadConnection, ServerTarget};
+use crate::process::BenchServer;
 
 const DEFINITION: &str = include_str!("../pipeline.yaml");
 
-pub(super) struct Berth {
-    server: Server,
-    target: Target,
+pub(super) struct BerthService {
+    server: BenchServer,
+    target: ServerTarget,
 }
 
-impl Berth {
+impl BerthService {
     /// Starts a server with one environment per client.
     pub(super) async fn start(dir: &Path, clients: usize) -> anyhow::Result<Self> {
-        let (server, target) = served::start(dir, &[])?;
+        let (server, target) = bench_server::start(dir, &[])?;
         create_pipeline(&target, clients).await?;
         Ok(Self { server, target })
     }
 
     /// Creates an installation in this database with one environment per client, and returns the owner's token.
     pub(super) async fn prepare(dir: &Path, url: &str, clients: usize) -> anyhow::Result<String> {
-        let token = served::init(dir, &["--database", url])?;
+        let token = bench_server::init(dir, &["--database", url])?;
         let served = Self::serve(dir, url, &token)?;
         create_pipeline(&served.target, clients).await?;
         Ok(token)
     }
 
     pub(super) fn serve(dir: &Path, url: &str, token: &str) -> anyhow::Result<Self> {
-        let (server, target) = served::serve(dir, &["--database", url, "--no-runner"], token)?;
+        let (server, target) = bench_server::serve(dir, &["--database", url, "--no-runner"], token)?;
         Ok(Self { server, target })
     }
 
     /// Checks that every counted pair of claim and release really happened, by comparing it with the environment's
     /// fence, which is the number of claims so far.
-    pub(super) async fn check_history(&self, rows: &[Rows]) -> anyhow::Result<()> {
+    pub(super) async fn check_history(&self, rows: &[ClientRounds]) -> anyhow::Result<()> {
         let counted: usize = rows.iter().flat_map(|row| &row.berth).map(|round| round.latencies.len()).sum();
-        let mut connection = Connection::open(&self.target).await?;
+        let mut connection = LoadConnection::open(&self.target).await?;
         let list = format!("{PIPELINES}/locks/ephemeral-environments");
         let (status, body) = connection.get(&list).await?;
         ensure!(status == 200, "{list} returned {status}: {}", String::from_utf8_lossy(body));
@@ -56,29 +56,29 @@ impl Berth {
     }
 }
 
-async fn create_pipeline(target: &Target, environments: usize) -> anyhow::Result<()> {
+async fn create_pipeline(target: &ServerTarget, environments: usize) -> anyhow::Result<()> {
     let environments: String = (0..environments).map(|number| format!("    e{number}: {{}}\n")).collect();
     let (head, _) = DEFINITION.split_once("    qa-1").context("the definition has other environments")?;
     let body = json!({ "slug": "locks", "definition": format!("{head}{environments}") }).to_string();
     let mut request = Vec::new();
-    write!(request, "POST {PIPELINES} HTTP/1.1\r\n{}", lines(target))?;
+    write!(request, "POST {PIPELINES} HTTP/1.1\r\n{}", header_lines(target))?;
     write!(request, "content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}", body.len())?;
-    let mut connection = Connection::open(target).await?;
-    let (status, answer) = connection.ask(&request).await?;
+    let mut connection = LoadConnection::open(target).await?;
+    let (status, answer) = connection.send_request(&request).await?;
     ensure!(status == 201, "the pipeline returned {status}: {}", String::from_utf8_lossy(answer));
     Ok(())
 }
 
-fn lines(Target { address, token }: &Target) -> String {
+fn header_lines(ServerTarget { address, token }: &ServerTarget) -> String {
     format!("host: {address}\r\nauthorization: Bearer {token}\r\n")
 }
 
-impl Service for Berth {
+impl BenchLockService for BerthService {
     fn name(&self) -> &'static str {
         "Berth"
     }
 
-    fn target(&self) -> Target {
+    fn target(&self) -> ServerTarget {
         self.target.clone()
     }
 
@@ -86,35 +86,35 @@ impl Service for Berth {
         self.server.id()
     }
 
-    fn client(&self, number: usize) -> anyhow::Result<Box<dyn Client>> {
+    fn client(&self, number: usize) -> anyhow::Result<Box<dyn BenchLockClient>> {
         let environment = format!("{PIPELINES}/locks/ephemeral-environments/e{number}/sessions");
-        let lines = lines(&self.target);
-        Ok(Box::new(Claimant {
+        let lines = header_lines(&self.target);
+        Ok(Box::new(BerthLockClient {
             claim: format!(
                 "POST {environment} HTTP/1.1\r\n{lines}content-type: application/json\r\ncontent-length: 2\r\n\
                  idempotency-key: "
             ),
             release: format!("DELETE {environment}/"),
             lines: format!(" HTTP/1.1\r\n{lines}\r\n"),
-            key: fresh_keys(self.target.address, number)?,
+            key: first_key(self.target.address, number)?,
         }))
     }
 }
 
 /// Returns the first idempotency key for a client. No other client or round uses this key or the ones that follow it.
-fn fresh_keys(address: SocketAddr, number: usize) -> anyhow::Result<u128> {
+fn first_key(address: SocketAddr, number: usize) -> anyhow::Result<u128> {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?.as_nanos();
     Ok((now << 24) | ((number as u128) << 16) | u128::from(address.port() & 0xff))
 }
 
-struct Claimant {
+struct BerthLockClient {
     claim: String,
     release: String,
     lines: String,
     key: u128,
 }
 
-impl Client for Claimant {
+impl BenchLockClient for BerthLockClient {
     fn acquire(&mut self, request: &mut Vec<u8>) {
         self.key += 1 << 24;
         request.extend_from_slice(self.claim.as_bytes());
@@ -124,12 +124,12 @@ impl Client for Claimant {
 
     fn release(&mut self, answer: &[u8], request: &mut Vec<u8>) -> anyhow::Result<()> {
         request.extend_from_slice(self.release.as_bytes());
-        request.extend_from_slice(quoted(answer, "\"sessionId\":\"")?);
+        request.extend_from_slice(extract_quoted(answer, "\"sessionId\":\"")?);
         request.extend_from_slice(self.lines.as_bytes());
         Ok(())
     }
 
-    fn expects(&self) -> (u16, u16) {
+    fn expected_statuses(&self) -> (u16, u16) {
         (201, 200)
     }
 }

@@ -10,18 +10,18 @@ use anyhow::{Context as _, bail, ensure};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use super::{Client, Service, quoted};
-use crate::load::{Connection, Target};
-use crate::process::{Server, free_address};
+use super::{BenchLockClient, BenchLockService, extract_quoted};
+use crate::load::{LoadConnection, ServerTarget};
+use crate::process::{BenchServer, free_address};
 
 const START_MAX: Duration = Duration::from_secs(20);
-const ASK_EVERY: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// Longer than any measurement, because leases are not renewed.
 const LEASE_S: u64 = 24 * 60 * 60;
 
-pub(super) struct Etcd {
-    server: Server,
-    target: Target,
+pub(super) struct EtcdService {
+    server: BenchServer,
+    target: ServerTarget,
     leases: Vec<String>,
 }
 
@@ -29,7 +29,7 @@ pub(super) fn is_installed() -> bool {
     Command::new("etcd").arg("--version").output().is_ok_and(|output| output.status.success())
 }
 
-impl Etcd {
+impl EtcdService {
     pub(super) async fn start(dir: &Path, clients: usize) -> anyhow::Result<Self> {
         std::fs::create_dir_all(dir)?;
         let (address, peer) = (free_address()?, format!("http://{}", free_address()?));
@@ -41,26 +41,30 @@ impl Etcd {
         command.args(["--name", "bench", "--initial-cluster", &format!("bench={peer}")]);
         command.args(["--logger", "zap", "--log-level", "error", "--log-outputs"]).arg(&log);
         command.arg("--data-dir").arg(dir.join("data")).stderr(Stdio::null());
-        let mut server = Server::start(&mut command)?;
-        let target = Target { address, token: String::new() };
-        let mut connection = ready(&target, &mut server, &log).await?;
+        let mut server = BenchServer::start(&mut command)?;
+        let target = ServerTarget { address, token: String::new() };
+        let mut connection = connect_when_ready(&target, &mut server, &log).await?;
         let mut leases = Vec::new();
         for _ in 0..clients {
             let mut request = Vec::new();
             write_post(&mut request, &target, "/v3/lease/grant", &format!("{{\"TTL\":\"{LEASE_S}\"}}"));
-            let (status, answer) = connection.ask(&request).await?;
+            let (status, answer) = connection.send_request(&request).await?;
             ensure!(status == 200, "etcd's lease: {status} {}", String::from_utf8_lossy(answer));
-            leases.push(String::from_utf8(quoted(answer, "\"ID\":\"")?.to_vec())?);
+            leases.push(String::from_utf8(extract_quoted(answer, "\"ID\":\"")?.to_vec())?);
         }
         Ok(Self { server, target, leases })
     }
 }
 
 /// Connects once the server reports that it has elected a leader.
-async fn ready(target: &Target, server: &mut Server, log: &Path) -> anyhow::Result<Connection> {
+async fn connect_when_ready(
+    target: &ServerTarget,
+    server: &mut BenchServer,
+    log: &Path,
+) -> anyhow::Result<LoadConnection> {
     let deadline = Instant::now() + START_MAX;
     loop {
-        if let Ok(mut connection) = Connection::open(target).await
+        if let Ok(mut connection) = LoadConnection::open(target).await
             && let Ok((200, _)) = connection.get("/health").await
         {
             return Ok(connection);
@@ -69,11 +73,11 @@ async fn ready(target: &Target, server: &mut Server, log: &Path) -> anyhow::Resu
         if ended.is_some() || Instant::now() > deadline {
             bail!("etcd did not start: {}", std::fs::read_to_string(log).unwrap_or_default());
         }
-        tokio::time::sleep(ASK_EVERY).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
 }
 
-fn write_post(request: &mut Vec<u8>, target: &Target, path: &str, body: &str) {
+fn write_post(request: &mut Vec<u8>, target: &ServerTarget, path: &str, body: &str) {
     // Writing to a `Vec` cannot fail.
     let _ = write!(
         request,
@@ -83,12 +87,12 @@ fn write_post(request: &mut Vec<u8>, target: &Target, path: &str, body: &str) {
     );
 }
 
-impl Service for Etcd {
+impl BenchLockService for EtcdService {
     fn name(&self) -> &'static str {
         "etcd"
     }
 
-    fn target(&self) -> Target {
+    fn target(&self) -> ServerTarget {
         self.target.clone()
     }
 
@@ -96,36 +100,36 @@ impl Service for Etcd {
         self.server.id()
     }
 
-    fn client(&self, number: usize) -> anyhow::Result<Box<dyn Client>> {
+    fn client(&self, number: usize) -> anyhow::Result<Box<dyn BenchLockClient>> {
         let name = STANDARD.encode(format!("locks/e{number}"));
         let lease = self.leases.get(number).context("a client without a lease")?;
         let mut lock = Vec::new();
         let body = format!("{{\"name\":\"{name}\",\"lease\":\"{lease}\"}}");
         write_post(&mut lock, &self.target, "/v3/lock/lock", &body);
-        Ok(Box::new(Locker { lock, target: self.target.clone(), body: String::new() }))
+        Ok(Box::new(EtcdLockClient { lock, target: self.target.clone(), body: String::new() }))
     }
 }
 
-struct Locker {
+struct EtcdLockClient {
     lock: Vec<u8>,
-    target: Target,
+    target: ServerTarget,
     body: String,
 }
 
-impl Client for Locker {
+impl BenchLockClient for EtcdLockClient {
     fn acquire(&mut self, request: &mut Vec<u8>) {
         request.extend_from_slice(&self.lock);
     }
 
     fn release(&mut self, answer: &[u8], request: &mut Vec<u8>) -> anyhow::Result<()> {
-        let key = str::from_utf8(quoted(answer, "\"key\":\"")?)?;
+        let key = str::from_utf8(extract_quoted(answer, "\"key\":\"")?)?;
         self.body.clear();
         self.body.extend(["{\"key\":\"", key, "\"}"]);
         write_post(request, &self.target, "/v3/lock/unlock", &self.body);
         Ok(())
     }
 
-    fn expects(&self) -> (u16, u16) {
+    fn expected_statuses(&self) -> (u16, u16) {
         (200, 200)
     }
 }

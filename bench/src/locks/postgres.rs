@@ -10,38 +10,38 @@ use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 use berth_testkit::postgres::{Client, NoTls};
-use berth_testkit::{Server as Postgres, binaries};
+use berth_testkit::{PostgresServer as Postgres, postgres_binaries};
 
-use super::berth::Berth;
-use super::replay::{Recording, replay};
-use super::{Options, Round, round};
-use crate::report::{machine, median, millis, rate};
+use super::berth::BerthService;
+use super::replay::{StreamRecording, replay};
+use super::{LockOptions, LockRound, run_round};
+use crate::report::{describe_machine, format_millis, format_rate, median};
 
 /// Minimum ratio of Berth's rate to the rate of the replay.
 const PART_MIN: f64 = 0.6;
 
-struct Measured {
-    berth: Round,
+struct ReplayComparison {
+    berth: LockRound,
     /// Number of claim-and-release pairs in the recorded round.
     recorded: usize,
     /// How long the replay of the recorded statements takes.
-    alone: Duration,
+    replay_time: Duration,
     connections: usize,
     statement_bytes: usize,
 }
 
-impl Measured {
-    fn alone_per_second(&self) -> f64 {
-        self.recorded as f64 / self.alone.as_secs_f64()
+impl ReplayComparison {
+    fn replay_per_second(&self) -> f64 {
+        self.recorded as f64 / self.replay_time.as_secs_f64()
     }
 
-    fn part(&self) -> f64 {
-        self.berth.per_second() / self.alone_per_second()
+    fn rate_ratio(&self) -> f64 {
+        self.berth.per_second() / self.replay_per_second()
     }
 }
 
-pub(super) fn run(options: &Options, dir: &Path) -> anyhow::Result<()> {
-    let bin = binaries().context("PostgreSQL is not installed: `apt-get install postgresql`")?;
+pub(super) fn run(options: &LockOptions, dir: &Path) -> anyhow::Result<()> {
+    let bin = postgres_binaries().context("PostgreSQL is not installed: `apt-get install postgresql`")?;
     let database =
         Postgres::start_in(&bin, &options.dir).map_err(|why| anyhow::anyhow!("PostgreSQL: {why}"))?;
     let clients = options.clients.first().copied().unwrap_or(1);
@@ -51,10 +51,10 @@ pub(super) fn run(options: &Options, dir: &Path) -> anyhow::Result<()> {
         eprintln!("round {} of {}", number + 1, options.rounds);
         let place = dir.join(format!("round-{number}"));
         std::fs::create_dir(&place)?;
-        measured.push(runtime.block_on(one(options, clients, &place, &database, number))?);
+        measured.push(runtime.block_on(measure_round(options, clients, &place, &database, number))?);
     }
     print!("{}", render(clients, options, &measured));
-    let part = median(measured.iter().map(Measured::part));
+    let part = median(measured.iter().map(ReplayComparison::rate_ratio));
     ensure!(
         !options.check || part >= PART_MIN,
         "{part:.2} of what the statements do alone, at least {PART_MIN}"
@@ -62,43 +62,49 @@ pub(super) fn run(options: &Options, dir: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn one(
-    options: &Options,
+async fn measure_round(
+    options: &LockOptions,
     clients: usize,
     dir: &Path,
     database: &Postgres,
     number: usize,
-) -> anyhow::Result<Measured> {
+) -> anyhow::Result<ReplayComparison> {
     let (original, copy) = (format!("bench_{number:03}_a"), format!("bench_{number:03}_b"));
-    ask(database, &format!("CREATE DATABASE {original} TEMPLATE template0 ENCODING 'UTF8'"))?;
+    execute_sql(database, &format!("CREATE DATABASE {original} TEMPLATE template0 ENCODING 'UTF8'"))?;
     let data = dir.join("data");
     let url = format!("{}?sslmode=disable", database.url(&original));
-    let token = Berth::prepare(&data, &url, clients).await?;
+    let token = BerthService::prepare(&data, &url, clients).await?;
 
-    let direct = Berth::serve(&data, &url, &token)?;
+    let direct = BerthService::serve(&data, &url, &token)?;
     // Warm up: open connections, prepare statements.
-    round(&direct, clients, options.length / 4).await?;
-    let berth = round(&direct, clients, options.length).await?;
+    run_round(&direct, clients, options.length / 4).await?;
+    let berth = run_round(&direct, clients, options.length).await?;
     drop(direct);
-    until_alone(database, &original)?;
+    wait_until_unused(database, &original)?;
 
-    ask(database, &format!("CREATE DATABASE {copy} TEMPLATE {original}"))?;
-    let (recording, between) = (Recording::default(), dir.join("between"));
+    execute_sql(database, &format!("CREATE DATABASE {copy} TEMPLATE {original}"))?;
+    let (recording, between) = (StreamRecording::default(), dir.join("between"));
     std::fs::create_dir(&between)?;
     recording.listen(&between.join(".s.PGSQL.5432"), &database.socket())?;
     let socket = between.display().to_string().replace('/', "%2F");
     let recorded =
-        Berth::serve(&data, &format!("postgres://berth@{socket}/{original}?sslmode=disable"), &token)?;
-    let pairs = round(&recorded, clients, options.length).await?.latencies.len();
+        BerthService::serve(&data, &format!("postgres://berth@{socket}/{original}?sslmode=disable"), &token)?;
+    let pairs = run_round(&recorded, clients, options.length).await?.latencies.len();
     drop(recorded);
-    until_alone(database, &original)?;
+    wait_until_unused(database, &original)?;
     let streams = recording.streams();
     let alone = replay(&database.socket(), &streams, &original, &copy)?;
     let statement_bytes = streams.iter().map(Vec::len).sum();
-    Ok(Measured { berth, recorded: pairs, alone, connections: streams.len(), statement_bytes })
+    Ok(ReplayComparison {
+        berth,
+        recorded: pairs,
+        replay_time: alone,
+        connections: streams.len(),
+        statement_bytes,
+    })
 }
 
-fn ask(database: &Postgres, text: &str) -> anyhow::Result<()> {
+fn execute_sql(database: &Postgres, text: &str) -> anyhow::Result<()> {
     let url = database.url("postgres");
     let text = text.to_owned();
     // Use a separate thread, because the blocking driver cannot run inside an async runtime.
@@ -107,8 +113,8 @@ fn ask(database: &Postgres, text: &str) -> anyhow::Result<()> {
 }
 
 /// Waits until the database has no connections, because only then can it be copied.
-fn until_alone(database: &Postgres, name: &str) -> anyhow::Result<()> {
-    ask(
+fn wait_until_unused(database: &Postgres, name: &str) -> anyhow::Result<()> {
+    execute_sql(
         database,
         &format!(
             "DO $$ BEGIN FOR i IN 1..1000 LOOP
@@ -121,7 +127,7 @@ fn until_alone(database: &Postgres, name: &str) -> anyhow::Result<()> {
     )
 }
 
-fn render(clients: usize, options: &Options, measured: &[Measured]) -> String {
+fn render(clients: usize, options: &LockOptions, measured: &[ReplayComparison]) -> String {
     let mut out = String::new();
     let _ = writeln!(
         out,
@@ -130,7 +136,7 @@ fn render(clients: usize, options: &Options, measured: &[Measured]) -> String {
          round of Berth, over as many connections, by a loop that does nothing else.\n",
         measured.len(),
         options.length.as_millis(),
-        machine(),
+        describe_machine(),
     );
     let _ = writeln!(
         out,
@@ -141,16 +147,16 @@ fn render(clients: usize, options: &Options, measured: &[Measured]) -> String {
         let _ = writeln!(
             out,
             "| {number} | {} | {} | {} | {} | {:.2} | {} | {} |",
-            rate(it.berth.per_second()),
-            millis(&it.berth.latencies, 50),
-            millis(&it.berth.latencies, 99),
-            rate(it.alone_per_second()),
-            it.part(),
+            format_rate(it.berth.per_second()),
+            format_millis(&it.berth.latencies, 50),
+            format_millis(&it.berth.latencies, 99),
+            format_rate(it.replay_per_second()),
+            it.rate_ratio(),
             it.connections,
             it.statement_bytes / it.recorded.max(1),
         );
     }
-    let part = median(measured.iter().map(Measured::part));
+    let part = median(measured.iter().map(ReplayComparison::rate_ratio));
     let _ = writeln!(out, "\nBerth does {part:.2} of what its statements do alone; the goal is {PART_MIN}.");
     out
 }

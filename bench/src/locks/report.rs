@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use anyhow::ensure;
 
-use super::{Round, Rows};
-use crate::report::{grouped, machine, median, millis, percentile, rate};
+use super::{ClientRounds, LockRound};
+use crate::report::{describe_machine, format_millis, format_rate, group_digits, median, percentile};
 
 /// Goal: Berth's pairs per second are at least this multiple of etcd's.
 const PAIRS_TIMES_MIN: f64 = 4.0;
@@ -14,14 +14,14 @@ const PAIRS_TIMES_MIN: f64 = 4.0;
 const P99_PART_MAX: f64 = 1.0 / 3.0;
 
 /// Ratio of a Berth value to the same value of etcd, over all rounds.
-struct Ratio {
+struct RatioRange {
     median: f64,
     least: f64,
     most: f64,
 }
 
-impl Ratio {
-    fn of(row: &Rows, figure: impl Fn(&Round) -> f64) -> Option<Self> {
+impl RatioRange {
+    fn from_rounds(row: &ClientRounds, figure: impl Fn(&LockRound) -> f64) -> Option<Self> {
         let ratios: Vec<_> =
             row.berth.iter().zip(&row.etcd).map(|(ours, theirs)| figure(ours) / figure(theirs)).collect();
         let (least, most) =
@@ -29,36 +29,36 @@ impl Ratio {
         Some(Self { median: median(ratios.into_iter()), least, most })
     }
 
-    fn pairs(row: &Rows) -> Option<Self> {
-        Self::of(row, Round::per_second)
+    fn pairs(row: &ClientRounds) -> Option<Self> {
+        Self::from_rounds(row, LockRound::per_second)
     }
 
-    fn p99(row: &Rows) -> Option<Self> {
-        Self::of(row, |round| percentile(&round.latencies, 99).as_secs_f64())
+    fn p99(row: &ClientRounds) -> Option<Self> {
+        Self::from_rounds(row, |round| percentile(&round.latencies, 99).as_secs_f64())
     }
 }
 
-pub(super) fn render(rounds: usize, length: Duration, rows: &[Rows]) -> String {
+pub(super) fn render(rounds: usize, length: Duration, rows: &[ClientRounds]) -> String {
     let mut out = String::new();
     let _ = writeln!(
         out,
         "Claim and release over HTTP, {rounds} rounds of {} ms each; clients and servers share {}.\n\
          A pair is two requests, each answered when it is on disk; every client has an environment of its own.\n",
         length.as_millis(),
-        machine(),
+        describe_machine(),
     );
     let _ = writeln!(out, "| clients | server | pairs/s | p50 ms | p99 ms | pairs | server CPU µs/pair |");
     let _ = writeln!(out, "|--:|---|--:|--:|--:|--:|--:|");
     for row in rows {
         for (name, measured) in [("Berth", &row.berth), ("etcd", &row.etcd)] {
             if !measured.is_empty() {
-                let _ = writeln!(out, "| {} | {name} | {} |", row.clients, figures(measured));
+                let _ = writeln!(out, "| {} | {name} | {} |", row.clients, render_figures(measured));
             }
         }
     }
     out.push('\n');
     for row in rows {
-        if let (Some(pairs), Some(p99)) = (Ratio::pairs(row), Ratio::p99(row)) {
+        if let (Some(pairs), Some(p99)) = (RatioRange::pairs(row), RatioRange::p99(row)) {
             let _ = writeln!(
                 out,
                 "{} clients: {:.1} times etcd's pairs/s ({:.1} to {:.1}), {:.2} of its p99 ({:.2} to {:.2}).",
@@ -79,25 +79,25 @@ pub(super) fn render(rounds: usize, length: Duration, rows: &[Rows]) -> String {
     out
 }
 
-fn figures(rounds: &[Round]) -> String {
+fn render_figures(rounds: &[LockRound]) -> String {
     let mut latencies: Vec<_> = rounds.iter().flat_map(|round| &round.latencies).copied().collect();
     latencies.sort_unstable();
     let cpu: Duration = rounds.iter().map(|round| round.cpu).sum();
     format!(
         "{} | {} | {} | {} | {:.0}",
-        rate(median(rounds.iter().map(Round::per_second))),
-        millis(&latencies, 50),
-        millis(&latencies, 99),
-        grouped(latencies.len()),
+        format_rate(median(rounds.iter().map(LockRound::per_second))),
+        format_millis(&latencies, 50),
+        format_millis(&latencies, 99),
+        group_digits(latencies.len()),
         cpu.as_secs_f64() * 1e6 / latencies.len().max(1) as f64,
     )
 }
 
 /// Checks the goals, using only the first row (the first number of clients). The error lists every goal that was
 /// missed.
-pub(super) fn check(rows: &[Rows]) -> anyhow::Result<()> {
+pub(super) fn check(rows: &[ClientRounds]) -> anyhow::Result<()> {
     let Some(row) = rows.first() else { return Ok(()) };
-    let (Some(pairs), Some(p99)) = (Ratio::pairs(row), Ratio::p99(row)) else {
+    let (Some(pairs), Some(p99)) = (RatioRange::pairs(row), RatioRange::p99(row)) else {
         anyhow::bail!("there is nothing to check without etcd")
     };
     ensure!(
@@ -115,8 +115,8 @@ pub(super) fn check(rows: &[Rows]) -> anyhow::Result<()> {
 mod tests {
     use super::*;
 
-    fn rounds(pairs: usize, millis: u64) -> Vec<Round> {
-        let round = || Round {
+    fn rounds(pairs: usize, millis: u64) -> Vec<LockRound> {
+        let round = || LockRound {
             latencies: vec![Duration::from_millis(millis); pairs],
             took: Duration::from_secs(1),
             cpu: Duration::from_millis(10),
@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn goal_check_fails_on_low_rate_high_latency_or_missing_etcd() {
-        let row = |ours, theirs| vec![Rows { clients: 64, berth: ours, etcd: theirs }];
+        let row = |ours, theirs| vec![ClientRounds { clients: 64, berth: ours, etcd: theirs }];
         assert!(check(&row(rounds(400, 2), rounds(100, 9))).is_ok());
         assert!(check(&row(rounds(399, 2), rounds(100, 9))).is_err());
         assert!(check(&row(rounds(400, 4), rounds(100, 9))).is_err());
@@ -135,14 +135,14 @@ mod tests {
 
     #[test]
     fn report_describes_the_comparison() {
-        let both = [Rows { clients: 64, berth: rounds(400, 3), etcd: rounds(100, 9) }];
+        let both = [ClientRounds { clients: 64, berth: rounds(400, 3), etcd: rounds(100, 9) }];
         let text = render(3, Duration::from_secs(1), &both);
         assert!(
             text.contains("64 clients: 4.0 times etcd's pairs/s (4.0 to 4.0), 0.33 of its p99"),
             "{text}"
         );
         assert!(text.contains("etcd writes no history and no audit event"), "{text}");
-        let alone = [Rows { clients: 1, berth: rounds(4, 3), etcd: Vec::new() }];
+        let alone = [ClientRounds { clients: 1, berth: rounds(4, 3), etcd: Vec::new() }];
         assert!(render(3, Duration::from_secs(1), &alone).contains("apt-get install etcd-server"));
     }
 }

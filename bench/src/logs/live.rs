@@ -7,32 +7,36 @@ use serde_json::Value;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::TcpStream;
 
-use super::masked;
-use crate::deploy::{Pipeline, log_path};
-use crate::load::Target;
-use crate::served::Api;
+use super::masked_step;
+use crate::bench_server::JsonApiClient;
+use crate::deploy::{BenchPipeline, log_path};
+use crate::load::ServerTarget;
 
-const LOOK_EVERY: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Returns the latency of each line, sorted.
-pub(super) async fn delays(api: &mut Api, target: &Target, count: usize) -> anyhow::Result<Vec<Duration>> {
+pub(super) async fn measure_delays(
+    api: &mut JsonApiClient,
+    target: &ServerTarget,
+    count: usize,
+) -> anyhow::Result<Vec<Duration>> {
     // Print at uneven intervals, so that the lines do not align with a timer in the server.
     let run =
         format!("i=0; while [ $i -lt {count} ]; do date +%s%N; sleep 0.0$((i % 7 + 1)); i=$((i + 1)); done");
-    let pipeline = Pipeline::create(api, "live", vec![masked("print", &run)]).await?;
+    let pipeline = BenchPipeline::create(api, "live", vec![masked_step("print", &run)]).await?;
     let deployed = pipeline.deploy(api).await?;
     let mut delays = follow(target, &log_path(&deployed.id, "print")).await?;
     // Reconnect, because the server closes idle connections.
-    *api = Api::open(target).await?;
-    pipeline.finish(api, &deployed, LOOK_EVERY).await?;
+    *api = JsonApiClient::open(target).await?;
+    pipeline.finish(api, &deployed, POLL_INTERVAL).await?;
     ensure!(delays.len() == count, "{} of {count} lines have arrived", delays.len());
     delays.sort_unstable();
     Ok(delays)
 }
 
 /// Reads the stream to its end and returns the latency of each line.
-async fn follow(target: &Target, path: &str) -> anyhow::Result<Vec<Duration>> {
-    let mut stream = ready(target, path).await?;
+async fn follow(target: &ServerTarget, path: &str) -> anyhow::Result<Vec<Duration>> {
+    let mut stream = open_stream(target, path).await?;
     let (mut delays, mut line) = (Vec::new(), String::new());
     loop {
         line.clear();
@@ -51,7 +55,7 @@ async fn follow(target: &Target, path: &str) -> anyhow::Result<Vec<Duration>> {
 }
 
 /// Opens the stream once the deployment's steps exist.
-async fn ready(target: &Target, path: &str) -> anyhow::Result<BufReader<TcpStream>> {
+async fn open_stream(target: &ServerTarget, path: &str) -> anyhow::Result<BufReader<TcpStream>> {
     const TRIES_MAX: usize = 1_000;
     for _ in 0..TRIES_MAX {
         let mut stream = TcpStream::connect(target.address).await?;

@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, bail, ensure};
 use serde_json::{Value, json};
 
-use crate::deploy::{Pipeline, between, first_attempt, script};
-use crate::served::{self, Api, ORGANIZATION};
+use crate::bench_server::{self, JsonApiClient, ORGANIZATION};
+use crate::deploy::{BenchPipeline, elapsed_between, first_attempt, script_step};
 
 pub(crate) const USAGE: &str = "\
 usage: cargo xtask bench logs [options]
@@ -33,9 +33,9 @@ usage: cargo xtask bench logs [options]
 /// Secrets that are masked in the output.
 const SECRETS: &[(&str, &str)] =
     &[("TOKEN", "k7Q2-mPz9-Xw41-Lr83-vTn6"), ("PASSWORD", "correct-Horse-7-battery-Staple")];
-const LOOK_EVERY: Duration = Duration::from_millis(10);
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
-struct Options {
+struct LogOptions {
     lines: usize,
     rounds: usize,
     live: usize,
@@ -44,7 +44,7 @@ struct Options {
     check: bool,
 }
 
-fn options(args: &[String]) -> anyhow::Result<Options> {
+fn parse_options(args: &[String]) -> anyhow::Result<LogOptions> {
     let (mut lines, mut rounds, mut live, mut bytes) = (100_000, 7, 300, 1_000_000_000);
     let (mut dir, mut check) = (std::env::temp_dir(), false);
     let mut args = args.iter();
@@ -65,26 +65,26 @@ fn options(args: &[String]) -> anyhow::Result<Options> {
     ensure!((1..=100).contains(&rounds), "--rounds must be 1 to 100");
     ensure!((1..=10_000).contains(&live), "--live must be 1 to 10000");
     ensure!((1_000_000..=1_000_000_000).contains(&bytes), "--bytes must be 1000000 to 1000000000");
-    Ok(Options { lines, rounds, live, bytes, dir, check })
+    Ok(LogOptions { lines, rounds, live, bytes, dir, check })
 }
 
 /// Times of one round: for the step, and for the same command writing to a file and to `/dev/null`.
-struct Round {
+struct LogRound {
     step: Duration,
     file: Duration,
     alone: Duration,
 }
 
-struct Measured {
+struct LogMeasurements {
     command: String,
-    rounds: Vec<Round>,
+    rounds: Vec<LogRound>,
     /// How long each line took from being printed to arriving, sorted.
     delays: Vec<Duration>,
-    stress: Vec<stress::Stressed>,
+    stress: Vec<stress::StressResult>,
 }
 
 pub(crate) fn run(args: &[String]) -> anyhow::Result<()> {
-    let options = options(args)?;
+    let options = parse_options(args)?;
     let temp = tempfile::Builder::new().prefix("berth-bench-").tempdir_in(&options.dir)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let measured = runtime.block_on(measure(&options, temp.path()))?;
@@ -92,50 +92,59 @@ pub(crate) fn run(args: &[String]) -> anyhow::Result<()> {
     if options.check { report::check(&measured) } else { Ok(()) }
 }
 
-async fn measure(options: &Options, dir: &Path) -> anyhow::Result<Measured> {
-    let (server, target) = served::start(&dir.join("berth"), &["--sandbox", "off"])?;
-    let mut api = Api::open(&target).await?;
+async fn measure(options: &LogOptions, dir: &Path) -> anyhow::Result<LogMeasurements> {
+    let (server, target) = bench_server::start(&dir.join("berth"), &["--sandbox", "off"])?;
+    let mut api = JsonApiClient::open(&target).await?;
     for (name, value) in SECRETS {
         api.post(&format!("{ORGANIZATION}/secrets"), &json!({ "name": name, "value": value })).await?;
     }
     let command = format!("seq 1 {}", options.lines);
-    let rounds = rounds(options, &mut api, &command, &dir.join("out")).await?;
+    let rounds = measure_rounds(options, &mut api, &command, &dir.join("out")).await?;
     eprintln!("{} lines on their way to a reader", options.live);
-    let delays = live::delays(&mut api, &target, options.live).await?;
-    let stress = stress::all(&mut api, &target, &server, options.bytes).await?;
-    Ok(Measured { command, rounds, delays, stress })
+    let delays = live::measure_delays(&mut api, &target, options.live).await?;
+    let stress = stress::run_all(&mut api, &target, &server, options.bytes).await?;
+    Ok(LogMeasurements { command, rounds, delays, stress })
 }
 
 /// Returns a step that has secrets, so that its output is masked.
-fn masked(id: &str, run: &str) -> Value {
-    let mut step = script(id, run);
+fn masked_step(id: &str, run: &str) -> Value {
+    let mut step = script_step(id, run);
     let env =
         SECRETS.iter().map(|(name, _)| ((*name).to_owned(), json!(format!("${{{{ secrets.{name} }}}}"))));
     step["env"] = Value::Object(env.collect());
     step
 }
 
-async fn rounds(options: &Options, api: &mut Api, command: &str, out: &Path) -> anyhow::Result<Vec<Round>> {
-    let pipeline = Pipeline::create(api, "lines", vec![masked("print", command)]).await?;
+async fn measure_rounds(
+    options: &LogOptions,
+    api: &mut JsonApiClient,
+    command: &str,
+    out: &Path,
+) -> anyhow::Result<Vec<LogRound>> {
+    let pipeline = BenchPipeline::create(api, "lines", vec![masked_step("print", command)]).await?;
     let mut rounds = Vec::new();
     // The first round runs with cold caches and does not count.
     for number in 0..=options.rounds {
         if number > 0 {
             eprintln!("round {number} of {}", options.rounds);
         }
-        let (alone, file) = (bare(command, Path::new("/dev/null"))?, bare(command, out)?);
+        let (alone, file) = (run_bare(command, Path::new("/dev/null"))?, run_bare(command, out)?);
         let deployed = pipeline.deploy(api).await?;
-        let found = pipeline.finish(api, &deployed, LOOK_EVERY).await?;
+        let found = pipeline.finish(api, &deployed, POLL_INTERVAL).await?;
         let attempt = first_attempt(&found);
         let (printed, wanted) = (&attempt["logBytes"], std::fs::metadata(out)?.len());
         ensure!(*printed == wanted, "the log has {printed} bytes, the file {wanted}");
-        rounds.push(Round { step: between(&attempt["startedAt"], &attempt["finishedAt"])?, file, alone });
+        rounds.push(LogRound {
+            step: elapsed_between(&attempt["startedAt"], &attempt["finishedAt"])?,
+            file,
+            alone,
+        });
     }
     Ok(rounds.split_off(1))
 }
 
 /// Runs the command without Berth, but in the same way as a step.
-fn bare(command: &str, into: &Path) -> anyhow::Result<Duration> {
+fn run_bare(command: &str, into: &Path) -> anyhow::Result<Duration> {
     let file = File::create(into)?;
     let began = Instant::now();
     let status =

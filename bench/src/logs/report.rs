@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use anyhow::ensure;
 
-use super::{Measured, Round};
-use crate::report::{grouped, load, machine, median, millis, percentile};
+use super::{LogMeasurements, LogRound};
+use crate::report::{describe_machine, format_millis, group_digits, load_average, median, percentile};
 
 /// Goal: the step takes at most this multiple of the time of the same command writing to a file.
 const TIMES_MAX: f64 = 2.0;
@@ -18,23 +18,26 @@ fn ms(length: Duration) -> f64 {
 }
 
 /// Returns the ratio of the step's time to that of the command writing to a file, for each round.
-fn ratios(rounds: &[Round]) -> Vec<f64> {
+fn ratios(rounds: &[LogRound]) -> Vec<f64> {
     rounds.iter().map(|round| ms(round.step) / ms(round.file)).collect()
 }
 
-pub(super) fn render(measured: &Measured) -> String {
+pub(super) fn render(measured: &LogMeasurements) -> String {
     let (mut out, rounds) = (String::new(), &measured.rounds);
     let _ = writeln!(
         out,
         "A step `{}` with two secrets to mask, {} rounds; everything shares {}, load {}.\n",
         measured.command,
         rounds.len(),
-        machine(),
-        load(),
+        describe_machine(),
+        load_average(),
     );
     let _ = writeln!(out, "| | ms |\n|---|--:|");
     for (what, length) in [
-        ("the command alone, into nothing", &(|round: &Round| round.alone) as &dyn Fn(&Round) -> Duration),
+        (
+            "the command alone, into nothing",
+            &(|round: &LogRound| round.alone) as &dyn Fn(&LogRound) -> Duration,
+        ),
         ("into a file", &|round| round.file),
         ("as a step", &|round| round.step),
     ] {
@@ -54,9 +57,9 @@ pub(super) fn render(measured: &Measured) -> String {
         "\nFrom the time that a line holds to its arrival at a reader, {} lines: p50 {} ms, p99 {} ms, slowest {} ms. \
          Goal: at most {} ms at p99.\n",
         delays.len(),
-        millis(delays, 50),
-        millis(delays, 99),
-        millis(delays, 100),
+        format_millis(delays, 50),
+        format_millis(delays, 99),
+        format_millis(delays, 100),
         DELAY_MAX.as_millis(),
     );
     let _ = writeln!(
@@ -70,18 +73,18 @@ pub(super) fn render(measured: &Measured) -> String {
             out,
             "| {} | {} | {seconds:.1} | {:.1} | {} MB | {} | {} |",
             it.what,
-            grouped(usize::try_from(it.bytes).unwrap_or(usize::MAX)),
+            group_digits(usize::try_from(it.bytes).unwrap_or(usize::MAX)),
             it.bytes as f64 / 1e6 / seconds,
             it.peak / 1_000_000,
-            millis(&it.asked, 50),
-            millis(&it.asked, 99),
+            format_millis(&it.latencies, 50),
+            format_millis(&it.latencies, 99),
         );
     }
     out
 }
 
 /// Checks the goals. The error lists every goal that was missed.
-pub(super) fn check(measured: &Measured) -> anyhow::Result<()> {
+pub(super) fn check(measured: &LogMeasurements) -> anyhow::Result<()> {
     let times = median(ratios(&measured.rounds).into_iter());
     let delay = percentile(&measured.delays, 99);
     ensure!(

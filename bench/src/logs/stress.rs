@@ -4,57 +4,57 @@ use std::time::{Duration, Instant};
 
 use anyhow::ensure;
 
-use super::masked;
-use crate::deploy::{Pipeline, between, first_attempt};
-use crate::load::Target;
-use crate::process::{Server, forget_peak_memory, peak_memory};
-use crate::served::{Api, PIPELINES};
+use super::masked_step;
+use crate::bench_server::{JsonApiClient, PIPELINES};
+use crate::deploy::{BenchPipeline, elapsed_between, first_attempt};
+use crate::load::ServerTarget;
+use crate::process::{BenchServer, peak_memory, reset_peak_memory};
 
 /// Interval between the requests that are sent during the step.
-const ASK_EVERY: Duration = Duration::from_millis(2);
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+const REQUEST_INTERVAL: Duration = Duration::from_millis(2);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 const LONG_LINE_BYTES: u64 = 100_000_000;
 const WRITES: u64 = 1_000_000;
 
-pub(super) struct Stressed {
+pub(super) struct StressResult {
     pub(super) what: &'static str,
     pub(super) bytes: u64,
     pub(super) took: Duration,
     /// The server's peak memory during the step.
     pub(super) peak: u64,
     /// Latencies of small requests during the step, sorted.
-    pub(super) asked: Vec<Duration>,
+    pub(super) latencies: Vec<Duration>,
 }
 
-struct Case {
+struct StressCase {
     slug: &'static str,
     what: &'static str,
     run: String,
     bytes: u64,
 }
 
-pub(super) async fn all(
-    api: &mut Api,
-    target: &Target,
-    server: &Server,
+pub(super) async fn run_all(
+    api: &mut JsonApiClient,
+    target: &ServerTarget,
+    server: &BenchServer,
     bytes: u64,
-) -> anyhow::Result<Vec<Stressed>> {
+) -> anyhow::Result<Vec<StressResult>> {
     let long = LONG_LINE_BYTES.min(bytes);
     let cases = [
-        Case { slug: "quiet", what: "nothing, for comparison", run: "sleep 2".into(), bytes: 0 },
-        Case {
+        StressCase { slug: "quiet", what: "nothing, for comparison", run: "sleep 2".into(), bytes: 0 },
+        StressCase {
             slug: "much",
             what: "as many lines as fit",
             run: format!("yes 'a line of a log, as long as lines often are' | head -c {bytes}"),
             bytes,
         },
-        Case {
+        StressCase {
             slug: "long",
             what: "one line",
             run: format!("head -c {long} /dev/zero | tr '\\0' x"),
             bytes: long,
         },
-        Case {
+        StressCase {
             slug: "tiny",
             what: "a write for each byte",
             run: format!("head -c {WRITES} /dev/zero | tr '\\0' x | dd bs=1 status=none"),
@@ -69,11 +69,16 @@ pub(super) async fn all(
     Ok(stressed)
 }
 
-impl Case {
-    async fn measure(self, api: &mut Api, target: &Target, server: &Server) -> anyhow::Result<Stressed> {
-        let pipeline = Pipeline::create(api, self.slug, vec![masked("print", &self.run)]).await?;
-        forget_peak_memory(server.id())?;
-        let mut reader = Api::open(target).await?;
+impl StressCase {
+    async fn measure(
+        self,
+        api: &mut JsonApiClient,
+        target: &ServerTarget,
+        server: &BenchServer,
+    ) -> anyhow::Result<StressResult> {
+        let pipeline = BenchPipeline::create(api, self.slug, vec![masked_step("print", &self.run)]).await?;
+        reset_peak_memory(server.id())?;
+        let mut reader = JsonApiClient::open(target).await?;
         let path = format!("{PIPELINES}/{}", self.slug);
         let mut asked = Vec::new();
         let asking = async {
@@ -81,12 +86,12 @@ impl Case {
                 let began = Instant::now();
                 reader.get(&path).await?;
                 asked.push(began.elapsed());
-                tokio::time::sleep(ASK_EVERY).await;
+                tokio::time::sleep(REQUEST_INTERVAL).await;
             }
         };
         let printing = async {
             let deployed = pipeline.deploy(api).await?;
-            pipeline.finish(api, &deployed, LOOK_EVERY).await
+            pipeline.finish(api, &deployed, POLL_INTERVAL).await
         };
         let found = tokio::select! {
             broken = asking => {
@@ -99,12 +104,12 @@ impl Case {
         let kept = &attempt["logBytes"];
         ensure!(*kept == self.bytes, "{}: {} bytes were printed, {kept} are kept", self.what, self.bytes);
         asked.sort_unstable();
-        Ok(Stressed {
+        Ok(StressResult {
             what: self.what,
             bytes: self.bytes,
-            took: between(&attempt["startedAt"], &attempt["finishedAt"])?,
+            took: elapsed_between(&attempt["startedAt"], &attempt["finishedAt"])?,
             peak: peak_memory(server.id())?,
-            asked,
+            latencies: asked,
         })
     }
 }

@@ -13,13 +13,13 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail, ensure};
-use berth_testkit::{Server as Postgres, binaries};
+use berth_testkit::{PostgresServer as Postgres, postgres_binaries};
 
-use crate::load::{Connection, Target};
+use crate::bench_server::{self, JsonApiClient, PIPELINES};
+use crate::load::{LoadConnection, ServerTarget};
 use crate::process;
-use crate::report::{grouped, machine, millis, percentile, rate};
-use crate::served::{self, Api, PIPELINES};
-use site::{Site, claim};
+use crate::report::{describe_machine, format_millis, format_rate, group_digits, percentile};
+use site::{CrowdedSite, claim};
 
 pub(crate) const USAGE: &str = "\
 usage: cargo xtask bench many [options]
@@ -38,7 +38,7 @@ const P99_MAX: Duration = Duration::from_millis(50);
 /// Pause before a measurement, so that the server settles.
 const SETTLE: Duration = Duration::from_secs(2);
 
-pub(super) struct Options {
+pub(super) struct ManyOptions {
     postgres: bool,
     runners: usize,
     sessions: usize,
@@ -49,8 +49,8 @@ pub(super) struct Options {
     check: bool,
 }
 
-fn options(args: &[String]) -> anyhow::Result<Options> {
-    let mut found = Options {
+fn parse_options(args: &[String]) -> anyhow::Result<ManyOptions> {
+    let mut found = ManyOptions {
         postgres: false,
         runners: 1_000,
         sessions: 10_000,
@@ -85,7 +85,7 @@ fn options(args: &[String]) -> anyhow::Result<Options> {
 }
 
 /// The result of one measurement.
-struct Part {
+struct LoadPhase {
     name: String,
     /// Latency of each claim, sorted.
     claims: Vec<Duration>,
@@ -94,20 +94,21 @@ struct Part {
 }
 
 pub(crate) fn run(args: &[String]) -> anyhow::Result<()> {
-    let options = options(args)?;
+    let options = parse_options(args)?;
     let temp = tempfile::Builder::new().prefix("berth-bench-").tempdir_in(&options.dir)?;
     let database = match options.postgres {
         false => None,
         true => {
-            let bin = binaries().context("PostgreSQL is not installed: `apt-get install postgresql`")?;
+            let bin =
+                postgres_binaries().context("PostgreSQL is not installed: `apt-get install postgresql`")?;
             Some(Postgres::start_in(&bin, &options.dir).map_err(|why| anyhow::anyhow!("PostgreSQL: {why}"))?)
         }
     };
     let url = database.as_ref().map(|it| it.url("postgres"));
     let more: Vec<&str> = url.iter().flat_map(|url| ["--database", url]).collect();
-    let token = served::init(&temp.path().join("data"), &more)?;
+    let token = bench_server::init(&temp.path().join("data"), &more)?;
     let all = [&["--no-runner"], &more[..]].concat();
-    let (server, target) = served::serve(&temp.path().join("data"), &all, &token)?;
+    let (server, target) = bench_server::serve(&temp.path().join("data"), &all, &token)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let local = tokio::task::LocalSet::new();
     let parts = local.block_on(&runtime, measure(&options, &target, server.id()))?;
@@ -119,26 +120,41 @@ pub(crate) fn run(args: &[String]) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn measure(options: &Options, target: &Target, server: u32) -> anyhow::Result<Vec<Part>> {
-    let mut api = Api::open(target).await?;
+async fn measure(
+    options: &ManyOptions,
+    target: &ServerTarget,
+    server: u32,
+) -> anyhow::Result<Vec<LoadPhase>> {
+    let mut api = JsonApiClient::open(target).await?;
     let mut parts = Vec::new();
-    let site = Site::build(&mut api, options).await?;
-    parts.push(part("nothing else", options, target, server).await?);
-    site.hold(target, options).await?;
-    parts.push(part(&format!("{} held sessions", grouped(options.sessions)), options, target, server).await?);
+    let site = CrowdedSite::build(&mut api, options).await?;
+    parts.push(measure_phase("nothing else", options, target, server).await?);
+    site.claim_all(target, options).await?;
+    parts.push(
+        measure_phase(&format!("{} held sessions", group_digits(options.sessions)), options, target, server)
+            .await?,
+    );
     // Reconnect, because the server closes idle connections.
-    let mut api = Api::open(target).await?;
-    let _runners = runners::come(&mut api, target, options.runners).await?;
-    let name = format!("and {} idle runners", grouped(options.runners));
-    parts.push(part(&name, options, target, server).await?);
-    let mut api = Api::open(target).await?;
-    let steps = site.pile_up(&mut api).await?;
-    parts.push(part(&format!("and {} steps that wait", grouped(steps)), options, target, server).await?);
+    let mut api = JsonApiClient::open(target).await?;
+    let _runners = runners::start_runners(&mut api, target, options.runners).await?;
+    let name = format!("and {} idle runners", group_digits(options.runners));
+    parts.push(measure_phase(&name, options, target, server).await?);
+    let mut api = JsonApiClient::open(target).await?;
+    let steps = site.queue_deployments(&mut api).await?;
+    parts.push(
+        measure_phase(&format!("and {} steps that wait", group_digits(steps)), options, target, server)
+            .await?,
+    );
     Ok(parts)
 }
 
 /// Measures claims and releases for the configured time; each client uses its own environment.
-async fn part(name: &str, options: &Options, target: &Target, server: u32) -> anyhow::Result<Part> {
+async fn measure_phase(
+    name: &str,
+    options: &ManyOptions,
+    target: &ServerTarget,
+    server: u32,
+) -> anyhow::Result<LoadPhase> {
     eprintln!("measuring with {name}");
     tokio::time::sleep(SETTLE).await;
     let mut clients = Vec::new();
@@ -146,14 +162,20 @@ async fn part(name: &str, options: &Options, target: &Target, server: u32) -> an
     for number in 0..options.clients {
         let (target, until) = (target.clone(), start + options.length);
         clients.push(tokio::task::spawn_local(async move {
-            let (mut connection, mut claims) = (Connection::open(&target).await?, Vec::new());
-            let environment = format!("{PIPELINES}/asked/ephemeral-environments/e{number}/sessions");
+            let (mut connection, mut claims) = (LoadConnection::open(&target).await?, Vec::new());
+            let environment = format!("{PIPELINES}/measured/ephemeral-environments/e{number}/sessions");
             while Instant::now() < until {
                 let sent = Instant::now();
                 let session = claim(&mut connection, &target, &environment, "{}").await?;
                 claims.push(sent.elapsed());
-                site::ask(&mut connection, &target, "DELETE", &format!("{environment}/{session}"), "")
-                    .await?;
+                site::send_request(
+                    &mut connection,
+                    &target,
+                    "DELETE",
+                    &format!("{environment}/{session}"),
+                    "",
+                )
+                .await?;
             }
             Ok::<_, anyhow::Error>(claims)
         }));
@@ -164,16 +186,16 @@ async fn part(name: &str, options: &Options, target: &Target, server: u32) -> an
     }
     claims.sort_unstable();
     let cpu = process::cpu_time(server)?.saturating_sub(cpu);
-    Ok(Part { name: name.to_owned(), claims, took: start.elapsed(), cpu })
+    Ok(LoadPhase { name: name.to_owned(), claims, took: start.elapsed(), cpu })
 }
 
-fn render(options: &Options, parts: &[Part]) -> String {
+fn render(options: &ManyOptions, parts: &[LoadPhase]) -> String {
     let database = if options.postgres { "PostgreSQL" } else { "SQLite" };
     let mut out = format!(
         "Claims under load, on {database}, {} clients that claim and release without a pause; clients, \
          runners, server and database share {}.\n\n",
         options.clients,
-        machine(),
+        describe_machine(),
     );
     let _ = writeln!(out, "| with | claims/s | p50 ms | p99 ms | longest ms | server cores |");
     let _ = writeln!(out, "|---|--:|--:|--:|--:|--:|");
@@ -182,10 +204,10 @@ fn render(options: &Options, parts: &[Part]) -> String {
             out,
             "| {} | {} | {} | {} | {} | {:.2} |",
             part.name,
-            rate(part.claims.len() as f64 / part.took.as_secs_f64()),
-            millis(&part.claims, 50),
-            millis(&part.claims, 99),
-            millis(&part.claims, 100),
+            format_rate(part.claims.len() as f64 / part.took.as_secs_f64()),
+            format_millis(&part.claims, 50),
+            format_millis(&part.claims, 99),
+            format_millis(&part.claims, 100),
             part.cpu.as_secs_f64() / part.took.as_secs_f64(),
         );
     }

@@ -6,53 +6,54 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, ensure};
 use serde_json::{Value, json};
 
-use super::Options;
-use crate::load::{Connection, Target};
-use crate::served::{Api, ORGANIZATION, PIPELINES};
+use super::ManyOptions;
+use crate::bench_server::{JsonApiClient, ORGANIZATION, PIPELINES};
+use crate::load::{LoadConnection, ServerTarget};
 
 /// Maximum number of environments per pipeline.
 const PER_PIPELINE: usize = 200;
 const STEPS_PER_DEPLOYMENT: usize = 100;
 const HOLDERS: usize = 8;
 const BEGIN_MAX: Duration = Duration::from_secs(600);
-const LOOK_PAUSE: Duration = Duration::from_millis(500);
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
-pub(super) struct Site {
+pub(super) struct CrowdedSite {
     /// Number of environments with waiting deployments.
     working: usize,
     /// Number of environments that are held but have no deployments.
     quiet: usize,
 }
 
-impl Site {
-    pub(super) async fn build(api: &mut Api, options: &Options) -> anyhow::Result<Self> {
+impl CrowdedSite {
+    pub(super) async fn build(api: &mut JsonApiClient, options: &ManyOptions) -> anyhow::Result<Self> {
         let working = options.steps.div_ceil(STEPS_PER_DEPLOYMENT).min(options.sessions);
         let site = Self { working, quiet: options.sessions - working };
-        let waits = "    - { name: First, type: dummy, runs_on: [nobody] }\n".to_owned();
+        let waits = "    - { name: First, type: dummy, runs_on: [missing] }\n".to_owned();
         let rest =
             (1..STEPS_PER_DEPLOYMENT).map(|number| format!("    - {{ name: S{number}, type: dummy }}\n"));
         let steps = waits.clone() + &rest.collect::<String>();
-        pipeline(api, "asked", options.clients, &waits).await?;
+        create_pipeline(api, "measured", options.clients, &waits).await?;
         for number in 0..site.working.div_ceil(PER_PIPELINE) {
-            pipeline(api, &format!("w{number}"), PER_PIPELINE, &steps).await?;
+            create_pipeline(api, &format!("w{number}"), PER_PIPELINE, &steps).await?;
         }
         for number in 0..site.quiet.div_ceil(PER_PIPELINE) {
-            pipeline(api, &format!("q{number}"), PER_PIPELINE, &waits).await?;
+            create_pipeline(api, &format!("q{number}"), PER_PIPELINE, &waits).await?;
         }
         Ok(site)
     }
 
     /// Claims every environment.
-    pub(super) async fn hold(&self, target: &Target, options: &Options) -> anyhow::Result<()> {
+    pub(super) async fn claim_all(&self, target: &ServerTarget, options: &ManyOptions) -> anyhow::Result<()> {
         eprintln!("holding {} environments", options.sessions);
-        let working = (0..self.working).map(|number| path("w", number));
-        let all: Vec<String> = working.chain((0..self.quiet).map(|number| path("q", number))).collect();
+        let working = (0..self.working).map(|number| environment_path("w", number));
+        let all: Vec<String> =
+            working.chain((0..self.quiet).map(|number| environment_path("q", number))).collect();
         let mut holders = Vec::new();
         for number in 0..HOLDERS {
             let own: Vec<_> = all.iter().skip(number).step_by(HOLDERS).cloned().collect();
             let target = target.clone();
             holders.push(tokio::task::spawn_local(async move {
-                let mut connection = Connection::open(&target).await?;
+                let mut connection = LoadConnection::open(&target).await?;
                 for environment in own {
                     claim(&mut connection, &target, &format!("{environment}/sessions"), "{}").await?;
                 }
@@ -66,10 +67,10 @@ impl Site {
     }
 
     /// Starts the deployments, waits until all of them are waiting for a runner, and returns the number of their steps.
-    pub(super) async fn pile_up(&self, api: &mut Api) -> anyhow::Result<usize> {
+    pub(super) async fn queue_deployments(&self, api: &mut JsonApiClient) -> anyhow::Result<usize> {
         eprintln!("starting {} deployments of {STEPS_PER_DEPLOYMENT} steps", self.working);
         for number in 0..self.working {
-            let environment = path("w", number);
+            let environment = environment_path("w", number);
             let seen = api.get(&environment).await?;
             let session = seen["lock"]["sessionId"].as_str().context("a held environment")?.to_owned();
             let deploy = format!("{environment}/sessions/{session}/deploy");
@@ -82,17 +83,22 @@ impl Site {
                 return Ok(self.working * STEPS_PER_DEPLOYMENT);
             }
             ensure!(Instant::now() < deadline, "deployments have not begun within {BEGIN_MAX:?}");
-            tokio::time::sleep(LOOK_PAUSE).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     }
 }
 
-fn path(kind: &str, number: usize) -> String {
+fn environment_path(kind: &str, number: usize) -> String {
     let (pipeline, environment) = (number / PER_PIPELINE, number % PER_PIPELINE);
     format!("{PIPELINES}/{kind}{pipeline}/ephemeral-environments/e{environment}")
 }
 
-async fn pipeline(api: &mut Api, slug: &str, environments: usize, steps: &str) -> anyhow::Result<()> {
+async fn create_pipeline(
+    api: &mut JsonApiClient,
+    slug: &str,
+    environments: usize,
+    steps: &str,
+) -> anyhow::Result<()> {
     let environments: String = (0..environments).map(|number| format!("    e{number}: {{}}\n")).collect();
     let definition = format!(
         "version: 1\npipeline:\n  name: Many\n  stages: [{{ name: staging }}]\n  ephemeral_environments:\n{environments}  steps:\n{steps}"
@@ -102,19 +108,19 @@ async fn pipeline(api: &mut Api, slug: &str, environments: usize, steps: &str) -
 
 /// Claims an environment and returns the id of the new session.
 pub(super) async fn claim(
-    connection: &mut Connection,
-    target: &Target,
+    connection: &mut LoadConnection,
+    target: &ServerTarget,
     path: &str,
     body: &str,
 ) -> anyhow::Result<String> {
-    let made = ask(connection, target, "POST", path, body).await?;
+    let made = send_request(connection, target, "POST", path, body).await?;
     Ok(made["sessionId"].as_str().context("a session without an id")?.to_owned())
 }
 
 /// Sends a request and returns `data` of the successful response.
-pub(super) async fn ask(
-    connection: &mut Connection,
-    Target { address, token }: &Target,
+pub(super) async fn send_request(
+    connection: &mut LoadConnection,
+    ServerTarget { address, token }: &ServerTarget,
     method: &str,
     path: &str,
     body: &str,
@@ -126,7 +132,7 @@ pub(super) async fn ask(
          content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
         body.len()
     )?;
-    let (status, answer) = connection.ask(&request).await?;
+    let (status, answer) = connection.send_request(&request).await?;
     ensure!((200..300).contains(&status), "{method} {path}: {status} {}", String::from_utf8_lossy(answer));
     let mut answer: Value = serde_json::from_slice(answer)?;
     Ok(answer["data"].take())

@@ -12,9 +12,9 @@ use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context as _, bail, ensure};
 
-use crate::deploy::{Pipeline, between, first_attempt, log_path, script};
-use crate::process::{self, Server};
-use crate::served::{self, Api};
+use crate::bench_server::{self, JsonApiClient};
+use crate::deploy::{BenchPipeline, elapsed_between, first_attempt, log_path, script_step};
+use crate::process::{self, BenchServer};
 
 pub(crate) const USAGE: &str = "\
 usage: cargo xtask bench steps [options]
@@ -32,10 +32,10 @@ const LEVELS: &[&str] = &["off", "landlock", "bubblewrap"];
 const STEPS_MAX: usize = 500;
 /// Poll interval. It is long, because polling a deployment of many steps slows the steps down. The measured times come
 /// from the server's records, not from polling.
-const LOOK_EVERY: Duration = Duration::from_millis(250);
-const LOOK_EVERY_START: Duration = Duration::from_millis(10);
+const POLL_INTERVAL: Duration = Duration::from_millis(250);
+const START_POLL_INTERVAL: Duration = Duration::from_millis(10);
 
-struct Options {
+struct StepOptions {
     steps: usize,
     rounds: usize,
     starts: usize,
@@ -44,9 +44,15 @@ struct Options {
     check: bool,
 }
 
-fn options(args: &[String]) -> anyhow::Result<Options> {
-    let mut options =
-        Options { steps: 100, rounds: 7, starts: 100, only: None, dir: std::env::temp_dir(), check: false };
+fn parse_options(args: &[String]) -> anyhow::Result<StepOptions> {
+    let mut options = StepOptions {
+        steps: 100,
+        rounds: 7,
+        starts: 100,
+        only: None,
+        dir: std::env::temp_dir(),
+        check: false,
+    };
     let mut args = args.iter();
     while let Some(name) = args.next() {
         let mut value = || args.next().with_context(|| format!("{name} needs a value\n\n{USAGE}"));
@@ -70,36 +76,36 @@ fn options(args: &[String]) -> anyhow::Result<Options> {
 }
 
 /// A server with one sandbox level, and its measurements.
-struct Level {
+struct MeasuredLevel {
     name: &'static str,
-    api: Api,
-    many: Pipeline,
-    one: Pipeline,
-    server: Server,
+    api: JsonApiClient,
+    many: BenchPipeline,
+    one: BenchPipeline,
+    server: BenchServer,
     /// Time per step and server CPU time per step, for each round.
     rounds: Vec<(Duration, Duration)>,
 }
 
 /// Times until the first step starts, sorted.
 #[derive(Default)]
-struct Starts {
+struct StartTimes {
     /// From the deployment's `createdAt` to the first attempt's `startedAt`.
     recorded: Vec<Duration>,
     /// From just before the request was sent to the time that the step prints.
     seen: Vec<Duration>,
 }
 
-struct Measured {
-    levels: Vec<Level>,
+struct StepMeasurements {
+    levels: Vec<MeasuredLevel>,
     /// Sandbox levels that do not work on this machine.
     missing: Vec<&'static str>,
     /// Time per bare process, for each round.
     bare: Vec<Duration>,
-    starts: Starts,
+    starts: StartTimes,
 }
 
 pub(crate) fn run(args: &[String]) -> anyhow::Result<()> {
-    let options = options(args)?;
+    let options = parse_options(args)?;
     let temp = tempfile::Builder::new().prefix("berth-bench-").tempdir_in(&options.dir)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let measured = runtime.block_on(measure(&options, temp.path()))?;
@@ -107,43 +113,44 @@ pub(crate) fn run(args: &[String]) -> anyhow::Result<()> {
     if options.check { report::check(&measured) } else { Ok(()) }
 }
 
-async fn measure(options: &Options, dir: &std::path::Path) -> anyhow::Result<Measured> {
+async fn measure(options: &StepOptions, dir: &std::path::Path) -> anyhow::Result<StepMeasurements> {
     let (mut levels, mut missing) = (Vec::new(), Vec::new());
     for name in LEVELS.iter().filter(|name| options.only.as_deref().is_none_or(|only| only == **name)) {
-        match served::start(&dir.join(name), &["--sandbox", name]) {
+        match bench_server::start(&dir.join(name), &["--sandbox", name]) {
             Ok((server, target)) => {
-                let mut api = Api::open(&target).await?;
-                let steps = (0..options.steps).map(|number| script(&format!("s{number}"), "true"));
-                let many = Pipeline::create(&mut api, "many", steps.collect()).await?;
-                let one = Pipeline::create(&mut api, "one", vec![script("only", "date +%s%N")]).await?;
-                levels.push(Level { name, api, many, one, server, rounds: Vec::new() });
+                let mut api = JsonApiClient::open(&target).await?;
+                let steps = (0..options.steps).map(|number| script_step(&format!("s{number}"), "true"));
+                let many = BenchPipeline::create(&mut api, "many", steps.collect()).await?;
+                let one =
+                    BenchPipeline::create(&mut api, "one", vec![script_step("only", "date +%s%N")]).await?;
+                levels.push(MeasuredLevel { name, api, many, one, server, rounds: Vec::new() });
             }
             Err(error) if levels.is_empty() => return Err(error),
             Err(_) => missing.push(*name),
         }
     }
-    let mut measured = Measured { levels, missing, bare: Vec::new(), starts: Starts::default() };
+    let mut measured = StepMeasurements { levels, missing, bare: Vec::new(), starts: StartTimes::default() };
     // The first deployment of a server runs with cold caches, so it is not measured.
     for level in &mut measured.levels {
-        level.round(options.steps).await?;
+        level.run_round(options.steps).await?;
         level.rounds.clear();
     }
     for number in 0..options.rounds {
         eprintln!("round {} of {}", number + 1, options.rounds);
-        measured.bare.push(bare(options.steps)?);
+        measured.bare.push(measure_bare(options.steps)?);
         for level in &mut measured.levels {
-            level.round(options.steps).await?;
+            level.run_round(options.steps).await?;
         }
     }
     eprintln!("{} deployments of one step", options.starts);
     if let Some(level) = measured.levels.first_mut() {
-        measured.starts = level.starts(options.starts).await?;
+        measured.starts = level.measure_starts(options.starts).await?;
     }
     Ok(measured)
 }
 
 /// Returns the time per shell that does nothing.
-fn bare(count: usize) -> anyhow::Result<Duration> {
+fn measure_bare(count: usize) -> anyhow::Result<Duration> {
     let began = Instant::now();
     for _ in 0..count {
         let status = Command::new("/bin/sh").args(["-c", "true"]).stdin(Stdio::null()).status()?;
@@ -152,26 +159,26 @@ fn bare(count: usize) -> anyhow::Result<Duration> {
     Ok(began.elapsed() / u32::try_from(count)?)
 }
 
-impl Level {
-    async fn round(&mut self, steps: usize) -> anyhow::Result<()> {
+impl MeasuredLevel {
+    async fn run_round(&mut self, steps: usize) -> anyhow::Result<()> {
         let cpu = process::cpu_time(self.server.id())?;
         let deployed = self.many.deploy(&mut self.api).await?;
-        let found = self.many.finish(&mut self.api, &deployed, LOOK_EVERY).await?;
+        let found = self.many.finish(&mut self.api, &deployed, POLL_INTERVAL).await?;
         let cpu = process::cpu_time(self.server.id())?.saturating_sub(cpu);
         let ran = found["stages"][0]["steps"].as_array().map_or(0, Vec::len);
         ensure!(ran == steps, "{ran} of {steps} steps are there");
-        let took = between(&first_attempt(&found)["startedAt"], &found["finishedAt"])?;
+        let took = elapsed_between(&first_attempt(&found)["startedAt"], &found["finishedAt"])?;
         let steps = u32::try_from(steps)?;
         self.rounds.push((took / steps, cpu / steps));
         Ok(())
     }
 
-    async fn starts(&mut self, count: usize) -> anyhow::Result<Starts> {
-        let mut starts = Starts::default();
+    async fn measure_starts(&mut self, count: usize) -> anyhow::Result<StartTimes> {
+        let mut starts = StartTimes::default();
         for _ in 0..count {
             let deployed = self.one.deploy(&mut self.api).await?;
-            let found = self.one.finish(&mut self.api, &deployed, LOOK_EVERY_START).await?;
-            starts.recorded.push(between(&found["createdAt"], &first_attempt(&found)["startedAt"])?);
+            let found = self.one.finish(&mut self.api, &deployed, START_POLL_INTERVAL).await?;
+            starts.recorded.push(elapsed_between(&found["createdAt"], &first_attempt(&found)["startedAt"])?);
             let log = format!("{}?raw=true", log_path(&deployed.id, "only"));
             let printed = self.api.get_text(&log).await?;
             let printed = Duration::from_nanos(printed.trim().parse().context("the step prints no time")?);

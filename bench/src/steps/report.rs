@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use anyhow::ensure;
 
-use super::{Level, Measured};
-use crate::report::{load, machine, median, millis, percentile};
+use super::{MeasuredLevel, StepMeasurements};
+use crate::report::{describe_machine, format_millis, load_average, median, percentile};
 
 /// Goal for a step without a sandbox: at most `TIMES_MAX` times the time of a bare process. `TIMES_AIM` is the
 /// long-term goal.
@@ -21,18 +21,18 @@ fn ms(length: Duration) -> f64 {
 }
 
 /// Returns the ratio of a step's time to that of a bare process, for each round.
-fn ratios(level: &Level, bare: &[Duration]) -> Vec<f64> {
+fn ratios(level: &MeasuredLevel, bare: &[Duration]) -> Vec<f64> {
     level.rounds.iter().zip(bare).map(|((took, _), bare)| ms(*took) / ms(*bare)).collect()
 }
 
-pub(super) fn render(steps: usize, measured: &Measured) -> String {
+pub(super) fn render(steps: usize, measured: &StepMeasurements) -> String {
     let mut out = String::new();
     let _ = writeln!(
         out,
         "Deployments of {steps} script steps `true` in sequence, {} rounds; everything shares {}, load {}.\n",
         measured.bare.len(),
-        machine(),
-        load(),
+        describe_machine(),
+        load_average(),
     );
     let _ = writeln!(out, "| | ms per step | times bare | least to most | server CPU ms per step |");
     let _ = writeln!(out, "|---|--:|--:|--:|--:|");
@@ -73,7 +73,7 @@ pub(super) fn render(steps: usize, measured: &Measured) -> String {
         ("`createdAt` to the first `startedAt` (whole milliseconds)", &starts.recorded),
         ("request sent to the time that the step's `date` prints", &starts.seen),
     ] {
-        let _ = writeln!(out, "| {what} | {} | {} |", millis(times, 50), millis(times, 99));
+        let _ = writeln!(out, "| {what} | {} | {} |", format_millis(times, 50), format_millis(times, 99));
     }
     let _ =
         writeln!(out, "\nGoal: at most {} ms at p99 (aim {}).", START_MAX.as_millis(), START_AIM.as_millis());
@@ -81,7 +81,7 @@ pub(super) fn render(steps: usize, measured: &Measured) -> String {
 }
 
 /// Checks the goals. The error lists every goal that was missed.
-pub(super) fn check(measured: &Measured) -> anyhow::Result<()> {
+pub(super) fn check(measured: &StepMeasurements) -> anyhow::Result<()> {
     let mut broken = Vec::new();
     if let Some(level) = measured.levels.iter().find(|level| level.name == "off") {
         let times = median(ratios(level, &measured.bare).into_iter());

@@ -190,7 +190,7 @@ mod tests {
     }
 
     /// A deployment that ended in the last stage at this hour and was requested an hour before.
-    fn end(number: u8, hours: i64, is_success: bool) -> LastStageEnd {
+    fn stage_end(number: u8, hours: i64, is_success: bool) -> LastStageEnd {
         let at = midnight().plus_seconds(hours * HOUR_S);
         let end = StageEnd {
             pipeline: PipelineId::from_parts(midnight(), [0; 10]),
@@ -234,19 +234,19 @@ mod tests {
 
     #[test]
     fn metrics_of_sample_deployments_match_expected_values() {
-        let mut bad = end(4, 30, true);
+        let mut bad = stage_end(4, 30, true);
         bad.past.is_rolled_back = true;
-        let mut back = end(5, 31, true);
+        let mut back = stage_end(5, 31, true);
         (back.past.end.rolled_back, back.past.end.origin) = (Some(id(4)), id(3));
         let history = [
-            with_commit_time(end(1, 10, true), 5),
+            with_commit_time(stage_end(1, 10, true), 5),
             // Deployment 2 fails twice, and deployment 3 succeeds two hours after the first failure.
-            end(2, 12, false),
-            end(2, 13, false),
-            end(3, 14, true),
+            stage_end(2, 12, false),
+            stage_end(2, 13, false),
+            stage_end(3, 14, true),
             bad,
             back,
-            end(6, 40, false),
+            stage_end(6, 40, false),
         ];
         let found = measure_days(&history, 2);
         assert_eq!(found.deployments, 3);
@@ -266,16 +266,16 @@ mod tests {
 
     #[test]
     fn rollback_counts_as_restore_but_not_as_deployment() {
-        let mut back = end(3, 3, true);
+        let mut back = stage_end(3, 3, true);
         (back.past.end.rolled_back, back.past.end.origin) = (Some(id(2)), id(1));
-        let found = measure_days(&[end(1, 1, true), end(2, 2, false), back], 1);
+        let found = measure_days(&[stage_end(1, 1, true), stage_end(2, 2, false), back], 1);
         assert_eq!((found.deployments, found.failures.reached), (1, 2));
         assert_eq!(found.restores.seconds.median, Some(HOUR_S));
     }
 
     #[test]
     fn lead_time_of_commit_in_future_is_zero() {
-        let found = measure_days(&[with_commit_time(end(1, 1, true), -3)], 1);
+        let found = measure_days(&[with_commit_time(stage_end(1, 1, true), -3)], 1);
         assert_eq!(found.lead.seconds.median, Some(0));
     }
 }

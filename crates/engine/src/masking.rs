@@ -111,8 +111,8 @@ mod tests {
             number: 1,
             nonce: "n".into(),
         };
-        let nets = AttemptMaskers::default();
-        nets.insert(&AttemptAssignment {
+        let maskers = AttemptMaskers::default();
+        maskers.insert(&AttemptAssignment {
             attempt,
             step: word(),
             step_name: word(),
@@ -132,14 +132,14 @@ mod tests {
             granted_ms_ago: 0,
             holder: None,
         });
-        nets
+        maskers
     }
 
-    fn mask_pieces(nets: &AttemptMaskers, pieces: &[&str]) -> String {
+    fn mask_pieces(maskers: &AttemptMaskers, pieces: &[&str]) -> String {
         let (mut out, mut offset) = (String::new(), 0);
         for piece in pieces {
             let mut bytes = piece.as_bytes().to_vec();
-            nets.mask_in_place("n", offset, &mut bytes);
+            maskers.mask_in_place("n", offset, &mut bytes);
             assert_eq!(bytes.len(), piece.len(), "nothing moves");
             offset += piece.len() as u64;
             out += &String::from_utf8(bytes).unwrap();

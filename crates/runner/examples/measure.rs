@@ -82,8 +82,8 @@ fn lines(link: &TestLink, dir: &std::path::Path) {
             let mut assignment = script(&id, LINES);
             let secret = |i| SecretText::new(format!("sEcReT-{i}-0123456789abcdef0123456789"));
             assignment.masked = (0..secrets).map(secret).collect();
-            link.give(assignment);
-            link.report_of(&id);
+            link.enqueue(assignment);
+            link.wait_for_report(&id);
             assert_eq!(link.log_of(&id).len(), 588_895);
         });
         println!(
@@ -102,9 +102,9 @@ fn no_ops(link: &TestLink) {
     });
     let ours = best(|round| {
         let ids: Vec<String> = (0..STEPS).map(|step| format!("n-{round}-{step}")).collect();
-        link.give_chain(&ids[0], ids[1..].iter().map(|id| script(id, "true")).collect());
-        link.give(script(&ids[0], "true"));
-        link.report_of(&ids[STEPS - 1]);
+        link.enqueue_chain(&ids[0], ids[1..].iter().map(|id| script(id, "true")).collect());
+        link.enqueue(script(&ids[0], "true"));
+        link.wait_for_report(&ids[STEPS - 1]);
     });
     println!(
         "  {STEPS} no-ops: {:?} each, bare: {:?} each, {:.2} times",

@@ -114,7 +114,7 @@ mod tests {
         };
         pulse.record_answer(now, vec![attempt("a")]);
         assert!(!pulse.is_silent_since("a", long_ago, limit));
-        assert!(pulse.is_silent_since("b", long_ago, limit), "nobody has renewed it");
+        assert!(pulse.is_silent_since("b", long_ago, limit), "it was not renewed");
         assert!(!pulse.is_silent_since("b", now, limit));
     }
 }

@@ -46,7 +46,7 @@ fn collect(directory: &Path, paths: &mut Vec<PathBuf>) -> Result<(), Box<dyn Err
 fn entry(list: &mut String, dist: &Path, path: &Path) -> Result<(), Box<dyn Error>> {
     let mut hasher = DefaultHasher::new();
     fs::read(path)?.hash(&mut hasher);
-    let beside = |end: &str| {
+    let compressed = |end: &str| {
         let packed = PathBuf::from(format!("{}.{end}", path.display()));
         if packed.exists() { format!("Some(include_bytes!({packed:?}))") } else { "None".to_owned() }
     };
@@ -56,8 +56,8 @@ fn entry(list: &mut String, dist: &Path, path: &Path) -> Result<(), Box<dyn Erro
         "DashboardFile {{ path: {name:?}, kind: {:?}, etag: \"W/\\\"{:016x}\\\"\", plain: include_bytes!({path:?}), brotli: {}, gzip: {} }},",
         kind(path).unwrap_or_default(),
         hasher.finish(),
-        beside("br"),
-        beside("gz"),
+        compressed("br"),
+        compressed("gz"),
     )?;
     Ok(())
 }

@@ -6,18 +6,18 @@ use std::ops::Range;
 
 use berth_core::mutation::run_suite;
 
-use super::backend::Database;
-use super::compare;
+use super::backend::SharedDatabase;
+use super::run_and_compare;
 
 /// Seeds to try. A mutation that none of them catches counts as missed.
 const SEEDS: Range<u64> = 0..200;
 
 #[test]
 fn mutated_model_differs_from_the_database() {
-    let database = Database::new();
+    let database = SharedDatabase::new();
     let mut number = 0;
     run_suite("differential", SEEDS, |seed| {
         number += 1;
-        compare(&database, number, seed).err()
+        run_and_compare(&database, number, seed).err()
     });
 }

@@ -9,12 +9,12 @@ const TRIES_MAX: u8 = 3;
 
 pub(super) struct DrillClient {
     person: u8,
-    wants: Option<Want>,
+    current: Option<ClientRequest>,
 }
 
-struct Want {
+struct ClientRequest {
     place: EnvironmentIndex,
-    ask: LockRequest,
+    request: LockRequest,
     tries: u8,
     /// A decision that has not been written yet.
     pending: Option<PendingDecision>,
@@ -22,13 +22,13 @@ struct Want {
 
 impl DrillClient {
     pub(super) const fn new(person: u8) -> Self {
-        Self { person, wants: None }
+        Self { person, current: None }
     }
 
     /// Called when the server crashes. The client does not know whether its write happened, so it will repeat the
     /// request.
     pub(super) fn lose_server(&mut self) {
-        if let Some(want) = &mut self.wants {
+        if let Some(want) = &mut self.current {
             want.pending = None;
         }
     }
@@ -38,14 +38,14 @@ impl DrillClient {
         site: &mut DrillSite,
         chance: &mut SeededRandom,
     ) -> Result<(), LockViolation> {
-        let Some(mut want) = self.wants.take() else {
-            self.wants = self.new_want(chance);
+        let Some(mut want) = self.current.take() else {
+            self.current = self.new_request(chance);
             return Ok(());
         };
         let Some(pending) = want.pending.take() else {
-            want.pending = site.load_and_decide(want.place, &want.ask);
+            want.pending = site.load_and_decide(want.place, &want.request);
             // Give up if the record that the request names does not exist.
-            self.wants = want.pending.is_some().then_some(want);
+            self.current = want.pending.is_some().then_some(want);
             return Ok(());
         };
         let again = match site.write(pending)? {
@@ -54,14 +54,14 @@ impl DrillClient {
             WriteResult::Done(_) => want.tries < TRIES_MAX && chance.percent(10),
         };
         want.tries += 1;
-        self.wants = again.then_some(want);
+        self.current = again.then_some(want);
         Ok(())
     }
 
-    fn new_want(&self, chance: &mut SeededRandom) -> Option<Want> {
-        let mut ask = generate::ask(chance, true);
-        let by = ask.person_mut()?;
+    fn new_request(&self, chance: &mut SeededRandom) -> Option<ClientRequest> {
+        let mut request = generate::request(chance, true);
+        let by = request.person_mut()?;
         *by = self.person;
-        Some(Want { place: u8::from(chance.percent(25)), ask, tries: 0, pending: None })
+        Some(ClientRequest { place: u8::from(chance.percent(25)), request, tries: 0, pending: None })
     }
 }

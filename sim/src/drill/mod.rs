@@ -78,17 +78,17 @@ impl fmt::Display for FailedDrill {
 
 /// Runs one drill. A failed run is repeated to record a trace.
 pub fn run(seed: u64) -> Result<DrillTally, Box<FailedDrill>> {
-    judge(seed, DrillSite::new_quiet())
+    run_on_site(seed, DrillSite::new_quiet())
 }
 
 /// Like [`run`], but without the oracle: violations are only detected from accesses to the environments and orders to
 /// runners.
 pub fn run_unwatched(seed: u64) -> Result<DrillTally, Box<FailedDrill>> {
-    judge(seed, DrillSite::new_unwatched())
+    run_on_site(seed, DrillSite::new_unwatched())
 }
 
-fn judge(seed: u64, mut site: DrillSite) -> Result<DrillTally, Box<FailedDrill>> {
-    play(seed, &mut site)
+fn run_on_site(seed: u64, mut site: DrillSite) -> Result<DrillTally, Box<FailedDrill>> {
+    simulate(seed, &mut site)
         .map(|()| site.tally)
         .map_err(|violation| Box::new(FailedDrill { seed, violation, trace: trace(seed) }))
 }
@@ -96,12 +96,12 @@ fn judge(seed: u64, mut site: DrillSite) -> Result<DrillTally, Box<FailedDrill>>
 /// Returns a trace of the run.
 pub fn trace(seed: u64) -> String {
     let mut site = DrillSite::new_traced();
-    let end = play(seed, &mut site);
-    site.say(|| format!("{end:?}"));
-    site.story()
+    let end = simulate(seed, &mut site);
+    site.trace_line(|| format!("{end:?}"));
+    site.into_trace()
 }
 
-fn play(seed: u64, site: &mut DrillSite) -> Result<(), LockViolation> {
+fn simulate(seed: u64, site: &mut DrillSite) -> Result<(), LockViolation> {
     let mut chance = SeededRandom::from_seed(seed);
     let mut clients: Vec<_> = (0..CLIENTS).map(DrillClient::new).collect();
     let mut runners: Vec<_> = (0..RUNNERS).map(|_| DrillRunner::new(site)).collect();
@@ -109,18 +109,18 @@ fn play(seed: u64, site: &mut DrillSite) -> Result<(), LockViolation> {
         // Advance the clock one second at a time, so that runners act on their own timeouts before the server declares
         // them lost.
         for _ in 0..chance.pick(&[0, 1, 1, 2, 5]) {
-            site.pass_a_second();
+            site.advance_second();
             for runner in &mut runners {
-                runner.obey_clock(site)?;
+                runner.tick(site)?;
             }
         }
-        site.let_ghosts_touch()?;
+        site.access_by_orphans()?;
         match chance.below(100) {
             0..40 => {
-                let client = usize::from(chance.small(CLIENTS));
+                let client = usize::from(chance.below_u8(CLIENTS));
                 clients[client].act(site, &mut chance)?;
             }
-            40..43 => site.turn(turn(&mut chance)),
+            40..43 => site.apply_change(random_change(&mut chance)),
             43..45 => {
                 site.crash();
                 clients.iter_mut().for_each(DrillClient::lose_server);
@@ -131,56 +131,56 @@ fn play(seed: u64, site: &mut DrillSite) -> Result<(), LockViolation> {
         }
         for runner in &mut runners {
             if chance.percent(60) {
-                runner.act(site, &mut chance, Faults::Some)?;
+                runner.act(site, &mut chance, FaultMode::Some)?;
             }
         }
-        site.give_up_lost_runners()?;
+        site.declare_lost_runners()?;
     }
-    come_to_rest(site, &mut runners, &mut chance)
+    run_to_completion(site, &mut runners, &mut chance)
 }
 
 /// Checks that everything that has started ends when there are no more faults.
-fn come_to_rest(
+fn run_to_completion(
     site: &mut DrillSite,
     runners: &mut [DrillRunner],
     chance: &mut SeededRandom,
 ) -> Result<(), LockViolation> {
-    site.turn(WorldChange::Resume);
+    site.apply_change(WorldChange::Resume);
     for _ in 0..REST_S_MAX {
-        site.pass_a_second();
+        site.advance_second();
         for runner in &mut *runners {
-            runner.obey_clock(site)?;
-            runner.act(site, chance, Faults::None)?;
+            runner.tick(site)?;
+            runner.act(site, chance, FaultMode::None)?;
         }
-        site.give_up_lost_runners()?;
+        site.declare_lost_runners()?;
         site.sweep(chance)?;
-        if site.unfinished() == 0 {
+        if site.unfinished_count() == 0 {
             return Ok(());
         }
     }
-    let what = format!("{} deployments never came to an end", site.unfinished());
+    let what = format!("{} deployments never came to an end", site.unfinished_count());
     Err(LockViolation { rule: "E4", what })
 }
 
 /// Whether runners fail at random.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Faults {
+enum FaultMode {
     None,
     Some,
 }
 
 /// Picks a random change to the surroundings of the locks: to the store's clock, a token, the pipeline, the tracked
 /// branch or the epoch.
-fn turn(chance: &mut SeededRandom) -> WorldChange {
+fn random_change(chance: &mut SeededRandom) -> WorldChange {
     const SECOND: i64 = 1_000_000;
     match chance.below(12) {
         0..3 => WorldChange::Advance { micros: chance.pick(&[10, 100, 400, 4_000]) * SECOND },
-        3..5 => WorldChange::Back { seconds: chance.pick(&[1, 30, 500, 5_000]) },
+        3..5 => WorldChange::SetBack { seconds: chance.pick(&[1, 30, 500, 5_000]) },
         5 => WorldChange::Stop,
         6..8 => WorldChange::Resume,
         8 => WorldChange::Track(false),
         9 => WorldChange::Track(true),
-        10 => WorldChange::RevokeToken(chance.small(CLIENTS)),
+        10 => WorldChange::RevokeToken(chance.below_u8(CLIENTS)),
         _ => WorldChange::RaiseEpoch,
     }
 }

@@ -5,7 +5,7 @@
 use berth_core::deployment::environment::report::RunnerOrder;
 use berth_core::id::DeploymentId;
 
-use super::Faults;
+use super::FaultMode;
 use super::site::{DrillSite, PendingDecision, WriteResult};
 use crate::locks::{
     EnvironmentIndex, LockAnswer, LockRequest, LockViolation, ReportedOutcome, WhichDeployment, WhichNonce,
@@ -27,7 +27,7 @@ pub(super) struct DrillRunner {
 enum DrillRunnerState {
     Idle,
     /// The runner has requested work and not received the response yet.
-    Asking {
+    Requesting {
         job: RunnerJob,
         pending: Option<PendingDecision>,
     },
@@ -46,15 +46,15 @@ struct RunnerJob {
     id: DeploymentId,
     number: i64,
     /// When the runner sent the last message that was answered.
-    answered: u64,
+    answered_at: u64,
     /// When the work will be done.
-    until: u64,
+    done_at: u64,
     /// When the last process will have ended after an order to stop.
     stops_at: Option<u64>,
 }
 
 impl RunnerJob {
-    const fn deployment_name(&self) -> WhichDeployment {
+    const fn which_deployment(&self) -> WhichDeployment {
         WhichDeployment::Numbered(self.number)
     }
 
@@ -71,28 +71,28 @@ impl DrillRunner {
     /// Called when the server crashes. The runner repeats its request with the same nonce, because the server may
     /// already have granted it.
     pub(super) fn lose_server(&mut self) {
-        if let DrillRunnerState::Asking { pending, .. } = &mut self.state {
+        if let DrillRunnerState::Requesting { pending, .. } = &mut self.state {
             *pending = None;
         }
     }
 
     /// Stops the work if it is done, or if the runner's own clock requires it. Otherwise writes to the environment.
-    pub(super) fn obey_clock(&mut self, site: &mut DrillSite) -> Result<(), LockViolation> {
+    pub(super) fn tick(&mut self, site: &mut DrillSite) -> Result<(), LockViolation> {
         let DrillRunnerState::Working(job) = &mut self.state else { return Ok(()) };
-        if site.second >= job.answered + SELF_STOP_S {
-            job.stop(job.answered + SELF_STOP_S + STOP_GRACE_S);
+        if site.second >= job.answered_at + SELF_STOP_S {
+            job.stop(job.answered_at + SELF_STOP_S + STOP_GRACE_S);
         }
-        let told = job.stops_at.filter(|at| *at <= site.second);
-        if told.is_none() && job.until > site.second {
-            return site.touch(job.place, job.id, self.nonce);
+        let stopped_at = job.stops_at.filter(|at| *at <= site.second);
+        if stopped_at.is_none() && job.done_at > site.second {
+            return site.access_target(job.place, job.id, self.nonce);
         }
-        site.leave(job.place, job.id, self.nonce);
-        let outcome = match told {
+        site.end_access(job.place, job.id, self.nonce);
+        let outcome = match stopped_at {
             Some(_) => ReportedOutcome::Stopped,
             None if job.id.to_string().ends_with(['0', '4', '8']) => ReportedOutcome::Failed,
             None => ReportedOutcome::Succeeded,
         };
-        site.say(|| format!("deployment {} has left the environment: {outcome:?}", job.number));
+        site.trace_line(|| format!("deployment {} has left the environment: {outcome:?}", job.number));
         self.state = DrillRunnerState::Reporting { job: job.clone(), outcome, times: 0 };
         Ok(())
     }
@@ -101,17 +101,17 @@ impl DrillRunner {
         &mut self,
         site: &mut DrillSite,
         chance: &mut SeededRandom,
-        faults: Faults,
+        faults: FaultMode,
     ) -> Result<(), LockViolation> {
-        if faults == Faults::Some && chance.percent(3) {
+        if faults == FaultMode::Some && chance.percent(3) {
             self.cut_off_until = site.second + chance.below(90);
-            site.say(|| format!("runner {} is cut off until {} s", self.nonce, self.cut_off_until));
+            site.trace_line(|| format!("runner {} is cut off until {} s", self.nonce, self.cut_off_until));
         }
-        if faults == Faults::Some && chance.percent(1) {
+        if faults == FaultMode::Some && chance.percent(1) {
             if let DrillRunnerState::Working(job) = &self.state
                 && chance.percent(50)
             {
-                site.haunt(job.place, job.id);
+                site.add_orphan(job.place, job.id);
             }
             self.crash(site);
         }
@@ -119,9 +119,9 @@ impl DrillRunner {
             return Ok(());
         }
         match std::mem::replace(&mut self.state, DrillRunnerState::Idle) {
-            DrillRunnerState::Idle => self.take(site, chance),
-            DrillRunnerState::Asking { job, pending } => self.begin(site, chance, job, pending)?,
-            DrillRunnerState::Working(job) => self.beat(site, chance, job)?,
+            DrillRunnerState::Idle => self.request_work(site, chance),
+            DrillRunnerState::Requesting { job, pending } => self.start_work(site, chance, job, pending)?,
+            DrillRunnerState::Working(job) => self.send_heartbeat(site, chance, job)?,
             DrillRunnerState::Reporting { job, outcome, times } => {
                 self.report(site, chance, job, outcome, times)?;
             }
@@ -132,32 +132,32 @@ impl DrillRunner {
     /// Kills the runner with all its processes. It continues as a new runner.
     fn crash(&mut self, site: &mut DrillSite) {
         if let DrillRunnerState::Working(job) = &self.state {
-            site.leave(job.place, job.id, self.nonce);
+            site.end_access(job.place, job.id, self.nonce);
         }
-        site.say(|| format!("runner {} crashes", self.nonce));
+        site.trace_line(|| format!("runner {} crashes", self.nonce));
         self.nonce = site.new_nonce();
         self.state = DrillRunnerState::Idle;
     }
 
-    fn take(&mut self, site: &mut DrillSite, chance: &mut SeededRandom) {
+    fn request_work(&mut self, site: &mut DrillSite, chance: &mut SeededRandom) {
         let place = u8::from(chance.percent(25));
-        let Some(lock) = site.model.world.load(site.model.around.environment(place)) else { return };
+        let Some(lock) = site.model.store.load(site.model.surroundings.environment(place)) else { return };
         let Some(it) = lock.environment.agenda.startable.and_then(|id| lock.deployment(id)) else { return };
         self.nonce = site.new_nonce();
         let job = RunnerJob {
             place,
             id: it.id,
             number: it.number,
-            answered: site.second,
-            until: site.second + 1 + chance.below(60),
+            answered_at: site.second,
+            done_at: site.second + 1 + chance.below(60),
             stops_at: None,
         };
-        let ask = LockRequest::Grant { runner: self.nonce, deployment: job.deployment_name() };
-        let pending = site.load_and_decide(place, &ask);
-        self.state = DrillRunnerState::Asking { job, pending };
+        let request = LockRequest::Grant { runner: self.nonce, deployment: job.which_deployment() };
+        let pending = site.load_and_decide(place, &request);
+        self.state = DrillRunnerState::Requesting { job, pending };
     }
 
-    fn begin(
+    fn start_work(
         &mut self,
         site: &mut DrillSite,
         chance: &mut SeededRandom,
@@ -166,19 +166,19 @@ impl DrillRunner {
     ) -> Result<(), LockViolation> {
         let Some(pending) = pending else {
             // The write was outdated or the response was lost, so repeat the request with the same nonce.
-            // `job.answered` keeps the time of the first request, because the runner must stop `SELF_STOP_S` after that
+            // `job.answered_at` keeps the time of the first request, because the runner must stop `SELF_STOP_S` after that
             // one.
-            let ask = LockRequest::Grant { runner: self.nonce, deployment: job.deployment_name() };
-            let pending = site.load_and_decide(job.place, &ask);
+            let request = LockRequest::Grant { runner: self.nonce, deployment: job.which_deployment() };
+            let pending = site.load_and_decide(job.place, &request);
             if pending.is_some() {
-                self.state = DrillRunnerState::Asking { job, pending };
+                self.state = DrillRunnerState::Requesting { job, pending };
             }
             return Ok(());
         };
         let granted = match site.write(pending)? {
             WriteResult::Done(answer) => matches!(*answer, LockAnswer::Deployment(_)),
             WriteResult::Outdated if chance.percent(50) => {
-                self.state = DrillRunnerState::Asking { job, pending: None };
+                self.state = DrillRunnerState::Requesting { job, pending: None };
                 return Ok(());
             }
             WriteResult::Outdated => false,
@@ -188,19 +188,19 @@ impl DrillRunner {
             // The work was granted, but the runner crashes before it starts.
             0 => self.crash(site),
             // The work was granted, but the response is lost.
-            1 => self.state = DrillRunnerState::Asking { job, pending: None },
-            _ if site.second >= job.answered + SELF_STOP_S => {}
+            1 => self.state = DrillRunnerState::Requesting { job, pending: None },
+            _ if site.second >= job.answered_at + SELF_STOP_S => {}
             _ => {
-                site.say(|| format!("runner {} begins deployment {}", self.nonce, job.number));
-                job.until = job.until.max(site.second + 1);
-                site.touch(job.place, job.id, self.nonce)?;
+                site.trace_line(|| format!("runner {} begins deployment {}", self.nonce, job.number));
+                job.done_at = job.done_at.max(site.second + 1);
+                site.access_target(job.place, job.id, self.nonce)?;
                 self.state = DrillRunnerState::Working(job);
             }
         }
         Ok(())
     }
 
-    fn beat(
+    fn send_heartbeat(
         &mut self,
         site: &mut DrillSite,
         chance: &mut SeededRandom,
@@ -208,13 +208,16 @@ impl DrillRunner {
     ) -> Result<(), LockViolation> {
         if chance.percent(10) {
             // Also send the nonce of another runner, which must have no effect.
-            let stolen = WhichNonce::Of(self.nonce.wrapping_add(chance.pick(&[1, 2, u16::MAX])));
-            self.say_wrongly(site, &job, stolen)?;
+            let stolen = WhichNonce::OfRunner(self.nonce.wrapping_add(chance.pick(&[1, 2, u16::MAX])));
+            self.report_with_wrong_nonce(site, &job, stolen)?;
         }
-        let ask = LockRequest::Beat { deployment: job.deployment_name(), nonce: WhichNonce::Of(self.nonce) };
-        let order = site.ask(job.place, &ask)?;
-        site.hear(job.id);
-        job.answered = site.second;
+        let request = LockRequest::Heartbeat {
+            deployment: job.which_deployment(),
+            nonce: WhichNonce::OfRunner(self.nonce),
+        };
+        let order = site.send_request(job.place, &request)?;
+        site.record_heartbeat(job.id);
+        job.answered_at = site.second;
         match order {
             Some(LockAnswer::Order(RunnerOrder::Continue)) => {}
             // The runner may need some time to stop its processes.
@@ -224,7 +227,7 @@ impl DrillRunner {
         Ok(())
     }
 
-    fn say_wrongly(
+    fn report_with_wrong_nonce(
         &self,
         site: &mut DrillSite,
         job: &RunnerJob,
@@ -232,7 +235,10 @@ impl DrillRunner {
     ) -> Result<(), LockViolation> {
         let outcome = ReportedOutcome::Succeeded;
         let status = site.deployment(job.id).map(|it| it.status.clone());
-        site.ask(job.place, &LockRequest::Report { deployment: job.deployment_name(), nonce, outcome })?;
+        site.send_request(
+            job.place,
+            &LockRequest::Report { deployment: job.which_deployment(), nonce, outcome },
+        )?;
         let after = site.deployment(job.id).map(|it| it.status.clone());
         let is_stopped = |status: &Option<berth_core::deployment::DeploymentState>| {
             status.as_ref().is_some_and(berth_core::deployment::DeploymentState::is_final)
@@ -253,12 +259,12 @@ impl DrillRunner {
         times: u8,
     ) -> Result<(), LockViolation> {
         let was_over = site.deployment(job.id).is_some_and(|it| it.status.is_final());
-        let ask = LockRequest::Report {
-            deployment: job.deployment_name(),
-            nonce: WhichNonce::Of(self.nonce),
+        let request = LockRequest::Report {
+            deployment: job.which_deployment(),
+            nonce: WhichNonce::OfRunner(self.nonce),
             outcome,
         };
-        let order = site.ask(job.place, &ask)?;
+        let order = site.send_request(job.place, &request)?;
         if was_over && order != Some(LockAnswer::Order(RunnerOrder::Stale)) {
             let what = format!("{outcome:?} of deployment {} was heard after its end", job.number);
             return Err(LockViolation { rule: "L10", what });

@@ -10,20 +10,20 @@ use berth_core::id::DeploymentId;
 use crate::locks::LockViolation;
 
 #[derive(Debug, Default)]
-pub(super) struct Target {
+pub(super) struct FencedTarget {
     highest: Fence,
     /// The purpose of the deployment with the highest fence.
     latest: Option<DeploymentPurpose>,
     /// Deployments that access the target, each with its runner and whether it overrides the drain (does not wait for
     /// earlier work to stop).
-    inside: BTreeMap<(DeploymentId, u16), bool>,
+    active: BTreeMap<(DeploymentId, u16), bool>,
     /// The runner that first executed each deployment.
-    begun: BTreeMap<DeploymentId, u16>,
+    first_runners: BTreeMap<DeploymentId, u16>,
 }
 
-impl Target {
+impl FencedTarget {
     /// Returns whether the target accepts the access. Fails if the access violates a rule.
-    pub(super) fn touch(
+    pub(super) fn access(
         &mut self,
         lock: &Lock,
         deployment: &EnvironmentDeployment,
@@ -37,11 +37,11 @@ impl Target {
         if deployment.status.is_final() {
             return broken("L12", "touches the environment after it counts as stopped");
         }
-        if *self.begun.entry(deployment.id).or_insert(runner) != runner {
+        if *self.first_runners.entry(deployment.id).or_insert(runner) != runner {
             return broken("E2", "is executed by a second runner");
         }
-        self.inside.insert((deployment.id, runner), deployment.target.overrides_drain.is_some());
-        let patient = self.inside.values().filter(|has_overridden| !**has_overridden).count();
+        self.active.insert((deployment.id, runner), deployment.target.overrides_drain.is_some());
+        let patient = self.active.values().filter(|has_overridden| !**has_overridden).count();
         if patient > 1 {
             return broken("L22", "is not alone in the environment");
         }
@@ -59,7 +59,7 @@ impl Target {
 
     /// Handles an access by a process that outlived its runner. The access must be rejected if work of a later holder
     /// has already accessed the target.
-    pub(super) fn touch_as_ghost(&self, deployment: &EnvironmentDeployment) -> Result<bool, LockViolation> {
+    pub(super) fn access_by_orphan(&self, deployment: &EnvironmentDeployment) -> Result<bool, LockViolation> {
         let is_accepted = deployment.target.fence >= self.highest;
         let is_latest = self.latest.is_none_or(|latest| latest == deployment.target.purpose);
         if is_accepted && !is_latest {
@@ -70,7 +70,7 @@ impl Target {
         Ok(is_accepted)
     }
 
-    pub(super) fn leave(&mut self, id: DeploymentId, runner: u16) {
-        self.inside.remove(&(id, runner));
+    pub(super) fn end_access(&mut self, id: DeploymentId, runner: u16) {
+        self.active.remove(&(id, runner));
     }
 }

@@ -29,17 +29,17 @@ impl fmt::Display for LockAnswer {
         match self {
             LockAnswer::Claimed(claimed) => match claimed.as_ref() {
                 ClaimOutcome::Session(opened) => {
-                    session(f, &opened.session)?;
+                    write_session(f, &opened.session)?;
                     if opened.deployment.is_some() { write!(f, ", deploys") } else { Ok(()) }
                 }
-                ClaimOutcome::Ticket(it) => ticket(f, it),
+                ClaimOutcome::Ticket(it) => write_ticket(f, it),
             },
             LockAnswer::Released(it) => {
-                session(f, &it.session)?;
+                write_session(f, &it.session)?;
                 write!(f, ", released: {}", it.released)
             }
-            LockAnswer::Session(it) => session(f, it),
-            LockAnswer::Ticket(it) => ticket(f, it),
+            LockAnswer::Session(it) => write_session(f, it),
+            LockAnswer::Ticket(it) => write_ticket(f, it),
             LockAnswer::Deployment(it) => write!(f, "deployment {} {}", it.number, it.status.as_str()),
             LockAnswer::Order(order) => write!(f, "{order:?}"),
             LockAnswer::Done => f.write_str("done"),
@@ -49,11 +49,11 @@ impl fmt::Display for LockAnswer {
     }
 }
 
-fn session(f: &mut fmt::Formatter<'_>, session: &Session) -> fmt::Result {
+fn write_session(f: &mut fmt::Formatter<'_>, session: &Session) -> fmt::Result {
     let Session { number, fence, holder, .. } = session;
     write!(f, "session {number} of {} at fence {fence}, {}", holder.name, session.status().as_str())
 }
 
-fn ticket(f: &mut fmt::Formatter<'_>, ticket: &Ticket) -> fmt::Result {
+fn write_ticket(f: &mut fmt::Formatter<'_>, ticket: &Ticket) -> fmt::Result {
     write!(f, "ticket {} of {}, {}", ticket.number, ticket.holder.name, ticket.status.as_str())
 }

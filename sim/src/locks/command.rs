@@ -5,7 +5,7 @@ use std::fmt;
 use berth_core::environment::deploy::ConflictMode;
 use berth_core::environment::force::TakeoverMode;
 
-use super::cast;
+use super::fixtures;
 
 /// Index of an environment: 0 is `qa`, 1 is `plain`.
 pub type EnvironmentIndex = u8;
@@ -14,12 +14,12 @@ pub type EnvironmentIndex = u8;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LockCommand {
     /// A request, which the rules accept or refuse.
-    Ask { place: EnvironmentIndex, ask: LockRequest },
+    Request { place: EnvironmentIndex, request: LockRequest },
     /// Both requests load the state, then the first writes and the second tries to. If the first changed anything, the
     /// second is rejected and retries.
     Race { place: EnvironmentIndex, first: LockRequest, second: LockRequest },
     /// A change to the surroundings of the locks, for example to the clock.
-    Turn(WorldChange),
+    Change(WorldChange),
 }
 
 /// A request. People and runners are identified by a number, which for a runner is also its nonce.
@@ -82,7 +82,7 @@ pub enum LockRequest {
         outcome: ReportedOutcome,
     },
     /// A heartbeat.
-    Beat {
+    Heartbeat {
         deployment: WhichDeployment,
         nonce: WhichNonce,
     },
@@ -137,9 +137,9 @@ pub enum WhichDeployment {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WhichNonce {
     /// The nonce that the attempt was granted with.
-    Right,
+    Granted,
     /// The nonce of the runner with this number.
-    Of(u16),
+    OfRunner(u16),
 }
 
 /// An outcome reported by a runner; the rules decide whether it counts.
@@ -159,13 +159,13 @@ pub enum WorldChange {
     },
     /// Moves the clock forward to the time when `due` occurs in this environment, plus `offset_micros`, which may be
     /// negative. Never moves the clock back.
-    To {
+    AdvanceTo {
         place: EnvironmentIndex,
         due: DueMoment,
         offset_micros: i64,
     },
     /// Sets the clock back.
-    Back {
+    SetBack {
         seconds: i64,
     },
     RevokePerson(u8),
@@ -192,18 +192,20 @@ pub enum DueMoment {
 impl fmt::Display for LockCommand {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            LockCommand::Ask { place, ask } => write!(f, "{}: {ask}", cast::PLACES[usize::from(*place)]),
-            LockCommand::Race { place, first, second } => {
-                write!(f, "{}: {first} || {second}", cast::PLACES[usize::from(*place)])
+            LockCommand::Request { place, request } => {
+                write!(f, "{}: {request}", fixtures::PLACES[usize::from(*place)])
             }
-            LockCommand::Turn(turn) => write!(f, "{turn:?}"),
+            LockCommand::Race { place, first, second } => {
+                write!(f, "{}: {first} || {second}", fixtures::PLACES[usize::from(*place)])
+            }
+            LockCommand::Change(turn) => write!(f, "{turn:?}"),
         }
     }
 }
 
 impl fmt::Display for LockRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let who = |person: u8| cast::PEOPLE[usize::from(person)];
+        let who = |person: u8| fixtures::PEOPLE[usize::from(person)];
         match self {
             LockRequest::Claim { by, .. }
             | LockRequest::Extend { by, .. }

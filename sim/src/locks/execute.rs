@@ -20,10 +20,10 @@ use berth_core::environment::{ClaimTerms, DecisionContext, Lock, NamedSession, S
 use berth_core::id::EnvironmentId;
 
 use super::answer::LockAnswer;
-use super::cast;
 use super::command::{
     EnvironmentIndex, LockRequest, ReportedOutcome, WhichDeployment, WhichNonce, WhichSession, WhichTicket,
 };
+use super::fixtures;
 use super::surroundings::Surroundings;
 
 /// A backend that stores records. Records are numbered from 1 within each environment.
@@ -36,44 +36,47 @@ pub trait LockRecords {
     fn last_fence(&self, place: EnvironmentIndex) -> Fence;
 }
 
+/// The decision on a request, or `None` if it names a missing record.
+type LockDecision = Option<RuleDecision<LockAnswer>>;
+
 /// Applies a request to the rules. Returns `None` if it names a missing record or its caller is not authorized.
 pub fn execute(
     records: &impl LockRecords,
-    around: &Surroundings,
+    surroundings: &Surroundings,
     place: EnvironmentIndex,
-    ask: &LockRequest,
+    request: &LockRequest,
     moment: &DecisionContext,
 ) -> Option<RuleDecision<LockAnswer>> {
-    if ask.person().is_some_and(|person| around.revoked_people.contains(&person)) {
+    if request.person().is_some_and(|person| surroundings.revoked_people.contains(&person)) {
         return None;
     }
-    let id = around.environment(place);
-    if *ask == LockRequest::Recreate {
-        return recreate(records, around, place, moment);
+    let id = surroundings.environment(place);
+    if *request == LockRequest::Recreate {
+        return recreate(records, surroundings, place, moment);
     }
-    let view = RequestView { records, id, lock: &records.lock(id)?, around };
-    match ask {
+    let view = RequestView { records, id, lock: &records.lock(id)?, surroundings };
+    match request {
         LockRequest::Claim { .. } | LockRequest::Force { .. } | LockRequest::Leave { .. } => {
-            view.line(ask, moment)
+            view.execute_queue_request(request, moment)
         }
         LockRequest::Extend { .. }
         | LockRequest::Release { .. }
         | LockRequest::HandOver { .. }
-        | LockRequest::Deploy { .. } => view.session(ask, moment),
+        | LockRequest::Deploy { .. } => view.execute_session_request(request, moment),
         LockRequest::Cancel { .. }
         | LockRequest::Grant { .. }
         | LockRequest::Report { .. }
-        | LockRequest::Beat { .. } => view.deployment(ask, moment),
+        | LockRequest::Heartbeat { .. } => view.execute_deployment_request(request, moment),
         LockRequest::Sweep => Some(ignore_answer(settle(view.lock, moment))),
         // The remaining requests change the pipeline, which is not possible once it has been deleted.
-        _ if around.deleted[usize::from(place)] => None,
+        _ if surroundings.deleted[usize::from(place)] => None,
         LockRequest::Redeclare { words } => {
             let hash = format!("definition {words}");
-            Some(ignore_answer(redeclare(view.lock, cast::configuration(*words), hash, moment)))
+            Some(ignore_answer(redeclare(view.lock, fixtures::configuration(*words), hash, moment)))
         }
         LockRequest::Undeclare => Some(ignore_answer(undeclare(view.lock, moment))),
         LockRequest::Delete { by } => {
-            Some(ignore_answer(delete(view.lock, cast::person(*by).actor(), moment)))
+            Some(ignore_answer(delete(view.lock, fixtures::person(*by).actor(), moment)))
         }
         LockRequest::Recreate => None,
     }
@@ -92,42 +95,42 @@ pub struct RequestSubject {
 }
 
 /// Finds the records that a request refers to, in the same way as [`execute`].
-pub fn subject(
+pub fn find_subject(
     records: &impl LockRecords,
-    around: &Surroundings,
+    surroundings: &Surroundings,
     place: EnvironmentIndex,
-    ask: &LockRequest,
+    request: &LockRequest,
 ) -> RequestSubject {
-    let id = around.environment(place);
+    let id = surroundings.environment(place);
     let Some(lock) = records.lock(id) else { return RequestSubject::default() };
-    let view = RequestView { records, id, lock: &lock, around };
-    match ask {
+    let view = RequestView { records, id, lock: &lock, surroundings };
+    match request {
         LockRequest::Extend { session, stale_fence, .. }
         | LockRequest::Release { session, stale_fence, .. } => RequestSubject {
             session: view.find_session(*session),
-            expected: view.expected(*stale_fence),
+            expected: view.if_match_fence(*stale_fence),
             ..RequestSubject::default()
         },
         LockRequest::HandOver { session, .. } | LockRequest::Deploy { session, .. } => {
             RequestSubject { session: view.find_session(*session), ..RequestSubject::default() }
         }
         LockRequest::Force { stale_fence, .. } => {
-            RequestSubject { expected: view.expected(*stale_fence), ..RequestSubject::default() }
+            RequestSubject { expected: view.if_match_fence(*stale_fence), ..RequestSubject::default() }
         }
         LockRequest::Leave { ticket, .. } => {
-            RequestSubject { ticket: view.ticket(*ticket), ..RequestSubject::default() }
+            RequestSubject { ticket: view.find_ticket(*ticket), ..RequestSubject::default() }
         }
         LockRequest::Cancel { deployment, .. } => {
-            RequestSubject { deployment: view.which(*deployment), ..RequestSubject::default() }
+            RequestSubject { deployment: view.find_deployment(*deployment), ..RequestSubject::default() }
         }
         LockRequest::Grant { deployment, runner } => RequestSubject {
-            deployment: view.which(*deployment),
-            nonce: Some(nonce_of(*runner)),
+            deployment: view.find_deployment(*deployment),
+            nonce: Some(nonce_text(*runner)),
             ..RequestSubject::default()
         },
-        LockRequest::Report { deployment, nonce, .. } | LockRequest::Beat { deployment, nonce } => {
-            let deployment = view.which(*deployment);
-            let nonce = deployment.as_ref().map(|it| nonce_as_sent(it, *nonce));
+        LockRequest::Report { deployment, nonce, .. } | LockRequest::Heartbeat { deployment, nonce } => {
+            let deployment = view.find_deployment(*deployment);
+            let nonce = deployment.as_ref().map(|it| sent_nonce(it, *nonce));
             RequestSubject { deployment, nonce, ..RequestSubject::default() }
         }
         _ => RequestSubject::default(),
@@ -137,9 +140,9 @@ pub fn subject(
 impl Surroundings {
     /// Must be called after a request was committed, because some requests determine which environment the name refers
     /// to from then on.
-    pub fn note_commit(&mut self, place: EnvironmentIndex, ask: &LockRequest) {
+    pub fn record_commit(&mut self, place: EnvironmentIndex, request: &LockRequest) {
         let place = usize::from(place);
-        match ask {
+        match request {
             LockRequest::Delete { .. } => self.deleted[place] = true,
             LockRequest::Recreate => {
                 self.deleted[place] = false;
@@ -151,13 +154,13 @@ impl Surroundings {
 }
 
 /// Returns a runner's nonce as a string.
-pub(crate) fn nonce_of(runner: u16) -> String {
+pub(crate) fn nonce_text(runner: u16) -> String {
     format!("n{runner}")
 }
 
 /// Returns the command that declares an environment. It is the first one with its name, or it reuses the name after a
 /// deletion.
-pub(crate) fn declaration(
+pub(crate) fn declare_command(
     place: EnvironmentIndex,
     incarnation: u8,
     id: EnvironmentId,
@@ -165,9 +168,9 @@ pub(crate) fn declaration(
 ) -> DeclareCommand {
     DeclareCommand {
         id,
-        pipeline: cast::pipeline(place, incarnation),
-        name: cast::name(place),
-        configuration: cast::configuration(place),
+        pipeline: fixtures::pipeline(place, incarnation),
+        name: fixtures::name(place),
+        configuration: fixtures::configuration(place),
         definition_hash: format!("definition {place}"),
         last_fence,
     }
@@ -175,17 +178,17 @@ pub(crate) fn declaration(
 
 fn recreate(
     records: &impl LockRecords,
-    around: &Surroundings,
+    surroundings: &Surroundings,
     place: EnvironmentIndex,
     moment: &DecisionContext,
 ) -> Option<RuleDecision<LockAnswer>> {
     let index = usize::from(place);
-    if !around.deleted[index] {
+    if !surroundings.deleted[index] {
         return None;
     }
-    let incarnation = around.incarnations[index] + 1;
+    let incarnation = surroundings.incarnations[index] + 1;
     let declaration =
-        declaration(place, incarnation, around.next_environment(place), records.last_fence(place));
+        declare_command(place, incarnation, surroundings.next_environment(place), records.last_fence(place));
     Some(ignore_answer(declare(declaration, moment.now)))
 }
 
@@ -193,78 +196,78 @@ struct RequestView<'a, R> {
     records: &'a R,
     id: EnvironmentId,
     lock: &'a Lock,
-    around: &'a Surroundings,
+    surroundings: &'a Surroundings,
 }
 
 impl<R: LockRecords> RequestView<'_, R> {
-    fn line(&self, ask: &LockRequest, moment: &DecisionContext) -> Option<RuleDecision<LockAnswer>> {
+    fn execute_queue_request(&self, request: &LockRequest, moment: &DecisionContext) -> LockDecision {
         let wish = |commit: &Option<u8>, deploy, ttl_seconds| ClaimTerms {
-            commit: commit.map(cast::commit),
-            context: Some(cast::reason("because")),
+            commit: commit.map(fixtures::commit),
+            context: Some(fixtures::reason("because")),
             ttl_seconds,
             deploy,
         };
-        match ask {
+        match request {
             LockRequest::Claim { by, commit, deploy, ttl_seconds, wait_seconds } => {
                 let wish = wish(commit, *deploy, *ttl_seconds);
-                let (holder, token) = (cast::person(*by), self.token(*by));
+                let (holder, token) = (fixtures::person(*by), self.valid_token(*by));
                 let cmd = ClaimCommand { by: holder, token, terms: wish, wait_seconds: *wait_seconds };
                 Some(ruling_answer(claim(self.lock, &cmd, moment), |it| LockAnswer::Claimed(Box::new(it))))
             }
             LockRequest::Force { by, commit, mode, stale_fence } => {
                 let cmd = ForceClaimCommand {
-                    by: cast::person(*by),
-                    token: self.token(*by),
+                    by: fixtures::person(*by),
+                    token: self.valid_token(*by),
                     terms: wish(commit, true, None),
-                    why: Some(cast::reason("urgent")),
+                    why: Some(fixtures::reason("urgent")),
                     mode: *mode,
-                    expected: self.expected(*stale_fence),
+                    expected: self.if_match_fence(*stale_fence),
                 };
                 Some(ruling_answer(force_claim(self.lock, &cmd, moment), |it| {
                     LockAnswer::Claimed(Box::new(it))
                 }))
             }
             LockRequest::Leave { by, ticket, may_force } => {
-                let ticket = self.ticket(*ticket)?;
-                let ruling = leave_queue(self.lock, &ticket, &cast::person(*by), *may_force, moment);
+                let ticket = self.find_ticket(*ticket)?;
+                let ruling = leave_queue(self.lock, &ticket, &fixtures::person(*by), *may_force, moment);
                 Some(ruling_answer(ruling, |it| LockAnswer::Ticket(Box::new(it))))
             }
             _ => None,
         }
     }
 
-    fn session(&self, ask: &LockRequest, moment: &DecisionContext) -> Option<RuleDecision<LockAnswer>> {
+    fn execute_session_request(&self, request: &LockRequest, moment: &DecisionContext) -> LockDecision {
         let lock = self.lock;
-        match ask {
+        match request {
             LockRequest::Extend { by, session, ttl_seconds, stale_fence } => {
                 let session = self.find_session(*session)?;
-                let named = NamedSession { session: &session, expected: self.expected(*stale_fence) };
-                let ruling = extend(lock, &named, &cast::person(*by), *ttl_seconds, moment);
+                let named = NamedSession { session: &session, expected: self.if_match_fence(*stale_fence) };
+                let ruling = extend(lock, &named, &fixtures::person(*by), *ttl_seconds, moment);
                 Some(ruling_answer(ruling, |it| LockAnswer::Session(Box::new(it))))
             }
             LockRequest::Release { by, session, may_force, stale_fence } => {
                 let session = self.find_session(*session)?;
-                let named = NamedSession { session: &session, expected: self.expected(*stale_fence) };
-                let cmd = ReleaseCommand { by: cast::person(*by), may_force: *may_force };
+                let named = NamedSession { session: &session, expected: self.if_match_fence(*stale_fence) };
+                let cmd = ReleaseCommand { by: fixtures::person(*by), may_force: *may_force };
                 Some(ruling_answer(release(lock, &named, &cmd, moment), |it| {
                     LockAnswer::Released(Box::new(it))
                 }))
             }
-            LockRequest::HandOver { by, session, to } if !self.around.revoked_people.contains(to) => {
+            LockRequest::HandOver { by, session, to } if !self.surroundings.revoked_people.contains(to) => {
                 let session = self.find_session(*session)?;
                 let named = NamedSession { session: &session, expected: None };
-                let ruling = hand_over(lock, &named, &cast::person(*by), &cast::person(*to), moment);
+                let ruling = hand_over(lock, &named, &fixtures::person(*by), &fixtures::person(*to), moment);
                 Some(ruling_answer(ruling, |it| LockAnswer::Session(Box::new(it))))
             }
             LockRequest::Deploy { by, session, commit, on_conflict, override_drain } => {
                 let session = self.find_session(*session)?;
                 let named = NamedSession { session: &session, expected: None };
                 let cmd = DeployCommand {
-                    by: cast::person(*by),
-                    commit: cast::commit(*commit),
+                    by: fixtures::person(*by),
+                    commit: fixtures::commit(*commit),
                     context: None,
                     on_conflict: *on_conflict,
-                    override_drain: override_drain.then(|| cast::reason("cannot wait")),
+                    override_drain: override_drain.then(|| fixtures::reason("cannot wait")),
                 };
                 Some(ruling_answer(deploy(lock, &named, &cmd, moment), |it| {
                     LockAnswer::Deployment(Box::new(it))
@@ -274,39 +277,40 @@ impl<R: LockRecords> RequestView<'_, R> {
         }
     }
 
-    fn deployment(&self, ask: &LockRequest, moment: &DecisionContext) -> Option<RuleDecision<LockAnswer>> {
+    fn execute_deployment_request(&self, request: &LockRequest, moment: &DecisionContext) -> LockDecision {
         let lock = self.lock;
-        match ask {
+        match request {
             LockRequest::Cancel { by, deployment } => {
-                let (deployment, by) = (self.which(*deployment)?, cast::person(*by).actor());
+                let (deployment, by) = (self.find_deployment(*deployment)?, fixtures::person(*by).actor());
                 let ruling = cancel(lock, &deployment, by, None, moment);
                 Some(ruling_answer(ruling, |it| LockAnswer::Deployment(Box::new(it))))
             }
             LockRequest::Grant { runner, deployment } => {
-                let deployment = self.which(*deployment)?.id;
-                let cmd = GrantCommand { deployment, runner: format!("r{runner}"), nonce: nonce_of(*runner) };
+                let deployment = self.find_deployment(*deployment)?.id;
+                let cmd =
+                    GrantCommand { deployment, runner: format!("r{runner}"), nonce: nonce_text(*runner) };
                 Some(ruling_answer(grant(lock, &cmd, moment), |it| LockAnswer::Deployment(Box::new(it))))
             }
             LockRequest::Report { deployment, nonce, outcome } => {
-                let deployment = self.which(*deployment)?;
-                let nonce = nonce_as_sent(&deployment, *nonce);
+                let deployment = self.find_deployment(*deployment)?;
+                let nonce = sent_nonce(&deployment, *nonce);
                 let decision = report(lock, deployment.id, &nonce, &outcome.to_outcome(), moment);
                 Some(map_answer(decision, LockAnswer::Order))
             }
-            LockRequest::Beat { deployment, nonce } => {
-                let deployment = self.which(*deployment)?;
-                let order = order(lock, deployment.id, &nonce_as_sent(&deployment, *nonce));
+            LockRequest::Heartbeat { deployment, nonce } => {
+                let deployment = self.find_deployment(*deployment)?;
+                let order = order(lock, deployment.id, &sent_nonce(&deployment, *nonce));
                 Some(RuleDecision::without_changes(LockAnswer::Order(order)))
             }
             _ => None,
         }
     }
 
-    fn token(&self, person: u8) -> Option<berth_core::id::TokenId> {
-        (!self.around.revoked_tokens.contains(&person)).then(|| cast::token(person))
+    fn valid_token(&self, person: u8) -> Option<berth_core::id::TokenId> {
+        (!self.surroundings.revoked_tokens.contains(&person)).then(|| fixtures::token(person))
     }
 
-    fn expected(&self, stale_fence: Option<bool>) -> Option<Fence> {
+    fn if_match_fence(&self, stale_fence: Option<bool>) -> Option<Fence> {
         let active = self.lock.session.as_ref().map(|session| session.fence);
         let seen = active.unwrap_or(self.lock.environment.fence);
         stale_fence.map(|is_stale| Fence::from_number(seen.number() - i64::from(is_stale)))
@@ -322,7 +326,7 @@ impl<R: LockRecords> RequestView<'_, R> {
         }
     }
 
-    fn ticket(&self, which: WhichTicket) -> Option<Ticket> {
+    fn find_ticket(&self, which: WhichTicket) -> Option<Ticket> {
         match which {
             WhichTicket::Waiting(before) => self.lock.tickets.get(usize::from(before)).cloned(),
             WhichTicket::Back(count) => {
@@ -331,7 +335,7 @@ impl<R: LockRecords> RequestView<'_, R> {
         }
     }
 
-    fn which(&self, which: WhichDeployment) -> Option<EnvironmentDeployment> {
+    fn find_deployment(&self, which: WhichDeployment) -> Option<EnvironmentDeployment> {
         let mut unfinished = self.lock.deployments.iter();
         match which {
             WhichDeployment::Startable => {
@@ -368,10 +372,10 @@ impl ReportedOutcome {
     }
 }
 
-fn nonce_as_sent(deployment: &EnvironmentDeployment, nonce: WhichNonce) -> String {
+fn sent_nonce(deployment: &EnvironmentDeployment, nonce: WhichNonce) -> String {
     match nonce {
-        WhichNonce::Of(runner) => nonce_of(runner),
-        WhichNonce::Right => deployment.attempt().map_or_else(|| nonce_of(0), |it| it.nonce.clone()),
+        WhichNonce::OfRunner(runner) => nonce_text(runner),
+        WhichNonce::Granted => deployment.attempt().map_or_else(|| nonce_text(0), |it| it.nonce.clone()),
     }
 }
 

@@ -36,8 +36,8 @@ pub fn explore(alphabet: &[LockCommand], depth: usize) -> Result<ExplorationStat
                     return Err(Box::new(FailedLockSequence { violation, trace: trace(&path()) }));
                 }
                 // Drop the events: the oracle has checked them, and keeping them would take most of the memory.
-                model.world.events.clear();
-                if level < depth && known.insert(canonical(&model)) {
+                model.store.events.clear();
+                if level < depth && known.insert(canonical_state(&model)) {
                     next.push((model, checker, path()));
                 }
             }
@@ -50,19 +50,19 @@ pub fn explore(alphabet: &[LockCommand], depth: usize) -> Result<ExplorationStat
 
 /// Returns a string with the part of the state that determines what can happen next in the first environment. Times are
 /// relative and past actors are left out, so that states with equal strings have the same future.
-fn canonical(model: &LockModel) -> String {
-    let around = &model.around;
+fn canonical_state(model: &LockModel) -> String {
+    let surroundings = &model.surroundings;
     let mut text = format!(
         "{} {} {} {:?} {:?} {:?};",
-        around.is_paused,
-        around.is_tracked,
-        around.epoch,
-        around.revoked_people,
-        around.revoked_tokens,
-        around.deleted
+        surroundings.is_paused,
+        surroundings.is_tracked,
+        surroundings.epoch,
+        surroundings.revoked_people,
+        surroundings.revoked_tokens,
+        surroundings.deleted
     );
-    let Some(lock) = model.world.load(around.environment(0)) else { return text };
-    let from_now = |at: Option<Timestamp>| at.map(|at| at.as_micros() - around.now.as_micros());
+    let Some(lock) = model.store.load(surroundings.environment(0)) else { return text };
+    let from_now = |at: Option<Timestamp>| at.map(|at| at.as_micros() - surroundings.now.as_micros());
     let environment = &lock.environment;
     let _ = write!(
         text,
@@ -93,7 +93,7 @@ fn canonical(model: &LockModel) -> String {
             ticket.holder.name,
             from_now(Some(ticket.expires_at)),
             ticket.terms,
-            takeover(&lock, ticket, from_now)
+            describe_takeover(&lock, ticket, from_now)
         );
     }
     for it in &lock.deployments {
@@ -121,7 +121,11 @@ fn canonical(model: &LockModel) -> String {
     text
 }
 
-fn takeover(lock: &Lock, ticket: &Ticket, from_now: impl Fn(Option<Timestamp>) -> Option<i64>) -> String {
+fn describe_takeover(
+    lock: &Lock,
+    ticket: &Ticket,
+    from_now: impl Fn(Option<Timestamp>) -> Option<i64>,
+) -> String {
     let active = lock.session.as_ref().map(|session| session.id);
     let plan = ticket.takeover.as_ref();
     format!("{:?}", plan.map(|plan| (Some(plan.target) == active, from_now(plan.at))))

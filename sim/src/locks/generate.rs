@@ -3,11 +3,11 @@
 use berth_core::environment::deploy::ConflictMode;
 use berth_core::environment::force::TakeoverMode;
 
-use super::cast;
 use super::command::{
     DueMoment, EnvironmentIndex, LockCommand, LockRequest, ReportedOutcome, WhichDeployment, WhichNonce,
     WhichSession, WhichTicket, WorldChange,
 };
+use super::fixtures;
 use crate::random::SeededRandom;
 
 /// Generates commands. The same seed and length always give the same commands.
@@ -29,9 +29,11 @@ pub fn sequence(seed: u64) -> Vec<LockCommand> {
 fn command(chance: &mut SeededRandom, share_of_qa: u64, is_calm: bool) -> LockCommand {
     let place = EnvironmentIndex::from(!chance.percent(share_of_qa));
     match chance.below(100) {
-        0..18 => LockCommand::Turn(turn(chance, place, is_calm)),
-        18..24 => LockCommand::Race { place, first: ask(chance, is_calm), second: ask(chance, is_calm) },
-        _ => LockCommand::Ask { place, ask: ask(chance, is_calm) },
+        0..18 => LockCommand::Change(world_change(chance, place, is_calm)),
+        18..24 => {
+            LockCommand::Race { place, first: request(chance, is_calm), second: request(chance, is_calm) }
+        }
+        _ => LockCommand::Request { place, request: request(chance, is_calm) },
     }
 }
 
@@ -41,7 +43,7 @@ fn person(chance: &mut SeededRandom) -> u8 {
 }
 
 /// Generates a request. In a calm run the definition never changes, because such a change ends all sessions and work.
-pub(crate) fn ask(chance: &mut SeededRandom, is_calm: bool) -> LockRequest {
+pub(crate) fn request(chance: &mut SeededRandom, is_calm: bool) -> LockRequest {
     let by = person(chance);
     match chance.below(if is_calm { 96 } else { 100 }) {
         0..16 => claim(chance, by),
@@ -62,7 +64,7 @@ pub(crate) fn ask(chance: &mut SeededRandom, is_calm: bool) -> LockRequest {
         41..53 => LockRequest::Deploy {
             by,
             session: session(chance),
-            commit: chance.small(4),
+            commit: chance.below_u8(4),
             on_conflict: chance.pick(&[
                 ConflictMode::Queue,
                 ConflictMode::Queue,
@@ -73,8 +75,8 @@ pub(crate) fn ask(chance: &mut SeededRandom, is_calm: bool) -> LockRequest {
         },
         53..56 => LockRequest::Leave {
             by,
-            ticket: match chance.small(4) {
-                0 => WhichTicket::Back(chance.small(3)),
+            ticket: match chance.below_u8(4) {
+                0 => WhichTicket::Back(chance.below_u8(3)),
                 before => WhichTicket::Waiting(before - 1),
             },
             may_force: chance.percent(20),
@@ -82,20 +84,20 @@ pub(crate) fn ask(chance: &mut SeededRandom, is_calm: bool) -> LockRequest {
         56..60 => LockRequest::Cancel { by, deployment: deployment(chance) },
         60..74 => {
             let deployment = if chance.percent(75) { WhichDeployment::Startable } else { deployment(chance) };
-            LockRequest::Grant { runner: u16::from(chance.small(cast::RUNNERS)), deployment }
+            LockRequest::Grant { runner: u16::from(chance.below_u8(fixtures::RUNNERS)), deployment }
         }
         74..88 => LockRequest::Report {
             deployment: if chance.percent(75) {
-                WhichDeployment::Live(chance.small(2))
+                WhichDeployment::Live(chance.below_u8(2))
             } else {
                 deployment(chance)
             },
             nonce: nonce(chance),
             outcome: outcome(chance),
         },
-        88..90 => LockRequest::Beat { deployment: deployment(chance), nonce: nonce(chance) },
+        88..90 => LockRequest::Heartbeat { deployment: deployment(chance), nonce: nonce(chance) },
         90..96 => LockRequest::Sweep,
-        96 => LockRequest::Redeclare { words: chance.small(2) },
+        96 => LockRequest::Redeclare { words: chance.below_u8(2) },
         97 => LockRequest::Undeclare,
         98 => LockRequest::Delete { by },
         _ => LockRequest::Recreate,
@@ -105,7 +107,7 @@ pub(crate) fn ask(chance: &mut SeededRandom, is_calm: bool) -> LockRequest {
 fn claim(chance: &mut SeededRandom, by: u8) -> LockRequest {
     LockRequest::Claim {
         by,
-        commit: if chance.percent(60) { Some(chance.small(4)) } else { None },
+        commit: if chance.percent(60) { Some(chance.below_u8(4)) } else { None },
         deploy: chance.percent(80),
         ttl_seconds: chance.pick(&[None, None, Some(60), Some(300), Some(3_600)]),
         wait_seconds: chance.pick(&[None, Some(1), Some(90), Some(500), Some(3_600)]),
@@ -118,7 +120,7 @@ fn force(chance: &mut SeededRandom, by: u8) -> LockRequest {
         3 => TakeoverMode::AfterCurrentDeployment,
         _ => TakeoverMode::Grace { seconds: chance.pick(&[1, 30, 300]) },
     };
-    let commit = if chance.percent(60) { Some(chance.small(4)) } else { None };
+    let commit = if chance.percent(60) { Some(chance.below_u8(4)) } else { None };
     LockRequest::Force { by, commit, mode, stale_fence: stale_fence(chance, 40) }
 }
 
@@ -127,24 +129,24 @@ fn stale_fence(chance: &mut SeededRandom, sent: u64) -> Option<bool> {
 }
 
 fn session(chance: &mut SeededRandom) -> WhichSession {
-    if chance.percent(80) { WhichSession::Current } else { WhichSession::Back(chance.small(4)) }
+    if chance.percent(80) { WhichSession::Current } else { WhichSession::Back(chance.below_u8(4)) }
 }
 
 fn deployment(chance: &mut SeededRandom) -> WhichDeployment {
     match chance.below(10) {
         0 => WhichDeployment::Startable,
-        1..4 => WhichDeployment::Live(chance.small(2)),
-        4..6 => WhichDeployment::Queued(chance.small(3)),
+        1..4 => WhichDeployment::Live(chance.below_u8(2)),
+        4..6 => WhichDeployment::Queued(chance.below_u8(3)),
         6 => WhichDeployment::Reset,
-        _ => WhichDeployment::Back(chance.small(5)),
+        _ => WhichDeployment::Back(chance.below_u8(5)),
     }
 }
 
 fn nonce(chance: &mut SeededRandom) -> WhichNonce {
     if chance.percent(75) {
-        WhichNonce::Right
+        WhichNonce::Granted
     } else {
-        WhichNonce::Of(u16::from(chance.small(cast::RUNNERS)))
+        WhichNonce::OfRunner(u16::from(chance.below_u8(fixtures::RUNNERS)))
     }
 }
 
@@ -159,7 +161,7 @@ fn outcome(chance: &mut SeededRandom) -> ReportedOutcome {
     ])
 }
 
-fn turn(chance: &mut SeededRandom, place: EnvironmentIndex, is_calm: bool) -> WorldChange {
+fn world_change(chance: &mut SeededRandom, place: EnvironmentIndex, is_calm: bool) -> WorldChange {
     const SECOND: i64 = 1_000_000;
     match chance.below(if is_calm { 72 } else { 100 }) {
         0..24 => WorldChange::Advance {
@@ -168,7 +170,7 @@ fn turn(chance: &mut SeededRandom, place: EnvironmentIndex, is_calm: bool) -> Wo
         24..27 => {
             WorldChange::Advance { micros: chance.pick(&[700 * SECOND, 4_000 * SECOND, 86_400 * SECOND]) }
         }
-        27..72 => WorldChange::To {
+        27..72 => WorldChange::AdvanceTo {
             place,
             due: chance.pick(&[
                 DueMoment::Expiry,
@@ -179,9 +181,9 @@ fn turn(chance: &mut SeededRandom, place: EnvironmentIndex, is_calm: bool) -> Wo
             ]),
             offset_micros: chance.pick(&[-SECOND, -1, 0, 1]),
         },
-        72..80 => WorldChange::Back { seconds: chance.pick(&[1, 30, 500, 5_000]) },
-        80..83 => WorldChange::RevokePerson(chance.small(3)),
-        83..88 => WorldChange::RevokeToken(chance.small(3)),
+        72..80 => WorldChange::SetBack { seconds: chance.pick(&[1, 30, 500, 5_000]) },
+        80..83 => WorldChange::RevokePerson(chance.below_u8(3)),
+        83..88 => WorldChange::RevokeToken(chance.below_u8(3)),
         88..91 => WorldChange::Stop,
         91..94 => WorldChange::Resume,
         94..98 => WorldChange::Track(chance.percent(50)),

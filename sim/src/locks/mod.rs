@@ -5,11 +5,11 @@
 //! [`LockOracle`] checks every step.
 
 mod answer;
-pub mod cast;
 mod check;
 mod command;
 mod execute;
 mod explore;
+pub mod fixtures;
 pub(crate) mod generate;
 mod model;
 mod surroundings;
@@ -20,7 +20,7 @@ pub use command::{
     DueMoment, EnvironmentIndex, LockCommand, LockRequest, ReportedOutcome, WhichDeployment, WhichNonce,
     WhichSession, WhichTicket, WorldChange,
 };
-pub use execute::{LockRecords, RequestSubject, execute, subject};
+pub use execute::{LockRecords, RequestSubject, execute, find_subject};
 pub use explore::{ExplorationStats, explore};
 pub use generate::{generate, sequence};
 pub use model::{FailedLockSequence, LockModel, LockStep, check, run, trace};

@@ -11,17 +11,17 @@ use berth_core::id::EnvironmentId;
 use berth_core::memory_store::{MemoryStore, VersionConflict};
 
 use super::answer::LockAnswer;
-use super::cast;
 use super::check::{LockOracle, LockViolation, ObservedStep};
 use super::command::{EnvironmentIndex, LockCommand, LockRequest, WorldChange};
-use super::execute::{LockRecords, RequestSubject, declaration, execute, subject};
+use super::execute::{LockRecords, RequestSubject, declare_command, execute, find_subject};
+use super::fixtures;
 use super::surroundings::Surroundings;
 
 /// The in-memory backend: records, and the surroundings of the locks.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LockModel {
-    pub world: MemoryStore,
-    pub around: Surroundings,
+    pub store: MemoryStore,
+    pub surroundings: Surroundings,
 }
 
 /// A request and its result.
@@ -30,7 +30,7 @@ pub struct LockStep {
     pub place: EnvironmentIndex,
     /// The environment that the name referred to at the time.
     pub environment: EnvironmentId,
-    pub ask: LockRequest,
+    pub request: LockRequest,
     pub moment: DecisionContext,
     /// The lock as it was loaded; `None` if the environment did not exist yet.
     pub before: Option<Lock>,
@@ -55,18 +55,18 @@ impl fmt::Display for FailedLockSequence {
 
 impl Default for LockModel {
     fn default() -> Self {
-        Self::of_run(0)
+        Self::for_run(0)
     }
 }
 
 impl LockModel {
-    pub fn of_run(run: u32) -> Self {
-        let mut model = Self { world: MemoryStore::default(), around: Surroundings::default() };
-        model.around.run = run;
+    pub fn for_run(run: u32) -> Self {
+        let mut model = Self { store: MemoryStore::default(), surroundings: Surroundings::default() };
+        model.surroundings.run = run;
         for place in 0..2 {
-            let id = model.around.environment(place);
-            let declared = declare(declaration(place, 0, id, Fence::default()), cast::START);
-            if model.world.apply(declared).is_err() {
+            let id = model.surroundings.environment(place);
+            let declared = declare(declare_command(place, 0, id, Fence::default()), fixtures::START);
+            if model.store.apply(declared).is_err() {
                 unreachable!("the world is new");
             }
         }
@@ -96,7 +96,7 @@ impl LockRecords for MemoryStore {
     }
 
     fn last_fence(&self, place: EnvironmentIndex) -> Fence {
-        let name = cast::name(place);
+        let name = fixtures::name(place);
         let of_name = self.environments.values().filter(|it| it.name == name);
         of_name.map(|it| it.fence).max().unwrap_or_default()
     }
@@ -110,11 +110,11 @@ impl LockModel {
         checker: &mut LockOracle,
     ) -> Result<Vec<LockStep>, LockViolation> {
         match command {
-            LockCommand::Turn(turn) => {
-                self.turn(*turn);
+            LockCommand::Change(turn) => {
+                self.apply_change(*turn);
                 Ok(Vec::new())
             }
-            LockCommand::Ask { place, ask } => match self.load_and_decide(*place, ask) {
+            LockCommand::Request { place, request } => match self.load_and_decide(*place, request) {
                 None => Ok(Vec::new()),
                 Some(step) => Ok(vec![self.commit(step, checker)?]),
             },
@@ -122,11 +122,11 @@ impl LockModel {
                 let looked = [self.load_and_decide(*place, first), self.load_and_decide(*place, second)];
                 let mut steps = Vec::new();
                 for step in looked.into_iter().flatten() {
-                    let ask = step.ask.clone();
+                    let request = step.request.clone();
                     let step = self.commit(step, checker)?;
                     let is_outdated = step.is_outdated;
                     steps.push(step);
-                    if is_outdated && let Some(again) = self.load_and_decide(*place, &ask) {
+                    if is_outdated && let Some(again) = self.load_and_decide(*place, &request) {
                         steps.push(self.commit(again, checker)?);
                     }
                 }
@@ -135,34 +135,35 @@ impl LockModel {
         }
     }
 
-    pub fn turn(&mut self, turn: WorldChange) {
-        let lock = turn.place().and_then(|place| self.world.load(self.around.environment(place)));
-        self.around.turn(turn, lock.as_ref());
+    pub fn apply_change(&mut self, turn: WorldChange) {
+        let lock =
+            turn.environment_index().and_then(|place| self.store.load(self.surroundings.environment(place)));
+        self.surroundings.apply_change(turn, lock.as_ref());
         self.apply_surroundings();
     }
 
     /// Loads the state and decides, without writing.
-    pub fn load_and_decide(&mut self, place: EnvironmentIndex, ask: &LockRequest) -> Option<LockStep> {
-        let moment = self.around.moment();
-        let environment = match ask {
-            LockRequest::Recreate => self.around.next_environment(place),
-            _ => self.around.environment(place),
+    pub fn load_and_decide(&mut self, place: EnvironmentIndex, request: &LockRequest) -> Option<LockStep> {
+        let moment = self.surroundings.decision_context();
+        let environment = match request {
+            LockRequest::Recreate => self.surroundings.next_environment(place),
+            _ => self.surroundings.environment(place),
         };
-        let before = self.world.load(environment);
-        let decision = execute(&self.world, &self.around, place, ask, &moment)?;
-        let subject = subject(&self.world, &self.around, place, ask);
-        let ask = ask.clone();
-        Some(LockStep { place, environment, ask, moment, before, subject, decision, is_outdated: false })
+        let before = self.store.load(environment);
+        let decision = execute(&self.store, &self.surroundings, place, request, &moment)?;
+        let subject = find_subject(&self.store, &self.surroundings, place, request);
+        let request = request.clone();
+        Some(LockStep { place, environment, request, moment, before, subject, decision, is_outdated: false })
     }
 
     /// Writes the decision unless it is outdated. The oracle does not check it.
-    pub fn commit_unwatched(&mut self, mut step: LockStep) -> LockStep {
-        match self.world.apply(step.decision.clone()) {
+    pub fn commit_unchecked(&mut self, mut step: LockStep) -> LockStep {
+        match self.store.apply(step.decision.clone()) {
             Err(VersionConflict) => step.is_outdated = true,
             Ok(_) => {
-                self.around.note_commit(step.place, &step.ask);
+                self.surroundings.record_commit(step.place, &step.request);
                 // The new pipeline must be paused if the old one was.
-                if step.ask == LockRequest::Recreate {
+                if step.request == LockRequest::Recreate {
                     self.apply_surroundings();
                 }
             }
@@ -172,25 +173,25 @@ impl LockModel {
 
     /// Writes the decision and lets the oracle check it.
     pub fn commit(&mut self, step: LockStep, checker: &mut LockOracle) -> Result<LockStep, LockViolation> {
-        let step = self.commit_unwatched(step);
-        let Some(after) = self.world.load(step.environment) else { unreachable!("environments stay") };
-        checker.check_step(&ObservedStep { step: &step, after: &after, around: &self.around })?;
+        let step = self.commit_unchecked(step);
+        let Some(after) = self.store.load(step.environment) else { unreachable!("environments stay") };
+        checker.check_step(&ObservedStep { step: &step, after: &after, surroundings: &self.surroundings })?;
         Ok(step)
     }
 
     fn apply_surroundings(&mut self) {
-        let Surroundings { is_paused, is_tracked, revoked_people, revoked_tokens, .. } = &self.around;
-        let pipelines = self.world.environments.values().map(|it| it.pipeline);
-        self.world.paused = pipelines.filter(|_| *is_paused).collect();
-        self.world.tracked = is_tracked.then(cast::tracked_commit);
-        self.world.revoked = revoked_people.iter().map(|person| cast::person(*person).id).collect();
-        self.world.revoked_tokens = revoked_tokens.iter().map(|person| cast::token(*person)).collect();
+        let Surroundings { is_paused, is_tracked, revoked_people, revoked_tokens, .. } = &self.surroundings;
+        let pipelines = self.store.environments.values().map(|it| it.pipeline);
+        self.store.paused = pipelines.filter(|_| *is_paused).collect();
+        self.store.tracked = is_tracked.then(fixtures::tracked_commit);
+        self.store.revoked = revoked_people.iter().map(|person| fixtures::person(*person).id).collect();
+        self.store.revoked_tokens = revoked_tokens.iter().map(|person| fixtures::token(*person)).collect();
     }
 }
 
 impl fmt::Display for LockStep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}  {}: {}", self.moment.now, cast::PLACES[usize::from(self.place)], self.ask)?;
+        write!(f, "{}  {}: {}", self.moment.now, fixtures::PLACES[usize::from(self.place)], self.request)?;
         if self.is_outdated {
             return write!(f, "\n    outdated");
         }

@@ -22,10 +22,10 @@ use berth_core::step::OnLost;
 use berth_core::time::Timestamp;
 use serde_json::{Value, json};
 
-use super::check::{Checked, RunViolation, ensure};
+use super::check::{RunCheckResult, RunViolation, ensure};
 use super::plans::custom_plan;
 use super::records::RunRecords;
-use super::scene::{START, cancel_by_person};
+use super::simulation::{START, cancel_by_person};
 use crate::random::SeededRandom;
 
 const COMMANDS: usize = 90;
@@ -41,16 +41,16 @@ struct StepKnowledge {
     asked_at: Option<Timestamp>,
     /// The last polling state.
     state: Option<Value>,
-    asks: bool,
+    awaits_approval: bool,
     earliest: Option<Timestamp>,
-    by: Option<Timestamp>,
+    deadline: Option<Timestamp>,
     /// Number of polls with an unknown outcome since the last call that was answered.
     polls_lost: u32,
     /// It is unknown whether a call had an effect, and no person has resolved it yet.
     is_unanswered: bool,
 }
 
-struct Walk {
+struct CallSimulation {
     chance: SeededRandom,
     plan: Plan,
     run: Run,
@@ -58,19 +58,19 @@ struct Walk {
     now: Timestamp,
     known: Vec<StepKnowledge>,
     nonces: u64,
-    spent: Vec<(usize, String)>,
+    spent_nonces: Vec<(usize, String)>,
 }
 
 /// Simulates the run that this seed determines.
-pub fn check(seed: u64) -> Checked {
-    let mut walk = Walk::begin(seed)?;
+pub fn check(seed: u64) -> RunCheckResult {
+    let mut walk = CallSimulation::begin(seed)?;
     for _ in 0..COMMANDS {
-        walk.turn()?;
+        walk.perform_random()?;
     }
     walk.conclude()
 }
 
-impl Walk {
+impl CallSimulation {
     fn begin(seed: u64) -> Result<Self, RunViolation> {
         let mut chance = SeededRandom::from_seed(seed);
         let plan = custom_plan(&mut chance);
@@ -86,7 +86,7 @@ impl Walk {
         records.apply(&change)?;
         let known = vec![StepKnowledge::default(); change.run.steps.len()];
         let (nonces, spent) = (0, Vec::new());
-        Ok(Self { chance, plan, run: change.run, records, now: START, known, nonces, spent })
+        Ok(Self { chance, plan, run: change.run, records, now: START, known, nonces, spent_nonces: spent })
     }
 
     fn commit<A>(&mut self, decision: RuleDecision<A>) -> Result<A, RunViolation> {
@@ -95,22 +95,26 @@ impl Walk {
             let RecordChange::Put(DomainRecord::Run(change)) = change else { continue };
             ensure!(change.is_quiet != is_told, "events", "a change without an event, or with two");
             self.records.apply(&change)?;
-            ensure!(self.records.hold(&change.run), "written", "what was handed out is not what was written");
+            ensure!(
+                self.records.matches_run(&change.run),
+                "written",
+                "what was handed out is not what was written"
+            );
             self.run = change.run;
         }
         Ok(decision.answer)
     }
 
-    fn turn(&mut self) -> Checked {
+    fn perform_random(&mut self) -> RunCheckResult {
         match self.chance.below(100) {
             0..30 => self.grant(),
             30..65 => self.end_call(),
-            65..72 => self.answer(),
+            65..72 => self.answer_approval(),
             72..76 => self.resolve(),
-            76..84 => self.pass(),
+            76..84 => self.advance_clock(),
             84..90 => self.wake(),
             90..94 => self.crash(),
-            94..98 => self.stale(),
+            94..98 => self.send_stale_messages(),
             98 => self.cancel(),
             _ => Ok(()),
         }
@@ -121,7 +125,7 @@ impl Walk {
         if found.is_empty() { None } else { Some(self.chance.pick(&found)) }
     }
 
-    fn grant(&mut self) -> Checked {
+    fn grant(&mut self) -> RunCheckResult {
         let Some(at) = self.pick(|run, at| run.steps[at].status == StepRunStatus::Ready) else {
             return Ok(());
         };
@@ -136,34 +140,38 @@ impl Walk {
             ensure!(!known.is_unanswered, "on_lost", "{name} started again without being resolved");
             ensure!(attempt.calls == 1, "E14", "{name} began with call {}", attempt.calls);
             let by = Some(self.now.plus_seconds(self.plan.step(&self.run.steps[at]).timeout_seconds()));
-            *known =
-                StepKnowledge { attempt: attempt.number, is_pending: true, by, ..StepKnowledge::default() };
+            *known = StepKnowledge {
+                attempt: attempt.number,
+                is_pending: true,
+                deadline: by,
+                ..StepKnowledge::default()
+            };
         } else {
             ensure!(attempt.calls > 1, "E14", "attempt {} of {name} was granted twice", attempt.number);
         }
         let memory = self.run.steps[at].memory.as_ref();
         let state = memory.and_then(|memory| memory.state.clone());
         ensure!(state == known.state, "state", "{name} was called with {state:?}, not {:?}", known.state);
-        ensure!(!known.asks, "asks", "{name} was called before anybody had agreed");
+        ensure!(!known.awaits_approval, "asks", "{name} was called before it was approved");
         ensure!(known.earliest.is_none_or(|at| at <= self.now), "pause", "{name} was called too early");
         let is_poll = memory.is_some_and(berth_core::deployment::run::CustomStepState::is_poll);
         ensure!(is_poll || known.is_pending, "once", "{name} takes effect a second time");
-        let is_late = state.is_some() && known.by.is_some_and(|by| by <= self.now);
+        let is_late = state.is_some() && known.deadline.is_some_and(|by| by <= self.now);
         ensure!(!is_late, "time", "{name} was called after its time");
         Ok(())
     }
 
-    fn end_call(&mut self) -> Checked {
+    fn end_call(&mut self) -> RunCheckResult {
         let Some(at) = self.pick(|run, at| run.steps[at].live.is_some()) else { return Ok(()) };
         let kind = self.chance.below(20);
         self.end(at, kind)
     }
 
-    fn end(&mut self, at: usize, kind: u64) -> Checked {
+    fn end(&mut self, at: usize, kind: u64) -> RunCheckResult {
         let Some(live) = self.run.steps[at].live.clone() else { return Ok(()) };
         let step = live.step;
         let was_stopping = report::order(&self.run, step, &live.nonce) == RunnerOrder::Cancel;
-        self.spent.push((at, live.nonce.clone()));
+        self.spent_nonces.push((at, live.nonce.clone()));
         let is_poll = !self.known[at].is_pending;
         let parking = match kind {
             0..8 => {
@@ -203,7 +211,7 @@ impl Walk {
                 (known.state, known.earliest) = (Some(state), Some(self.now.plus_millis(pause)));
             }
             Some(UnfinishedResponse::Asks { .. }) => {
-                (known.asks, known.asked_at, known.earliest) = (true, Some(self.now), None);
+                (known.awaits_approval, known.asked_at, known.earliest) = (true, Some(self.now), None);
             }
             None => {
                 let is_unknown = matches!(
@@ -227,7 +235,7 @@ impl Walk {
                 let is_late = is_poll
                     && matches!(&outcome, AttemptOutcome::Failed { failure, .. } if failure.cause == FailureCode::TimedOut);
                 let is_over = step.status == StepRunStatus::Failed;
-                ensure!(!is_late || is_over, "once", "{name} begins anew after a poll that took too long");
+                ensure!(!is_late || is_over, "once", "{name} starts again after a poll that took too long");
                 known.earliest = None;
                 let asks = self.plan.step(step).on_lost == OnLost::Ask;
                 known.is_unanswered = is_unknown && !goes_on && asks;
@@ -240,7 +248,7 @@ impl Walk {
     }
 
     /// Approves or rejects a step's approval request.
-    fn answer(&mut self) -> Checked {
+    fn answer_approval(&mut self) -> RunCheckResult {
         let is_asking = |run: &Run, at: usize| {
             run.steps[at].pending_approval().is_some() && run.gated_steps().any(|it| it == at)
         };
@@ -250,8 +258,8 @@ impl Walk {
             self.commit(gated_steps::pass_approval(&self.run, &self.plan, step, "usr_ada", now))?;
             let known = &mut self.known[at];
             let waited = known.asked_at.map_or(0, |at| now.as_micros() - at.as_micros());
-            known.by = known.by.map(|by| Timestamp::from_micros(by.as_micros() + waited));
-            (known.asks, known.is_pending) = (false, true);
+            known.deadline = known.deadline.map(|by| Timestamp::from_micros(by.as_micros() + waited));
+            (known.awaits_approval, known.is_pending) = (false, true);
             let memory = self.run.steps[at].memory.as_ref();
             let by = memory.and_then(|memory| memory.approved_by.as_deref());
             ensure!(by == Some("usr_ada"), "asks", "{} does not know who agreed", self.run.steps[at].step);
@@ -269,7 +277,7 @@ impl Walk {
         Ok(())
     }
 
-    fn resolve(&mut self) -> Checked {
+    fn resolve(&mut self) -> RunCheckResult {
         let is_unknown = |run: &Run, at: usize| {
             run.steps[at].status == StepRunStatus::Waiting && !run.steps[at].is_gated()
         };
@@ -285,7 +293,7 @@ impl Walk {
         Ok(())
     }
 
-    fn pass(&mut self) -> Checked {
+    fn advance_clock(&mut self) -> RunCheckResult {
         let until = match self.chance.below(4) {
             0 => self.run.wakes_at(),
             1 => self.run.next_ready_at(),
@@ -296,18 +304,18 @@ impl Walk {
     }
 
     /// Wakes steps that are due, and checks that none exceeds its timeout.
-    fn wake(&mut self) -> Checked {
+    fn wake(&mut self) -> RunCheckResult {
         self.commit(gated_steps::wake(&self.run, &self.plan, self.now))?;
         for (step, known) in self.run.steps.iter().zip(&self.known) {
             let is_parked = step.live.is_none() && step.is_polling() && step.tries == known.attempt;
-            let is_late = is_parked && known.by.is_some_and(|by| by <= self.now);
+            let is_late = is_parked && known.deadline.is_some_and(|by| by <= self.now);
             ensure!(!is_late, "time", "{} exceeds its time without a timeout", step.step);
         }
         Ok(())
     }
 
     /// Crashes the process: unwritten decisions are lost, and all running calls end.
-    fn crash(&mut self) -> Checked {
+    fn crash(&mut self) -> RunCheckResult {
         let Some(run) = self.records.load() else { unreachable!("it was written when it began") };
         self.run = run;
         for at in 0..self.run.steps.len() {
@@ -317,12 +325,12 @@ impl Walk {
     }
 
     /// Sends a response and a report too late, with a nonce that is no longer valid. Neither may have an effect.
-    fn stale(&mut self) -> Checked {
-        if self.spent.is_empty() {
+    fn send_stale_messages(&mut self) -> RunCheckResult {
+        if self.spent_nonces.is_empty() {
             return Ok(());
         }
-        let nth = usize::try_from(self.chance.below(self.spent.len() as u64)).unwrap_or(0);
-        let (at, nonce) = self.spent[nth].clone();
+        let nth = usize::try_from(self.chance.below(self.spent_nonces.len() as u64)).unwrap_or(0);
+        let (at, nonce) = self.spent_nonces[nth].clone();
         let (step, state) = (self.run.steps[at].id, json!("late"));
         let parking = UnfinishedResponse::Polls { state, pause_ms: 1 };
         let late = park::park(&self.run, &self.plan, step, &nonce, parking, self.now);
@@ -336,12 +344,12 @@ impl Walk {
         Ok(())
     }
 
-    fn cancel(&mut self) -> Checked {
+    fn cancel(&mut self) -> RunCheckResult {
         self.commit(cancel::cancel(&self.run, &self.plan, &cancel_by_person(), self.now))
     }
 
     /// Drives the run to its end; no attempt may be left over.
-    fn conclude(&mut self) -> Checked {
+    fn conclude(&mut self) -> RunCheckResult {
         for _ in 0..TURNS_MAX {
             if self.run.status().is_final() {
                 break;
@@ -349,7 +357,7 @@ impl Walk {
             for at in 0..self.run.steps.len() {
                 self.end(at, ENDS_WELL)?;
             }
-            self.answer()?;
+            self.answer_approval()?;
             self.resolve()?;
             let next = self.run.next_ready_at().into_iter().chain(self.run.wakes_at()).min();
             self.now = self.now.max(next.unwrap_or(self.now));

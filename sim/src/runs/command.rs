@@ -63,7 +63,7 @@ pub enum RunCommand {
         nonce: ReportNonce,
         ends: SimulatedEnd,
     },
-    Beat {
+    Heartbeat {
         step: StepPick,
         nonce: ReportNonce,
     },
@@ -81,12 +81,12 @@ pub enum RunCommand {
     },
     Enter,
     /// Supersedes the run: a newer deployment wants to enter the stage that this one waits for.
-    Overtaken,
-    Pass {
+    Superseded,
+    AdvanceClock {
         micros: i64,
     },
     /// Moves the clock to the moment when a step may be granted, or to just before it.
-    PassUntilReady {
+    AdvanceUntilReady {
         offset_micros: i64,
     },
     /// Crashes the process, possibly between a decision and its write. Live attempts are lost.
@@ -138,15 +138,15 @@ impl fmt::Display for RunCommand {
             RunCommand::Report { step, nonce, ends } => {
                 write!(f, "report {step:?} {ends:?}, nonce {nonce:?}")
             }
-            RunCommand::Beat { step, nonce } => write!(f, "a heartbeat of {step:?}, nonce {nonce:?}"),
+            RunCommand::Heartbeat { step, nonce } => write!(f, "a heartbeat of {step:?}, nonce {nonce:?}"),
             RunCommand::Cancel => f.write_str("cancel"),
             RunCommand::CancelStage { stage } => write!(f, "cancel stage {stage}"),
             RunCommand::Retry { stage, from } => write!(f, "retry stage {stage:?} from {from:?}"),
             RunCommand::Resolve { step, resolution } => write!(f, "resolve {step:?}: {resolution:?}"),
             RunCommand::Enter => f.write_str("enter"),
-            RunCommand::Overtaken => f.write_str("overtaken"),
-            RunCommand::Pass { micros } => write!(f, "{micros} µs pass"),
-            RunCommand::PassUntilReady { offset_micros } => write!(f, "until ready {offset_micros:+} µs"),
+            RunCommand::Superseded => f.write_str("overtaken"),
+            RunCommand::AdvanceClock { micros } => write!(f, "{micros} µs pass"),
+            RunCommand::AdvanceUntilReady { offset_micros } => write!(f, "until ready {offset_micros:+} µs"),
             RunCommand::Crash { undone: None, ends } => write!(f, "crash, what is live ends as {ends:?}"),
             RunCommand::Crash { undone: Some(command), ends } => {
                 write!(f, "crash before the commit of: {command}; what is live ends as {ends:?}")

@@ -19,19 +19,19 @@ pub struct ScenarioEnding {
 }
 
 /// Computes the final state of a scenario.
-pub fn expected(scenario: &Scenario) -> ScenarioEnding {
+pub fn expected_ending(scenario: &Scenario) -> ScenarioEnding {
     let stages = scenario.shape.stages.iter();
-    let mut book = Book {
+    let mut book = ReferenceModel {
         scenario,
-        fates: stages.map(|(_, steps)| vec![Fate::default(); steps.len()]).collect(),
-        words: vec!["pending"; scenario.shape.stages.len()],
+        steps: stages.map(|(_, steps)| vec![ReferenceStep::default(); steps.len()]).collect(),
+        stage_statuses: vec!["pending"; scenario.shape.stages.len()],
         stage: 0,
         is_over: false,
         retried: 0,
     };
-    book.arrive();
+    book.enter_stage();
     for turn in 0..TURNS_MAX {
-        if !book.take(turn) {
+        if !book.take_turn(turn) {
             break;
         }
     }
@@ -41,114 +41,115 @@ pub fn expected(scenario: &Scenario) -> ScenarioEnding {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum ReferenceState {
     #[default]
-    Todo,
-    Live,
-    Parked,
-    Over(&'static str),
+    Pending,
+    Running,
+    Waiting,
+    Ended(&'static str),
 }
 
 #[derive(Debug, Clone, Default)]
-struct Fate {
+struct ReferenceStep {
     state: ReferenceState,
     executions: u32,
-    spoken: usize,
+    reported: usize,
     answered: usize,
     failures: u32,
     losses: u32,
     false_starts: u32,
 }
 
-struct Book<'a> {
+struct ReferenceModel<'a> {
     scenario: &'a Scenario,
-    fates: Vec<Vec<Fate>>,
-    words: Vec<&'static str>,
+    steps: Vec<Vec<ReferenceStep>>,
+    stage_statuses: Vec<&'static str>,
     /// Index of the current stage.
     stage: usize,
     is_over: bool,
     retried: usize,
 }
 
-impl Book<'_> {
-    fn take(&mut self, turn: u32) -> bool {
+impl ReferenceModel<'_> {
+    fn take_turn(&mut self, turn: u32) -> bool {
         if self.is_over {
             return self.retry();
         }
         if self.scenario.crashes.contains(&turn) {
-            for at in self.of(ReferenceState::Live) {
-                self.end(at, SimulatedEnd::Lost);
+            for at in self.steps_in(ReferenceState::Running) {
+                self.end_attempt(at, SimulatedEnd::Lost);
             }
             return true;
         }
         if self.scenario.cancel_at == Some(turn) {
-            self.words[self.stage] = "cancelling";
-        } else if self.words[self.stage] == "queued" {
-            self.words[self.stage] = "running";
-        } else if !self.work() {
+            self.stage_statuses[self.stage] = "cancelling";
+        } else if self.stage_statuses[self.stage] == "queued" {
+            self.stage_statuses[self.stage] = "running";
+        } else if !self.perform_next() {
             return false;
         }
-        self.settle();
+        self.update_status();
         true
     }
 
     /// Performs the next action; returns false if there is nothing to do.
-    fn work(&mut self) -> bool {
-        let live = self.of(ReferenceState::Live);
+    fn perform_next(&mut self) -> bool {
+        let live = self.steps_in(ReferenceState::Running);
         let startable = self.startable().into_iter().min_by_key(|at| self.rank(*at));
         if let Some(at) = startable.filter(|_| live.len() < self.scenario.width) {
-            let fate = self.fate(at);
-            fate.state = ReferenceState::Live;
+            let fate = self.step_mut(at);
+            fate.state = ReferenceState::Running;
             fate.executions += 1;
         } else if let Some(at) = live.into_iter().max_by_key(|at| self.rank(*at)) {
-            let script = &self.scenario.script[self.first() + at];
-            let fate = self.fate(at);
-            let ends = script.get(fate.spoken).copied().unwrap_or(SimulatedEnd::Succeeded);
-            fate.spoken += 1;
-            self.end(at, ends);
+            let script = &self.scenario.script[self.first_position() + at];
+            let fate = self.step_mut(at);
+            let ends = script.get(fate.reported).copied().unwrap_or(SimulatedEnd::Succeeded);
+            fate.reported += 1;
+            self.end_attempt(at, ends);
         } else {
-            return self.answer();
+            return self.resolve_unknown();
         }
         true
     }
 
-    fn answer(&mut self) -> bool {
-        let Some(at) = self.of(ReferenceState::Parked).first().copied() else { return false };
-        let answers = &self.scenario.answers[self.first() + at];
-        let fate = self.fate(at);
+    fn resolve_unknown(&mut self) -> bool {
+        let Some(at) = self.steps_in(ReferenceState::Waiting).first().copied() else { return false };
+        let answers = &self.scenario.answers[self.first_position() + at];
+        let fate = self.step_mut(at);
         let Some(answer) = answers.get(fate.answered) else { return false };
         fate.answered += 1;
         fate.state = match answer {
-            OutcomeResolution::Ran => ReferenceState::Over("succeeded"),
-            OutcomeResolution::Retry => ReferenceState::Todo,
-            OutcomeResolution::Fail => ReferenceState::Over("failed"),
+            OutcomeResolution::Ran => ReferenceState::Ended("succeeded"),
+            OutcomeResolution::Retry => ReferenceState::Pending,
+            OutcomeResolution::Fail => ReferenceState::Ended("failed"),
         };
         true
     }
 
     fn retry(&mut self) -> bool {
         let Some(from) = self.scenario.retries.get(self.retried) else { return false };
-        if self.words[self.stage] != "failed" {
+        if self.stage_statuses[self.stage] != "failed" {
             return false;
         }
         self.retried += 1;
-        for stage in self.stage..self.fates.len() {
-            self.words[stage] = "pending";
-            for fate in &mut self.fates[stage] {
-                if fate.state != ReferenceState::Over("succeeded") || *from == RetryStart::Start {
-                    let Fate { executions, spoken, answered, .. } = *fate;
-                    *fate = Fate { executions, spoken, answered, ..Fate::default() };
+        for stage in self.stage..self.steps.len() {
+            self.stage_statuses[stage] = "pending";
+            for fate in &mut self.steps[stage] {
+                if fate.state != ReferenceState::Ended("succeeded") || *from == RetryStart::Start {
+                    let ReferenceStep { executions, reported: spoken, answered, .. } = *fate;
+                    *fate =
+                        ReferenceStep { executions, reported: spoken, answered, ..ReferenceStep::default() };
                 }
             }
         }
         self.is_over = false;
-        self.arrive();
+        self.enter_stage();
         true
     }
 
-    fn end(&mut self, at: usize, ends: SimulatedEnd) {
-        let is_doomed = !self.of(ReferenceState::Over("failed")).is_empty();
+    fn end_attempt(&mut self, at: usize, ends: SimulatedEnd) {
+        let is_doomed = !self.steps_in(ReferenceState::Ended("failed")).is_empty();
         let StepShape { retry, on_lost, .. } = self.scenario.shape.stages[self.stage].1[at].clone();
-        let is_stopping = self.words[self.stage] == "cancelling";
-        let fate = self.fate(at);
+        let is_stopping = self.stage_statuses[self.stage] == "cancelling";
+        let fate = self.step_mut(at);
         fate.false_starts = if ends == SimulatedEnd::NeverStarted { fate.false_starts + 1 } else { 0 };
         let goes_on = match ends {
             _ if is_stopping => None,
@@ -164,100 +165,100 @@ impl Book<'_> {
             }
         };
         fate.state = match goes_on {
-            _ if is_stopping => ReferenceState::Over("cancelled"),
-            None => ReferenceState::Over("succeeded"),
-            Some(true) => ReferenceState::Todo,
-            Some(false) if ends.is_unknown() && on_lost == OnLost::Ask => ReferenceState::Parked,
-            Some(false) => ReferenceState::Over("failed"),
+            _ if is_stopping => ReferenceState::Ended("cancelled"),
+            None => ReferenceState::Ended("succeeded"),
+            Some(true) => ReferenceState::Pending,
+            Some(false) if ends.is_unknown() && on_lost == OnLost::Ask => ReferenceState::Waiting,
+            Some(false) => ReferenceState::Ended("failed"),
         };
-        self.settle();
+        self.update_status();
     }
 
-    fn arrive(&mut self) {
+    fn enter_stage(&mut self) {
         let is_shared = self.scenario.shape.stages[self.stage].0 == StageType::Stage;
-        self.words[self.stage] = if is_shared { "queued" } else { "running" };
-        self.settle();
+        self.stage_statuses[self.stage] = if is_shared { "queued" } else { "running" };
+        self.update_status();
     }
 
     /// Derives the status of the current stage and of later stages.
-    fn settle(&mut self) {
-        if self.is_over || self.words[self.stage] == "queued" {
+    fn update_status(&mut self) {
+        if self.is_over || self.stage_statuses[self.stage] == "queued" {
             return;
         }
-        if self.words[self.stage] != "cancelling" {
-            self.leave_out();
+        if self.stage_statuses[self.stage] != "cancelling" {
+            self.skip_due_steps();
         }
-        let all = self.fates[self.stage].iter();
-        let is_alive = !self.of(ReferenceState::Live).is_empty();
-        if self.words[self.stage] == "cancelling" {
+        let all = self.steps[self.stage].iter();
+        let is_alive = !self.steps_in(ReferenceState::Running).is_empty();
+        if self.stage_statuses[self.stage] == "cancelling" {
             if !is_alive {
-                self.close("cancelled", |_| "cancelled");
+                self.end_stage("cancelled", |_| "cancelled");
             }
-        } else if !self.of(ReferenceState::Over("failed")).is_empty() {
+        } else if !self.steps_in(ReferenceState::Ended("failed")).is_empty() {
             if !is_alive {
-                let has_run = |fate: &Fate| fate.failures + fate.losses > 0;
-                self.close("failed", |fate| if has_run(fate) { "failed" } else { "skipped" });
+                let has_run = |fate: &ReferenceStep| fate.failures + fate.losses > 0;
+                self.end_stage("failed", |fate| if has_run(fate) { "failed" } else { "skipped" });
             }
-        } else if all.clone().all(|fate| matches!(fate.state, ReferenceState::Over(_))) {
-            self.words[self.stage] = "succeeded";
-            self.is_over = self.stage + 1 == self.words.len();
+        } else if all.clone().all(|fate| matches!(fate.state, ReferenceState::Ended(_))) {
+            self.stage_statuses[self.stage] = "succeeded";
+            self.is_over = self.stage + 1 == self.stage_statuses.len();
             if !self.is_over {
                 self.stage += 1;
-                self.arrive();
+                self.enter_stage();
             }
         } else {
-            let is_parked = !self.of(ReferenceState::Parked).is_empty();
+            let is_parked = !self.steps_in(ReferenceState::Waiting).is_empty();
             let waits = is_parked && !is_alive && self.startable().is_empty();
-            self.words[self.stage] = if waits { "waiting" } else { "running" };
+            self.stage_statuses[self.stage] = if waits { "waiting" } else { "running" };
         }
     }
 
     /// Skips due steps whose condition is false, and fails due steps whose condition is invalid.
-    fn leave_out(&mut self) {
+    fn skip_due_steps(&mut self) {
         let word = |at: usize| match self.scenario.shape.stages[self.stage].1[at].runs {
             RunCondition::Always | RunCondition::IfTrue => None,
             RunCondition::Never | RunCondition::IfFalse => Some((at, "skipped")),
             RunCondition::IfBroken => Some((at, "failed")),
         };
-        if let Some((at, word)) = self.due().into_iter().find_map(word) {
-            self.fate(at).state = ReferenceState::Over(word);
-            self.leave_out();
+        if let Some((at, word)) = self.due_steps().into_iter().find_map(word) {
+            self.step_mut(at).state = ReferenceState::Ended(word);
+            self.skip_due_steps();
         }
     }
 
-    fn close(&mut self, word: &'static str, rest: impl Fn(&Fate) -> &'static str) {
-        self.words[self.stage] = word;
+    fn end_stage(&mut self, word: &'static str, rest: impl Fn(&ReferenceStep) -> &'static str) {
+        self.stage_statuses[self.stage] = word;
         self.is_over = true;
-        for fate in &mut self.fates[self.stage] {
-            if !matches!(fate.state, ReferenceState::Over(_)) {
-                fate.state = ReferenceState::Over(rest(fate));
+        for fate in &mut self.steps[self.stage] {
+            if !matches!(fate.state, ReferenceState::Ended(_)) {
+                fate.state = ReferenceState::Ended(rest(fate));
             }
         }
-        for later in self.stage + 1..self.words.len() {
-            self.words[later] = "skipped";
-            for fate in &mut self.fates[later] {
-                fate.state = ReferenceState::Over("skipped");
+        for later in self.stage + 1..self.stage_statuses.len() {
+            self.stage_statuses[later] = "skipped";
+            for fate in &mut self.steps[later] {
+                fate.state = ReferenceState::Ended("skipped");
             }
         }
     }
 
     fn startable(&self) -> Vec<usize> {
-        let is_doomed = !self.of(ReferenceState::Over("failed")).is_empty();
-        let may_start = matches!(self.words[self.stage], "running" | "waiting") && !is_doomed;
-        if may_start { self.due() } else { Vec::new() }
+        let is_doomed = !self.steps_in(ReferenceState::Ended("failed")).is_empty();
+        let may_start = matches!(self.stage_statuses[self.stage], "running" | "waiting") && !is_doomed;
+        if may_start { self.due_steps() } else { Vec::new() }
     }
 
     /// Returns the steps that have not started and whose needs are met.
-    fn due(&self) -> Vec<usize> {
-        let fates = &self.fates[self.stage];
+    fn due_steps(&self) -> Vec<usize> {
+        let fates = &self.steps[self.stage];
         let passed =
-            |need: &usize| matches!(fates[*need].state, ReferenceState::Over("succeeded" | "skipped"));
-        let todo = self.of(ReferenceState::Todo).into_iter();
+            |need: &usize| matches!(fates[*need].state, ReferenceState::Ended("succeeded" | "skipped"));
+        let todo = self.steps_in(ReferenceState::Pending).into_iter();
         todo.filter(|at| self.shape(*at).needs.iter().all(passed)).collect()
     }
 
-    fn of(&self, state: ReferenceState) -> Vec<usize> {
-        let fates = &self.fates[self.stage];
+    fn steps_in(&self, state: ReferenceState) -> Vec<usize> {
+        let fates = &self.steps[self.stage];
         (0..fates.len()).filter(|at| fates[*at].state == state).collect()
     }
 
@@ -265,40 +266,40 @@ impl Book<'_> {
         &self.scenario.shape.stages[self.stage].1[at]
     }
 
-    fn fate(&mut self, at: usize) -> &mut Fate {
-        &mut self.fates[self.stage][at]
+    fn step_mut(&mut self, at: usize) -> &mut ReferenceStep {
+        &mut self.steps[self.stage][at]
     }
 
     /// Returns the position in the plan of the stage's first step.
-    fn first(&self) -> usize {
-        self.fates[..self.stage].iter().map(Vec::len).sum()
+    fn first_position(&self) -> usize {
+        self.steps[..self.stage].iter().map(Vec::len).sum()
     }
 
     fn rank(&self, at: usize) -> u64 {
-        self.scenario.ranks[self.first() + at]
+        self.scenario.ranks[self.first_position() + at]
     }
 
     fn ending(&self) -> ScenarioEnding {
         let stage = |at: usize| {
-            let is_begun = matches!(self.words[at], "running" | "waiting");
-            let fates = self.fates[at].iter().enumerate();
+            let is_begun = matches!(self.stage_statuses[at], "running" | "waiting");
+            let fates = self.steps[at].iter().enumerate();
             fates.map(move |(place, fate)| {
                 let is_due = is_begun && self.startable().contains(&place);
                 let word = match fate.state {
-                    ReferenceState::Todo if is_due => "ready",
-                    ReferenceState::Todo => "pending",
-                    ReferenceState::Live => "running",
-                    ReferenceState::Parked => "waiting",
-                    ReferenceState::Over(word) => word,
+                    ReferenceState::Pending if is_due => "ready",
+                    ReferenceState::Pending => "pending",
+                    ReferenceState::Running => "running",
+                    ReferenceState::Waiting => "waiting",
+                    ReferenceState::Ended(word) => word,
                 };
                 (word, fate.executions)
             })
         };
-        let run = match self.words[self.stage] {
+        let run = match self.stage_statuses[self.stage] {
             "queued" => "running",
             word => word,
         };
-        let steps = (0..self.words.len()).flat_map(stage).collect();
-        ScenarioEnding { run, stages: self.words.clone(), steps }
+        let steps = (0..self.stage_statuses.len()).flat_map(stage).collect();
+        ScenarioEnding { run, stages: self.stage_statuses.clone(), steps }
     }
 }

@@ -71,7 +71,9 @@ fn steps(chance: &mut SeededRandom) -> Vec<StepShape> {
                 14 => RunCondition::IfBroken,
                 _ => RunCondition::Always,
             },
-            retry: chance.percent(40).then(|| (1 + u32::from(chance.small(4)), chance.pick(&[0, 1, 5, 60]))),
+            retry: chance
+                .percent(40)
+                .then(|| (1 + u32::from(chance.below_u8(4)), chance.pick(&[0, 1, 5, 60]))),
             on_lost: chance.pick(&[OnLost::Ask, OnLost::Retry, OnLost::Retry, OnLost::Fail]),
         })
         .collect()
@@ -149,7 +151,7 @@ fn planned_step(stage: &str, at: usize, shape: &StepShape) -> StepPlan {
 
 /// Returns a plan with one stage of custom steps, in sequence or in parallel.
 pub(super) fn custom_plan(chance: &mut SeededRandom) -> Plan {
-    let count = usize::from(1 + chance.small(3));
+    let count = usize::from(1 + chance.below_u8(3));
     let is_chain = chance.percent(50);
     let steps = (0..count).map(|at| StepShape {
         needs: if is_chain { at.checked_sub(1).into_iter().collect() } else { Vec::new() },

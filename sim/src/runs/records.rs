@@ -7,12 +7,12 @@ use std::sync::Arc;
 use berth_core::deployment::run::{Attempt, Run, RunChange, StageRun, StepRun};
 use berth_core::id::{DeploymentId, PipelineId, StepRunId};
 
-use super::check::{Checked, ensure};
+use super::check::{RunCheckResult, ensure};
 
 /// The committed rows of one run.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct RunRecords {
-    head: Option<Head>,
+    header: Option<RunHeader>,
     /// Rows of the steps. Their live attempts are not stored here, but derived from `attempts`.
     steps: BTreeMap<usize, StepRun>,
     attempts: BTreeMap<(StepRunId, u32), Attempt>,
@@ -22,7 +22,7 @@ pub struct RunRecords {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-struct Head {
+struct RunHeader {
     deployment: DeploymentId,
     pipeline: PipelineId,
     version: i64,
@@ -35,21 +35,21 @@ pub struct NonceConflict;
 
 impl RunRecords {
     /// Creates records in which every step already had this many attempts.
-    pub fn with_tries(tries: u32) -> Self {
+    pub fn with_attempts(tries: u32) -> Self {
         Self { offset: tries, ..Self::default() }
     }
 
-    pub fn conflicts(&self, change: &RunChange) -> Result<(), NonceConflict> {
+    pub fn check_nonces(&self, change: &RunChange) -> Result<(), NonceConflict> {
         let mut opened = change.attempts.iter().filter(|it| it.end.is_none() && it.parked_at.is_none());
         if opened.any(|it| self.nonces.contains(&it.nonce)) { Err(NonceConflict) } else { Ok(()) }
     }
 
     /// Writes a change that does not conflict, which the caller has checked.
-    pub(super) fn apply(&mut self, change: &RunChange) -> Checked {
+    pub(super) fn apply(&mut self, change: &RunChange) -> RunCheckResult {
         let run = &change.run;
-        let version = self.head.as_ref().map_or(0, |head| head.version);
+        let version = self.header.as_ref().map_or(0, |head| head.version);
         ensure!(run.version == version + 1, "version", "{} came after {version}", run.version);
-        self.head = Some(Head {
+        self.header = Some(RunHeader {
             deployment: run.deployment,
             pipeline: run.pipeline,
             version: run.version,
@@ -64,7 +64,7 @@ impl RunRecords {
         Ok(())
     }
 
-    fn write(&mut self, attempt: &Attempt) -> Checked {
+    fn write(&mut self, attempt: &Attempt) -> RunCheckResult {
         let Attempt { step, number, nonce, .. } = attempt;
         let known = self.attempts.get(&(*step, *number));
         if attempt.end.is_none() && (attempt.parked_at.is_some() || attempt.calls > 1) {
@@ -80,9 +80,9 @@ impl RunRecords {
             self.nonces.insert(nonce.clone());
         } else if attempt.end.is_none() {
             ensure!(known.is_none(), "E14", "attempt {number} of {step} was made twice");
-            let last = self.last(*step).map_or(self.offset, |it| it.number);
+            let last = self.last_attempt(*step).map_or(self.offset, |it| it.number);
             ensure!(*number == last + 1, "E14", "attempt {number} of {step} came after {last}");
-            let is_alive = self.last(*step).is_some_and(|it| it.end.is_none());
+            let is_alive = self.last_attempt(*step).is_some_and(|it| it.end.is_none());
             ensure!(!is_alive, "E2", "{step} has two live attempts");
             self.nonces.insert(nonce.clone());
         } else {
@@ -100,7 +100,7 @@ impl RunRecords {
     }
 
     /// Returns the latest attempt of a step.
-    pub fn last(&self, step: StepRunId) -> Option<&Attempt> {
+    pub fn last_attempt(&self, step: StepRunId) -> Option<&Attempt> {
         self.attempts.range((step, 0)..=(step, u32::MAX)).next_back().map(|(_, it)| it)
     }
 
@@ -109,13 +109,13 @@ impl RunRecords {
     }
 
     /// Returns whether the stored run equals `run`.
-    pub fn hold(&self, run: &Run) -> bool {
-        let is_head = self.head.as_ref().is_some_and(|head| {
+    pub fn matches_run(&self, run: &Run) -> bool {
+        let is_head = self.header.as_ref().is_some_and(|head| {
             (head.deployment, head.pipeline, head.version) == (run.deployment, run.pipeline, run.version)
                 && head.stages == run.stages
         });
         let is_step = |at: usize, step: &StepRun| {
-            let live = self.last(step.id).filter(|it| it.is_live());
+            let live = self.last_attempt(step.id).filter(|it| it.is_live());
             live == step.live.as_ref() && self.steps.get(&at).is_some_and(|it| is_same(it, step))
         };
         let mut steps = run.steps.iter().enumerate();
@@ -123,9 +123,9 @@ impl RunRecords {
     }
 
     pub fn load(&self) -> Option<Run> {
-        let head = self.head.as_ref()?;
+        let head = self.header.as_ref()?;
         let steps = self.steps.values().map(|step| {
-            let live = self.last(step.id).filter(|it| it.is_live()).cloned();
+            let live = self.last_attempt(step.id).filter(|it| it.is_live()).cloned();
             Arc::new(StepRun { live, ..step.clone() })
         });
         Some(Run {

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 use std::fmt::{self, Write as _};
 
 use super::check::RunViolation;
-use super::expected::{ScenarioEnding, expected};
+use super::expected::{ScenarioEnding, expected_ending};
 use super::generate::RunSequence;
 use super::scenario::{Scenario, play};
-use super::scene::Scene;
+use super::simulation::RunSimulation;
 
 /// A sequence that violated a rule.
 #[derive(Debug, Clone, PartialEq)]
@@ -23,17 +23,17 @@ impl fmt::Display for FailedRunSequence {
 }
 
 /// Runs every command, and then drives the run to its end: no run may hang.
-pub fn check(sequence: &RunSequence) -> Result<Scene, RunViolation> {
-    let mut scene = Scene::begin(&sequence.shape, sequence.tries, sequence.is_built)?;
+pub fn check(sequence: &RunSequence) -> Result<RunSimulation, RunViolation> {
+    let mut simulation = RunSimulation::begin(&sequence.shape, sequence.tries, sequence.is_built)?;
     for command in &sequence.commands {
-        scene.perform(command)?;
+        simulation.perform(command)?;
     }
-    scene.conclude()?;
-    Ok(scene)
+    simulation.conclude()?;
+    Ok(simulation)
 }
 
 /// Like [`check`], but returns a minimized trace on failure.
-pub fn run(sequence: &RunSequence) -> Result<Scene, Box<FailedRunSequence>> {
+pub fn run(sequence: &RunSequence) -> Result<RunSimulation, Box<FailedRunSequence>> {
     check(sequence).map_err(|violation| {
         let trace = trace(&minimize(sequence, &violation));
         Box::new(FailedRunSequence { violation, trace })
@@ -59,13 +59,13 @@ fn minimize(sequence: &RunSequence, violation: &RunViolation) -> RunSequence {
 /// Returns a trace up to the first violation.
 pub fn trace(sequence: &RunSequence) -> String {
     let mut text = sequence.shape.to_string();
-    let mut scene = match Scene::begin(&sequence.shape, sequence.tries, sequence.is_built) {
-        Ok(scene) => scene,
+    let mut simulation = match RunSimulation::begin(&sequence.shape, sequence.tries, sequence.is_built) {
+        Ok(simulation) => simulation,
         Err(violation) => return format!("{text}{violation}\n"),
     };
     for (number, command) in sequence.commands.iter().enumerate() {
         let _ = writeln!(text, "{number:>3}. {command}");
-        match scene.perform(command) {
+        match simulation.perform(command) {
             Ok(steps) => {
                 for (asked, told) in steps {
                     let _ = writeln!(text, "     {asked:?}\n       {told}");
@@ -77,7 +77,7 @@ pub fn trace(sequence: &RunSequence) -> String {
             }
         }
     }
-    if let Err(violation) = scene.conclude() {
+    if let Err(violation) = simulation.conclude() {
         let _ = writeln!(text, "     on the way to its end: {violation}");
     }
     text
@@ -91,14 +91,14 @@ pub fn compare(scenario: &Scenario) -> Result<(), Box<FailedRunSequence>> {
         Box::new(FailedRunSequence { violation, trace: scenario.to_string() })
     };
     let played = play(scenario).map_err(|violation| broken(violation.rule, violation.what))?;
-    let right = expected(scenario);
+    let right = expected_ending(scenario);
     if played != right {
         return Err(broken("reference", format!("it ended as\n     {played:?}, not as\n     {right:?}")));
     }
     if !scenario.is_immune() {
         return Ok(());
     }
-    let calm = expected(&Scenario { crashes: BTreeSet::new(), ..scenario.clone() });
+    let calm = expected_ending(&Scenario { crashes: BTreeSet::new(), ..scenario.clone() });
     let words = |ending: &ScenarioEnding| ending.steps.iter().map(|(word, _)| *word).collect::<Vec<_>>();
     let is_same = (calm.run, &calm.stages, words(&calm)) == (played.run, &played.stages, words(&played));
     // With parallel steps, timing determines which steps are left undone when a stage fails, so the ends may differ.

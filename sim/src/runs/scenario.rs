@@ -17,7 +17,7 @@ use super::check::{RunViolation, ensure};
 use super::command::SimulatedEnd;
 use super::expected::ScenarioEnding;
 use super::plans::{PlanShape, shape};
-use super::scene::{RunRequest, Scene};
+use super::simulation::{RunRequest, RunSimulation};
 use crate::random::SeededRandom;
 
 /// A plan and a script of everything that happens to it.
@@ -51,15 +51,15 @@ pub fn scenario(seed: u64) -> Scenario {
     let luck = chance.pick(&[40, 75, 95]);
     let count: usize = shape.stages.iter().map(|(_, steps)| steps.len()).sum();
     let ranks = (0..count).map(|_| chance.draw()).collect();
-    let script = (0..count).map(|_| ends(&mut chance, luck)).collect();
+    let script = (0..count).map(|_| random_ends(&mut chance, luck)).collect();
     let answers = (0..count).map(|_| {
         let given = chance.below(3);
         let all = [OutcomeResolution::Ran, OutcomeResolution::Retry, OutcomeResolution::Fail];
         (0..given).map(|_| chance.pick(&all)).collect()
     });
     let answers = answers.collect();
-    let crashes = (0..chance.below(4)).map(|_| u32::from(chance.small(40))).collect();
-    let cancel_at = chance.percent(15).then(|| u32::from(chance.small(30)));
+    let crashes = (0..chance.below(4)).map(|_| u32::from(chance.below_u8(40))).collect();
+    let cancel_at = chance.percent(15).then(|| u32::from(chance.below_u8(30)));
     let retries = (0..chance.below(3))
         .map(|_| chance.pick(&[RetryStart::Failed, RetryStart::Failed, RetryStart::Start]));
     let retries = retries.collect();
@@ -67,12 +67,12 @@ pub fn scenario(seed: u64) -> Scenario {
     Scenario { shape, width, ranks, script, answers, crashes, cancel_at, retries }
 }
 
-fn ends(chance: &mut SeededRandom, luck: u64) -> Vec<SimulatedEnd> {
+fn random_ends(chance: &mut SeededRandom, luck: u64) -> Vec<SimulatedEnd> {
     match chance.below(40) {
         // Repeat the same outcome many times, to reach limits.
-        0 => vec![SimulatedEnd::NeverStarted; 8 + usize::from(chance.small(5))],
-        1 => vec![SimulatedEnd::Lost; 2 + usize::from(chance.small(4))],
-        2 => vec![SimulatedEnd::Failed; 1 + usize::from(chance.small(4))],
+        0 => vec![SimulatedEnd::NeverStarted; 8 + usize::from(chance.below_u8(5))],
+        1 => vec![SimulatedEnd::Lost; 2 + usize::from(chance.below_u8(4))],
+        2 => vec![SimulatedEnd::Failed; 1 + usize::from(chance.below_u8(4))],
         _ => {
             (0..chance.below(6))
                 .map(|_| {
@@ -89,20 +89,20 @@ fn ends(chance: &mut SeededRandom, luck: u64) -> Vec<SimulatedEnd> {
 
 /// Plays the scenario, with the oracle checking every step, and returns the final state.
 pub fn play(scenario: &Scenario) -> Result<ScenarioEnding, RunViolation> {
-    let mut scene = Scene::begin(&scenario.shape, 0, false)?;
-    let mut player = Player {
+    let mut simulation = RunSimulation::begin(&scenario.shape, 0, false)?;
+    let mut player = ScenarioPlayer {
         scenario,
-        spoken: vec![0; scenario.script.len()],
+        reported: vec![0; scenario.script.len()],
         answered: vec![0; scenario.answers.len()],
         retried: 0,
     };
     for turn in 0..TURNS_MAX {
-        if !player.take(turn, &mut scene)? {
-            return Ok(ending(&scene));
+        if !player.take_turn(turn, &mut simulation)? {
+            return Ok(final_state(&simulation));
         }
     }
     ensure!(false, "E4", "the run does not come to an end");
-    Ok(ending(&scene))
+    Ok(final_state(&simulation))
 }
 
 impl Scenario {
@@ -120,54 +120,55 @@ impl Scenario {
     }
 }
 
-struct Player<'a> {
+struct ScenarioPlayer<'a> {
     scenario: &'a Scenario,
-    spoken: Vec<usize>,
+    reported: Vec<usize>,
     answered: Vec<usize>,
     retried: usize,
 }
 
-impl Player<'_> {
+impl ScenarioPlayer<'_> {
     /// Takes one turn; returns false if nothing is left to do.
-    fn take(&mut self, turn: u32, scene: &mut Scene) -> Result<bool, RunViolation> {
+    fn take_turn(&mut self, turn: u32, simulation: &mut RunSimulation) -> Result<bool, RunViolation> {
         // Skip more time than any retry delay.
-        scene.now = scene.now.plus_seconds(3_600);
-        if scene.run.status().is_final() {
-            let failed = scene.run.stages.iter().position(|stage| stage.status == StageRunStatus::Failed);
+        simulation.now = simulation.now.plus_seconds(3_600);
+        if simulation.run.status().is_final() {
+            let failed =
+                simulation.run.stages.iter().position(|stage| stage.status == StageRunStatus::Failed);
             let from = self.scenario.retries.get(self.retried);
             let (Some(stage), Some(from)) = (failed, from) else { return Ok(false) };
             self.retried += 1;
-            scene.ask(&RunRequest::Retry { stage, from: *from })?;
+            simulation.execute_request(&RunRequest::Retry { stage, from: *from })?;
             return Ok(true);
         }
         if self.scenario.crashes.contains(&turn) {
-            scene.crash(None, SimulatedEnd::Lost)?;
+            simulation.crash(None, SimulatedEnd::Lost)?;
             return Ok(true);
         }
-        let Some(asked) = self.next(turn, scene) else { return Ok(false) };
-        scene.ask(&asked)?;
+        let Some(asked) = self.next_request(turn, simulation) else { return Ok(false) };
+        simulation.execute_request(&asked)?;
         Ok(true)
     }
 
-    fn next(&mut self, turn: u32, scene: &mut Scene) -> Option<RunRequest> {
+    fn next_request(&mut self, turn: u32, simulation: &mut RunSimulation) -> Option<RunRequest> {
         if self.scenario.cancel_at == Some(turn) {
             return Some(RunRequest::Cancel);
         }
-        if scene.run.queued_for().is_some() {
+        if simulation.run.queued_for().is_some() {
             return Some(RunRequest::Enter);
         }
-        let steps = || scene.run.steps.iter().enumerate();
+        let steps = || simulation.run.steps.iter().enumerate();
         let live = || steps().filter(|(_, step)| step.live.is_some()).map(|(at, _)| at);
         let rank = |at: &usize| self.scenario.ranks[*at];
-        let ready = scene.run.ready_steps(scene.now).into_iter().min_by_key(rank);
+        let ready = simulation.run.ready_steps(simulation.now).into_iter().min_by_key(rank);
         if let Some(at) = ready.filter(|_| live().count() < self.scenario.width) {
-            return Some(RunRequest::Grant { at, nonce: scene.fresh() });
+            return Some(RunRequest::Grant { at, nonce: simulation.next_nonce() });
         }
         if let Some(at) = live().max_by_key(rank) {
             let ends =
-                self.scenario.script[at].get(self.spoken[at]).copied().unwrap_or(SimulatedEnd::Succeeded);
-            self.spoken[at] += 1;
-            let nonce = scene.run.steps[at].live.as_ref()?.nonce.clone();
+                self.scenario.script[at].get(self.reported[at]).copied().unwrap_or(SimulatedEnd::Succeeded);
+            self.reported[at] += 1;
+            let nonce = simulation.run.steps[at].live.as_ref()?.nonce.clone();
             return Some(RunRequest::Report { at, nonce, ends });
         }
         let (at, _) = steps().find(|(_, step)| step.status == StepRunStatus::Waiting)?;
@@ -177,9 +178,9 @@ impl Player<'_> {
     }
 }
 
-fn ending(scene: &Scene) -> ScenarioEnding {
-    let executions = |id| u32::try_from(scene.records.attempts_of(id).count()).unwrap_or(u32::MAX);
-    let run = match scene.run.status() {
+fn final_state(simulation: &RunSimulation) -> ScenarioEnding {
+    let executions = |id| u32::try_from(simulation.records.attempts_of(id).count()).unwrap_or(u32::MAX);
+    let run = match simulation.run.status() {
         RunStatus::Running => "running",
         RunStatus::Waiting => "waiting",
         RunStatus::Cancelling(_) => "cancelling",
@@ -189,18 +190,20 @@ fn ending(scene: &Scene) -> ScenarioEnding {
     };
     ScenarioEnding {
         run,
-        stages: scene.run.stages.iter().map(|stage| stage.status.as_str()).collect(),
-        steps: scene.run.steps.iter().map(|step| (step.status.as_str(), executions(step.id))).collect(),
+        stages: simulation.run.stages.iter().map(|stage| stage.status.as_str()).collect(),
+        steps: simulation.run.steps.iter().map(|step| (step.status.as_str(), executions(step.id))).collect(),
     }
 }
 
-impl Scene {
+impl RunSimulation {
     /// From here on, lets every step succeed and resolves unknown outcomes. The run must reach its end.
     pub fn conclude(&mut self) -> Result<(), RunViolation> {
         for _ in 0..TURNS_MAX {
             let is_queued = self.run.queued_for().is_some();
-            let Some(asked) = is_queued.then_some(RunRequest::Enter).or_else(|| self.onward()) else { break };
-            self.ask(&asked)?;
+            let Some(asked) = is_queued.then_some(RunRequest::Enter).or_else(|| self.next_action()) else {
+                break;
+            };
+            self.execute_request(&asked)?;
         }
         let status = self.run.status();
         ensure!(status.is_final(), "E4", "the run is {status:?} and nothing brings it to an end");
@@ -208,7 +211,7 @@ impl Scene {
     }
 
     /// Returns the next action towards a successful end, except for entering a stage.
-    pub(super) fn onward(&mut self) -> Option<RunRequest> {
+    pub(super) fn next_action(&mut self) -> Option<RunRequest> {
         let steps = || self.run.steps.iter().enumerate();
         if let Some((at, nonce)) =
             steps().find_map(|(at, step)| Some((at, step.live.as_ref()?.nonce.clone())))
@@ -218,7 +221,7 @@ impl Scene {
         if let Some(ready_at) = self.run.next_ready_at() {
             self.now = self.now.max(ready_at);
             let at = self.run.ready_steps(self.now).first().copied()?;
-            return Some(RunRequest::Grant { at, nonce: self.fresh() });
+            return Some(RunRequest::Grant { at, nonce: self.next_nonce() });
         }
         let waiting = steps().find(|(_, step)| step.status == StepRunStatus::Waiting).map(|(at, _)| at);
         waiting.map(|at| RunRequest::Resolve { at, resolution: OutcomeResolution::Ran })

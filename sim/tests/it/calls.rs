@@ -11,5 +11,5 @@ fn custom_step_has_one_effect_and_resumes() {
             panic!("seed {seed}: {violation}");
         }
     }
-    outcome::covered_seeds("custom steps that are called until they are done", &seeds);
+    outcome::report_seed_coverage("custom steps that are called until they are done", &seeds);
 }

@@ -13,7 +13,7 @@ fn drills_break_no_promise() {
             Err(broken) => panic!("{broken}"),
         }
     }
-    outcome::covered_seeds(&format!("drills ({total})"), &seeds);
+    outcome::report_seed_coverage(&format!("drills ({total})"), &seeds);
     // Each kind of fault must have occurred.
     let rare = [total.outdated, total.crashes, total.refused, total.lost];
     assert!(rare.into_iter().all(|count| count > seeds.end / 10), "{total}");

@@ -8,8 +8,8 @@ use berth_sim::locks::{
 };
 use berth_testkit::outcome;
 
-fn asks(asks: &[LockRequest]) -> Vec<LockCommand> {
-    asks.iter().map(|ask| LockCommand::Ask { place: 0, ask: ask.clone() }).collect()
+fn to_commands(asks: &[LockRequest]) -> Vec<LockCommand> {
+    asks.iter().map(|request| LockCommand::Request { place: 0, request: request.clone() }).collect()
 }
 
 fn claim(by: u8, wait_seconds: Option<i64>) -> LockRequest {
@@ -34,12 +34,12 @@ fn grant() -> LockRequest {
 }
 
 fn report(before: u8, outcome: ReportedOutcome) -> LockRequest {
-    LockRequest::Report { deployment: WhichDeployment::Live(before), nonce: WhichNonce::Right, outcome }
+    LockRequest::Report { deployment: WhichDeployment::Live(before), nonce: WhichNonce::Granted, outcome }
 }
 
 #[test]
 fn all_orders_of_lock_commands_keep_promises() {
-    let mut alphabet = asks(&[
+    let mut alphabet = to_commands(&[
         claim(0, None),
         claim(1, Some(90)),
         LockRequest::Extend { by: 0, session: WhichSession::Current, ttl_seconds: None, stale_fence: None },
@@ -60,18 +60,18 @@ fn all_orders_of_lock_commands_keep_promises() {
         LockRequest::Delete { by: 0 },
     ]);
     let turns = [
-        WorldChange::To { place: 0, due: DueMoment::Next, offset_micros: 0 },
+        WorldChange::AdvanceTo { place: 0, due: DueMoment::Next, offset_micros: 0 },
         WorldChange::Advance { micros: 350_000_000 },
-        WorldChange::Back { seconds: 500 },
+        WorldChange::SetBack { seconds: 500 },
         WorldChange::RevokePerson(1),
     ];
-    alphabet.extend(turns.map(LockCommand::Turn));
+    alphabet.extend(turns.map(LockCommand::Change));
     check(&alphabet, 6);
 }
 
 #[test]
 fn all_orders_of_deployment_commands_keep_promises() {
-    let alphabet = asks(&[
+    let alphabet = to_commands(&[
         claim(0, None),
         release(0, true),
         force(1, TakeoverMode::Now),
@@ -92,7 +92,7 @@ fn check(alphabet: &[LockCommand], depth: usize) {
         Ok(explored) => {
             let [states, steps] = [explored.states, explored.steps].map(outcome::group_digits);
             let commands = alphabet.len();
-            outcome::covered(&format!(
+            outcome::report_coverage(&format!(
                 "every sequence of up to {depth} of {commands} commands, {states} states, {steps} steps"
             ));
         }

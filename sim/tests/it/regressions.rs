@@ -15,21 +15,21 @@ const SECOND: i64 = 1_000_000;
 /// Runs requests in the environment `qa`. A session there ends after ten minutes, or after 400 seconds without
 /// activity, and a reset follows.
 #[derive(Default)]
-struct Story {
+struct LockFixture {
     model: LockModel,
     checker: LockOracle,
 }
 
-impl Story {
+impl LockFixture {
     /// Makes a request in `qa` and returns the response as text.
-    fn ask(&mut self, ask: LockRequest) -> String {
-        let steps = self.model.perform(&LockCommand::Ask { place: 0, ask }, &mut self.checker);
+    fn send_request(&mut self, request: LockRequest) -> String {
+        let steps = self.model.perform(&LockCommand::Request { place: 0, request }, &mut self.checker);
         let steps = steps.unwrap_or_else(|violation| panic!("{violation}"));
         steps.first().map(|step| step.decision.answer.to_string()).unwrap_or_default()
     }
 
     fn claim(&mut self, by: u8, commit: Option<u8>) -> String {
-        self.ask(LockRequest::Claim {
+        self.send_request(LockRequest::Claim {
             by,
             commit,
             deploy: true,
@@ -40,15 +40,20 @@ impl Story {
 
     fn deploy(&mut self, by: u8, override_drain: bool) -> String {
         let (session, on_conflict) = (WhichSession::Current, ConflictMode::Queue);
-        self.ask(LockRequest::Deploy { by, session, commit: 2, on_conflict, override_drain })
+        self.send_request(LockRequest::Deploy { by, session, commit: 2, on_conflict, override_drain })
     }
 
     fn extend(&mut self, by: u8, ttl_seconds: Option<i64>) -> String {
-        self.ask(LockRequest::Extend { by, session: WhichSession::Current, ttl_seconds, stale_fence: None })
+        self.send_request(LockRequest::Extend {
+            by,
+            session: WhichSession::Current,
+            ttl_seconds,
+            stale_fence: None,
+        })
     }
 
     fn release(&mut self, by: u8) -> String {
-        self.ask(LockRequest::Release {
+        self.send_request(LockRequest::Release {
             by,
             session: WhichSession::Current,
             may_force: false,
@@ -57,23 +62,23 @@ impl Story {
     }
 
     fn grant(&mut self) -> String {
-        self.ask(LockRequest::Grant { runner: 0, deployment: WhichDeployment::Startable })
+        self.send_request(LockRequest::Grant { runner: 0, deployment: WhichDeployment::Startable })
     }
 
     fn report(&mut self, which: WhichDeployment, outcome: ReportedOutcome) -> String {
-        self.ask(LockRequest::Report { deployment: which, nonce: WhichNonce::Right, outcome })
+        self.send_request(LockRequest::Report { deployment: which, nonce: WhichNonce::Granted, outcome })
     }
 
-    fn pass(&mut self, turn: WorldChange) {
-        self.model.turn(turn);
+    fn apply_change(&mut self, turn: WorldChange) {
+        self.model.apply_change(turn);
     }
 
     fn lock(&self) -> Lock {
-        self.model.world.load(self.model.around.environment(0)).expect("it is there")
+        self.model.store.load(self.model.surroundings.environment(0)).expect("it is there")
     }
 
     /// Returns a story in which Ada has deployed and released, and the reset is running.
-    fn being_reset() -> Self {
+    fn during_reset() -> Self {
         let mut story = Self::default();
         story.claim(ADA, Some(1));
         story.grant();
@@ -86,12 +91,12 @@ impl Story {
 
 #[test]
 fn deleted_environment_cannot_be_claimed() {
-    let mut story = Story::default();
+    let mut story = LockFixture::default();
     story.claim(ADA, None);
-    story.ask(LockRequest::Undeclare);
+    story.send_request(LockRequest::Undeclare);
     for answer in [
         story.claim(BOB, None),
-        story.ask(LockRequest::HandOver { by: ADA, session: WhichSession::Current, to: BOB }),
+        story.send_request(LockRequest::HandOver { by: ADA, session: WhichSession::Current, to: BOB }),
     ] {
         assert!(answer.starts_with("no: the definition no longer has this environment"), "{answer}");
     }
@@ -102,26 +107,26 @@ fn deleted_environment_cannot_be_claimed() {
 
 #[test]
 fn cancelling_queued_deployment_counts_as_activity() {
-    let mut story = Story::default();
+    let mut story = LockFixture::default();
     story.claim(ADA, Some(1));
-    story.pass(WorldChange::Advance { micros: 500 * SECOND });
-    story.ask(LockRequest::Cancel { by: ADA, deployment: WhichDeployment::Back(0) });
+    story.apply_change(WorldChange::Advance { micros: 500 * SECOND });
+    story.send_request(LockRequest::Cancel { by: ADA, deployment: WhichDeployment::Back(0) });
     assert_eq!(story.extend(ADA, None), "session 1 of ada at fence 1, active");
 }
 
 #[test]
 fn clock_set_back_does_not_shorten_session() {
-    let mut story = Story::default();
+    let mut story = LockFixture::default();
     story.claim(ADA, None);
-    story.pass(WorldChange::Back { seconds: 300 });
+    story.apply_change(WorldChange::SetBack { seconds: 300 });
     story.extend(ADA, None);
-    story.pass(WorldChange::Advance { micros: 500 * SECOND });
+    story.apply_change(WorldChange::Advance { micros: 500 * SECOND });
     assert_eq!(story.extend(ADA, None), "session 1 of ada at fence 1, active");
 }
 
 #[test]
 fn environment_is_reset_after_drain_override() {
-    let mut story = Story::being_reset();
+    let mut story = LockFixture::during_reset();
     story.claim(BOB, None);
     story.deploy(BOB, true);
     story.grant();
@@ -138,21 +143,21 @@ fn environment_is_reset_after_drain_override() {
 
 #[test]
 fn extended_session_has_no_expiry_warning() {
-    let mut story = Story::default();
+    let mut story = LockFixture::default();
     story.claim(ADA, Some(1));
-    story.pass(WorldChange::To { place: 0, due: DueMoment::Expiry, offset_micros: -1 });
+    story.apply_change(WorldChange::AdvanceTo { place: 0, due: DueMoment::Expiry, offset_micros: -1 });
     story.extend(ADA, Some(7_200));
-    let mut events = story.model.world.events.iter();
+    let mut events = story.model.store.events.iter();
     assert!(!events.any(|event| event.kind == EventKind::SessionExpiring));
 }
 
 #[test]
 fn deleted_environment_is_not_reset() {
-    let mut story = Story::default();
+    let mut story = LockFixture::default();
     story.claim(ADA, Some(1));
     story.grant();
     story.release(ADA);
     assert!(story.lock().is_resetting());
-    story.ask(LockRequest::Delete { by: ADA });
+    story.send_request(LockRequest::Delete { by: ADA });
     assert!(!story.lock().is_resetting());
 }

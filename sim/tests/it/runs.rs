@@ -4,7 +4,9 @@
 use std::collections::BTreeMap;
 
 use berth_core::deployment::environment::report::RunnerOrder;
-use berth_sim::runs::{RunAnswer, RunRequest, Scene, compare, run, scenario, sequence, stage_queue, trace};
+use berth_sim::runs::{
+    RunAnswer, RunRequest, RunSimulation, compare, run, scenario, sequence, stage_queue, trace,
+};
 use berth_testkit::outcome;
 
 fn check_sequences(part: u64) {
@@ -14,7 +16,7 @@ fn check_sequences(part: u64) {
             panic!("{failed}\nseed {seed}\nagain: cargo xtask sim runs --seed {seed}");
         }
     }
-    outcome::covered_seeds("run sequences", &seeds);
+    outcome::report_seed_coverage("run sequences", &seeds);
 }
 
 #[test]
@@ -44,7 +46,7 @@ fn check_scenarios(part: u64) {
             panic!("{failed}\nseed {seed}\nagain: cargo xtask sim runs --seed {seed}");
         }
     }
-    outcome::covered_seeds("run scenarios against the reference", &seeds);
+    outcome::report_seed_coverage("run scenarios against the reference", &seeds);
 }
 
 #[test]
@@ -65,7 +67,7 @@ fn stage_has_one_run_and_newest_enters() {
             panic!("{failed}\nseed {seed}\nagain: cargo xtask sim runs --seed {seed}");
         }
     }
-    outcome::covered_seeds("queues of runs for the same stages", &seeds);
+    outcome::report_seed_coverage("queues of runs for the same stages", &seeds);
 }
 
 #[test]
@@ -82,10 +84,10 @@ fn sequences_cover_rare_events() {
     let (mut events, mut answers) = (BTreeMap::new(), BTreeMap::new());
     for seed in 0..3_000 {
         let sequence = sequence(seed);
-        let mut scene = Scene::begin(&sequence.shape, sequence.tries, sequence.is_built)
+        let mut simulation = RunSimulation::begin(&sequence.shape, sequence.tries, sequence.is_built)
             .unwrap_or_else(|violation| panic!("{violation}"));
         for command in &sequence.commands {
-            let steps = scene.perform(command).unwrap_or_else(|violation| panic!("{violation}"));
+            let steps = simulation.perform(command).unwrap_or_else(|violation| panic!("{violation}"));
             for (asked, told) in steps {
                 for event in &told.events {
                     *events.entry(event.kind.as_str()).or_insert(0) += 1;
@@ -97,7 +99,7 @@ fn sequences_cover_rare_events() {
                     (RunRequest::Report { .. }, RunAnswer::Order(RunnerOrder::Stale)) if !told.is_change => {
                         "a late report"
                     }
-                    (RunRequest::Beat { .. }, RunAnswer::Order(RunnerOrder::Cancel)) => "told to stop",
+                    (RunRequest::Heartbeat { .. }, RunAnswer::Order(RunnerOrder::Cancel)) => "told to stop",
                     (RunRequest::Resolve { .. }, RunAnswer::Refused(_)) => "nothing to resolve",
                     (RunRequest::Retry { .. }, RunAnswer::Refused(_)) => "nothing to retry",
                     (RunRequest::Cancel, RunAnswer::Done) if !told.is_change => "cancelled already",

@@ -11,7 +11,7 @@ fn check_seeds(part: u64) {
             panic!("{failed}\nseed {seed}\nagain: cargo xtask sim sequences --seed {seed}");
         }
     }
-    outcome::covered_seeds("lock sequences", &seeds);
+    outcome::report_seed_coverage("lock sequences", &seeds);
 }
 
 #[test]

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use super::{Staged, copy, copy_all, make, write};
+use super::{StagedFiles, copy, copy_all, create_dir, write};
 use crate::tool::{cargo, cargo_has, output, root, run};
 
 pub(crate) const INSTALL_CARGO_DEB: &str = "cargo install --locked cargo-deb";
@@ -12,14 +12,14 @@ pub(crate) const INSTALL_CARGO_DEB: &str = "cargo install --locked cargo-deb";
 /// Default maintainer, in a reserved domain (RFC 2606). Packagers set Debian's variables DEBFULLNAME and DEBEMAIL.
 const MAINTAINER: (&str, &str) = ("Berth maintainers", "maintainers@berth.invalid");
 
-pub(super) fn build(staged: &Staged, to: &Path) -> Result<String, String> {
+pub(super) fn build(staged: &StagedFiles, to: &Path) -> Result<String, String> {
     if !cargo_has("deb") {
         return Err(format!("cargo-deb is not installed: `{INSTALL_CARGO_DEB}`"));
     }
     // The directory is fixed, because the manifest lists the package's files with fixed paths.
     let (version, dir) = (&staged.version, root().join("target/deb"));
     let _ = std::fs::remove_dir_all(&dir);
-    make(&dir)?;
+    create_dir(&dir)?;
     let program = dir.join("berth");
     copy(&staged.binary, &program)?;
     run(Command::new("strip").args(["--remove-section=.comment", "--remove-section=.note"]).arg(&program))?;
@@ -46,9 +46,9 @@ pub(super) fn build(staged: &Staged, to: &Path) -> Result<String, String> {
 }
 
 fn maintainer() -> String {
-    let told = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-    let name = told("DEBFULLNAME").unwrap_or_else(|| MAINTAINER.0.to_owned());
-    format!("{name} <{}>", told("DEBEMAIL").unwrap_or_else(|| MAINTAINER.1.to_owned()))
+    let env_value = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    let name = env_value("DEBFULLNAME").unwrap_or_else(|| MAINTAINER.0.to_owned());
+    format!("{name} <{}>", env_value("DEBEMAIL").unwrap_or_else(|| MAINTAINER.1.to_owned()))
 }
 
 /// Returns a changelog in Debian's format, which refers to CHANGELOG.md.
@@ -74,21 +74,21 @@ mod tests {
     const SETTINGS: &str = "etc/berth/berth.toml";
 
     /// A directory that is removed with its contents on drop.
-    struct Scratch(PathBuf);
+    struct ScratchDir(PathBuf);
 
-    impl Drop for Scratch {
+    impl Drop for ScratchDir {
         fn drop(&mut self) {
             let _ = std::fs::remove_dir_all(&self.0);
         }
     }
 
-    fn told(program: &str, args: &[&OsStr]) -> String {
+    fn command_output(program: &str, args: &[&OsStr]) -> String {
         output(Command::new(program).args(args))
             .unwrap_or_else(|| panic!("{program} {args:?} does not answer"))
     }
 
     fn sections(program: &Path) -> String {
-        told("readelf", &["--sections".as_ref(), "--wide".as_ref(), program.as_ref()])
+        command_output("readelf", &["--sections".as_ref(), "--wide".as_ref(), program.as_ref()])
     }
 
     /// Checks everything that Debian's `lintian` treats as an error. The packaged program is this test binary, because
@@ -98,13 +98,13 @@ mod tests {
         if !cargo_has("deb") {
             return outcome::skip("cargo-deb", INSTALL_CARGO_DEB);
         }
-        let scratch = Scratch(std::env::temp_dir().join(format!("berth-deb-{}", std::process::id())));
+        let scratch = ScratchDir(std::env::temp_dir().join(format!("berth-deb-{}", std::process::id())));
         let to = &scratch.0;
         let (completions, man, notices) = (to.join("completions"), to.join("man"), to.join("notices"));
         for (dir, names) in
             [(&completions, vec!["berth.bash", "_berth", "berth.fish"]), (&man, vec!["berth.1"])]
         {
-            make(dir).unwrap();
+            create_dir(dir).unwrap();
             names.iter().for_each(|name| write(&dir.join(name), "something\n").unwrap());
             // Make the files unreadable for other users, as a restrictive umask would.
             let closed = || std::fs::Permissions::from_mode(0o600);
@@ -114,7 +114,7 @@ mod tests {
         let binary = std::env::current_exe().unwrap();
         assert!(sections(&binary).contains(".symtab"));
         let version = env!("CARGO_PKG_VERSION").to_owned();
-        let staged = Staged {
+        let staged = StagedFiles {
             binary,
             completions,
             man,
@@ -124,19 +124,19 @@ mod tests {
         };
         let file = to.join(build(&staged, to).unwrap());
         let out = to.join("out");
-        told("dpkg-deb", &["--raw-extract".as_ref(), file.as_ref(), out.as_ref()]);
+        command_output("dpkg-deb", &["--raw-extract".as_ref(), file.as_ref(), out.as_ref()]);
 
         let program = out.join("usr/bin/berth");
         assert!(!sections(&program).contains(".symtab"));
         let doc = out.join("usr/share/doc/berth");
-        assert_eq!(told("zcat", &[doc.join("THIRD-PARTY.txt.gz").as_ref()]), "of others");
-        let changes = told("zcat", &[doc.join("changelog.gz").as_ref()]);
+        assert_eq!(command_output("zcat", &[doc.join("THIRD-PARTY.txt.gz").as_ref()]), "of others");
+        let changes = command_output("zcat", &[doc.join("changelog.gz").as_ref()]);
         assert!(
             changes.starts_with(&format!("berth ({version}) unstable; urgency=medium\n\n  * ")),
             "{changes}"
         );
         assert!(changes.ends_with("Sun, 09 Sep 2001 01:46:40 +0000"), "{changes}");
-        let changes = told("zcat", &[doc.join("CHANGELOG.md.gz").as_ref()]);
+        let changes = command_output("zcat", &[doc.join("CHANGELOG.md.gz").as_ref()]);
         assert!(changes.starts_with("# Changelog"), "{changes}");
         let copyright = std::fs::read_to_string(doc.join("copyright")).unwrap();
         for wanted in ["copyright-format/1.0/\n", "\nCopyright: ", "/usr/share/common-licenses/Apache-2.0"] {
@@ -144,7 +144,8 @@ mod tests {
         }
         assert!(out.join("usr/share/man/man1/berth.1.gz").exists());
 
-        let field = |name: &str| told("dpkg-deb", &["--field".as_ref(), file.as_ref(), name.as_ref()]);
+        let field =
+            |name: &str| command_output("dpkg-deb", &["--field".as_ref(), file.as_ref(), name.as_ref()]);
         let maintainer = field("Maintainer");
         let host = maintainer.split_once('@').unwrap().1;
         assert!(host.contains('.'), "{host}");
@@ -152,7 +153,7 @@ mod tests {
             field("Installed-Size").parse::<u64>().unwrap()
                 >= std::fs::metadata(&program).unwrap().len() / 1024
         );
-        for line in told("dpkg-deb", &["--contents".as_ref(), file.as_ref()]).lines() {
+        for line in command_output("dpkg-deb", &["--contents".as_ref(), file.as_ref()]).lines() {
             let wanted = match line.ends_with('/') {
                 true => "drwxr-xr-x 0/0 ",
                 false if line.ends_with("/usr/bin/berth") => "-rwxr-xr-x 0/0 ",

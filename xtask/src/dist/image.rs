@@ -31,15 +31,15 @@ fn is_healthy_when(at: &str, answer: impl FnOnce(TcpStream) + Send) -> bool {
     })
 }
 
-fn asked(mut stream: &TcpStream) -> String {
+fn read_request(mut stream: &TcpStream) -> String {
     let mut request = [0; 1024];
     let length = stream.read(&mut request).unwrap();
     String::from_utf8_lossy(&request[..length]).into_owned()
 }
 
-fn says(answer: &'static [u8]) -> impl FnOnce(TcpStream) + Send {
+fn respond_with(answer: &'static [u8]) -> impl FnOnce(TcpStream) + Send {
     move |mut stream| {
-        let request = asked(&stream);
+        let request = read_request(&stream);
         assert!(request.starts_with("GET /healthz HTTP/1.0\r\n"), "{request}");
         stream.write_all(answer).unwrap();
     }
@@ -52,20 +52,20 @@ fn health_check_succeeds_on_any_port_with_and_without_tls() {
             println!("{at} cannot be listened on here: left out");
             continue;
         }
-        assert!(is_healthy_when(at, says(OK)), "{at}");
-        assert!(is_healthy_when(at, says(ALERT)), "{at} with TLS");
+        assert!(is_healthy_when(at, respond_with(OK)), "{at}");
+        assert!(is_healthy_when(at, respond_with(ALERT)), "{at} with TLS");
     }
 }
 
 #[test]
 fn health_check_fails_for_missing_failing_or_hanging_server() {
     let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
-    assert!(!is_healthy(&gone), "nobody listens");
+    assert!(!is_healthy(&gone), "no listener");
     let here = "127.0.0.1:0";
-    assert!(!is_healthy_when(here, says(b"HTTP/1.1 503 Service Unavailable\r\n\r\n")), "503");
-    assert!(!is_healthy_when(here, says(b"")), "no answer");
+    assert!(!is_healthy_when(here, respond_with(b"HTTP/1.1 503 Service Unavailable\r\n\r\n")), "503");
+    assert!(!is_healthy_when(here, respond_with(b"")), "no answer");
     let hangs = |mut stream: TcpStream| {
-        asked(&stream);
+        read_request(&stream);
         // Wait until the health check has given up.
         let _ = stream.read(&mut [0]);
     };

@@ -22,7 +22,7 @@ const USAGE: &str = "usage: cargo xtask dist [--binary FILE] [--to DIR]
 const MODES: &str = "--mode=u=rwX,go=rX";
 
 /// The files to package.
-pub(super) struct Staged {
+pub(super) struct StagedFiles {
     pub(super) binary: PathBuf,
     /// Contains `berth.bash`, `_berth` and `berth.fish`.
     pub(super) completions: PathBuf,
@@ -49,10 +49,10 @@ pub(crate) fn task(args: &[String]) -> TaskResult {
         None => build_release()?,
     };
     let binary = std::path::absolute(&binary).map_err(|error| error.to_string())?;
-    make(&to)?;
-    let staged = stage(&binary, &to)?;
-    let names = [archive(&staged, &to)?, deb::build(&staged, &to)?];
-    sums(&to, &names)?;
+    create_dir(&to)?;
+    let staged = stage_files(&binary, &to)?;
+    let names = [build_archive(&staged, &to)?, deb::build(&staged, &to)?];
+    write_checksums(&to, &names)?;
     for name in names.iter().map(String::as_str).chain(["SHA256SUMS"]) {
         println!("{}", to.join(name).display());
     }
@@ -67,14 +67,14 @@ fn build_release() -> Result<PathBuf, String> {
     Ok(target.join("release/berth"))
 }
 
-fn stage(binary: &Path, to: &Path) -> Result<Staged, String> {
+fn stage_files(binary: &Path, to: &Path) -> Result<StagedFiles, String> {
     let told =
         output(Command::new(binary).arg("--version")).ok_or("the program does not print its version")?;
     let version = told.strip_prefix("berth ").ok_or_else(|| format!("{told:?} is no version of berth"))?;
     let (completions, man) = (to.join("completions"), to.join("man"));
     for dir in [&completions, &man] {
         let _ = std::fs::remove_dir_all(dir);
-        make(dir)?;
+        create_dir(dir)?;
     }
     for (shell, name) in [("bash", "berth.bash"), ("zsh", "_berth"), ("fish", "berth.fish")] {
         let text = output(Command::new(binary).args(["completion", shell])).ok_or("no completions")?;
@@ -86,14 +86,14 @@ fn stage(binary: &Path, to: &Path) -> Result<Staged, String> {
     let made_at = output(Command::new("git").args(["log", "-1", "--format=%ct"]).current_dir(root()));
     let made_at = made_at.ok_or("git cannot read the time of the last commit")?;
     let (binary, version) = (binary.to_owned(), version.to_owned());
-    Ok(Staged { binary, completions, man, notices, version, made_at })
+    Ok(StagedFiles { binary, completions, man, notices, version, made_at })
 }
 
-fn archive(staged: &Staged, to: &Path) -> Result<String, String> {
+fn build_archive(staged: &StagedFiles, to: &Path) -> Result<String, String> {
     let name = format!("berth-{}-linux-{}", staged.version, std::env::consts::ARCH);
     let dir = to.join(&name);
     let _ = std::fs::remove_dir_all(&dir);
-    make(&dir.join("packaging"))?;
+    create_dir(&dir.join("packaging"))?;
     copy(&staged.binary, &dir.join("berth"))?;
     for file in ["README.md", "LICENSE", "CHANGELOG.md"] {
         copy(&root().join(file), &dir.join(file))?;
@@ -119,12 +119,12 @@ fn archive(staged: &Staged, to: &Path) -> Result<String, String> {
     Ok(file)
 }
 
-fn sums(to: &Path, names: &[String]) -> TaskResult {
+fn write_checksums(to: &Path, names: &[String]) -> TaskResult {
     let told = output(Command::new("sha256sum").args(names).current_dir(to)).ok_or("sha256sum failed")?;
     write(&to.join("SHA256SUMS"), &(told + "\n"))
 }
 
-pub(super) fn make(dir: &Path) -> TaskResult {
+pub(super) fn create_dir(dir: &Path) -> TaskResult {
     std::fs::create_dir_all(dir).map_err(|error| format!("{}: {error}", dir.display()))
 }
 
@@ -137,7 +137,7 @@ pub(super) fn copy(from: &Path, to: &Path) -> TaskResult {
 }
 
 pub(super) fn copy_all(from: &Path, to: &Path) -> TaskResult {
-    make(to)?;
+    create_dir(to)?;
     let entries = std::fs::read_dir(from).map_err(|error| format!("{}: {error}", from.display()))?;
     entries.flatten().try_for_each(|entry| copy(&entry.path(), &to.join(entry.file_name())))
 }

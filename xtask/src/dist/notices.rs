@@ -20,7 +20,7 @@ const RULE: &str = "============================================================
 
 /// A package and its directory.
 #[derive(Debug, PartialEq, Eq)]
-struct Package {
+struct LicensedPackage {
     name: String,
     version: String,
     licence: String,
@@ -29,8 +29,8 @@ struct Package {
 
 /// Renders all notices. Each text appears once, below the list of the packages that share it.
 pub(super) fn render_notices() -> Result<String, String> {
-    let mut packages = crates()?;
-    packages.extend(from_npm(&root().join("web"))?);
+    let mut packages = crate_packages()?;
+    packages.extend(npm_packages(&root().join("web"))?);
     render_packages(&packages)
 }
 
@@ -39,7 +39,7 @@ fn platform() -> String {
     format!("{}-unknown-linux-gnu", std::env::consts::ARCH)
 }
 
-fn crates() -> Result<Vec<Package>, String> {
+fn crate_packages() -> Result<Vec<LicensedPackage>, String> {
     let args = ["metadata", "--format-version", "1", "--locked", "--filter-platform", &platform()];
     let told = output(&mut cargo(args)).ok_or("cargo metadata failed")?;
     let told: Value = serde_json::from_str(&told).map_err(|error| error.to_string())?;
@@ -47,10 +47,10 @@ fn crates() -> Result<Vec<Package>, String> {
     let packages = told["packages"].as_array().into_iter().flatten();
     // Packages without a source are our own, so they are left out.
     let foreign = packages.filter(|it| {
-        let name = (text(it, "name").to_owned(), text(it, "version").to_owned());
+        let name = (text_member(it, "name").to_owned(), text_member(it, "version").to_owned());
         linked.contains(&name) && !it["source"].is_null()
     });
-    foreign.map(|it| package(it, Path::new(text(it, "manifest_path")).parent())).collect()
+    foreign.map(|it| parse_package(it, Path::new(text_member(it, "manifest_path")).parent())).collect()
 }
 
 /// Returns names and versions of the crates linked into `berth`, without build and test dependencies.
@@ -66,7 +66,7 @@ fn linked_crates() -> Result<BTreeSet<(String, String)>, String> {
 }
 
 /// Returns the packages bundled into the dashboard, from `web/node_modules`.
-fn from_npm(web: &Path) -> Result<Vec<Package>, String> {
+fn npm_packages(web: &Path) -> Result<Vec<LicensedPackage>, String> {
     let mut npm = Command::new("npm");
     npm.args(["ls", "--omit=dev", "--all", "--parseable"]).current_dir(web);
     let told =
@@ -78,32 +78,32 @@ fn from_npm(web: &Path) -> Result<Vec<Package>, String> {
         let told = std::fs::read_to_string(&file).map_err(|error| format!("{}: {error}", file.display()))?;
         let told: Value =
             serde_json::from_str(&told).map_err(|error| format!("{}: {error}", file.display()))?;
-        package(&told, Some(dir))
+        parse_package(&told, Some(dir))
     };
     dirs.into_iter().map(read).collect()
 }
 
-fn package(told: &Value, dir: Option<&Path>) -> Result<Package, String> {
-    let (name, licence) = (text(told, "name"), text(told, "license"));
+fn parse_package(told: &Value, dir: Option<&Path>) -> Result<LicensedPackage, String> {
+    let (name, licence) = (text_member(told, "name"), text_member(told, "license"));
     let dir = dir.filter(|_| !licence.is_empty()).ok_or_else(|| format!("{name} declares no licence"))?;
     let own = |text: &str| text.to_owned();
-    Ok(Package {
+    Ok(LicensedPackage {
         name: own(name),
-        version: own(text(told, "version")),
+        version: own(text_member(told, "version")),
         licence: own(licence),
         dir: dir.to_owned(),
     })
 }
 
-fn text<'v>(value: &'v Value, name: &str) -> &'v str {
+fn text_member<'v>(value: &'v Value, name: &str) -> &'v str {
     value[name].as_str().unwrap_or_default()
 }
 
-fn render_packages(packages: &[Package]) -> Result<String, String> {
+fn render_packages(packages: &[LicensedPackage]) -> Result<String, String> {
     let mut by_text: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     let mut without = BTreeSet::new();
     for it in packages {
-        let (name, texts) = (format!("{} {} ({})", it.name, it.version, it.licence), texts(&it.dir)?);
+        let (name, texts) = (format!("{} {} ({})", it.name, it.version, it.licence), licence_texts(&it.dir)?);
         if texts.is_empty() {
             without.insert(name.clone());
         }
@@ -125,7 +125,7 @@ fn render_packages(packages: &[Package]) -> Result<String, String> {
 }
 
 /// Returns the licence texts in a directory, sorted by file name.
-fn texts(dir: &Path) -> Result<Vec<String>, String> {
+fn licence_texts(dir: &Path) -> Result<Vec<String>, String> {
     let cannot = |error: std::io::Error| format!("{}: {error}", dir.display());
     let mut files = Vec::new();
     for entry in std::fs::read_dir(dir).map_err(cannot)? {
@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn notices_cover_linked_crates_only() {
-        let found = crates().unwrap();
+        let found = crate_packages().unwrap();
         let has = |name: &str| found.iter().any(|it| it.name == name);
         assert!(has("tokio") && has("rusqlite") && has("libsqlite3-sys") && has("aws-lc-sys"));
         // `ring` is in Cargo.lock only because of a feature that is not enabled.

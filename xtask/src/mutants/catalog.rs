@@ -9,7 +9,7 @@ use serde::Deserialize;
 const SWITCH: &str = "MUTATED";
 
 /// Source texts, by path relative to the repository's root.
-pub(super) type Sources = BTreeMap<String, String>;
+pub(super) type SourceTexts = BTreeMap<String, String>;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -17,14 +17,14 @@ pub(super) struct Mutation {
     pub(super) name: String,
     pub(super) description: String,
     /// The test suites that must catch the mutation.
-    pub(super) suites: Vec<Suite>,
+    pub(super) suites: Vec<MutationSuite>,
     #[serde(rename = "edit")]
-    edits: Vec<Edit>,
+    edits: Vec<MutationEdit>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Edit {
+struct MutationEdit {
     file: String,
     find: String,
     replace: String,
@@ -32,7 +32,7 @@ struct Edit {
 
 #[derive(Deserialize, Clone, Copy, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Suite {
+pub(super) enum MutationSuite {
     Locks,
     Runs,
     Calls,
@@ -40,7 +40,7 @@ pub(super) enum Suite {
     Differential,
 }
 
-impl Suite {
+impl MutationSuite {
     pub(super) const ALL: [Self; 5] = [Self::Locks, Self::Runs, Self::Calls, Self::Drill, Self::Differential];
 
     pub(super) const fn name(self) -> &'static str {
@@ -82,8 +82,8 @@ pub(super) fn load(dir: &Path) -> Result<Vec<Mutation>, String> {
 pub(super) fn apply(
     mutations: &[Mutation],
     read: impl Fn(&str) -> Result<String, String>,
-) -> Result<Sources, String> {
-    let (mut sources, mut failures) = (Sources::new(), Vec::new());
+) -> Result<SourceTexts, String> {
+    let (mut sources, mut failures) = (SourceTexts::new(), Vec::new());
     for mutation in mutations {
         for edit in &mutation.edits {
             if !sources.contains_key(&edit.file) {
@@ -106,7 +106,7 @@ pub(super) fn apply(
     Err(failures.join("\n"))
 }
 
-impl Edit {
+impl MutationEdit {
     fn apply(&self, name: &str, source: &mut String) -> Result<(), String> {
         let Self { find, replace, .. } = self;
         if !replace.contains(SWITCH) {
@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     fn mutation(edits: &[(&str, &str)]) -> [Mutation; 1] {
-        let edit = |(find, replace): &(&str, &str)| Edit {
+        let edit = |(find, replace): &(&str, &str)| MutationEdit {
             file: "a.rs".into(),
             find: (*find).into(),
             replace: (*replace).into(),

@@ -6,15 +6,15 @@ mod scratch;
 
 use std::path::{Path, PathBuf};
 
-use self::catalog::{Mutation, Suite};
+use self::catalog::{Mutation, MutationSuite};
 use crate::tool::{TaskResult, cargo, cargo_has, root, run as run_command};
 
 const VIOLATION_CHARS_MAX: usize = 90;
 
 /// A mutation that a suite caught.
-struct Catch {
+struct CaughtMutation {
     mutation: String,
-    suite: Suite,
+    suite: MutationSuite,
     seed: String,
     violation: String,
 }
@@ -29,7 +29,7 @@ pub(crate) fn run(names: &[String]) -> TaskResult {
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
     let target = std::path::absolute(&target).map_err(|error| format!("{}: {error}", target.display()))?;
     let [copy, results, build] = ["source", "results", "build"].map(|dir| target.join("mutants").join(dir));
-    scratch::write(&root, &copy, sources)?;
+    scratch::write_copy(&root, &copy, sources)?;
 
     let is_selected = |it: &&Mutation| names.is_empty() || names.contains(&it.name);
     let selected: Vec<&Mutation> = mutations.iter().filter(is_selected).collect();
@@ -49,7 +49,7 @@ fn read(path: &Path) -> Result<String, String> {
 fn select(results: &Path, selected: &[&Mutation]) -> TaskResult {
     let failed = |error| format!("cannot write {}: {error}", results.display());
     std::fs::create_dir_all(results).map_err(failed)?;
-    for suite in Suite::ALL {
+    for suite in MutationSuite::ALL {
         let of_suite = selected.iter().filter(|mutation| mutation.suites.contains(&suite));
         let names: String = of_suite.map(|mutation| format!("{}\n", mutation.name)).collect();
         std::fs::write(results.join(format!("{}.selected", suite.name())), names).map_err(failed)?;
@@ -65,27 +65,27 @@ fn suites_command(copy: &Path) -> std::process::Command {
     command
 }
 
-fn load_catches(results: &Path) -> Result<Vec<Catch>, String> {
+fn load_catches(results: &Path) -> Result<Vec<CaughtMutation>, String> {
     let mut catches = Vec::new();
-    for suite in Suite::ALL {
+    for suite in MutationSuite::ALL {
         let text = read(&results.join(format!("{}.caught", suite.name())))?;
         for line in text.lines() {
             let mut fields = line.splitn(3, '\t').map(str::to_owned);
             let mut next = || fields.next().unwrap_or_default();
-            catches.push(Catch { mutation: next(), suite, seed: next(), violation: next() });
+            catches.push(CaughtMutation { mutation: next(), suite, seed: next(), violation: next() });
         }
     }
     Ok(catches)
 }
 
 /// Prints which suite caught which mutation, and fails if one was missed.
-fn report(selected: &[&Mutation], catches: &[Catch]) -> TaskResult {
+fn report(selected: &[&Mutation], catches: &[CaughtMutation]) -> TaskResult {
     println!("{:<26} {:<12} {:>6}  violation", "mutation", "suite", "seed");
     let mut missed = Vec::new();
     for mutation in selected {
         for suite in &mutation.suites {
             let caught = catches.iter().find(|it| it.mutation == mutation.name && it.suite == *suite);
-            if let Some(Catch { seed, violation, .. }) = caught {
+            if let Some(CaughtMutation { seed, violation, .. }) = caught {
                 let violation: String = violation.chars().take(VIOLATION_CHARS_MAX).collect();
                 println!("{:<26} {:<12} {seed:>6}  {violation}", mutation.name, suite.name());
             } else {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 
-use super::catalog::Sources;
+use super::catalog::SourceTexts;
 use super::read;
 use crate::tool::TaskResult;
 
@@ -24,7 +24,7 @@ const MODULES: [(&str, &str, &str, &str); 3] = [
 
 /// Makes `copy` a copy of the workspace with the mutated sources. Unchanged files keep their modification time, so that
 /// cargo recompiles only what has changed.
-pub(super) fn write(root: &Path, copy: &Path, mut mutated: Sources) -> TaskResult {
+pub(super) fn write_copy(root: &Path, copy: &Path, mut mutated: SourceTexts) -> TaskResult {
     for (file, place, parent, declaration) in MODULES {
         mutated.insert(place.to_owned(), read(&root.join("sim/mutations").join(file))?);
         let parent_text = match mutated.remove(parent) {
@@ -41,15 +41,15 @@ pub(super) fn write(root: &Path, copy: &Path, mut mutated: Sources) -> TaskResul
         }
         if !mutated.contains_key(&file) {
             let content = std::fs::read(root.join(&file)).map_err(|error| format!("{file}: {error}"))?;
-            update(&copy.join(&file), &content)?;
+            write_if_changed(&copy.join(&file), &content)?;
         }
         expected.insert(file);
     }
     for (file, text) in mutated {
-        update(&copy.join(&file), text.as_bytes())?;
+        write_if_changed(&copy.join(&file), text.as_bytes())?;
         expected.insert(file);
     }
-    remove_others(copy, copy, &expected)
+    remove_stale(copy, copy, &expected)
 }
 
 /// Lists tracked files and new files that are not ignored.
@@ -64,7 +64,7 @@ fn workspace_files(root: &Path) -> Result<Vec<String>, String> {
     Ok(names.split('\0').filter(|name| !name.is_empty()).map(str::to_owned).collect())
 }
 
-fn update(path: &Path, content: &[u8]) -> TaskResult {
+fn write_if_changed(path: &Path, content: &[u8]) -> TaskResult {
     if std::fs::read(path).is_ok_and(|present| present == content) {
         return Ok(());
     }
@@ -74,11 +74,11 @@ fn update(path: &Path, content: &[u8]) -> TaskResult {
 }
 
 /// Removes files that the workspace no longer has, because cargo would still compile tests and modules in them.
-fn remove_others(copy: &Path, dir: &Path, expected: &BTreeSet<String>) -> TaskResult {
+fn remove_stale(copy: &Path, dir: &Path, expected: &BTreeSet<String>) -> TaskResult {
     for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
         let path = entry.path();
         if path.is_dir() {
-            remove_others(copy, &path, expected)?;
+            remove_stale(copy, &path, expected)?;
             continue;
         }
         let name = path.strip_prefix(copy).unwrap_or(&path).to_string_lossy().into_owned();

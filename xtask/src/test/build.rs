@@ -14,7 +14,7 @@ use crate::tool::{cargo, cargo_has};
 const WRAPPER_VARIABLE: &str = "RUSTC_WORKSPACE_WRAPPER";
 const LINTER: &str = "clippy-driver";
 
-pub(super) struct Built {
+pub(super) struct BuildResult {
     /// The binary used by the tests, the API fuzzer and the browser tests.
     pub(super) berth: PathBuf,
     /// Warnings as the compiler prints them.
@@ -32,7 +32,7 @@ pub(super) fn cargo_with_lints<'a>(args: impl IntoIterator<Item = &'a str>) -> C
     command
 }
 
-pub(super) fn build() -> Result<Built, String> {
+pub(super) fn build() -> Result<BuildResult, String> {
     let mut command = cargo_with_lints(["build", "--workspace", "--all-targets"]);
     command.arg("--message-format=json-diagnostic-rendered-ansi").stdout(Stdio::piped());
     let mut child = command.spawn().map_err(|error| format!("cannot run cargo: {error}"))?;
@@ -60,7 +60,7 @@ pub(super) fn build() -> Result<Built, String> {
         return Err(format!("{}\nthe workspace does not compile", errors.join("\n")));
     }
     let berth = berth.ok_or("cargo built no program named berth")?;
-    Ok(Built { berth, warnings, is_linted: cargo_has("clippy") })
+    Ok(BuildResult { berth, warnings, is_linted: cargo_has("clippy") })
 }
 
 fn is_program(artifact: &Value) -> bool {

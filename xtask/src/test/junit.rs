@@ -6,8 +6,8 @@ use std::time::Duration;
 use berth_testkit::outcome::{COVERED, IMPOSSIBLE, SKIPPED};
 
 #[derive(Debug, Default)]
-pub(super) struct Report {
-    pub(super) cases: Vec<Case>,
+pub(super) struct JunitReport {
+    pub(super) cases: Vec<JunitCase>,
     /// Output lines that start with [`SKIPPED`], without that marker. The next two fields are the same for the other
     /// two markers.
     pub(super) skipped: Vec<String>,
@@ -16,27 +16,27 @@ pub(super) struct Report {
 }
 
 #[derive(Debug)]
-pub(super) struct Case {
+pub(super) struct JunitCase {
     pub(super) name: String,
     pub(super) took: Duration,
 }
 
 /// Reads a report. For a suite that failed before it wrote one, the report is empty.
-pub(super) fn read(file: &Path) -> Result<Report, String> {
+pub(super) fn read_report(file: &Path) -> Result<JunitReport, String> {
     match std::fs::read_to_string(file) {
-        Ok(text) => parse(&text).map_err(|error| format!("{}: {error}", file.display())),
-        Err(_) => Ok(Report::default()),
+        Ok(text) => parse_report(&text).map_err(|error| format!("{}: {error}", file.display())),
+        Err(_) => Ok(JunitReport::default()),
     }
 }
 
-fn parse(text: &str) -> Result<Report, roxmltree::Error> {
+fn parse_report(text: &str) -> Result<JunitReport, roxmltree::Error> {
     let document = roxmltree::Document::parse(text)?;
-    let mut report = Report::default();
+    let mut report = JunitReport::default();
     for case in document.descendants().filter(|node| node.has_tag_name("testcase")) {
         let name = [case.attribute("classname"), case.attribute("name")];
         let name: Vec<_> = name.into_iter().flatten().collect();
         let seconds = case.attribute("time").and_then(|time| time.parse().ok()).unwrap_or(0.0);
-        report.cases.push(Case { name: name.join(" "), took: Duration::from_secs_f64(seconds) });
+        report.cases.push(JunitCase { name: name.join(" "), took: Duration::from_secs_f64(seconds) });
         let output =
             case.children().filter(|node| node.has_tag_name("system-out") || node.has_tag_name("system-err"));
         for line in output.filter_map(|node| node.text()).flat_map(str::lines) {
@@ -69,7 +69,7 @@ NOT POSSIBLE: Landlock: the kernel has none
 </system-err>
   </testcase>
 </testsuite></testsuites>"#;
-        let report = parse(text).unwrap();
+        let report = parse_report(text).unwrap();
         assert_eq!(report.cases[0].name, "berth-store::it chain::edit_is_found");
         assert_eq!(report.cases[0].took, Duration::from_millis(1_250));
         assert_eq!(report.covered, ["200 sequences"]);

@@ -11,7 +11,7 @@ const PREFIX: &str = "berth-test-";
 const FREE_MIN: u64 = 4 << 30;
 
 /// Creates a directory in memory. Returns `None` if temporary files should stay on disk.
-pub(super) fn directory() -> Option<TempDir> {
+pub(super) fn create_directory() -> Option<TempDir> {
     let free = rustix::fs::statvfs(SHARED_MEMORY).ok().map(|it| it.f_bavail * it.f_frsize)?;
     if free < FREE_MIN || !is_tmpfs(Path::new(SHARED_MEMORY)) {
         return None;

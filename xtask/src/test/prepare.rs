@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use berth_testkit::Server;
+use berth_testkit::PostgresServer;
 
 use crate::tool::{apt_install, cargo, cargo_has, may_install, output, run};
 use crate::{clients, dist, npm, postgres, schemathesis, web};
@@ -24,7 +24,7 @@ const PROGRAMS: &[(&str, &str, &str)] = &[
 ];
 
 /// A requirement that this machine does not meet.
-pub(super) struct Missing {
+pub(super) struct MissingTool {
     pub(super) what: String,
     pub(super) needed_by: &'static str,
     pub(super) install: String,
@@ -32,20 +32,20 @@ pub(super) struct Missing {
 
 /// The programs that the suites use, as far as they are installed.
 #[derive(Default)]
-pub(super) struct Tools {
+pub(super) struct TestTools {
     pub(super) postgres: Option<PathBuf>,
     /// One PostgreSQL server for all tests, stopped on drop.
-    pub(super) postgres_server: Option<Server>,
+    pub(super) postgres_server: Option<PostgresServer>,
     pub(super) npm: Option<PathBuf>,
     pub(super) schemathesis: Option<PathBuf>,
-    pub(super) generators: clients::Generators,
+    pub(super) generators: clients::ClientGenerators,
     pub(super) has_node: bool,
-    pub(super) missing: Vec<Missing>,
+    pub(super) missing: Vec<MissingTool>,
 }
 
 /// Looks for all required programs, and installs missing ones unless `quick`.
-pub(super) fn prepare(quick: bool) -> Result<Tools, String> {
-    let mut tools = Tools::default();
+pub(super) fn prepare(quick: bool) -> Result<TestTools, String> {
+    let mut tools = TestTools::default();
     let installs = !quick && may_install();
     install_programs(installs, &mut tools);
     install_cargo_deb(installs, &mut tools);
@@ -56,40 +56,40 @@ pub(super) fn prepare(quick: bool) -> Result<Tools, String> {
     }
     match web::find_node() {
         Ok(()) => tools.has_node = true,
-        Err(why) => tools.lacks("Node", "dashboard, emulated forge", why),
+        Err(why) => tools.add_missing("Node", "dashboard, emulated forge", why),
     }
     if tools.has_node {
         match npm::install() {
             Ok(dir) => tools.npm = Some(dir),
-            Err(why) => tools.lacks("packages from npm", "emulated forge", why),
+            Err(why) => tools.add_missing("packages from npm", "emulated forge", why),
         }
         if let Err(why) = web::install() {
             tools.has_node = false;
-            tools.lacks("packages from npm", "dashboard", why);
+            tools.add_missing("packages from npm", "dashboard", why);
         }
         match clients::install_npm() {
             Ok(dir) => tools.generators.npm = Some(dir),
-            Err(why) => tools.lacks("the TypeScript generator", "generated clients", why),
+            Err(why) => tools.add_missing("the TypeScript generator", "generated clients", why),
         }
     }
     match clients::install_python() {
         Ok(venv) => tools.generators.venv = Some(venv),
-        Err(why) => tools.lacks("the Python generator", "generated clients", why),
+        Err(why) => tools.add_missing("the Python generator", "generated clients", why),
     }
     match schemathesis::install() {
         Ok(program) => tools.schemathesis = Some(program),
-        Err(why) => tools.lacks("schemathesis", "API fuzzing", why),
+        Err(why) => tools.add_missing("schemathesis", "API fuzzing", why),
     }
     Ok(tools)
 }
 
-impl Tools {
-    fn lacks(&mut self, what: &str, needed_by: &'static str, install: impl Into<String>) {
-        self.missing.push(Missing { what: what.to_owned(), needed_by, install: install.into() });
+impl TestTools {
+    fn add_missing(&mut self, what: &str, needed_by: &'static str, install: impl Into<String>) {
+        self.missing.push(MissingTool { what: what.to_owned(), needed_by, install: install.into() });
     }
 }
 
-fn install_programs(installs: bool, tools: &mut Tools) {
+fn install_programs(installs: bool, tools: &mut TestTools) {
     let absent = || PROGRAMS.iter().filter(|(program, ..)| !is_present(program));
     let packages: Vec<&str> = absent().map(|(_, package, _)| *package).collect();
     let tried = match (packages.is_empty(), installs) {
@@ -98,20 +98,20 @@ fn install_programs(installs: bool, tools: &mut Tools) {
     };
     for (program, package, needed_by) in absent() {
         let why = tried.as_ref().err().map(|why| format!(" ({why})")).unwrap_or_default();
-        tools.lacks(program, needed_by, format!("apt-get install {package}{why}"));
+        tools.add_missing(program, needed_by, format!("apt-get install {package}{why}"));
     }
 }
 
-fn install_cargo_deb(installs: bool, tools: &mut Tools) {
+fn install_cargo_deb(installs: bool, tools: &mut TestTools) {
     if installs && !cargo_has("deb") {
         println!("    installing cargo-deb");
         // Install a debug build, which takes half the time to compile; it only has to build one small package.
         if let Err(why) = run(&mut cargo(["install", "--locked", "--quiet", "--debug", "cargo-deb"])) {
-            return tools.lacks("cargo-deb", "the Debian package", why);
+            return tools.add_missing("cargo-deb", "the Debian package", why);
         }
     }
     if !cargo_has("deb") {
-        tools.lacks("cargo-deb", "the Debian package", dist::INSTALL_CARGO_DEB);
+        tools.add_missing("cargo-deb", "the Debian package", dist::INSTALL_CARGO_DEB);
     }
 }
 
@@ -126,17 +126,18 @@ fn file_name(path: &Path) -> &std::ffi::OsStr {
     path.file_name().unwrap_or_default()
 }
 
-fn prepare_postgres(installs: bool, tools: &mut Tools) -> Result<(), String> {
+fn prepare_postgres(installs: bool, tools: &mut TestTools) -> Result<(), String> {
     let found = match postgres::find() {
         Some(found) => Ok(found),
         None if installs => postgres::install(),
-        None => Err(postgres::missing("not installed")),
+        None => Err(postgres::missing_message("not installed")),
     };
     match found {
-        Err(why) => tools.lacks("PostgreSQL", "PostgreSQL suites", why),
+        Err(why) => tools.add_missing("PostgreSQL", "PostgreSQL suites", why),
         Ok(bin) => {
             println!("    PostgreSQL in {}", bin.display());
-            let server = Server::start(&bin).map_err(|why| format!("PostgreSQL does not start: {why}"))?;
+            let server =
+                PostgresServer::start(&bin).map_err(|why| format!("PostgreSQL does not start: {why}"))?;
             tools.postgres_server = Some(server);
             tools.postgres = Some(bin);
         }

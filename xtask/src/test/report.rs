@@ -2,36 +2,39 @@
 
 use std::time::Duration;
 
-use super::junit::{Case, Report};
-use super::prepare::Missing;
+use super::junit::{JunitCase, JunitReport};
+use super::prepare::MissingTool;
 
 const SLOWEST: usize = 10;
 
-pub(super) enum Outcome {
+pub(super) enum SuiteOutcome {
     Passed,
     Skipped(String),
     Failed(String),
 }
 
-pub(super) struct Suite {
+pub(super) struct TestSuite {
     pub(super) name: &'static str,
     pub(super) took: Duration,
-    pub(super) outcome: Outcome,
+    pub(super) outcome: SuiteOutcome,
 }
 
 /// What the suites reported in addition to passed or failed.
 #[derive(Default)]
-pub(super) struct Collected {
-    slowest: Vec<Case>,
+pub(super) struct CollectedReports {
+    slowest: Vec<JunitCase>,
     skipped: Vec<String>,
     impossible: Vec<String>,
     covered: Vec<String>,
 }
 
-impl Collected {
-    pub(super) fn add(&mut self, suite: &str, report: Report) {
+impl CollectedReports {
+    pub(super) fn add(&mut self, suite: &str, report: JunitReport) {
         self.slowest.extend(
-            report.cases.into_iter().map(|case| Case { name: format!("{suite}: {}", case.name), ..case }),
+            report
+                .cases
+                .into_iter()
+                .map(|case| JunitCase { name: format!("{suite}: {}", case.name), ..case }),
         );
         self.slowest.sort_by_key(|case| std::cmp::Reverse(case.took));
         self.slowest.truncate(SLOWEST);
@@ -50,10 +53,10 @@ impl Collected {
 }
 
 /// Prints the tables. The error names what failed; in strict mode, every skipped test counts as a failure.
-pub(super) fn conclude(
-    suites: &[Suite],
-    missing: &[Missing],
-    collected: &Collected,
+pub(super) fn print_summary(
+    suites: &[TestSuite],
+    missing: &[MissingTool],
+    collected: &CollectedReports,
     is_strict: bool,
 ) -> Result<(), String> {
     print_list("Covered", &collected.covered);
@@ -65,7 +68,7 @@ pub(super) fn conclude(
         .map(|it| format!("{} is missing (needed by {}): {}", it.what, it.needed_by, it.install))
         .collect();
     skipped.extend(suites.iter().filter_map(|suite| match &suite.outcome {
-        Outcome::Skipped(why) => Some(format!("suite {}: {why}", suite.name)),
+        SuiteOutcome::Skipped(why) => Some(format!("suite {}: {why}", suite.name)),
         _ => None,
     }));
     skipped.extend(collected.skipped.iter().cloned());
@@ -75,9 +78,9 @@ pub(super) fn conclude(
     let mut failed = Vec::new();
     for suite in suites {
         let word = match suite.outcome {
-            Outcome::Passed => "passed",
-            Outcome::Skipped(_) => "skipped",
-            Outcome::Failed(_) => {
+            SuiteOutcome::Passed => "passed",
+            SuiteOutcome::Skipped(_) => "skipped",
+            SuiteOutcome::Failed(_) => {
                 failed.push(suite.name);
                 "FAILED"
             }

@@ -3,13 +3,13 @@
 use std::path::Path;
 
 pub(super) fn check_links(root: &Path, path: &Path, name: &str, text: &str) -> Vec<String> {
-    let beside = path.parent().unwrap_or(root);
+    let dir = path.parent().unwrap_or(root);
     let is_there = |target: &str| match target.strip_prefix('/') {
         // Such a link is relative to the repository's root, as on GitHub.
         Some(rest) => root.join(rest).exists(),
-        None => beside.join(target).exists(),
+        None => dir.join(target).exists(),
     };
-    let broken = links(text).into_iter().filter(|(_, target)| !is_there(target));
+    let broken = find_links(text).into_iter().filter(|(_, target)| !is_there(target));
     broken
         .map(|(line, target)| {
             format!("{name}:{line}: broken link to {target}: create the file or fix the link")
@@ -59,7 +59,7 @@ fn check_numbers(names: &[String]) -> Vec<String> {
 }
 
 /// Returns the targets of relative links, without anchors, and their line numbers. Code is skipped.
-fn links(text: &str) -> Vec<(usize, String)> {
+fn find_links(text: &str) -> Vec<(usize, String)> {
     let mut found = Vec::new();
     let mut in_fence = false;
     for (number, line) in (1..).zip(text.lines()) {
@@ -93,7 +93,7 @@ mod tests {
         let text = "See [a](docs/a.md#part) and ![b](b.png \"title\"), [c](https://acme.test), [d](#here).\n\
                     Code: `[e](e.md)`.\n```\n[f](f.md)\n```\n[g]: <g.md>\n[h](mailto:ada@acme.test)\n";
         let found: Vec<_> =
-            links(text).into_iter().map(|(line, target)| format!("{line} {target}")).collect();
+            find_links(text).into_iter().map(|(line, target)| format!("{line} {target}")).collect();
         assert_eq!(found, ["1 docs/a.md", "1 b.png", "6 g.md"]);
     }
 

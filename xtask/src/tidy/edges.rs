@@ -62,13 +62,13 @@ pub(super) fn check(name: &str, text: &str) -> Vec<String> {
     };
     let in_tests =
         ALLOWED_IN_TESTS.iter().find(|(known, _)| *known == place).map_or(&[][..], |(_, list)| list);
-    let is_allowed = |found: &Dependency| {
+    let is_allowed = |found: &CrateDependency| {
         let of_ours = found.name.as_str();
         allowed.contains(&of_ours) || (found.is_for_tests && in_tests.contains(&of_ours))
     };
-    let unknown = dependencies(text).into_iter().filter(|found| !is_allowed(found));
+    let unknown = parse_dependencies(text).into_iter().filter(|found| !is_allowed(found));
     unknown
-        .map(|Dependency { line, name: dependency, .. }| {
+        .map(|CrateDependency { line, name: dependency, .. }| {
             format!(
                 "{name}:{line}: {place} must not depend on {dependency}: move the code to a crate that may"
             )
@@ -76,14 +76,14 @@ pub(super) fn check(name: &str, text: &str) -> Vec<String> {
         .collect()
 }
 
-struct Dependency {
+struct CrateDependency {
     line: usize,
     name: String,
     is_for_tests: bool,
 }
 
 /// Returns the workspace crates in all dependency tables of a manifest.
-fn dependencies(text: &str) -> Vec<Dependency> {
+fn parse_dependencies(text: &str) -> Vec<CrateDependency> {
     let mut found = Vec::new();
     let (mut inside, mut is_for_tests) = (false, false);
     for (line, content) in (1..).zip(text.lines()) {
@@ -93,20 +93,20 @@ fn dependencies(text: &str) -> Vec<Dependency> {
             inside = table.ends_with("dependencies");
             is_for_tests = table.contains("dev-dependencies");
             // The long form of a dependency: `[dependencies.berth-core]`.
-            table.split_once("dependencies.").and_then(|(_, dependency)| ours(dependency))
+            table.split_once("dependencies.").and_then(|(_, dependency)| workspace_crate(dependency))
         } else if inside && !content.starts_with('#') {
             let key = content.split(['=', '.', ' ']).next().unwrap_or_default();
             let renamed = content.split("package = \"").nth(1).and_then(|rest| rest.split('"').next());
-            ours(renamed.unwrap_or(key))
+            workspace_crate(renamed.unwrap_or(key))
         } else {
             None
         };
-        found.extend(name.map(|name| Dependency { line, name, is_for_tests }));
+        found.extend(name.map(|name| CrateDependency { line, name, is_for_tests }));
     }
     found
 }
 
-fn ours(dependency: &str) -> Option<String> {
+fn workspace_crate(dependency: &str) -> Option<String> {
     let name = dependency.trim_matches('"');
     (name == "berth" || name.starts_with("berth-")).then(|| name.to_owned())
 }

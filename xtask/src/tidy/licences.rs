@@ -63,34 +63,34 @@ fn is_allowed(expression: &str, allowed: &[&str]) -> bool {
     let spaced = expression.replace('(', " ( ").replace(')', " ) ").replace('/', " OR ");
     let words: Vec<&str> = spaced.split_whitespace().collect();
     let mut words = words.as_slice();
-    either(&mut words, allowed) && words.is_empty()
+    parse_or(&mut words, allowed) && words.is_empty()
 }
 
-fn either(words: &mut &[&str], allowed: &[&str]) -> bool {
-    let mut is_fine = both(words, allowed);
-    while take(words, "OR") {
-        is_fine |= both(words, allowed);
+fn parse_or(words: &mut &[&str], allowed: &[&str]) -> bool {
+    let mut is_fine = parse_and(words, allowed);
+    while take_word(words, "OR") {
+        is_fine |= parse_and(words, allowed);
     }
     is_fine
 }
 
-fn both(words: &mut &[&str], allowed: &[&str]) -> bool {
-    let mut is_fine = one(words, allowed);
-    while take(words, "AND") {
-        is_fine &= one(words, allowed);
+fn parse_and(words: &mut &[&str], allowed: &[&str]) -> bool {
+    let mut is_fine = parse_term(words, allowed);
+    while take_word(words, "AND") {
+        is_fine &= parse_term(words, allowed);
     }
     is_fine
 }
 
-fn one(words: &mut &[&str], allowed: &[&str]) -> bool {
-    if take(words, "(") {
-        let is_fine = either(words, allowed);
-        return take(words, ")") && is_fine;
+fn parse_term(words: &mut &[&str], allowed: &[&str]) -> bool {
+    if take_word(words, "(") {
+        let is_fine = parse_or(words, allowed);
+        return take_word(words, ")") && is_fine;
     }
     let Some((name, rest)) = words.split_first() else { return false };
     *words = rest;
     let is_fine = allowed.contains(name);
-    if take(words, "WITH") {
+    if take_word(words, "WITH") {
         let Some((exception, rest)) = words.split_first() else { return false };
         *words = rest;
         return is_fine && EXCEPTIONS.contains(exception);
@@ -98,7 +98,7 @@ fn one(words: &mut &[&str], allowed: &[&str]) -> bool {
     is_fine
 }
 
-fn take(words: &mut &[&str], wanted: &str) -> bool {
+fn take_word(words: &mut &[&str], wanted: &str) -> bool {
     let is_next = words.first() == Some(&wanted);
     if is_next {
         *words = &words[1..];

@@ -13,29 +13,29 @@ const BANNED: &[(&str, &str)] = &[
     ("serde_yml", "use serde-saphyr"),
 ];
 
-enum Wanted {
+enum VersionRule {
     AtLeast([u64; 3]),
     Exactly([u64; 3]),
 }
 
 /// Required versions. Older ones have a published advisory, or a bug that loses writes.
-const VERSIONS: &[(&str, Wanted)] = &[
-    ("h2", Wanted::AtLeast([0, 4, 16])),
-    ("idna", Wanted::AtLeast([1, 0, 0])),
-    ("postgres-protocol", Wanted::AtLeast([0, 6, 12])),
-    ("rusqlite", Wanted::Exactly([0, 41, 1])),
-    ("time", Wanted::AtLeast([0, 3, 47])),
-    ("tokio-postgres", Wanted::AtLeast([0, 7, 18])),
+const VERSIONS: &[(&str, VersionRule)] = &[
+    ("h2", VersionRule::AtLeast([0, 4, 16])),
+    ("idna", VersionRule::AtLeast([1, 0, 0])),
+    ("postgres-protocol", VersionRule::AtLeast([0, 6, 12])),
+    ("rusqlite", VersionRule::Exactly([0, 41, 1])),
+    ("time", VersionRule::AtLeast([0, 3, 47])),
+    ("tokio-postgres", VersionRule::AtLeast([0, 7, 18])),
 ];
 
 pub(super) fn check(root: &Path) -> Vec<String> {
     let Ok(text) = std::fs::read_to_string(root.join("Cargo.lock")) else {
         return vec!["Cargo.lock: missing; it is part of the repository".into()];
     };
-    let packages = packages(&text);
+    let packages = parse_packages(&text);
     let mut found = check_versions(&packages);
     for (name, instead) in BANNED {
-        if packages.iter().any(|(package, _)| package == name) && is_built(root, name) {
+        if packages.iter().any(|(package, _)| package == name) && is_used(root, name) {
             found
                 .push(format!("Cargo.lock: {name} is used: {instead}; `cargo tree -i {name}` shows by whom"));
         }
@@ -48,11 +48,11 @@ fn check_versions(packages: &[(String, String)]) -> Vec<String> {
     for (name, wanted) in VERSIONS {
         for (_, version) in packages.iter().filter(|(package, _)| package == name) {
             let (fine, words) = match wanted {
-                Wanted::AtLeast(least) => {
-                    (numbers(version) >= *least, format!("at least {}", format_version(least)))
+                VersionRule::AtLeast(least) => {
+                    (parse_version(version) >= *least, format!("at least {}", format_version(least)))
                 }
-                Wanted::Exactly(only) => {
-                    (numbers(version) == *only, format!("exactly {}", format_version(only)))
+                VersionRule::Exactly(only) => {
+                    (parse_version(version) == *only, format!("exactly {}", format_version(only)))
                 }
             };
             if !fine {
@@ -64,7 +64,7 @@ fn check_versions(packages: &[(String, String)]) -> Vec<String> {
 }
 
 /// Returns names and versions of the packages in a lock file.
-fn packages(text: &str) -> Vec<(String, String)> {
+fn parse_packages(text: &str) -> Vec<(String, String)> {
     let value = |line: &str, key: &str| {
         line.strip_prefix(key)?.strip_prefix(" = \"")?.strip_suffix('"').map(str::to_owned)
     };
@@ -74,7 +74,7 @@ fn packages(text: &str) -> Vec<(String, String)> {
     pairs.collect()
 }
 
-fn numbers(version: &str) -> [u64; 3] {
+fn parse_version(version: &str) -> [u64; 3] {
     let core = version.split(['-', '+']).next().unwrap_or_default();
     let mut parts = core.split('.').map(|part| part.parse().unwrap_or(0));
     [0; 3].map(|_: u64| parts.next().unwrap_or(0))
@@ -85,7 +85,7 @@ fn format_version(version: &[u64; 3]) -> String {
 }
 
 /// Returns whether a workspace crate depends on this crate on any platform. If cargo cannot tell, returns true.
-fn is_built(root: &Path, name: &str) -> bool {
+fn is_used(root: &Path, name: &str) -> bool {
     let args = ["tree", "--workspace", "--target", "all", "--prefix", "none", "--invert", name];
     let Ok(tree) = cargo(args).current_dir(root).output() else { return true };
     let unknown = String::from_utf8_lossy(&tree.stderr).contains("did not match any packages");
@@ -101,7 +101,7 @@ mod tests {
         let lock = "[[package]]\nname = \"time\"\nversion = \"0.3.9\"\nsource = \"x\"\n\n\
                     [[package]]\nname = \"h2\"\nversion = \"0.4.16\"\n\n\
                     [[package]]\nname = \"rusqlite\"\nversion = \"0.42.0+bundled\"\n";
-        let found = check_versions(&packages(lock));
+        let found = check_versions(&parse_packages(lock));
         assert_eq!(found.len(), 2, "{found:?}");
         assert!(found[0].contains("rusqlite 0.42.0+bundled, wanted exactly 0.41.1"), "{found:?}");
         assert!(found[1].contains("time 0.3.9, wanted at least 0.3.47"), "{found:?}");

@@ -4,18 +4,18 @@ use std::collections::{BTreeMap, BTreeSet};
 
 const SERVER: &str = "crates/server/src/";
 
-type Edges = BTreeMap<String, BTreeSet<String>>;
+type ModuleEdges = BTreeMap<String, BTreeSet<String>>;
 
 /// Returns a violation if there is a cycle. `files` are paths relative to the repository's root, with their contents.
 pub(super) fn check<'f>(files: impl IntoIterator<Item = (&'f str, &'f str)>) -> Vec<String> {
-    let mut edges = Edges::new();
+    let mut edges = ModuleEdges::new();
     for (name, text) in files {
         let Some(path) = name.strip_prefix(SERVER) else { continue };
         let module = path.split('/').next().unwrap_or_default().trim_end_matches(".rs");
         let used = used_modules(text).filter(|used| *used != module).map(str::to_owned);
         edges.entry(module.to_owned()).or_default().extend(used);
     }
-    let cycle = edges.keys().find_map(|start| path_back(&edges, start));
+    let cycle = edges.keys().find_map(|start| find_cycle(&edges, start));
     Vec::from_iter(cycle.map(|cycle| {
         format!("{SERVER}: modules import each other: {}; move what they share below both", cycle.join(" → "))
     }))
@@ -31,7 +31,7 @@ fn used_modules(text: &str) -> impl Iterator<Item = &str> {
 }
 
 /// Returns the modules on a path from `start` back to itself.
-fn path_back(edges: &Edges, start: &str) -> Option<Vec<String>> {
+fn find_cycle(edges: &ModuleEdges, start: &str) -> Option<Vec<String>> {
     let mut paths = vec![vec![start.to_owned()]];
     let mut seen = BTreeSet::new();
     while let Some(path) = paths.pop() {

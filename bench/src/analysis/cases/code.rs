@@ -2,10 +2,10 @@
 
 use berth_analysis::Category::{Command, Compile, Dependency, Test};
 
-use super::{Case, held, open};
+use super::{AnalysisCase, held_out_case, open_case};
 
-pub(super) const CASES: &[Case] = &[
-    open(
+pub(super) const CASES: &[AnalysisCase] = &[
+    open_case(
         "gcc: a name that is not declared, below make",
         &["gcc", "make"],
         Compile,
@@ -20,7 +20,7 @@ echo "Building 1 target, 0 errors so far"
 make
 "#,
     ),
-    held(
+    held_out_case(
         "gcc: a function that no object has",
         &["gcc"],
         Compile,
@@ -36,7 +36,7 @@ echo "linking"
 gcc -o app main.o
 "#,
     ),
-    open(
+    open_case(
         "rustc: mismatched types",
         &["rustc"],
         Compile,
@@ -49,7 +49,7 @@ END
 rustc main.rs
 "#,
     ),
-    held(
+    held_out_case(
         "cargo: a value that was moved",
         &["cargo"],
         Compile,
@@ -63,7 +63,7 @@ END
 cargo build --offline
 "#,
     ),
-    open(
+    open_case(
         "javac: a symbol that is not there",
         &["javac"],
         Compile,
@@ -76,7 +76,7 @@ echo "Note: compiling 1 file"
 javac App.java
 "#,
     ),
-    held(
+    held_out_case(
         "g++: a header that is not installed",
         &["g++"],
         Compile,
@@ -86,7 +86,7 @@ printf '#include <fmtlib/core.h>\nint main() { return 0; }\n' > app.cpp
 g++ -o app app.cpp
 "#,
     ),
-    open(
+    open_case(
         "tsc: a type that does not fit",
         &["node", "npm:typescript"],
         Compile,
@@ -98,7 +98,7 @@ echo "> tsc --noEmit"
 tsc --noEmit app.ts
 "#,
     ),
-    held(
+    held_out_case(
         "python: a line that is no Python",
         &["python3"],
         Compile,
@@ -109,7 +109,7 @@ echo "starting app.py"
 python3 app.py
 "#,
     ),
-    open(
+    open_case(
         "node: a line that is no JavaScript",
         &["node"],
         Compile,
@@ -119,7 +119,7 @@ printf 'const shop = { name: "x" \nconsole.log(shop);\n' > app.js
 node app.js
 "#,
     ),
-    held(
+    held_out_case(
         "tsc: a property that is not there",
         &["node", "npm:typescript"],
         Compile,
@@ -129,8 +129,8 @@ printf 'interface User { name: string }\nexport const mail = (user: User) => use
 tsc --noEmit --strict user.ts
 "#,
     ),
-    open(
-        "cargo: a version that nobody has",
+    open_case(
+        "cargo: a version that does not exist",
         &["cargo"],
         Dependency,
         &["failed to select a version for the requirement", "candidate versions found which didn't match"],
@@ -141,7 +141,7 @@ echo 'part = { path = "part", version = "2" }' >> Cargo.toml
 cargo build --offline
 "#,
     ),
-    held(
+    held_out_case(
         "npm ci: a lock file that does not fit",
         &["npm"],
         Dependency,
@@ -155,8 +155,8 @@ echo '{"name": "shop", "version": "1.0.0", "dependencies": {"part": "file:part"}
 npm ci --offline
 "#,
     ),
-    open(
-        "pip: a package that nobody has",
+    open_case(
+        "pip: a package that does not exist",
         &["python3"],
         Dependency,
         &["No matching distribution found", "Could not find a version"],
@@ -165,7 +165,7 @@ echo "Collecting requirements"
 python3 -m pip install --disable-pip-version-check --no-index 'shop-helpers==4.2'
 "#,
     ),
-    held(
+    held_out_case(
         "npm: peers that exclude each other",
         &["npm"],
         Dependency,
@@ -178,7 +178,7 @@ echo '{"name": "shop", "version": "1.0.0", "dependencies": {"view": "file:view",
 npm install --offline --strict-peer-deps --install-links
 "#,
     ),
-    open(
+    open_case(
         "python: a module that is not installed",
         &["python3"],
         Dependency,
@@ -189,7 +189,7 @@ echo "loading"
 python3 app.py
 "#,
     ),
-    held(
+    held_out_case(
         "node: a module that is not installed",
         &["node"],
         Dependency,
@@ -200,7 +200,7 @@ echo "starting server"
 node server.js
 "#,
     ),
-    open(
+    open_case(
         "npm: a script that is not there",
         &["npm"],
         Command,
@@ -210,7 +210,7 @@ echo '{"name": "shop", "version": "1.0.0", "scripts": {"biuld": "true"}}' > pack
 npm run build
 "#,
     ),
-    held(
+    held_out_case(
         "make: a target that is not there",
         &["make"],
         Command,
@@ -220,7 +220,7 @@ printf 'deploy: dist/site.tar\n\techo deployed\n' > Makefile
 make deploy
 "#,
     ),
-    open(
+    open_case(
         "pytest: an assertion",
         &["pip:pytest"],
         Test,
@@ -236,7 +236,7 @@ END
 pytest -q
 "#,
     ),
-    held(
+    held_out_case(
         "cargo test: an assertion",
         &["cargo"],
         Test,
@@ -256,7 +256,7 @@ END
 cargo test --offline
 "#,
     ),
-    open(
+    open_case(
         "node --test: an assertion",
         &["node"],
         Test,
@@ -270,7 +270,7 @@ END
 node --test
 "#,
     ),
-    held(
+    held_out_case(
         "unittest: an assertion",
         &["python3"],
         Test,
@@ -285,7 +285,7 @@ END
 python3 -m unittest -v
 "#,
     ),
-    open(
+    open_case(
         "vitest: an assertion",
         &["node", "npm:vitest"],
         Test,
@@ -300,7 +300,7 @@ END
 vitest run
 "#,
     ),
-    held(
+    held_out_case(
         "jest: an assertion",
         &["node", "npm:jest"],
         Test,

@@ -4,24 +4,24 @@ use berth_analysis::Category::{
     Command, Compile, Crash, Database, Dependency, File, Git, Network, Terraform, Timeout, Tls,
 };
 
-use super::{Case, held};
+use super::{AnalysisCase, held_out_case};
 
-pub(super) const CASES: &[Case] = &[
-    held(
+pub(super) const CASES: &[AnalysisCase] = &[
+    held_out_case(
         "python: an assertion outside of tests",
         &["python3"],
         Crash,
         &["AssertionError: no rows"],
         "python3 -c 'rows = []; assert rows, \"no rows\"'",
     ),
-    held(
+    held_out_case(
         "sh: into a directory that is not there",
         &[],
         File,
         &["can't cd to releases/current"],
         "echo 'switching'; cd releases/current; ls",
     ),
-    held(
+    held_out_case(
         "git: nothing to commit",
         &["git"],
         Git,
@@ -32,7 +32,7 @@ echo "recording the version"
 git commit -m "version 2"
 "#,
     ),
-    held(
+    held_out_case(
         "git: a tag that is there already",
         &["git"],
         Git,
@@ -42,7 +42,7 @@ git init -q -b main .; git commit -q --allow-empty -m a; git tag v1.4.0
 git tag v1.4.0
 "#,
     ),
-    held(
+    held_out_case(
         "javac: a package that is not there",
         &["javac"],
         Compile,
@@ -52,7 +52,7 @@ printf 'import org.shop.cart.Cart;\npublic class App { Cart cart; }\n' > App.jav
 javac App.java
 "#,
     ),
-    held(
+    held_out_case(
         "rustc: a library that the linker does not find",
         &["rustc"],
         Dependency,
@@ -62,7 +62,7 @@ printf '#[link(name = "shopnative")]\nunsafe extern "C" { fn total() -> i32; }\n
 rustc main.rs
 "#,
     ),
-    held(
+    held_out_case(
         "python: calls itself for ever",
         &["python3"],
         Crash,
@@ -72,28 +72,28 @@ printf 'def walk(node): return walk(node)\nwalk(1)\n' > walk.py
 python3 walk.py
 "#,
     ),
-    held(
+    held_out_case(
         "unzip: a file that is no archive",
         &["unzip"],
         File,
         &["End-of-central-directory signature not found"],
         "echo '<html>not found</html>' > site.zip; unzip site.zip",
     ),
-    held(
+    held_out_case(
         "sqlite3: a file that is no database",
         &["sqlite3"],
         Database,
         &["file is not a database"],
         "i=0; while [ $i -lt 200 ]; do echo 'this is only text'; i=$((i + 1)); done > shop.db; sqlite3 -bail shop.db 'SELECT 1 FROM t'",
     ),
-    held(
+    held_out_case(
         "kubectl: a manifest that is not there",
         &["kubectl"],
         File,
         &["the path \"deploy/app.yaml\" does not exist"],
         "kubectl apply -f deploy/app.yaml",
     ),
-    held(
+    held_out_case(
         "terraform: a plan before init",
         &["terraform"],
         Terraform,
@@ -107,21 +107,21 @@ printf 'resource "null_resource" "shop" {}\n' > main.tf
 terraform plan -input=false
 "#,
     ),
-    held(
+    held_out_case(
         "make: blanks in place of a tab",
         &["make"],
         Command,
         &["missing separator"],
         "printf 'deploy:\\n    echo deployed\\n' > Makefile; make deploy",
     ),
-    held(
+    held_out_case(
         "gzip: half of a file",
         &["gzip"],
         File,
         &["unexpected end of file"],
         "gzip -c /bin/sh | head -c 2000 > site.gz; gzip -d site.gz",
     ),
-    held(
+    held_out_case(
         "vitest: a test that takes too long",
         &["node", "npm:vitest"],
         Timeout,
@@ -132,7 +132,7 @@ printf "import { test } from 'vitest';\ntest('waits', () => new Promise(() => {}
 vitest run --testTimeout=100
 "#,
     ),
-    held(
+    held_out_case(
         "pytest: a test file that is no Python",
         &["pip:pytest"],
         Compile,
@@ -142,7 +142,7 @@ printf 'def test_total(:\n    assert True\n' > test_total.py
 pytest -q
 "#,
     ),
-    held(
+    held_out_case(
         "curl: a server that fails",
         &["curl", "python3"],
         Network,
@@ -160,8 +160,8 @@ for i in 1 2 3 4 5 6 7 8 9; do curl -s --noproxy '*' http://127.0.0.1:18506 && b
 curl -fsS --noproxy '*' http://127.0.0.1:18506/health
 "#,
     ),
-    held(
-        "wget: a certificate nobody vouches for",
+    held_out_case(
+        "wget: a self-signed certificate",
         &["wget", "openssl", "curl"],
         Tls,
         &["cannot verify localhost's certificate", "is not trusted", "have a known issuer"],
@@ -173,7 +173,7 @@ for i in 1 2 3 4 5 6 7 8 9; do curl -ks --noproxy '*' https://localhost:18507 > 
 wget --no-proxy https://localhost:18507/index.html
 "#,
     ),
-    held(
+    held_out_case(
         "perl: a line that is no Perl",
         &["perl"],
         Compile,

@@ -2,10 +2,10 @@
 
 use berth_analysis::Category::{Command, Configuration, Crash, Disk, File, Memory, Permission, Timeout};
 
-use super::{Case, held, open};
+use super::{AnalysisCase, held_out_case, open_case};
 
-pub(super) const CASES: &[Case] = &[
-    open(
+pub(super) const CASES: &[AnalysisCase] = &[
+    open_case(
         "cp: the disk is full",
         &["unshare", "root"],
         Disk,
@@ -15,7 +15,7 @@ mkdir small
 unshare -m sh -c 'mount -t tmpfs -o size=64k none small && cp /bin/sh small/a && cp /bin/sh small/b'
 "#,
     ),
-    held(
+    held_out_case(
         "python: the disk is full",
         &["python3", "unshare", "root"],
         Disk,
@@ -29,7 +29,7 @@ END
 unshare -m sh -c 'mount -t tmpfs -o size=64k none small && python3 fill.py'
 "#,
     ),
-    open(
+    open_case(
         "python: no more memory",
         &["python3"],
         Memory,
@@ -39,7 +39,7 @@ ulimit -v 400000
 python3 -c 'rows = [bytearray(1 << 20) for _ in range(1 << 20)]'
 "#,
     ),
-    held(
+    held_out_case(
         "java: no more memory",
         &["java", "javac"],
         Memory,
@@ -53,7 +53,7 @@ javac Fill.java
 java -Xmx24m Fill
 "#,
     ),
-    open(
+    open_case(
         "node: no more memory",
         &["node"],
         Memory,
@@ -63,7 +63,7 @@ ulimit -c 0
 node --max-old-space-size=32 -e 'const l = []; for (;;) l.push(new Array(1000).fill({}));'
 "#,
     ),
-    held(
+    held_out_case(
         "sh: a script without its executable bit",
         &[],
         Permission,
@@ -74,7 +74,7 @@ echo "deploying to staging"
 ./deploy.sh
 "#,
     ),
-    open(
+    open_case(
         "bash: a script with the line ends of Windows",
         &["bash"],
         Command,
@@ -85,8 +85,8 @@ chmod +x deploy.sh
 bash -c './deploy.sh; exit $?'
 "#,
     ),
-    held(
-        "cp: a directory of somebody else",
+    held_out_case(
+        "cp: a directory of another user",
         &["setpriv", "root"],
         Permission,
         &["Permission denied"],
@@ -96,14 +96,14 @@ echo "copying 1 file"
 setpriv --reuid=65534 --regid=65534 --clear-groups cp index.html site/
 "#,
     ),
-    open(
+    open_case(
         "sh: a command that is not installed",
         &[],
         Command,
         &["helmfile: not found"],
         "echo 'deploying'; helmfile apply",
     ),
-    held(
+    held_out_case(
         "bash: a command that is not installed",
         &["bash"],
         Command,
@@ -113,9 +113,9 @@ printf 'set -e\necho building\nkustomise build overlays/production\n' > build.sh
 bash build.sh
 "#,
     ),
-    Case {
+    AnalysisCase {
         timeout_s: 3,
-        ..open(
+        ..open_case(
             "sh: waits for ever",
             &[],
             Timeout,
@@ -123,7 +123,7 @@ bash build.sh
             "echo 'deployed'; echo 'waiting for shop-api to answer'; sleep 60",
         )
     },
-    held(
+    held_out_case(
         "gcc: a program that crashes",
         &["gcc", "bash"],
         Crash,
@@ -135,7 +135,7 @@ printf 'echo migrating\n./crash\necho "exit code was $?"\nexit 139\n' > run.sh
 bash run.sh
 "#,
     ),
-    open(
+    open_case(
         "python: an exception",
         &["python3"],
         Crash,
@@ -149,7 +149,7 @@ END
 python3 report.py
 "#,
     ),
-    held(
+    held_out_case(
         "node: an exception",
         &["node"],
         Crash,
@@ -159,7 +159,7 @@ printf 'const config = {};\nconsole.log("starting");\nconsole.log(config.shop.na
 node app.js
 "#,
     ),
-    open(
+    open_case(
         "rust: a panic",
         &["rustc"],
         Crash,
@@ -170,7 +170,7 @@ rustc main.rs
 ./main
 "#,
     ),
-    held(
+    held_out_case(
         "gcc: an assertion of a program",
         &["gcc"],
         Crash,
@@ -181,7 +181,7 @@ gcc -o app app.c
 ./app
 "#,
     ),
-    open(
+    open_case(
         "sh: a variable that is not set",
         &[],
         Configuration,
@@ -191,7 +191,7 @@ echo "configuring"
 : "${DATABASE_URL:?must be set}"
 "#,
     ),
-    held(
+    held_out_case(
         "python: a file that is no JSON",
         &["python3"],
         Configuration,
@@ -201,7 +201,7 @@ printf '{\n  "name": "shop"\n  "port": 8080\n}\n' > config.json
 python3 -c 'import json; print(json.load(open("config.json")))'
 "#,
     ),
-    open(
+    open_case(
         "sh: a script that ends too early",
         &[],
         Command,
@@ -211,7 +211,7 @@ printf 'if true; then\n  echo deployed\n' > deploy.sh
 sh deploy.sh
 "#,
     ),
-    held(
+    held_out_case(
         "jq: a file that is no JSON",
         &["jq"],
         Configuration,
@@ -222,14 +222,14 @@ echo "reading config.json"
 jq .port config.json
 "#,
     ),
-    open(
+    open_case(
         "cat: a file that is not there",
         &[],
         File,
         &["cat: config/production.env: No such file or directory"],
         "echo 'reading the configuration'; cat config/production.env",
     ),
-    held(
+    held_out_case(
         "python: a file that is not there",
         &["python3"],
         File,

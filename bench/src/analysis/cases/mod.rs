@@ -11,7 +11,7 @@ mod platform;
 
 use berth_analysis::Category;
 
-pub(super) struct Case {
+pub(super) struct AnalysisCase {
     pub(super) name: &'static str,
     /// Required programs. `npm:NAME` and `pip:NAME` are packages to install; `root` means that the case must run as
     /// root.
@@ -29,30 +29,30 @@ pub(super) struct Case {
 /// Default timeout, far longer than any case takes.
 const TIMEOUT_S: u64 = 90;
 
-pub(super) fn all() -> impl Iterator<Item = &'static Case> {
+pub(super) fn all_cases() -> impl Iterator<Item = &'static AnalysisCase> {
     [code::CASES, platform::CASES, machine::CASES, noisy::CASES, late::CASES].into_iter().flatten()
 }
 
 /// Defines a case that was available while the rules were written.
-const fn open(
+const fn open_case(
     name: &'static str,
     needs: &'static [&'static str],
     category: Category,
     lines: &'static [&'static str],
     script: &'static str,
-) -> Case {
-    Case { name, needs, category, lines, script, timeout_s: TIMEOUT_S, is_held_out: false }
+) -> AnalysisCase {
+    AnalysisCase { name, needs, category, lines, script, timeout_s: TIMEOUT_S, is_held_out: false }
 }
 
 /// Defines a held-out case.
-const fn held(
+const fn held_out_case(
     name: &'static str,
     needs: &'static [&'static str],
     category: Category,
     lines: &'static [&'static str],
     script: &'static str,
-) -> Case {
-    Case { name, needs, category, lines, script, timeout_s: TIMEOUT_S, is_held_out: true }
+) -> AnalysisCase {
+    AnalysisCase { name, needs, category, lines, script, timeout_s: TIMEOUT_S, is_held_out: true }
 }
 
 #[cfg(test)]
@@ -63,9 +63,9 @@ mod tests {
 
     #[test]
     fn half_of_the_cases_are_held_out_and_names_are_unique() {
-        let (held, open): (Vec<_>, Vec<_>) = all().partition(|case| case.is_held_out);
+        let (held, open): (Vec<_>, Vec<_>) = all_cases().partition(|case| case.is_held_out);
         assert!(held.len() >= open.len(), "{} held out, {} not", held.len(), open.len());
-        let names: BTreeSet<_> = all().map(|case| case.name).collect();
+        let names: BTreeSet<_> = all_cases().map(|case| case.name).collect();
         assert_eq!(names.len(), held.len() + open.len());
     }
 }

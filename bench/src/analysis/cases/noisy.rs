@@ -6,10 +6,10 @@ use berth_analysis::Category::{
     Terraform, Timeout, Tls,
 };
 
-use super::{Case, held};
+use super::{AnalysisCase, held_out_case};
 
-pub(super) const CASES: &[Case] = &[
-    held(
+pub(super) const CASES: &[AnalysisCase] = &[
+    held_out_case(
         "make, npm, tsc: a type, with warnings around",
         &["make", "npm", "npm:typescript"],
         Compile,
@@ -21,8 +21,8 @@ printf 'build:\n\t@echo "warning: 3 errors were ignored in vendor/"\n\tnpm run b
 make build
 "#,
     ),
-    held(
-        "pytest: a test that reaches nobody",
+    held_out_case(
+        "pytest: a test with a refused connection",
         &["pip:pytest"],
         Network,
         &["ConnectionRefusedError"],
@@ -31,7 +31,7 @@ printf 'import socket\n\ndef test_api():\n    socket.create_connection(("127.0.0
 pytest -q
 "#,
     ),
-    held(
+    held_out_case(
         "a request that failed and did not matter, then a full disk",
         &["curl", "unshare", "root"],
         Disk,
@@ -42,7 +42,7 @@ mkdir small
 unshare -m sh -c 'mount -t tmpfs -o size=64k none small && cp /bin/sh small/app'
 "#,
     ),
-    held(
+    held_out_case(
         "tests that print errors and pass, then a script that is not there",
         &["python3"],
         Command,
@@ -58,7 +58,7 @@ python3 -m unittest
 ./ops/deploy.sh production
 "#,
     ),
-    held(
+    held_out_case(
         "three hundred lines about errors, then a directory that is not there",
         &["tar"],
         File,
@@ -68,7 +68,7 @@ i=0; while [ $i -lt 300 ]; do echo "compiling error_handler_$i.c ... ok, 0 error
 tar czf site.tar.gz dist
 "#,
     ),
-    held(
+    held_out_case(
         "a failure in the middle of a script that goes on",
         &[],
         File,
@@ -81,7 +81,7 @@ echo "done with errors"
 exit $code
 "#,
     ),
-    held(
+    held_out_case(
         "perl: a module that is not installed",
         &["perl"],
         Dependency,
@@ -91,7 +91,7 @@ printf 'use strict;\nuse Shop::Cart;\nprint "ok\\n";\n' > app.pl
 perl app.pl
 "#,
     ),
-    held(
+    held_out_case(
         "java: an exception",
         &["java", "javac"],
         Crash,
@@ -102,7 +102,7 @@ javac App.java
 java App
 "#,
     ),
-    held(
+    held_out_case(
         "git apply: a patch that does not fit",
         &["git"],
         Git,
@@ -113,7 +113,7 @@ printf -- '--- a/notes.txt\n+++ b/notes.txt\n@@ -1 +1 @@\n-one\n+two\n' > fix.pa
 git apply fix.patch
 "#,
     ),
-    held(
+    held_out_case(
         "curl: a certificate of another name",
         &["curl", "openssl"],
         Tls,
@@ -126,7 +126,7 @@ for i in 1 2 3 4 5 6 7 8 9; do curl -ks --noproxy '*' https://localhost:18446 > 
 curl -sS --noproxy '*' --cacert cert.pem https://localhost:18446/
 "#,
     ),
-    held(
+    held_out_case(
         "psql: a wrong password",
         &["psql", "root", "setpriv", "/usr/lib/postgresql/15/bin/initdb"],
         Credentials,
@@ -141,7 +141,7 @@ trap 'as $bin/pg_ctl -D data -m immediate stop > /dev/null' EXIT
 PGPASSWORD=wrong psql -h "$PWD/run" -U shop -d postgres -c 'SELECT 1'
 "#,
     ),
-    held(
+    held_out_case(
         "python: calls a program that is not installed",
         &["python3"],
         Command,
@@ -151,8 +151,8 @@ printf 'import subprocess\nprint("deploying")\nsubprocess.run(["helmfile", "appl
 python3 deploy.py
 "#,
     ),
-    held(
-        "node: a fetch that reaches nobody",
+    held_out_case(
+        "node: a fetch with a refused connection",
         &["node"],
         Network,
         &["ECONNREFUSED"],
@@ -161,8 +161,8 @@ printf 'console.log("warming the cache");\nawait fetch("http://127.0.0.1:18499/h
 node warm.mjs
 "#,
     ),
-    held(
-        "sqlite3: somebody else writes",
+    held_out_case(
+        "sqlite3: a locked database",
         &["sqlite3", "python3"],
         Database,
         &["database is locked"],
@@ -173,14 +173,14 @@ sleep 1
 sqlite3 -bail shop.db 'INSERT INTO t VALUES (1)'
 "#,
     ),
-    held(
+    held_out_case(
         "timeout: a command that took too long",
         &["timeout"],
         Timeout,
         &["waiting for migrations"],
         "echo 'starting'; echo 'waiting for migrations'; timeout 1 sleep 9",
     ),
-    held(
+    held_out_case(
         "npm: a package.json that is no JSON",
         &["npm"],
         Configuration,
@@ -190,7 +190,7 @@ printf '{\n  "name": "shop",\n  "version": "1.0.0",,\n}\n' > package.json
 npm install --offline
 "#,
     ),
-    held(
+    held_out_case(
         "cargo: a manifest that is no TOML",
         &["cargo"],
         Configuration,
@@ -201,7 +201,7 @@ echo '[dependencies' >> Cargo.toml
 cargo build --offline
 "#,
     ),
-    held(
+    held_out_case(
         "bash: a variable that is not set",
         &["bash"],
         Configuration,
@@ -211,7 +211,7 @@ printf 'set -eu\necho "tagging"\necho "shop:$IMAGE_TAG"\n' > tag.sh
 bash tag.sh
 "#,
     ),
-    held(
+    held_out_case(
         "python: an argument that is missing",
         &["python3"],
         Command,
@@ -221,14 +221,14 @@ printf 'import argparse\np = argparse.ArgumentParser()\np.add_argument("--env", 
 python3 deploy.py
 "#,
     ),
-    held(
+    held_out_case(
         "git: a server that does not listen, by ssh",
         &["git", "ssh"],
         Network,
         &["Connection refused"],
         "GIT_SSH_COMMAND='ssh -o BatchMode=yes' git clone ssh://git@127.0.0.1:1/shop.git",
     ),
-    held(
+    held_out_case(
         "awk: a program that is none",
         &["awk"],
         Command,
@@ -238,7 +238,7 @@ printf 'a 1\nb 2\n' > sales.txt
 awk "{ total += \$2 } END { print total + }" sales.txt
 "#,
     ),
-    held(
+    held_out_case(
         "touch: a file system that is read-only",
         &["unshare", "root"],
         Disk,
@@ -248,7 +248,7 @@ mkdir small
 unshare -m sh -c 'mount -t tmpfs -o ro none small && touch small/ready'
 "#,
     ),
-    held(
+    held_out_case(
         "terraform: a block without an end",
         &["terraform"],
         Terraform,
@@ -262,14 +262,14 @@ printf 'locals {\n  region = "eu"\n' > main.tf
 terraform init -input=false
 "#,
     ),
-    held(
+    held_out_case(
         "kubectl: a flag that does not exist",
         &["kubectl"],
         Command,
         &["unknown flag: --namespce"],
         "kubectl --namespce shop get pods",
     ),
-    held(
+    held_out_case(
         "jest: a file that a test needs is not there",
         &["node", "npm:jest"],
         Dependency,
@@ -280,7 +280,7 @@ printf 'const cart = require("./cart");\ntest("total", () => expect(cart.total()
 jest --ci
 "#,
     ),
-    held(
+    held_out_case(
         "gcc: a warning that counts as an error",
         &["gcc"],
         Compile,

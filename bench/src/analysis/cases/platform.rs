@@ -4,17 +4,17 @@ use berth_analysis::Category::{
     Configuration, Container, Credentials, Database, Git, Kubernetes, Network, Terraform, Timeout, Tls,
 };
 
-use super::{Case, held, open};
+use super::{AnalysisCase, held_out_case, open_case};
 
-pub(super) const CASES: &[Case] = &[
-    open(
+pub(super) const CASES: &[AnalysisCase] = &[
+    open_case(
         "git: a repository that is not there",
         &["git"],
         Git,
         &["fatal: repository '/srv/none/shop.git' does not exist"],
         "git clone /srv/none/shop.git",
     ),
-    held(
+    held_out_case(
         "git: a push that others were faster than",
         &["git"],
         Git,
@@ -28,7 +28,7 @@ echo "publishing the release notes"
 git push origin HEAD:main
 "#,
     ),
-    open(
+    open_case(
         "git: both sides changed a line",
         &["git"],
         Git,
@@ -41,7 +41,7 @@ git switch -q main; echo c > notes.txt; git commit -q -am c
 git merge side
 "#,
     ),
-    held(
+    held_out_case(
         "git: a branch that is not there",
         &["git"],
         Git,
@@ -52,15 +52,15 @@ git commit -q --allow-empty -m first
 git checkout release-9
 "#,
     ),
-    open(
+    open_case(
         "git: not a repository",
         &["git"],
         Git,
         &["fatal: not a git repository"],
         "echo 'reading the version'; git describe --tags",
     ),
-    held(
-        "git: a directory of somebody else",
+    held_out_case(
+        "git: a directory of another user",
         &["git", "root"],
         Git,
         &["detected dubious ownership"],
@@ -71,21 +71,21 @@ cd shop
 git log -1
 "#,
     ),
-    open(
+    open_case(
         "docker: no daemon",
         &["docker"],
         Container,
         &["Cannot connect to the Docker daemon"],
         "export DOCKER_HOST=unix:///nonexistent/docker.sock; docker pull alpine:3.20",
     ),
-    held(
+    held_out_case(
         "docker: a name that is none",
         &["docker"],
         Container,
         &["invalid reference format"],
         "export DOCKER_HOST=unix:///nonexistent/docker.sock; echo tagging; docker run --rm Shop/API:1.0 true",
     ),
-    open(
+    open_case(
         "kubectl: a manifest that is no YAML",
         &["kubectl"],
         Configuration,
@@ -95,14 +95,14 @@ printf 'apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: shop\n   labels: {}\
 kubectl create --dry-run=client -f app.yaml
 "#,
     ),
-    held(
+    held_out_case(
         "kubectl: no cluster",
         &["kubectl"],
         Kubernetes,
         &["The connection to the server 127.0.0.1:1 was refused", "connection refused"],
         "echo 'rolling out shop-api'; kubectl --server=http://127.0.0.1:1 get deployments",
     ),
-    open(
+    open_case(
         "terraform: an argument that is not there",
         &["terraform"],
         Terraform,
@@ -113,7 +113,7 @@ terraform init -no-color -input=false > /dev/null 2>&1 || true
 terraform validate -no-color
 "#,
     ),
-    held(
+    held_out_case(
         "terraform: a variable that is not declared",
         &["terraform"],
         Terraform,
@@ -124,14 +124,14 @@ terraform init -input=false
 terraform validate
 "#,
     ),
-    open(
+    open_case(
         "kubectl: a context that is not there",
         &["kubectl"],
         Kubernetes,
         &["context was not found for specified context: production"],
         "kubectl --context production get pods",
     ),
-    held(
+    held_out_case(
         "terraform: a module that is not there",
         &["terraform"],
         Terraform,
@@ -141,21 +141,21 @@ printf 'module "network" {\n  source = "./modules/network"\n}\n' > main.tf
 terraform init -input=false -no-color
 "#,
     ),
-    open(
+    open_case(
         "sqlite3: a table that is not there",
         &["sqlite3"],
         Database,
         &["no such table: orders"],
         "echo 'migrating'; sqlite3 -bail shop.db 'SELECT count(*) FROM orders;'",
     ),
-    held(
-        "psql: nobody listens",
+    held_out_case(
+        "psql: connection refused",
         &["psql"],
         Database,
         &["Connection refused"],
         "echo 'running migrations'; psql -h 127.0.0.1 -p 1 -U shop -d shop -c 'SELECT 1'",
     ),
-    open(
+    open_case(
         "sqlite3: twice the same key",
         &["sqlite3"],
         Database,
@@ -164,7 +164,7 @@ terraform init -input=false -no-color
 sqlite3 -bail shop.db "CREATE TABLE users (mail TEXT UNIQUE); INSERT INTO users VALUES ('a'); INSERT INTO users VALUES ('a');"
 "#,
     ),
-    held(
+    held_out_case(
         "psql: a table that is not there",
         &["psql", "root", "setpriv", "/usr/lib/postgresql/15/bin/initdb"],
         Database,
@@ -179,22 +179,22 @@ trap 'as $bin/pg_ctl -D data -m immediate stop > /dev/null' EXIT
 psql -h "$PWD/run" -U shop -d postgres -v ON_ERROR_STOP=1 -c 'CREATE TABLE customers (id BIGINT)' -c 'ALTER TABLE orders ADD COLUMN note TEXT'
 "#,
     ),
-    open(
-        "curl: a name nobody knows",
+    open_case(
+        "curl: an unknown host name",
         &["curl"],
         Network,
         &["Could not resolve host: shop.invalid"],
         "echo 'checking health'; curl -sS --noproxy '*' https://shop.invalid/health",
     ),
-    held(
-        "curl: nobody listens",
+    held_out_case(
+        "curl: connection refused",
         &["curl"],
         Network,
         &["Failed to connect to 127.0.0.1 port 1", "Connection refused", "Couldn't connect to server"],
         "curl --noproxy '*' -fsS http://127.0.0.1:1/health",
     ),
-    open(
-        "curl: a certificate nobody vouches for",
+    open_case(
+        "curl: a self-signed certificate",
         &["curl", "openssl"],
         Tls,
         &["SSL certificate problem: self-signed certificate", "self-signed certificate"],
@@ -206,8 +206,8 @@ for i in 1 2 3 4 5 6 7 8 9; do curl -ks --noproxy '*' https://localhost:18443 > 
 curl -sS --noproxy '*' https://localhost:18443/
 "#,
     ),
-    held(
-        "python: a certificate nobody vouches for",
+    held_out_case(
+        "python: a self-signed certificate",
         &["python3", "openssl", "curl"],
         Tls,
         &["CERTIFICATE_VERIFY_FAILED"],
@@ -219,7 +219,7 @@ for i in 1 2 3 4 5 6 7 8 9; do curl -ks --noproxy '*' https://localhost:18444 > 
 python3 -c 'import urllib.request; urllib.request.urlopen("https://localhost:18444/")'
 "#,
     ),
-    open(
+    open_case(
         "curl: who are you?",
         &["curl", "python3"],
         Credentials,
@@ -237,7 +237,7 @@ for i in 1 2 3 4 5 6 7 8 9; do curl -s --noproxy '*' http://127.0.0.1:18401 && b
 curl -fsS --noproxy '*' http://127.0.0.1:18401/artifacts/site.tar
 "#,
     ),
-    held(
+    held_out_case(
         "git: who are you?",
         &["git", "python3", "curl"],
         Credentials,
@@ -257,7 +257,7 @@ for i in 1 2 3 4 5 6 7 8 9; do curl -s --noproxy '*' http://127.0.0.1:18402 && b
 GIT_TERMINAL_PROMPT=0 git clone http://127.0.0.1:18402/shop.git
 "#,
     ),
-    open(
+    open_case(
         "curl: no answer in time",
         &["curl", "python3"],
         Timeout,
@@ -268,7 +268,7 @@ sleep 1
 curl -sS --noproxy '*' --max-time 2 http://127.0.0.1:18403/health
 "#,
     ),
-    held(
+    held_out_case(
         "openssl: a certificate of yesterday",
         &["openssl"],
         Tls,
@@ -278,8 +278,8 @@ openssl req -x509 -newkey rsa:2048 -nodes -keyout key.pem -out cert.pem -days 1 
 openssl verify -attime $(($(date +%s) + 864000)) -CAfile cert.pem cert.pem
 "#,
     ),
-    open(
-        "node: a name nobody knows",
+    open_case(
+        "node: an unknown host name",
         &["node"],
         Network,
         &["getaddrinfo ENOTFOUND api.shop.invalid", "getaddrinfo EAI_AGAIN api.shop.invalid"],
@@ -287,7 +287,7 @@ openssl verify -attime $(($(date +%s) + 864000)) -CAfile cert.pem cert.pem
 node -e 'require("https").get("https://api.shop.invalid/v1")'
 "#,
     ),
-    held(
+    held_out_case(
         "wget: a page that is not there",
         &["wget", "python3", "curl"],
         Network,
@@ -298,15 +298,15 @@ for i in 1 2 3 4 5 6 7 8 9; do curl -s --noproxy '*' http://127.0.0.1:18404 > /d
 wget --no-proxy http://127.0.0.1:18404/releases/shop-1.4.2.tar.gz
 "#,
     ),
-    open(
-        "ssh: nobody listens",
+    open_case(
+        "ssh: connection refused",
         &["ssh"],
         Network,
         &["connect to host 127.0.0.1 port 1: Connection refused"],
         "ssh -o BatchMode=yes -o StrictHostKeyChecking=no -p 1 deploy@127.0.0.1 true",
     ),
-    held(
-        "python: somebody has the port",
+    held_out_case(
+        "python: a port in use",
         &["python3"],
         Network,
         &["Address already in use"],

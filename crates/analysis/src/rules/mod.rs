@@ -59,7 +59,7 @@ mod check {
     use crate::rule::RuleWeight;
 
     /// Whether a rule has exactly the conditions that its weight requires.
-    fn has_its_parts(rule: &Rule) -> bool {
+    fn has_required_conditions(rule: &Rule) -> bool {
         match rule.weight {
             RuleWeight::Cause | RuleWeight::General | RuleWeight::Report => {
                 !rule.patterns.is_empty() && rule.cause.is_none()
@@ -76,7 +76,7 @@ mod check {
             let id = rule.id;
             assert!(ids.insert(id), "{id} is there twice");
             assert!(id.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-'), "{id}");
-            assert!(has_its_parts(rule), "{id}: what it looks at does not fit its weight");
+            assert!(has_required_conditions(rule), "{id}: what it looks at does not fit its weight");
             assert!(
                 rule.says.ends_with('.') && rule.advice.ends_with('.'),
                 "{id}: sentences end with a full stop"

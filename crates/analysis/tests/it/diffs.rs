@@ -8,35 +8,35 @@ use berth_analysis::diff::{
     TreeEntry, apply, diff,
 };
 
-fn plain(content: &str) -> TreeEntry {
+fn plain_file(content: &str) -> TreeEntry {
     TreeEntry::File(FileContent { content: content.as_bytes().to_vec(), is_executable: false })
 }
 
-fn files() -> BTreeMap<String, TreeEntry> {
+fn sample_tree() -> BTreeMap<String, TreeEntry> {
     let package = "{\n  \"name\": \"shop\",\n  \"scripts\": { \"build\": \"tsc\" }\n}\n";
     BTreeMap::from([
-        ("src/a.txt".to_owned(), plain("one\ntwo\nthree\n")),
-        ("package.json".to_owned(), plain(package)),
-        ("logo.png".to_owned(), plain("\u{89}PNG\0\n")),
+        ("src/a.txt".to_owned(), plain_file("one\ntwo\nthree\n")),
+        ("package.json".to_owned(), plain_file(package)),
+        ("logo.png".to_owned(), plain_file("\u{89}PNG\0\n")),
         ("link".to_owned(), TreeEntry::Symlink),
         ("part".to_owned(), TreeEntry::Submodule),
-        ("long".to_owned(), plain(&"x\n".repeat(FILE_BYTES_MAX / 2 + 1))),
+        ("long".to_owned(), plain_file(&"x\n".repeat(FILE_BYTES_MAX / 2 + 1))),
     ])
 }
 
 /// A diff that replaces the first line of a file.
-fn first_line(path: &str, old: &str, new: &str) -> String {
+fn replace_first_line(path: &str, old: &str, new: &str) -> String {
     format!("diff --git a/{path} b/{path}\n--- a/{path}\n+++ b/{path}\n@@ -1 +1 @@\n-{old}\n+{new}\n")
 }
 
-fn new_file(path: &str) -> String {
+fn new_file_diff(path: &str) -> String {
     format!(
         "diff --git a/{path} b/{path}\nnew file mode 100644\n--- /dev/null\n+++ b/{path}\n@@ -0,0 +1 @@\n+x\n"
     )
 }
 
-fn refused(text: &str) -> RejectionReason {
-    apply(text, &files(), DiffPermit::default()).expect_err(text).reason
+fn rejection_reason(text: &str) -> RejectionReason {
+    apply(text, &sample_tree(), DiffPermit::default()).expect_err(text).reason
 }
 
 #[test]
@@ -99,12 +99,12 @@ fn diff_of_protected_file_is_rejected() {
     ];
     for (reason, paths) in cases {
         for path in *paths {
-            assert_eq!(refused(&new_file(path)), *reason, "{path}");
+            assert_eq!(rejection_reason(&new_file_diff(path)), *reason, "{path}");
         }
     }
     let permit = DiffPermit { definitions: true };
-    assert!(apply(&new_file(".berth/shop/pipeline.yaml"), &files(), permit).is_ok());
-    assert!(apply(&new_file(".github/x"), &files(), permit).is_err());
+    assert!(apply(&new_file_diff(".berth/shop/pipeline.yaml"), &sample_tree(), permit).is_ok());
+    assert!(apply(&new_file_diff(".github/x"), &sample_tree(), permit).is_err());
 }
 
 #[test]
@@ -117,17 +117,17 @@ fn diff_of_symlink_binary_or_rename_is_rejected() {
         (RejectionReason::Malformed, "hello\n".to_owned()),
         (RejectionReason::Malformed, "--- a/x\n+++ b/x\n".to_owned()),
         (RejectionReason::Empty, "diff --git a/src/a.txt b/src/a.txt\n".to_owned()),
-        (RejectionReason::Binary, first_line("logo.png", "x", "y")),
+        (RejectionReason::Binary, replace_first_line("logo.png", "x", "y")),
         (RejectionReason::Binary, "diff --git a/l b/l\nGIT binary patch\n".to_owned()),
         (
             RejectionReason::Binary,
             "diff --git a/l b/l\nindex 1..2 100644\nBinary files a/l and b/l differ\n".to_owned(),
         ),
-        (RejectionReason::Symlink, first_line("link", "x", "y")),
-        (RejectionReason::Symlink, new_file("x").replace("100644", "120000")),
+        (RejectionReason::Symlink, replace_first_line("link", "x", "y")),
+        (RejectionReason::Symlink, new_file_diff("x").replace("100644", "120000")),
         (RejectionReason::Symlink, mode("100644", "120000")),
-        (RejectionReason::Submodule, first_line("part", "x", "y")),
-        (RejectionReason::Submodule, new_file("x").replace("100644", "160000")),
+        (RejectionReason::Submodule, replace_first_line("part", "x", "y")),
+        (RejectionReason::Submodule, new_file_diff("x").replace("100644", "160000")),
         (
             RejectionReason::Renamed,
             "diff --git a/x b/y\nsimilarity index 100%\nrename from x\nrename to y\n".to_owned(),
@@ -137,49 +137,56 @@ fn diff_of_symlink_binary_or_rename_is_rejected() {
             RejectionReason::Path,
             "diff --git \"a/\\056git\" \"b/\\056git\"\nold mode 100644\nnew mode 100755\n".to_owned(),
         ),
-        (RejectionReason::PackageScripts, first_line("package.json", "{", "{ \"scripts\": {},").to_owned()),
         (
             RejectionReason::PackageScripts,
-            new_file("web/package.json").replace("+x", "+{\"scripts\": {\"postinstall\": \"x\"}}"),
+            replace_first_line("package.json", "{", "{ \"scripts\": {},").to_owned(),
         ),
-        (RejectionReason::PackageScripts, new_file("web/package.json")),
-        (RejectionReason::DoesNotApply, first_line("src/a.txt", "on", "eins")),
-        (RejectionReason::DoesNotApply, first_line("missing", "one", "eins")),
-        (RejectionReason::DoesNotApply, first_line("src/a.txt", "two", "zwei")),
+        (
+            RejectionReason::PackageScripts,
+            new_file_diff("web/package.json").replace("+x", "+{\"scripts\": {\"postinstall\": \"x\"}}"),
+        ),
+        (RejectionReason::PackageScripts, new_file_diff("web/package.json")),
+        (RejectionReason::DoesNotApply, replace_first_line("src/a.txt", "on", "eins")),
+        (RejectionReason::DoesNotApply, replace_first_line("missing", "one", "eins")),
+        (RejectionReason::DoesNotApply, replace_first_line("src/a.txt", "two", "zwei")),
         (RejectionReason::DoesNotApply, mode("100755", "100644")),
-        (RejectionReason::FileTooLong, first_line("long", "x", "y")),
-        (RejectionReason::Malformed, first_line("src/a.txt", "one", "eins").repeat(2)),
-        (RejectionReason::Malformed, first_line("src/a.txt", "one", "eins").replace("-1 +1", "-1,2 +1")),
+        (RejectionReason::FileTooLong, replace_first_line("long", "x", "y")),
+        (RejectionReason::Malformed, replace_first_line("src/a.txt", "one", "eins").repeat(2)),
+        (
+            RejectionReason::Malformed,
+            replace_first_line("src/a.txt", "one", "eins").replace("-1 +1", "-1,2 +1"),
+        ),
     ];
     for (reason, text) in cases {
-        assert_eq!(refused(&text), reason, "{text}");
+        assert_eq!(rejection_reason(&text), reason, "{text}");
     }
 }
 
 #[test]
 fn diff_above_each_limit_is_rejected() {
-    let many = |count: usize| (0..count).map(|n| new_file(&format!("f{n}"))).collect::<String>();
-    assert!(apply(&many(FILES_MAX), &files(), DiffPermit::default()).is_ok());
-    assert_eq!(refused(&many(FILES_MAX + 1)), RejectionReason::TooManyFiles);
+    let many = |count: usize| (0..count).map(|n| new_file_diff(&format!("f{n}"))).collect::<String>();
+    assert!(apply(&many(FILES_MAX), &sample_tree(), DiffPermit::default()).is_ok());
+    assert_eq!(rejection_reason(&many(FILES_MAX + 1)), RejectionReason::TooManyFiles);
     let lines = |count: usize| {
         let added = "+x\n".repeat(count);
-        new_file("f").replace("+1 @@", &format!("+1,{count} @@")).replace("+x\n", &added)
+        new_file_diff("f").replace("+1 @@", &format!("+1,{count} @@")).replace("+x\n", &added)
     };
-    assert!(apply(&lines(CHANGED_LINES_MAX), &files(), DiffPermit::default()).is_ok());
-    assert_eq!(refused(&lines(CHANGED_LINES_MAX + 1)), RejectionReason::TooManyLines);
-    let long = new_file("f").replace("+x", &format!("+{}", "x".repeat(DIFF_BYTES_MAX)));
-    assert_eq!(refused(&long), RejectionReason::TooLong);
+    assert!(apply(&lines(CHANGED_LINES_MAX), &sample_tree(), DiffPermit::default()).is_ok());
+    assert_eq!(rejection_reason(&lines(CHANGED_LINES_MAX + 1)), RejectionReason::TooManyLines);
+    let long = new_file_diff("f").replace("+x", &format!("+{}", "x".repeat(DIFF_BYTES_MAX)));
+    assert_eq!(rejection_reason(&long), RejectionReason::TooLong);
 }
 
 #[test]
 fn diff_creates_changes_and_deletes_files() {
     let gone = "diff --git a/src/a.txt b/src/a.txt\ndeleted file mode 100644\n--- a/src/a.txt\n+++ /dev/null\n\
                 @@ -1,3 +0,0 @@\n-one\n-two\n-three\n";
-    let changed = apply(&format!("{}{gone}", new_file("b")), &files(), DiffPermit::default()).unwrap();
+    let changed =
+        apply(&format!("{}{gone}", new_file_diff("b")), &sample_tree(), DiffPermit::default()).unwrap();
     assert_eq!(changed[0].after, Some(FileContent { content: b"x\n".to_vec(), is_executable: false }));
     assert_eq!((changed[1].path.as_str(), &changed[1].after), ("src/a.txt", &None));
     let short = "--- a/src/a.txt\n+++ b/src/a.txt\n@@ -2,2 +2,3 @@\n two\n+and\n three\n";
-    let changed = apply(short, &files(), DiffPermit::default()).unwrap();
+    let changed = apply(short, &sample_tree(), DiffPermit::default()).unwrap();
     assert_eq!(changed[0].after.as_ref().unwrap().content, b"one\ntwo\nand\nthree\n");
 }
 
@@ -239,6 +246,6 @@ fn quoted_file_name_is_parsed_like_git() {
         (r#""a/x" "b/y""#, RejectionReason::Renamed),
         (r#""/etc/x" "/etc/x""#, RejectionReason::Renamed),
     ] {
-        assert_eq!(refused(&mode(header)), reason, "{header}");
+        assert_eq!(rejection_reason(&mode(header)), reason, "{header}");
     }
 }

@@ -7,16 +7,16 @@ use berth_analysis::fix::{FixSuggestion, READ_FILE_BYTES_MAX, relevant_files, su
 use berth_analysis::{AnalysisInput, StepEnding, analyse};
 use expect_test::{Expect, expect};
 
-use crate::logs::{found, input};
+use crate::logs::{analysis_input, expect_finding};
 
-fn commit(files: &[(&str, &str, bool)]) -> BTreeMap<String, TreeEntry> {
+fn file_tree(files: &[(&str, &str, bool)]) -> BTreeMap<String, TreeEntry> {
     let entry = |content: &str, is_executable| {
         TreeEntry::File(FileContent { content: content.into(), is_executable })
     };
     files.iter().map(|(path, content, bit)| ((*path).to_owned(), entry(content, *bit))).collect()
 }
 
-fn fix(
+fn find_fix(
     line: &str,
     exit: i32,
     run: &str,
@@ -24,14 +24,14 @@ fn fix(
     permit: DiffPermit,
 ) -> Option<FixSuggestion> {
     let lines: Vec<String> = line.lines().map(str::to_owned).collect();
-    let input = AnalysisInput { run: Some(run), ..input(StepEnding::from_exit_code(exit), &lines) };
-    let files = commit(files);
-    let fix = suggest_fix(&input, &found(&input), &files, permit)?;
+    let input = AnalysisInput { run: Some(run), ..analysis_input(StepEnding::from_exit_code(exit), &lines) };
+    let files = file_tree(files);
+    let fix = suggest_fix(&input, &expect_finding(&input), &files, permit)?;
     apply(&fix.diff, &files, permit).expect("a suggested fix applies");
     Some(fix)
 }
 
-fn check(fix: Option<FixSuggestion>, expected: &Expect) {
+fn check_fix(fix: Option<FixSuggestion>, expected: &Expect) {
     expected.assert_eq(&fix.map_or("none".to_owned(), |fix| format!("{}\n{}", fix.summary, fix.diff)));
 }
 
@@ -50,16 +50,16 @@ fn fix_restores_executable_bit() {
         "bash: line 1: ops/deploy.sh: Permission denied",
         "sh: /var/berth/work/8f3a/ops/deploy.sh: Permission denied",
     ] {
-        check(fix(line, 126, "./ops/deploy.sh", &[script], none), &expected);
+        check_fix(find_fix(line, 126, "./ops/deploy.sh", &[script], none), &expected);
     }
     let nothing = expect!["none"];
     let line = "sh: 1: ./ops/deploy.sh: Permission denied";
-    check(fix(line, 126, "", &[("ops/deploy.sh", "#!/bin/sh\n", true)], none), &nothing);
-    check(fix(line, 126, "", &[("ops/deploy.sh", "data\n", false)], none), &nothing);
-    check(fix(line, 126, "", &[], none), &nothing);
-    check(fix("sh: 1: ./../../deploy.sh: Permission denied", 126, "", &[script], none), &nothing);
+    check_fix(find_fix(line, 126, "", &[("ops/deploy.sh", "#!/bin/sh\n", true)], none), &nothing);
+    check_fix(find_fix(line, 126, "", &[("ops/deploy.sh", "data\n", false)], none), &nothing);
+    check_fix(find_fix(line, 126, "", &[], none), &nothing);
+    check_fix(find_fix("sh: 1: ./../../deploy.sh: Permission denied", 126, "", &[script], none), &nothing);
     let hook = (".husky/pre-commit", "#!/bin/sh\n", false);
-    check(fix("sh: 1: .husky/pre-commit: Permission denied", 126, "", &[hook], none), &nothing);
+    check_fix(find_fix("sh: 1: .husky/pre-commit: Permission denied", 126, "", &[hook], none), &nothing);
 }
 
 /// File names with spaces and shell characters, in the forms in which shells and tools print them.
@@ -87,7 +87,7 @@ fn file_names_with_spaces_and_shell_characters_are_found() {
             format!("env: {in_shell}: Permission denied"),
             "exec failed: Permission denied".to_owned(),
         ] {
-            let made = fix(&line, 126, &in_shell, &[script], none).unwrap_or_else(|| panic!("{line}"));
+            let made = find_fix(&line, 126, &in_shell, &[script], none).unwrap_or_else(|| panic!("{line}"));
             assert!(made.diff.ends_with("\nold mode 100644\nnew mode 100755\n"), "{}", made.diff);
         }
         let windows = (name, "#!/bin/sh\r\necho hi\r\n", true);
@@ -96,7 +96,7 @@ fn file_names_with_spaces_and_shell_characters_are_found() {
             (format!("bash: line 1: ./{name}: cannot execute: required file not found"), 127),
             (format!("bash: line 1: ./{name}: /bin/sh^M: bad interpreter: No such file or directory"), 126),
         ] {
-            let made = fix(&line, exit, &in_shell, &[windows], none).unwrap_or_else(|| panic!("{line}"));
+            let made = find_fix(&line, exit, &in_shell, &[windows], none).unwrap_or_else(|| panic!("{line}"));
             assert_eq!(made.summary, format!("Convert {name} to Unix line endings"));
         }
     }
@@ -120,8 +120,9 @@ fn relevant_files_are_limited_and_not_private() {
     let line =
         "deploy.sh: cannot read .env, server.pem, notes, long.txt, half.txt, again.txt: 'once more.txt'";
     let lines = vec![line.to_owned(), "error: it failed".to_owned()];
-    let input = AnalysisInput { run: Some("./deploy.sh"), ..input(StepEnding::from_exit_code(1), &lines) };
-    let read = relevant_files(&input, &analyse(&input), &commit(&files));
+    let input =
+        AnalysisInput { run: Some("./deploy.sh"), ..analysis_input(StepEnding::from_exit_code(1), &lines) };
+    let read = relevant_files(&input, &analyse(&input), &file_tree(&files));
     let paths: Vec<&str> = read.iter().map(|(path, _)| path.as_str()).collect();
     assert!(paths.contains(&"deploy.sh"), "{paths:?}");
     assert_eq!(paths.iter().filter(|path| path.ends_with(".txt")).count(), 1, "more is too much: {paths:?}");
@@ -153,12 +154,12 @@ fn fix_converts_windows_line_endings() {
         ("/tmp/step: 2: ./deploy.sh: not found", 127),
     ];
     for (line, exit) in cases {
-        let shown = fix(line, exit, "./deploy.sh", &[script], none);
+        let shown = find_fix(line, exit, "./deploy.sh", &[script], none);
         let shown = shown.map(|fix| FixSuggestion { diff: fix.diff.replace('\r', ""), ..fix });
-        check(shown, &expected);
+        check_fix(shown, &expected);
     }
     let fine = ("deploy.sh", "#!/bin/sh\necho a\n", true);
-    check(fix(cases[2].0, 127, "./deploy.sh", &[fine], none), &expect!["none"]);
+    check_fix(find_fix(cases[2].0, 127, "./deploy.sh", &[fine], none), &expect!["none"]);
 }
 
 #[test]
@@ -182,7 +183,7 @@ fn fix_corrects_misspelled_field_if_permitted() {
         +      timeout: 5m # for slow days
                params: { run: make }
     "#]];
-    check(fix(log, 1, "berth pipeline validate", &[file], permit), &expected);
-    check(fix(log, 1, "berth pipeline validate", &[file], DiffPermit::default()), &expect!["none"]);
-    check(fix(log, 1, "berth pipeline validate", &[], permit), &expect!["none"]);
+    check_fix(find_fix(log, 1, "berth pipeline validate", &[file], permit), &expected);
+    check_fix(find_fix(log, 1, "berth pipeline validate", &[file], DiffPermit::default()), &expect!["none"]);
+    check_fix(find_fix(log, 1, "berth pipeline validate", &[], permit), &expect!["none"]);
 }

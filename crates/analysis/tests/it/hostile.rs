@@ -7,7 +7,7 @@ use berth_analysis::{
     AnalysisInput, AnalysisResult, LINE_CHARS_MAX, LOG_BYTES_MAX, StepEnding, analyse, fingerprint, rules,
 };
 
-use crate::logs::{all, found, input};
+use crate::logs::{analysis_input, expect_finding, load_logs};
 
 /// Strings that look like instructions, markup, control characters, templates or patterns.
 const INJECTIONS: &[&str] = &[
@@ -31,12 +31,12 @@ fn injection_in_log_is_treated_as_text() {
         let plain = vec!["npm error Missing script: \"build\"".to_owned(), "bye".to_owned()];
         let hostile = vec![plain[0].clone(), (*injection).to_owned(), "bye".to_owned()];
         let (one, two) = (
-            found(&input(StepEnding::from_exit_code(1), &plain)),
-            found(&input(StepEnding::from_exit_code(1), &hostile)),
+            expect_finding(&analysis_input(StepEnding::from_exit_code(1), &plain)),
+            expect_finding(&analysis_input(StepEnding::from_exit_code(1), &hostile)),
         );
         assert_eq!(one, two, "{injection:?} changed what another line says");
         let inside = vec![format!("cat: {injection}: No such file or directory")];
-        let finding = found(&input(StepEnding::from_exit_code(1), &inside));
+        let finding = expect_finding(&analysis_input(StepEnding::from_exit_code(1), &inside));
         assert_eq!(finding.category.as_str(), "file", "{injection:?}");
         let seen = |c: char| !c.is_control() && !('\u{200b}'..='\u{202e}').contains(&c) && c < '\u{e0000}';
         assert!(finding.root_cause.chars().all(seen), "{:?}", finding.root_cause);
@@ -47,11 +47,12 @@ fn injection_in_log_is_treated_as_text() {
 #[test]
 fn quoted_words_are_truncated_and_not_expanded() {
     let lines = vec![format!("cat: {}{{file}}: No such file or directory", "x".repeat(LINE_CHARS_MAX / 2))];
-    let finding = found(&input(StepEnding::from_exit_code(1), &lines));
+    let finding = expect_finding(&analysis_input(StepEnding::from_exit_code(1), &lines));
     assert!(finding.root_cause.chars().count() < WORD_CHARS_MAX + 80, "{}", finding.root_cause);
     let lines =
         vec!["sh: 1: {name}: not found".to_owned(), "bash: line 1: a{name}b: command not found".to_owned()];
-    let text = serde_json::to_string(&analyse(&input(StepEnding::from_exit_code(127), &lines))).unwrap();
+    let text =
+        serde_json::to_string(&analyse(&analysis_input(StepEnding::from_exit_code(127), &lines))).unwrap();
     assert!(!text.contains("a{name}b is not there"), "{text}");
 }
 
@@ -60,7 +61,8 @@ fn quoted_words_are_truncated_and_not_expanded() {
 #[test]
 fn longest_log_is_analyzed_in_bounded_time() {
     const TIME_MAX: Duration = Duration::from_secs(60);
-    let words: String = all().iter().flat_map(|log| &log.lines).map(|line| format!("{line} ")).collect();
+    let words: String =
+        load_logs().iter().flat_map(|log| &log.lines).map(|line| format!("{line} ")).collect();
     let words: Vec<char> = words.chars().collect();
     let mut bad: Vec<String> = words.chunks(LINE_CHARS_MAX).map(|part| part.iter().collect()).collect();
     bad.extend(
@@ -71,7 +73,7 @@ fn longest_log_is_analyzed_in_bounded_time() {
     let start = Instant::now();
     let input = AnalysisInput {
         last_good: Some(&lines[..count / 2]),
-        ..input(StepEnding::from_exit_code(1), &lines)
+        ..analysis_input(StepEnding::from_exit_code(1), &lines)
     };
     let analysis = analyse(&input);
     fingerprint(&input, &analysis);
@@ -86,7 +88,7 @@ fn rule_texts_contain_no_markup() {
         }
     }
     assert!(matches!(
-        analyse(&input(StepEnding::from_exit_code(1), &[])),
+        analyse(&analysis_input(StepEnding::from_exit_code(1), &[])),
         AnalysisResult::NotEnoughEvidence(_)
     ));
 }

@@ -11,18 +11,18 @@ use berth_analysis::{
 };
 use berth_core::deployment::FailureCode;
 
-pub(crate) struct Log {
+pub(crate) struct SampleLog {
     pub(crate) rule: String,
     pub(crate) ending: StepEnding<'static>,
     pub(crate) lines: Vec<String>,
-    marked: Option<usize>,
+    marked_line: Option<usize>,
 }
 
-pub(crate) fn input<'a>(ending: StepEnding<'a>, lines: &'a [String]) -> AnalysisInput<'a> {
+pub(crate) fn analysis_input<'a>(ending: StepEnding<'a>, lines: &'a [String]) -> AnalysisInput<'a> {
     AnalysisInput { step_type: "script", run: None, ending, lines, first_line: 1, last_good: None }
 }
 
-pub(crate) fn found(input: &AnalysisInput<'_>) -> Finding {
+pub(crate) fn expect_finding(input: &AnalysisInput<'_>) -> Finding {
     match analyse(input) {
         AnalysisResult::Found(finding) => finding,
         AnalysisResult::NotEnoughEvidence(_) => panic!("not enough evidence in {:?}", input.lines),
@@ -30,30 +30,35 @@ pub(crate) fn found(input: &AnalysisInput<'_>) -> Finding {
 }
 
 /// All logs of all areas.
-pub(crate) fn all() -> Vec<Log> {
+pub(crate) fn load_logs() -> Vec<SampleLog> {
     let dir = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/logs");
     let areas = rules::AREAS.iter().map(|(area, _)| dir.join(format!("{area}.txt")));
-    areas.flat_map(|path| parse(&std::fs::read_to_string(path).unwrap())).collect()
+    areas.flat_map(|path| parse_logs(&std::fs::read_to_string(path).unwrap())).collect()
 }
 
-fn parse(text: &str) -> Vec<Log> {
-    let mut logs: Vec<Log> = Vec::new();
+fn parse_logs(text: &str) -> Vec<SampleLog> {
+    let mut logs: Vec<SampleLog> = Vec::new();
     for line in text.lines() {
         if let Some(title) = line.strip_prefix("## ") {
             let (rule, end) = title.split_once(' ').unwrap_or((title, ""));
-            logs.push(Log { rule: rule.into(), ending: ending(end), lines: Vec::new(), marked: None });
+            logs.push(SampleLog {
+                rule: rule.into(),
+                ending: parse_ending(end),
+                lines: Vec::new(),
+                marked_line: None,
+            });
             continue;
         }
         let log = logs.last_mut().expect("a log begins with its rule");
-        if line.starts_with("> ") && log.marked.is_none() {
-            log.marked = Some(log.lines.len() + 1);
+        if line.starts_with("> ") && log.marked_line.is_none() {
+            log.marked_line = Some(log.lines.len() + 1);
         }
         log.lines.push(line.get(2..).unwrap_or_default().to_owned());
     }
     logs
 }
 
-fn ending(text: &str) -> StepEnding<'static> {
+fn parse_ending(text: &str) -> StepEnding<'static> {
     let words: Vec<&str> = text.trim_matches(['(', ')']).split(' ').collect();
     match words.as_slice() {
         [""] => StepEnding::from_exit_code(1),
@@ -69,9 +74,9 @@ fn ending(text: &str) -> StepEnding<'static> {
 #[test]
 fn every_rule_matches_its_log_at_the_right_line() {
     let mut wrong = Vec::new();
-    for log in all() {
-        let Log { rule, lines, marked, ending } = &log;
-        match analyse(&input(*ending, lines)) {
+    for log in load_logs() {
+        let SampleLog { rule, lines, marked_line: marked, ending } = &log;
+        match analyse(&analysis_input(*ending, lines)) {
             AnalysisResult::Found(finding) => {
                 let is_rule = finding.rule.as_deref() == Some(rule.as_str());
                 let first = finding.evidence.first().map(|range| range.first);
@@ -84,7 +89,7 @@ fn every_rule_matches_its_log_at_the_right_line() {
     }
     assert!(wrong.is_empty(), "\n{}\n", wrong.join("\n"));
     let known: BTreeSet<&str> = rules::all().map(|rule| rule.id).collect();
-    let shown: BTreeSet<String> = all().into_iter().map(|log| log.rule).collect();
+    let shown: BTreeSet<String> = load_logs().into_iter().map(|log| log.rule).collect();
     let without: Vec<_> = known.iter().filter(|id| !shown.contains(**id)).collect();
     assert!(without.is_empty(), "rules without a log: {without:?}");
 }
@@ -93,7 +98,7 @@ fn every_rule_matches_its_log_at_the_right_line() {
 fn log_without_errors_has_no_finding() {
     for lines in [vec![], vec!["all fine".to_owned()], vec![String::new(); 3]] {
         let AnalysisResult::NotEnoughEvidence(unexplained) =
-            analyse(&input(StepEnding::from_exit_code(1), &lines))
+            analyse(&analysis_input(StepEnding::from_exit_code(1), &lines))
         else {
             panic!("found something in {lines:?}");
         };
@@ -129,7 +134,7 @@ fn most_significant_line_wins() {
     ];
     for (name, lines, ending, rule, line) in cases {
         let lines: Vec<String> = lines.iter().map(ToString::to_string).collect();
-        let finding = found(&input(*ending, &lines));
+        let finding = expect_finding(&analysis_input(*ending, &lines));
         assert_eq!((finding.rule.as_deref(), finding.evidence[0].first), (Some(*rule), *line), "{name}");
     }
 }
@@ -144,8 +149,9 @@ fn line_of_last_successful_run_is_not_evidence() {
         "cat: out/site.tar: No such file or directory".to_owned(),
         "giving up".to_owned(),
     ];
-    let with = AnalysisInput { last_good: Some(&good), ..input(StepEnding::from_exit_code(1), &lines) };
-    let finding = found(&with);
+    let with =
+        AnalysisInput { last_good: Some(&good), ..analysis_input(StepEnding::from_exit_code(1), &lines) };
+    let finding = expect_finding(&with);
     assert_eq!(finding.rule.as_deref(), Some("file-missing"));
     assert_eq!(finding.new_lines, [LineRange { first: 3, last: 4 }]);
     let only_old = AnalysisInput { lines: &lines[..2], ..with };
@@ -156,8 +162,10 @@ fn line_of_last_successful_run_is_not_evidence() {
 fn tool_identification_may_be_an_old_line() {
     let good = vec!["running 2 tests".to_owned(), "test tests::adds ... ok".to_owned()];
     let lines = vec!["running 3 tests".to_owned(), "test tests::adds ... FAILED".to_owned()];
-    let finding =
-        found(&AnalysisInput { last_good: Some(&good), ..input(StepEnding::from_exit_code(101), &lines) });
+    let finding = expect_finding(&AnalysisInput {
+        last_good: Some(&good),
+        ..analysis_input(StepEnding::from_exit_code(101), &lines)
+    });
     assert_eq!(finding.rule.as_deref(), Some("cargo-test"));
 }
 
@@ -167,8 +175,14 @@ fn contested_finding_has_lower_confidence() {
         ["a.c:1:1: error: 'x' undeclared", "cp: error writing 'a': No space left on device"]
             .map(str::to_owned)
             .into();
-    assert_eq!(found(&input(StepEnding::from_exit_code(1), &lines[1..])).confidence, Confidence::High);
-    assert_eq!(found(&input(StepEnding::from_exit_code(1), &lines)).confidence, Confidence::Medium);
+    assert_eq!(
+        expect_finding(&analysis_input(StepEnding::from_exit_code(1), &lines[1..])).confidence,
+        Confidence::High
+    );
+    assert_eq!(
+        expect_finding(&analysis_input(StepEnding::from_exit_code(1), &lines)).confidence,
+        Confidence::Medium
+    );
 }
 
 #[test]
@@ -178,19 +192,24 @@ fn signal_is_parsed_from_recorded_detail() {
     assert_eq!(StepEnding::from_record(FailureCode::Killed, None, killed).signal, Some(9));
     let exited = "exited with 139: a command in it was ended by signal 11 (SEGV)";
     assert_eq!(StepEnding::from_record(FailureCode::StepFailed, Some(139), exited).signal, None);
-    let finding =
-        found(&input(StepEnding::from_record(FailureCode::Killed, None, killed), &["linking".to_owned()]));
+    let finding = expect_finding(&analysis_input(
+        StepEnding::from_record(FailureCode::Killed, None, killed),
+        &["linking".to_owned()],
+    ));
     assert_eq!(finding.rule.as_deref(), Some("signal-kill"));
 }
 
 #[test]
 fn line_numbers_match_the_log() {
     let lines = vec!["x".to_owned(), "cat: a: No such file or directory".to_owned()];
-    let tail = AnalysisInput { first_line: 501, ..input(StepEnding::from_exit_code(1), &lines) };
-    assert_eq!(found(&tail).evidence[0], LineRange::one(502));
+    let tail = AnalysisInput { first_line: 501, ..analysis_input(StepEnding::from_exit_code(1), &lines) };
+    assert_eq!(expect_finding(&tail).evidence[0], LineRange::one(502));
     let mut long = vec!["y".to_owned(); LINES_MAX];
     long.extend(lines);
-    assert_eq!(found(&input(StepEnding::from_exit_code(1), &long)).evidence[0].first, long.len());
+    assert_eq!(
+        expect_finding(&analysis_input(StepEnding::from_exit_code(1), &long)).evidence[0].first,
+        long.len()
+    );
 }
 
 /// The cause is in the first line, so it is found only as long as the whole log is within the limits.
@@ -200,7 +219,7 @@ fn log_is_analyzed_up_to_each_limit() {
     let is_seen = |filler: &str, count: usize| {
         let mut lines = vec![cause.to_owned()];
         lines.extend(std::iter::repeat_n(filler.to_owned(), count));
-        matches!(analyse(&input(StepEnding::from_exit_code(1), &lines)), AnalysisResult::Found(_))
+        matches!(analyse(&analysis_input(StepEnding::from_exit_code(1), &lines)), AnalysisResult::Found(_))
     };
     assert!(is_seen("x", LINES_MAX - 1));
     assert!(!is_seen("x", LINES_MAX));
@@ -210,9 +229,12 @@ fn log_is_analyzed_up_to_each_limit() {
     assert!(!is_seen(&long, fits + 1));
     let at = |before: usize| vec![format!("{}{cause}", " ".repeat(before))];
     let inside = LINE_CHARS_MAX - cause.len();
-    assert!(matches!(analyse(&input(StepEnding::from_exit_code(1), &at(inside))), AnalysisResult::Found(_)));
     assert!(matches!(
-        analyse(&input(StepEnding::from_exit_code(1), &at(inside + cause.len()))),
+        analyse(&analysis_input(StepEnding::from_exit_code(1), &at(inside))),
+        AnalysisResult::Found(_)
+    ));
+    assert!(matches!(
+        analyse(&analysis_input(StepEnding::from_exit_code(1), &at(inside + cause.len()))),
         AnalysisResult::NotEnoughEvidence(_)
     ));
 }

@@ -6,7 +6,7 @@ use berth_analysis::diff::{DiffPermit, FileContent, TreeEntry, apply, diff};
 use berth_analysis::{AnalysisInput, AnalysisResult, LineRange, StepEnding, analyse, fingerprint};
 use proptest::prelude::*;
 
-use crate::logs::{all, input};
+use crate::logs::{analysis_input, load_logs};
 
 /// Lines with placeholders for everything that differs between runs.
 const LINES: &[&str] = &[
@@ -17,7 +17,7 @@ const LINES: &[&str] = &[
     "commit COMMIT cannot be built in DIR/out",
 ];
 
-fn filled(line: &str, (num, dir, uuid, second): &(u32, String, [u8; 16], u32)) -> String {
+fn fill_placeholders(line: &str, (num, dir, uuid, second): &(u32, String, [u8; 16], u32)) -> String {
     let hex: String = uuid.iter().map(|byte| format!("{byte:02x}")).collect();
     let uuid = format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]);
     line.replace("COMMIT", &format!("{hex}01234567"))
@@ -28,11 +28,11 @@ fn filled(line: &str, (num, dir, uuid, second): &(u32, String, [u8; 16], u32)) -
         .replace("DIR", dir)
 }
 
-fn variables() -> impl Strategy<Value = (u32, String, [u8; 16], u32)> {
+fn placeholder_values() -> impl Strategy<Value = (u32, String, [u8; 16], u32)> {
     (any::<u32>(), "(/[a-z0-9_.-]{1,8}[a-z]){1,4}", any::<[u8; 16]>(), any::<u32>())
 }
 
-fn ranges(analysis: &AnalysisResult) -> Vec<LineRange> {
+fn line_ranges(analysis: &AnalysisResult) -> Vec<LineRange> {
     match analysis {
         AnalysisResult::Found(found) => found.evidence.iter().chain(&found.new_lines).copied().collect(),
         AnalysisResult::NotEnoughEvidence(unexplained) => {
@@ -43,14 +43,14 @@ fn ranges(analysis: &AnalysisResult) -> Vec<LineRange> {
 
 proptest! {
     #[test]
-    fn fingerprint_ignores_numbers_times_and_directories(one in variables(), two in variables()) {
+    fn fingerprint_ignores_numbers_times_and_directories(one in placeholder_values(), two in placeholder_values()) {
         for line in LINES {
-            let of = |values| {
-                let lines = vec!["begin".to_owned(), filled(line, values)];
-                let input = input(StepEnding::from_exit_code(1), &lines);
+            let fingerprint_with = |values| {
+                let lines = vec!["begin".to_owned(), fill_placeholders(line, values)];
+                let input = analysis_input(StepEnding::from_exit_code(1), &lines);
                 fingerprint(&input, &analyse(&input))
             };
-            prop_assert_eq!(of(&one), of(&two), "{}", line);
+            prop_assert_eq!(fingerprint_with(&one), fingerprint_with(&two), "{}", line);
         }
     }
 
@@ -61,14 +61,14 @@ proptest! {
         code in 0..256,
         has_good in any::<bool>(),
     ) {
-        let pool: Vec<String> = all().into_iter().flat_map(|log| log.lines).collect();
+        let pool: Vec<String> = load_logs().into_iter().flat_map(|log| log.lines).collect();
         let lines: Vec<String> = picked.iter().map(|at| pool[at % pool.len()].clone()).collect();
         let good = &pool[..pool.len() / 2];
-        let plain = input(StepEnding::from_exit_code(code), &lines);
+        let plain = analysis_input(StepEnding::from_exit_code(code), &lines);
         let input = AnalysisInput { first_line, last_good: has_good.then_some(good), ..plain };
         let analysis = analyse(&input);
         let end = first_line + lines.len();
-        prop_assert!(ranges(&analysis).iter().all(|range| range.is_within(first_line, end.saturating_sub(1))));
+        prop_assert!(line_ranges(&analysis).iter().all(|range| range.is_within(first_line, end.saturating_sub(1))));
         prop_assert_eq!(fingerprint(&input, &analysis), fingerprint(&input, &analyse(&input)));
         let text = serde_json::to_string(&analysis).unwrap();
         prop_assert_eq!(serde_json::from_str::<AnalysisResult>(&text).unwrap(), analysis);

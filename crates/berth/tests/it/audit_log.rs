@@ -20,12 +20,12 @@ fn record_events(server: &TestServer) {
 
 pub(crate) fn export(server: &TestServer) -> Vec<u8> {
     let request = server.api.request("GET", &format!("{EVENTS}/export")).header("Connection", "close");
-    let answer = server.api.ask(&request);
+    let answer = server.api.send(&request);
     assert_eq!((answer.status, answer.header("content-type")), (200, Some("application/x-ndjson")));
-    unchunked(&answer.body)
+    decode_chunked(&answer.body)
 }
 
-fn unchunked(mut body: &[u8]) -> Vec<u8> {
+fn decode_chunked(mut body: &[u8]) -> Vec<u8> {
     let mut whole = Vec::new();
     loop {
         let end = body.windows(2).position(|two| two == b"\r\n").expect("the size of a chunk");
@@ -43,7 +43,7 @@ pub(crate) fn verify(file: &Path, more: &[&str]) -> ProcessOutput {
 }
 
 /// Runs `event verify --json` and returns exit code and output.
-fn verdict(file: &Path, more: &[&str]) -> (Option<i32>, Value) {
+fn verify_json(file: &Path, more: &[&str]) -> (Option<i32>, Value) {
     let ran = verify(file, &[&["--json"], more].concat());
     (ran.code, serde_json::from_str(&ran.stdout).unwrap_or_else(|error| panic!("{error}: {ran:?}")))
 }
@@ -59,7 +59,7 @@ fn export_verified_offline_names_the_line_of_every_fault() {
     let put = |bytes: &[u8]| std::fs::write(&file, bytes).unwrap();
     put(&whole);
 
-    let (code, good) = verdict(&file, &[]);
+    let (code, good) = verify_json(&file, &[]);
     assert_eq!((code, &good["valid"], &good["checked"]), (Some(0), &json!(true), &json!(8)));
     let head = format!("8:{}", good["head"]["hash"].as_str().unwrap());
     let told = verify(&file, &["--head", &head]);
@@ -69,7 +69,7 @@ fn export_verified_offline_names_the_line_of_every_fault() {
     let lines: Vec<&[u8]> = whole.split_inclusive(|byte| *byte == b'\n').collect();
     let problem = |bytes: &[u8], more: &[&str]| {
         put(bytes);
-        let (code, found) = verdict(&file, more);
+        let (code, found) = verify_json(&file, more);
         assert_eq!((code, &found["valid"]), (Some(1), &json!(false)), "{found}");
         let first = &found["firstProblem"];
         (first["reason"].as_str().unwrap().to_owned(), first["sequence"].clone(), first["line"].clone())
@@ -93,11 +93,11 @@ fn export_verified_offline_names_the_line_of_every_fault() {
 fn verify_refuses_a_file_that_is_not_an_export() {
     let home = TestHome::new();
     let file = home.path().join("other.txt");
-    verify(&file, &[]).refused(&["cannot read", "other.txt"]);
+    verify(&file, &[]).expect_refusal(&["cannot read", "other.txt"]);
     for other in ["", "not an export\n", "{\"data\": []}\n"] {
         std::fs::write(&file, other).unwrap();
-        verify(&file, &[]).refused(&["other.txt", "not an export of events"]);
-        verify(&file, &["--json"]).refused(&["not an export of events"]);
+        verify(&file, &[]).expect_refusal(&["other.txt", "not an export of events"]);
+        verify(&file, &["--json"]).expect_refusal(&["not an export of events"]);
     }
     let ran = verify(&file, &["--head", "7"]);
     assert_eq!(ran.code, Some(2), "{ran:?}");

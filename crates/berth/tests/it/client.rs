@@ -95,19 +95,19 @@ impl HttpConnection {
         self.stream.get_mut().write_all(bytes)
     }
 
-    pub(crate) fn ask(&mut self, request: &RawRequest) -> io::Result<RawResponse> {
+    pub(crate) fn send_request(&mut self, request: &RawRequest) -> io::Result<RawResponse> {
         // Ignore a write error: the server may respond and close the connection before it has read the whole request.
         let sent = self.send(&request.bytes());
         self.receive().map_err(|error| sent.err().unwrap_or(error))
     }
 
     pub(crate) fn receive(&mut self) -> io::Result<RawResponse> {
-        let status = self.line()?;
+        let status = self.read_line()?;
         let code = status.split(' ').nth(1).and_then(|code| code.parse().ok());
         let status = code.ok_or_else(|| io::Error::new(ErrorKind::InvalidData, status))?;
         let mut headers = Vec::new();
         loop {
-            let line = self.line()?;
+            let line = self.read_line()?;
             match line.split_once(':') {
                 Some((name, value)) => headers.push((name.to_ascii_lowercase(), value.trim().to_owned())),
                 None => break,
@@ -132,7 +132,7 @@ impl HttpConnection {
         }
     }
 
-    fn line(&mut self) -> io::Result<String> {
+    fn read_line(&mut self) -> io::Result<String> {
         let mut line = String::new();
         match self.stream.read_line(&mut line)? {
             0 => Err(ErrorKind::UnexpectedEof.into()),
@@ -153,17 +153,17 @@ impl ApiHandle {
         RawRequest::new(method, path).header("Authorization", &format!("Bearer {}", self.token))
     }
 
-    pub(crate) fn ask(&self, request: &RawRequest) -> RawResponse {
-        let asked = HttpConnection::connect(self.address).ask(request);
+    pub(crate) fn send(&self, request: &RawRequest) -> RawResponse {
+        let asked = HttpConnection::connect(self.address).send_request(request);
         asked.unwrap_or_else(|error| panic!("{} {}: {error}", request.method, request.path))
     }
 
     pub(crate) fn get(&self, path: &str) -> RawResponse {
-        self.ask(&self.request("GET", path))
+        self.send(&self.request("GET", path))
     }
 
     pub(crate) fn post(&self, path: &str, body: &Value) -> RawResponse {
-        self.ask(&self.request("POST", path).json(body))
+        self.send(&self.request("POST", path).json(body))
     }
 
     /// Reads a list page by page with cursors; returns all records and the reported total.
@@ -172,7 +172,7 @@ impl ApiHandle {
             (Vec::new(), String::new(), HttpConnection::connect(self.address));
         loop {
             let request = self.request("GET", &format!("{path}?limit=200&total=true{cursor}"));
-            let page = client.ask(&request).expect("a page").json();
+            let page = client.send_request(&request).expect("a page").json();
             all.extend(page["data"].as_array().expect("records").iter().cloned());
             match page["pagination"]["nextCursor"].as_str() {
                 Some(next) => cursor = format!("&cursor={next}"),

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use berth_testkit::{Scratch, outcome};
+use berth_testkit::{ScratchDatabase, outcome};
 use serde_json::{Value, json};
 
 use crate::client::{ApiHandle, HttpConnection, RawRequest, RawResponse};
@@ -28,28 +28,32 @@ const PIPELINES: &str = "/api/v1/organizations/acme/pipelines";
 fn acknowledged_writes_survive_kills_and_happen_once() {
     let mut random = SeededRandom::from_env("CRASH_SEED");
     let repeats = outcome::short_or_long(1, REPEATS_LONG);
-    let writes: usize = (0..repeats).map(|_| kill_again_and_again(&mut random)).sum();
-    let database = if Scratch::is_wanted() { "PostgreSQL" } else { "SQLite" };
-    outcome::covered(&format!("{writes} acknowledged writes and {} kills on {database}", repeats * KILLS));
+    let writes: usize = (0..repeats).map(|_| run_with_kills(&mut random)).sum();
+    let database = if ScratchDatabase::is_wanted() { "PostgreSQL" } else { "SQLite" };
+    outcome::report_coverage(&format!(
+        "{writes} acknowledged writes and {} kills on {database}",
+        repeats * KILLS
+    ));
 }
 
 /// Kills the server repeatedly and checks that every acknowledged write survives. Returns the number of acknowledged
 /// writes.
-fn kill_again_and_again(random: &mut SeededRandom) -> usize {
+fn run_with_kills(random: &mut SeededRandom) -> usize {
     let home = TestHome::new();
-    let mut writers: Vec<_> = (0..WRITERS).map(|number| CrashWriter::new(number, random.next())).collect();
+    let mut writers: Vec<_> =
+        (0..WRITERS).map(|number| CrashWriter::new(number, random.next_u64())).collect();
     for round in 0..KILLS {
-        if random.next().is_multiple_of(5) {
-            kill_while_it_starts(&home, random);
+        if random.next_u64().is_multiple_of(5) {
+            kill_during_start(&home, random);
         }
         let mut server = start(&home);
         check_all(&server.api, &mut writers, round);
         std::thread::scope(|scope| {
             for writer in &mut writers {
                 let (api, client) = (server.api.clone(), HttpConnection::connect(server.address));
-                scope.spawn(move || writer.write_until_it_dies(&api, client));
+                scope.spawn(move || writer.write_until_killed(&api, client));
             }
-            std::thread::sleep(Duration::from_millis(random.within(LOAD_MS)));
+            std::thread::sleep(Duration::from_millis(random.next_in(LOAD_MS)));
             server.process.kill();
         });
     }
@@ -65,9 +69,9 @@ fn start(home: &TestHome) -> TestServer {
     TestServer::start(home.serve_command().env("BERTH_LOG__LEVEL", "warn"), &home.token)
 }
 
-fn kill_while_it_starts(home: &TestHome, random: &mut SeededRandom) {
+fn kill_during_start(home: &TestHome, random: &mut SeededRandom) {
     let mut process = BerthProcess::start(&mut home.serve_command());
-    std::thread::sleep(Duration::from_millis(random.within(0..30)));
+    std::thread::sleep(Duration::from_millis(random.next_in(0..30)));
     process.kill();
 }
 
@@ -84,7 +88,7 @@ fn check_all(api: &ApiHandle, writers: &mut [CrashWriter], round: usize) {
         pipelines.iter().map(|pipeline| (text(&pipeline["slug"]), text(&pipeline["status"]))).collect();
     let known: BTreeMap<_, _> = writers
         .iter()
-        .flat_map(|writer| &writer.made)
+        .flat_map(|writer| &writer.created)
         .map(|known| (known.slug.clone(), known.state.status.to_owned()))
         .collect();
     assert_eq!(found, known, "round {round}");
@@ -125,8 +129,8 @@ struct CrashWriter {
     number: usize,
     random: SeededRandom,
     requests: usize,
-    made: Vec<KnownPipeline>,
-    /// Indexes into `made` of pipelines that changed since the last check.
+    created: Vec<KnownPipeline>,
+    /// Indexes into `created` of pipelines that changed since the last check.
     touched: BTreeSet<usize>,
     last: Option<LastRequest>,
 }
@@ -134,27 +138,39 @@ struct CrashWriter {
 impl CrashWriter {
     fn new(number: usize, seed: u64) -> Self {
         let (made, touched) = (Vec::new(), BTreeSet::new());
-        Self { number, random: SeededRandom::from_seed(seed), requests: 0, made, touched, last: None }
+        Self {
+            number,
+            random: SeededRandom::from_seed(seed),
+            requests: 0,
+            created: made,
+            touched,
+            last: None,
+        }
     }
 
     /// Number of writes so far: each version of a pipeline is one write.
     fn effects(&self) -> usize {
-        self.made.iter().map(|known| known.state.version).sum()
+        self.created.iter().map(|known| known.state.version).sum()
     }
 
-    fn write_until_it_dies(&mut self, api: &ApiHandle, mut client: HttpConnection) {
+    fn write_until_killed(&mut self, api: &ApiHandle, mut client: HttpConnection) {
         loop {
-            let asked =
-                self.last.insert(Self::next(self.number, self.requests, &mut self.random, &self.made, api));
+            let asked = self.last.insert(Self::next_request(
+                self.number,
+                self.requests,
+                &mut self.random,
+                &self.created,
+                api,
+            ));
             self.requests += 1;
-            let Ok(answer) = client.ask(&asked.request) else { return };
+            let Ok(answer) = client.send_request(&asked.request) else { return };
             assert_eq!(answer.header("idempotent-replayed"), None, "{}", asked.slug);
             check_answer(asked, &answer);
             self.acknowledge(&answer);
         }
     }
 
-    fn next(
+    fn next_request(
         number: usize,
         requests: usize,
         random: &mut SeededRandom,
@@ -163,13 +179,13 @@ impl CrashWriter {
     ) -> LastRequest {
         let key = format!("writer-{number}-{requests}");
         let post = |path: &str| api.request("POST", path).header("Idempotency-Key", &key);
-        if made.is_empty() || random.next().is_multiple_of(4) {
+        if made.is_empty() || random.next_u64().is_multiple_of(4) {
             let slug = format!("w{number}-{}", made.len());
             let request = post(PIPELINES).json(&json!({ "slug": slug, "definition": DEFINITION }));
             let after = PipelineState { version: 1, status: "active" };
             return LastRequest { slug, request, before: None, after, answer: None };
         }
-        let KnownPipeline { slug, state } = &made[random.within(0..made.len() as u64) as usize];
+        let KnownPipeline { slug, state } = &made[random.next_in(0..made.len() as u64) as usize];
         let (verb, status) = match state.status {
             "active" => ("stop", "stopped"),
             _ => ("resume", "active"),
@@ -182,11 +198,12 @@ impl CrashWriter {
     fn acknowledge(&mut self, answer: &RawResponse) {
         let asked = self.last.as_mut().expect("something was asked");
         asked.answer = Some(answer.json());
-        let place = self.made.iter().position(|known| known.slug == asked.slug).unwrap_or(self.made.len());
-        if place == self.made.len() {
-            self.made.push(KnownPipeline { slug: asked.slug.clone(), state: asked.after });
+        let place =
+            self.created.iter().position(|known| known.slug == asked.slug).unwrap_or(self.created.len());
+        if place == self.created.len() {
+            self.created.push(KnownPipeline { slug: asked.slug.clone(), state: asked.after });
         }
-        self.made[place].state = asked.after;
+        self.created[place].state = asked.after;
         self.touched.insert(place);
     }
 
@@ -195,9 +212,9 @@ impl CrashWriter {
         // checks it.
         let open = self.last.as_ref().filter(|asked| asked.answer.is_none()).map(|asked| asked.slug.clone());
         for place in std::mem::take(&mut self.touched) {
-            let KnownPipeline { slug, state } = &self.made[place];
+            let KnownPipeline { slug, state } = &self.created[place];
             if open.as_ref() != Some(slug) {
-                assert_eq!(view(api, client, slug), Some(*state), "round {round}: {slug}");
+                assert_eq!(load_state(api, client, slug), Some(*state), "round {round}: {slug}");
             }
         }
     }
@@ -207,19 +224,19 @@ impl CrashWriter {
     fn repeat_last(&mut self, api: &ApiHandle, client: &mut HttpConnection, round: usize) {
         let Some(asked) = &self.last else { return };
         let what = format!("round {round}: {} {}", asked.request.path, asked.slug);
-        let found = view(api, client, &asked.slug);
+        let found = load_state(api, client, &asked.slug);
         let happened = found == Some(asked.after);
         match &asked.answer {
             Some(_) => assert!(happened, "{what}: acknowledged {:?}, found {found:?}", asked.after),
             None => assert!(happened || found == asked.before, "{what}: found {found:?}"),
         }
-        let answer = client.ask(&asked.request).expect("an answer to the repeat");
+        let answer = client.send_request(&asked.request).expect("an answer to the repeat");
         check_answer(asked, &answer);
         assert_eq!(answer.header("idempotent-replayed") == Some("true"), happened, "{what}");
         if let Some(first) = &asked.answer {
             assert_eq!(answer.json(), *first, "{what}");
         }
-        assert_eq!(view(api, client, &asked.slug), Some(asked.after), "{what}");
+        assert_eq!(load_state(api, client, &asked.slug), Some(asked.after), "{what}");
         if asked.answer.is_none() {
             self.acknowledge(&answer);
         }
@@ -229,19 +246,19 @@ impl CrashWriter {
 fn check_answer(asked: &LastRequest, answer: &RawResponse) {
     let wanted = if asked.before.is_none() { 201 } else { 200 };
     assert_eq!(answer.status, wanted, "{} {}: {}", asked.request.path, asked.slug, answer.text());
-    assert_eq!(state(answer), asked.after, "{} {}", asked.request.path, asked.slug);
+    assert_eq!(parse_state(answer), asked.after, "{} {}", asked.request.path, asked.slug);
 }
 
-fn view(api: &ApiHandle, client: &mut HttpConnection, slug: &str) -> Option<PipelineState> {
-    let answer = client.ask(&api.request("GET", &format!("{PIPELINES}/{slug}"))).expect("an answer");
+fn load_state(api: &ApiHandle, client: &mut HttpConnection, slug: &str) -> Option<PipelineState> {
+    let answer = client.send_request(&api.request("GET", &format!("{PIPELINES}/{slug}"))).expect("an answer");
     match answer.status {
         404 => None,
-        200 => Some(state(&answer)),
+        200 => Some(parse_state(&answer)),
         other => panic!("{other} for {slug}: {}", answer.text()),
     }
 }
 
-fn state(answer: &RawResponse) -> PipelineState {
+fn parse_state(answer: &RawResponse) -> PipelineState {
     let version =
         answer.header("etag").and_then(|tag| tag.trim_matches('"').parse().ok()).expect("a version");
     let status = if answer.json()["data"]["status"] == "active" { "active" } else { "stopped" };

@@ -69,7 +69,7 @@ fn custom_step_triggers_once_and_resumes_polling_after_kills() {
         assert_ne!(seen["status"], "failed", "{seen}");
         (seen["status"] == "ready").then_some(())
     });
-    let secret = json!({"name": "TOKEN", "value": "not to be seen by anybody"});
+    let secret = json!({"name": "TOKEN", "value": "must never be printed"});
     assert_eq!(server.api.post(&format!("{ORGANIZATION}/secrets"), &secret).status, 201);
     let made = server
         .api

@@ -48,38 +48,38 @@ fn definition(ledger: &Path) -> String {
 #[test]
 fn deployments_survive_kills_without_extra_step_runs() {
     let mut random = SeededRandom::from_env("ENGINE_SEED");
-    let yard = EngineFixture::new();
+    let fixture = EngineFixture::new();
     let mut lost = 0;
     for round in 0..KILLS {
-        let mut server = yard.start();
-        let asked = yard.deploy(&server, round);
-        std::thread::sleep(Duration::from_millis(random.within(0..260)));
+        let mut server = fixture.start();
+        let asked = fixture.deploy(&server, round);
+        std::thread::sleep(Duration::from_millis(random.next_in(0..260)));
         server.process.kill();
         drop(server);
-        lost += yard.settle(&asked, round);
+        lost += fixture.restart_and_wait(&asked, round);
     }
     assert!(lost > 0, "no kill ever met a running step");
-    check_ledger(&yard.ledger);
+    check_ledger(&fixture.ledger);
 }
 
 #[test]
 fn kill_before_or_after_a_commit_loses_and_repeats_nothing() {
-    let yard = EngineFixture::new();
-    let preloaded = compile_kill_at_commit(yard.outside.path());
-    for (round, (side, commit)) in points().enumerate() {
-        let point = yard.outside.path().join(format!("point-{round}"));
-        let mut command = yard.command();
+    let fixture = EngineFixture::new();
+    let preloaded = compile_kill_at_commit(fixture.outside.path());
+    for (round, (side, commit)) in kill_points().enumerate() {
+        let point = fixture.outside.path().join(format!("point-{round}"));
+        let mut command = fixture.command();
         command.env("LD_PRELOAD", &preloaded).env("KILL_AT_COMMIT", &point);
-        let server = TestServer::start(&mut command, &yard.home.token);
-        let asked = yard.deploy(&server, round);
+        let server = TestServer::start(&mut command, &fixture.home.token);
+        let asked = fixture.deploy(&server, round);
         let draft = point.with_extension("draft");
         std::fs::write(&draft, format!("{side} {commit}")).expect("written");
         std::fs::rename(draft, point).expect("armed");
         let ended = server.process.wait(PATIENCE);
         assert_eq!(ended.code, None, "not killed {side} commit {commit}: {}", ended.stderr);
-        yard.settle(&asked, round);
+        fixture.restart_and_wait(&asked, round);
     }
-    check_ledger(&yard.ledger);
+    check_ledger(&fixture.ledger);
 }
 
 /// Compiles the LD_PRELOAD library that kills the server at a commit.
@@ -93,7 +93,7 @@ fn compile_kill_at_commit(dir: &Path) -> PathBuf {
     library
 }
 
-fn points() -> impl Iterator<Item = (&'static str, usize)> {
+fn kill_points() -> impl Iterator<Item = (&'static str, usize)> {
     ["before", "after"].into_iter().flat_map(|side| (1..=COMMITS).map(move |commit| (side, commit)))
 }
 
@@ -142,11 +142,11 @@ impl EngineFixture {
     }
 
     /// Restarts the server and waits until every deployment has ended. Returns the number of lost attempts.
-    fn settle(&self, asked: &[String], round: usize) -> usize {
+    fn restart_and_wait(&self, asked: &[String], round: usize) -> usize {
         let again = self.start();
         let mut lost = 0;
         for ((on_lost, _), id) in KINDS.iter().zip(asked) {
-            lost += usize::from(settle(&again, on_lost, id, round));
+            lost += usize::from(wait_for_end(&again, on_lost, id, round));
         }
         assert_eq!(list_leftover_processes(&self.home), Vec::<String>::new(), "round {round}");
         again.stop();
@@ -169,7 +169,7 @@ fn text(value: &Value) -> String {
 }
 
 /// Waits until a deployment has ended, resolving unknown outcomes. Returns whether an attempt was lost.
-fn settle(server: &TestServer, on_lost: &str, id: &str, round: usize) -> bool {
+fn wait_for_end(server: &TestServer, on_lost: &str, id: &str, round: usize) -> bool {
     let seen = wait_until(PATIENCE, "end or question", || {
         let seen = server.api.get(&format!("{DEPLOYMENTS}/{id}")).json()["data"].clone();
         let is_asked = seen["blockedBy"][0]["kind"] == "unknown_outcome";

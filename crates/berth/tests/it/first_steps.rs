@@ -84,7 +84,7 @@ fn init_json_creates_an_organization_only_once() {
 
     let files = || ["berth.db", "root.key"].map(|name| std::fs::read(dir.join(name)).unwrap());
     let before = files();
-    init(dir, "acme", "eve@acme.test").refused(&["an organization \"acme\" already exists"]);
+    init(dir, "acme", "eve@acme.test").expect_refusal(&["an organization \"acme\" already exists"]);
     assert!(files() == before, "a refused init has changed something");
 
     let globex = init(dir, "globex", "ada@acme.test").json();
@@ -139,7 +139,7 @@ fn check_every_spelling_of_a_path(api: &ApiHandle, slugs: &[&str]) {
         assert_eq!(listed, slugs, "{path}");
         assert_eq!(body["pagination"]["total"], slugs.len(), "{path}");
     }
-    let anonymous = api.ask(&RawRequest::new("GET", "/api/v1/organizations/acme/pipelines"));
+    let anonymous = api.send(&RawRequest::new("GET", "/api/v1/organizations/acme/pipelines"));
     assert_eq!((anonymous.status, anonymous.header("www-authenticate")), (401, Some("Bearer")));
     let elsewhere = api.get("/api/v1/organizations/globex/pipelines");
     assert_eq!((elsewhere.status, &elsewhere.json()["code"]), (404, &json!("not_found")));
@@ -183,14 +183,14 @@ fn check_stop_and_resume(api: &ApiHandle) {
         .into();
     let status = |answer: &RawResponse| (answer.status, text(&answer.json()["data"]["status"]).to_owned());
     for ((what, stop), (_, resume)) in empty_bodies(&stop).into_iter().zip(empty_bodies(&resume)) {
-        let stopped = api.ask(&stop);
+        let stopped = api.send(&stop);
         assert_eq!(status(&stopped), (200, "stopped".into()), "{what}");
         assert_eq!(stopped.json()["data"]["stopped"]["reason"], Value::Null, "{what}");
-        assert_eq!(status(&api.ask(&stop)), (200, "stopped".into()), "{what}, twice");
-        assert_eq!(status(&api.ask(&resume)), (200, "active".into()), "{what}");
-        assert_eq!(status(&api.ask(&resume)), (200, "active".into()), "{what}, twice");
+        assert_eq!(status(&api.send(&stop)), (200, "stopped".into()), "{what}, twice");
+        assert_eq!(status(&api.send(&resume)), (200, "active".into()), "{what}");
+        assert_eq!(status(&api.send(&resume)), (200, "active".into()), "{what}, twice");
     }
-    let why = api.ask(&stop.json(&json!({ "reason": "release freeze" })));
+    let why = api.send(&stop.json(&json!({ "reason": "release freeze" })));
     assert_eq!(why.json()["data"]["stopped"]["reason"], "release freeze");
     assert_eq!(why.json()["data"]["stopped"]["by"]["name"], "ada");
 }
@@ -224,10 +224,10 @@ fn serve_without_init_is_an_error() {
     let temp = tempfile::tempdir().unwrap();
     let dir = temp.path().to_str().unwrap();
     let serve = ["serve", "--data-dir", dir, "--listen", "127.0.0.1:0"];
-    run(&serve).refused(&["no database", "berth init"]);
+    run(&serve).expect_refusal(&["no database", "berth init"]);
     assert_eq!(init(temp.path(), "acme", "ada@acme.test").code, Some(0));
     std::fs::remove_file(temp.path().join("root.key")).unwrap();
-    run(&serve).refused(&["root.key"]);
+    run(&serve).expect_refusal(&["root.key"]);
 }
 
 #[test]
@@ -266,7 +266,8 @@ fn validate_shows_the_faulty_line() {
             FILE: invalid (2 errors, 0 warnings)
         "#]],
     );
-    run(&["pipeline", "validate", "/nowhere/pipeline.yaml"]).refused(&["cannot read /nowhere/pipeline.yaml"]);
+    run(&["pipeline", "validate", "/nowhere/pipeline.yaml"])
+        .expect_refusal(&["cannot read /nowhere/pipeline.yaml"]);
 }
 
 #[test]
@@ -294,7 +295,7 @@ fn invalid_arguments_are_a_usage_error() {
         &["init"],
         &["init", "--org", "acme"],
         &["init", "--org", "Acme!", "--email", "ada@acme.test"],
-        &["init", "--org", "acme", "--email", "nobody"],
+        &["init", "--org", "acme", "--email", "no-address"],
         &["pipeline"],
         &["pipeline", "validate"],
         &["pipeline", "plan"],
@@ -336,5 +337,5 @@ fn flags_override_environment_which_overrides_the_file() {
     server.stop();
 
     std::fs::write(&file, "lisen = \"127.0.0.2:0\"\n").unwrap();
-    run(&["serve", "--config", file.to_str().unwrap()]).refused(&["invalid configuration", "lisen"]);
+    run(&["serve", "--config", file.to_str().unwrap()]).expect_refusal(&["invalid configuration", "lisen"]);
 }

@@ -76,6 +76,6 @@ fn approvals_and_windows_stay_pending_after_kill() {
     });
     assert_eq!(seen["status"], "succeeded", "{seen}");
     let asked = server.api.get(&format!("{ORG}/approvals?status=all")).json()["data"].clone();
-    assert_eq!(asked.as_array().map(Vec::len), Some(2), "nobody is asked twice: {asked}");
+    assert_eq!(asked.as_array().map(Vec::len), Some(2), "no approval is requested twice: {asked}");
     server.stop();
 }

@@ -67,17 +67,17 @@ fn count(value: &Value) -> usize {
     value.as_array().unwrap_or_else(|| panic!("a list is missing: {value}")).len()
 }
 
-fn see(api: &ApiHandle, path: &str) -> Value {
+fn get_data(api: &ApiHandle, path: &str) -> Value {
     data(&api.get(path), 200)
 }
 
 fn delete(api: &ApiHandle, path: &str) -> RawResponse {
-    api.ask(&api.request("DELETE", path))
+    api.send(&api.request("DELETE", path))
 }
 
-fn end_of(api: &ApiHandle, deployment: &str) -> Value {
+fn wait_for_end(api: &ApiHandle, deployment: &str) -> Value {
     wait_until(PATIENCE, "end of a deployment", || {
-        let seen = see(api, &format!("{ORG}/deployments/{deployment}"));
+        let seen = get_data(api, &format!("{ORG}/deployments/{deployment}"));
         seen["finishedAt"].is_string().then_some(seen)
     })
 }
@@ -90,7 +90,7 @@ struct ShopFixture {
     first: Value,
 }
 
-fn open() -> ShopFixture {
+fn start_shop() -> ShopFixture {
     let (home, source) = (TestHome::new(), repository());
     let server = home.serve();
     let url = source.path().display().to_string();
@@ -99,37 +99,37 @@ fn open() -> ShopFixture {
         let list = server.api.get(&format!("{ORG}/deployments")).json();
         list["data"][0]["id"].as_str().map(str::to_owned)
     });
-    let first = end_of(&server.api, &first);
+    let first = wait_for_end(&server.api, &first);
     assert_eq!(first["status"], "failed", "{first}");
     ShopFixture { home, server, source, first }
 }
 
 #[test]
 fn given_interface_is_implemented_in_full() {
-    let shop = open();
+    let shop = start_shop();
     let api = &shop.server.api;
-    pipelines(api);
-    deployments(api, &shop);
-    approvals(api);
-    secrets(api);
-    events(api);
-    step_registries(api, &shop);
-    analysis(api, &shop);
-    fields(api);
-    states(api);
-    pagination(api);
-    environments(api, &shop);
-    authentication(api, &shop);
+    check_pipelines(api);
+    check_deployments(api, &shop);
+    check_approvals(api);
+    check_secrets(api);
+    check_events(api);
+    check_step_registries(api, &shop);
+    check_analysis(api, &shop);
+    check_fields(api);
+    check_lock_states(api);
+    check_pagination(api);
+    check_environments(api, &shop);
+    check_authentication(api, &shop);
     let ShopFixture { home, server, .. } = shop;
     server.stop();
     drop(home);
 }
 
 /// Pipelines: list, view, stop, resume.
-fn pipelines(api: &ApiHandle) {
-    let list = see(api, &format!("{ORG}/pipelines"));
+fn check_pipelines(api: &ApiHandle) {
+    let list = get_data(api, &format!("{ORG}/pipelines"));
     let id = text(&list[0]["id"]);
-    assert_eq!(see(api, &format!("{ORG}/pipelines/{id}"))["slug"], "shop");
+    assert_eq!(get_data(api, &format!("{ORG}/pipelines/{id}"))["slug"], "shop");
     let stopped = data(&api.post(&format!("{ORG}/pipelines/{id}/stop"), &json!({})), 200);
     assert_eq!(stopped["status"], "stopped");
     let resumed = data(&api.post(&format!("{ORG}/pipelines/{id}/resume"), &json!({})), 200);
@@ -137,12 +137,12 @@ fn pipelines(api: &ApiHandle) {
 }
 
 /// Deployments: view deployment state, cancel stages, retry failed stages.
-fn deployments(api: &ApiHandle, shop: &ShopFixture) {
+fn check_deployments(api: &ApiHandle, shop: &ShopFixture) {
     let failed = text(&shop.first["id"]);
-    assert_eq!(see(api, &format!("{ORG}/deployments/{failed}"))["stages"][0]["status"], "failed");
+    assert_eq!(get_data(api, &format!("{ORG}/deployments/{failed}"))["stages"][0]["status"], "failed");
     let retried = api.post(&format!("{ORG}/deployments/{failed}/stages/staging/retry"), &json!({}));
     assert_eq!(data(&retried, 200)["id"], failed.as_str());
-    assert_eq!(end_of(api, &failed)["stages"][0]["tries"], 2);
+    assert_eq!(wait_for_end(api, &failed)["stages"][0]["tries"], 2);
 
     data(&api.post(&format!("{ORG}/pipelines"), &json!({"slug": "site", "definition": ASKS})), 201);
     let path = format!("{ORG}/pipelines/site/deployments");
@@ -151,40 +151,40 @@ fn deployments(api: &ApiHandle, shop: &ShopFixture) {
     assert!([200, 409].contains(&cancelled.status), "{}", cancelled.text());
     if cancelled.status == 409 {
         // The request was refused because the deployment had not been planned yet.
-        waits(api, &started);
+        wait_for_approval(api, &started);
         data(&api.post(&format!("{ORG}/deployments/{started}/stages/production/cancel"), &json!({})), 200);
     }
-    assert_eq!(end_of(api, &started)["status"], "cancelled");
+    assert_eq!(wait_for_end(api, &started)["status"], "cancelled");
 }
 
-fn waits(api: &ApiHandle, deployment: &str) {
+fn wait_for_approval(api: &ApiHandle, deployment: &str) {
     wait_until(PATIENCE, "question", || {
-        (see(api, &format!("{ORG}/deployments/{deployment}"))["status"] == "waiting").then_some(())
+        (get_data(api, &format!("{ORG}/deployments/{deployment}"))["status"] == "waiting").then_some(())
     });
 }
 
 /// Approvals: list pending approvals, approve or reject.
-fn approvals(api: &ApiHandle) {
+fn check_approvals(api: &ApiHandle) {
     for (verb, status) in [("approve", "succeeded"), ("reject", "failed")] {
         let path = format!("{ORG}/pipelines/site/deployments");
         let started = text(&data(&api.post(&path, &json!({"commitId": "9fceb02"})), 202)["id"]);
-        waits(api, &started);
-        let pending = see(api, &format!("{ORG}/approvals"));
+        wait_for_approval(api, &started);
+        let pending = get_data(api, &format!("{ORG}/approvals"));
         assert_eq!(count(&pending), 1, "{pending}");
         let path = format!("{ORG}/approvals/{}/{verb}", text(&pending[0]["id"]));
         data(&api.post(&path, &json!({})), 200);
-        assert_eq!(end_of(api, &started)["status"], status);
-        assert_eq!(count(&see(api, &format!("{ORG}/approvals"))), 0);
+        assert_eq!(wait_for_end(api, &started)["status"], status);
+        assert_eq!(count(&get_data(api, &format!("{ORG}/approvals"))), 0);
     }
 }
 
 /// Secrets: create, update, delete.
-fn secrets(api: &ApiHandle) {
+fn check_secrets(api: &ApiHandle) {
     let body = json!({"name": "DEPLOY_TOKEN", "value": "first-value"});
     let made = data(&api.post(&format!("{ORG}/secrets"), &body), 201);
     let path = format!("{ORG}/secrets/{}", text(&made["id"]));
     let put = api.request("PUT", &path).json(&json!({"value": "second-value"}));
-    let changed = api.ask(&put);
+    let changed = api.send(&put);
     assert_eq!(data(&changed, 200)["name"], "DEPLOY_TOKEN");
     assert!(!changed.text().contains("second-value"), "a value is never shown");
     assert!([200, 204].contains(&delete(api, &path).status));
@@ -192,9 +192,9 @@ fn secrets(api: &ApiHandle) {
 }
 
 /// Events: view audit history and deployment events.
-fn events(api: &ApiHandle) {
+fn check_events(api: &ApiHandle) {
     let kinds: Vec<_> = {
-        let list = see(api, &format!("{ORG}/events?limit=1000"));
+        let list = get_data(api, &format!("{ORG}/events?limit=1000"));
         list.as_array().expect("events").iter().map(|it| text(&it["kind"])).collect()
     };
     for kind in ["pipeline_stopped", "secret_deleted", "deployment_failed", "deployment_cancelled"] {
@@ -203,25 +203,25 @@ fn events(api: &ApiHandle) {
 }
 
 /// Step registries: manage custom step registries.
-fn step_registries(api: &ApiHandle, shop: &ShopFixture) {
+fn check_step_registries(api: &ApiHandle, shop: &ShopFixture) {
     let url = shop.source.path().display().to_string();
     let made = data(&api.post(&format!("{ORG}/step-registries"), &json!({"name": "tools", "url": url})), 201);
     let path = format!("{ORG}/step-registries/{}", text(&made["id"]));
-    assert_eq!(see(api, &path)["name"], "tools");
-    assert_eq!(count(&see(api, &format!("{ORG}/step-registries"))), 1);
+    assert_eq!(get_data(api, &path)["name"], "tools");
+    assert_eq!(count(&get_data(api, &format!("{ORG}/step-registries"))), 1);
     assert!([200, 204].contains(&delete(api, &path).status));
-    assert_eq!(count(&see(api, &format!("{ORG}/step-registries"))), 0);
+    assert_eq!(count(&get_data(api, &format!("{ORG}/step-registries"))), 0);
 }
 
 /// Analysis: trigger AI failure analysis and create fix pull requests. Without a configured model the built-in rules
 /// produce the analysis; without a forge the fix is pushed as a branch.
-fn analysis(api: &ApiHandle, shop: &ShopFixture) {
+fn check_analysis(api: &ApiHandle, shop: &ShopFixture) {
     let path = format!("{ORG}/deployments/{}/analyses", text(&shop.first["id"]));
     let asked = api.post(&path, &json!({}));
     assert!([200, 201, 202].contains(&asked.status), "{}", asked.text());
     let id = text(&asked.json()["data"]["id"]);
     let analysed = wait_until(PATIENCE, "analysis", || {
-        let seen = see(api, &format!("{ORG}/analyses/{id}"));
+        let seen = get_data(api, &format!("{ORG}/analyses/{id}"));
         seen["finishedAt"].is_string().then_some(seen)
     });
     assert!(analysed.to_string().contains("deploy.sh"), "{analysed}");
@@ -229,7 +229,7 @@ fn analysis(api: &ApiHandle, shop: &ShopFixture) {
     let asked = api.post(&path, &json!({}));
     assert!([200, 202].contains(&asked.status), "{}", asked.text());
     let fix = wait_until(PATIENCE, "fix", || {
-        let seen = see(api, &path);
+        let seen = get_data(api, &path);
         (seen["state"] != "opening").then_some(seen)
     });
     let branch = text(&fix["branch"]);
@@ -238,47 +238,47 @@ fn analysis(api: &ApiHandle, shop: &ShopFixture) {
 }
 
 /// Resources and their fields; the envelope of a single record.
-fn fields(api: &ApiHandle) {
-    let pipeline = see(api, &format!("{ORG}/pipelines/shop"));
+fn check_fields(api: &ApiHandle) {
+    let pipeline = get_data(api, &format!("{ORG}/pipelines/shop"));
     for member in ["id", "name", "slug"] {
         assert!(pipeline[member].is_string(), "{member} of {pipeline}");
     }
-    let environment = see(api, &format!("{ENVIRONMENTS}/qa-1"));
+    let environment = get_data(api, &format!("{ENVIRONMENTS}/qa-1"));
     assert!(environment["configuration"].is_object(), "{environment}");
     assert_eq!((&environment["envName"], &environment["lockStatus"]), (&json!("qa-1"), &json!("unlocked")));
-    let list = see(api, ENVIRONMENTS);
+    let list = get_data(api, ENVIRONMENTS);
     assert!(list.as_array().expect("a list").iter().all(|it| it["lockStatus"] == "unlocked"), "{list}");
 }
 
 /// The five rules that follow from the operations.
-fn states(api: &ApiHandle) {
+fn check_lock_states(api: &ApiHandle) {
     // 1. Claim Session acquires the lock for the caller and returns a session identifier.
     let claimed = data(&api.post(&format!("{ENVIRONMENTS}/qa-2/sessions"), &json!({})), 201);
     let session = format!("{ENVIRONMENTS}/qa-2/sessions/{}", text(&claimed["sessionId"]));
-    assert_eq!(see(api, &format!("{ENVIRONMENTS}/qa-2"))["lockStatus"], "locked");
+    assert_eq!(get_data(api, &format!("{ENVIRONMENTS}/qa-2"))["lockStatus"], "locked");
     // 2. Deploy Commit is valid within an active session.
     data(&api.post(&format!("{session}/deploy"), &json!({"commitId": "main"})), 202);
     // 4. Force Claim releases any existing lock on the environment and claims it for the caller.
     let forced = data(&api.post(&format!("{ENVIRONMENTS}/qa-2/force-claim"), &json!({})), 201);
     // 5. Get Session Status reports whether the session was overridden.
-    let loser = see(api, &session);
+    let loser = get_data(api, &session);
     assert_eq!((&loser["overridden"], &loser["lockStatus"]), (&json!(true), &json!("unlocked")));
     let late = api.post(&format!("{session}/deploy"), &json!({"commitId": "main"}));
     assert_eq!(late.status, 409, "{}", late.text());
     // 3. Release Session releases the lock held by the session.
     let session = format!("{ENVIRONMENTS}/qa-2/sessions/{}", text(&forced["sessionId"]));
     assert_eq!(data(&delete(api, &session), 200)["status"], "released");
-    assert_eq!(see(api, &format!("{ENVIRONMENTS}/qa-2"))["lockStatus"], "unlocked");
+    assert_eq!(get_data(api, &format!("{ENVIRONMENTS}/qa-2"))["lockStatus"], "unlocked");
 }
 
 /// General lists: `limit` is the number of records to return, `offset` the number to skip.
-fn pagination(api: &ApiHandle) {
+fn check_pagination(api: &ApiHandle) {
     let path = format!("{ORG}/pipelines");
-    let all = see(api, &format!("{path}?limit=10&offset=0"));
+    let all = get_data(api, &format!("{path}?limit=10&offset=0"));
     assert_eq!(count(&all), 2);
-    let second = see(api, &format!("{path}?limit=1&offset=1"));
+    let second = get_data(api, &format!("{path}?limit=1&offset=1"));
     assert_eq!((count(&second), &second[0]["id"]), (1, &all[1]["id"]));
-    assert_eq!(count(&see(api, &format!("{path}?offset=2"))), 0);
+    assert_eq!(count(&get_data(api, &format!("{path}?offset=2"))), 0);
     for wrong in ["limit=0", "limit=1001", "limit=ten", "offset=-1"] {
         let refused = api.get(&format!("{path}?{wrong}"));
         assert_eq!(refused.status, 400, "{wrong}: {}", refused.text());
@@ -287,24 +287,24 @@ fn pagination(api: &ApiHandle) {
 
 /// The environment operations, with and without the version in the path, and with a trailing slash where the
 /// specification has one.
-fn environments(api: &ApiHandle, shop: &ShopFixture) {
+fn check_environments(api: &ApiHandle, shop: &ShopFixture) {
     let head = git(shop.source.path(), &["rev-parse", "main"]);
     let base = "/organizations/acme/pipelines/shop/ephemeral-environments";
     for base in [base.to_owned(), format!("/api/v1{base}")] {
-        assert_eq!(count(&see(api, &format!("{base}/"))), 2);
-        assert!(see(api, &format!("{base}/qa-1"))["configuration"].is_object());
+        assert_eq!(count(&get_data(api, &format!("{base}/"))), 2);
+        assert!(get_data(api, &format!("{base}/qa-1"))["configuration"].is_object());
         // Claim Session claims a lock and may trigger an initial deployment of the given commit.
         let body = json!({"commitId": head, "context": "a look"});
         let session = data(&api.post(&format!("{base}/qa-1/sessions"), &body), 201);
         let path = format!("{base}/qa-1/sessions/{}", text(&session["sessionId"]));
-        assert_eq!(end_of(api, &text(&session["deploymentId"]))["status"], "succeeded");
+        assert_eq!(wait_for_end(api, &text(&session["deploymentId"]))["status"], "succeeded");
         let deployed = data(&api.post(&format!("{path}/deploy"), &json!({"commitId": "main"})), 202);
-        assert_eq!(end_of(api, &text(&deployed["id"]))["status"], "succeeded");
-        let status = see(api, &path);
+        assert_eq!(wait_for_end(api, &text(&deployed["id"]))["status"], "succeeded");
+        let status = get_data(api, &path);
         assert_eq!((&status["lockStatus"], &status["overridden"]), (&json!("locked"), &json!(false)));
         assert_eq!((&status["context"], count(&status["deploymentHistory"])), (&json!("a look"), 2));
         let forced = data(&api.post(&format!("{base}/qa-1/force-claim"), &body), 201);
-        assert_eq!(see(api, &path)["overridden"], true);
+        assert_eq!(get_data(api, &path)["overridden"], true);
         data(&delete(api, &format!("{base}/qa-1/sessions/{}", text(&forced["sessionId"]))), 200);
     }
     // Get History uses `page` and `limit`, not `offset`.
@@ -317,12 +317,12 @@ fn environments(api: &ApiHandle, shop: &ShopFixture) {
 }
 
 /// A bearer token belongs to one organization and has the permissions of its user.
-fn authentication(api: &ApiHandle, shop: &ShopFixture) {
+fn check_authentication(api: &ApiHandle, shop: &ShopFixture) {
     let path = format!("{ORG}/pipelines");
     for header in [None, Some("Bearer "), Some("Bearer berth_api_wrong"), Some("Basic YWRhOnB3")] {
         let request =
             header.iter().fold(RawRequest::new("GET", &path), |it, value| it.header("Authorization", value));
-        let refused = api.ask(&request);
+        let refused = api.send(&request);
         assert_eq!((refused.status, &refused.json()["code"]), (401, &json!("unauthenticated")), "{header:?}");
     }
     assert_eq!(api.get("/api/v1/organizations/globex/pipelines").status, 404, "of one organization");

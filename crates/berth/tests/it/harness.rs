@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use berth_testkit::{Scratch, copy_dir, template_dir};
+use berth_testkit::{ScratchDatabase, copy_dir, template_dir};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -75,7 +75,7 @@ pub(crate) struct ProcessOutput {
 }
 
 impl ProcessOutput {
-    pub(crate) fn refused(&self, words: &[&str]) {
+    pub(crate) fn expect_refusal(&self, words: &[&str]) {
         assert_eq!(self.code, Some(1), "{self:?}");
         assert_eq!(self.stdout, "", "{self:?}");
         for word in words {
@@ -204,13 +204,13 @@ pub(crate) struct TestHome {
     temp: TempDir,
     /// `None`: SQLite in the directory.
     database: Option<String>,
-    _postgres: Option<Scratch>,
+    _postgres: Option<ScratchDatabase>,
     pub(crate) token: String,
 }
 
 impl TestHome {
     pub(crate) fn new() -> Self {
-        match Scratch::if_wanted() {
+        match ScratchDatabase::new_if_wanted() {
             None => Self::on_sqlite(),
             Some(postgres) => {
                 let home = Self::on_database(postgres.url());
@@ -304,7 +304,7 @@ impl TestServer {
 
     /// Checks that the server still responds and has not panicked.
     pub(crate) fn check_healthy(&self) {
-        let answer = self.api.ask(&crate::client::RawRequest::new("GET", "/healthz"));
+        let answer = self.api.send(&crate::client::RawRequest::new("GET", "/healthz"));
         assert_eq!((answer.status, answer.json()["data"]["status"].as_str()), (200, Some("ok")));
         let log = self.process.stderr();
         assert!(!log.contains("panicked"), "{log}");

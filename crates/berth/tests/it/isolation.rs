@@ -123,7 +123,7 @@ impl AttackedServer {
         assert!(log.contains("attacked"), "{log}");
         assert!(!log.contains("LEAK"), "{log}");
         assert!(!log.contains(SECRET), "{log}");
-        assert_eq!(sleepers(mark), 0, "a daemon stays behind");
+        assert_eq!(count_sleepers(mark), 0, "a daemon stays behind");
         assert!(!self.socket.has_connection(), "a socket in /run was reached");
         let key = self.data().join("root.key");
         assert_eq!(key.metadata().expect("the key").permissions().mode() & 0o777, 0o600);
@@ -134,19 +134,19 @@ impl AttackedServer {
 
 /// Returns whether a sandbox level works on this machine; if not, reports why.
 pub(crate) fn is_available(sandbox: &str) -> bool {
-    let why = refusal(sandbox);
+    let why = sandbox_error(sandbox);
     match (&why, sandbox) {
         (None, _) => {}
         (Some(why), "bubblewrap") => {
             outcome::skip("bubblewrap", &format!("apt-get install bubblewrap ({why})"));
         }
-        (Some(why), _) => outcome::impossible(sandbox, why),
+        (Some(why), _) => outcome::report_impossible(sandbox, why),
     }
     why.is_none()
 }
 
 /// Returns why a sandbox level does not work on this machine.
-fn refusal(sandbox: &str) -> Option<String> {
+fn sandbox_error(sandbox: &str) -> Option<String> {
     let home = TestHome::on_sqlite();
     let mut command = home.serve_command();
     command.args(["--sandbox", sandbox]);
@@ -157,7 +157,7 @@ fn refusal(sandbox: &str) -> Option<String> {
     Some(process.wait(PATIENCE).stderr)
 }
 
-fn sleepers(mark: &str) -> usize {
+fn count_sleepers(mark: &str) -> usize {
     let wanted = format!("sleep\0{mark}\0").into_bytes();
     let processes = std::fs::read_dir("/proc").expect("/proc").flatten();
     processes.filter(|it| std::fs::read(it.path().join("cmdline")).is_ok_and(|line| line == wanted)).count()
@@ -185,31 +185,31 @@ pub(crate) fn deploy(api: &ApiHandle, slug: &str, step: &Value) -> String {
     format!("{ORGANIZATION}/deployments/{}", text(&begun.json()["data"]["id"]))
 }
 
-pub(crate) fn log_of(api: &ApiHandle, deployment: &str, step: &str) -> String {
+pub(crate) fn step_log(api: &ApiHandle, deployment: &str, step: &str) -> String {
     api.get(&format!("{deployment}/steps/{step}/logs?raw=true")).text()
 }
 
 /// Starts a step that has a secret and runs until it is cancelled.
-fn victim(api: &ApiHandle) -> String {
+fn start_victim(api: &ApiHandle) -> String {
     let kept = api.post(&format!("{ORGANIZATION}/secrets"), &json!({"name": "TOKEN", "value": SECRET}));
     assert_eq!(kept.status, 201, "{}", kept.text());
     let step = json!({"name": "Victim", "type": "script", "secret_files": {"KEY": "TOKEN"},
         "env": {"TOKEN": "${{ secrets.TOKEN }}"}, "params": {"run": "echo ready; sleep 600"}});
     let deployment = deploy(api, "victim", &step);
-    wait_until(PATIENCE, "victim", || log_of(api, &deployment, "victim").contains("ready").then_some(()));
+    wait_until(PATIENCE, "victim", || step_log(api, &deployment, "victim").contains("ready").then_some(()));
     deployment
 }
 
 fn check_steps(sandbox: &'static str, place: &str, named: DataDirForm, number: usize) {
     let Some(attacked) = AttackedServer::start(sandbox, place, named) else { return };
     let (api, mark) = (attacked.api(), unique_mark(number));
-    let victim = victim(api);
+    let victim = start_victim(api);
     let step = json!({"name": "Attack", "type": "script", "params": {"run": format!("set +e\n{}", attacked.attack_script(&mark))}});
     let deployment = deploy(api, "attack", &step);
     wait_until(PATIENCE, "end of the attack", || {
         api.get(&deployment).json()["data"]["finishedAt"].is_string().then_some(())
     });
-    attacked.check(&log_of(api, &deployment, "attack"), &mark);
+    attacked.check(&step_log(api, &deployment, "attack"), &mark);
     assert!(!api.get(&victim).json()["data"]["finishedAt"].is_string(), "the victim was stopped");
     // Stop the server instead of killing it: with Landlock, its steps would survive a kill.
     attacked.server.stop();
@@ -281,7 +281,7 @@ fn hostile_build_cannot_access_foreign_files_with_landlock() {
 }
 
 /// Waits for the deployment's only step to end and returns its first attempt.
-fn attempt_of(api: &ApiHandle, deployment: &str) -> Value {
+fn wait_for_attempt(api: &ApiHandle, deployment: &str) -> Value {
     wait_until(PATIENCE, "end of the deployment", || {
         let found = api.get(deployment).json()["data"].clone();
         found["finishedAt"].is_string().then(|| found["stages"][0]["steps"][0]["attempts"][0].clone())
@@ -295,15 +295,15 @@ fn step_network_defaults_to_the_organizations_setting() {
     };
     let api = attacked.api();
     let patch = api.request("PATCH", ORGANIZATION).json(&json!({"defaultNetwork": "none"}));
-    assert_eq!(api.ask(&patch).json()["data"]["defaultNetwork"], "none");
+    assert_eq!(api.send(&patch).json()["data"]["defaultNetwork"], "none");
     let run = format!(
         "if curl --silent --max-time 5 http://{}/healthz; then echo reached; else echo alone; fi",
         attacked.server.address
     );
     let step = json!({"name": "Ask", "type": "script", "params": {"run": run}});
     let deployment = deploy(api, "shut", &step);
-    let attempt = attempt_of(api, &deployment);
-    assert_eq!(log_of(api, &deployment, "ask"), "alone\n");
+    let attempt = wait_for_attempt(api, &deployment);
+    assert_eq!(step_log(api, &deployment, "ask"), "alone\n");
     assert_eq!(
         (&attempt["isolation"], &attempt["network"], &attempt["exposed"]),
         (&json!("bubblewrap"), &json!("none"), &json!([])),
@@ -311,8 +311,8 @@ fn step_network_defaults_to_the_organizations_setting() {
     );
     let step = json!({"name": "Ask", "type": "script", "network": "host", "params": {"run": run}});
     let deployment = deploy(api, "open", &step);
-    assert_eq!(attempt_of(api, &deployment)["network"], "host");
-    assert!(log_of(api, &deployment, "ask").ends_with("reached\n"));
+    assert_eq!(wait_for_attempt(api, &deployment)["network"], "host");
+    assert!(step_log(api, &deployment, "ask").ends_with("reached\n"));
 }
 
 #[test]
@@ -334,10 +334,10 @@ fn network_none_without_a_sandbox_fails_before_the_step_runs() {
     let api = attacked.api();
     let step = json!({"name": "Ask", "type": "script", "network": "none", "params": {"run": "echo ran"}});
     let deployment = deploy(api, "shut", &step);
-    let attempt = attempt_of(api, &deployment);
+    let attempt = wait_for_attempt(api, &deployment);
     assert!(text(&attempt["detail"]).contains("`network: none` needs the sandbox bubblewrap"), "{attempt}");
     assert_eq!((&attempt["status"], &attempt["isolation"]), (&json!("failed"), &json!("none")));
-    assert_eq!(log_of(api, &deployment, "ask"), "");
+    assert_eq!(step_log(api, &deployment, "ask"), "");
 }
 
 fn check_artifacts(sandbox: &'static str) {
@@ -348,8 +348,8 @@ fn check_artifacts(sandbox: &'static str) {
     let step = json!({"name": "Steal", "type": "script", "artifacts": {"key": {"path": "root.key"}},
         "params": {"run": run}});
     let deployment = deploy(api, "steal", &step);
-    let attempt = attempt_of(api, &deployment);
-    assert_eq!(log_of(api, &deployment, "steal"), "replaced\n");
+    let attempt = wait_for_attempt(api, &deployment);
+    assert_eq!(step_log(api, &deployment, "steal"), "replaced\n");
     assert_eq!(attempt["status"], "failed", "{attempt}");
     assert!(text(&attempt["detail"]).contains("leads out of the workspace"), "{attempt}");
 }

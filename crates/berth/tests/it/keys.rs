@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-use berth_testkit::{Scratch, outcome};
+use berth_testkit::{ScratchDatabase, outcome};
 use serde_json::json;
 
 use crate::harness::{BerthProcess, STOP_MAX, TestHome, TestServer, init, run, wait_until};
@@ -36,7 +36,7 @@ fn database_with_another_root_key_is_refused_and_unchanged() {
     std::fs::write(&key, [7; 32]).unwrap();
     BerthProcess::start(&mut home.serve_command())
         .wait(STOP_MAX)
-        .refused(&["is not the one this database was made with", "--root-key-file"]);
+        .expect_refusal(&["is not the one this database was made with", "--root-key-file"]);
     assert!(std::fs::read(&file).unwrap() == before, "the refused database was changed");
     std::fs::write(&key, right).unwrap();
     let server = home.serve();
@@ -65,7 +65,9 @@ fn keys_rotate_online_and_offline() {
     assert_eq!(server.api.get(SECRETS).json()["pagination"]["total"], 3);
     server.stop();
     std::fs::write(&key, first).unwrap();
-    BerthProcess::start(&mut home.serve_command()).wait(STOP_MAX).refused(&["not the one this database"]);
+    BerthProcess::start(&mut home.serve_command())
+        .wait(STOP_MAX)
+        .expect_refusal(&["not the one this database"]);
 }
 
 #[test]
@@ -74,8 +76,8 @@ fn lost_root_key_is_not_replaced() {
     let key = home.path().join("root.key");
     std::fs::remove_file(&key).unwrap();
     let words = ["there is no root key at"];
-    BerthProcess::start(&mut home.serve_command()).wait(STOP_MAX).refused(&words);
-    init(&home.path(), "globex", "hank@globex.test").refused(&words);
+    BerthProcess::start(&mut home.serve_command()).wait(STOP_MAX).expect_refusal(&words);
+    init(&home.path(), "globex", "hank@globex.test").expect_refusal(&words);
     assert!(!key.exists());
 }
 
@@ -146,7 +148,7 @@ fn admin_socket_refuses_a_caller_without_the_password() {
 
 #[test]
 fn server_on_a_shared_database_refuses_to_rotate_keys() {
-    let Some(postgres) = Scratch::new() else {
+    let Some(postgres) = ScratchDatabase::new() else {
         outcome::skip("PostgreSQL", "apt-get install postgresql");
         return;
     };
@@ -158,7 +160,7 @@ fn server_on_a_shared_database_refuses_to_rotate_keys() {
     let servers = std::fs::read_dir(home.path().join("servers")).unwrap();
     let dir = servers.map(|it| it.unwrap().path()).find(|dir| dir.join("admin.sock").exists()).unwrap();
     run(&["admin", "rotate-keys", "--data-dir", dir.to_str().expect("a path")])
-        .refused(&["several servers may share this database"]);
+        .expect_refusal(&["several servers may share this database"]);
     assert_eq!(std::fs::read(&key).unwrap(), before);
     server.stop();
 }

@@ -46,13 +46,13 @@ struct LocalRunFixture {
 
 impl LocalRunFixture {
     fn new(definition: &str) -> Self {
-        let desk = Self {
+        let cli = Self {
             files: tempfile::tempdir().expect("a directory"),
             temp: tempfile::tempdir().expect("a directory"),
         };
-        desk.write(".berth/shop/pipeline.yaml", definition);
-        desk.write("page.txt", "committed\n");
-        desk
+        cli.write(".berth/shop/pipeline.yaml", definition);
+        cli.write("page.txt", "committed\n");
+        cli
     }
 
     fn path(&self) -> &Path {
@@ -114,17 +114,17 @@ impl LocalRunFixture {
 
 #[test]
 fn local_run_includes_the_build_and_uncommitted_files() {
-    let desk = LocalRunFixture::new(SHOP);
-    desk.write(".gitignore", "secret.txt\n");
-    desk.write("gone.txt", "x");
-    desk.git("init --quiet");
-    desk.git("add .");
-    desk.git("commit --quiet --message first");
-    desk.write("page.txt", "changed\n");
-    desk.write("note.txt", "not committed\n");
-    desk.write("secret.txt", "ignored\n");
-    std::fs::remove_file(desk.path().join("gone.txt")).expect("removed");
-    desk.check(
+    let cli = LocalRunFixture::new(SHOP);
+    cli.write(".gitignore", "secret.txt\n");
+    cli.write("gone.txt", "x");
+    cli.git("init --quiet");
+    cli.git("add .");
+    cli.git("commit --quiet --message first");
+    cli.write("page.txt", "changed\n");
+    cli.write("note.txt", "not committed\n");
+    cli.write("secret.txt", "ignored\n");
+    std::fs::remove_file(cli.path().join("gone.txt")).expect("removed");
+    cli.check(
         &["production", "--secret", "TOKEN"],
         0,
         &expect![[r#"
@@ -147,7 +147,7 @@ fn local_run_includes_the_build_and_uncommitted_files() {
 
 #[test]
 fn local_run_takes_tracked_paths_as_they_are_on_disk() {
-    let desk = LocalRunFixture::new(
+    let cli = LocalRunFixture::new(
         "version: 1
 pipeline:
   name: Shop
@@ -155,19 +155,19 @@ pipeline:
   steps: [{ name: Look, type: script, params: { run: 'cat page.txt/new.txt link/in.txt; find . -path ./.berth -prune -o ! -type d -print | sort' } }]
 ",
     );
-    desk.write("link/in.txt", "there");
-    desk.write("other/in.txt", "behind the link\n");
-    desk.git("init --quiet");
-    desk.git("add .");
+    cli.write("link/in.txt", "there");
+    cli.write("other/in.txt", "behind the link\n");
+    cli.git("init --quiet");
+    cli.git("add .");
     // A submodule that is not checked out.
-    desk.git("update-index --add --cacheinfo 160000,0123456789012345678901234567890123456789,module");
-    desk.git("commit --quiet --message first");
-    std::fs::create_dir(desk.path().join("module")).expect("a directory");
-    std::fs::remove_file(desk.path().join("page.txt")).expect("removed");
-    desk.write("page.txt/new.txt", "a directory now\n");
-    std::fs::remove_dir_all(desk.path().join("link")).expect("removed");
-    std::os::unix::fs::symlink("other", desk.path().join("link")).expect("a link");
-    desk.check(
+    cli.git("update-index --add --cacheinfo 160000,0123456789012345678901234567890123456789,module");
+    cli.git("commit --quiet --message first");
+    std::fs::create_dir(cli.path().join("module")).expect("a directory");
+    std::fs::remove_file(cli.path().join("page.txt")).expect("removed");
+    cli.write("page.txt/new.txt", "a directory now\n");
+    std::fs::remove_dir_all(cli.path().join("link")).expect("removed");
+    std::os::unix::fs::symlink("other", cli.path().join("link")).expect("a link");
+    cli.check(
         &[],
         0,
         &expect![[r#"
@@ -200,28 +200,28 @@ fn local_run_interrupted_while_reading_files_leaves_nothing() {
         std::fs::write(programs.join("git"), SLOW_GIT).expect("a file");
         let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
         std::fs::set_permissions(programs.join("git"), executable).expect("a program");
-        let desk = LocalRunFixture {
+        let cli = LocalRunFixture {
             files: tempfile::tempdir_in(home.path()).expect("a directory"),
             ..LocalRunFixture::new(SHOP)
         };
-        desk.write(".berth/shop/pipeline.yaml", SHOP);
+        cli.write(".berth/shop/pipeline.yaml", SHOP);
         let path = format!("{}:{}", programs.display(), std::env::var("PATH").expect("a path"));
-        let process = BerthProcess::start(desk.command(&["--step", "check"]).env("PATH", path));
+        let process = BerthProcess::start(cli.command(&["--step", "check"]).env("PATH", path));
         wait_until(PATIENCE, "slow git", || home.path().join("began").exists().then_some(()));
         process.signal(signal);
         std::fs::write(home.path().join("go"), "").expect("a file");
         let ran = process.wait(PATIENCE);
         assert_eq!((ran.code, ran.stdout.as_str()), (Some(130), ""), "{ran:?}");
-        desk.check_nothing_left();
+        cli.check_nothing_left();
     }
 }
 
 #[test]
 fn local_run_outside_git_reports_the_failed_step() {
-    let desk = LocalRunFixture::new(SHOP);
-    desk.write("page.txt", "broken");
-    desk.write("note.txt", "a note\n");
-    desk.check(
+    let cli = LocalRunFixture::new(SHOP);
+    cli.write("page.txt", "broken");
+    cli.write("note.txt", "a note\n");
+    cli.check(
         &["--step", "check"],
         1,
         &expect![[r#"
@@ -236,7 +236,7 @@ fn local_run_outside_git_reports_the_failed_step() {
 
 #[test]
 fn local_run_of_an_environment_holds_a_session() {
-    let desk = LocalRunFixture::new(
+    let cli = LocalRunFixture::new(
         "version: 1
 pipeline:
   name: Shop
@@ -244,7 +244,7 @@ pipeline:
   ephemeral_environments: { qa-1: {} }
 ",
     );
-    desk.check(
+    cli.check(
         &["--env", "qa-1"],
         0,
         &expect![[r#"
@@ -259,9 +259,9 @@ pipeline:
 
 #[test]
 fn local_run_refuses_invalid_input_before_any_step() {
-    let desk = LocalRunFixture::new(SHOP);
+    let cli = LocalRunFixture::new(SHOP);
     let refused = |words: &[&str], code: i32, text: &str| {
-        let ran = desk.run(words);
+        let ran = cli.run(words);
         assert_eq!((ran.code, ran.stdout.as_str()), (Some(code), ""), "{ran:?}");
         assert!(ran.stderr.contains(text), "{ran:?}");
     };
@@ -272,17 +272,17 @@ fn local_run_refuses_invalid_input_before_any_step() {
     refused(&[], 2, "missing secrets: TOKEN");
     refused(&["--secret", "NOT_SET"], 2, "environment variable NOT_SET is not set");
     refused(&["--dir", "/"], 3, "or its parent directories");
-    desk.write(".berth/blog/pipeline.yaml", SHOP);
+    cli.write(".berth/blog/pipeline.yaml", SHOP);
     refused(&[], 2, "several pipelines found; choose one with --pipeline: blog, shop");
-    desk.write(".berth/blog/pipeline.yaml", "version: 1\npipeline: { nam: x }\n");
-    let wrong = desk.run(&["--pipeline", "blog"]);
+    cli.write(".berth/blog/pipeline.yaml", "version: 1\npipeline: { nam: x }\n");
+    let wrong = cli.run(&["--pipeline", "blog"]);
     assert_eq!(wrong.code, Some(1));
     assert!(wrong.stdout.contains("did you mean `name`"), "{wrong:?}");
 }
 
 #[test]
 fn local_run_interrupted_stops_everything() {
-    let desk = LocalRunFixture::new(
+    let cli = LocalRunFixture::new(
         "version: 1
 pipeline:
   name: Shop
@@ -291,7 +291,7 @@ pipeline:
 ",
     );
     // Without a sandbox the step sees the same process ids as the test.
-    let mut process = desk.start(&["--sandbox", "off"]);
+    let mut process = cli.start(&["--sandbox", "off"]);
     process.first_line();
     let sleeper = wait_until(PATIENCE, "number of the process", || {
         let said = process.stdout_now();
@@ -303,5 +303,5 @@ pipeline:
     assert_eq!(ran.code, Some(130), "{ran:?}");
     assert!(ran.stderr.contains("interrupted"), "{ran:?}");
     wait_until(PATIENCE, "end of what it started", || test_kill_process(sleeper).is_err().then_some(()));
-    desk.check_nothing_left();
+    cli.check_nothing_left();
 }

@@ -48,7 +48,7 @@ pub(crate) fn has_signal_scope() -> bool {
         release.split(|c: char| !c.is_ascii_digit()).map(|part| part.parse::<u32>().unwrap_or(0));
     let has_scope = (numbers.next(), numbers.next()) >= (Some(6), Some(12));
     if !has_scope {
-        outcome::impossible("Landlock's signal scope", release.trim());
+        outcome::report_impossible("Landlock's signal scope", release.trim());
     }
     has_scope
 }
@@ -59,7 +59,7 @@ pub(crate) fn has_cgroups() -> bool {
     let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     let has_cgroups = mounts.contains(" - cgroup2 ") && rustix::process::geteuid().is_root();
     if !has_cgroups {
-        outcome::impossible("cgroup v2", "it is not mounted, or this is not root");
+        outcome::report_impossible("cgroup v2", "it is not mounted, or this is not root");
     }
     has_cgroups
 }
@@ -74,7 +74,7 @@ pub(crate) fn in_mount_namespace(command: &Command, setup: &str) -> Option<Comma
     };
     let tried = unshare("exit 0").output().expect("unshare");
     if !tried.status.success() {
-        outcome::impossible("mounts of its own", String::from_utf8_lossy(&tried.stderr).trim());
+        outcome::report_impossible("mounts of its own", String::from_utf8_lossy(&tried.stderr).trim());
         return None;
     }
     let mut inside = unshare(r#"exec "$0" "$@""#);

@@ -112,7 +112,7 @@ fn plan_of_an_invalid_definition_is_an_error() {
             exit 1"#]],
     );
     let ran = run(&["pipeline", "plan", "/nowhere/pipeline.yaml"]);
-    ran.refused(&["cannot read /nowhere/pipeline.yaml"]);
+    ran.expect_refusal(&["cannot read /nowhere/pipeline.yaml"]);
 }
 
 #[test]

@@ -10,7 +10,7 @@ use berth_testkit::{copy_dir, outcome};
 use serde_json::json;
 
 use crate::harness::{TestHome, TestServer, berth, run, wait_until};
-use crate::isolation::{ORGANIZATION, deploy, is_available, log_of};
+use crate::isolation::{ORGANIZATION, deploy, is_available, step_log};
 use crate::machine::{in_mount_namespace, run_in_namespace_of};
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -49,14 +49,14 @@ until [ -e "$PLACE/exposed/go" ]; do look; sleep 0.02; done
 look; cat /etc/passwd /etc/hosts >/dev/null && echo looked
 "#;
 
-struct Fixture {
+struct PrivateFilesFixture {
     server: TestServer,
     place: tempfile::TempDir,
     keys: tempfile::TempDir,
     _layers: tempfile::TempDir,
 }
 
-impl Fixture {
+impl PrivateFilesFixture {
     /// Starts a server whose root key is in a directory of its own. `setup` runs in the server's mount namespace.
     /// Returns `None` if the sandbox or the namespace is not available.
     fn start(sandbox: &str, setup: Option<&str>) -> Option<Self> {
@@ -112,17 +112,17 @@ impl Fixture {
         wait_until(PATIENCE, "end of the step", || {
             api.get(deployment).json()["data"]["finishedAt"].is_string().then_some(())
         });
-        log_of(api, deployment, "look")
+        step_log(api, deployment, "look")
     }
 }
 
 fn check_credentials(sandbox: &str) {
-    let Some(fixture) = Fixture::start(sandbox, Some(PRIVATE_ETC)) else { return };
+    let Some(fixture) = PrivateFilesFixture::start(sandbox, Some(PRIVATE_ETC)) else { return };
     let key = fixture.keys.path().join("root.key");
     let first = std::fs::read(&key).expect("the key");
     let deployment = fixture.deploy(LOOK);
     wait_until(PATIENCE, "start of the step", || {
-        log_of(&fixture.server.api, &deployment, "look").contains("ready").then_some(())
+        step_log(&fixture.server.api, &deployment, "look").contains("ready").then_some(())
     });
     run_in_namespace_of(fixture.server.process.id(), REPLACE);
     let data = fixture.data();
@@ -155,7 +155,7 @@ fn check_deploy_key(sandbox: &str) {
         outcome::skip("ssh", "apt-get install openssh-client");
         return;
     }
-    let Some(fixture) = Fixture::start(sandbox, None) else { return };
+    let Some(fixture) = PrivateFilesFixture::start(sandbox, None) else { return };
     let api = &fixture.server.api;
     let value =
         format!("-----BEGIN OPENSSH PRIVATE KEY-----\n{DEPLOY_KEY}\n-----END OPENSSH PRIVATE KEY-----\n");

@@ -125,7 +125,7 @@ fn free_address() -> SocketAddr {
 
 /// Returns requests with their expected statuses: reads, changes, and refused requests whose body the server does not
 /// read.
-fn requests(api: &ApiHandle) -> Vec<(RawRequest, u16)> {
+fn sample_requests(api: &ApiHandle) -> Vec<(RawRequest, u16)> {
     let refused =
         RawRequest::new("POST", &format!("{ENVIRONMENT}/sessions")).header("Authorization", "Bearer wrong");
     let large = vec![b' '; REFUSED_BODY_BYTES];
@@ -145,13 +145,13 @@ fn requests(api: &ApiHandle) -> Vec<(RawRequest, u16)> {
 
 /// Sends one client's share of the requests on a keep-alive connection.
 fn send_share(api: &ApiHandle, client_number: usize) {
-    let requests = requests(api);
+    let requests = sample_requests(api);
     let mut client = HttpConnection::connect(api.address);
     for number in 0..REQUESTS / CLIENTS {
         let (request, status) = &requests[(client_number + number) % requests.len()];
         let what =
             || format!("request {number} of client {client_number}, {} {}", request.method, request.path);
-        let response = client.ask(request).unwrap_or_else(|error| panic!("{}: {error}", what()));
+        let response = client.send_request(request).unwrap_or_else(|error| panic!("{}: {error}", what()));
         assert_eq!(response.status, *status, "{}: {}", what(), response.text());
         // nginx closes a client's connection after 1,000 requests.
         if response.header("connection") == Some("close") {
@@ -200,7 +200,7 @@ fn long_poll(proxied: &ProxiedServer) {
     std::thread::scope(|scope| {
         let granted = scope.spawn(|| far.get(&format!("{ENVIRONMENT}/queue/{ticket}?wait={WAIT_S_MAX}")));
         std::thread::sleep(Duration::from_millis(300));
-        let released = near.ask(&near.request("DELETE", &format!("{sessions}/{session}")));
+        let released = near.send(&near.request("DELETE", &format!("{sessions}/{session}")));
         assert!(released.status < 300, "{}", released.text());
         let granted = granted.join().expect("an answer");
         assert_eq!(
@@ -213,7 +213,7 @@ fn long_poll(proxied: &ProxiedServer) {
 }
 
 /// Sends requests, follows events and long-polls, all at the same time.
-fn check(proxied: &ProxiedServer) {
+fn check_proxy(proxied: &ProxiedServer) {
     std::thread::scope(|scope| {
         for number in 0..CLIENTS {
             scope.spawn(move || send_share(&proxied.api, number));
@@ -221,13 +221,13 @@ fn check(proxied: &ProxiedServer) {
         scope.spawn(|| follow_events(proxied));
         scope.spawn(|| long_poll(proxied));
     });
-    outcome::covered(&format!("{} requests through a proxy", outcome::group_digits(REQUESTS)));
+    outcome::report_coverage(&format!("{} requests through a proxy", outcome::group_digits(REQUESTS)));
 }
 
 #[test]
 fn nginx_passes_ten_thousand_requests_without_a_broken_connection() {
     let Some(proxied) = nginx() else { return };
-    check(&proxied);
+    check_proxy(&proxied);
     let log = proxied.proxy.stderr();
     assert!(!log.contains("[error]") && !log.contains("[crit]"), "{log}");
     proxied.server.check_healthy();
@@ -236,7 +236,7 @@ fn nginx_passes_ten_thousand_requests_without_a_broken_connection() {
 #[test]
 fn haproxy_passes_ten_thousand_requests_without_a_broken_connection() {
     let Some(proxied) = haproxy() else { return };
-    check(&proxied);
+    check_proxy(&proxied);
     let mut socket = UnixStream::connect(proxied.dir.path().join("stats")).expect("the statistics");
     socket.write_all(b"show stat\n").expect("asked");
     let mut table = String::new();
@@ -256,9 +256,9 @@ fn idle_connection_outlives_the_header_timeout() {
     let server = home.serve();
     let mut client = HttpConnection::connect(server.address);
     let health = RawRequest::new("GET", "/healthz");
-    assert_eq!(client.ask(&health).expect("an answer").status, 200);
+    assert_eq!(client.send_request(&health).expect("an answer").status, 200);
     std::thread::sleep(HEADER_READ_MAX + Duration::from_secs(2));
-    assert_eq!(client.ask(&health).expect("an answer on the kept connection").status, 200);
+    assert_eq!(client.send_request(&health).expect("an answer on the kept connection").status, 200);
 }
 
 #[test]
@@ -305,12 +305,12 @@ fn connection_with_unread_body_is_kept_or_announced_closed() {
         |body: usize| RawRequest::new("POST", &format!("{ORGANIZATION}/pipelines")).body(vec![b' '; body]);
     let mut client = HttpConnection::connect(server.address);
     for _ in 0..3 {
-        let answer = client.ask(&refused(REFUSED_BODY_BYTES)).expect("an answer");
+        let answer = client.send_request(&refused(REFUSED_BODY_BYTES)).expect("an answer");
         assert_eq!((answer.status, answer.header("connection")), (401, None));
     }
     let too_large = vec![b' '; JSON_BODY_BYTES_MAX + 1];
     let large = server.api.request("POST", &format!("{ORGANIZATION}/pipelines")).body(too_large);
-    let large = client.ask(&large);
+    let large = client.send_request(&large);
     let large = large.expect("an answer");
     assert_eq!((large.status, large.header("connection")), (413, None), "{}", large.text());
     // With `Expect: 100-continue`, a client sends the body only after the server has asked for it. The server does not
@@ -334,7 +334,7 @@ fn keep_alive_out_of_range_is_refused_at_start() {
     ] {
         let mut serve = home.serve_command();
         let refused = BerthProcess::start(serve.env("BERTH_HTTP__KEEP_ALIVE_SECONDS", bad)).wait(REFUSAL_MAX);
-        refused.refused(&["keep_alive_seconds", says]);
+        refused.expect_refusal(&["keep_alive_seconds", says]);
     }
     let mut serve = home.serve_command();
     TestServer::start(serve.env("BERTH_HTTP__KEEP_ALIVE_SECONDS", KEEP_ALIVE_S_MAX.to_string()), &home.token)

@@ -20,7 +20,7 @@ fn run_program(dir: &Path, program: &str, args: &[&str]) -> bool {
     Command::new(program).args(args).current_dir(dir).output().is_ok_and(|told| told.status.success())
 }
 
-fn check(ran: &ProcessOutput, code: i32, parts: &[&str]) {
+fn check_output(ran: &ProcessOutput, code: i32, parts: &[&str]) {
     assert_eq!(ran.code, Some(code), "{}\n{}", ran.stdout, ran.stderr);
     for part in parts {
         assert!(ran.stdout.contains(part), "{part:?} is not in\n{}", ran.stdout);
@@ -31,7 +31,7 @@ fn check(ran: &ProcessOutput, code: i32, parts: &[&str]) {
 /// Runs each of the three scaffolded steps to its end.
 fn check_steps(dir: &Path) {
     let ran = run_in(dir, &["registry", "test", "--step", "GREET", "--params", r#"{"who": "world"}"#]);
-    check(
+    check_output(
         &ran,
         0,
         &["ok    greet (GREET)", "    | Hello, world!\n", "SUCCESS after one call", "text = Hello, world!"],
@@ -45,17 +45,21 @@ fn check_steps(dir: &Path) {
         "SUCCESS after 2 calls",
         "ready = 1",
     ];
-    check(&ran, 0, &told);
+    check_output(&ran, 0, &told);
     let wipe = ["registry", "test", "--step", "custom:wipe", "--params", r#"{"table": "sessions"}"#];
-    check(&run_in(dir, &wipe), 0, &["APPROVAL_REQUIRED: empties the table sessions", "use --approve"]);
+    check_output(&run_in(dir, &wipe), 0, &["APPROVAL_REQUIRED: empties the table sessions", "use --approve"]);
     let ran = run_in(dir, &[&wipe[..], &["--approve"]].concat());
-    check(&ran, 0, &["emptying sessions, approved by registry-test", "SUCCESS after 2 calls"]);
+    check_output(&ran, 0, &["emptying sessions, approved by registry-test", "SUCCESS after 2 calls"]);
 }
 
 #[test]
 fn shell_scaffold_passes_its_tests() {
     let temp = tempfile::tempdir().expect("directory");
-    check(&run_in(temp.path(), &["registry", "new", "tools", "--lang", "shell"]), 0, &["Created tools/"]);
+    check_output(
+        &run_in(temp.path(), &["registry", "new", "tools", "--lang", "shell"]),
+        0,
+        &["Created tools/"],
+    );
     let dir = temp.path().join("tools");
     if !run_program(&dir, "jq", &["--version"]) {
         outcome::skip("jq", "apt-get install jq");
@@ -68,7 +72,7 @@ fn shell_scaffold_passes_its_tests() {
 #[test]
 fn typescript_scaffold_passes_its_tests() {
     let temp = tempfile::tempdir().expect("directory");
-    check(&run_in(temp.path(), &["registry", "new", "tools"]), 0, &["Created tools/"]);
+    check_output(&run_in(temp.path(), &["registry", "new", "tools"]), 0, &["Created tools/"]);
     let dir = temp.path().join("tools");
     if !run_program(&dir, "npm", &["install"]) {
         outcome::skip("the npm registry", "typescript is fetched from it");
@@ -79,7 +83,11 @@ fn typescript_scaffold_passes_its_tests() {
     assert!(run_program(&dir, "npm", &["test"]), "its own test");
     let wipe = ["registry", "test", "--step", "wipe", "--params", r#"{"table": "sessions"}"#, "--approve"];
     let ran = run_in(&dir, &wipe);
-    check(&ran, 0, &["npm ci", "emptying sessions, approved by registry-test", "SUCCESS after 2 calls"]);
+    check_output(
+        &ran,
+        0,
+        &["npm ci", "emptying sessions, approved by registry-test", "SUCCESS after 2 calls"],
+    );
     assert!(!ran.stdout.contains("hint"), "a scaffold needs no advice: {}", ran.stdout);
 }
 
@@ -87,7 +95,7 @@ fn typescript_scaffold_passes_its_tests() {
 fn scaffold_does_not_overwrite_an_existing_directory() {
     let temp = tempfile::tempdir().expect("directory");
     std::fs::create_dir(temp.path().join("tools")).expect("directory");
-    run_in(temp.path(), &["registry", "new", "tools"]).refused(&["tools already exists"]);
+    run_in(temp.path(), &["registry", "new", "tools"]).expect_refusal(&["tools already exists"]);
     assert_eq!(std::fs::read_dir(temp.path().join("tools")).expect("directory").count(), 0);
     assert_eq!(run_in(temp.path(), &["registry", "new", "../tools"]).code, Some(2));
 }
@@ -102,7 +110,7 @@ const STEPS: &str = r#"{"status":"SUCCESS","data":{"metadata":[{"stepType":"DEPL
 "additionalProperties":false,"required":["to","size"],"properties":{"to":{"type":"string"},"size":{"type":"integer","default":1}}}}]}}"#;
 
 /// A registry with one step that runs this script.
-fn registry(body: &str) -> tempfile::TempDir {
+fn create_registry(body: &str) -> tempfile::TempDir {
     let temp = tempfile::tempdir().expect("directory");
     let write = |name: &str, text: &str| std::fs::write(temp.path().join(name), text).expect("file");
     write("berth-registry.yaml", "start: sh ./run.sh\n");
@@ -131,18 +139,18 @@ fn registry_test_reports_every_mistake() {
         ),
     ];
     for (body, code, part) in cases {
-        let temp = registry(body);
+        let temp = create_registry(body);
         let dir = temp.path().to_str().expect("a path");
         let ran = run_in(
             Path::new("/"),
             &["registry", "test", dir, "--step", "deploy", "--params", r#"{"to":"x"}"#, "--approve"],
         );
-        check(&ran, code, &[part]);
+        check_output(&ran, code, &[part]);
     }
-    let temp = registry("sleep 60");
+    let temp = create_registry("sleep 60");
     let test = |args: &[&str]| run_in(temp.path(), &[&["registry", "test"], args].concat());
     let metadata = test(&[]);
-    check(
+    check_output(
         &metadata,
         0,
         &[
@@ -151,13 +159,17 @@ fn registry_test_reports_every_mistake() {
             "hint  deploy: the param `size` is required but has a default, so pipelines can omit it",
         ],
     );
-    check(&test(&["--step", "deploy"]), 2, &["ERROR params: the param `to` is missing"]);
-    check(&test(&["--step", "deplyo"]), 3, &["ERROR no step `deplyo`; steps: deploy"]);
+    check_output(&test(&["--step", "deploy"]), 2, &["ERROR params: the param `to` is missing"]);
+    check_output(&test(&["--step", "deplyo"]), 3, &["ERROR no step `deplyo`; steps: deploy"]);
     let params = ["--step", "deploy", "--params", r#"{"to":"x","extra":1}"#, "--timeout", "1s"];
-    check(&test(&params), 1, &["hint  the param `extra` is not in the schema", "ERROR timed out after 1s"]);
+    check_output(
+        &test(&params),
+        1,
+        &["hint  the param `extra` is not in the schema", "ERROR timed out after 1s"],
+    );
     let long = temp.path().join("long.json");
     std::fs::write(&long, format!(r#"{{"to":"{}"}}"#, "x".repeat(200_000))).expect("file");
-    check(
+    check_output(
         &test(&["--step", "deploy", "--params", "@long.json"]),
         1,
         &["ERROR what the step is called with has 2000"],
@@ -165,7 +177,7 @@ fn registry_test_reports_every_mistake() {
     assert_eq!(test(&["--step", "deploy", "--params", "[]"]).code, Some(2));
     assert_eq!(run_in(temp.path(), &["registry", "test", "nowhere"]).code, Some(3));
     let none = tempfile::tempdir().expect("directory");
-    check(
+    check_output(
         &run_in(none.path(), &["registry", "test"]),
         1,
         &["ERROR there is neither a berth-registry.yaml nor"],
@@ -174,7 +186,7 @@ fn registry_test_reports_every_mistake() {
 
 #[test]
 fn registry_test_interrupted_stops_the_step() {
-    let temp = registry("echo begun; sleep 60");
+    let temp = create_registry("echo begun; sleep 60");
     let args = ["registry", "test", "--step", "deploy", "--params", r#"{"to":"x"}"#];
     let process = BerthProcess::start(berth(&args).current_dir(temp.path()));
     crate::harness::wait_until(TEST_MAX, "a step that has begun", || {

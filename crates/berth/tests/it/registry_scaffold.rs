@@ -50,7 +50,7 @@ fn register(server: &TestServer, name: &str, url: &str) -> String {
 }
 
 /// Deploys a pipeline with all three scaffolded steps.
-fn check(name: &str, language: &str) {
+fn check_scaffold(name: &str, language: &str) {
     let (home, outside) = (TestHome::new(), tempfile::tempdir().expect("a directory"));
     let url = scaffold(outside.path(), name, language);
     let server = start(&home, outside.path());
@@ -105,26 +105,26 @@ pipeline:
     server.stop();
 }
 
-fn is_there(program: &str, args: &[&str]) -> bool {
+fn is_installed(program: &str, args: &[&str]) -> bool {
     Command::new(program).args(args).output().is_ok_and(|told| told.status.success())
 }
 
 #[test]
 fn shell_scaffold_runs_in_a_pipeline() {
-    if !is_there("jq", &["--version"]) {
+    if !is_installed("jq", &["--version"]) {
         outcome::skip("jq", "apt-get install jq");
         return;
     }
-    check("shelly", "shell");
+    check_scaffold("shelly", "shell");
 }
 
 #[test]
 fn typescript_scaffold_runs_in_a_pipeline() {
-    if !is_there("npm", &["view", "typescript", "version"]) {
+    if !is_installed("npm", &["view", "typescript", "version"]) {
         outcome::skip("the npm registry", "typescript is fetched from it");
         return;
     }
-    check("typed", "typescript");
+    check_scaffold("typed", "typescript");
 }
 
 fn text(value: &Value) -> String {

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use berth_testkit::{Server as Postgres, binaries, outcome};
+use berth_testkit::{PostgresServer as Postgres, outcome, postgres_binaries};
 use serde_json::{Value, json};
 
 use crate::client::ApiHandle;
@@ -34,7 +34,7 @@ fn deploy(api: &ApiHandle, session: &str, commit: &str) -> Value {
     })
 }
 
-fn log_of(api: &ApiHandle, deployment: &Value) -> String {
+fn deploy_log(api: &ApiHandle, deployment: &Value) -> String {
     let step = &deployment["stages"][0]["steps"][0]["id"];
     let (id, step) = (deployment["id"].as_str().expect("its id"), step.as_str().expect("a step"));
     api.get(&format!("{DEPLOYMENTS}/{id}/steps/{step}/logs?raw=true")).text()
@@ -42,7 +42,7 @@ fn log_of(api: &ApiHandle, deployment: &Value) -> String {
 
 #[test]
 fn replicas_share_work_and_survive_loss_of_a_server_or_the_database() {
-    let Some(bin) = binaries() else {
+    let Some(bin) = postgres_binaries() else {
         outcome::skip("PostgreSQL", "apt-get install postgresql");
         return;
     };
@@ -70,7 +70,7 @@ fn replicas_share_work_and_survive_loss_of_a_server_or_the_database() {
         let done = deploy(api, &session, commit);
         assert_eq!(done["status"], "succeeded", "{done}");
         for api in [&first.api, &second.api] {
-            assert!(log_of(api, &done).contains("it runs"), "{}", log_of(api, &done));
+            assert!(deploy_log(api, &done).contains("it runs"), "{}", deploy_log(api, &done));
         }
     }
 
@@ -84,7 +84,7 @@ fn replicas_share_work_and_survive_loss_of_a_server_or_the_database() {
     let refused = claim(&second.api);
     assert_eq!((refused.status, &refused.json()["code"]), (503, &json!("unavailable")));
     assert!(refused.header("retry-after").is_some());
-    database.resume().expect("it starts again");
+    database.restart().expect("it starts again");
     wait_until(PATIENCE, "a server that is ready again", || (ready().status == 200).then_some(()));
     assert_eq!(deploy(&second.api, &session, "aaa4")["status"], "succeeded");
     second.stop();
@@ -92,7 +92,7 @@ fn replicas_share_work_and_survive_loss_of_a_server_or_the_database() {
 
 #[test]
 fn server_started_before_its_database_waits_and_logs_why() {
-    let Some(bin) = binaries() else {
+    let Some(bin) = postgres_binaries() else {
         outcome::skip("PostgreSQL", "apt-get install postgresql");
         return;
     };
@@ -104,6 +104,6 @@ fn server_started_before_its_database_waits_and_logs_why() {
         process.stderr().contains("waiting for PostgreSQL").then_some(())
     });
     assert_eq!(process.stdout_now(), "", "it does not say that it serves");
-    database.resume().expect("it starts again");
+    database.restart().expect("it starts again");
     assert!(process.first_line().starts_with("berth is serving at "));
 }

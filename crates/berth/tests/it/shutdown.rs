@@ -38,7 +38,7 @@ fn shutdown_closes_idle_connections_immediately() {
     let home = TestHome::new();
     let server = home.serve();
     let mut kept = HttpConnection::connect(server.address);
-    assert_eq!(kept.ask(&RawRequest::new("GET", "/healthz")).unwrap().status, 200);
+    assert_eq!(kept.send_request(&RawRequest::new("GET", "/healthz")).unwrap().status, 200);
     let mut silent = HttpConnection::connect(server.address);
     // Connections are accepted in order: once this request has been answered, the idle connection has been accepted
     // too.

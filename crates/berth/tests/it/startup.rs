@@ -20,7 +20,7 @@ fn second_process_on_a_data_dir_is_refused_with_the_owner() {
     let seconds = [BerthProcess::start(&mut home.serve_command()), BerthProcess::start(adding.arg(&dir))];
     for second in seconds {
         let owner = format!("is in use by another berth (process {})", server.process.id());
-        second.wait(REFUSAL_MAX).refused(&[&owner, dir.to_str().unwrap()]);
+        second.wait(REFUSAL_MAX).expect_refusal(&[&owner, dir.to_str().unwrap()]);
     }
     server.check_healthy();
     server.stop();
@@ -66,8 +66,8 @@ fn newer_database_is_refused_and_unchanged() {
 
     let future = format!("migration {} \"from_the_future\"", newest + 1);
     let words = ["newer than this program", &future, "Install the version of berth that wrote it"];
-    BerthProcess::start(&mut home.serve_command()).wait(REFUSAL_MAX).refused(&words);
-    init(&home.path(), "globex", "hank@globex.test").refused(&words);
+    BerthProcess::start(&mut home.serve_command()).wait(REFUSAL_MAX).expect_refusal(&words);
+    init(&home.path(), "globex", "hank@globex.test").expect_refusal(&words);
     assert!(std::fs::read(&file).unwrap() == before, "the refused database was changed");
 
     let database = Connection::open(&file).unwrap();
@@ -87,8 +87,8 @@ fn database_of_a_development_version_is_refused_and_unchanged() {
     database.close().unwrap();
     let before = std::fs::read(&file).unwrap();
     let words = ["from before the first release", "nothing was changed", "new data directory"];
-    BerthProcess::start(&mut home.serve_command()).wait(REFUSAL_MAX).refused(&words);
-    init(&home.path(), "globex", "hank@globex.test").refused(&words);
+    BerthProcess::start(&mut home.serve_command()).wait(REFUSAL_MAX).expect_refusal(&words);
+    init(&home.path(), "globex", "hank@globex.test").expect_refusal(&words);
     assert!(std::fs::read(&file).unwrap() == before, "the refused database was changed");
 }
 
@@ -98,7 +98,7 @@ fn database_with_a_foreign_migration_history_is_refused() {
     let database = Connection::open(home.path().join("berth.db")).unwrap();
     database.execute("UPDATE schema_migrations SET checksum = 'edited' WHERE number = 1", []).unwrap();
     database.close().unwrap();
-    BerthProcess::start(&mut home.serve_command()).wait(REFUSAL_MAX).refused(&[
+    BerthProcess::start(&mut home.serve_command()).wait(REFUSAL_MAX).expect_refusal(&[
         "migration history of the database differs",
         "migration 1",
         "Nothing was changed",
@@ -111,7 +111,9 @@ fn file_that_is_not_a_database_is_refused_and_unchanged() {
     let file = home.path().join("berth.db");
     let text = "this is no database\n".repeat(500);
     std::fs::write(&file, &text).unwrap();
-    BerthProcess::start(&mut home.serve_command()).wait(REFUSAL_MAX).refused(&["cannot open", "berth.db"]);
+    BerthProcess::start(&mut home.serve_command())
+        .wait(REFUSAL_MAX)
+        .expect_refusal(&["cannot open", "berth.db"]);
     assert_eq!(std::fs::read_to_string(&file).unwrap(), text);
 }
 
@@ -124,8 +126,8 @@ fn root_key_with_wrong_size_or_mode_is_refused() {
     let check = |mode: u32, bytes: &[u8], words: &[&str]| {
         std::fs::write(&key, bytes).unwrap();
         std::fs::set_permissions(&key, std::fs::Permissions::from_mode(mode)).unwrap();
-        BerthProcess::start(&mut home.serve_command()).wait(REFUSAL_MAX).refused(words);
-        init(&home.path(), "globex", "hank@globex.test").refused(words);
+        BerthProcess::start(&mut home.serve_command()).wait(REFUSAL_MAX).expect_refusal(words);
+        init(&home.path(), "globex", "hank@globex.test").expect_refusal(words);
         assert_eq!(std::fs::read(&key).unwrap(), bytes, "the key was replaced");
     };
     for mode in [0o644, 0o640, 0o604, 0o620] {
@@ -145,7 +147,7 @@ fn port_in_use_is_named_in_the_error() {
     let address = taken.local_addr().unwrap().to_string();
     let dir = home.path();
     run(&["serve", "--data-dir", dir.to_str().unwrap(), "--listen", &address])
-        .refused(&[&format!("cannot listen on {address}"), "in use"]);
+        .expect_refusal(&[&format!("cannot listen on {address}"), "in use"]);
     drop(taken);
     home.serve().stop();
 }
@@ -158,7 +160,7 @@ fn second_organization_without_sandbox_is_refused() {
         let mut command = berth(&["serve", "--listen", "127.0.0.1:0", "--sandbox", level, "--data-dir"]);
         BerthProcess::start(command.arg(home.path()))
     };
-    start("off").wait(REFUSAL_MAX).refused(&["there are 2 organizations", "does not isolate them"]);
+    start("off").wait(REFUSAL_MAX).expect_refusal(&["there are 2 organizations", "does not isolate them"]);
     let landlock = start("landlock").wait(REFUSAL_MAX);
     let is_missing = landlock.stderr.contains("the sandbox landlock does not work here");
     assert!(is_missing || landlock.stderr.contains("does not isolate them"), "{}", landlock.stderr);

@@ -8,7 +8,7 @@ use berth_testkit::outcome;
 use serde_json::json;
 
 use crate::harness::{BerthProcess, TestHome, TestServer, wait_until};
-use crate::isolation::{ORGANIZATION, commit, deploy, log_of, text};
+use crate::isolation::{ORGANIZATION, commit, deploy, step_log, text};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -37,7 +37,7 @@ fn check(sandbox: &str) {
     let (home, place) = (TestHome::on_sqlite(), open_dir());
     let server = match serve(&home, sandbox, "nobody", Some(&place.path().join("work"))) {
         Ok(server) => server,
-        Err(why) => return outcome::impossible("another user for steps", &why),
+        Err(why) => return outcome::report_impossible("another user for steps", &why),
     };
     let api = &server.api;
     let run = "id -u; echo x > made; cat /etc/passwd > /dev/null; id -G";
@@ -46,7 +46,7 @@ fn check(sandbox: &str) {
     wait_until(PATIENCE, "end", || {
         api.get(&deployment).json()["data"]["finishedAt"].is_string().then_some(())
     });
-    assert_eq!(log_of(api, &deployment, "who"), "65534\n65534\n");
+    assert_eq!(step_log(api, &deployment, "who"), "65534\n65534\n");
 
     let source = place.path().join("tools");
     std::fs::create_dir(&source).expect("a directory");

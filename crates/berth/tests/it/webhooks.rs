@@ -35,20 +35,20 @@ impl PendingDelivery {
 }
 
 /// Receives requests and passes them to the test, which decides when to respond.
-fn receive() -> (SocketAddr, Receiver<PendingDelivery>) {
+fn start_receiver() -> (SocketAddr, Receiver<PendingDelivery>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address");
     let (tell, arrived) = sync_channel(100);
     std::thread::spawn(move || {
         for stream in listener.incoming().map_while(Result::ok) {
             let tell = tell.clone();
-            std::thread::spawn(move || read(stream, &tell));
+            std::thread::spawn(move || read_delivery(stream, &tell));
         }
     });
     (address, arrived)
 }
 
-fn read(stream: TcpStream, tell: &SyncSender<PendingDelivery>) -> Option<()> {
+fn read_delivery(stream: TcpStream, tell: &SyncSender<PendingDelivery>) -> Option<()> {
     let mut reader = BufReader::new(stream.try_clone().ok()?);
     let mut headers = BTreeMap::new();
     loop {
@@ -84,7 +84,7 @@ fn stop_and_resume(server: &TestServer) {
 #[test]
 fn webhook_after_kill_is_redelivered_with_the_same_id() {
     let home = TestHome::new();
-    let (address, arrivals) = receive();
+    let (address, arrivals) = start_receiver();
     let next = || arrivals.recv_timeout(PATIENCE).expect("a delivery");
     let mut server = start(&home);
     let body = json!({"slug": "shop", "definition": DEFINITION});

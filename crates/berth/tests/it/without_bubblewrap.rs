@@ -80,7 +80,7 @@ fn sandbox_that_is_named_and_missing_ends_the_server() {
     let mut serve = home.serve_command();
     serve.args(["--sandbox", "bubblewrap"]);
     let Some(mut serve) = without_bubblewrap(&serve) else { return };
-    BerthProcess::start(&mut serve).wait(STOP_MAX).refused(&["apt-get install bubblewrap"]);
+    BerthProcess::start(&mut serve).wait(STOP_MAX).expect_refusal(&["apt-get install bubblewrap"]);
 }
 
 /// The sandbox level is chosen at startup. If its program disappears later, builds fail; the server does not fall back
@@ -120,7 +120,7 @@ fn landlock_of_a_kernel_before_6_2_is_refused() {
         serve
     };
     for abi in ["1", "2"] {
-        BerthProcess::start(&mut serve(abi)).wait(STOP_MAX).refused(&["older one than Linux 6.2"]);
+        BerthProcess::start(&mut serve(abi)).wait(STOP_MAX).expect_refusal(&["older one than Linux 6.2"]);
     }
     TestServer::start(&mut serve("3"), &home.token).stop();
 }

@@ -44,7 +44,7 @@ impl TokenRestriction {
 fn covers(scope: &AccessScope, action: Action, target: &AccessTarget) -> bool {
     match (action, target) {
         (Action::PipelinesRead, AccessTarget::Pipeline(name)) => scope.touches_pipeline(name),
-        _ => scope.contains(target),
+        _ => can_cover(scope, action) && scope.contains(target),
     }
 }
 

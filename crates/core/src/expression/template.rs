@@ -67,17 +67,17 @@ fn trim_range(text: &str, range: Range<usize>) -> Range<usize> {
 mod tests {
     use super::*;
 
-    fn inner(text: &str) -> Vec<&str> {
+    fn inner_texts(text: &str) -> Vec<&str> {
         templates(text).expect("closed").into_iter().map(|found| &text[found.inner]).collect()
     }
 
     #[test]
     fn templates_finds_all_expressions_in_text() {
-        assert_eq!(inner("nothing { } $ ${ }"), Vec::<&str>::new());
-        assert_eq!(inner("${{ vars.url }}/health"), ["vars.url"]);
-        assert_eq!(inner("ü${{a}}${{  b\t}}"), ["a", "b"]);
-        assert_eq!(inner("${{}}"), [""]);
-        assert_eq!(inner("${{ format('}}{0}', 'it''s }}') }}!"), ["format('}}{0}', 'it''s }}')"]);
+        assert_eq!(inner_texts("nothing { } $ ${ }"), Vec::<&str>::new());
+        assert_eq!(inner_texts("${{ vars.url }}/health"), ["vars.url"]);
+        assert_eq!(inner_texts("ü${{a}}${{  b\t}}"), ["a", "b"]);
+        assert_eq!(inner_texts("${{}}"), [""]);
+        assert_eq!(inner_texts("${{ format('}}{0}', 'it''s }}') }}!"), ["format('}}{0}', 'it''s }}')"]);
     }
 
     #[test]

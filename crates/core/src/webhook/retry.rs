@@ -63,7 +63,7 @@ mod tests {
     const NOON: Timestamp = Timestamp::from_micros(1_763_200_800_000_000);
     const DAY_S: i64 = 24 * 60 * 60;
 
-    fn fresh() -> Delivery {
+    fn new_delivery() -> Delivery {
         Delivery {
             id: DeliveryId::from_parts(NOON, [1; 10]),
             webhook: WebhookId::from_parts(NOON, [2; 10]),
@@ -91,7 +91,7 @@ mod tests {
                 (prop_oneof![Just(None), (300u16..600).prop_filter("gone", |status| *status != 410).prop_map(Some)],
                  proptest::option::of(-10i64..i64::MAX), any::<u8>()), 11..20),
         ) {
-            let (mut delivery, mut now, mut tries) = (fresh(), NOON, 0);
+            let (mut delivery, mut now, mut tries) = (new_delivery(), NOON, 0);
             for (status, retry_after_s, chance) in answers {
                 let tried = DeliveryResult { status, error: None, duration_ms: 0, retry_after_s };
                 delivery = record_attempt(&delivery, &tried, chance, now);
@@ -104,7 +104,7 @@ mod tests {
             let seconds = now.seconds_since(NOON);
             prop_assert!(seconds >= DAY_S * 9 / 10, "{}", seconds);
             prop_assert!(seconds <= 2 * DAY_S, "{}", seconds);
-            prop_assert_eq!(delivery.id, fresh().id);
+            prop_assert_eq!(delivery.id, new_delivery().id);
         }
     }
 
@@ -123,16 +123,23 @@ mod tests {
             (503, Some(RETRY_AFTER_S_MAX), DeliveryState::Pending, Some(3_600)),
             (503, Some(RETRY_AFTER_S_MAX + 1), DeliveryState::Pending, Some(3_600)),
         ] {
-            let settled = record_attempt(&fresh(), &response_result(status, retry_after), 0, NOON);
+            let settled = record_attempt(&new_delivery(), &response_result(status, retry_after), 0, NOON);
             assert_eq!((settled.status, seconds(&settled)), (wanted, next), "{status} {retry_after:?}");
         }
-        assert_eq!(seconds(&record_attempt(&fresh(), &response_result(500, None), u8::MAX, NOON)), Some(6));
+        assert_eq!(
+            seconds(&record_attempt(&new_delivery(), &response_result(500, None), u8::MAX, NOON)),
+            Some(6)
+        );
     }
 
     #[test]
     fn redelivery_resets_tries_and_keeps_id() {
-        let dead =
-            Delivery { tries: TRIES_MAX, attempts: TRIES_MAX, status: DeliveryState::Failed, ..fresh() };
+        let dead = Delivery {
+            tries: TRIES_MAX,
+            attempts: TRIES_MAX,
+            status: DeliveryState::Failed,
+            ..new_delivery()
+        };
         let again = dead.redeliver(NOON);
         assert_eq!((again.id, again.tries, again.attempts), (dead.id, 0, TRIES_MAX));
         assert_eq!(

@@ -11,7 +11,7 @@ fn codes(source: &str) -> Vec<&'static str> {
     parse(source).diagnostics.iter().map(|found| found.code).collect()
 }
 
-fn has(source: &str, code: &str) -> bool {
+fn has_code(source: &str, code: &str) -> bool {
     codes(source).contains(&code)
 }
 
@@ -29,8 +29,8 @@ fn long_text_repeated_by_aliases_is_refused() {
     let repeated = |length: usize, times: usize| {
         format!("a: &a '{}'\nb: [{}]\n", "x".repeat(length), vec!["*a"; times].join(", "))
     };
-    assert!(has(&repeated(YAML_EXPANSION_BASE_BYTES, 2), "expands_too_much"));
-    assert!(!has(&repeated(YAML_EXPANSION_BASE_BYTES / 50, 90), "expands_too_much"));
+    assert!(has_code(&repeated(YAML_EXPANSION_BASE_BYTES, 2), "expands_too_much"));
+    assert!(!has_code(&repeated(YAML_EXPANSION_BASE_BYTES / 50, 90), "expands_too_much"));
 }
 
 #[test]
@@ -39,8 +39,8 @@ fn nesting_is_refused_above_the_limit_only() {
     let block =
         |depth: usize| (0..depth).map(|level| format!("{}a:\n", " ".repeat(level))).collect::<String>();
     for build in [flow, block] as [fn(usize) -> String; 2] {
-        assert!(!has(&build(YAML_DEPTH_MAX), "too_deep"));
-        assert!(has(&build(YAML_DEPTH_MAX + 1), "too_deep"));
+        assert!(!has_code(&build(YAML_DEPTH_MAX), "too_deep"));
+        assert!(has_code(&build(YAML_DEPTH_MAX + 1), "too_deep"));
         assert!(!parse(&build(2_000)).diagnostics.is_empty());
     }
     for opener in ["[", "{", "- ", "? ", "[{", "{a: ", "!", "&a ", "'", "a: ["] {
@@ -54,21 +54,21 @@ fn nesting_through_aliases_counts() {
     for level in 1..YAML_DEPTH_MAX {
         text.push_str(&format!("a{level}: &a{level} [*a{}]\n", level - 1));
     }
-    assert!(has(&text, "too_deep"));
+    assert!(has_code(&text, "too_deep"));
 }
 
 #[test]
 fn node_count_is_refused_above_the_limit_only() {
     let list = |count: usize| format!("[{}]", "a,".repeat(count));
-    assert!(!has(&list(YAML_NODES_MAX - 1), "too_many_values"));
-    assert!(has(&list(YAML_NODES_MAX), "too_many_values"));
+    assert!(!has_code(&list(YAML_NODES_MAX - 1), "too_many_values"));
+    assert!(has_code(&list(YAML_NODES_MAX), "too_many_values"));
 }
 
 #[test]
 fn alias_count_is_refused_above_the_limit_only() {
     let aliases = |count: usize| format!("a: &a x\nb: [{}]\n", vec!["*a"; count].join(", "));
-    assert!(!has(&aliases(YAML_ALIASES_MAX), "too_many_aliases"));
-    assert!(has(&aliases(YAML_ALIASES_MAX + 1), "too_many_aliases"));
+    assert!(!has_code(&aliases(YAML_ALIASES_MAX), "too_many_aliases"));
+    assert!(has_code(&aliases(YAML_ALIASES_MAX + 1), "too_many_aliases"));
 }
 
 #[test]
@@ -80,7 +80,7 @@ fn recursive_alias_is_refused() {
 #[test]
 fn file_size_is_refused_above_the_limit_only() {
     let comment = |bytes: usize| format!("#{}", "x".repeat(bytes - 1));
-    assert!(!has(&comment(PIPELINE_BYTES_MAX), "too_large"));
+    assert!(!has_code(&comment(PIPELINE_BYTES_MAX), "too_large"));
     assert_eq!(codes(&comment(PIPELINE_BYTES_MAX + 1)), ["too_large"]);
 }
 
@@ -120,5 +120,5 @@ fn most_expensive_definitions_are_parsed_in_time() {
             "    - {{ name: s{step}, type: dummy, needs: [{needs}], env: {{ A: '{value}', B: '{value}' }} }}\n"
         ));
     }
-    assert!(has(&text, "unknown_var"));
+    assert!(has_code(&text, "unknown_var"));
 }

@@ -132,7 +132,7 @@ fn invalid_params_are_reported_at_their_position() {
         "#]],
     );
     check_pipeline(
-        "steps:\n    - { name: A, type: approval, params: { from: [admin, nobody] } }",
+        "steps:\n    - { name: A, type: approval, params: { from: [admin, unknown] } }",
         &expect![[r#"
             5:58: error: must be a role (viewer, deployer, admin, owner) or an e-mail address (step type `approval`) [unknown_value]
         "#]],

@@ -3,14 +3,14 @@
 use berth_definition::{DiagnosticSeverity, diagnostics_at, parse, write};
 use expect_test::expect_file;
 
-use crate::shown;
+use crate::render_diagnostics;
 
 const FULL: &str = include_str!("pipelines/full.yaml");
 
 #[test]
 fn reference_example_is_valid_except_for_inactive_parts() {
     let parsed = parse(FULL);
-    expect_file!["pipelines/full.diagnostics.txt"].assert_eq(&shown(&parsed));
+    expect_file!["pipelines/full.diagnostics.txt"].assert_eq(&render_diagnostics(&parsed));
     let definition = serde_json::to_string_pretty(&parsed.definition).expect("json");
     expect_file!["pipelines/full.json"].assert_eq(&definition);
 }
@@ -37,7 +37,8 @@ fn definition_round_trips_through_its_written_form() {
     let definition = parse(FULL).definition.expect("no errors");
     let text = write(&definition).expect("text");
     assert_eq!(parse(&text).definition.as_ref(), Some(&definition), "{text}");
-    let apart = crate::pipeline("steps: [{ name: A, type: dummy }, { name: B, type: dummy, needs: [] }]");
+    let apart =
+        crate::pipeline_source("steps: [{ name: A, type: dummy }, { name: B, type: dummy, needs: [] }]");
     let apart = parse(&apart).definition.expect("no errors");
     assert_eq!(parse(&write(&apart).expect("text")).definition, Some(apart));
 }
@@ -45,13 +46,13 @@ fn definition_round_trips_through_its_written_form() {
 #[test]
 fn all_mistakes_of_a_file_are_reported_at_once() {
     let parsed = parse(include_str!("pipelines/mistakes.yaml"));
-    expect_file!["pipelines/mistakes.diagnostics.txt"].assert_eq(&shown(&parsed));
+    expect_file!["pipelines/mistakes.diagnostics.txt"].assert_eq(&render_diagnostics(&parsed));
 }
 
 #[test]
 fn json_definition_has_diagnostics_with_its_own_lines() {
     let parsed = parse(include_str!("pipelines/mistakes.json"));
-    expect_file!["pipelines/mistakes.json.diagnostics.txt"].assert_eq(&shown(&parsed));
+    expect_file!["pipelines/mistakes.json.diagnostics.txt"].assert_eq(&render_diagnostics(&parsed));
 }
 
 #[test]

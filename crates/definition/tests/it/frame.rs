@@ -4,36 +4,36 @@ use berth_core::pipeline::limits::{ENVIRONMENTS_MAX, STAGES_MAX, STEPS_MAX};
 use berth_definition::parse;
 use expect_test::expect;
 
-use crate::{check, check_pipeline, check_step, listed, pipeline};
+use crate::{check_diagnostics, check_pipeline, check_step, list_diagnostics, pipeline_source};
 
 #[test]
 fn file_structure_and_version_are_checked() {
-    check(
+    check_diagnostics(
         "",
         &expect![[r#"
         1:1: error: the definition is empty; it begins with `version: 1` [empty]
     "#]],
     );
-    check(
+    check_diagnostics(
         "# nothing\n",
         &expect![[r#"
         1:1: error: the definition is empty; it begins with `version: 1` [empty]
     "#]],
     );
-    check(
+    check_diagnostics(
         "- a\n",
         &expect![[r#"
         1:1: error: expected a mapping, found a list [wrong_type]
     "#]],
     );
-    check(
+    check_diagnostics(
         "version: 2\n",
         &expect![[r#"
         1:1: error: `pipeline` is missing [missing_field]
         1:10: error: this version of the format is unknown; write `version: 1` [unsupported_version]
     "#]],
     );
-    check(
+    check_diagnostics(
         "version: \"1\"\npipeline: {}\n",
         &expect![[r#"
         1:10: error: this version of the format is unknown; write `version: 1` [unsupported_version]
@@ -42,20 +42,20 @@ fn file_structure_and_version_are_checked() {
         2:1: error: there is nowhere to deploy to; add `stages` or `ephemeral_environments` [nothing_to_deploy_to]
     "#]],
     );
-    check(
+    check_diagnostics(
         "version: 1\npipeline:\n",
         &expect![[r#"
         2:1: error: `pipeline` is empty; give it a value or remove it [wrong_type]
     "#]],
     );
-    check(
+    check_diagnostics(
         "version: 1\npipeline: { name: A, stages: [], steps: [] }\n",
         &expect![[r#"
         2:1: error: there is nothing to do; add at least one step under `steps` [no_steps]
         2:22: error: `stages` is empty; there is nowhere to deploy to [nothing_to_deploy_to]
     "#]],
     );
-    check(
+    check_diagnostics(
         "version: 1\npipeline: { name: A, stages: [{ name: a }] }\njobs: {}\n",
         &expect![[r#"
         2:1: error: there is nothing to do; add at least one step under `steps` [no_steps]
@@ -66,49 +66,49 @@ fn file_structure_and_version_are_checked() {
 
 #[test]
 fn invalid_yaml_is_reported_with_advice() {
-    check(
+    check_diagnostics(
         "version: 1\npipeline: [\n",
         &expect![[r#"
         2:11: error: this is not valid YAML: unclosed bracket '[' [invalid_yaml]
     "#]],
     );
-    check(
+    check_diagnostics(
         "version: 1\n\tpipeline: a\n",
         &expect![[r#"
         1:10: error: this is not valid YAML: while scanning a plain scalar, found a tab. Use spaces instead of tabs [invalid_yaml]
     "#]],
     );
-    check(
+    check_diagnostics(
         "env: { IMAGE: ${{ build.image }} }\n",
         &expect![[r#"
         1:16: error: this is not valid YAML: while parsing a flow mapping, did not find expected ',' or '}'. Put quotes around values with expressions: "${{ … }}" [invalid_yaml]
     "#]],
     );
-    check(
+    check_diagnostics(
         "a: \"b\n",
         &expect![[r#"
         2:1: error: this is not valid YAML: invalid indentation in multiline quoted scalar [invalid_yaml]
     "#]],
     );
-    check(
+    check_diagnostics(
         "a: 1\n---\nb: 2\n",
         &expect![[r#"
         2:1: error: a second document begins here; a file holds exactly one pipeline [several_documents]
     "#]],
     );
-    check(
+    check_diagnostics(
         "%YAML 1.2\n---\nversion: 1\n",
         &expect![[r#"
         1:1: error: this is not valid YAML: YAML directives are disallowed [invalid_yaml]
     "#]],
     );
-    check(
+    check_diagnostics(
         "a: \u{0}b\n",
         &expect![[r#"
         1:4: error: the control character U+0000 is not allowed; remove it [control_character]
     "#]],
     );
-    check(
+    check_diagnostics(
         "version: 1\npipeline: { name: \"a\\0b\", stages: [{ name: a }], steps: [{ name: b, type: dummy }] }\n",
         &expect![[r#"
             2:19: error: the control character U+0000 is not allowed; remove it [control_character]
@@ -160,7 +160,7 @@ fn yaml_tags_duplicate_merge_and_complex_keys_are_refused() {
 
 #[test]
 fn alias_stands_for_its_whole_value() {
-    let source = pipeline("stages: [{ name: a, vars: &v { url: x } }, { name: b, vars: *v }]");
+    let source = pipeline_source("stages: [{ name: a, vars: &v { url: x } }, { name: b, vars: *v }]");
     let definition = parse(&source).definition.expect("no errors");
     assert_eq!(definition.stages[0].vars, definition.stages[1].vars);
 }
@@ -301,10 +301,10 @@ fn durations_are_bounded() {
 fn list_lengths_are_refused_above_the_limit_only() {
     let stages = |count: usize| {
         let names: String = (0..count).map(|index| format!("{{ name: s{index} }},")).collect();
-        pipeline(&format!("stages: [{names}]"))
+        pipeline_source(&format!("stages: [{names}]"))
     };
-    assert_eq!(listed(&stages(STAGES_MAX)), "");
-    check(
+    assert_eq!(list_diagnostics(&stages(STAGES_MAX)), "");
+    check_diagnostics(
         &stages(STAGES_MAX + 1),
         &expect![[r#"
         4:3: error: 101 stages, but at most 100 are allowed [too_many]
@@ -312,10 +312,10 @@ fn list_lengths_are_refused_above_the_limit_only() {
     );
     let steps = |count: usize| {
         let steps: String = (0..count).map(|index| format!("{{ name: s{index}, type: dummy }},")).collect();
-        pipeline(&format!("steps: [{steps}]"))
+        pipeline_source(&format!("steps: [{steps}]"))
     };
-    assert_eq!(listed(&steps(STEPS_MAX)), "");
-    check(
+    assert_eq!(list_diagnostics(&steps(STEPS_MAX)), "");
+    check_diagnostics(
         &steps(STEPS_MAX + 1),
         &expect![[r#"
         4:3: error: 501 steps, but at most 500 are allowed [too_many]
@@ -323,10 +323,10 @@ fn list_lengths_are_refused_above_the_limit_only() {
     );
     let environments = |count: usize| {
         let names: String = (0..count).map(|index| format!("e{index}: {{}},")).collect();
-        pipeline(&format!("ephemeral_environments: {{{names}}}"))
+        pipeline_source(&format!("ephemeral_environments: {{{names}}}"))
     };
-    assert_eq!(listed(&environments(ENVIRONMENTS_MAX)), "");
-    check(
+    assert_eq!(list_diagnostics(&environments(ENVIRONMENTS_MAX)), "");
+    check_diagnostics(
         &environments(ENVIRONMENTS_MAX + 1),
         &expect![[r#"
         4:3: error: 201 environments, but at most 200 are allowed [too_many]

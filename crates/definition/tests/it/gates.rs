@@ -16,38 +16,38 @@ use berth_core::environment::DecisionContext;
 use berth_core::id::{DeploymentId, PipelineId};
 use berth_core::time::Timestamp;
 
-use crate::planning::made;
+use crate::planning::make_plan;
 
 /// A Monday at 08:00 UTC.
 const OPEN: Timestamp = Timestamp::from_micros(1_794_816_000_000_000);
 
-struct Scene {
+struct RunFixture {
     plan: Plan,
     run: Run,
     now: Timestamp,
 }
 
-impl Scene {
+impl RunFixture {
     fn new(lines: &str) -> Self {
-        let plan = made(lines, "all").expect("a plan");
+        let plan = make_plan(lines, "all").expect("a plan");
         let id = DeploymentId::from_parts(OPEN, [1; 10]);
         let cmd =
             BeginRunCommand { deployment: id, pipeline: PipelineId::from_parts(OPEN, [2; 10]), built: None };
         let decision =
             begin(&plan, cmd, &DecisionContext { now: OPEN, epoch: 1, lost_s: 45, entropy: [3; 10] });
-        let run = changed(&decision).expect("a run");
+        let run = changed_run(&decision).expect("a run");
         Self { plan, run, now: OPEN }
     }
 
     fn apply<A>(&mut self, decision: RuleDecision<A>) -> A {
-        if let Some(run) = changed(&decision) {
+        if let Some(run) = changed_run(&decision) {
             assert!(!decision.events.is_empty() || run.queued_for().is_some(), "a change is told");
             self.run = run;
         }
         decision.answer
     }
 
-    fn enter(&mut self) {
+    fn enter_stage(&mut self) {
         let decision = enter_queued_stage(&self.run, &self.plan, self.now);
         self.apply(decision);
     }
@@ -76,7 +76,7 @@ impl Scene {
     }
 }
 
-fn changed<A>(decision: &RuleDecision<A>) -> Option<Run> {
+fn changed_run<A>(decision: &RuleDecision<A>) -> Option<Run> {
     decision.changes.iter().find_map(|change| match change {
         RecordChange::Put(DomainRecord::Run(it)) => Some(it.run.clone()),
         RecordChange::Put(_) => None,
@@ -91,98 +91,99 @@ const SOAK: &str = "{ name: One, type: soak, params: { duration: 50m } }";
 #[test]
 fn window_is_checked_again_before_the_first_step_only() {
     let hour_later = OPEN.plus_seconds(3_600);
-    let mut scene = Scene::new(WINDOW);
-    scene.enter();
-    scene.now = hour_later;
-    assert!(matches!(scene.grant(0, false), Err(CommandRefusal::InvalidState(_))));
-    assert_eq!(scene.statuses()[0], StepRunStatus::Ready);
-    scene.now = OPEN.plus_seconds(86_400);
-    scene.grant(0, false).expect("it is open again");
+    let mut fixture = RunFixture::new(WINDOW);
+    fixture.enter_stage();
+    fixture.now = hour_later;
+    assert!(matches!(fixture.grant(0, false), Err(CommandRefusal::InvalidState(_))));
+    assert_eq!(fixture.statuses()[0], StepRunStatus::Ready);
+    fixture.now = OPEN.plus_seconds(86_400);
+    fixture.grant(0, false).expect("it is open again");
 
-    let mut scene = Scene::new(WINDOW);
-    scene.enter();
-    scene.run_step(0, "x");
-    scene.now = hour_later;
-    scene.grant(1, false).expect("what has begun goes on");
+    let mut fixture = RunFixture::new(WINDOW);
+    fixture.enter_stage();
+    fixture.run_step(0, "x");
+    fixture.now = hour_later;
+    fixture.grant(1, false).expect("what has begun goes on");
 
-    let mut scene = Scene::new(WINDOW);
-    scene.enter();
-    scene.now = hour_later;
-    scene.grant(0, true).expect("a bypass waits for no window");
+    let mut fixture = RunFixture::new(WINDOW);
+    fixture.enter_stage();
+    fixture.now = hour_later;
+    fixture.grant(0, true).expect("a bypass waits for no window");
 
     // A soak is handled by the server and does not count as a started step.
-    let mut scene = Scene::new(&WINDOW.replace("{ name: One, type: dummy }", SOAK));
-    scene.enter();
-    scene.now = hour_later;
-    let decision = gated_steps::wake(&scene.run, &scene.plan, scene.now);
-    scene.apply(decision);
-    assert!(matches!(scene.grant(1, false), Err(CommandRefusal::InvalidState(_))));
+    let mut fixture = RunFixture::new(&WINDOW.replace("{ name: One, type: dummy }", SOAK));
+    fixture.enter_stage();
+    fixture.now = hour_later;
+    let decision = gated_steps::wake(&fixture.run, &fixture.plan, fixture.now);
+    fixture.apply(decision);
+    assert!(matches!(fixture.grant(1, false), Err(CommandRefusal::InvalidState(_))));
 }
 
 #[test]
 fn rejected_stage_fails_before_it_starts_and_can_be_retried() {
-    let mut scene =
-        Scene::new("stages: [{ name: a, requires: {} }, { name: b }]\nsteps: [{ name: One, type: dummy }]");
+    let mut fixture = RunFixture::new(
+        "stages: [{ name: a, requires: {} }, { name: b }]\nsteps: [{ name: One, type: dummy }]",
+    );
     let no = ExecutionFailure { cause: FailureCode::ApprovalRejected, detail: "rejected by ada".into() };
-    let decision = fail_entry(&scene.run, &scene.plan, no.clone(), scene.now);
-    scene.apply(decision);
-    assert_eq!(scene.run.status(), RunStatus::Failed(no));
-    assert_eq!(scene.run.stages[1].status, StageRunStatus::Skipped);
+    let decision = fail_entry(&fixture.run, &fixture.plan, no.clone(), fixture.now);
+    fixture.apply(decision);
+    assert_eq!(fixture.run.status(), RunStatus::Failed(no));
+    assert_eq!(fixture.run.stages[1].status, StageRunStatus::Skipped);
     let decision = retry(
-        &scene.run,
-        &scene.plan,
+        &fixture.run,
+        &fixture.plan,
         "a",
         RetryStart::Failed,
         &std::collections::BTreeSet::new(),
-        scene.now,
+        fixture.now,
     )
     .expect("it failed");
-    scene.apply(decision);
-    assert_eq!(scene.run.queued_for(), Some((0, "a")));
-    assert_eq!(scene.run.stages[0].tries, 0);
+    fixture.apply(decision);
+    assert_eq!(fixture.run.queued_for(), Some((0, "a")));
+    assert_eq!(fixture.run.stages[0].tries, 0);
 }
 
 #[test]
 fn approval_and_soak_steps_are_not_granted_to_runners() {
-    let mut scene = Scene::new(
+    let mut fixture = RunFixture::new(
         "stages: [{ name: a }]
 steps:
     - { name: Ask, type: approval, params: { approvals: 2, from: [admin], message: \"to ${{ stage.name }}\" } }
     - { name: Soak, type: soak, params: { duration: 10m } }
     - { name: Done, type: dummy }",
     );
-    scene.enter();
-    assert_eq!(scene.statuses(), [StepRunStatus::Waiting, StepRunStatus::Pending, StepRunStatus::Pending]);
-    assert_eq!((scene.run.next_ready_at(), scene.run.wakes_at()), (None, None));
-    let question = scene.plan.approval_terms(&scene.run, 0).expect("a question");
+    fixture.enter_stage();
+    assert_eq!(fixture.statuses(), [StepRunStatus::Waiting, StepRunStatus::Pending, StepRunStatus::Pending]);
+    assert_eq!((fixture.run.next_ready_at(), fixture.run.wakes_at()), (None, None));
+    let question = fixture.plan.approval_terms(&fixture.run, 0).expect("a question");
     assert_eq!((question.rule.approvals, question.message.as_deref()), (2, Some("to a")));
-    let ask = scene.run.steps[0].id;
-    let guess = resolve::resolve(&scene.run, &scene.plan, ask, OutcomeResolution::Ran, scene.now);
+    let ask = fixture.run.steps[0].id;
+    let guess = resolve::resolve(&fixture.run, &fixture.plan, ask, OutcomeResolution::Ran, fixture.now);
     assert!(matches!(guess, Err(CommandRefusal::InvalidState(_))), "nothing about it is unknown");
-    let early = gated_steps::end_soak(&scene.run, &scene.plan, ask, None, scene.now);
+    let early = gated_steps::end_soak(&fixture.run, &fixture.plan, ask, None, fixture.now);
     assert!(matches!(early, Err(CommandRefusal::InvalidState(_))), "it does not soak");
 
-    let decision = gated_steps::pass_approval(&scene.run, &scene.plan, ask, "usr_ada", scene.now);
-    scene.apply(decision);
-    assert_eq!(scene.run.wakes_at(), Some(OPEN.plus_seconds(600)));
+    let decision = gated_steps::pass_approval(&fixture.run, &fixture.plan, ask, "usr_ada", fixture.now);
+    fixture.apply(decision);
+    assert_eq!(fixture.run.wakes_at(), Some(OPEN.plus_seconds(600)));
     for (later_s, is_over) in [(599, false), (600, true)] {
-        scene.now = OPEN.plus_seconds(later_s);
-        let decision = gated_steps::wake(&scene.run, &scene.plan, scene.now);
-        scene.apply(decision);
-        assert_eq!(scene.statuses()[1] == StepRunStatus::Succeeded, is_over);
+        fixture.now = OPEN.plus_seconds(later_s);
+        let decision = gated_steps::wake(&fixture.run, &fixture.plan, fixture.now);
+        fixture.apply(decision);
+        assert_eq!(fixture.statuses()[1] == StepRunStatus::Succeeded, is_over);
     }
-    assert_eq!((scene.statuses()[2], scene.run.wakes_at()), (StepRunStatus::Ready, None));
+    assert_eq!((fixture.statuses()[2], fixture.run.wakes_at()), (StepRunStatus::Ready, None));
 }
 
 #[test]
 fn params_that_cannot_be_evaluated_fail_the_step() {
-    let mut scene = Scene::new(
+    let mut fixture = RunFixture::new(
         "stages: [{ name: a, vars: { time: soon } }]
 steps: [{ name: Soak, type: soak, params: { duration: \"${{ vars.time }}\" } }]",
     );
-    scene.enter();
-    assert_eq!(scene.statuses(), [StepRunStatus::Failed]);
-    assert_eq!(scene.run.steps[0].failure.as_ref().map(|it| it.cause), Some(FailureCode::NotRunnable));
+    fixture.enter_stage();
+    assert_eq!(fixture.statuses(), [StepRunStatus::Failed]);
+    assert_eq!(fixture.run.steps[0].failure.as_ref().map(|it| it.cause), Some(FailureCode::NotRunnable));
 }
 
 #[test]
@@ -206,24 +207,24 @@ fn approval_digest_covers_commit_definition_inputs_and_results() {
     let lines = "build: [{ name: Make, type: dummy, outputs: [v] }]
 stages: [{ name: a, vars: { n: 1 }, requires: {} }, { name: b, vars: { n: 1 }, requires: {} }]
 steps: [{ name: Plan, type: dummy, outputs: [v] }, { name: Ask, type: approval, needs: [plan] }, { name: Side, type: dummy, outputs: [v], needs: [] }]";
-    let scene = |built: &str| {
-        let mut scene = Scene::new(lines);
-        scene.run_step(0, built);
-        scene
+    let fixture = |built: &str| {
+        let mut fixture = RunFixture::new(lines);
+        fixture.run_step(0, built);
+        fixture
     };
-    let bound = |scene: &Scene, stage: usize, commit: &str, hash: &str| {
-        approval_content(&scene.run, &scene.plan, stage, None, commit, hash)
+    let bound = |fixture: &RunFixture, stage: usize, commit: &str, hash: &str| {
+        approval_content(&fixture.run, &fixture.plan, stage, None, commit, hash)
     };
-    let first = bound(&scene("x"), 1, "c1", "h1");
-    assert_eq!(first, bound(&scene("x"), 1, "c1", "h1"));
+    let first = bound(&fixture("x"), 1, "c1", "h1");
+    assert_eq!(first, bound(&fixture("x"), 1, "c1", "h1"));
     let others = [
-        bound(&scene("y"), 1, "c1", "h1"),
-        bound(&scene("x"), 2, "c1", "h1"),
-        bound(&scene("x"), 1, "c2", "h1"),
-        bound(&scene("x"), 1, "c1", "h2"),
+        bound(&fixture("y"), 1, "c1", "h1"),
+        bound(&fixture("x"), 2, "c1", "h1"),
+        bound(&fixture("x"), 1, "c2", "h1"),
+        bound(&fixture("x"), 1, "c1", "h2"),
         approval_content(
-            &Scene::new(&lines.replace("n: 1", "n: 2")).run,
-            &scene("x").plan,
+            &RunFixture::new(&lines.replace("n: 1", "n: 2")).run,
+            &fixture("x").plan,
             1,
             None,
             "c1",
@@ -235,13 +236,13 @@ steps: [{ name: Plan, type: dummy, outputs: [v] }, { name: Ask, type: approval, 
     }
     // The content that an approval step covers includes the results of the steps that it needs, and no others.
     let step = |planned: &str, side: Option<&str>| {
-        let mut scene = scene("x");
-        scene.enter();
-        scene.run_step(1, planned);
+        let mut fixture = fixture("x");
+        fixture.enter_stage();
+        fixture.run_step(1, planned);
         if let Some(side) = side {
-            scene.run_step(3, side);
+            fixture.run_step(3, side);
         }
-        approval_content(&scene.run, &scene.plan, 1, Some(2), "c1", "h1")
+        approval_content(&fixture.run, &fixture.plan, 1, Some(2), "c1", "h1")
     };
     assert_eq!(step("p", None), step("p", Some("s")));
     assert_ne!(step("p", None), step("q", None));

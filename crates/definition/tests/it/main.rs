@@ -1,12 +1,12 @@
 //! Tests of the public API of `berth-definition` with complete definitions.
 
-mod alone;
 mod bombs;
 mod checks;
 mod expressions;
 mod fixtures;
 mod frame;
 mod gates;
+mod local_run;
 mod network;
 mod planning;
 mod properties;
@@ -19,7 +19,7 @@ use berth_definition::{DiagnosticSeverity, ParsedDefinition, parse};
 use expect_test::Expect;
 
 /// Formats diagnostics as a terminal would show them: the source line with the affected range underlined.
-fn shown(parsed: &ParsedDefinition) -> String {
+fn render_diagnostics(parsed: &ParsedDefinition) -> String {
     let mut text = String::new();
     for found in &parsed.diagnostics {
         let _ = writeln!(
@@ -38,20 +38,20 @@ fn shown(parsed: &ParsedDefinition) -> String {
 }
 
 /// Formats each diagnostic on one line.
-fn listed(source: &str) -> String {
+fn list_diagnostics(source: &str) -> String {
     let parsed = parse(source);
-    shown(&parsed);
+    render_diagnostics(&parsed);
     parsed.diagnostics.iter().map(|found| format!("{found}\n")).collect()
 }
 
 /// Checks the diagnostics of a complete file.
-fn check(source: &str, expected: &Expect) {
-    expected.assert_eq(&listed(source));
+fn check_diagnostics(source: &str, expected: &Expect) {
+    expected.assert_eq(&list_diagnostics(source));
 }
 
 /// Checks a pipeline given as the lines below `pipeline:`. A stage and a step are added if they are missing.
 fn check_pipeline(lines: &str, expected: &Expect) {
-    check(&pipeline(lines), expected);
+    check_diagnostics(&pipeline_source(lines), expected);
 }
 
 /// Checks the given lines as part of a `script` step.
@@ -60,7 +60,7 @@ fn check_step(lines: &str, expected: &Expect) {
     check_pipeline(&format!("steps:\n    - name: A\n      type: script\n{lines}"), expected);
 }
 
-fn pipeline(lines: &str) -> String {
+fn pipeline_source(lines: &str) -> String {
     let mut text = "version: 1\npipeline:\n  name: Shop\n".to_owned();
     for line in lines.lines() {
         text.push_str(if line.starts_with(' ') { "" } else { "  " });

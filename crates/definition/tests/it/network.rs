@@ -4,8 +4,8 @@ use berth_core::step::NetworkAccess;
 use berth_definition::parse;
 use berth_definition::planning::{PlanInputs, PlanTarget, plan};
 
-use crate::pipeline;
-use crate::planning::facts;
+use crate::pipeline_source;
+use crate::planning::plan_inputs;
 
 const REACHING: &str = "stages: [{ name: staging }]
 steps:
@@ -16,10 +16,10 @@ steps:
 
 #[test]
 fn network_of_a_step_defaults_to_the_organizations() {
-    let source = pipeline(REACHING);
+    let source = pipeline_source(REACHING);
     let definition = parse(&source).definition.expect("a definition");
     let networks = |default_network| {
-        let facts = PlanInputs { default_network, ..facts() };
+        let facts = PlanInputs { default_network, ..plan_inputs() };
         let plan = plan(&definition, &PlanTarget::Stages, &facts).expect("a plan");
         plan.stages[0].steps.iter().map(|step| step.network).collect::<Vec<_>>()
     };
@@ -36,14 +36,14 @@ fn network_of_a_step_defaults_to_the_organizations() {
 #[test]
 fn http_check_without_network_is_an_obstacle() {
     let check = |more: &str| {
-        let source = pipeline(&format!(
+        let source = pipeline_source(&format!(
             "stages: [{{ name: staging }}]
 steps:
     - {{ name: Smoke, type: http_check, {more} params: {{ url: https://shop.test }} }}
 "
         ));
         let definition = parse(&source).definition.expect("a definition");
-        let facts = PlanInputs { default_network: NetworkAccess::None, ..facts() };
+        let facts = PlanInputs { default_network: NetworkAccess::None, ..plan_inputs() };
         plan(&definition, &PlanTarget::Stages, &facts).map(|_| ()).map_err(|failure| failure.detail)
     };
     assert_eq!(check("network: host,"), Ok(()));
@@ -58,12 +58,14 @@ fn network_none_on_an_http_check_is_an_error() {
         "{ name: A, type: wait_for, network: none, params: { url: https://shop.test } }",
         "{ name: A, type: script, network: some, params: { run: ./a } }",
     ] {
-        let parsed = parse(&pipeline(&format!("stages: [{{ name: staging }}]\nsteps: [{step}]\n")));
+        let parsed = parse(&pipeline_source(&format!("stages: [{{ name: staging }}]\nsteps: [{step}]\n")));
         assert!(parsed.definition.is_none(), "{step}");
         assert!(parsed.diagnostics[0].pointer.ends_with("/steps/0/network"), "{:?}", parsed.diagnostics);
     }
     let good = "{ name: A, type: wait_for, network: none, params: { run: ./ready } }";
     assert!(
-        parse(&pipeline(&format!("stages: [{{ name: staging }}]\nsteps: [{good}]\n"))).definition.is_some()
+        parse(&pipeline_source(&format!("stages: [{{ name: staging }}]\nsteps: [{good}]\n")))
+            .definition
+            .is_some()
     );
 }

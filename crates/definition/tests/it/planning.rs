@@ -13,9 +13,9 @@ use berth_definition::planning::{EntityNames, PlanInputs, PlanTarget, obstacles,
 use expect_test::{Expect, expect};
 use serde_json::json;
 
-use crate::pipeline;
+use crate::pipeline_source;
 
-pub(crate) fn facts() -> PlanInputs {
+pub(crate) fn plan_inputs() -> PlanInputs {
     let named =
         |id: &str, name: &str| EntityNames { id: id.into(), slug: name.to_lowercase(), name: name.into() };
     PlanInputs {
@@ -32,18 +32,18 @@ pub(crate) fn facts() -> PlanInputs {
 }
 
 /// Plans the pipeline. `target` is `all` for the stages, or the name of an environment.
-pub(crate) fn made(lines: &str, target: &str) -> Result<Plan, String> {
-    let source = pipeline(lines);
+pub(crate) fn make_plan(lines: &str, target: &str) -> Result<Plan, String> {
+    let source = pipeline_source(lines);
     let parsed = parse(&source);
     let definition = parsed.definition.unwrap_or_else(|| panic!("{:?}", parsed.diagnostics));
     let environment = EnvName::parse(target).expect("a name");
     let target = if target == "all" { PlanTarget::Stages } else { PlanTarget::Environment(&environment) };
-    plan(&definition, &target, &facts())
+    plan(&definition, &target, &plan_inputs())
         .map_err(|failure| format!("{}: {}", failure.cause.as_str(), failure.detail))
 }
 
 /// Formats one line per step: position, needs, and condition.
-fn shown(plan: &Plan) -> String {
+fn render_plan(plan: &Plan) -> String {
     let mut text = String::new();
     for stage in &plan.stages {
         let _ = writeln!(text, "{} ({:?}) vars {}", stage.name, stage.kind, stage.contexts["vars"]);
@@ -60,8 +60,8 @@ fn shown(plan: &Plan) -> String {
     text
 }
 
-fn check(lines: &str, target: &str, expected: &Expect) {
-    expected.assert_eq(&made(lines, target).map_or_else(|error| error, |plan| shown(&plan)));
+fn check_plan(lines: &str, target: &str, expected: &Expect) {
+    expected.assert_eq(&make_plan(lines, target).map_or_else(|error| error, |plan| render_plan(&plan)));
 }
 
 #[test]
@@ -74,7 +74,7 @@ steps:
     - { name: B, type: dummy }
     - { name: C, type: dummy, needs: [a] }
     - { name: D, type: dummy, needs: [b, c] }";
-    check(
+    check_plan(
         lines,
         "all",
         &expect![[r#"
@@ -93,7 +93,7 @@ steps:
           3 d dummy needs [1, 2]
     "#]],
     );
-    check(
+    check_plan(
         lines,
         "qa-1",
         &expect![[r#"
@@ -107,15 +107,15 @@ steps:
           3 d dummy needs [1, 2]
     "#]],
     );
-    check(lines, "qa-2", &expect!["not_runnable: the definition has no environment `qa-2`"]);
-    check(
+    check_plan(lines, "qa-2", &expect!["not_runnable: the definition has no environment `qa-2`"]);
+    check_plan(
         "build: [{ name: Compile, type: dummy }]\nstages: [{ name: build }]",
         "all",
         &expect![
             "not_runnable: `build` is the name of the build itself; give the stage or environment another one"
         ],
     );
-    check(
+    check_plan(
         "ephemeral_environments: { qa-1: }",
         "all",
         &expect!["not_runnable: the definition has no stages; name one of its environments"],
@@ -133,7 +133,7 @@ steps:
     - { name: Five, type: dummy, needs: [two, three, one] }
     - { name: Six, type: dummy, needs: [seven] }
     - { name: Seven, type: dummy, needs: [three] }";
-    check(
+    check_plan(
         lines,
         "all",
         &expect![[r#"
@@ -171,7 +171,7 @@ steps:
     - { name: E, type: dummy, if: build.image && trigger.commit }
     - { name: F, type: dummy, if: true }
     - { name: G, type: dummy, if: \"format('{0}', pipeline.slug) == 'shop' && organization.id == 'org_1'\" }";
-    check(
+    check_plan(
         lines,
         "all",
         &expect![[r#"
@@ -195,7 +195,7 @@ steps:
           6 g dummy needs [5]
     "#]],
     );
-    check(
+    check_plan(
         lines,
         "qa-1",
         &expect![[r#"
@@ -212,7 +212,7 @@ steps:
     "#]],
     );
     let wrong = "steps:\n    - { name: A, type: dummy, if: fromJSON(stage.name) }";
-    check(
+    check_plan(
         wrong,
         "all",
         &expect![
@@ -228,7 +228,7 @@ fn unresolved_step_type_is_refused_unless_skipped() {
     - { name: Wait, type: soak, params: { duration: 10m } }
     - { name: Own, type: tools/deploy@v2 }
     - { name: Done, type: dummy }";
-    check(
+    check_plan(
         steps,
         "all",
         &expect![
@@ -236,7 +236,7 @@ fn unresolved_step_type_is_refused_unless_skipped() {
         ],
     );
     let skipped = format!("stages: [{{ name: a, skip: [ask, wait, own] }}]\n{steps}");
-    check(
+    check_plan(
         &skipped,
         "all",
         &expect![[r#"
@@ -244,8 +244,8 @@ fn unresolved_step_type_is_refused_unless_skipped() {
           0 done dummy needs []
     "#]],
     );
-    let definition = parse(&pipeline(steps)).definition.expect("valid");
-    let plan = preview(&definition, &PlanTarget::Stages, &facts()).expect("can be looked at");
+    let definition = parse(&pipeline_source(steps)).definition.expect("valid");
+    let plan = preview(&definition, &PlanTarget::Stages, &plan_inputs()).expect("can be looked at");
     expect!["the step `own` is of the type `tools/deploy@v2`, and custom steps are only known to a server"]
         .assert_eq(&obstacles(&plan, &AvailableSteps::new()).join("\n"));
 }
@@ -256,7 +256,7 @@ fn stage_context_has_everything_but_outputs_and_secrets() {
 ephemeral_environments: { qa-1: }
 steps: [{ name: A, type: dummy }]";
     let contexts = |target| {
-        let plan = made(lines, target).expect("a plan");
+        let plan = make_plan(lines, target).expect("a plan");
         plan.stages[0].contexts.iter().map(|(name, value)| format!("{name}: {value}\n")).collect::<String>()
     };
     expect![[r#"
@@ -289,11 +289,11 @@ fn plan_above_the_size_limit_is_refused() {
         stages.join(", "),
         "x".repeat(200_000)
     );
-    let refused = made(&lines, "all").expect_err("too large");
+    let refused = make_plan(&lines, "all").expect_err("too large");
     assert!(refused.contains("split the pipeline"), "{refused}");
 }
 
-fn run_of(
+fn run_with_outcomes(
     plan: &Plan,
     outcome: impl Fn(&str) -> (StepRunStatus, Option<(&'static str, &'static str)>),
 ) -> Run {
@@ -341,8 +341,8 @@ steps:
     - { name: B, type: dummy, outputs: [x] }
     - { name: C, type: dummy, if: \"steps.a.x == 'yes' && !steps.b.x && build.image == 'app:1'\" }
     - { name: D, type: dummy, if: steps.b.x }";
-    let plan = made(lines, "all").expect("a plan");
-    let run = run_of(&plan, |id| match id {
+    let plan = make_plan(lines, "all").expect("a plan");
+    let run = run_with_outcomes(&plan, |id| match id {
         "compile" => (StepRunStatus::Succeeded, Some(("image", "app:1"))),
         "a" => (StepRunStatus::Succeeded, Some(("x", "yes"))),
         // The output comes from an attempt before the one that failed.
@@ -367,7 +367,7 @@ fn planned_step_lists_the_secrets_it_uses() {
       env: { T: \"a ${{ secrets.ONE }} ${{ format('{0}', secrets.TWO) }}\", U: plain }
       secret_files: { F: FILE }
       params: { url: \"https://${{ secrets.THREE }}/\" }";
-    let plan = made(lines, "all").expect("a plan");
+    let plan = make_plan(lines, "all").expect("a plan");
     let used: Vec<String> = secrets_used(&plan.stages[0].steps[0]).iter().map(ToString::to_string).collect();
     assert_eq!(used, ["FILE", "ONE", "THREE", "TWO"]);
 }

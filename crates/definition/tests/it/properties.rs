@@ -6,7 +6,7 @@ use proptest::prelude::*;
 const FULL: &str = include_str!("pipelines/full.yaml");
 const MISTAKES: &str = include_str!("pipelines/mistakes.yaml");
 
-fn holds_together(source: &str) {
+fn check_consistency(source: &str) {
     let parsed = parse(source);
     let errors = parsed.diagnostics.iter().any(|found| found.severity == DiagnosticSeverity::Error);
     assert_eq!(parsed.definition.is_some(), !errors);
@@ -25,7 +25,7 @@ fn holds_together(source: &str) {
 }
 
 /// Mutates the text: deletes, inserts or repeats a part of it.
-fn mutated(text: &str) -> impl Strategy<Value = String> {
+fn mutated_text(text: &str) -> impl Strategy<Value = String> {
     let text = text.to_owned();
     let bits = prop::sample::select(vec![
         "",
@@ -77,12 +77,12 @@ proptest! {
 
     #[test]
     fn parser_survives_any_text(source in "\\PC{0,400}") {
-        holds_together(&source);
+        check_consistency(&source);
     }
 
     #[test]
     fn parser_survives_any_bytes(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
-        holds_together(&String::from_utf8_lossy(&bytes));
+        check_consistency(&String::from_utf8_lossy(&bytes));
     }
 
     #[test]
@@ -90,16 +90,16 @@ proptest! {
         "version", "pipeline", "steps", "stages", "name", "a", "1", ":", ": ", "- ", "\n", "\n  ", "\n    ", "{", "}", "[", "]", ",", "'", "\"",
         "&x ", "*x", "!t ", "|\n", ">\n", "? ", "# ", "<<", "~", "${{ vars.a }}", "${{", "}}",
     ]), 0..80)) {
-        holds_together(&tokens.concat());
+        check_consistency(&tokens.concat());
     }
 
     #[test]
-    fn parser_survives_a_mutated_valid_definition(source in mutated(FULL)) {
-        holds_together(&source);
+    fn parser_survives_a_mutated_valid_definition(source in mutated_text(FULL)) {
+        check_consistency(&source);
     }
 
     #[test]
-    fn parser_survives_a_mutated_invalid_definition(source in mutated(MISTAKES)) {
-        holds_together(&source);
+    fn parser_survives_a_mutated_invalid_definition(source in mutated_text(MISTAKES)) {
+        check_consistency(&source);
     }
 }

@@ -21,17 +21,17 @@ const SECTIONS: &[(&str, &str)] = &[
 
 #[test]
 fn pipeline_reference_matches_the_schema() {
-    expect_file!["../../../../docs/pipeline-reference.md"].assert_eq(&page(&schema()));
+    expect_file!["../../../../docs/pipeline-reference.md"].assert_eq(&render_page(&schema()));
 }
 
-fn page(schema: &Value) -> String {
+fn render_page(schema: &Value) -> String {
     let mut page = String::from(
         "# Pipeline reference\n\n\
          Every field of `.berth/<name>/pipeline.yaml`. This page is made from the JSON Schema that `berth pipeline schema` prints, and a test \
          compares them; the guide is [pipeline.md](pipeline.md). Fields in bold are required; a field that is not listed is an error.\n\n\
          ## The file\n\n",
     );
-    table(schema, schema, &mut page);
+    render_table(schema, schema, &mut page);
     let _ = writeln!(
         page,
         "\nA file has at most {} KiB, {YAML_DEPTH_MAX} levels, {YAML_NODES_MAX} values and {YAML_ALIASES_MAX} aliases.",
@@ -39,43 +39,49 @@ fn page(schema: &Value) -> String {
     );
     for (name, heading) in SECTIONS {
         let part = &schema["$defs"][*name];
-        let _ = write!(page, "\n## {heading}\n\n{}\n\n", said(part));
-        table(schema, part, &mut page);
+        let _ = write!(page, "\n## {heading}\n\n{}\n\n", description(part));
+        render_table(schema, part, &mut page);
     }
     page.push_str("\n## Types of steps\n\nThose of [registries](registries.md) are written `<registry>/<step>` or `CUSTOM:<TYPE>`.\n");
     for spec in BUILTINS {
-        builtin(spec, &mut page);
+        render_step_type(spec, &mut page);
     }
     page
 }
 
-fn builtin(spec: &StepSpec, page: &mut String) {
+fn render_step_type(spec: &StepSpec, page: &mut String) {
     let params: Value = serde_json::from_str(spec.schema).expect("a schema");
     let nature = if spec.idempotent { "Idempotent by nature" } else { "Not idempotent by nature" };
     let on_lost = serde_json::to_value(spec.on_lost).expect("a word");
     let on_lost = on_lost.as_str().expect("a word");
     let _ = write!(page, "\n### {}\n\n{} {nature}; `on_lost` is `{on_lost}`.\n\n", spec.name, spec.summary);
-    table(&params, &params, page);
+    render_table(&params, &params, page);
 }
 
-fn table(root: &Value, object: &Value, page: &mut String) {
+fn render_table(root: &Value, object: &Value, page: &mut String) {
     page.push_str("| field | type | default | limit | meaning |\n|---|---|---|---|---|\n");
-    rows(root, object, "", page);
+    render_rows(root, object, "", page);
 }
 
-fn rows(root: &Value, object: &Value, prefix: &str, page: &mut String) {
+fn render_rows(root: &Value, object: &Value, prefix: &str, page: &mut String) {
     let required: Vec<&str> =
         object["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     for (name, field) in object["properties"].as_object().into_iter().flatten() {
-        let target = resolved(root, field);
+        let target = resolve_ref(root, field);
         let label = format!("`{prefix}{name}`");
         let label = if required.contains(&name.as_str()) { format!("**{label}**") } else { label };
         let default = field.get("default").or_else(|| target.get("default"));
         let default = default.map_or_else(String::new, |value| format!("`{value}`").replace('"', ""));
-        let cells = [label, kind(root, field), default, limit(target), meaning(field, target)];
+        let cells = [
+            label,
+            describe_type(root, field),
+            default,
+            describe_limit(target),
+            describe_field(field, target),
+        ];
         let cells = cells.map(|cell| cell.replace('|', "\\|"));
         let _ = writeln!(page, "| {} |", cells.join(" | "));
-        if section(field).is_some() {
+        if find_section(field).is_some() {
             continue;
         }
         let (inner, joint) = match (&target["items"], &target["additionalProperties"]) {
@@ -83,38 +89,38 @@ fn rows(root: &Value, object: &Value, prefix: &str, page: &mut String) {
             (_, values @ Value::Object(_)) => (values, ".<name>."),
             _ => (target, "."),
         };
-        if section(inner).is_none() {
-            rows(root, inner, &format!("{prefix}{name}{joint}"), page);
+        if find_section(inner).is_none() {
+            render_rows(root, inner, &format!("{prefix}{name}{joint}"), page);
         }
     }
 }
 
 /// Follows the `$ref` of a field.
-fn resolved<'s>(root: &'s Value, field: &'s Value) -> &'s Value {
+fn resolve_ref<'s>(root: &'s Value, field: &'s Value) -> &'s Value {
     match field["$ref"].as_str().and_then(|it| it.strip_prefix('#')) {
         Some(pointer) => root.pointer(pointer).expect("it refers to something"),
         None => field,
     }
 }
 
-fn section(field: &Value) -> Option<(&'static str, &'static str)> {
+fn find_section(field: &Value) -> Option<(&'static str, &'static str)> {
     let name = field["$ref"].as_str()?.strip_prefix("#/$defs/")?;
     SECTIONS.iter().find(|(known, _)| *known == name).copied()
 }
 
-fn linked(field: &Value) -> Option<String> {
-    let (_, heading) = section(field)?;
+fn section_link(field: &Value) -> Option<String> {
+    let (_, heading) = find_section(field)?;
     Some(format!("[{}](#{})", heading.to_lowercase(), heading.to_lowercase().replace(' ', "-")))
 }
 
-fn kind(root: &Value, field: &Value) -> String {
-    if let Some(link) = linked(field) {
+fn describe_type(root: &Value, field: &Value) -> String {
+    if let Some(link) = section_link(field) {
         return link;
     }
     if field["$ref"] == "#/$defs/duration" || field["format"] == "berth-duration" {
         return "duration".to_owned();
     }
-    let field = resolved(root, field);
+    let field = resolve_ref(root, field);
     if let Some(words) = field["enum"].as_array() {
         return words
             .iter()
@@ -127,24 +133,24 @@ fn kind(root: &Value, field: &Value) -> String {
     }
     if let Some(choices) = field["anyOf"].as_array() {
         let mut kinds: Vec<String> =
-            choices.iter().map(|it| kind(root, it)).filter(|it| it != "nothing").collect();
+            choices.iter().map(|it| describe_type(root, it)).filter(|it| it != "nothing").collect();
         kinds.dedup();
         return kinds.join(", ").replace('"', "");
     }
     match &field["type"] {
         Value::Array(several) => {
-            several.iter().filter_map(Value::as_str).map(plain).collect::<Vec<_>>().join(" or ")
+            several.iter().filter_map(Value::as_str).map(plain_type_name).collect::<Vec<_>>().join(" or ")
         }
-        Value::String(one) if one == "array" => format!("list of {}", kind(root, &field["items"])),
+        Value::String(one) if one == "array" => format!("list of {}", describe_type(root, &field["items"])),
         Value::String(one) if one == "object" && field["additionalProperties"].is_object() => {
-            format!("names with {}", kind(root, &field["additionalProperties"]))
+            format!("names with {}", describe_type(root, &field["additionalProperties"]))
         }
-        Value::String(one) => plain(one).to_owned(),
+        Value::String(one) => plain_type_name(one).to_owned(),
         _ => "any".to_owned(),
     }
 }
 
-fn plain(kind: &str) -> &str {
+fn plain_type_name(kind: &str) -> &str {
     match kind {
         "string" => "text",
         "integer" => "whole number",
@@ -155,7 +161,7 @@ fn plain(kind: &str) -> &str {
     }
 }
 
-fn limit(field: &Value) -> String {
+fn describe_limit(field: &Value) -> String {
     let bounds = |least: &str, most: &str, what: &str| match (&field[least], &field[most]) {
         (Value::Number(least), Value::Number(most)) => Some(format!("{least} to {most}{what}")),
         (_, Value::Number(most)) => Some(format!("at most {most}{what}")),
@@ -171,13 +177,13 @@ fn limit(field: &Value) -> String {
     found.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
-fn said(field: &Value) -> &str {
+fn description(field: &Value) -> &str {
     field["description"].as_str().unwrap_or_default()
 }
 
-fn meaning(field: &Value, target: &Value) -> String {
-    let own = said(field);
-    let text = if own.is_empty() { said(target) } else { own };
+fn describe_field(field: &Value, target: &Value) -> String {
+    let own = description(field);
+    let text = if own.is_empty() { description(target) } else { own };
     // Expressions are formatted as code; otherwise Markdown would treat `<name>` in them as an HTML tag.
     text.replace("${{", "`${{").replace("}}", "}}`")
 }

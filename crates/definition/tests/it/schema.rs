@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use berth_definition::{parse, schema};
 use serde_json::Value;
 
-use crate::pipeline;
+use crate::pipeline_source;
 
-fn errors(source: &str) -> Vec<String> {
+fn schema_errors(source: &str) -> Vec<String> {
     let validator = jsonschema::options().offline().build(&schema()).expect("a schema of the draft");
     let value: Value = serde_saphyr::from_str(source).expect("YAML");
     validator.iter_errors(&value).map(|error| format!("{}: {error}", error.instance_path())).collect()
@@ -22,18 +22,18 @@ fn schema_accepts_every_example_in_the_repository() {
         include_str!("../../../../bench/src/pipeline.yaml"),
     ] {
         assert!(parse(source).definition.is_some(), "{source}");
-        assert_eq!(errors(source), Vec::<String>::new(), "{source}");
+        assert_eq!(schema_errors(source), Vec::<String>::new(), "{source}");
     }
 }
 
 #[test]
 fn schema_allows_expressions_in_params_but_not_in_shell_text() {
-    let valid = pipeline(
+    let valid = pipeline_source(
         "stages: [{ name: a, vars: { n: 200 } }]\nsteps:\n    - { name: A, type: http_check, params: { url: '${{ vars.n }}', expect_status: '${{ vars.n }}' }, if: true }",
     );
     assert!(parse(&valid).definition.is_some());
-    assert_eq!(errors(&valid), Vec::<String>::new());
-    assert!(!errors(&valid.replace("url: '${{ vars.n }}'", "url: nowhere")).is_empty());
+    assert_eq!(schema_errors(&valid), Vec::<String>::new());
+    assert!(!schema_errors(&valid.replace("url: '${{ vars.n }}'", "url: nowhere")).is_empty());
 }
 
 #[test]
@@ -63,7 +63,7 @@ fn schema_rejects_misspelt_fields_and_wrong_values() {
         let source = full.replacen(good, bad, 1);
         assert_ne!(source, full, "{good} is in the example");
         assert!(parse(&source).definition.is_none(), "the checks take {bad}");
-        assert!(!errors(&source).is_empty(), "the schema takes {bad}");
+        assert!(!schema_errors(&source).is_empty(), "the schema takes {bad}");
     }
 }
 
@@ -82,7 +82,7 @@ fn schema_and_checks_have_the_same_fields() {
         ("stages: [{ name: a, requires: { qqqqqqqqqqqq: 1 } }]", "/$defs/requires"),
         ("stages: [{ name: a, window: { timezone: UTC, qqqqqqqqqqqq: 1 } }]", "/$defs/window"),
     ] {
-        let diagnostics = parse(&pipeline(lines)).diagnostics;
+        let diagnostics = parse(&pipeline_source(lines)).diagnostics;
         let told = diagnostics.iter().find(|found| found.message.contains(NO_FIELD)).expect(at);
         let (_, told) = told.message.split_once("; there are ").expect("the fields there are");
         let told = told.replace(" and ", ", ");
@@ -95,21 +95,21 @@ fn schema_and_checks_have_the_same_fields() {
 
 #[test]
 fn schema_describes_every_field() {
-    fn walk(schema: &Value, at: &str, missing: &mut Vec<String>) {
+    fn collect_undescribed(schema: &Value, at: &str, missing: &mut Vec<String>) {
         for (name, property) in schema["properties"].as_object().into_iter().flatten() {
             let here = format!("{at}/{name}");
             if property.get("description").is_none() && property.get("$ref").is_none() {
                 missing.push(here.clone());
             }
-            walk(property, &here, missing);
+            collect_undescribed(property, &here, missing);
         }
     }
     let schema = schema();
     let mut missing = Vec::new();
-    walk(&schema, "", &mut missing);
+    collect_undescribed(&schema, "", &mut missing);
     for (name, definition) in schema["$defs"].as_object().expect("definitions") {
         assert!(definition["description"].is_string(), "{name}");
-        walk(definition, name, &mut missing);
+        collect_undescribed(definition, name, &mut missing);
     }
     assert_eq!(missing, Vec::<String>::new());
 }

@@ -31,17 +31,17 @@ impl ArtifactFixture {
         Self { dir, artifacts }
     }
 
-    fn work(&self, path: &str) -> PathBuf {
+    fn workspace_path(&self, path: &str) -> PathBuf {
         let path = self.dir.path().join("work").join(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         path
     }
 
-    fn there(&self, path: &str) -> PathBuf {
+    fn unpacked_path(&self, path: &str) -> PathBuf {
         self.dir.path().join("into").join(path)
     }
 
-    fn keep(&self, path: &str) -> Result<StoredArtifact, ArtifactError> {
+    fn store_artifact(&self, path: &str) -> Result<StoredArtifact, ArtifactError> {
         self.artifacts.store_path(org(1), &self.dir.path().join("work"), path)
     }
 
@@ -50,7 +50,7 @@ impl ArtifactFixture {
     }
 
     /// Writes a crafted archive to the path of a stored artifact.
-    fn plant(&self, tar: &[u8]) -> String {
+    fn plant_archive(&self, tar: &[u8]) -> String {
         let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, tar);
         let digest =
             digest.as_ref().iter().fold("sha256:".to_owned(), |text, byte| format!("{text}{byte:02x}"));
@@ -61,7 +61,7 @@ impl ArtifactFixture {
     }
 
     /// Returns all files outside of the directories that the store may write to.
-    fn outside(&self) -> BTreeMap<String, String> {
+    fn files_outside(&self) -> BTreeMap<String, String> {
         let entries = fs::read_dir(self.dir.path().join("outside")).unwrap();
         let mut all: BTreeMap<String, String> = entries
             .map(|entry| entry.unwrap())
@@ -69,84 +69,89 @@ impl ArtifactFixture {
                 (entry.file_name().to_string_lossy().into(), fs::read_to_string(entry.path()).unwrap())
             })
             .collect();
-        let beside = fs::read_dir(self.dir.path()).unwrap().map(|entry| entry.unwrap().file_name());
-        all.extend(beside.map(|name| (name.to_string_lossy().into(), "beside".into())));
+        let siblings = fs::read_dir(self.dir.path()).unwrap().map(|entry| entry.unwrap().file_name());
+        all.extend(siblings.map(|name| (name.to_string_lossy().into(), "sibling".into())));
         all
     }
 }
 
 #[test]
 fn unpacked_artifact_equals_stored_content() {
-    let yard = ArtifactFixture::new();
+    let fixture = ArtifactFixture::new();
     let long = format!("dist/{}/{}", "d".repeat(200), "f".repeat(200));
     for (path, content) in [("dist/app", "run"), ("dist/sub/data", ""), ("dist/ä €", "x"), (&long, "long")]
     {
-        fs::write(yard.work(path), content).unwrap();
+        fs::write(fixture.workspace_path(path), content).unwrap();
     }
-    fs::create_dir_all(yard.work("dist/empty/dir")).unwrap();
-    fs::set_permissions(yard.work("dist/app"), fs::Permissions::from_mode(0o4750)).unwrap();
-    symlink("../app", yard.work("dist/sub/link")).unwrap();
+    fs::create_dir_all(fixture.workspace_path("dist/empty/dir")).unwrap();
+    fs::set_permissions(fixture.workspace_path("dist/app"), fs::Permissions::from_mode(0o4750)).unwrap();
+    symlink("../app", fixture.workspace_path("dist/sub/link")).unwrap();
     let long_target = "x/".repeat(80) + "y";
-    symlink(&long_target, yard.work("dist/nowhere")).unwrap();
-    fs::write(yard.work("beside"), "not kept").unwrap();
+    symlink(&long_target, fixture.workspace_path("dist/nowhere")).unwrap();
+    fs::write(fixture.workspace_path("outside-dist"), "not kept").unwrap();
 
-    let kept = yard.keep("dist").unwrap();
+    let kept = fixture.store_artifact("dist").unwrap();
     assert_eq!((kept.bytes, kept.files), (8, 11));
     assert!(kept.digest.starts_with("sha256:") && kept.digest.len() == 71);
-    yard.unpack(&kept.digest).unwrap();
-    assert_eq!(fs::read_to_string(yard.there("dist/app")).unwrap(), "run");
-    assert_eq!(fs::metadata(yard.there("dist/app")).unwrap().permissions().mode() & 0o7777, 0o755);
-    assert_eq!(fs::metadata(yard.there("dist/ä €")).unwrap().permissions().mode() & 0o7777, 0o644);
-    assert_eq!(fs::read_to_string(yard.there(&long)).unwrap(), "long");
-    assert_eq!(fs::read_to_string(yard.there("dist/sub/link")).unwrap(), "run");
-    assert_eq!(fs::read_link(yard.there("dist/nowhere")).unwrap(), Path::new(&long_target));
-    assert!(yard.there("dist/empty/dir").is_dir() && !yard.there("beside").exists());
+    fixture.unpack(&kept.digest).unwrap();
+    assert_eq!(fs::read_to_string(fixture.unpacked_path("dist/app")).unwrap(), "run");
+    assert_eq!(fs::metadata(fixture.unpacked_path("dist/app")).unwrap().permissions().mode() & 0o7777, 0o755);
+    assert_eq!(fs::metadata(fixture.unpacked_path("dist/ä €")).unwrap().permissions().mode() & 0o7777, 0o644);
+    assert_eq!(fs::read_to_string(fixture.unpacked_path(&long)).unwrap(), "long");
+    assert_eq!(fs::read_to_string(fixture.unpacked_path("dist/sub/link")).unwrap(), "run");
+    assert_eq!(fs::read_link(fixture.unpacked_path("dist/nowhere")).unwrap(), Path::new(&long_target));
+    assert!(
+        fixture.unpacked_path("dist/empty/dir").is_dir() && !fixture.unpacked_path("outside-dist").exists()
+    );
     // An artifact can be unpacked over an earlier copy of itself.
-    yard.unpack(&kept.digest).unwrap();
+    fixture.unpack(&kept.digest).unwrap();
 }
 
 #[test]
 fn identical_content_is_stored_once() {
-    let (yard, other) = (ArtifactFixture::new(), ArtifactFixture::new());
-    for (yard, names) in [(&yard, ["a", "b", "c"]), (&other, ["c", "a", "b"])] {
+    let (fixture, other) = (ArtifactFixture::new(), ArtifactFixture::new());
+    for (fixture, names) in [(&fixture, ["a", "b", "c"]), (&other, ["c", "a", "b"])] {
         for name in names {
-            fs::write(yard.work(&format!("out/{name}")), name).unwrap();
+            fs::write(fixture.workspace_path(&format!("out/{name}")), name).unwrap();
         }
     }
     let old = fs::FileTimes::new().set_modified(std::time::UNIX_EPOCH);
-    File::open(yard.work("out/a")).unwrap().set_times(old).unwrap();
-    let kept = yard.keep("out").unwrap();
+    File::open(fixture.workspace_path("out/a")).unwrap().set_times(old).unwrap();
+    let kept = fixture.store_artifact("out").unwrap();
     for path in ["out", "out/", "./out", "out/."] {
-        assert_eq!(yard.keep(path).unwrap(), kept);
+        assert_eq!(fixture.store_artifact(path).unwrap(), kept);
     }
-    assert_eq!(other.keep("out").unwrap(), kept);
-    let files = fs::read_dir(yard.dir.path().join(format!("artifacts/{}/sha256", org(1)))).unwrap().count();
+    assert_eq!(other.store_artifact("out").unwrap(), kept);
+    let files =
+        fs::read_dir(fixture.dir.path().join(format!("artifacts/{}/sha256", org(1)))).unwrap().count();
     assert_eq!(files, 1, "no second copy, and nothing unfinished");
-    assert!(yard.artifacts.contains(org(1), &kept.digest) && !yard.artifacts.contains(org(2), &kept.digest));
-    let foreign = yard.artifacts.unpack(org(2), &kept.digest, &yard.there(""));
+    assert!(
+        fixture.artifacts.contains(org(1), &kept.digest) && !fixture.artifacts.contains(org(2), &kept.digest)
+    );
+    let foreign = fixture.artifacts.unpack(org(2), &kept.digest, &fixture.unpacked_path(""));
     assert!(matches!(foreign, Err(ArtifactError::Unknown(_))));
 }
 
 #[test]
 fn single_file_and_whole_workspace_can_be_stored() {
-    let yard = ArtifactFixture::new();
-    fs::write(yard.work("deep/down/app"), "run").unwrap();
-    let file = yard.keep("deep/down/app").unwrap();
+    let fixture = ArtifactFixture::new();
+    fs::write(fixture.workspace_path("deep/down/app"), "run").unwrap();
+    let file = fixture.store_artifact("deep/down/app").unwrap();
     assert_eq!(file.files, 1);
-    yard.unpack(&file.digest).unwrap();
-    assert_eq!(fs::read_to_string(yard.there("deep/down/app")).unwrap(), "run");
-    assert_eq!(yard.keep(".").unwrap().files, 3);
-    assert!(matches!(yard.keep("nothing"), Err(ArtifactError::Missing(_))));
-    assert!(matches!(yard.keep("nothing/here"), Err(ArtifactError::Missing(_))));
+    fixture.unpack(&file.digest).unwrap();
+    assert_eq!(fs::read_to_string(fixture.unpacked_path("deep/down/app")).unwrap(), "run");
+    assert_eq!(fixture.store_artifact(".").unwrap().files, 3);
+    assert!(matches!(fixture.store_artifact("nothing"), Err(ArtifactError::Missing(_))));
+    assert!(matches!(fixture.store_artifact("nothing/here"), Err(ArtifactError::Missing(_))));
 }
 
 #[test]
 fn pa1_paths_outside_workspace_are_refused() {
-    let yard = ArtifactFixture::new();
-    fs::write(yard.work("dir/file"), "x").unwrap();
-    symlink("../outside", yard.work("up")).unwrap();
-    symlink(yard.dir.path().join("outside"), yard.work("away")).unwrap();
-    symlink("dir", yard.work("inside")).unwrap();
+    let fixture = ArtifactFixture::new();
+    fs::write(fixture.workspace_path("dir/file"), "x").unwrap();
+    symlink("../outside", fixture.workspace_path("up")).unwrap();
+    symlink(fixture.dir.path().join("outside"), fixture.workspace_path("away")).unwrap();
+    symlink("dir", fixture.workspace_path("inside")).unwrap();
     for path in [
         "..",
         "../outside",
@@ -159,9 +164,11 @@ fn pa1_paths_outside_workspace_are_refused() {
         "inside",
         "dir\0",
     ] {
-        assert!(matches!(yard.keep(path), Err(ArtifactError::Refused { .. })), "{path:?}");
+        assert!(matches!(fixture.store_artifact(path), Err(ArtifactError::Refused { .. })), "{path:?}");
     }
-    let root = rustix::fs::open(yard.work(""), open_beneath::DIRECTORY, rustix::fs::Mode::empty()).unwrap();
+    let root =
+        rustix::fs::open(fixture.workspace_path(""), open_beneath::DIRECTORY, rustix::fs::Mode::empty())
+            .unwrap();
     for (parts, opens) in [(vec!["dir"], true), (vec![], true), (vec!["up"], false), (vec!["inside"], false)]
     {
         let parts: Vec<&[u8]> = parts.iter().map(|part| part.as_bytes()).collect();
@@ -183,41 +190,41 @@ fn pa1_escaping_links_and_special_files_are_refused_by_name() {
         }),
     ];
     for (name, make) in bad {
-        let yard = ArtifactFixture::new();
-        fs::write(yard.work("out/fine"), "x").unwrap();
-        make(&yard.work(name));
-        let refused = yard.keep("out").unwrap_err();
+        let fixture = ArtifactFixture::new();
+        fs::write(fixture.workspace_path("out/fine"), "x").unwrap();
+        make(&fixture.workspace_path(name));
+        let refused = fixture.store_artifact("out").unwrap_err();
         assert!(matches!(&refused, ArtifactError::Refused { path, .. } if path == name), "{refused}");
     }
 }
 
 #[test]
 fn artifact_limits_apply_to_storing_and_unpacking() {
-    let mut yard = ArtifactFixture::new();
+    let mut fixture = ArtifactFixture::new();
     for name in ["out/a", "out/b", "out/c"] {
-        fs::write(yard.work(name), [7; 3_000]).unwrap();
+        fs::write(fixture.workspace_path(name), [7; 3_000]).unwrap();
     }
-    let whole = yard.keep("out").unwrap();
-    yard.artifacts.entries_max = 3;
-    assert!(matches!(yard.keep("out"), Err(ArtifactError::TooMany)));
-    assert!(matches!(yard.unpack(&whole.digest), Err(ArtifactError::TooMany)));
-    yard.artifacts.entries_max = 4;
-    yard.unpack(&whole.digest).unwrap();
-    yard.artifacts.bytes_max = 9_000;
-    assert!(matches!(yard.keep("out"), Err(ArtifactError::TooLarge { .. })));
-    assert!(matches!(yard.unpack(&whole.digest), Err(ArtifactError::TooLarge { .. })));
-    let yard = ArtifactFixture::new();
+    let whole = fixture.store_artifact("out").unwrap();
+    fixture.artifacts.entries_max = 3;
+    assert!(matches!(fixture.store_artifact("out"), Err(ArtifactError::TooMany)));
+    assert!(matches!(fixture.unpack(&whole.digest), Err(ArtifactError::TooMany)));
+    fixture.artifacts.entries_max = 4;
+    fixture.unpack(&whole.digest).unwrap();
+    fixture.artifacts.bytes_max = 9_000;
+    assert!(matches!(fixture.store_artifact("out"), Err(ArtifactError::TooLarge { .. })));
+    assert!(matches!(fixture.unpack(&whole.digest), Err(ArtifactError::TooLarge { .. })));
+    let fixture = ArtifactFixture::new();
     let deep = "d/".repeat(ARCHIVE_DEPTH_MAX + 1) + "x";
-    fs::create_dir_all(yard.work(&deep)).unwrap();
-    assert!(matches!(yard.keep("d"), Err(ArtifactError::Refused { .. })));
+    fs::create_dir_all(fixture.workspace_path(&deep)).unwrap();
+    assert!(matches!(fixture.store_artifact("d"), Err(ArtifactError::Refused { .. })));
 }
 
 #[test]
 fn modified_artifact_is_detected() {
-    let yard = ArtifactFixture::new();
-    fs::write(yard.work("app"), "run ".repeat(10_000)).unwrap();
-    let kept = yard.keep("app").unwrap();
-    let place = yard.artifacts.archive_path(org(1), &kept.digest).unwrap();
+    let fixture = ArtifactFixture::new();
+    fs::write(fixture.workspace_path("app"), "run ".repeat(10_000)).unwrap();
+    let kept = fixture.store_artifact("app").unwrap();
+    let place = fixture.artifacts.archive_path(org(1), &kept.digest).unwrap();
     let good = fs::read(&place).unwrap();
     let other = {
         let tar = zstd::decode_all(&*good).unwrap();
@@ -225,17 +232,21 @@ fn modified_artifact_is_detected() {
     };
     for bad in [&other[..], &good[..good.len() / 2], &[], b"no archive"] {
         fs::write(&place, bad).unwrap();
-        assert!(matches!(yard.unpack(&kept.digest), Err(ArtifactError::Corrupt(_))), "{} bytes", bad.len());
+        assert!(
+            matches!(fixture.unpack(&kept.digest), Err(ArtifactError::Corrupt(_))),
+            "{} bytes",
+            bad.len()
+        );
     }
     for digest in ["", "sha256:", "sha256:../../../../etc/passwd", &kept.digest.to_uppercase(), "md5:00"] {
-        assert!(matches!(yard.unpack(digest), Err(ArtifactError::Unknown(_))), "{digest}");
+        assert!(matches!(fixture.unpack(digest), Err(ArtifactError::Unknown(_))), "{digest}");
     }
 }
 
 /// An entry of a crafted archive: type, raw name, link target and content.
 type CraftedEntry = (EntryType, &'static str, &'static str, &'static str);
 
-fn archive(entries: &[CraftedEntry]) -> Vec<u8> {
+fn build_archive(entries: &[CraftedEntry]) -> Vec<u8> {
     let mut tar = tar::Builder::new(Vec::new());
     for (kind, name, target, content) in entries {
         let mut header = Header::new_gnu();
@@ -287,12 +298,12 @@ fn pa2_hostile_archive_is_refused_and_writes_nothing_outside() {
         ("directory over a file", &[(Regular, "d", "", "x"), (Directory, "d", "", "")]),
     ];
     for (what, entries) in evil {
-        let yard = ArtifactFixture::new();
-        let before = (yard.outside(), yard.dir.path().exists());
-        let digest = yard.plant(&archive(entries));
-        let refused = yard.unpack(&digest);
+        let fixture = ArtifactFixture::new();
+        let before = (fixture.files_outside(), fixture.dir.path().exists());
+        let digest = fixture.plant_archive(&build_archive(entries));
+        let refused = fixture.unpack(&digest);
         assert!(matches!(refused, Err(ArtifactError::Refused { .. })), "{what}: {refused:?}");
-        let mut after = yard.outside();
+        let mut after = fixture.files_outside();
         after.remove("artifacts");
         assert_eq!(after, before.0, "{what}");
     }
@@ -301,37 +312,37 @@ fn pa2_hostile_archive_is_refused_and_writes_nothing_outside() {
 
 #[test]
 fn pa2_forged_sizes_and_compression_bombs_are_refused() {
-    let mut yard = ArtifactFixture::new();
-    yard.artifacts.bytes_max = 1024 * 1024;
+    let mut fixture = ArtifactFixture::new();
+    fixture.artifacts.bytes_max = 1024 * 1024;
     for (kind, name) in [(EntryType::Regular, "big"), (EntryType::GNULongName, "long")] {
-        let mut tar = archive(&[(kind, name, "", "")]);
+        let mut tar = build_archive(&[(kind, name, "", "")]);
         let mut header = Header::from_byte_slice(&tar[..512]).clone();
         header.set_size(1 << 40);
         header.set_cksum();
         tar[..512].copy_from_slice(header.as_bytes());
-        assert!(yard.unpack(&yard.plant(&tar)).is_err());
+        assert!(fixture.unpack(&fixture.plant_archive(&tar)).is_err());
     }
     // Sixteen megabytes of zeros compress to a few hundred bytes.
-    let mut bomb = archive(&[(EntryType::Regular, "zeros", "", "")]);
+    let mut bomb = build_archive(&[(EntryType::Regular, "zeros", "", "")]);
     bomb.resize(16 * 1024 * 1024, 0);
-    assert!(matches!(yard.unpack(&yard.plant(&bomb)), Err(ArtifactError::TooLarge { .. })));
+    assert!(matches!(fixture.unpack(&fixture.plant_archive(&bomb)), Err(ArtifactError::TooLarge { .. })));
 }
 
 #[test]
 fn pa2_existing_files_are_replaced_and_symlinks_never_followed() {
-    let yard = ArtifactFixture::new();
-    fs::write(yard.work("dir/secret"), "new").unwrap();
-    let kept = yard.keep("dir").unwrap();
-    fs::create_dir(yard.there("dir")).unwrap();
-    symlink("../../outside/secret", yard.there("dir/secret")).unwrap();
-    yard.unpack(&kept.digest).unwrap();
-    assert_eq!(fs::read_to_string(yard.there("dir/secret")).unwrap(), "new");
-    assert_eq!(yard.outside()["secret"], "secret");
+    let fixture = ArtifactFixture::new();
+    fs::write(fixture.workspace_path("dir/secret"), "new").unwrap();
+    let kept = fixture.store_artifact("dir").unwrap();
+    fs::create_dir(fixture.unpacked_path("dir")).unwrap();
+    symlink("../../outside/secret", fixture.unpacked_path("dir/secret")).unwrap();
+    fixture.unpack(&kept.digest).unwrap();
+    assert_eq!(fs::read_to_string(fixture.unpacked_path("dir/secret")).unwrap(), "new");
+    assert_eq!(fixture.files_outside()["secret"], "secret");
 
-    fs::remove_dir_all(yard.there("dir")).unwrap();
-    symlink("../outside", yard.there("dir")).unwrap();
-    assert!(matches!(yard.unpack(&kept.digest), Err(ArtifactError::Refused { .. })));
-    assert_eq!(yard.outside()["secret"], "secret");
+    fs::remove_dir_all(fixture.unpacked_path("dir")).unwrap();
+    symlink("../outside", fixture.unpacked_path("dir")).unwrap();
+    assert!(matches!(fixture.unpack(&kept.digest), Err(ArtifactError::Refused { .. })));
+    assert_eq!(fixture.files_outside()["secret"], "secret");
 }
 
 /// Compresses an archive in the way a runner does before an upload.
@@ -346,17 +357,20 @@ fn uploaded_archive(tar: &[u8]) -> File {
 #[test]
 fn sb01_uploaded_archive_is_fully_validated() {
     use EntryType::*;
-    let yard = ArtifactFixture::new();
-    let good =
-        archive(&[(Directory, "./", "", ""), (Directory, "dist/", "", ""), (Regular, "dist/a", "", "x")]);
-    let received = yard.artifacts.receive(org(1), &uploaded_archive(&good), "dist").unwrap();
-    fs::write(yard.work("dist/a"), "x").unwrap();
-    fs::set_permissions(yard.work("dist/a"), fs::Permissions::from_mode(0o755)).unwrap();
-    assert_eq!(received, yard.keep("dist").unwrap(), "the same as if it had been kept here");
+    let fixture = ArtifactFixture::new();
+    let good = build_archive(&[
+        (Directory, "./", "", ""),
+        (Directory, "dist/", "", ""),
+        (Regular, "dist/a", "", "x"),
+    ]);
+    let received = fixture.artifacts.receive(org(1), &uploaded_archive(&good), "dist").unwrap();
+    fs::write(fixture.workspace_path("dist/a"), "x").unwrap();
+    fs::set_permissions(fixture.workspace_path("dist/a"), fs::Permissions::from_mode(0o755)).unwrap();
+    assert_eq!(received, fixture.store_artifact("dist").unwrap(), "the same as if it had been kept here");
     // Files in the archive outside of the planned path are not stored.
     let more =
-        archive(&[(Directory, "dist/", "", ""), (Regular, "dist/a", "", "x"), (Regular, "b", "", "y")]);
-    assert_eq!(yard.artifacts.receive(org(1), &uploaded_archive(&more), "dist").unwrap(), received);
+        build_archive(&[(Directory, "dist/", "", ""), (Regular, "dist/a", "", "x"), (Regular, "b", "", "y")]);
+    assert_eq!(fixture.artifacts.receive(org(1), &uploaded_archive(&more), "dist").unwrap(), received);
     let evil: &[&[CraftedEntry]] = &[
         &[(Regular, "../outside/new", "", "x")],
         &[(Symlink, "dist", "/etc", "")],
@@ -366,15 +380,15 @@ fn sb01_uploaded_archive_is_fully_validated() {
         &[(Regular, "other", "", "x")],
     ];
     for entries in evil {
-        let refused = yard.artifacts.receive(org(1), &uploaded_archive(&archive(entries)), "dist");
+        let refused = fixture.artifacts.receive(org(1), &uploaded_archive(&build_archive(entries)), "dist");
         assert!(
             matches!(refused, Err(ArtifactError::Refused { .. } | ArtifactError::Missing(_))),
             "{entries:?}: {refused:?}"
         );
     }
-    assert_eq!(yard.outside()["secret"], "secret");
+    assert_eq!(fixture.files_outside()["secret"], "secret");
     assert!(
-        fs::read_dir(yard.dir.path().join("artifacts"))
+        fs::read_dir(fixture.dir.path().join("artifacts"))
             .unwrap()
             .all(|entry| { !entry.unwrap().file_name().to_string_lossy().starts_with("scratch-") })
     );

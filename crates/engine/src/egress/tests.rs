@@ -19,7 +19,7 @@ fn egress(allowed: &[&str], look_up: LookupFn) -> EgressClient {
 }
 
 /// Returns a resolver that maps every name to these addresses.
-fn all_at(addresses: &'static [&'static str]) -> LookupFn {
+fn resolve_all_to(addresses: &'static [&'static str]) -> LookupFn {
     Arc::new(move |_, port| {
         Ok(addresses.iter().map(|text| SocketAddr::new(text.parse().unwrap(), port)).collect())
     })
@@ -63,7 +63,7 @@ impl TestReceiver {
 #[test]
 fn private_addresses_are_refused_in_every_notation() {
     let receiver = TestReceiver::responding_with("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n");
-    let strict = egress(&[], all_at(&["127.0.0.1"]));
+    let strict = egress(&[], resolve_all_to(&["127.0.0.1"]));
     for url in [
         "https://127.0.0.1/",
         "https://127.1/",
@@ -145,7 +145,7 @@ fn private_addresses_are_refused_in_every_notation() {
         let failed = post(&strict, url).expect_err(url);
         assert!(failed.why.starts_with("the URL "), "{url}: {}", failed.why);
     }
-    assert_eq!(receiver.seen.load(Ordering::SeqCst), 0, "nobody was asked");
+    assert_eq!(receiver.seen.load(Ordering::SeqCst), 0, "no connection was made");
 }
 
 #[test]
@@ -173,7 +173,7 @@ fn host_with_any_private_address_is_refused() {
             "1.1.1.9", "10.0.0.1",
         ],
     ] {
-        let failed = post(&egress(&[], all_at(addresses)), "https://hooks.acme.test/").unwrap_err();
+        let failed = post(&egress(&[], resolve_all_to(addresses)), "https://hooks.acme.test/").unwrap_err();
         assert!(failed.why.contains("not a public address"), "{addresses:?}: {}", failed.why);
     }
 }
@@ -276,9 +276,9 @@ fn slow_response_times_out_and_long_response_is_truncated() {
 
 #[test]
 fn unknown_host_is_reported_as_not_found() {
-    let nobody: LookupFn = Arc::new(|_, _| Err(std::io::Error::other("nothing about this is told")));
+    let failing_lookup: LookupFn = Arc::new(|_, _| Err(std::io::Error::other("internal detail")));
     assert_eq!(
-        post(&egress(&[], nobody), "https://hooks.acme.test/").unwrap_err().why,
+        post(&egress(&[], failing_lookup), "https://hooks.acme.test/").unwrap_err().why,
         "the host was not found"
     );
 }

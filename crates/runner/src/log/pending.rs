@@ -192,12 +192,12 @@ impl PendingLog {
 mod tests {
     use super::*;
 
-    fn up_to(spill_bytes_max: u64) -> (PendingLog, tempfile::TempDir) {
+    fn pending_with_limit(spill_bytes_max: u64) -> (PendingLog, tempfile::TempDir) {
         let dir = tempfile::tempdir().unwrap();
         (PendingLog::new(dir.path().to_owned(), spill_bytes_max), dir)
     }
 
-    fn all(pending: &mut PendingLog) -> Vec<u8> {
+    fn take_all(pending: &mut PendingLog) -> Vec<u8> {
         let mut taken = Vec::new();
         while !pending.is_empty() {
             taken.extend(pending.take(64 * 1024));
@@ -207,7 +207,7 @@ mod tests {
 
     #[test]
     fn pending_log_preserves_order_across_spill() {
-        let (mut pending, _dir) = up_to(u64::MAX);
+        let (mut pending, _dir) = pending_with_limit(u64::MAX);
         let bytes: Vec<u8> = (0..3_000_000_u32).map(|number| (number % 251) as u8).collect();
         let mut taken = Vec::new();
         for (number, part) in bytes.chunks(70_001).enumerate() {
@@ -217,20 +217,20 @@ mod tests {
             }
         }
         assert_eq!(pending.len() as usize + taken.len(), bytes.len());
-        taken.extend(all(&mut pending));
+        taken.extend(take_all(&mut pending));
         assert!(taken == bytes, "{} of {}", taken.len(), bytes.len());
         assert!(pending.fits_memory(BUFFER_BYTES_MAX), "the file is gone");
     }
 
     #[test]
     fn pending_log_is_limited_and_its_file_unlinked() {
-        let (mut pending, dir) = up_to(100);
+        let (mut pending, dir) = pending_with_limit(100);
         assert!(pending.fits(BUFFER_BYTES_MAX) && !pending.fits(BUFFER_BYTES_MAX + 1));
         assert!(pending.spill(&[b'x'; 60]) && pending.fits(40) && !pending.fits(41) && pending.has_room());
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
         assert!(pending.push(&[b'x'; 40]) && !pending.has_room(), "what comes after goes behind it");
-        assert_eq!(all(&mut pending).len(), 100);
-        let (mut pending, _dir) = up_to(0);
+        assert_eq!(take_all(&mut pending).len(), 100);
+        let (mut pending, _dir) = pending_with_limit(0);
         assert!(pending.push(b"x") && pending.fits(1) && !pending.fits(BUFFER_BYTES_MAX));
     }
 
@@ -238,23 +238,23 @@ mod tests {
     fn pending_log_frees_disk_space_of_taken_bytes() {
         use std::os::unix::fs::MetadataExt as _;
         let most = 3 * REFILL_BYTES;
-        let (mut pending, _dir) = up_to(most as u64);
+        let (mut pending, _dir) = pending_with_limit(most as u64);
         assert!(pending.spill(&vec![b'a'; most]) && !pending.fits(1) && !pending.has_room());
         assert_eq!(pending.take(9), [b'a'; 9]);
         assert!(pending.has_room() && pending.fits(REFILL_BYTES) && !pending.fits(REFILL_BYTES + 1));
         assert!(pending.spill(&vec![b'b'; REFILL_BYTES]));
         let blocks = pending.spill_file.as_ref().unwrap().file.metadata().unwrap().blocks();
         assert!(blocks * 512 < most as u64 + 64 * 1024, "{blocks}");
-        let left = all(&mut pending);
+        let left = take_all(&mut pending);
         let (before, after) = left.split_at(most - 9);
         assert!(before.iter().all(|it| *it == b'a') && after == vec![b'b'; REFILL_BYTES]);
     }
 
     #[test]
     fn pending_log_stops_spilling_after_disk_error() {
-        let (mut pending, dir) = up_to(u64::MAX);
+        let (mut pending, dir) = pending_with_limit(u64::MAX);
         dir.close().unwrap();
         assert!(pending.push(b"kept") && !pending.spill(b"lost") && !pending.fits(BUFFER_BYTES_MAX));
-        assert_eq!((all(&mut pending), pending.take_lost()), (b"kept".to_vec(), 0));
+        assert_eq!((take_all(&mut pending), pending.take_lost()), (b"kept".to_vec(), 0));
     }
 }

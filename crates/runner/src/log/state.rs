@@ -152,7 +152,7 @@ mod tests {
 
     use super::*;
 
-    fn away(dir: &std::path::Path) -> LogState {
+    fn unavailable_state(dir: &std::path::Path) -> LogState {
         let masker = SecretMasker::new(&[] as &[&str]);
         LogState {
             stream: masker.stream(),
@@ -177,15 +177,15 @@ mod tests {
     #[test]
     fn gap_line_follows_spilled_bytes_after_disk_error() {
         let dir = tempfile::tempdir().unwrap();
-        let mut state = away(dir.path());
+        let mut state = unavailable_state(dir.path());
         assert!(state.pending.spill(b"kept\n"));
-        let mend = state.pending.break_disk();
+        let repair_disk = state.pending.break_disk();
         // These bytes do not fit in memory, so they would have to go to the spill file.
         state.accept(b"lost 6", u64::MAX);
         state.push_gap_line();
         state.push_bytes(b"a line\n");
         assert_eq!(state.lost, 13);
-        mend(&mut state.pending);
+        repair_disk(&mut state.pending);
         state.is_away = false;
         state.accept(b"and 5", u64::MAX);
         assert_eq!(state.take_chunk(), b"kept\n");

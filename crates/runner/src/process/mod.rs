@@ -73,10 +73,10 @@ pub(crate) fn run(
     sandbox: &StepSandbox<'_>,
     mut command: Command,
     by: Instant,
-    beside: &mut dyn ProcessMonitor,
+    monitor: &mut dyn ProcessMonitor,
 ) -> std::io::Result<ProcessExit> {
     command.stdin(Stdio::null());
-    start(host, sandbox, command, by, beside, None)
+    start(host, sandbox, command, by, monitor, None)
 }
 
 /// Like [`run`], but runs a shell script, with [`GATE`] in front of it.
@@ -97,7 +97,7 @@ fn start(
     sandbox: &StepSandbox<'_>,
     mut command: Command,
     by: Instant,
-    beside: &mut dyn ProcessMonitor,
+    monitor: &mut dyn ProcessMonitor,
     gate: Option<PipeWriter>,
 ) -> std::io::Result<ProcessExit> {
     host.before_start()?;
@@ -125,7 +125,7 @@ fn start(
         child,
         reader: Some(reader),
         buffer: vec![0; READ_BYTES],
-        monitor: beside,
+        monitor,
         exit_by: None,
     };
     watch.run(by)

@@ -105,7 +105,7 @@ impl ProcessTree {
             }
         }
         let others: Vec<MainProcess> = mains.iter().copied().filter(|main| *main != self.main).collect();
-        let is_nobody_elses = |seen: &ProcessStat| {
+        let is_unclaimed = |seen: &ProcessStat| {
             !others.iter().any(|main| main.start <= seen.start)
                 && !seen.has_environment_entry(b"BERTH_ATTEMPT_ID=")
         };
@@ -119,7 +119,7 @@ impl ProcessTree {
                 || seen.group == group
                 || seen.pid == self.main.pid
                 || (!(is_main(seen) && seen.pid != self.main.pid) && seen.has_environment_entry(&self.mark))
-                || (is_orphan(seen) && is_nobody_elses(seen))
+                || (is_orphan(seen) && is_unclaimed(seen))
         };
         let (mut members, mut rest): (Vec<ProcessStat>, Vec<ProcessStat>) =
             alive.into_iter().partition(belongs);

@@ -128,7 +128,7 @@ fn read_file(dir: &Path, name: &str, bytes_max: u64) -> Result<Option<Vec<u8>>, 
 mod tests {
     use super::*;
 
-    fn shown(files: &[(&str, &str)]) -> String {
+    fn describe_manifest(files: &[(&str, &str)]) -> String {
         let dir = tempfile::tempdir().expect("directory");
         for (name, text) in files {
             std::fs::write(dir.path().join(name), text).expect("file");
@@ -157,7 +157,7 @@ mod tests {
             (&[(PACKAGE, package), (MANIFEST_NAME, "start: ./run")], " > ./run Argument"),
         ];
         for (files, expected) in cases {
-            assert_eq!(&shown(files), expected);
+            assert_eq!(&describe_manifest(files), expected);
         }
     }
 
@@ -180,10 +180,14 @@ mod tests {
             ),
         ];
         for (files, expected) in cases {
-            assert!(shown(files).starts_with(expected), "{files:?}: {}", shown(files));
+            assert!(
+                describe_manifest(files).starts_with(expected),
+                "{files:?}: {}",
+                describe_manifest(files)
+            );
         }
         assert!(
-            shown(&[(MANIFEST_NAME, &"#".repeat(70_000))]).contains("longer than 65536 bytes"),
+            describe_manifest(&[(MANIFEST_NAME, &"#".repeat(70_000))]).contains("longer than 65536 bytes"),
             "a huge one is not read"
         );
     }

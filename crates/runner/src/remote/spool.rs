@@ -173,7 +173,7 @@ mod tests {
 
     use super::*;
 
-    fn before(dir: &Path) -> (String, Vec<String>) {
+    fn previous_boot(dir: &Path) -> (String, Vec<String>) {
         let before = AttemptSpool::recover(dir).unwrap().before.unwrap();
         (before.boot, before.begun)
     }
@@ -193,9 +193,9 @@ mod tests {
         }
         spool.record_end("b");
         drop(spool);
-        assert_eq!(before(dir.path()), ("one".to_owned(), vec!["a".to_owned(), "c".to_owned()]));
+        assert_eq!(previous_boot(dir.path()), ("one".to_owned(), vec!["a".to_owned(), "c".to_owned()]));
         AttemptSpool::create(dir.path(), "two", SeenFences::default()).unwrap();
-        assert_eq!(before(dir.path()), ("two".to_owned(), Vec::new()));
+        assert_eq!(previous_boot(dir.path()), ("two".to_owned(), Vec::new()));
     }
 
     #[test]
@@ -292,7 +292,7 @@ mod tests {
         }
         let length = std::fs::metadata(dir.path().join(NAME)).unwrap().len();
         assert!(length < 2 * REWRITE_BYTES as u64, "{length}");
-        assert_eq!(before(dir.path()).1, ["stays"]);
+        assert_eq!(previous_boot(dir.path()).1, ["stays"]);
         let known = spool.record_start("late", Some(holder(1, 8))).unwrap();
         assert_eq!(known, StartDecision::Refused(Fence::from_number(9)));
     }

@@ -13,21 +13,21 @@ use serde_json::{Map, Value, json};
 
 use crate::link::{PATIENCE, TestLink};
 
-pub(crate) struct Fixture {
+pub(crate) struct StepRunnerFixture {
     pub(crate) link: Arc<TestLink>,
     runner: Option<StepRunner>,
     pub(crate) dir: tempfile::TempDir,
 }
 
-impl Fixture {
+impl StepRunnerFixture {
     pub(crate) fn new() -> Self {
-        Self::with(|_| {})
+        Self::with_options(|_| {})
     }
 
-    pub(crate) fn with(change: impl FnOnce(&mut RunnerOptions)) -> Self {
+    pub(crate) fn with_options(change: impl FnOnce(&mut RunnerOptions)) -> Self {
         let dir = tempfile::tempdir().expect("directory");
         let link = Arc::new(TestLink::default());
-        let mut settings = settings(dir.path().join("work"));
+        let mut settings = runner_options(dir.path().join("work"));
         change(&mut settings);
         let runner = StepRunner::start(settings, link.clone()).expect("runner");
         Self { link, runner: Some(runner), dir }
@@ -36,8 +36,8 @@ impl Fixture {
     /// Runs one step and returns its outcome.
     pub(crate) fn run(&self, assignment: AttemptAssignment) -> StepRunOutcome {
         let step = assignment.attempt.step_id.clone();
-        self.link.give(assignment);
-        self.link.report_of(&step).outcome
+        self.link.enqueue(assignment);
+        self.link.wait_for_report(&step).outcome
     }
 
     pub(crate) fn stop(&mut self) {
@@ -54,16 +54,16 @@ pub(crate) fn skip_level(sandbox: SandboxMode, why: &str) {
         SandboxMode::Bubblewrap => {
             outcome::skip("bubblewrap", &format!("apt-get install bubblewrap ({why})"));
         }
-        _ => outcome::impossible(&format!("sandbox {sandbox:?}"), why),
+        _ => outcome::report_impossible(&format!("sandbox {sandbox:?}"), why),
     }
 }
 
 /// Stops the runner after every test. Checks that the protocol was not violated and that no attempt directory is left.
-impl Drop for Fixture {
+impl Drop for StepRunnerFixture {
     fn drop(&mut self) {
         self.stop();
         if !std::thread::panicking() {
-            self.link.check();
+            self.link.check_no_faults();
             let left: Vec<_> = std::fs::read_dir(self.dir.path().join("work/attempts"))
                 .map(|entries| entries.flatten().map(|entry| entry.path()).collect())
                 .unwrap_or_default();
@@ -73,7 +73,7 @@ impl Drop for Fixture {
 }
 
 /// Returns `None` if the sandbox level does not work on this machine.
-pub(crate) fn confinement(sandbox: SandboxMode, hidden: &[PathBuf]) -> Option<Confinement> {
+pub(crate) fn choose_confinement(sandbox: SandboxMode, hidden: &[PathBuf]) -> Option<Confinement> {
     match Confinement::choose(sandbox, hidden, &[]) {
         Ok(confinement) => Some(confinement),
         Err(RunnerStartError::Sandbox(_, why)) => {
@@ -84,9 +84,12 @@ pub(crate) fn confinement(sandbox: SandboxMode, hidden: &[PathBuf]) -> Option<Co
     }
 }
 
-pub(crate) fn settings(work_dir: PathBuf) -> RunnerOptions {
-    let mut settings =
-        RunnerOptions::new(work_dir, "boot-1".into(), confinement(SandboxMode::Off, &[]).expect("none"));
+pub(crate) fn runner_options(work_dir: PathBuf) -> RunnerOptions {
+    let mut settings = RunnerOptions::new(
+        work_dir,
+        "boot-1".into(),
+        choose_confinement(SandboxMode::Off, &[]).expect("none"),
+    );
     settings.stop_grace = Duration::from_secs(1);
     settings.shutdown_grace = Duration::from_secs(1);
     settings.acquire_wait = Duration::from_millis(200);
@@ -127,14 +130,14 @@ pub(crate) fn script(id: &str, run: &str) -> AttemptAssignment {
     step(id, "script", json!({ "run": run }))
 }
 
-pub(crate) fn succeeded(outcome: &StepRunOutcome) -> &BTreeMap<String, String> {
+pub(crate) fn expect_success(outcome: &StepRunOutcome) -> &BTreeMap<String, String> {
     match outcome {
         StepRunOutcome::Succeeded { outputs, .. } => outputs,
         other => panic!("wanted a success, got {other:?}"),
     }
 }
 
-pub(crate) fn failed(outcome: &StepRunOutcome) -> (berth_api::runner::FailureCause, &str) {
+pub(crate) fn expect_failure(outcome: &StepRunOutcome) -> (berth_api::runner::FailureCause, &str) {
     match outcome {
         StepRunOutcome::Failed { cause, detail, .. } => (*cause, detail),
         other => panic!("wanted a failure, got {other:?}"),
@@ -148,7 +151,7 @@ pub(crate) fn unique_sleep() -> String {
 }
 
 /// Lists the processes whose command line is `sleep MARK`.
-pub(crate) fn sleepers(mark: &str) -> Vec<String> {
+pub(crate) fn list_sleepers(mark: &str) -> Vec<String> {
     let wanted = format!("sleep\0{mark}\0").into_bytes();
     let entries = std::fs::read_dir("/proc").expect("/proc").flatten();
     let numbers = entries.filter_map(|entry| entry.file_name().into_string().ok());
@@ -162,7 +165,7 @@ pub(crate) fn sleepers(mark: &str) -> Vec<String> {
 }
 
 /// Waits until a condition holds. Panics after a timeout.
-pub(crate) fn eventually(what: &str, holds: impl Fn() -> bool) {
+pub(crate) fn wait_until(what: &str, holds: impl Fn() -> bool) {
     let until = Instant::now() + PATIENCE;
     while !holds() {
         assert!(Instant::now() < until, "waited in vain until {what}");

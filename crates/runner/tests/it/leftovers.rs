@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use berth_runner::{LeftoverCounts, StepRunner, kill_leftovers};
 
-use crate::fixture::{settings, sleepers, unique_sleep};
+use crate::fixture::{list_sleepers, runner_options, unique_sleep};
 use crate::link::TestLink;
 
 #[test]
@@ -28,12 +28,12 @@ fn leftover_processes_directories_and_secrets_are_removed_at_start() {
         .spawn()
         .expect("process");
     let mut other = Command::new("sleep").arg(&stranger).spawn().expect("process");
-    crate::fixture::eventually("they run", || sleepers(&marked).len() == 3);
+    crate::fixture::wait_until("they run", || list_sleepers(&marked).len() == 3);
     let found = kill_leftovers(&work).expect("looked");
     left.wait().expect("waited");
     assert_eq!(found, LeftoverCounts { processes: 3, attempts: 1 });
-    assert_eq!(sleepers(&marked), Vec::<String>::new());
-    assert_eq!(sleepers(&stranger).len(), 1, "others are left alone");
+    assert_eq!(list_sleepers(&marked), Vec::<String>::new());
+    assert_eq!(list_sleepers(&stranger).len(), 1, "others are left alone");
     other.kill().and_then(|()| other.wait()).expect("ended");
     assert!(!attempt.exists() && !secrets.exists() && !attempt.with_extension("secrets").exists());
     assert_eq!(kill_leftovers(&work).expect("looked"), LeftoverCounts { processes: 0, attempts: 0 });
@@ -53,7 +53,7 @@ fn secrets_note_with_foreign_directory_is_ignored() {
         std::fs::create_dir_all(dir).expect("directory");
     }
     std::fs::write(attempt.with_extension("secrets"), foreign.to_str().expect("text")).expect("file");
-    let runner = StepRunner::start(settings(work), Arc::new(TestLink::default())).expect("runner");
+    let runner = StepRunner::start(runner_options(work), Arc::new(TestLink::default())).expect("runner");
     assert!(!attempt.exists() && foreign.exists());
     runner.stop();
 }

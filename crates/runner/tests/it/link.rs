@@ -15,16 +15,16 @@ use berth_api::runner::{
 /// Maximum time that a test waits for a condition.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 /// Poll interval.
-const LOOK_EVERY: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 #[derive(Default)]
 pub(crate) struct TestLink {
-    state: Mutex<State>,
+    state: Mutex<LinkState>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct LinkState {
     waiting: VecDeque<AttemptAssignment>,
     /// Granted assignments by nonce, so that a repeated request gets the same response.
     granted: HashMap<String, AttemptAssignment>,
@@ -35,42 +35,42 @@ struct State {
     /// Steps whose report got a response.
     answered: HashSet<String>,
     orders: HashMap<String, (AttemptOrder, Option<String>)>,
-    kept: BTreeMap<String, Vec<u8>>,
+    artifacts: BTreeMap<String, Vec<u8>>,
     /// Built registries by digest. Each is a list of file names and contents.
     registries: BTreeMap<String, Vec<(String, String)>>,
     /// Digests of the fetched registries, in the order of the fetches.
-    fetched: Vec<String>,
+    fetched_digests: Vec<String>,
     faults: Vec<String>,
-    beats: usize,
+    heartbeats: usize,
     /// For every request for work, its nonces and whether it got a response.
-    asked: Vec<(Vec<String>, bool)>,
+    acquires: Vec<(Vec<String>, bool)>,
     /// Every report received, including those that got no response.
-    said: Vec<StepReport>,
-    is_away: bool,
+    received_reports: Vec<StepReport>,
+    is_unavailable: bool,
     /// If set, a checkout blocks until it is no longer wanted.
     has_slow_sources: bool,
     /// Number of log chunks that are stored although their responses are lost.
-    lost_answers: usize,
+    lost_log_responses: usize,
     /// Number of reports that are received although their responses are lost.
-    lost_reports: usize,
+    lost_report_responses: usize,
     /// If set, the response to every log chunk is this error.
     log_error: Option<LinkError>,
     log_failures: usize,
     /// If set, log chunks get no response.
     is_log_held: bool,
     /// If set, the server becomes unavailable once a log has this length.
-    away_at_log_bytes: Option<usize>,
+    unavailable_at_log_bytes: Option<usize>,
     /// If set, reports get no response.
-    is_answer_held: bool,
+    is_report_held: bool,
 }
 
 impl TestLink {
-    pub(crate) fn give(&self, assignment: AttemptAssignment) {
+    pub(crate) fn enqueue(&self, assignment: AttemptAssignment) {
         self.change(|state| state.waiting.push_back(assignment));
     }
 
     /// Grants the steps in `rest` one after another, on the same thread as `first`.
-    pub(crate) fn give_chain(&self, first: &str, rest: Vec<AttemptAssignment>) {
+    pub(crate) fn enqueue_chain(&self, first: &str, rest: Vec<AttemptAssignment>) {
         self.change(|state| {
             let mut before = first.to_owned();
             for assignment in rest {
@@ -81,33 +81,33 @@ impl TestLink {
         });
     }
 
-    pub(crate) fn order(&self, step: &str, order: AttemptOrder, reason: Option<&str>) {
+    pub(crate) fn set_order(&self, step: &str, order: AttemptOrder, reason: Option<&str>) {
         self.change(|state| {
             state.orders.insert(step.to_owned(), (order, reason.map(str::to_owned)));
         });
     }
 
-    pub(crate) fn be_away(&self, is_away: bool) {
+    pub(crate) fn set_unavailable(&self, is_away: bool) {
         self.change(|state| {
-            state.is_away = is_away;
-            state.away_at_log_bytes = None;
+            state.is_unavailable = is_away;
+            state.unavailable_at_log_bytes = None;
         });
     }
 
-    pub(crate) fn keep_sources_back(&self) {
+    pub(crate) fn block_checkouts(&self) {
         self.change(|state| state.has_slow_sources = true);
     }
 
-    pub(crate) fn be_away_at_log_bytes(&self, bytes: usize) {
-        self.change(|state| state.away_at_log_bytes = Some(bytes));
+    pub(crate) fn set_unavailable_at_log_bytes(&self, bytes: usize) {
+        self.change(|state| state.unavailable_at_log_bytes = Some(bytes));
     }
 
-    pub(crate) fn lose_answers(&self, count: usize) {
-        self.change(|state| state.lost_answers = count);
+    pub(crate) fn lose_log_responses(&self, count: usize) {
+        self.change(|state| state.lost_log_responses = count);
     }
 
-    pub(crate) fn lose_reports(&self, count: usize) {
-        self.change(|state| state.lost_reports = count);
+    pub(crate) fn lose_report_responses(&self, count: usize) {
+        self.change(|state| state.lost_report_responses = count);
     }
 
     pub(crate) fn fail_log(&self, error: Option<LinkError>) {
@@ -118,15 +118,15 @@ impl TestLink {
         self.change(|state| state.is_log_held = is_held);
     }
 
-    pub(crate) fn hold_answers(&self, is_held: bool) {
-        self.change(|state| state.is_answer_held = is_held);
+    pub(crate) fn hold_reports(&self, is_held: bool) {
+        self.change(|state| state.is_report_held = is_held);
     }
 
-    pub(crate) fn is_away(&self) -> bool {
-        self.lock().is_away
+    pub(crate) fn is_unavailable(&self) -> bool {
+        self.lock().is_unavailable
     }
 
-    pub(crate) fn report_of(&self, step: &str) -> StepReport {
+    pub(crate) fn wait_for_report(&self, step: &str) -> StepReport {
         self.wait(&format!("the report of {step}"), |state| {
             state.reports.iter().find(|report| report.attempt.step_id == step).cloned()
         })
@@ -142,23 +142,23 @@ impl TestLink {
         })
     }
 
-    pub(crate) fn wait_for_beats(&self, count: usize) {
-        self.wait(&format!("{count} heartbeats"), |state| (state.beats >= count).then_some(()));
+    pub(crate) fn wait_for_heartbeats(&self, count: usize) {
+        self.wait(&format!("{count} heartbeats"), |state| (state.heartbeats >= count).then_some(()));
     }
 
     /// Waits until `count` requests for work got a response (or got none, if `is_answered` is false). Returns all
     /// requests: their nonces, and whether they got a response.
-    pub(crate) fn wait_for_questions(&self, count: usize, is_answered: bool) -> Vec<(Vec<String>, bool)> {
+    pub(crate) fn wait_for_acquires(&self, count: usize, is_answered: bool) -> Vec<(Vec<String>, bool)> {
         self.wait(&format!("{count} questions"), |state| {
-            let found = state.asked.iter().filter(|(_, answered)| *answered == is_answered).count();
-            (found >= count).then(|| state.asked.clone())
+            let found = state.acquires.iter().filter(|(_, answered)| *answered == is_answered).count();
+            (found >= count).then(|| state.acquires.clone())
         })
     }
 
     /// Waits until a step was reported `count` times, and returns these reports. Includes reports that got no response.
-    pub(crate) fn wait_for_tries(&self, step: &str, count: usize) -> Vec<StepReport> {
+    pub(crate) fn wait_for_report_attempts(&self, step: &str, count: usize) -> Vec<StepReport> {
         self.wait(&format!("{count} tries to report {step}"), |state| {
-            let said = state.said.iter().filter(|report| report.attempt.step_id == step);
+            let said = state.received_reports.iter().filter(|report| report.attempt.step_id == step);
             let said: Vec<StepReport> = said.cloned().collect();
             (said.len() >= count).then_some(said)
         })
@@ -183,8 +183,8 @@ impl TestLink {
         String::from_utf8_lossy(&self.log_of(step)).into_owned()
     }
 
-    pub(crate) fn kept(&self) -> BTreeMap<String, Vec<u8>> {
-        self.lock().kept.clone()
+    pub(crate) fn stored_artifacts(&self) -> BTreeMap<String, Vec<u8>> {
+        self.lock().artifacts.clone()
     }
 
     pub(crate) fn offer_registry(&self, digest: &str, files: &[(&str, &str)]) {
@@ -194,25 +194,25 @@ impl TestLink {
         });
     }
 
-    pub(crate) fn fetched(&self) -> Vec<String> {
-        self.lock().fetched.clone()
+    pub(crate) fn fetched_registries(&self) -> Vec<String> {
+        self.lock().fetched_digests.clone()
     }
 
     /// Fails if there were gaps or overlaps in logs, or duplicate reports.
-    pub(crate) fn check(&self) {
+    pub(crate) fn check_no_faults(&self) {
         assert_eq!(self.lock().faults, Vec::<String>::new());
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, LinkState> {
         self.state.lock().expect("not poisoned")
     }
 
-    fn change(&self, change: impl FnOnce(&mut State)) {
+    fn change(&self, change: impl FnOnce(&mut LinkState)) {
         change(&mut self.lock());
         self.changed.notify_all();
     }
 
-    fn wait<T>(&self, what: &str, find: impl Fn(&State) -> Option<T>) -> T {
+    fn wait<T>(&self, what: &str, find: impl Fn(&LinkState) -> Option<T>) -> T {
         let until = Instant::now() + PATIENCE;
         let mut state = self.lock();
         loop {
@@ -225,20 +225,20 @@ impl TestLink {
         }
     }
 
-    fn answer(&self) -> Result<MutexGuard<'_, State>, LinkError> {
+    fn lock_if_available(&self) -> Result<MutexGuard<'_, LinkState>, LinkError> {
         let state = self.lock();
-        if state.is_away { Err(LinkError::Unavailable("away".into())) } else { Ok(state) }
+        if state.is_unavailable { Err(LinkError::Unavailable("away".into())) } else { Ok(state) }
     }
 }
 
-impl State {
+impl LinkState {
     fn grant(&mut self, nonce: &str, mut assignment: AttemptAssignment) -> AttemptAssignment {
         nonce.clone_into(&mut assignment.attempt.nonce);
         self.granted.insert(nonce.to_owned(), assignment.clone());
         assignment
     }
 
-    fn told(&self, attempt: &AttemptRef) -> Option<AttemptInstruction> {
+    fn instruction_for(&self, attempt: &AttemptRef) -> Option<AttemptInstruction> {
         let (order, reason) = self.orders.get(&attempt.step_id)?.clone();
         (order != AttemptOrder::Continue).then(|| AttemptInstruction {
             nonce: attempt.nonce.clone(),
@@ -256,8 +256,8 @@ impl RunnerLink for TestLink {
     fn acquire(&self, asked: &AcquireParams, wait: Duration) -> Result<Vec<AttemptAssignment>, LinkError> {
         let until = Instant::now() + wait;
         let mut state = self.lock();
-        let is_away = state.is_away;
-        state.asked.push((asked.nonces.clone(), !is_away));
+        let is_away = state.is_unavailable;
+        state.acquires.push((asked.nonces.clone(), !is_away));
         self.changed.notify_all();
         if is_away {
             return Err(LinkError::Unavailable("away".into()));
@@ -285,17 +285,17 @@ impl RunnerLink for TestLink {
         wait: Duration,
     ) -> Result<Vec<AttemptInstruction>, LinkError> {
         let until = Instant::now() + wait;
-        let mut state = self.answer()?;
-        state.beats += 1;
+        let mut state = self.lock_if_available()?;
+        state.heartbeats += 1;
         self.changed.notify_all();
         loop {
             let told: Vec<AttemptInstruction> =
-                beat.attempts.iter().filter_map(|attempt| state.told(attempt)).collect();
+                beat.attempts.iter().filter_map(|attempt| state.instruction_for(attempt)).collect();
             let left = until.saturating_duration_since(Instant::now());
             if !told.is_empty() || left.is_zero() {
                 return Ok(told);
             }
-            if state.is_away {
+            if state.is_unavailable {
                 return Err(LinkError::Unavailable("away".into()));
             }
             state = self.changed.wait_timeout(state, left).expect("not poisoned").0;
@@ -305,7 +305,7 @@ impl RunnerLink for TestLink {
     fn append_log(&self, attempt: &AttemptRef, offset: u64, bytes: &[u8]) -> Result<AttemptOrder, LinkError> {
         self.wait("an answer to a chunk", |state| (!state.is_log_held).then_some(()));
         let mut state = self.lock();
-        let away = state.is_away.then(|| LinkError::Unavailable("away".into()));
+        let away = state.is_unavailable.then(|| LinkError::Unavailable("away".into()));
         if let Some(error) = away.or(state.log_error.clone()) {
             state.log_failures += 1;
             self.changed.notify_all();
@@ -326,19 +326,19 @@ impl RunnerLink for TestLink {
         }
         let length = log.len();
         state.faults.extend(fault);
-        if state.away_at_log_bytes.is_some_and(|limit| length >= limit) {
-            state.is_away = true;
+        if state.unavailable_at_log_bytes.is_some_and(|limit| length >= limit) {
+            state.is_unavailable = true;
         }
-        let is_lost = state.lost_answers > 0;
-        state.lost_answers = state.lost_answers.saturating_sub(1);
+        let is_lost = state.lost_log_responses > 0;
+        state.lost_log_responses = state.lost_log_responses.saturating_sub(1);
         drop(state);
         self.changed.notify_all();
         if is_lost { Err(LinkError::Unavailable("the answer got lost".into())) } else { Ok(order) }
     }
 
     fn report(&self, report: &StepReport) -> Result<ReportReceipt, LinkError> {
-        self.change(|state| state.said.push(report.clone()));
-        let mut state = self.answer()?;
+        self.change(|state| state.received_reports.push(report.clone()));
+        let mut state = self.lock_if_available()?;
         let order = state.order_for(&report.attempt);
         let step = report.attempt.step_id.clone();
         let length = state.logs.get(&step).map_or(0, Vec::len) as u64;
@@ -363,10 +363,10 @@ impl RunnerLink for TestLink {
         });
         drop(state);
         self.changed.notify_all();
-        self.wait("a held answer", |state| (!state.is_answer_held).then_some(()));
+        self.wait("a held answer", |state| (!state.is_report_held).then_some(()));
         let mut state = self.lock();
-        if state.lost_reports > 0 {
-            state.lost_reports -= 1;
+        if state.lost_report_responses > 0 {
+            state.lost_report_responses -= 1;
             drop(state);
             self.changed.notify_all();
             return Err(LinkError::Unavailable("the answer got lost".into()));
@@ -378,11 +378,11 @@ impl RunnerLink for TestLink {
     }
 
     fn checkout(&self, _: &AttemptRef, into: &Path, wanted: WantedCheck<'_>) -> Result<(), LinkError> {
-        let mut state = self.answer()?;
+        let mut state = self.lock_if_available()?;
         if state.has_slow_sources {
             let until = Instant::now() + PATIENCE;
             while wanted() && Instant::now() < until {
-                state = self.changed.wait_timeout(state, LOOK_EVERY).expect("not poisoned").0;
+                state = self.changed.wait_timeout(state, POLL_INTERVAL).expect("not poisoned").0;
             }
             return Err(LinkError::Unavailable("a transfer was not finished".into()));
         }
@@ -397,8 +397,8 @@ impl RunnerLink for TestLink {
         into: &Path,
         _: WantedCheck<'_>,
     ) -> Result<(), LinkError> {
-        let state = self.answer()?;
-        let content = state.kept.get(name).ok_or(LinkError::Refused(format!("there is no `{name}`")))?;
+        let state = self.lock_if_available()?;
+        let content = state.artifacts.get(name).ok_or(LinkError::Refused(format!("there is no `{name}`")))?;
         std::fs::write(into.join(name), content).map_err(|e| LinkError::Refused(e.to_string()))
     }
 
@@ -409,8 +409,8 @@ impl RunnerLink for TestLink {
         into: &Path,
         _: WantedCheck<'_>,
     ) -> Result<(), LinkError> {
-        let mut state = self.answer()?;
-        state.fetched.push(digest.to_owned());
+        let mut state = self.lock_if_available()?;
+        state.fetched_digests.push(digest.to_owned());
         let files =
             state.registries.get(digest).ok_or(LinkError::Refused("there is no such registry".into()))?;
         for (name, text) in files {
@@ -431,7 +431,7 @@ impl RunnerLink for TestLink {
     ) -> Result<String, LinkError> {
         let content = std::fs::read(workspace.join(path)).map_err(|e| LinkError::Refused(e.to_string()))?;
         let digest = format!("digest-of-{}-bytes", content.len());
-        self.answer()?.kept.insert(name.to_owned(), content);
+        self.lock_if_available()?.artifacts.insert(name.to_owned(), content);
         Ok(digest)
     }
 }

@@ -5,28 +5,30 @@ use std::time::{Duration, Instant};
 use berth_api::runner::{AttemptOrder, FailureCause, SecretText, StepRunOutcome};
 use berth_testkit::outcome;
 
-use crate::fixture::{Fixture, eventually, failed, script, sleepers, succeeded, unique_sleep};
+use crate::fixture::{
+    StepRunnerFixture, expect_failure, expect_success, list_sleepers, script, unique_sleep, wait_until,
+};
 
 /// Starts a script, cancels it once it has printed `ready`, and checks that none of its processes is left. `SLEEP` in
 /// the text is replaced by a unique argument for `sleep`.
 fn check_cancel(text: &str) -> Duration {
-    let fixture = Fixture::new();
+    let fixture = StepRunnerFixture::new();
     let mark = unique_sleep();
-    fixture.link.give(script("a", &text.replace("SLEEP", &mark)));
+    fixture.link.enqueue(script("a", &text.replace("SLEEP", &mark)));
     fixture.link.wait_for_log("a", "ready");
     let began = Instant::now();
-    fixture.link.order("a", AttemptOrder::Cancel, Some("taken over by Ada"));
-    assert_eq!(fixture.link.report_of("a").outcome, StepRunOutcome::Stopped);
+    fixture.link.set_order("a", AttemptOrder::Cancel, Some("taken over by Ada"));
+    assert_eq!(fixture.link.wait_for_report("a").outcome, StepRunOutcome::Stopped);
     let took = began.elapsed();
-    assert_eq!(sleepers(&mark), Vec::<String>::new(), "{text}");
+    assert_eq!(list_sleepers(&mark), Vec::<String>::new(), "{text}");
     assert!(fixture.link.text_of("a").ends_with("[berth] stopped: taken over by Ada\n"));
     took
 }
 
 #[test]
 fn checkout_in_progress_ends_with_step_timeout() {
-    let fixture = Fixture::new();
-    fixture.link.keep_sources_back();
+    let fixture = StepRunnerFixture::new();
+    fixture.link.block_checkouts();
     let mut step = script("a", "echo never");
     (step.has_source, step.timeout_s) = (true, 1);
     let outcome = fixture.run(step);
@@ -49,12 +51,12 @@ fn step_ignoring_sigterm_is_killed_after_grace() {
 
 #[test]
 fn cancelled_step_can_clean_up() {
-    let fixture = Fixture::new();
+    let fixture = StepRunnerFixture::new();
     let run = "sh -c 'trap \"sleep 0.3; echo cleaned; exit 0\" TERM; echo ready; while :; do sleep 0.05; done'; echo no";
-    fixture.link.give(script("a", run));
+    fixture.link.enqueue(script("a", run));
     fixture.link.wait_for_log("a", "ready");
-    fixture.link.order("a", AttemptOrder::Cancel, None);
-    assert_eq!(fixture.link.report_of("a").outcome, StepRunOutcome::Stopped);
+    fixture.link.set_order("a", AttemptOrder::Cancel, None);
+    assert_eq!(fixture.link.wait_for_report("a").outcome, StepRunOutcome::Stopped);
     let log = fixture.link.text_of("a");
     assert!(log.contains("cleaned\n") && log.ends_with("[berth] stopped: cancelled\n"), "{log}");
     assert!(!log.contains("no\n"), "the script does not go on: {log}");
@@ -98,7 +100,7 @@ fn cancel_kills_fork_bomb() {
 
 #[test]
 fn background_processes_end_with_the_step() {
-    let fixture = Fixture::new();
+    let fixture = StepRunnerFixture::new();
     for (id, text) in [
         ("plain", "sleep SLEEP & echo done"),
         ("session", "setsid sleep SLEEP & echo done"),
@@ -108,51 +110,51 @@ fn background_processes_end_with_the_step() {
     ] {
         let mark = unique_sleep();
         let began = Instant::now();
-        succeeded(&fixture.run(script(id, &text.replace("SLEEP", &mark))));
+        expect_success(&fixture.run(script(id, &text.replace("SLEEP", &mark))));
         assert!(began.elapsed() < Duration::from_secs(5), "a daemon does not hold the step");
-        assert_eq!(sleepers(&mark), Vec::<String>::new(), "{id}");
+        assert_eq!(list_sleepers(&mark), Vec::<String>::new(), "{id}");
         assert_eq!(fixture.link.text_of(id), "done\n");
     }
 }
 
 #[test]
 fn daemons_end_with_their_step_while_another_step_runs() {
-    let fixture = Fixture::new();
+    let fixture = StepRunnerFixture::new();
     let (one, other) = (unique_sleep(), unique_sleep());
-    fixture.link.give(script("long", &format!("setsid sleep {other} & echo ready; sleep {other}")));
+    fixture.link.enqueue(script("long", &format!("setsid sleep {other} & echo ready; sleep {other}")));
     fixture.link.wait_for_log("long", "ready");
-    succeeded(&fixture.run(script("short", &format!("setsid sleep {one} >/dev/null 2>&1 & sleep 0.1"))));
-    assert_eq!(sleepers(&one), Vec::<String>::new());
-    assert_eq!(sleepers(&other).len(), 2, "the other step is left alone");
-    fixture.link.order("long", AttemptOrder::Cancel, None);
-    fixture.link.report_of("long");
-    assert_eq!(sleepers(&other), Vec::<String>::new());
+    expect_success(&fixture.run(script("short", &format!("setsid sleep {one} >/dev/null 2>&1 & sleep 0.1"))));
+    assert_eq!(list_sleepers(&one), Vec::<String>::new());
+    assert_eq!(list_sleepers(&other).len(), 2, "the other step is left alone");
+    fixture.link.set_order("long", AttemptOrder::Cancel, None);
+    fixture.link.wait_for_report("long");
+    assert_eq!(list_sleepers(&other), Vec::<String>::new());
 }
 
 #[test]
 fn daemon_without_marks_ends_with_its_step_while_older_step_runs() {
     if !std::fs::read_to_string("/proc/self/mountinfo").is_ok_and(|mounts| mounts.contains(" - cgroup2 ")) {
-        outcome::impossible("cgroup v2", "this machine has none mounted");
+        outcome::report_impossible("cgroup v2", "this machine has none mounted");
         return;
     }
-    let fixture = Fixture::new();
+    let fixture = StepRunnerFixture::new();
     let (one, other) = (unique_sleep(), unique_sleep());
-    fixture.link.give(script("long", &format!("setsid env -i sleep {other} & echo ready; sleep {other}")));
+    fixture.link.enqueue(script("long", &format!("setsid env -i sleep {other} & echo ready; sleep {other}")));
     fixture.link.wait_for_log("long", "ready");
     let daemon = format!("(env -i setsid sh -c 'sleep {one} >/dev/null 2>&1 &' &); sleep 0.2");
-    succeeded(&fixture.run(script("short", &daemon)));
-    assert_eq!(sleepers(&one), Vec::<String>::new());
-    assert_eq!(sleepers(&other).len(), 2, "the other step is left alone");
-    fixture.link.order("long", AttemptOrder::Cancel, None);
-    fixture.link.report_of("long");
-    assert_eq!(sleepers(&other), Vec::<String>::new());
+    expect_success(&fixture.run(script("short", &daemon)));
+    assert_eq!(list_sleepers(&one), Vec::<String>::new());
+    assert_eq!(list_sleepers(&other).len(), 2, "the other step is left alone");
+    fixture.link.set_order("long", AttemptOrder::Cancel, None);
+    fixture.link.wait_for_report("long");
+    assert_eq!(list_sleepers(&other), Vec::<String>::new());
 }
 
 #[test]
 fn step_leaves_no_zombies() {
-    let fixture = Fixture::new();
+    let fixture = StepRunnerFixture::new();
     let run = "i=0; while [ $i -lt 20 ]; do (setsid sh -c 'true &' &); i=$((i+1)); done; sleep 0.2";
-    succeeded(&fixture.run(script("a", run)));
+    expect_success(&fixture.run(script("a", run)));
     let own = std::process::id();
     let children = std::fs::read_to_string(format!("/proc/self/task/{own}/children")).unwrap_or_default();
     assert_eq!(children.trim(), "");
@@ -160,44 +162,46 @@ fn step_leaves_no_zombies() {
 
 #[test]
 fn late_output_of_background_process_arrives() {
-    let fixture = Fixture::new();
-    succeeded(&fixture.run(script("a", "(sleep 0.03; echo late) & echo early")));
+    let fixture = StepRunnerFixture::new();
+    expect_success(&fixture.run(script("a", "(sleep 0.03; echo late) & echo early")));
     assert_eq!(fixture.link.text_of("a"), "early\nlate\n");
 }
 
 #[test]
 fn step_is_stopped_at_its_timeout() {
-    let fixture = Fixture::new();
+    let fixture = StepRunnerFixture::new();
     let mark = unique_sleep();
     let mut assignment = script("a", &format!("echo begun; sleep {mark}"));
     assignment.timeout_s = 1;
     let outcome = fixture.run(assignment);
-    assert_eq!(failed(&outcome), (FailureCause::TimedOut, "took longer than its timeout of 1s"));
+    assert_eq!(expect_failure(&outcome), (FailureCause::TimedOut, "took longer than its timeout of 1s"));
     assert_eq!(fixture.link.text_of("a"), "begun\n[berth] stopped: it took longer than its timeout of 1s\n");
-    assert_eq!(sleepers(&mark), Vec::<String>::new());
+    assert_eq!(list_sleepers(&mark), Vec::<String>::new());
 }
 
 #[test]
 fn runner_shutdown_interrupts_steps() {
-    let mut fixture = Fixture::new();
+    let mut fixture = StepRunnerFixture::new();
     let mark = unique_sleep();
     for id in ["a", "b"] {
-        fixture.link.give(script(id, &format!("trap '' TERM; echo ready; while :; do sleep {mark}; done")));
+        fixture
+            .link
+            .enqueue(script(id, &format!("trap '' TERM; echo ready; while :; do sleep {mark}; done")));
     }
     fixture.link.wait_for_log("a", "ready");
     fixture.link.wait_for_log("b", "ready");
     fixture.stop();
     for id in ["a", "b"] {
-        let report = fixture.link.report_of(id);
+        let report = fixture.link.wait_for_report(id);
         assert_eq!((report.outcome, report.next_nonce), (StepRunOutcome::Interrupted, None));
         assert!(fixture.link.text_of(id).ends_with("[berth] stopped: the runner is shutting down\n"));
     }
-    assert_eq!(sleepers(&mark), Vec::<String>::new());
+    assert_eq!(list_sleepers(&mark), Vec::<String>::new());
 }
 
 #[test]
 fn cancel_at_any_instant_leaves_no_processes() {
-    let fixture = Fixture::with(|settings| settings.slots = 2);
+    let fixture = StepRunnerFixture::with_options(|settings| settings.slots = 2);
     let mark = unique_sleep();
     // Use a linear congruential generator, so that the cancellations are spread out over time but the same in every
     // run.
@@ -205,33 +209,33 @@ fn cancel_at_any_instant_leaves_no_processes() {
     for number in 0..200 {
         let id = format!("s{number}");
         let run = format!("setsid sleep {mark} & echo $$; sleep 0.00{}; exit 7", number % 10);
-        fixture.link.give(script(&id, &run));
+        fixture.link.enqueue(script(&id, &run));
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let instant = Instant::now() + Duration::from_micros(seed >> 33 & 0x3fff);
         while Instant::now() < instant {
             std::thread::yield_now();
         }
-        fixture.link.order(&id, AttemptOrder::Cancel, Some("enough"));
-        let outcome = fixture.link.report_of(&id).outcome;
+        fixture.link.set_order(&id, AttemptOrder::Cancel, Some("enough"));
+        let outcome = fixture.link.wait_for_report(&id).outcome;
         let is_true = matches!(&outcome, StepRunOutcome::Stopped)
             || matches!(&outcome, StepRunOutcome::Failed { exit_code: Some(7), .. });
         assert!(is_true, "{outcome:?}");
-        assert_eq!(sleepers(&mark), Vec::<String>::new(), "{id} {outcome:?}");
+        assert_eq!(list_sleepers(&mark), Vec::<String>::new(), "{id} {outcome:?}");
     }
-    eventually("all are reported", || fixture.link.has_report("s199"));
+    wait_until("all are reported", || fixture.link.has_report("s199"));
 }
 
 #[test]
 fn undetected_daemon_filling_the_pipe_does_not_block_the_step() {
-    let fixture = Fixture::new();
+    let fixture = StepRunnerFixture::new();
     // While another step is running, an orphan without an attempt id may belong to that step, so it is not killed.
-    fixture.link.give(script("other", "echo ready; sleep 1000"));
+    fixture.link.enqueue(script("other", "echo ready; sleep 1000"));
     fixture.link.wait_for_log("other", "ready");
     let run = "for i in 1 2 3; do (env -i setsid yes hunter-0 &); done; sleep 0.1; echo done";
     let mut assignment = script("a", run);
     // With many secrets, masking is slower than writing, so the pipe stays full.
     assignment.masked = (0..500).map(|number| SecretText::new(format!("hunter-{number}-22"))).collect();
-    succeeded(&fixture.run(assignment));
-    fixture.link.order("other", AttemptOrder::Cancel, None);
-    fixture.link.report_of("other");
+    expect_success(&fixture.run(assignment));
+    fixture.link.set_order("other", AttemptOrder::Cancel, None);
+    fixture.link.wait_for_report("other");
 }

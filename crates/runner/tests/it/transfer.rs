@@ -16,7 +16,7 @@ const SOON: Duration = Duration::from_secs(10);
 
 /// Starts a server that sends `said` to each client and then stays silent. The returned receiver yields the accepted
 /// connections.
-fn silent_after(said: &'static [u8]) -> (RemoteLink, Receiver<TcpStream>) {
+fn start_silent_server(said: &'static [u8]) -> (RemoteLink, Receiver<TcpStream>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address");
     let (sender, visitors) = channel();
@@ -54,15 +54,15 @@ fn attempt() -> AttemptRef {
 }
 
 /// Starts a transfer that is no longer wanted once it has reached the server, and checks that it ends soon.
-fn check_ends<T: std::fmt::Debug>(
+fn check_abandoned<T: std::fmt::Debug>(
     said: &'static [u8],
     ask: impl FnOnce(&RemoteLink, &dyn Fn() -> bool) -> Result<T, LinkError>,
 ) {
-    let (remote, visitors) = silent_after(said);
+    let (remote, visitors) = start_silent_server(said);
     let is_wanted = Arc::new(AtomicBool::new(true));
     let wish = is_wanted.clone();
     let ending = std::thread::spawn(move || {
-        let visitor = visitors.recv().expect("somebody came");
+        let visitor = visitors.recv().expect("a connection");
         wish.store(false, Ordering::SeqCst);
         (visitor, visitors)
     });
@@ -76,11 +76,13 @@ fn check_ends<T: std::fmt::Debug>(
 #[test]
 fn unwanted_download_is_abandoned() {
     let into = tempfile::tempdir().expect("a directory");
-    check_ends(b"", |remote, wanted| remote.checkout(&attempt(), into.path(), wanted));
+    check_abandoned(b"", |remote, wanted| remote.checkout(&attempt(), into.path(), wanted));
     let half = b"HTTP/1.1 200 OK\r\ncontent-type: application/zstd\r\ncontent-length: 1000000\r\n\r\n\x28\xb5\x2f\xfd";
-    check_ends(half, |remote, wanted| remote.checkout(&attempt(), into.path(), wanted));
-    check_ends(half, |remote, wanted| remote.fetch_artifact(&attempt(), "site", into.path(), wanted));
-    check_ends(half, |remote, wanted| remote.fetch_registry(&attempt(), "sha256:0", into.path(), wanted));
+    check_abandoned(half, |remote, wanted| remote.checkout(&attempt(), into.path(), wanted));
+    check_abandoned(half, |remote, wanted| remote.fetch_artifact(&attempt(), "site", into.path(), wanted));
+    check_abandoned(half, |remote, wanted| {
+        remote.fetch_registry(&attempt(), "sha256:0", into.path(), wanted)
+    });
     assert_eq!(std::fs::read_dir(into.path()).expect("entries").count(), 0);
 }
 
@@ -91,9 +93,9 @@ fn unwanted_upload_is_abandoned() {
     std::fs::create_dir(&workspace).expect("a directory");
     std::fs::write(workspace.join("page"), "hello").expect("a file");
     let place = (workspace.as_path(), "page");
-    check_ends(b"", |remote, wanted| remote.keep_artifact(&attempt(), "site", place, wanted));
+    check_abandoned(b"", |remote, wanted| remote.keep_artifact(&attempt(), "site", place, wanted));
     // Packing an artifact is abandoned as well.
-    let (remote, _visitors) = silent_after(b"");
+    let (remote, _visitors) = start_silent_server(b"");
     let kept = remote.keep_artifact(&attempt(), "site", place, &|| false);
     assert!(matches!(kept, Err(LinkError::Unavailable(_))), "{kept:?}");
 }

@@ -8,20 +8,20 @@ use berth_runner::{Confinement, RunnerStartError, SandboxMode, StepRunner, StepU
 use berth_testkit::outcome;
 use serde_json::json;
 
-use crate::fixture::{Fixture, confinement, script, settings, succeeded};
+use crate::fixture::{StepRunnerFixture, choose_confinement, expect_success, runner_options, script};
 use crate::link::TestLink;
-use crate::registry::{custom, offer};
+use crate::registry::{custom_step, offer_script};
 
 /// An account that exists on every system and owns nothing.
 const USER: &str = "nobody";
 const SUCCESS: &str = r#"answer '{"status":"SUCCESS"}'"#;
 
 /// Returns `None` unless the tests run as root.
-fn user() -> Option<StepUserAccount> {
+fn find_test_user() -> Option<StepUserAccount> {
     match StepUserAccount::find(USER) {
         Ok(user) => Some(user),
         Err(error) => {
-            outcome::impossible("another user for steps", &error.to_string());
+            outcome::report_impossible("another user for steps", &error.to_string());
             None
         }
     }
@@ -31,18 +31,18 @@ fn set_mode(path: &Path, mode: u32) {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).expect("mode");
 }
 
-fn fixture(sandbox: SandboxMode) -> Option<Fixture> {
-    let user = user()?;
-    confinement(sandbox, &[])?;
+fn start_fixture(sandbox: SandboxMode) -> Option<StepRunnerFixture> {
+    let user = find_test_user()?;
+    choose_confinement(sandbox, &[])?;
     let confinement = Confinement::choose_as(Some(user), sandbox, &[], &[]).expect("it works here");
-    Some(Fixture::with(|settings| {
+    Some(StepRunnerFixture::with_options(|settings| {
         settings.confinement = confinement;
         set_mode(settings.work_dir.parent().expect("a parent"), 0o711);
     }))
 }
 
 fn check_user(sandbox: SandboxMode) {
-    let Some(fixture) = fixture(sandbox) else { return };
+    let Some(fixture) = start_fixture(sandbox) else { return };
     let key = tempfile::NamedTempFile::new_in("/var/tmp").expect("a file");
     let run = format!(
         "id -u; id -G; cat README; cat $KEY; echo\n\
@@ -60,20 +60,24 @@ fn check_user(sandbox: SandboxMode) {
     assignment.secret_files.insert("KEY".into(), SecretText::new("hunter22".into()));
     let outcome = fixture.run(assignment);
     let log = fixture.link.text_of("a");
-    assert_eq!(succeeded(&outcome)["image"], "1", "{log}");
+    assert_eq!(expect_success(&outcome)["image"], "1", "{log}");
     let start = "65534\n65534\nchecked out\n***\nCapEff:\t0000000000000000\n";
     assert!(log.starts_with(start) && !log.contains("LEAK"), "{log}");
     // The next step gets a new workspace.
-    succeeded(&fixture.run(script("b", "test \"$(id -u)\" = 65534; echo x > x")));
+    expect_success(&fixture.run(script("b", "test \"$(id -u)\" = 65534; echo x > x")));
 
-    offer(&fixture, "d", &format!("id -u; (echo x > new) 2>/dev/null && echo LEAK; cat \"$KEY\"; {SUCCESS}"));
-    let mut assignment = custom("c", "d", json!({"token": "hunter22"}));
+    offer_script(
+        &fixture,
+        "d",
+        &format!("id -u; (echo x > new) 2>/dev/null && echo LEAK; cat \"$KEY\"; {SUCCESS}"),
+    );
+    let mut assignment = custom_step("c", "d", json!({"token": "hunter22"}));
     assignment.masked = vec![SecretText::new("hunter22".into())];
     assignment.secret_files.insert("KEY".into(), SecretText::new("key-of-the-step".into()));
     assignment.custom.as_mut().expect("custom").input = berth_api::runner::CallInput::File;
     let outcome = fixture.run(assignment);
     let log = fixture.link.text_of("c");
-    succeeded(&outcome);
+    expect_success(&outcome);
     assert!(log.starts_with("65534\n***") && !log.contains("LEAK"), "{log}");
 }
 
@@ -94,10 +98,10 @@ fn step_runs_as_another_user_with_bubblewrap() {
 
 #[test]
 fn work_directory_that_the_user_cannot_enter_is_refused_at_start() {
-    let Some(user) = user() else { return };
+    let Some(user) = find_test_user() else { return };
     let dir = tempfile::tempdir().expect("directory");
     set_mode(dir.path(), 0o700);
-    let mut settings = settings(dir.path().join("work"));
+    let mut settings = runner_options(dir.path().join("work"));
     settings.confinement =
         Confinement::choose_as(Some(user), SandboxMode::Off, &[], &[]).expect("no sandbox");
     let refused = StepRunner::start(settings, std::sync::Arc::new(TestLink::default())).err();
@@ -109,7 +113,7 @@ fn work_directory_that_the_user_cannot_enter_is_refused_at_start() {
 
 #[test]
 fn user_that_does_not_exist_or_is_root_is_refused() {
-    if user().is_none() {
+    if find_test_user().is_none() {
         return;
     }
     let why = |name: &str| StepUserAccount::find(name).expect_err("refused").to_string();

@@ -57,7 +57,7 @@ impl App {
             };
             let cut_off =
                 cut_off.unwrap_or_default().into_iter().map(|at| (at, CUT_OFF.to_owned())).collect();
-            let nobody =
+            let unfulfillable =
                 definition.map(|it| find_unfulfillable_rules(db, &it)).transpose()?.unwrap_or_default();
             let mut missing = Vec::new();
             for found in used.into_iter().take(DIAGNOSTICS_MAX) {
@@ -66,9 +66,9 @@ impl App {
                     missing.push((found.pointer, text));
                 }
             }
-            Ok((missing, nobody, cut_off))
+            Ok((missing, unfulfillable, cut_off))
         });
-        let (missing, nobody, cut_off) = missing.await?;
+        let (missing, unfulfillable, cut_off) = missing.await?;
         let told = parsed.definition.as_ref().map(|it| it.notifications.clone()).unwrap_or_default();
         let unknown = self.read(who, move |db| super::webhooks::find_unknown_webhooks(db, &told)).await?;
         let valid = parsed.definition.is_some();
@@ -76,7 +76,7 @@ impl App {
             let at = |code, found| diagnostics_at(&source, DiagnosticSeverity::Warning, code, found);
             let found = [
                 ("missing_secret", missing),
-                ("unfulfillable", nobody),
+                ("unfulfillable", unfulfillable),
                 ("missing_webhook", unknown),
                 ("no_network", cut_off),
             ];

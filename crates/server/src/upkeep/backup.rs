@@ -78,7 +78,7 @@ fn write_backup(
             let copy = tempfile::Builder::new()
                 .prefix(".berth-backup-")
                 .tempdir_in(parent(to))
-                .map_err(io("cannot write beside", to))?;
+                .map_err(io("cannot write next to", to))?;
             let copied = copy.path().join(DATABASE);
             berth_store::admin::backup::copy_sqlite(&data_dir.join(DATABASE), &copied)?;
             // The manifest describes the copy, not the live database.

@@ -99,7 +99,7 @@ fn check_key(key: &Path) -> Result<(), UpkeepError> {
     // installation that started the rotation still needs.
     if is_being_rotated(key) {
         return Err(UpkeepError::Refused(format!(
-            "the root key at {} is being rotated: there is another one beside it. Finish that first, or restore with a copy \
+            "the root key at {} is being rotated: there is a new key next to it. Finish that first, or restore with a copy \
              of the key.",
             key.display(),
         )));

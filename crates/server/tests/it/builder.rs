@@ -7,25 +7,29 @@ use berth_runner::registry::{self, RegistryBuildRequest};
 use berth_runner::{Confinement, SandboxMode};
 use berth_server::jobs::registry_builds::{BuildError, BuildOutput, BuildRequest, RegistryBuilder};
 
-pub(crate) struct InSandbox {
+pub(crate) struct RunnerRegistryBuilder {
     confinement: Confinement,
 }
 
-impl InSandbox {
+impl RunnerRegistryBuilder {
     /// A builder without a sandbox, for tests that do not test isolation.
-    pub(crate) fn off() -> Self {
+    pub(crate) fn without_sandbox() -> Self {
         Self { confinement: Confinement::choose(SandboxMode::Off, &[], &[]).unwrap() }
     }
 }
 
-impl RegistryBuilder for InSandbox {
-    fn build(&self, asked: &BuildRequest<'_>, log: &mut dyn FnMut(&[u8])) -> Result<BuildOutput, BuildError> {
+impl RegistryBuilder for RunnerRegistryBuilder {
+    fn build(
+        &self,
+        request: &BuildRequest<'_>,
+        log: &mut dyn FnMut(&[u8]),
+    ) -> Result<BuildOutput, BuildError> {
         let request = RegistryBuildRequest {
-            source: asked.source.to_owned(),
-            scratch: asked.scratch.to_owned(),
-            timeout: asked.timeout,
-            bytes_max: asked.bytes_max,
-            is_stopping: asked.is_stopping,
+            source: request.source.to_owned(),
+            scratch: request.scratch.to_owned(),
+            timeout: request.timeout,
+            bytes_max: request.bytes_max,
+            is_stopping: request.is_stopping,
             confinement: &self.confinement,
             writable: Vec::new(),
             env: BTreeMap::new(),

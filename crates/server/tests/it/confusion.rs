@@ -8,9 +8,9 @@ use berth_server::http::{RouteAccess, RouteInfo};
 use http::Uri;
 use serde_json::{Value, json};
 
-use super::analysed::{Failure, analysed, proposed_in_vain};
-use super::described::{Operation, operations};
-use super::world::{Call, Reply, World, call, get, post};
+use super::analysis_fixture::{AnalyzedFailure, create_analysis, record_failed_pull_request};
+use super::api_operations::{ApiOperation, list_operations};
+use super::world::{TestRequest, TestResponse, TestWorld, call, get, post};
 
 const VARIANTS_MIN: usize = 500;
 /// Path of the environment, relative to its pipeline.
@@ -227,7 +227,7 @@ const PREFIXES: &[&str] = &[
 ];
 
 /// Variants of a path that must be refused for every caller.
-fn refused(path: &str) -> Vec<String> {
+fn ambiguous_variants(path: &str) -> Vec<String> {
     let mut made = BTreeSet::new();
     let forms = [Some(path), path.strip_prefix("/api/v1").filter(|rest| rest.starts_with("/organizations"))];
     for path in forms.into_iter().flatten() {
@@ -263,7 +263,7 @@ fn refused(path: &str) -> Vec<String> {
         }
         made.insert(format!("{}/{segment}{suffix}", path.trim_end_matches('/')));
     }
-    for same in friendly(path) {
+    for same in accepted_spellings(path) {
         made.remove(&same);
     }
     // Drops variants that are not valid URIs or that are the original path.
@@ -274,7 +274,7 @@ fn refused(path: &str) -> Vec<String> {
 }
 
 /// Alternative spellings of a path that the server accepts on purpose.
-fn friendly(path: &str) -> Vec<String> {
+fn accepted_spellings(path: &str) -> Vec<String> {
     let mut same = vec![path.to_owned(), format!("http://elsewhere.test{path}"), format!("{path}?x=/../y;z")];
     if path != "/" {
         same.push(format!("{path}/"));
@@ -290,18 +290,18 @@ fn friendly(path: &str) -> Vec<String> {
 }
 
 /// Creates a registry with a failed build.
-async fn registry(world: &World) -> String {
-    let origin = super::git::Origin::new();
+async fn create_failed_registry(world: &TestWorld) -> String {
+    let origin = super::git::OriginRepository::new();
     origin.commit("nothing to build");
     let place = json!({"name": "tools", "url": origin.url().as_str()});
-    let made = post("/api/v1/organizations/acme/step-registries").by(&world.ada).json(&place);
+    let made = post("/api/v1/organizations/acme/step-registries").with_account(&world.ada).json(&place);
     let id = world.send(made).await.body["data"]["id"].as_str().unwrap().to_owned();
     berth_server::jobs::tick(world.app.jobs()).await.unwrap();
     id
 }
 
-pub(crate) struct Target {
-    pub(crate) world: World,
+pub(crate) struct ResourceTarget {
+    pub(crate) world: TestWorld,
     pub(crate) pipeline: String,
     repository: String,
     registry: String,
@@ -318,22 +318,22 @@ pub(crate) struct Target {
     grant: String,
 }
 
-impl Target {
+impl ResourceTarget {
     pub(crate) async fn new() -> Self {
         let egress_allow = vec!["127.0.0.1".parse().unwrap()];
         let config =
             AppConfig { rate_limit: false, egress_allow, ..AppConfig::local(([127, 0, 0, 1], 8080).into()) };
-        let world = World::with(config).await;
-        let pipeline = world.pipeline("shop").await;
+        let world = TestWorld::with_config(config).await;
+        let pipeline = world.create_pipeline("shop").await;
         let secret = json!({"name": "TOKEN", "value": "hunter2-hunter2"});
-        let made = post("/api/v1/organizations/acme/secrets").by(&world.ada).json(&secret);
+        let made = post("/api/v1/organizations/acme/secrets").with_account(&world.ada).json(&secret);
         assert_eq!(world.send(made).await.status, 201);
         let place = json!({"url": "/srv/git/shop.git"});
-        let made = post("/api/v1/organizations/acme/repositories").by(&world.ada).json(&place);
+        let made = post("/api/v1/organizations/acme/repositories").with_account(&world.ada).json(&place);
         let repository = world.send(made).await.body["data"]["id"].as_str().unwrap().to_owned();
-        let registry = registry(&world).await;
+        let registry = create_failed_registry(&world).await;
         let first = async |list: &str| {
-            let list = get(&format!("/api/v1/organizations/acme/{list}")).by(&world.ada);
+            let list = get(&format!("/api/v1/organizations/acme/{list}")).with_account(&world.ada);
             world.send(list).await.body["data"][0]["id"].as_str().unwrap().to_owned()
         };
         let (event, token, user) = (first("events").await, first("api-tokens").await, first("members").await);
@@ -341,7 +341,7 @@ impl Target {
         let invitation = first("invitations").await;
         let claim = async |body: Value| {
             let path = format!("/api/v1/organizations/acme/pipelines/{pipeline}/{QA}/sessions");
-            world.send(post(&path).by(&world.ada).json(&body)).await.body["data"].clone()
+            world.send(post(&path).with_account(&world.ada).json(&body)).await.body["data"].clone()
         };
         let text = |value: &Value| value.as_str().unwrap().to_owned();
         let held = claim(json!({"commitId": "9fceb02"})).await;
@@ -350,13 +350,14 @@ impl Target {
         let ticket = text(&waits["ticketId"]);
         berth_server::jobs::tick(world.app.jobs()).await.unwrap();
         let hook = json!({"name": "ops", "url": "https://127.0.0.1:9/hook", "kinds": ["*"]});
-        let made = post("/api/v1/organizations/acme/webhooks").by(&world.ada).json(&hook);
+        let made = post("/api/v1/organizations/acme/webhooks").with_account(&world.ada).json(&hook);
         assert_eq!(world.send(made).await.status, 201);
-        let runner =
-            post("/api/v1/organizations/acme/runners").by(&world.ada).json(&json!({"name": "build-1"}));
+        let runner = post("/api/v1/organizations/acme/runners")
+            .with_account(&world.ada)
+            .json(&json!({"name": "build-1"}));
         assert_eq!(world.send(runner).await.status, 201);
-        let approval = world.approval().await;
-        let failure = Failure {
+        let approval = world.create_approval().await;
+        let failure = AnalyzedFailure {
             deployment: deployment.clone(),
             pipeline: pipeline.clone(),
             repository: repository.clone(),
@@ -366,15 +367,16 @@ impl Target {
             fingerprint: "0".repeat(32),
             diff: Some("diff".into()),
         };
-        let analysis = analysed(&world, failure).await;
-        proposed_in_vain(&world, &analysis).await;
-        let made = async |list: &str, body: Value| {
-            let list = post(&format!("/api/v1/organizations/acme/{list}")).by(&world.ada).json(&body);
-            text(&world.send(list).await.body["data"]["id"])
+        let analysis = create_analysis(&world, failure).await;
+        record_failed_pull_request(&world, &analysis).await;
+        let create = async |list: &str, body: Value| {
+            let list = post(&format!("/api/v1/organizations/acme/{list}"));
+            let created = world.send(list.with_account(&world.ada).json(&body)).await;
+            created.body["data"]["id"].as_str().unwrap().to_owned()
         };
-        let team = made("teams", json!({"slug": "sre"})).await;
+        let team = create("teams", json!({"slug": "sre"})).await;
         let scope = json!({"subject": "team:sre", "role": "viewer", "scope": "pipeline:shop"});
-        let grant = made("grants", scope).await;
+        let grant = create("grants", scope).await;
         Self {
             world,
             pipeline,
@@ -395,7 +397,7 @@ impl Target {
     }
 
     /// The operation's path with existing resources, so that a wrongly routed request would have an effect.
-    pub(crate) fn path(&self, operation: &Operation) -> String {
+    pub(crate) fn fill_path(&self, operation: &ApiOperation) -> String {
         let path = operation.path.replace("{orgId}", "acme").replace("{pipelineId}", &self.pipeline);
         let path = path.replace("{eventId}", &self.event).replace("{tokenId}", &self.token);
         let path = path
@@ -423,19 +425,24 @@ impl Target {
         path
     }
 
-    pub(crate) async fn ask(&self, operation: &Operation, path: &str, token: Option<&str>) -> Reply {
-        let body = if operation.members.is_some() { operation.body() } else { Value::Null };
-        let asked: Call = call(&operation.method, path).header("accept", "text/html");
+    pub(crate) async fn send_request(
+        &self,
+        operation: &ApiOperation,
+        path: &str,
+        token: Option<&str>,
+    ) -> TestResponse {
+        let body = if operation.members.is_some() { operation.minimal_body() } else { Value::Null };
+        let asked: TestRequest = call(&operation.method, path).header("accept", "text/html");
         let asked = if body.is_null() { asked } else { asked.json(&body) };
-        self.world.send(token.into_iter().fold(asked, Call::token)).await
+        self.world.send(token.into_iter().fold(asked, TestRequest::token)).await
     }
 
     /// Everything that a wrongly routed request could change.
-    pub(crate) async fn state(&self) -> Value {
+    pub(crate) async fn snapshot(&self) -> Value {
         let mut all = Vec::new();
         let environment = format!("pipelines/{}/{QA}", self.pipeline);
         for list in ["pipelines", "members", "events?limit=200", &environment] {
-            let list = get(&format!("/api/v1/organizations/acme/{list}")).by(&self.world.ada);
+            let list = get(&format!("/api/v1/organizations/acme/{list}")).with_account(&self.world.ada);
             all.push(self.world.send(list).await.body["data"].clone());
         }
         json!(all)
@@ -444,17 +451,17 @@ impl Target {
 
 #[tokio::test]
 async fn ambiguous_path_is_refused_on_every_route_for_every_caller() {
-    let target = Target::new().await;
-    let before = target.state().await;
+    let target = ResourceTarget::new().await;
+    let before = target.snapshot().await;
     let callers = [Some(target.world.ada.token.as_str()), None, Some(target.world.hank.token.as_str())];
     let mut sent = 0;
-    for operation in operations(&target.world).await {
-        let path = target.path(&operation);
-        let variants = refused(&path);
+    for operation in list_operations(&target.world).await {
+        let path = target.fill_path(&operation);
+        let variants = ambiguous_variants(&path);
         assert!(variants.len() >= VARIANTS_MIN, "{}: only {} variants", operation.path, variants.len());
         for variant in &variants {
             for token in callers {
-                let reply = target.ask(&operation, variant, token).await;
+                let reply = target.send_request(&operation, variant, token).await;
                 let what = format!("{} {variant} as {token:?}: {}", operation.method, reply.text);
                 assert!([400, 401, 404, 405].contains(&reply.status.as_u16()), "{} {what}", reply.status);
                 assert_eq!(reply.header("content-type"), "application/problem+json", "{what}");
@@ -464,15 +471,15 @@ async fn ambiguous_path_is_refused_on_every_route_for_every_caller() {
         }
     }
     assert!(sent >= 32 * VARIANTS_MIN * callers.len(), "{sent}");
-    assert_eq!(target.state().await, before, "nothing was changed");
+    assert_eq!(target.snapshot().await, before, "nothing was changed");
 }
 
 #[tokio::test]
 async fn alternative_path_spelling_has_the_same_authorization() {
-    let target = Target::new().await;
+    let target = ResourceTarget::new().await;
     let world = &target.world;
     let routes = world.edge.routes().to_vec();
-    for operation in &operations(world).await {
+    for operation in &list_operations(world).await {
         let is_its =
             |route: &&RouteInfo| (&route.method, &route.path) == (&operation.method, &operation.path);
         let route = routes.iter().find(is_its).unwrap();
@@ -480,21 +487,21 @@ async fn alternative_path_spelling_has_the_same_authorization() {
         if operation.method != "GET" && route.access == RouteAccess::Open {
             continue;
         }
-        for variant in friendly(&target.path(operation)) {
+        for variant in accepted_spellings(&target.fill_path(operation)) {
             let what = format!("{} {variant}", operation.method);
-            let nobody = target.ask(operation, &variant, None).await.status.as_u16();
+            let anonymous = target.send_request(operation, &variant, None).await.status.as_u16();
             match route.access {
-                RouteAccess::Open => assert_eq!(nobody, 200, "{what}"),
+                RouteAccess::Open => assert_eq!(anonymous, 200, "{what}"),
                 RouteAccess::Caller | RouteAccess::Runner | RouteAccess::NewRunner => {
-                    assert_eq!(nobody, 401, "{what}");
+                    assert_eq!(anonymous, 401, "{what}");
                 }
                 RouteAccess::Permission(_) => {
-                    let foreign = target.ask(operation, &variant, Some(&world.hank.token)).await;
-                    assert_eq!((nobody, foreign.status.as_u16()), (401, 404), "{what}");
+                    let foreign = target.send_request(operation, &variant, Some(&world.hank.token)).await;
+                    assert_eq!((anonymous, foreign.status.as_u16()), (401, 404), "{what}");
                 }
             }
             if operation.method == "GET" {
-                let own = target.ask(operation, &variant, Some(&world.ada.token)).await;
+                let own = target.send_request(operation, &variant, Some(&world.ada.token)).await;
                 assert_eq!(own.status, 200, "{what}: {}", own.text);
             }
         }

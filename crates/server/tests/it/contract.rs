@@ -9,10 +9,10 @@ use http::Request;
 use jsonschema::Validator;
 use serde_json::{Map, Value, json};
 
-use super::world::Reply;
+use super::world::TestResponse;
 
 /// Headers that must be documented for every response that has them.
-const HEADERS: &[&str] = &[
+const DOCUMENTED_HEADERS: &[&str] = &[
     "etag",
     "idempotent-replayed",
     "link",
@@ -26,45 +26,45 @@ const HEADERS: &[&str] = &[
 
 /// The JSON body of a request, kept so that it can be checked later.
 #[derive(Clone)]
-pub(crate) struct SentJson(pub(crate) Value);
+pub(crate) struct RequestJson(pub(crate) Value);
 
-pub(crate) struct Asked {
+pub(crate) struct ContractRequest {
     method: String,
     path: String,
     json: Option<Value>,
 }
 
-struct Contract {
+struct ApiContract {
     document: Value,
     /// Path templates, grouped by number of segments for speed: some tests send tens of thousands of requests.
     templates: BTreeMap<usize, Vec<String>>,
     validators: Mutex<BTreeMap<String, Arc<Validator>>>,
 }
 
-static CONTRACTS: LazyLock<[Contract; 2]> =
-    LazyLock::new(|| ["openapi.json", "openapi-runner.json"].map(Contract::read));
+static CONTRACTS: LazyLock<[ApiContract; 2]> =
+    LazyLock::new(|| ["openapi.json", "openapi-runner.json"].map(ApiContract::load));
 
-impl Asked {
-    pub(crate) fn of(request: &Request<Body>) -> Self {
+impl ContractRequest {
+    pub(crate) fn from_request(request: &Request<Body>) -> Self {
         Self {
             method: request.method().as_str().to_lowercase(),
             path: request.uri().path().to_owned(),
-            json: request.extensions().get::<SentJson>().map(|sent| sent.0.clone()),
+            json: request.extensions().get::<RequestJson>().map(|sent| sent.0.clone()),
         }
     }
 
-    pub(crate) fn check(&self, reply: &Reply) {
+    pub(crate) fn check_response(&self, reply: &TestResponse) {
         for contract in &*CONTRACTS {
-            if let Some((template, operation)) = contract.find(&self.method, &self.path) {
-                let errors = contract.errors(self, operation, template, reply);
+            if let Some((template, operation)) = contract.find_operation(&self.method, &self.path) {
+                let errors = contract.response_errors(self, operation, template, reply);
                 assert!(errors.is_empty(), "{} {}: {}\n{errors:#?}", self.method, self.path, reply.text);
             }
         }
     }
 }
 
-impl Contract {
-    fn read(file: &str) -> Self {
+impl ApiContract {
+    fn load(file: &str) -> Self {
         let path = format!("{}/../../{file}", env!("CARGO_MANIFEST_DIR"));
         let document =
             std::fs::read(&path).map_or(Value::Null, |text| serde_json::from_slice(&text).unwrap());
@@ -77,13 +77,22 @@ impl Contract {
     }
 
     /// Finds the operation for a path. Literal segments take precedence over parameters.
-    fn find(&self, method: &str, path: &str) -> Option<(&str, &Value)> {
-        let template =
-            self.templates.get(&path.split('/').count())?.iter().find(|template| fits(template, path))?;
+    fn find_operation(&self, method: &str, path: &str) -> Option<(&str, &Value)> {
+        let template = self
+            .templates
+            .get(&path.split('/').count())?
+            .iter()
+            .find(|template| matches_template(template, path))?;
         Some((template, self.document["paths"][template].get(method)?))
     }
 
-    fn errors(&self, asked: &Asked, operation: &Value, template: &str, reply: &Reply) -> Vec<String> {
+    fn response_errors(
+        &self,
+        request: &ContractRequest,
+        operation: &Value,
+        template: &str,
+        reply: &TestResponse,
+    ) -> Vec<String> {
         let status = reply.status.as_u16().to_string();
         let Some(response) = operation["responses"].get(&status) else {
             return vec![format!("the status {status} is not described")];
@@ -96,16 +105,16 @@ impl Contract {
                 errors.push(format!("the media type {media_type:?} is not described"));
             }
             Some(content) if matches!(media_type, "application/json" | "application/problem+json") => {
-                errors.extend(self.invalid(&content[media_type]["schema"], &reply.body));
+                errors.extend(self.schema_errors(&content[media_type]["schema"], &reply.body));
             }
             _ => {}
         }
         if reply.status.is_success() {
             let schema = operation.pointer("/requestBody/content/application~1json/schema");
-            let sent = asked.json.as_ref().zip(schema);
-            let invalid = sent.map(|(sent, schema)| self.invalid(schema, sent)).unwrap_or_default();
+            let sent = request.json.as_ref().zip(schema);
+            let invalid = sent.map(|(sent, schema)| self.schema_errors(schema, sent)).unwrap_or_default();
             errors.extend(invalid.into_iter().map(|error| format!("accepted, but {error}")));
-            errors.extend(self.path_errors(operation, template, &asked.path));
+            errors.extend(self.path_errors(operation, template, &request.path));
         }
         errors
     }
@@ -120,7 +129,7 @@ impl Contract {
             let schema = &parameters.find(|it| it["in"] == "path" && it["name"] == name).unwrap()["schema"];
             let value =
                 if schema["type"] == "integer" { json!(value.parse::<i64>().ok()) } else { json!(value) };
-            errors.extend(self.invalid(schema, &value));
+            errors.extend(self.schema_errors(schema, &value));
         }
         errors
     }
@@ -130,17 +139,17 @@ impl Contract {
         reference.map_or(value, |reference| self.document.pointer(&reference[1..]).unwrap())
     }
 
-    pub(crate) fn invalid(&self, schema: &Value, value: &Value) -> Vec<String> {
+    pub(crate) fn schema_errors(&self, schema: &Value, value: &Value) -> Vec<String> {
         let mut known = self.validators.lock().unwrap();
         let validator =
-            known.entry(schema.to_string()).or_insert_with(|| Arc::new(self.validator(schema))).clone();
+            known.entry(schema.to_string()).or_insert_with(|| Arc::new(self.build_validator(schema))).clone();
         drop(known);
         validator.iter_errors(value).map(|error| format!("{}: {error}", error.instance_path())).collect()
     }
 
     /// Creates a strict validator, which reports undocumented members as errors.
-    fn validator(&self, schema: &Value) -> Validator {
-        let schemas = self.closure(schema);
+    fn build_validator(&self, schema: &Value) -> Validator {
+        let schemas = self.referenced_schemas(schema);
         let parts: BTreeSet<&str> = schemas
             .values()
             .filter_map(|schema| schema["allOf"].as_array())
@@ -163,7 +172,7 @@ impl Contract {
     }
 
     /// All component schemas to which a schema refers, directly or indirectly.
-    fn closure(&self, schema: &Value) -> Map<String, Value> {
+    fn referenced_schemas(&self, schema: &Value) -> Map<String, Value> {
         let (mut found, mut rest) = (Map::new(), vec![schema]);
         while let Some(value) = rest.pop() {
             match value {
@@ -185,12 +194,12 @@ impl Contract {
     }
 }
 
-fn fits(template: &str, path: &str) -> bool {
+fn matches_template(template: &str, path: &str) -> bool {
     let mut parts = template.split('/').zip(path.split('/'));
     parts.all(|(expected, part)| expected == part || (expected.starts_with('{') && !part.is_empty()))
 }
 
-fn header_errors(response: &Value, reply: &Reply) -> Vec<String> {
+fn header_errors(response: &Value, reply: &TestResponse) -> Vec<String> {
     let described = || response["headers"].as_object().into_iter().flatten();
     let mut errors = Vec::new();
     for (name, header) in described() {
@@ -199,7 +208,7 @@ fn header_errors(response: &Value, reply: &Reply) -> Vec<String> {
         }
     }
     let is_described = |sent: &str| described().any(|(name, _)| name.eq_ignore_ascii_case(sent));
-    let sent = HEADERS.iter().filter(|name| reply.headers.contains_key(**name));
+    let sent = DOCUMENTED_HEADERS.iter().filter(|name| reply.headers.contains_key(**name));
     errors.extend(
         sent.filter(|name| !is_described(name)).map(|name| format!("the header {name} is not described")),
     );
@@ -232,7 +241,7 @@ fn openapi_examples_match_their_schemas() {
         for (name, content) in contents {
             let Some(content) = content.get("application/json") else { continue };
             let example = content.get("example").unwrap_or_else(|| panic!("{name} has no example"));
-            let errors = contract.invalid(&content["schema"], example);
+            let errors = contract.schema_errors(&content["schema"], example);
             assert!(errors.is_empty(), "{name}: {errors:#?}\n{example:#}");
             count += 1;
         }

@@ -7,43 +7,43 @@ use berth_server::config::AppConfig;
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
 
-use super::follow::Stream;
-use super::steps::Steps;
-use super::world::{World, call, get, post};
+use super::event_streams::EventStream;
+use super::step_records::StepRecords;
+use super::world::{TestWorld, call, get, post};
 
-struct Case {
-    world: World,
-    steps: Steps,
+struct LogFixture {
+    world: TestWorld,
+    steps: StepRecords,
     deployment: String,
     /// The log of the step `deploy`.
     key: LogKey,
 }
 
-impl Case {
+impl LogFixture {
     async fn new() -> Self {
-        Self::with(AppConfig::local(([127, 0, 0, 1], 8080).into())).await
+        Self::with_config(AppConfig::local(([127, 0, 0, 1], 8080).into())).await
     }
 
     /// A server that checks every 50 ms whether the caller is still authorized and whether the attempt has ended.
-    async fn impatient() -> Self {
+    async fn with_fast_checks() -> Self {
         let config = AppConfig::local(([127, 0, 0, 1], 8080).into());
-        Self::with(AppConfig { stream_check_every: Duration::from_millis(50), ..config }).await
+        Self::with_config(AppConfig { stream_check_every: Duration::from_millis(50), ..config }).await
     }
 
-    async fn with(config: AppConfig) -> Self {
-        let world = World::with(config).await;
-        world.pipeline("shop").await;
+    async fn with_config(config: AppConfig) -> Self {
+        let world = TestWorld::with_config(config).await;
+        world.create_pipeline("shop").await;
         let sessions = "/api/v1/organizations/acme/pipelines/shop/ephemeral-environments/qa-1/sessions";
-        let claim = post(sessions).by(&world.ada).json(&json!({"commitId": "9fceb02"}));
+        let claim = post(sessions).with_account(&world.ada).json(&json!({"commitId": "9fceb02"}));
         let claimed = world.send(claim).await;
         let deployment = claimed.body["data"]["deploymentId"].as_str().unwrap().to_owned();
-        let mut steps = Steps::new(&world, &deployment).await;
-        let key = steps.add(0, "deploy");
-        steps.begin(&key);
+        let mut steps = StepRecords::new(&world, &deployment).await;
+        let key = steps.add_step(0, "deploy");
+        steps.start_attempt(&key);
         Self { world, steps, deployment, key }
     }
 
-    fn path(&self, rest: &str) -> String {
+    fn step_path(&self, rest: &str) -> String {
         format!("/api/v1/organizations/acme/deployments/{}/steps/{rest}", self.deployment)
     }
 
@@ -59,29 +59,32 @@ impl Case {
         self.world.app.logs().seal(&self.key).unwrap();
     }
 
-    async fn log(&self, rest: &str) -> Value {
-        let reply = self.world.send(get(&self.path(rest)).by(&self.world.ada)).await;
+    async fn read_log(&self, rest: &str) -> Value {
+        let reply = self.world.send(get(&self.step_path(rest)).with_account(&self.world.ada)).await;
         assert_eq!(reply.status, 200, "{rest}: {}", reply.text);
         reply.body["data"].clone()
     }
 
-    async fn refused(&self, rest: &str, status: u16, code: &str) {
-        self.world.send(get(&self.path(rest)).by(&self.world.ada)).await.is(status, code);
+    async fn assert_refused(&self, rest: &str, status: u16, code: &str) {
+        self.world
+            .send(get(&self.step_path(rest)).with_account(&self.world.ada))
+            .await
+            .assert_problem(status, code);
     }
 
-    async fn follow(&self, rest: &str) -> Stream {
-        Stream::open(&self.world, get(&self.path(rest)).by(&self.world.ada)).await
+    async fn follow(&self, rest: &str) -> EventStream {
+        EventStream::open(&self.world, get(&self.step_path(rest)).with_account(&self.world.ada)).await
     }
 }
 
-fn texts(log: &Value) -> Vec<&str> {
+fn entry_texts(log: &Value) -> Vec<&str> {
     log["entries"].as_array().unwrap().iter().map(|entry| entry["text"].as_str().unwrap()).collect()
 }
 
 /// Returns the id, name and data of the next event, skipping heartbeats.
-async fn event(stream: &mut Stream) -> Option<(u64, String, Value)> {
+async fn next_log_event(stream: &mut EventStream) -> Option<(u64, String, Value)> {
     loop {
-        let block = stream.block().await?;
+        let block = stream.next_block().await?;
         let field = |name: &str| block.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
         let Some(data) = field("data") else { continue };
         let id = field("id").unwrap().parse().unwrap();
@@ -91,10 +94,10 @@ async fn event(stream: &mut Stream) -> Option<(u64, String, Value)> {
 
 #[tokio::test]
 async fn log_page_has_totals_and_the_next_position() {
-    let case = Case::new().await;
+    let case = LogFixture::new().await;
     case.append(b"--- Build\nhello \x1b[31mred\x1b[0m\r\n\xff\n+++ Test\nlast");
     for complete in [false, true] {
-        let log = case.log("deploy/logs").await;
+        let log = case.read_log("deploy/logs").await;
         let step = case.key.step.to_string();
         assert_eq!(
             log,
@@ -109,25 +112,25 @@ async fn log_page_has_totals_and_the_next_position() {
                 ],
             })
         );
-        let part = case.log("deploy/logs?fromLine=2&toLine=3").await;
-        assert_eq!((texts(&part).len(), &part["nextLine"]), (2, &json!(4)));
-        let tail = case.log("deploy/logs?tail=2").await;
-        assert_eq!((texts(&tail), &tail["nextLine"]), (vec!["+++ Test", "last"], &Value::Null));
-        assert_eq!(texts(&case.log("deploy/logs?fromLine=6").await), Vec::<&str>::new());
-        let found = case.log("deploy/logs?q=T&limit=1").await;
-        assert_eq!((texts(&found), &found["nextOffset"]), (vec!["+++ Test"], &json!(41)));
-        assert_eq!(texts(&case.log("deploy/logs?q=T&offset=41").await), ["last"]);
-        assert_eq!(texts(&case.log("deploy/logs?q=T&fromLine=5").await), ["last"]);
+        let part = case.read_log("deploy/logs?fromLine=2&toLine=3").await;
+        assert_eq!((entry_texts(&part).len(), &part["nextLine"]), (2, &json!(4)));
+        let tail = case.read_log("deploy/logs?tail=2").await;
+        assert_eq!((entry_texts(&tail), &tail["nextLine"]), (vec!["+++ Test", "last"], &Value::Null));
+        assert_eq!(entry_texts(&case.read_log("deploy/logs?fromLine=6").await), Vec::<&str>::new());
+        let found = case.read_log("deploy/logs?q=T&limit=1").await;
+        assert_eq!((entry_texts(&found), &found["nextOffset"]), (vec!["+++ Test"], &json!(41)));
+        assert_eq!(entry_texts(&case.read_log("deploy/logs?q=T&offset=41").await), ["last"]);
+        assert_eq!(entry_texts(&case.read_log("deploy/logs?q=T&fromLine=5").await), ["last"]);
         case.seal();
     }
 }
 
 #[tokio::test]
 async fn log_page_truncates_long_lines() {
-    let case = Case::new().await;
+    let case = LogFixture::new().await;
     case.append(&b"x".repeat(300_000));
     case.append(b"\nshort\n");
-    let log = case.log("deploy/logs").await;
+    let log = case.read_log("deploy/logs").await;
     assert_eq!(log["entries"][0]["text"].as_str().unwrap().len(), 65_536);
     assert_eq!(
         (&log["entries"][0]["truncated"], &log["entries"][1]),
@@ -137,41 +140,41 @@ async fn log_page_truncates_long_lines() {
 
 #[tokio::test]
 async fn log_step_is_named_by_its_id_or_definition_id() {
-    let mut case = Case::new().await;
-    let second = case.steps.add(1, "deploy");
-    let unique = case.steps.add(1, "smoke-test");
+    let mut case = LogFixture::new().await;
+    let second = case.steps.add_step(1, "deploy");
+    let unique = case.steps.add_step(1, "smoke-test");
     case.append(b"first\n");
     case.world.app.logs().append(&second, 0, b"second\n").unwrap();
-    case.steps.begin(&second);
+    case.steps.start_attempt(&second);
     let again = LogKey { attempt: 2, ..second };
     case.world.app.logs().append(&again, 0, b"again\n").unwrap();
-    case.steps.begin(&again);
+    case.steps.start_attempt(&again);
 
-    assert_eq!(texts(&case.log(&format!("{}/logs", case.key.step)).await), ["first"]);
-    assert_eq!(texts(&case.log("deploy/logs?stage=staging").await), ["first"]);
-    assert_eq!(texts(&case.log("deploy/logs?stage=production").await), ["again"]);
-    assert_eq!(texts(&case.log("deploy/logs?stage=production&attempt=1").await), ["second"]);
-    assert_eq!(texts(&case.log(&format!("{}/logs?attempt=2", second.step)).await), ["again"]);
-    let ambiguous = case.world.send(get(&case.path("deploy/logs")).by(&case.world.ada)).await;
-    ambiguous.is(400, "invalid_parameter");
+    assert_eq!(entry_texts(&case.read_log(&format!("{}/logs", case.key.step)).await), ["first"]);
+    assert_eq!(entry_texts(&case.read_log("deploy/logs?stage=staging").await), ["first"]);
+    assert_eq!(entry_texts(&case.read_log("deploy/logs?stage=production").await), ["again"]);
+    assert_eq!(entry_texts(&case.read_log("deploy/logs?stage=production&attempt=1").await), ["second"]);
+    assert_eq!(entry_texts(&case.read_log(&format!("{}/logs?attempt=2", second.step)).await), ["again"]);
+    let ambiguous = case.world.send(get(&case.step_path("deploy/logs")).with_account(&case.world.ada)).await;
+    ambiguous.assert_problem(400, "invalid_parameter");
     assert!(ambiguous.text.contains("staging, production"), "{}", ambiguous.text);
 
-    let waits = case.log("smoke-test/logs").await;
+    let waits = case.read_log("smoke-test/logs").await;
     assert_eq!(
         (&waits["attempt"], &waits["complete"], &waits["stepId"]),
         (&Value::Null, &json!(false), &json!(unique.step))
     );
-    case.refused("smoke-test/logs?stage=staging", 404, "not_found").await;
-    case.refused("smoke-test/logs?attempt=1", 404, "not_found").await;
-    case.refused("deploy/logs?stage=production&attempt=3", 404, "not_found").await;
-    case.refused("nothing/logs", 404, "not_found").await;
+    case.assert_refused("smoke-test/logs?stage=staging", 404, "not_found").await;
+    case.assert_refused("smoke-test/logs?attempt=1", 404, "not_found").await;
+    case.assert_refused("deploy/logs?stage=production&attempt=3", 404, "not_found").await;
+    case.assert_refused("nothing/logs", 404, "not_found").await;
     let elsewhere = format!("/api/v1/organizations/globex/deployments/{}/steps/deploy/logs", case.deployment);
-    case.world.send(get(&elsewhere).by(&case.world.hank)).await.is(404, "not_found");
+    case.world.send(get(&elsewhere).with_account(&case.world.hank)).await.assert_problem(404, "not_found");
 }
 
 #[tokio::test]
 async fn log_parameters_that_are_invalid_are_refused_by_name() {
-    let case = Case::new().await;
+    let case = LogFixture::new().await;
     case.append(b"one\n");
     for bad in [
         "fromLine=0",
@@ -192,18 +195,19 @@ async fn log_parameters_that_are_invalid_are_refused_by_name() {
         "q=%0a",
         "raw=true&offset=5",
     ] {
-        case.refused(&format!("deploy/logs?{bad}"), 400, "invalid_parameter").await;
+        case.assert_refused(&format!("deploy/logs?{bad}"), 400, "invalid_parameter").await;
     }
 }
 
 #[tokio::test]
 async fn raw_log_has_every_byte_and_is_inert_in_a_browser() {
-    let case = Case::new().await;
+    let case = LogFixture::new().await;
     let bytes: Vec<u8> = b"<script>alert(1)</script>\n\xff\0\x1b[2J".repeat(30_000);
     case.append(&bytes);
     for _ in 0..2 {
         for offset in [0, 1, 400_000, bytes.len()] {
-            let asked = get(&case.path(&format!("deploy/logs?raw=true&offset={offset}"))).by(&case.world.ada);
+            let asked = get(&case.step_path(&format!("deploy/logs?raw=true&offset={offset}")))
+                .with_account(&case.world.ada);
             let response = case.world.edge.handle_request(asked.0, [127, 0, 0, 1].into()).await;
             let (parts, body) = response.into_parts();
             let header = |name: &str| parts.headers[name].to_str().unwrap().to_owned();
@@ -224,7 +228,7 @@ async fn raw_log_has_every_byte_and_is_inert_in_a_browser() {
 
 #[tokio::test]
 async fn log_stream_starts_at_any_byte_and_resumes_exactly() {
-    let case = Case::new().await;
+    let case = LogFixture::new().await;
     let text = (0..400).map(|number| format!("line {number} äöü\n")).collect::<String>() + "no end";
     let write = async {
         for chunk in text.as_bytes().chunks(97) {
@@ -237,13 +241,15 @@ async fn log_stream_starts_at_any_byte_and_resumes_exactly() {
         let (mut seen, mut last, mut ended) = (String::new(), start as u64, false);
         while !ended {
             // A browser reconnects to the original URL with a `Last-Event-ID` header.
-            let call = get(&case.path(&format!("deploy/logs?offset={start}"))).by(&case.world.ada);
-            let mut stream = Stream::open(&case.world, call.header("last-event-id", &last.to_string())).await;
+            let call =
+                get(&case.step_path(&format!("deploy/logs?offset={start}"))).with_account(&case.world.ada);
+            let mut stream =
+                EventStream::open(&case.world, call.header("last-event-id", &last.to_string())).await;
             for _ in 0..every {
-                let (id, name, data) = event(&mut stream).await.unwrap();
+                let (id, name, data) = next_log_event(&mut stream).await.unwrap();
                 if name == "end" {
                     assert_eq!(data, json!({"bytes": text.len(), "lines": 401}));
-                    assert_eq!(event(&mut stream).await, None);
+                    assert_eq!(next_log_event(&mut stream).await, None);
                     ended = true;
                     break;
                 }
@@ -258,68 +264,74 @@ async fn log_stream_starts_at_any_byte_and_resumes_exactly() {
     // Follows the log once more, after it was sealed.
     follow(2, 0).await;
     let mut end = case.follow(&format!("deploy/logs?offset={}", text.len())).await;
-    assert_eq!(event(&mut end).await.unwrap().1, "end");
-    let beyond = get(&case.path("deploy/logs?offset=99999999")).by(&case.world.ada);
-    case.world.send(beyond.header("accept", "text/event-stream")).await.is(400, "invalid_parameter");
+    assert_eq!(next_log_event(&mut end).await.unwrap().1, "end");
+    let beyond = get(&case.step_path("deploy/logs?offset=99999999")).with_account(&case.world.ada);
+    case.world
+        .send(beyond.header("accept", "text/event-stream"))
+        .await
+        .assert_problem(400, "invalid_parameter");
 }
 
 #[tokio::test]
 async fn log_stream_sends_complete_lines_first() {
-    let case = Case::new().await;
+    let case = LogFixture::new().await;
     case.append(b"one\ntwo\npassword? \xc3");
     let mut stream = case.follow("deploy/logs").await;
-    assert_eq!(event(&mut stream).await.unwrap().2["text"], "one\ntwo\n");
-    assert_eq!(event(&mut stream).await.unwrap().2["text"], "password? ");
+    assert_eq!(next_log_event(&mut stream).await.unwrap().2["text"], "one\ntwo\n");
+    assert_eq!(next_log_event(&mut stream).await.unwrap().2["text"], "password? ");
     // The second byte of a character whose first byte was appended before.
     case.append(b"\xa4\n");
-    let (id, _, data) = event(&mut stream).await.unwrap();
+    let (id, _, data) = next_log_event(&mut stream).await.unwrap();
     assert_eq!((id, &data["text"]), (21, &json!("ä\n")));
     let long = b"x".repeat(70_000);
     case.append(&long);
-    assert_eq!(event(&mut stream).await.unwrap().2["text"].as_str().unwrap().len(), 65_536);
-    assert_eq!(event(&mut stream).await.unwrap().2["text"].as_str().unwrap().len(), 70_000 - 65_536);
+    assert_eq!(next_log_event(&mut stream).await.unwrap().2["text"].as_str().unwrap().len(), 65_536);
+    assert_eq!(next_log_event(&mut stream).await.unwrap().2["text"].as_str().unwrap().len(), 70_000 - 65_536);
 }
 
 #[tokio::test]
 async fn log_stream_can_start_before_the_step() {
-    let mut case = Case::new().await;
-    case.key = case.steps.add(1, "later");
+    let mut case = LogFixture::new().await;
+    case.key = case.steps.add_step(1, "later");
     let mut stream = case.follow("later/logs").await;
-    case.steps.begin(&case.key);
+    case.steps.start_attempt(&case.key);
     case.append(b"here\n");
-    assert_eq!(event(&mut stream).await.unwrap().2["text"], "here\n");
+    assert_eq!(next_log_event(&mut stream).await.unwrap().2["text"], "here\n");
     case.seal();
-    assert_eq!(event(&mut stream).await.unwrap().1, "end");
+    assert_eq!(next_log_event(&mut stream).await.unwrap().1, "end");
 }
 
 #[tokio::test]
 async fn log_stream_ends_with_an_unsealed_attempt() {
-    let case = Case::impatient().await;
+    let case = LogFixture::with_fast_checks().await;
     case.append(b"one\ntw");
     let mut stream = case.follow("deploy/logs").await;
-    assert_eq!(event(&mut stream).await.unwrap().2["text"], "one\n");
-    case.steps.end(&case.key);
-    assert_eq!(event(&mut stream).await.unwrap().2["text"], "tw");
-    assert_eq!(event(&mut stream).await.unwrap(), (6, "end".to_owned(), json!({"bytes": 6, "lines": 2})));
-    assert_eq!(event(&mut stream).await, None);
-    assert_eq!(case.log("deploy/logs").await["complete"], true);
+    assert_eq!(next_log_event(&mut stream).await.unwrap().2["text"], "one\n");
+    case.steps.end_attempt(&case.key);
+    assert_eq!(next_log_event(&mut stream).await.unwrap().2["text"], "tw");
+    assert_eq!(
+        next_log_event(&mut stream).await.unwrap(),
+        (6, "end".to_owned(), json!({"bytes": 6, "lines": 2}))
+    );
+    assert_eq!(next_log_event(&mut stream).await, None);
+    assert_eq!(case.read_log("deploy/logs").await["complete"], true);
 }
 
 #[tokio::test]
 async fn log_gap_is_reported() {
-    let case = Case::new().await;
+    let case = LogFixture::new().await;
     case.append(b"one\n");
     case.seal();
-    damage(&case, 4);
-    assert_eq!(case.log("deploy/logs").await["gap"], json!({"offset": 4}));
+    damage_log(&case, 4);
+    assert_eq!(case.read_log("deploy/logs").await["gap"], json!({"offset": 4}));
     let mut stream = case.follow("deploy/logs").await;
     for wanted in ["lines", "gap", "end"] {
-        assert_eq!(event(&mut stream).await.unwrap().1, wanted);
+        assert_eq!(next_log_event(&mut stream).await.unwrap().1, wanted);
     }
 }
 
 /// Writes a marker for lost data into a sealed log, as after a disk failure.
-fn damage(case: &Case, offset: u64) {
+fn damage_log(case: &LogFixture, offset: u64) {
     let LogKey { org, deployment, step, attempt, .. } = case.key;
     let file = format!("logs/{org}/{deployment}/{step}.{attempt}.zst");
     let file = case.world.dir.path().join(file);
@@ -341,29 +353,30 @@ fn damage(case: &Case, offset: u64) {
 async fn log_stream_ends_with_access_or_shutdown_and_is_limited() {
     let config = AppConfig::local(([127, 0, 0, 1], 8080).into());
     let stream_check_every = Duration::from_millis(50);
-    let case = Case::with(AppConfig { stream_check_every, streams_per_token_max: 2, ..config }).await;
-    let (_, ci) = case.world.service("ci@acme.test", "viewer").await;
-    let path = case.path("deploy/logs");
-    let mut revoked = Stream::open(&case.world, get(&path).token(&ci)).await;
-    let _second = Stream::open(&case.world, get(&path).token(&ci)).await;
+    let case =
+        LogFixture::with_config(AppConfig { stream_check_every, streams_per_token_max: 2, ..config }).await;
+    let (_, ci) = case.world.create_service_account("ci@acme.test", "viewer").await;
+    let path = case.step_path("deploy/logs");
+    let mut revoked = EventStream::open(&case.world, get(&path).token(&ci)).await;
+    let _second = EventStream::open(&case.world, get(&path).token(&ci)).await;
     let third = get(&path).token(&ci).header("accept", "text/event-stream");
-    case.world.send(third).await.is(429, "rate_limited");
-    case.world.send(get(&format!("{path}?raw=true")).token(&ci)).await.is(429, "rate_limited");
-    while revoked.block().await.expect("still there") != ":" {}
+    case.world.send(third).await.assert_problem(429, "rate_limited");
+    case.world.send(get(&format!("{path}?raw=true")).token(&ci)).await.assert_problem(429, "rate_limited");
+    while revoked.next_block().await.expect("still there") != ":" {}
     let tokens = "/api/v1/organizations/acme/api-tokens";
-    let list = case.world.send(get(&format!("{tokens}?limit=200")).by(&case.world.ada)).await;
+    let list = case.world.send(get(&format!("{tokens}?limit=200")).with_account(&case.world.ada)).await;
     let of_ci = list.body["data"].as_array().unwrap().iter().find(|token| token["name"] == "ci").unwrap();
     let of_ci = of_ci["id"].as_str().unwrap();
-    let revoke = call("DELETE", &format!("{tokens}/{of_ci}")).by(&case.world.ada);
+    let revoke = call("DELETE", &format!("{tokens}/{of_ci}")).with_account(&case.world.ada);
     assert_eq!(case.world.send(revoke).await.status, 200);
-    while revoked.block().await.is_some() {}
+    while revoked.next_block().await.is_some() {}
 
-    let browser = case.world.sign_in(&case.world.ada.email, &case.world.ada.password).await;
+    let browser = case.world.log_in(&case.world.ada.email, &case.world.ada.password).await;
     let foreign =
         browser.get(&path).header("accept", "text/event-stream").header("sec-fetch-site", "cross-site");
     assert_eq!(case.world.send(foreign).await.status, 403);
     let mut kept = case.follow("deploy/logs").await;
-    kept.block().await.unwrap();
+    kept.next_block().await.unwrap();
     case.world.app.services().shutdown.cancel();
-    while kept.block().await.is_some() {}
+    while kept.next_block().await.is_some() {}
 }

@@ -13,10 +13,10 @@ use berth_store::tables::token::{self, Token};
 use berth_store::{StoreError, TxContext};
 use serde_json::json;
 
-use super::world::{World, call, get, post};
+use super::world::{TestWorld, call, get, post};
 
 /// The path of a route in an organization. The ids of all other resources in it do not exist.
-fn path_in(route: &RouteInfo, org: &str) -> String {
+fn route_path(route: &RouteInfo, org: &str) -> String {
     let at = Timestamp::from_micros(1);
     route
         .path
@@ -47,20 +47,20 @@ fn path_in(route: &RouteInfo, org: &str) -> String {
 
 #[tokio::test]
 async fn route_authorization_holds_for_every_kind_of_caller() {
-    let world = World::new().await;
+    let world = TestWorld::new().await;
     let mut members = Vec::new();
     for role in Role::ALL.into_iter().filter(|role| *role != Role::Owner) {
-        members.push((role, world.member(&format!("{role}@acme.test"), role.as_str()).await.token));
+        members.push((role, world.create_member(&format!("{role}@acme.test"), role.as_str()).await.token));
     }
     members.push((Role::Owner, world.ada.token.clone()));
-    members.push((Role::Deployer, world.service("ci@acme.test", "deployer").await.1));
+    members.push((Role::Deployer, world.create_service_account("ci@acme.test", "deployer").await.1));
     let strangers = [
-        ("nobody", None),
+        ("an anonymous caller", None),
         ("an unknown token", Some(generate_token(TokenKind::Api).reveal().to_owned())),
         ("a malformed token", Some("berth_api_nonsense".to_owned())),
         ("a cookie's secret", Some(generate_token(TokenKind::SignIn).reveal().to_owned())),
-        ("a revoked token", Some(revoked(&world).await)),
-        ("an expired token", Some(expired(&world).await)),
+        ("a revoked token", Some(create_revoked_token(&world).await)),
+        ("an expired token", Some(create_expired_token(&world).await)),
     ];
 
     let runner = RunnerTokens::new(&world).await;
@@ -68,7 +68,7 @@ async fn route_authorization_holds_for_every_kind_of_caller() {
     assert!(routes.len() > 25);
     for route in &routes {
         let name = format!("{} {}", route.method, route.path);
-        let here = path_in(route, "acme");
+        let here = route_path(route, "acme");
         for (who, token) in &strangers {
             let asked = call(&route.method, &here).json(&json!({}));
             let reply = world.send(token.iter().fold(asked, |asked, token| asked.token(token))).await;
@@ -79,7 +79,7 @@ async fn route_authorization_holds_for_every_kind_of_caller() {
                 | RouteAccess::Runner
                 | RouteAccess::NewRunner => {
                     assert_eq!(
-                        (reply.status.as_u16(), reply.code()),
+                        (reply.status.as_u16(), reply.problem_code()),
                         (401, "unauthenticated"),
                         "{name} as {who}"
                     );
@@ -87,18 +87,20 @@ async fn route_authorization_holds_for_every_kind_of_caller() {
                 }
             }
         }
-        tn02_as_runner(&world, route, &runner, &here).await;
+        check_runner_access(&world, route, &runner, &here).await;
         let RouteAccess::Permission(action) = route.access else { continue };
 
         let absent = world
-            .send(call(&route.method, &path_in(route, "nowhere")).json(&json!({})).by(&world.hank))
+            .send(
+                call(&route.method, &route_path(route, "nowhere")).json(&json!({})).with_account(&world.hank),
+            )
             .await;
-        let foreign = world.send(call(&route.method, &here).json(&json!({})).by(&world.hank)).await;
-        let same = |reply: &super::world::Reply| {
+        let foreign = world.send(call(&route.method, &here).json(&json!({})).with_account(&world.hank)).await;
+        let same = |reply: &super::world::TestResponse| {
             (reply.status, reply.body["code"].clone(), reply.body["detail"].clone())
         };
         assert_eq!(same(&foreign), same(&absent), "{name}: foreign and absent look alike");
-        foreign.is(404, "not_found");
+        foreign.assert_problem(404, "not_found");
 
         for (role, token) in &members {
             let reply = world.send(call(&route.method, &here).json(&json!({})).token(token)).await;
@@ -107,7 +109,11 @@ async fn route_authorization_holds_for_every_kind_of_caller() {
                 assert!(!reply.text.contains("no such organization"), "{name} as {role}");
                 assert!(reply.status.as_u16() < 500, "{name} as {role}: {}", reply.text);
             } else {
-                assert_eq!((reply.status.as_u16(), reply.code()), (403, "forbidden"), "{name} as {role}");
+                assert_eq!(
+                    (reply.status.as_u16(), reply.problem_code()),
+                    (403, "forbidden"),
+                    "{name} as {role}"
+                );
                 assert_eq!(reply.body["permission"], action.as_str());
             }
         }
@@ -121,10 +127,11 @@ struct RunnerTokens {
 }
 
 impl RunnerTokens {
-    async fn new(world: &World) -> Self {
+    async fn new(world: &TestWorld) -> Self {
         let add = async |name: &str| {
-            let asked =
-                post("/api/v1/organizations/acme/runners").by(&world.ada).json(&json!({"name": name}));
+            let asked = post("/api/v1/organizations/acme/runners")
+                .with_account(&world.ada)
+                .json(&json!({"name": name}));
             world.send(asked).await.body["data"]["token"].as_str().unwrap().to_owned()
         };
         let register = post("/api/v1/runner/register").token(&add("came").await);
@@ -135,12 +142,12 @@ impl RunnerTokens {
 }
 
 /// Checks that runners can use only runner endpoints, and that users cannot use those.
-async fn tn02_as_runner(world: &World, route: &RouteInfo, runner: &RunnerTokens, path: &str) {
+async fn check_runner_access(world: &TestWorld, route: &RouteInfo, runner: &RunnerTokens, path: &str) {
     let name = format!("{} {}", route.method, route.path);
     let as_one =
         async |token: &str| world.send(call(&route.method, path).json(&json!({})).token(token)).await;
     let (fresh, credential) = (as_one(&runner.fresh).await, as_one(&runner.credential).await);
-    let known = |reply: &super::world::Reply| reply.status != 401;
+    let known = |reply: &super::world::TestResponse| reply.status != 401;
     let (is_new, is_work) = match route.access {
         RouteAccess::Open => (true, true),
         RouteAccess::Caller | RouteAccess::Permission(_) => (false, false),
@@ -158,26 +165,26 @@ async fn tn02_as_runner(world: &World, route: &RouteInfo, runner: &RunnerTokens,
         assert!(reply.status.as_u16() < 500, "{name}: {}", reply.text);
     }
     if matches!(route.access, RouteAccess::Runner | RouteAccess::NewRunner) {
-        as_one(&world.ada.token).await.is(401, "unauthenticated");
+        as_one(&world.ada.token).await.assert_problem(401, "unauthenticated");
     }
 }
 
 #[tokio::test]
 async fn open_routes_match_the_allow_list() {
-    let world = World::new().await;
+    let world = TestWorld::new().await;
     let open: Vec<_> = world.edge.routes().iter().filter(|route| route.access == RouteAccess::Open).collect();
     assert_eq!(open.len(), OPEN_ROUTES.len());
 }
 
 #[tokio::test]
 async fn foreign_ids_are_not_found_in_the_own_organization() {
-    let world = World::new().await;
-    let pipeline = world.pipeline("shop").await;
-    let of = |list: &str| get(&format!("/api/v1/organizations/acme/{list}")).by(&world.ada);
+    let world = TestWorld::new().await;
+    let pipeline = world.create_pipeline("shop").await;
+    let of = |list: &str| get(&format!("/api/v1/organizations/acme/{list}")).with_account(&world.ada);
     let first =
         async |list: &str| world.send(of(list)).await.body["data"][0]["id"].as_str().unwrap().to_owned();
     let place = json!({"name": "tools", "url": "/srv/git/tools.git"});
-    let made = post("/api/v1/organizations/acme/step-registries").by(&world.ada).json(&place);
+    let made = post("/api/v1/organizations/acme/step-registries").with_account(&world.ada).json(&place);
     let registry = world.send(made).await.body["data"]["id"].as_str().unwrap().to_owned();
     let (event, member, token) = (first("events").await, first("members").await, first("api-tokens").await);
     for (method, path) in [
@@ -199,58 +206,65 @@ async fn foreign_ids_are_not_found_in_the_own_organization() {
         ("DELETE", format!("step-registries/{registry}")),
     ] {
         let path = format!("/api/v1/organizations/globex/{path}");
-        world.send(call(method, &path).by(&world.hank).json(&json!({}))).await.is(404, "not_found");
+        world
+            .send(call(method, &path).with_account(&world.hank).json(&json!({})))
+            .await
+            .assert_problem(404, "not_found");
     }
-    let plan = post("/api/v1/organizations/globex/pipelines/plan").by(&world.hank);
-    world.send(plan.json(&json!({"pipelineId": pipeline}))).await.is(404, "not_found");
-    let untouched = world.send(get("/api/v1/organizations/acme/pipelines/shop").by(&world.ada)).await;
+    let plan = post("/api/v1/organizations/globex/pipelines/plan").with_account(&world.hank);
+    world.send(plan.json(&json!({"pipelineId": pipeline}))).await.assert_problem(404, "not_found");
+    let untouched =
+        world.send(get("/api/v1/organizations/acme/pipelines/shop").with_account(&world.ada)).await;
     assert_eq!(untouched.body["data"]["status"], "active");
 }
 
 #[tokio::test]
 async fn foreign_cursor_filter_or_key_reveals_nothing() {
-    let world = World::new().await;
-    let pipeline = world.pipeline("a").await;
-    world.pipeline("b").await;
-    let list = world.send(get("/api/v1/organizations/acme/pipelines?limit=1").by(&world.ada)).await;
+    let world = TestWorld::new().await;
+    let pipeline = world.create_pipeline("a").await;
+    world.create_pipeline("b").await;
+    let list = world.send(get("/api/v1/organizations/acme/pipelines?limit=1").with_account(&world.ada)).await;
     let cursor = list.body["pagination"]["nextCursor"].as_str().unwrap();
     let path = format!("/api/v1/organizations/globex/pipelines?cursor={cursor}");
-    assert_eq!(world.send(get(&path).by(&world.hank)).await.body["data"], json!([]));
+    assert_eq!(world.send(get(&path).with_account(&world.hank)).await.body["data"], json!([]));
     let path = format!("/api/v1/organizations/globex/events?pipeline={pipeline}");
-    assert_eq!(world.send(get(&path).by(&world.hank)).await.body["data"], json!([]));
+    assert_eq!(world.send(get(&path).with_account(&world.hank)).await.body["data"], json!([]));
 
     // Different callers can use the same idempotency key independently.
     let body = json!({"name": "x"});
     let create =
         |org: &str| post(&format!("/api/v1/organizations/{org}/api-tokens")).header("idempotency-key", "k");
-    let ours = world.send(create("acme").by(&world.ada).json(&body)).await;
-    let theirs = world.send(create("globex").by(&world.hank).json(&body)).await;
+    let ours = world.send(create("acme").with_account(&world.ada).json(&body)).await;
+    let theirs = world.send(create("globex").with_account(&world.hank).json(&body)).await;
     assert_ne!(ours.body["data"]["id"], theirs.body["data"]["id"]);
     assert_eq!(theirs.header("idempotent-replayed"), "");
 }
 
 #[tokio::test]
 async fn refused_action_is_recorded_at_most_once_per_second() {
-    let world = World::new().await;
-    let viewer = world.member("vera@acme.test", "viewer").await;
+    let world = TestWorld::new().await;
+    let viewer = world.create_member("vera@acme.test", "viewer").await;
     for _ in 0..5 {
-        world.send(post("/api/v1/organizations/acme/pipelines").by(&viewer)).await.is(403, "forbidden");
+        world
+            .send(post("/api/v1/organizations/acme/pipelines").with_account(&viewer))
+            .await
+            .assert_problem(403, "forbidden");
     }
-    let denied = world.kinds().await.into_iter().filter(|kind| kind == "access_denied").count();
+    let denied = world.event_kinds().await.into_iter().filter(|kind| kind == "access_denied").count();
     assert!((1..=2).contains(&denied), "{denied}");
 }
 
-async fn revoked(world: &World) -> String {
+async fn create_revoked_token(world: &TestWorld) -> String {
     let path = "/api/v1/organizations/acme/api-tokens";
-    let made = world.send(post(path).by(&world.ada).json(&json!({"name": "gone"}))).await;
+    let made = world.send(post(path).with_account(&world.ada).json(&json!({"name": "gone"}))).await;
     let id = made.body["data"]["id"].as_str().unwrap();
-    let reply = world.send(call("DELETE", &format!("{path}/{id}")).by(&world.ada)).await;
+    let reply = world.send(call("DELETE", &format!("{path}/{id}")).with_account(&world.ada)).await;
     assert_eq!(reply.status, 200, "{}", reply.text);
     made.body["data"]["token"].as_str().unwrap().to_owned()
 }
 
-async fn expired(world: &World) -> String {
-    let me = world.send(get("/api/v1/me").by(&world.ada)).await.body["data"].clone();
+async fn create_expired_token(world: &TestWorld) -> String {
+    let me = world.send(get("/api/v1/me").with_account(&world.ada)).await.body["data"].clone();
     let user: UserId = me["user"]["id"].as_str().unwrap().parse().unwrap();
     let org: OrgId = me["organizations"][0]["id"].as_str().unwrap().parse().unwrap();
     let secret = generate_token(TokenKind::Api);

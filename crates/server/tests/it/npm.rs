@@ -10,10 +10,10 @@ use berth_testkit::outcome;
 
 /// Environment variable that names the directory in whose `node_modules` the packages are installed.
 const VARIABLE: &str = "BERTH_TEST_NPM";
-const STARTS_MAX: Duration = Duration::from_secs(240);
+const START_MAX: Duration = Duration::from_secs(240);
 
 /// Returns the path of a file in an installed package. If the package is missing, reports that and returns `None`.
-pub(crate) fn file(path: &str) -> Option<PathBuf> {
+pub(crate) fn package_file(path: &str) -> Option<PathBuf> {
     let dir = std::env::var_os(VARIABLE).map(PathBuf::from);
     let found = dir.map(|dir| dir.join("node_modules").join(path)).filter(|path| path.exists());
     if found.is_none() {
@@ -23,13 +23,13 @@ pub(crate) fn file(path: &str) -> Option<PathBuf> {
 }
 
 /// A Node.js program that serves HTTP. It is killed on drop.
-pub(crate) struct Served {
+pub(crate) struct NodeServer {
     pub(crate) url: String,
     child: Child,
     _dir: tempfile::TempDir,
 }
 
-impl Served {
+impl NodeServer {
     /// Runs `node <program> <args>`, with `PORT` in the arguments replaced by a free port, and waits until the program
     /// responds.
     pub(crate) fn start(program: &std::path::Path, args: &[&str]) -> Self {
@@ -43,7 +43,7 @@ impl Served {
         command.stdin(Stdio::null()).stdout(said.try_clone().unwrap()).stderr(said);
         let mut served =
             Self { url: format!("http://127.0.0.1:{port}"), child: command.spawn().unwrap(), _dir: dir };
-        let deadline = Instant::now() + STARTS_MAX;
+        let deadline = Instant::now() + START_MAX;
         while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
             let said = || std::fs::read_to_string(&log).unwrap_or_default();
             assert!(served.child.try_wait().unwrap().is_none(), "it ended: {}", said());
@@ -54,7 +54,7 @@ impl Served {
     }
 }
 
-impl Drop for Served {
+impl Drop for NodeServer {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();

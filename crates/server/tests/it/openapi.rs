@@ -9,12 +9,12 @@ use berth_server::http::RouteAccess;
 use expect_test::expect_file;
 use serde_json::{Value, json};
 
-use super::world::{DEFINITION, World, call, get};
+use super::world::{DEFINITION, TestWorld, call, get};
 
 const DOCUMENTS: [&str; 2] = ["/api/v1/openapi.json", "/api/v1/openapi-runner.json"];
 
 /// Method, path and description of every operation.
-fn operations(document: &Value) -> Vec<(String, String, &Value)> {
+fn list_operations(document: &Value) -> Vec<(String, String, &Value)> {
     let items = document["paths"].as_object().unwrap().iter();
     let operations =
         items.flat_map(|(path, item)| item.as_object().unwrap().iter().map(move |it| (path, it)));
@@ -22,20 +22,20 @@ fn operations(document: &Value) -> Vec<(String, String, &Value)> {
 }
 
 /// Calls `work` with every object inside a value, and with the name of the member in which the object is.
-fn each_object<'a>(name: &'a str, value: &'a Value, work: &mut impl FnMut(&'a str, &'a Value)) {
+fn visit_objects<'a>(name: &'a str, value: &'a Value, work: &mut impl FnMut(&'a str, &'a Value)) {
     match value {
         Value::Object(members) => {
             work(name, value);
-            members.iter().for_each(|(name, member)| each_object(name, member, work));
+            members.iter().for_each(|(name, member)| visit_objects(name, member, work));
         }
-        Value::Array(items) => items.iter().for_each(|item| each_object(name, item, work)),
+        Value::Array(items) => items.iter().for_each(|item| visit_objects(name, item, work)),
         _ => {}
     }
 }
 
 #[tokio::test]
 async fn openapi_json_is_generated_from_the_handlers() {
-    let world = World::new().await;
+    let world = TestWorld::new().await;
     let documents = berth_server::http::openapi::documents(&world.app);
     let pretty = |document: &Value| serde_json::to_string_pretty(document).unwrap() + "\n";
     expect_file!["../../../../openapi.json"].assert_eq(&pretty(&documents.api));
@@ -44,24 +44,24 @@ async fn openapi_json_is_generated_from_the_handlers() {
     for (path, document) in DOCUMENTS.into_iter().zip([&documents.api, &documents.runner]) {
         assert_eq!(world.send(get(path)).await.body, *document, "{path}");
         assert_eq!(document["openapi"], "3.1.0");
-        described.extend(operations(document).into_iter().map(|(method, path, _)| (method, path)));
+        described.extend(list_operations(document).into_iter().map(|(method, path, _)| (method, path)));
     }
     let routed = world.edge.routes().iter().map(|route| (route.method.clone(), route.path.clone()));
     assert_eq!(described, routed.collect());
     let is_of_runners = |path: &str| path.starts_with("/api/v1/runner/");
-    assert!(operations(&documents.api).iter().all(|(_, path, _)| !is_of_runners(path)));
-    assert!(operations(&documents.runner).iter().all(|(_, path, _)| is_of_runners(path)));
+    assert!(list_operations(&documents.api).iter().all(|(_, path, _)| !is_of_runners(path)));
+    assert!(list_operations(&documents.runner).iter().all(|(_, path, _)| is_of_runners(path)));
 }
 
 #[tokio::test]
 async fn openapi_operations_have_unique_ids_summaries_and_descriptions() {
-    let world = World::new().await;
+    let world = TestWorld::new().await;
     for path in DOCUMENTS {
         let document = world.send(get(path)).await.body;
         let tags: BTreeSet<_> =
             document["tags"].as_array().unwrap().iter().map(|tag| tag["name"].clone().to_string()).collect();
         let mut ids = BTreeSet::new();
-        for (method, path, operation) in operations(&document) {
+        for (method, path, operation) in list_operations(&document) {
             let text =
                 |name: &str| operation[name].as_str().unwrap_or_else(|| panic!("{method} {path}: {name}"));
             let id = text("operationId");
@@ -78,17 +78,17 @@ async fn openapi_operations_have_unique_ids_summaries_and_descriptions() {
 
 #[tokio::test]
 async fn openapi_schemas_have_formats_limits_and_members() {
-    let world = World::new().await;
+    let world = TestWorld::new().await;
     let document = world.send(get(DOCUMENTS[0])).await.body;
     let (mut times, mut lists) = (0, 0);
-    each_object("", &document["components"]["schemas"], &mut |name, schema| {
+    visit_objects("", &document["components"]["schemas"], &mut |name, schema| {
         let is_text = schema["type"] == "string" || schema["type"] == json!(["string", "null"]);
         if is_text && name.ends_with("At") {
             assert_eq!(schema["format"], "date-time", "{name}: {schema}");
             times += 1;
         }
     });
-    for (_, path, operation) in operations(&document) {
+    for (_, path, operation) in list_operations(&document) {
         let parameters = operation["parameters"].as_array().cloned().unwrap_or_default();
         for parameter in &parameters {
             let schema = &parameter["schema"];
@@ -110,9 +110,9 @@ async fn openapi_schemas_have_formats_limits_and_members() {
 
 #[tokio::test]
 async fn openapi_request_bodies_refuse_unknown_members() {
-    let world = World::new().await;
+    let world = TestWorld::new().await;
     let document = world.send(get(DOCUMENTS[0])).await.body;
-    for (_, path, operation) in operations(&document) {
+    for (_, path, operation) in list_operations(&document) {
         let Some(schema) = operation.pointer("/requestBody/content/application~1json/schema") else {
             continue;
         };
@@ -137,10 +137,10 @@ async fn openapi_request_bodies_refuse_unknown_members() {
 
 #[tokio::test]
 async fn openapi_request_headers_are_described_where_they_are_read() {
-    let world = World::new().await;
+    let world = TestWorld::new().await;
     let document = world.send(get(DOCUMENTS[0])).await.body;
     let mut read = 0;
-    for (method, path, operation) in operations(&document) {
+    for (method, path, operation) in list_operations(&document) {
         let route =
             world.edge.routes().iter().find(|route| route.method == method && route.path == path).unwrap();
         if route.access == RouteAccess::Open {
@@ -148,9 +148,10 @@ async fn openapi_request_headers_are_described_where_they_are_read() {
         }
         let address = path.replace("{orgId}", "acme").replace(['{', '}'], "");
         for (name, value) in [("If-Match", "\"no number\""), ("Idempotency-Key", &*"x".repeat(256))] {
-            let asked = call(&method, &address).by(&world.ada).header(name, value);
+            let asked = call(&method, &address).with_account(&world.ada).header(name, value);
             let reply = world.send(asked.json(&json!({}))).await;
-            let is_read = reply.code() == "invalid_parameter" && reply.body["errors"][0]["pointer"] == name;
+            let is_read =
+                reply.problem_code() == "invalid_parameter" && reply.body["errors"][0]["pointer"] == name;
             let parameters = operation["parameters"].as_array();
             let is_described = parameters.is_some_and(|all| all.iter().any(|it| it["name"] == name));
             assert_eq!(is_read, is_described, "{method} {path}: {name}: {}", reply.text);
@@ -162,14 +163,15 @@ async fn openapi_request_headers_are_described_where_they_are_read() {
 
 #[tokio::test]
 async fn openapi_examples_of_requests_are_accepted() {
-    let world = World::new().await;
+    let world = TestWorld::new().await;
     let definition = DEFINITION.replace("qa-1: {}", "qa-1: { labels: [small] }");
     let shop = json!({"slug": "shop", "definition": definition});
-    let made =
-        world.send(call("POST", "/api/v1/organizations/acme/pipelines").by(&world.ada).json(&shop)).await;
+    let made = world
+        .send(call("POST", "/api/v1/organizations/acme/pipelines").with_account(&world.ada).json(&shop))
+        .await;
     assert_eq!(made.status, 201, "{}", made.text);
     let document = world.send(get(DOCUMENTS[0])).await.body;
-    for (method, path, operation) in operations(&document) {
+    for (method, path, operation) in list_operations(&document) {
         let Some(example) = operation.pointer("/requestBody/content/application~1json/example") else {
             continue;
         };
@@ -179,9 +181,9 @@ async fn openapi_examples_of_requests_are_accepted() {
                 let name = format!("{{{}}}", parameter["name"].as_str().unwrap());
                 address.replace(&name, parameter["schema"]["example"].as_str().unwrap_or("1"))
             });
-        let reply = world.send(call(&method, &address).by(&world.ada).json(example)).await;
+        let reply = world.send(call(&method, &address).with_account(&world.ada).json(example)).await;
         // The resource may be missing or in another state, but the example itself must be a valid request.
-        let is_wrong = ["invalid_request", "unknown_member", "invalid_json"].contains(&reply.code());
+        let is_wrong = ["invalid_request", "unknown_member", "invalid_json"].contains(&reply.problem_code());
         let is_password = path.contains("/password") || path.contains("/auth/");
         assert!(!is_wrong || is_password, "{method} {path}: {example}: {}", reply.text);
     }

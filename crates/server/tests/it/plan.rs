@@ -3,7 +3,7 @@
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 
-use super::world::{World, call, get, post};
+use super::world::{TestWorld, call, get, post};
 
 const PLAN: &str = "/api/v1/organizations/acme/pipelines/plan";
 const DEFINITION: &str = r#"version: 1
@@ -28,13 +28,13 @@ pipeline:
     - { name: Soak, type: soak, params: { duration: 10m }, if: stage.name == 'production' }
 "#;
 
-async fn ask(world: &World, body: &Value) -> super::world::Reply {
-    world.send(post(PLAN).by(&world.ada).json(body)).await
+async fn request_plan(world: &TestWorld, body: &Value) -> super::world::TestResponse {
+    world.send(post(PLAN).with_account(&world.ada).json(body)).await
 }
 
 /// Compares the plan with the expected text, which has one line per step.
-async fn check(world: &World, body: &Value, expected: &Expect) {
-    let reply = ask(world, body).await;
+async fn check_plan(world: &TestWorld, body: &Value, expected: &Expect) {
+    let reply = request_plan(world, body).await;
     assert_eq!(reply.status, 200, "{}", reply.text);
     let mut lines = Vec::new();
     for stage in reply.body["data"]["stages"].as_array().unwrap() {
@@ -58,12 +58,13 @@ async fn check(world: &World, body: &Value, expected: &Expect) {
 
 #[tokio::test]
 async fn plan_shows_every_stage_with_its_step_inputs() {
-    let world = World::new().await;
+    let world = TestWorld::new().await;
     let secret = json!({"name": "TOKEN", "value": "hunter2-never-shown"});
-    let made = world.send(post("/api/v1/organizations/acme/secrets").by(&world.ada).json(&secret)).await;
+    let made =
+        world.send(post("/api/v1/organizations/acme/secrets").with_account(&world.ada).json(&secret)).await;
     assert_eq!(made.status, 201);
     let body = json!({"definition": DEFINITION, "commitId": "9fceb02"});
-    check(&world, &body, &expect![[r#"
+    check_plan(&world, &body, &expect![[r#"
         "build" "build"
           "build" needs [] "always" null {}{}{"run":"./build.sh"}
         "stage" "staging"
@@ -75,25 +76,26 @@ async fn plan_shows_every_stage_with_its_step_inputs() {
           "soak" needs ["deploy"] "always" null {}{}{"duration":"10m"}
         []"#]]).await;
     let made = json!({"slug": "shop", "definition": DEFINITION});
-    let made = world.send(post("/api/v1/organizations/acme/pipelines").by(&world.ada).json(&made)).await;
+    let made =
+        world.send(post("/api/v1/organizations/acme/pipelines").with_account(&world.ada).json(&made)).await;
     assert_eq!(made.status, 201, "{}", made.text);
     let body = json!({"pipelineId": "shop", "environment": "qa-1"});
-    check(&world, &body, &expect![[r#"
+    check_plan(&world, &body, &expect![[r#"
         "build" "build"
           "build" needs [] "always" null {}{}{"run":"./build.sh"}
         "environment" "qa-1"
           "deploy" needs [] "always" null {"COMMIT":"[COMMIT]","IMAGE":"[OUTPUT:build/image]","TOKEN":"Bearer [SECRET:TOKEN]"}{"KUBECONFIG":"[SECRET:KUBE]"}{"run":"./deploy.sh"}
           "smoke" needs ["deploy"] "if" "steps.deploy.address" {}{}{"url":"https://qa-1.shop.test/[OUTPUT:deploy/address]"}
         []"#]]).await;
-    let before = world.kinds().await;
-    ask(&world, &body).await;
-    assert_eq!(world.kinds().await, before, "a plan changes nothing");
+    let before = world.event_kinds().await;
+    request_plan(&world, &body).await;
+    assert_eq!(world.event_kinds().await, before, "a plan changes nothing");
 }
 
 #[tokio::test]
 async fn plan_that_fails_is_refused_with_a_reason() {
-    let world = World::new().await;
-    world.pipeline("shop").await;
+    let world = TestWorld::new().await;
+    world.create_pipeline("shop").await;
     for (body, status, code, detail) in [
         (json!({}), 400, "invalid_request", "either"),
         (json!({"definition": DEFINITION, "pipelineId": "shop"}), 400, "invalid_request", "either"),
@@ -109,15 +111,15 @@ async fn plan_that_fails_is_refused_with_a_reason() {
             "condition of the step `soak`",
         ),
     ] {
-        let reply = ask(&world, &body).await;
-        reply.is(status, code);
+        let reply = request_plan(&world, &body).await;
+        reply.assert_problem(status, code);
         assert!(reply.body["detail"].as_str().unwrap().contains(detail), "{}", reply.text);
     }
 }
 
 #[tokio::test]
 async fn plan_and_validation_use_the_organizations_network() {
-    let world = World::new().await;
+    let world = TestWorld::new().await;
     let source = "version: 1
 pipeline:
   name: Shop
@@ -128,25 +130,26 @@ pipeline:
     - { name: Smoke, type: http_check, params: { url: https://shop.test } }
 ";
     let networks = async || {
-        let reply = ask(&world, &json!({"definition": source})).await;
+        let reply = request_plan(&world, &json!({"definition": source})).await;
         let steps = reply.body["data"]["stages"][0]["steps"].as_array().unwrap().clone();
         let words: Vec<Value> = steps.into_iter().map(|step| step["network"].clone()).collect();
         (words, reply.body["data"]["obstacles"].clone())
     };
     let validate = async || {
         let path = "/api/v1/organizations/acme/pipelines/validate";
-        world.send(post(path).by(&world.ada).json(&json!({"definition": source}))).await.body["data"].clone()
+        world.send(post(path).with_account(&world.ada).json(&json!({"definition": source}))).await.body["data"].clone()
     };
     assert_eq!(networks().await, (vec![json!("host"); 3], json!([])));
     assert_eq!(validate().await["diagnostics"], json!([]));
 
-    let patch = |body: Value| call("PATCH", "/api/v1/organizations/acme").by(&world.ada).json(&body);
-    world.send(patch(json!({"defaultNetwork": "some"}))).await.is(400, "invalid_request");
+    let patch =
+        |body: Value| call("PATCH", "/api/v1/organizations/acme").with_account(&world.ada).json(&body);
+    world.send(patch(json!({"defaultNetwork": "some"}))).await.assert_problem(400, "invalid_request");
     let changed = world.send(patch(json!({"defaultNetwork": "none"}))).await;
     assert_eq!(changed.body["data"]["defaultNetwork"], "none", "{}", changed.text);
-    let seen = world.send(get("/api/v1/organizations/acme").by(&world.ada)).await;
+    let seen = world.send(get("/api/v1/organizations/acme").with_account(&world.ada)).await;
     assert_eq!(seen.body["data"]["defaultNetwork"], "none");
-    let events = world.send(get("/api/v1/organizations/acme/events").by(&world.ada)).await;
+    let events = world.send(get("/api/v1/organizations/acme/events").with_account(&world.ada)).await;
     assert!(events.text.contains(r#""previousDefaultNetwork":"host""#), "{}", events.text);
 
     let (words, obstacles) = networks().await;

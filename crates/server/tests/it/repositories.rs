@@ -6,59 +6,59 @@ use berth_server::config::AppConfig;
 use berth_server::jobs;
 use serde_json::{Value, json};
 
-use super::git::Origin;
-use super::world::{Call, DEFINITION, Reply, World, call, get, post};
+use super::git::OriginRepository;
+use super::world::{DEFINITION, TestRequest, TestResponse, TestWorld, call, get, post};
 
 const REPOSITORIES: &str = "/api/v1/organizations/acme/repositories";
 const FILE: &str = ".berth/shop/pipeline.yaml";
 
-async fn register(world: &World, body: &Value) -> String {
-    let made = world.send(post(REPOSITORIES).by(&world.ada).json(body)).await;
+async fn register_repository(world: &TestWorld, body: &Value) -> String {
+    let made = world.send(post(REPOSITORIES).with_account(&world.ada).json(body)).await;
     assert_eq!(made.status, 201, "{}", made.text);
     made.body["data"]["id"].as_str().unwrap().to_owned()
 }
 
 /// Registers the repository at `origin` and syncs it.
-async fn registered(world: &World, origin: &Origin) -> String {
-    let id = register(world, &json!({"url": origin.url().as_str()})).await;
+async fn register_and_sync(world: &TestWorld, origin: &OriginRepository) -> String {
+    let id = register_repository(world, &json!({"url": origin.url().as_str()})).await;
     jobs::tick(world.app.jobs()).await.unwrap();
     id
 }
 
-async fn view(world: &World, id: &str) -> Value {
-    let reply = world.send(get(&format!("{REPOSITORIES}/{id}")).by(&world.ada)).await;
+async fn read_repository(world: &TestWorld, id: &str) -> Value {
+    let reply = world.send(get(&format!("{REPOSITORIES}/{id}")).with_account(&world.ada)).await;
     assert_eq!(reply.status, 200, "{}", reply.text);
     reply.body["data"].clone()
 }
 
-async fn pipeline(world: &World, slug: &str) -> Reply {
-    world.send(get(&format!("/api/v1/organizations/acme/pipelines/{slug}")).by(&world.ada)).await
+async fn get_pipeline(world: &TestWorld, slug: &str) -> TestResponse {
+    world.send(get(&format!("/api/v1/organizations/acme/pipelines/{slug}")).with_account(&world.ada)).await
 }
 
 /// Requests a sync and runs it.
-async fn sync(world: &World, id: &str) {
-    let asked = world.send(post(&format!("{REPOSITORIES}/{id}/sync")).by(&world.ada)).await;
+async fn sync_repository(world: &TestWorld, id: &str) {
+    let asked = world.send(post(&format!("{REPOSITORIES}/{id}/sync")).with_account(&world.ada)).await;
     assert_eq!(asked.status, 202, "{}", asked.text);
     jobs::tick(world.app.jobs()).await.unwrap();
 }
 
-fn origin() -> Origin {
-    let origin = Origin::new();
+fn create_origin() -> OriginRepository {
+    let origin = OriginRepository::new();
     origin.write(FILE, DEFINITION);
     origin.commit("first");
     origin
 }
 
-fn patch(id: &str) -> Call {
+fn patch(id: &str) -> TestRequest {
     call("PATCH", &format!("{REPOSITORIES}/{id}"))
 }
 
 #[tokio::test]
 async fn repository_sync_creates_updates_and_retires_pipelines() {
-    let world = World::new().await;
-    let origin = origin();
-    let id = registered(&world, &origin).await;
-    let seen = view(&world, &id).await;
+    let world = TestWorld::new().await;
+    let origin = create_origin();
+    let id = register_and_sync(&world, &origin).await;
+    let seen = read_repository(&world, &id).await;
     assert_eq!(
         (&seen["defaultBranch"], &seen["error"], &seen["problems"]),
         (&json!("main"), &Value::Null, &json!([]))
@@ -67,34 +67,34 @@ async fn repository_sync_creates_updates_and_retires_pipelines() {
         (&seen["head"], &seen["pipelines"][0]["slug"]),
         (&json!(origin.git(&["rev-parse", "HEAD"])), &json!("shop"))
     );
-    let made = pipeline(&world, "shop").await.body["data"].clone();
+    let made = get_pipeline(&world, "shop").await.body["data"].clone();
     assert_eq!(made["repository"], json!({"id": id, "url": origin.url().as_str(), "path": FILE}));
     assert_eq!((&made["name"], &made["retiredAt"]), (&json!("Shop API"), &Value::Null));
 
     origin.write(FILE, &DEFINITION.replace("Shop API", "Shop").replace("qa-1", "qa-2"));
     origin.commit("renamed");
-    sync(&world, &id).await;
-    let changed = pipeline(&world, "shop").await.body["data"].clone();
+    sync_repository(&world, &id).await;
+    let changed = get_pipeline(&world, "shop").await.body["data"].clone();
     assert_eq!((&changed["name"], &changed["environments"]), (&json!("Shop"), &json!(["qa-2"])));
 
     origin.git(&["rm", "--quiet", FILE]);
     origin.commit("gone");
-    sync(&world, &id).await;
-    assert!(pipeline(&world, "shop").await.body["data"]["retiredAt"].is_string());
+    sync_repository(&world, &id).await;
+    assert!(get_pipeline(&world, "shop").await.body["data"]["retiredAt"].is_string());
 
     origin.write(FILE, DEFINITION);
     origin.commit("back");
-    sync(&world, &id).await;
-    let back = pipeline(&world, "shop").await.body["data"].clone();
+    sync_repository(&world, &id).await;
+    let back = get_pipeline(&world, "shop").await.body["data"].clone();
     assert_eq!(
         (&back["retiredAt"], &back["name"], &back["id"]),
         (&Value::Null, &json!("Shop API"), &made["id"])
     );
 
     // A sync without changes records no event.
-    let before = world.kinds().await;
-    sync(&world, &id).await;
-    assert_eq!(world.kinds().await, before);
+    let before = world.event_kinds().await;
+    sync_repository(&world, &id).await;
+    assert_eq!(world.event_kinds().await, before);
     let about = before.iter().filter(|kind| kind.starts_with("repository_") || kind.starts_with("pipeline_"));
     assert_eq!(
         about.collect::<Vec<_>>(),
@@ -115,10 +115,10 @@ async fn repository_sync_creates_updates_and_retires_pipelines() {
 
 #[tokio::test]
 async fn repository_sync_stores_the_head_of_the_tracked_branch() {
-    let world = World::new().await;
-    let origin = origin();
-    let id = registered(&world, &origin).await;
-    let org = super::history::org(&world).await;
+    let world = TestWorld::new().await;
+    let origin = create_origin();
+    let id = register_and_sync(&world, &origin).await;
+    let org = super::audit_export::acme_org_id(&world).await;
     let head = async || {
         let slug = berth_core::name::Slug::parse("shop").unwrap();
         let found =
@@ -127,96 +127,101 @@ async fn repository_sync_stores_the_head_of_the_tracked_branch() {
     };
     assert_eq!(head().await, Some(origin.git(&["rev-parse", "HEAD"])));
     let pushed = origin.commit("second");
-    sync(&world, &id).await;
+    sync_repository(&world, &id).await;
     assert_eq!(head().await.as_deref(), Some(pushed.as_str()));
 
     // The head stays the same while the pipeline tracks a branch that does not exist yet, or while the definition is
     // invalid.
     origin.write(FILE, &DEFINITION.replace("  stages", "  tracks: release\n  stages"));
     origin.commit("third");
-    sync(&world, &id).await;
+    sync_repository(&world, &id).await;
     assert_eq!(head().await.as_deref(), Some(pushed.as_str()));
     origin.git(&["branch", "release"]);
     origin.write(FILE, "version: 1\n");
     origin.commit("broken");
-    sync(&world, &id).await;
+    sync_repository(&world, &id).await;
     assert_eq!(head().await.as_deref(), Some(pushed.as_str()));
     origin.git(&["revert", "--no-edit", "HEAD"]);
-    sync(&world, &id).await;
+    sync_repository(&world, &id).await;
     assert_eq!(head().await, Some(origin.git(&["rev-parse", "release"])));
 }
 
 #[tokio::test]
 async fn repository_with_an_invalid_file_keeps_the_last_good_definition() {
-    let world = World::new().await;
-    let origin = origin();
-    let id = registered(&world, &origin).await;
+    let world = TestWorld::new().await;
+    let origin = create_origin();
+    let id = register_and_sync(&world, &origin).await;
     origin.write(FILE, &DEFINITION.replace("stages", "stagse"));
     origin.write(".berth/Bad Name/pipeline.yaml", DEFINITION);
     origin.write(".berth/notes/readme.md", "no pipeline here");
     origin.commit("broken");
-    sync(&world, &id).await;
-    let seen = view(&world, &id).await;
+    sync_repository(&world, &id).await;
+    let seen = read_repository(&world, &id).await;
     let problems = seen["problems"].as_array().unwrap();
     assert_eq!(problems.len(), 2, "{seen}");
     let broken = problems.iter().find(|problem| problem["path"] == FILE).unwrap();
     assert_eq!(broken["diagnostics"][0]["code"], "unknown_field", "{broken}");
     assert!(broken["diagnostics"][0]["line"].is_number());
-    let kept = pipeline(&world, "shop").await.body["data"].clone();
+    let kept = get_pipeline(&world, "shop").await.body["data"].clone();
     assert_eq!((&kept["retiredAt"], &kept["stages"][0]["name"]), (&Value::Null, &json!("staging")));
 
     origin.write(FILE, DEFINITION);
     origin.git(&["rm", "-r", "--quiet", ".berth/Bad Name"]);
-    origin.commit("mended");
-    sync(&world, &id).await;
-    assert_eq!(view(&world, &id).await["problems"], json!([]));
+    origin.commit("fixed");
+    sync_repository(&world, &id).await;
+    assert_eq!(read_repository(&world, &id).await["problems"], json!([]));
 }
 
 #[tokio::test]
 async fn repository_with_a_taken_slug_reports_a_problem() {
-    let world = World::new().await;
-    let other = world.pipeline("shop").await;
-    let origin = origin();
-    let id = registered(&world, &origin).await;
-    let problem = view(&world, &id).await["problems"][0].clone();
+    let world = TestWorld::new().await;
+    let other = world.create_pipeline("shop").await;
+    let origin = create_origin();
+    let id = register_and_sync(&world, &origin).await;
+    let problem = read_repository(&world, &id).await["problems"][0].clone();
     assert!(problem["message"].as_str().unwrap().contains(&other), "{problem}");
-    let delete = call("DELETE", &format!("/api/v1/organizations/acme/pipelines/{other}")).by(&world.ada);
+    let delete =
+        call("DELETE", &format!("/api/v1/organizations/acme/pipelines/{other}")).with_account(&world.ada);
     assert_eq!(world.send(delete).await.status, 200);
-    sync(&world, &id).await;
-    assert_eq!(view(&world, &id).await["problems"], json!([]));
-    assert_eq!(pipeline(&world, "shop").await.body["data"]["repository"]["id"], json!(id));
+    sync_repository(&world, &id).await;
+    assert_eq!(read_repository(&world, &id).await["problems"], json!([]));
+    assert_eq!(get_pipeline(&world, "shop").await.body["data"]["repository"]["id"], json!(id));
 }
 
 #[tokio::test]
 async fn repository_pipeline_is_read_only_and_outlives_it_only_with_force() {
-    let world = World::new().await;
-    let origin = origin();
-    let id = registered(&world, &origin).await;
-    let put = || call("PUT", "/api/v1/organizations/acme/pipelines/shop/definition").by(&world.ada);
+    let world = TestWorld::new().await;
+    let origin = create_origin();
+    let id = register_and_sync(&world, &origin).await;
+    let put = || call("PUT", "/api/v1/organizations/acme/pipelines/shop/definition").with_account(&world.ada);
     let body = json!({"definition": DEFINITION.replace("Shop API", "Mine")});
     let refused = world.send(put().json(&body)).await;
-    refused.is(409, "invalid_state");
+    refused.assert_problem(409, "invalid_state");
     assert!(refused.body["detail"].as_str().unwrap().contains(FILE), "{}", refused.text);
 
-    let delete = |query: &str| call("DELETE", &format!("{REPOSITORIES}/{id}{query}")).by(&world.ada);
+    let delete =
+        |query: &str| call("DELETE", &format!("{REPOSITORIES}/{id}{query}")).with_account(&world.ada);
     let refused = world.send(delete("")).await;
-    refused.is(409, "invalid_state");
+    refused.assert_problem(409, "invalid_state");
     assert_eq!(refused.body["pipelines"][0]["slug"], "shop");
     let gone = world.send(delete("?force=true")).await;
     assert!(gone.body["data"]["deletedAt"].is_string(), "{}", gone.text);
-    world.send(get(&format!("{REPOSITORIES}/{id}")).by(&world.ada)).await.is(404, "not_found");
-    assert_eq!(pipeline(&world, "shop").await.body["data"]["repository"], Value::Null);
+    world
+        .send(get(&format!("{REPOSITORIES}/{id}")).with_account(&world.ada))
+        .await
+        .assert_problem(404, "not_found");
+    assert_eq!(get_pipeline(&world, "shop").await.body["data"]["repository"], Value::Null);
     assert_eq!(world.send(put().json(&body)).await.status, 200);
-    let mirrors = walk(&world.dir.path().join("git"));
+    let mirrors = list_paths(&world.dir.path().join("git"));
     assert!(!mirrors.iter().any(|path| path.contains(&id)), "{mirrors:?}");
 }
 
-fn walk(dir: &std::path::Path) -> Vec<String> {
+fn list_paths(dir: &std::path::Path) -> Vec<String> {
     let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
     entries
         .flat_map(|entry| {
             let path = entry.path();
-            let inner = if path.is_dir() { walk(&path) } else { Vec::new() };
+            let inner = if path.is_dir() { list_paths(&path) } else { Vec::new() };
             std::iter::once(path.display().to_string()).chain(inner)
         })
         .collect()
@@ -224,61 +229,62 @@ fn walk(dir: &std::path::Path) -> Vec<String> {
 
 #[tokio::test]
 async fn repository_sync_failure_is_shown_and_backs_off() {
-    let world = World::new().await;
-    let id = register(&world, &json!({"url": "/nowhere/at/all.git", "pollSeconds": 600})).await;
+    let world = TestWorld::new().await;
+    let id = register_repository(&world, &json!({"url": "/nowhere/at/all.git", "pollSeconds": 600})).await;
     jobs::tick(world.app.jobs()).await.unwrap();
-    let seen = view(&world, &id).await;
+    let seen = read_repository(&world, &id).await;
     assert!(seen["error"].as_str().unwrap().contains("does not"), "{seen}");
     assert_eq!(seen["lastSyncedAt"], Value::Null);
-    let before = world.kinds().await;
+    let before = world.event_kinds().await;
     // The repository is not due yet, so the background job does nothing. The requested sync fails with the same error
     // as before, so it records no event.
     jobs::tick(world.app.jobs()).await.unwrap();
-    sync(&world, &id).await;
-    assert_eq!(world.kinds().await, before);
-    let origin = origin();
-    let moved = world.send(patch(&id).by(&world.ada).json(&json!({"url": origin.url().as_str()}))).await;
+    sync_repository(&world, &id).await;
+    assert_eq!(world.event_kinds().await, before);
+    let origin = create_origin();
+    let moved =
+        world.send(patch(&id).with_account(&world.ada).json(&json!({"url": origin.url().as_str()}))).await;
     assert_eq!(moved.status, 200, "{}", moved.text);
     jobs::tick(world.app.jobs()).await.unwrap();
-    assert_eq!(view(&world, &id).await["error"], Value::Null);
-    assert_eq!(pipeline(&world, "shop").await.status, 200);
+    assert_eq!(read_repository(&world, &id).await["error"], Value::Null);
+    assert_eq!(get_pipeline(&world, "shop").await.status, 200);
 }
 
 #[tokio::test]
 async fn repository_sync_of_a_hanging_server_times_out() {
     let config =
         AppConfig { git_max: Duration::from_millis(300), ..AppConfig::local(([127, 0, 0, 1], 8080).into()) };
-    let world = World::with(config).await;
+    let world = TestWorld::with_config(config).await;
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/shop.git", silent.local_addr().unwrap());
-    let id = register(&world, &json!({"url": url})).await;
+    let id = register_repository(&world, &json!({"url": url})).await;
     jobs::tick(world.app.jobs()).await.unwrap();
-    let error = view(&world, &id).await["error"].clone();
+    let error = read_repository(&world, &id).await["error"].clone();
     assert!(error.as_str().unwrap().contains("git took longer"), "{error}");
 }
 
 #[tokio::test]
 async fn repository_credential_is_a_secret_and_read_once() {
-    let world = World::new().await;
-    let origin = origin();
-    let base = super::git::serve(origin.path().to_owned(), "x-access-token:hunter2-hunter2");
+    let world = TestWorld::new().await;
+    let origin = create_origin();
+    let base = super::git::serve_git(origin.path().to_owned(), "x-access-token:hunter2-hunter2");
     let body = json!({"url": format!("{base}/.git"), "credential": "GIT_TOKEN"});
-    let missing = world.send(post(REPOSITORIES).by(&world.ada).json(&body)).await;
-    missing.is(400, "invalid_request");
+    let missing = world.send(post(REPOSITORIES).with_account(&world.ada).json(&body)).await;
+    missing.assert_problem(400, "invalid_request");
     let secret = json!({"name": "GIT_TOKEN", "value": "hunter2-hunter2"});
-    world.send(post("/api/v1/organizations/acme/secrets").by(&world.ada).json(&secret)).await;
-    let id = register(&world, &body).await;
+    world.send(post("/api/v1/organizations/acme/secrets").with_account(&world.ada).json(&secret)).await;
+    let id = register_repository(&world, &body).await;
     jobs::tick(world.app.jobs()).await.unwrap();
-    assert_eq!(view(&world, &id).await["error"], Value::Null);
-    assert_eq!(pipeline(&world, "shop").await.status, 200);
-    sync(&world, &id).await;
-    let read = world.kinds().await.into_iter().filter(|kind| kind == "secret_read").count();
+    assert_eq!(read_repository(&world, &id).await["error"], Value::Null);
+    assert_eq!(get_pipeline(&world, "shop").await.status, 200);
+    sync_repository(&world, &id).await;
+    let read = world.event_kinds().await.into_iter().filter(|kind| kind == "secret_read").count();
     assert_eq!(read, 1);
 }
 
 #[tokio::test]
 async fn repository_url_and_poll_interval_are_validated() {
-    let world = World::new().await;
+    let world = TestWorld::new().await;
     for (body, pointer) in [
         (json!({"url": "ext::sh -c x"}), "/url"),
         (json!({"url": "https://user:pass@host/x"}), "/url"),
@@ -288,24 +294,25 @@ async fn repository_url_and_poll_interval_are_validated() {
         (json!({"url": "/srv/x", "pollSeconds": 86_401}), "/pollSeconds"),
         (json!({"url": "/srv/x", "credential": "a b"}), "/credential"),
     ] {
-        let reply = world.send(post(REPOSITORIES).by(&world.ada).json(&body)).await;
-        reply.is(400, "invalid_request");
+        let reply = world.send(post(REPOSITORIES).with_account(&world.ada).json(&body)).await;
+        reply.assert_problem(400, "invalid_request");
         assert_eq!(reply.body["errors"][0]["pointer"], pointer, "{body}");
     }
-    let id = register(&world, &json!({"url": "/srv/x", "pollSeconds": 10})).await;
-    let again = world.send(post(REPOSITORIES).by(&world.ada).json(&json!({"url": "/srv/x"}))).await;
-    again.is(409, "already_exists");
-    let stale = patch(&id).by(&world.ada).header("if-match", "\"7\"").json(&json!({"pollSeconds": 20}));
-    world.send(stale).await.is(412, "precondition_failed");
-    let calm = world.send(patch(&id).by(&world.ada).json(&json!({}))).await;
+    let id = register_repository(&world, &json!({"url": "/srv/x", "pollSeconds": 10})).await;
+    let again = world.send(post(REPOSITORIES).with_account(&world.ada).json(&json!({"url": "/srv/x"}))).await;
+    again.assert_problem(409, "already_exists");
+    let stale =
+        patch(&id).with_account(&world.ada).header("if-match", "\"7\"").json(&json!({"pollSeconds": 20}));
+    world.send(stale).await.assert_problem(412, "precondition_failed");
+    let calm = world.send(patch(&id).with_account(&world.ada).json(&json!({}))).await;
     assert_eq!(calm.body["data"]["pollSeconds"], 10);
 
     let many = AppConfig {
         public_url: Some("https://berth.acme.test".into()),
         ..AppConfig::local(([127, 0, 0, 1], 8080).into())
     };
-    let world = World::with(many).await;
-    let reply = world.send(post(REPOSITORIES).by(&world.ada).json(&json!({"url": "/srv/x"}))).await;
-    reply.is(400, "invalid_request");
+    let world = TestWorld::with_config(many).await;
+    let reply = world.send(post(REPOSITORIES).with_account(&world.ada).json(&json!({"url": "/srv/x"}))).await;
+    reply.assert_problem(400, "invalid_request");
     assert!(reply.text.contains("--repository-root"), "{}", reply.text);
 }

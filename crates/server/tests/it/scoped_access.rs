@@ -5,13 +5,13 @@ use berth_core::access::{Action, ActionLevel, Role};
 use berth_server::http::{RouteAccess, RouteInfo};
 use serde_json::{Value, json};
 
-use super::confusion::Target;
-use super::described::{Operation, operations};
-use super::world::{Account, World, call, get, post};
+use super::api_operations::{ApiOperation, list_operations};
+use super::confusion::ResourceTarget;
+use super::world::{MemberAccount, TestWorld, call, get, post};
 
 /// Creates a member of acme with only these grants in addition to the role `member`.
-async fn scoped_member(world: &World, email: &str, grants: &[(&str, &str)]) -> Account {
-    let account = world.member(email, "member").await;
+async fn scoped_member(world: &TestWorld, email: &str, grants: &[(&str, &str)]) -> MemberAccount {
+    let account = world.create_member(email, "member").await;
     for (role, scope) in grants {
         grant(world, &format!("user:{email}"), role, scope).await;
     }
@@ -19,18 +19,19 @@ async fn scoped_member(world: &World, email: &str, grants: &[(&str, &str)]) -> A
 }
 
 /// Creates a grant as the owner and returns its id.
-async fn grant(world: &World, subject: &str, role: &str, scope: &str) -> String {
+async fn grant(world: &TestWorld, subject: &str, role: &str, scope: &str) -> String {
     let body = json!({"subject": subject, "role": role, "scope": scope});
-    let made = world.send(post("/api/v1/organizations/acme/grants").by(&world.ada).json(&body)).await;
+    let made =
+        world.send(post("/api/v1/organizations/acme/grants").with_account(&world.ada).json(&body)).await;
     assert_eq!(made.status, 201, "{}", made.text);
     made.body["data"]["id"].as_str().unwrap().to_owned()
 }
 
 /// The operations that require a permission, with the action.
-async fn guarded(world: &World) -> Vec<(Operation, Action)> {
+async fn guarded(world: &TestWorld) -> Vec<(ApiOperation, Action)> {
     let routes = world.edge.routes().to_vec();
-    let all = operations(world).await.into_iter();
-    let action = |operation: &Operation| {
+    let all = list_operations(world).await.into_iter();
+    let action = |operation: &ApiOperation| {
         let is_its = |it: &&RouteInfo| (&it.method, &it.path) == (&operation.method, &operation.path);
         match routes.iter().find(is_its).unwrap().access {
             RouteAccess::Permission(action) => Some(action),
@@ -41,13 +42,13 @@ async fn guarded(world: &World) -> Vec<(Operation, Action)> {
 }
 
 /// Whether the path names a resource of the pipeline, not only the organization.
-fn names_resource(operation: &Operation) -> bool {
-    operation.parameters().iter().any(|it| it != "{orgId}")
+fn names_resource(operation: &ApiOperation) -> bool {
+    operation.path_parameters().iter().any(|it| it != "{orgId}")
 }
 
 #[tokio::test]
 async fn member_with_grants_elsewhere_sees_nothing_of_a_pipeline() {
-    let target = Target::new().await;
+    let target = ResourceTarget::new().await;
     let world = &target.world;
     let outsider = scoped_member(
         world,
@@ -55,16 +56,16 @@ async fn member_with_grants_elsewhere_sees_nothing_of_a_pipeline() {
         &[("admin", "pipeline:other"), ("admin", "environment:other/qa-*"), ("admin", "stage:other@staging")],
     )
     .await;
-    let before = target.state().await;
     for (operation, action) in guarded(world).await {
         let name = operation.name();
-        let reply = target.ask(&operation, &target.path(&operation), Some(&outsider.token)).await;
+        let reply =
+            target.send_request(&operation, &target.fill_path(&operation), Some(&outsider.token)).await;
         let status = reply.status.as_u16();
         assert!(status < 500, "{name}: {}", reply.text);
         if action.level() == ActionLevel::Organization {
             assert_eq!(status == 403, !Role::Member.may(action), "{name}: {}", reply.text);
         } else if names_resource(&operation) {
-            assert_eq!((status, reply.code()), (404, "not_found"), "{name}: {}", reply.text);
+            assert_eq!((status, reply.problem_code()), (404, "not_found"), "{name}: {}", reply.text);
         } else if status == 200 {
             assert!(!reply.text.contains(&target.pipeline), "{name}: {}", reply.text);
         } else {
@@ -72,14 +73,13 @@ async fn member_with_grants_elsewhere_sees_nothing_of_a_pipeline() {
             assert!([400, 403, 404].contains(&status), "{name}: {}", reply.text);
         }
     }
-    let _ = before;
-    let list = world.send(get("/api/v1/organizations/acme/pipelines").by(&outsider)).await;
+    let list = world.send(get("/api/v1/organizations/acme/pipelines").with_account(&outsider)).await;
     assert_eq!(list.body["data"], json!([]));
 }
 
 #[tokio::test]
 async fn role_on_a_pipeline_allows_exactly_its_permissions_there() {
-    let target = Target::new().await;
+    let target = ResourceTarget::new().await;
     let world = &target.world;
     for role in [Role::Viewer, Role::Tester, Role::Approver, Role::Deployer, Role::Admin] {
         let email = format!("{role}-here@acme.test");
@@ -98,12 +98,18 @@ async fn role_on_a_pipeline_allows_exactly_its_permissions_there() {
             if role.may(action) && !is_read {
                 continue;
             }
-            let reply = target.ask(&operation, &target.path(&operation), Some(&insider.token)).await;
+            let reply =
+                target.send_request(&operation, &target.fill_path(&operation), Some(&insider.token)).await;
             if role.may(action) {
                 assert_eq!(reply.status, 200, "{name}: {}", reply.text);
                 continue;
             }
-            assert_eq!((reply.status.as_u16(), reply.code()), (403, "forbidden"), "{name}: {}", reply.text);
+            assert_eq!(
+                (reply.status.as_u16(), reply.problem_code()),
+                (403, "forbidden"),
+                "{name}: {}",
+                reply.text
+            );
             assert_eq!(reply.body["permission"], action.as_str(), "{name}");
             assert!(reply.body["scope"].is_string(), "{name}");
             assert_eq!(reply.body["grantedBy"], json!(["Ada"]), "{name}: {}", reply.text);
@@ -118,23 +124,24 @@ fn env_path(name: &str, rest: &str) -> String {
 
 const DEFINITION: &str = "version: 1\npipeline:\n  name: Shop\n  stages:\n    - name: staging\n    - name: production\n  steps:\n    - name: Deploy\n      type: dummy\n  ephemeral_environments:\n    qa-1: {}\n    qa-2: {}\n    perf: {}\n";
 
-async fn shop(world: &World) {
+async fn shop(world: &TestWorld) {
     let body = json!({"slug": "shop", "definition": DEFINITION});
-    let made = world.send(post("/api/v1/organizations/acme/pipelines").by(&world.ada).json(&body)).await;
+    let made =
+        world.send(post("/api/v1/organizations/acme/pipelines").with_account(&world.ada).json(&body)).await;
     assert_eq!(made.status, 201, "{}", made.text);
-    world.pipeline("docs").await;
+    world.create_pipeline("docs").await;
 }
 
 #[tokio::test]
 async fn tester_works_a_day_in_the_granted_environments() {
-    let world = World::new().await;
+    let world = TestWorld::new().await;
     shop(&world).await;
     let tess = scoped_member(&world, "tess@acme.test", &[("tester", "environment:shop/qa-*")]).await;
 
-    let list = world.send(get("/api/v1/organizations/acme/pipelines").by(&tess)).await;
+    let list = world.send(get("/api/v1/organizations/acme/pipelines").with_account(&tess)).await;
     assert_eq!(list.body["data"].as_array().map(Vec::len), Some(1), "{}", list.text);
     let path = "/api/v1/organizations/acme/pipelines/shop/ephemeral-environments";
-    let environments = world.send(get(path).by(&tess)).await;
+    let environments = world.send(get(path).with_account(&tess)).await;
     let names: Vec<&str> = environments.body["data"]
         .as_array()
         .unwrap()
@@ -143,22 +150,25 @@ async fn tester_works_a_day_in_the_granted_environments() {
         .collect();
     assert_eq!(names, ["qa-1", "qa-2"]);
 
-    let claim = post(&env_path("qa-1", "/sessions")).by(&tess).json(&json!({"commitId": "9fceb02"}));
+    let claim =
+        post(&env_path("qa-1", "/sessions")).with_account(&tess).json(&json!({"commitId": "9fceb02"}));
     let claimed = world.send(claim).await;
     assert_eq!(claimed.status, 201, "{}", claimed.text);
     let session = claimed.body["data"]["sessionId"].as_str().unwrap().to_owned();
     let deployment = claimed.body["data"]["deploymentId"].as_str().unwrap().to_owned();
     let at = |rest: &str| env_path("qa-1", &format!("/sessions/{session}{rest}"));
-    let extended = world.send(post(&at("/extend")).by(&tess).json(&json!({"ttlSeconds": 600}))).await;
+    let extended =
+        world.send(post(&at("/extend")).with_account(&tess).json(&json!({"ttlSeconds": 600}))).await;
     assert_eq!(extended.status, 200, "{}", extended.text);
-    let viewed = get(&format!("/api/v1/organizations/acme/deployments/{deployment}")).by(&tess);
+    let viewed = get(&format!("/api/v1/organizations/acme/deployments/{deployment}")).with_account(&tess);
     assert_eq!(world.send(viewed).await.status, 200);
-    let cancel = post(&format!("/api/v1/organizations/acme/deployments/{deployment}/cancel")).by(&tess);
+    let cancel =
+        post(&format!("/api/v1/organizations/acme/deployments/{deployment}/cancel")).with_account(&tess);
     let cancelled = world.send(cancel).await;
     assert_eq!(cancelled.status, 200, "{}", cancelled.text);
-    assert_eq!(world.send(call("DELETE", &at("")).by(&tess)).await.status, 200);
-    assert_eq!(world.send(get(&env_path("qa-1", "/history")).by(&tess)).await.status, 200);
-    let events = world.send(get("/api/v1/organizations/acme/events?limit=200").by(&tess)).await;
+    assert_eq!(world.send(call("DELETE", &at("")).with_account(&tess)).await.status, 200);
+    assert_eq!(world.send(get(&env_path("qa-1", "/history")).with_account(&tess)).await.status, 200);
+    let events = world.send(get("/api/v1/organizations/acme/events?limit=200").with_account(&tess)).await;
     let events = events.body["data"].as_array().unwrap().clone();
     assert!(events.iter().any(|it| it["kind"] == "session_claimed"), "{events:?}");
     assert!(
@@ -166,7 +176,8 @@ async fn tester_works_a_day_in_the_granted_environments() {
         "{events:?}"
     );
 
-    let ada_holds = world.send(post(&env_path("qa-2", "/sessions")).by(&world.ada).json(&json!({}))).await;
+    let ada_holds =
+        world.send(post(&env_path("qa-2", "/sessions")).with_account(&world.ada).json(&json!({}))).await;
     let theirs = ada_holds.body["data"]["sessionId"].as_str().unwrap();
     let refused = [
         (post(&env_path("qa-2", "/force-claim")), "environments:force_claim", "environment:shop/qa-2"),
@@ -174,80 +185,82 @@ async fn tester_works_a_day_in_the_granted_environments() {
         (post("/api/v1/organizations/acme/pipelines/shop/stop"), "pipelines:operate", ""),
     ];
     for (request, permission, scope) in refused {
-        let reply = world.send(request.by(&tess).json(&json!({}))).await;
-        reply.is(403, "forbidden");
+        let reply = world.send(request.with_account(&tess).json(&json!({}))).await;
+        reply.assert_problem(403, "forbidden");
         assert_eq!(reply.body["permission"], permission);
         assert_eq!(reply.body["grantedBy"], json!(["Ada"]), "{}", reply.text);
         if !scope.is_empty() {
             assert_eq!(reply.body["scope"], scope);
         }
     }
-    let release = call("DELETE", &env_path("qa-2", &format!("/sessions/{theirs}"))).by(&tess);
-    world.send(release).await.is(403, "not_session_holder");
+    let release = call("DELETE", &env_path("qa-2", &format!("/sessions/{theirs}"))).with_account(&tess);
+    world.send(release).await.assert_problem(403, "not_session_holder");
     for hidden in [env_path("perf", ""), "/api/v1/organizations/acme/pipelines/docs".to_owned()] {
-        world.send(get(&hidden).by(&tess)).await.is(404, "not_found");
+        world.send(get(&hidden).with_account(&tess)).await.assert_problem(404, "not_found");
     }
 }
 
 #[tokio::test]
 async fn stage_grant_does_not_allow_a_deployment_through_other_stages() {
-    let world = World::new().await;
+    let world = TestWorld::new().await;
     shop(&world).await;
     let path = "/api/v1/organizations/acme/pipelines/shop/deployments";
     let stan = scoped_member(&world, "stan@acme.test", &[("deployer", "stage:shop@staging")]).await;
-    let reply = world.send(post(path).by(&stan).json(&json!({"commitId": "9fceb02"}))).await;
-    reply.is(403, "forbidden");
+    let reply = world.send(post(path).with_account(&stan).json(&json!({"commitId": "9fceb02"}))).await;
+    reply.assert_problem(403, "forbidden");
     assert_eq!(
         (&reply.body["permission"], &reply.body["scope"]),
         (&json!("stages:deploy"), &json!("stage:shop@production"))
     );
     grant(&world, "user:stan@acme.test", "deployer", "stage:shop@prod*").await;
-    let reply = world.send(post(path).by(&stan).json(&json!({"commitId": "9fceb02"}))).await;
+    let reply = world.send(post(path).with_account(&stan).json(&json!({"commitId": "9fceb02"}))).await;
     assert_eq!(reply.status, 202, "{}", reply.text);
 }
 
 #[tokio::test]
 async fn team_grant_applies_from_joining_until_leaving() {
-    let world = World::new().await;
+    let world = TestWorld::new().await;
     shop(&world).await;
     let tess = scoped_member(&world, "tess@acme.test", &[]).await;
-    let member = async |account: &Account| {
-        let me = world.send(get("/api/v1/me").by(account)).await;
+    let member = async |account: &MemberAccount| {
+        let me = world.send(get("/api/v1/me").with_account(account)).await;
         me.body["data"]["user"]["id"].as_str().unwrap().to_owned()
     };
     let id = member(&tess).await;
     let body = json!({"slug": "qa", "name": "Quality"});
-    let made = world.send(post("/api/v1/organizations/acme/teams").by(&world.ada).json(&body)).await;
+    let made =
+        world.send(post("/api/v1/organizations/acme/teams").with_account(&world.ada).json(&body)).await;
     assert_eq!(made.status, 201, "{}", made.text);
     let granted = grant(&world, "team:qa", "tester", "environment:shop/*").await;
-    let claim = async || world.send(get(&env_path("perf", "")).by(&tess)).await.status.as_u16();
+    let claim = async || world.send(get(&env_path("perf", "")).with_account(&tess)).await.status.as_u16();
     assert_eq!(claim().await, 403, "no role contains the permission anywhere");
     let membership = format!("/api/v1/organizations/acme/teams/qa/members/{id}");
-    assert_eq!(world.send(call("PUT", &membership).by(&world.ada)).await.status, 200);
+    assert_eq!(world.send(call("PUT", &membership).with_account(&world.ada)).await.status, 200);
     assert_eq!(claim().await, 200);
     let why = format!("/api/v1/organizations/acme/members/{id}/access?resource=environment:shop/perf");
-    let why = world.send(get(&why).by(&tess)).await;
+    let why = world.send(get(&why).with_account(&tess)).await;
     let claims = why.body["data"]["permissions"].as_array().unwrap().iter();
     let claims = claims.clone().find(|it| it["permission"] == "environments:claim").unwrap().clone();
     let expected =
         json!({"role": "tester", "scope": "environment:shop/*", "grantId": granted, "team": "Quality"});
     assert_eq!((&claims["allowed"], &claims["grantedBy"]), (&json!(true), &expected));
-    assert_eq!(world.send(call("DELETE", &membership).by(&world.ada)).await.status, 200);
+    assert_eq!(world.send(call("DELETE", &membership).with_account(&world.ada)).await.status, 200);
     assert_eq!(claim().await, 403);
-    assert_eq!(world.send(call("PUT", &membership).by(&world.ada)).await.status, 200);
-    let delete = call("DELETE", &format!("/api/v1/organizations/acme/grants/{granted}")).by(&world.ada);
+    assert_eq!(world.send(call("PUT", &membership).with_account(&world.ada)).await.status, 200);
+    let delete =
+        call("DELETE", &format!("/api/v1/organizations/acme/grants/{granted}")).with_account(&world.ada);
     assert_eq!(world.send(delete).await.status, 200);
     assert_eq!(claim().await, 403);
 }
 
 #[tokio::test]
 async fn revoked_access_is_effective_on_every_server_within_a_second() {
-    let world = World::new().await;
+    let world = TestWorld::new().await;
     let Some(other) = world.another_server().await else { return };
     shop(&world).await;
     let tess = scoped_member(&world, "tess@acme.test", &[]).await;
     let granted = grant(&world, "user:tess@acme.test", "viewer", "pipeline:shop").await;
-    let read = async || other.send(get(&env_path("qa-1", "")).by(&tess)).await.status.as_u16();
+    let read = async || other.send(get(&env_path("qa-1", "")).with_account(&tess)).await.status.as_u16();
     let wait_for = async |status: u16| {
         let until = std::time::Instant::now() + std::time::Duration::from_secs(1);
         while read().await != status {
@@ -256,17 +269,18 @@ async fn revoked_access_is_effective_on_every_server_within_a_second() {
         }
     };
     wait_for(200).await;
-    let delete = call("DELETE", &format!("/api/v1/organizations/acme/grants/{granted}")).by(&world.ada);
+    let delete =
+        call("DELETE", &format!("/api/v1/organizations/acme/grants/{granted}")).with_account(&world.ada);
     assert_eq!(world.send(delete).await.status, 200);
     wait_for(403).await;
 }
 
 #[tokio::test]
 async fn invalid_grants_are_refused_with_reasons() {
-    let world = World::new().await;
-    let admin = world.member("adam@acme.test", "admin").await;
-    let send = async |account: &Account, body: Value| {
-        world.send(post("/api/v1/organizations/acme/grants").by(account).json(&body)).await
+    let world = TestWorld::new().await;
+    let admin = world.create_member("adam@acme.test", "admin").await;
+    let send = async |account: &MemberAccount, body: Value| {
+        world.send(post("/api/v1/organizations/acme/grants").with_account(account).json(&body)).await
     };
     let valid = json!({"subject": "user:adam@acme.test", "role": "tester", "scope": "pipeline:shop"});
     let with = |member: &str, value: &str| {
@@ -289,23 +303,23 @@ async fn invalid_grants_are_refused_with_reasons() {
         ("scope", "stage:shop/production"),
     ] {
         let reply = send(&admin, with(member, value)).await;
-        reply.is(400, "invalid_request");
+        reply.assert_problem(400, "invalid_request");
         assert_eq!(reply.body["errors"][0]["pointer"], format!("/{member}"), "{value}: {}", reply.text);
     }
     assert_eq!(send(&admin, valid.clone()).await.status, 201);
-    send(&admin, valid.clone()).await.is(409, "already_exists");
-    let deployer = world.member("dora@acme.test", "deployer").await;
-    send(&deployer, with("role", "viewer")).await.is(403, "forbidden");
+    send(&admin, valid.clone()).await.assert_problem(409, "already_exists");
+    let deployer = world.create_member("dora@acme.test", "deployer").await;
+    send(&deployer, with("role", "viewer")).await.assert_problem(403, "forbidden");
 }
 
 #[tokio::test]
 async fn restricted_token_keeps_only_its_permissions_and_never_exceeds_its_owner() {
-    let world = World::new().await;
+    let world = TestWorld::new().await;
     shop(&world).await;
-    let restricted = async |account: &Account, permissions: Value, scope: &str| {
+    let restricted = async |account: &MemberAccount, permissions: Value, scope: &str| {
         let body = json!({"name": "ci", "restrictTo": [{"permissions": permissions, "scope": scope}]});
         let path = "/api/v1/organizations/acme/api-tokens";
-        let made = world.send(post(path).by(account).json(&body)).await;
+        let made = world.send(post(path).with_account(account).json(&body)).await;
         assert_eq!(made.status, 201, "{}", made.text);
         made.body["data"]["token"].as_str().unwrap().to_owned()
     };
@@ -314,14 +328,17 @@ async fn restricted_token_keeps_only_its_permissions_and_never_exceeds_its_owner
         world.send(post(&env_path(env, "/sessions")).token(token).json(&json!({}))).await
     };
     assert_eq!(claim(&token, "qa-1").await.status, 201);
-    claim(&token, "perf").await.is(404, "not_found");
-    world.send(get("/api/v1/organizations/acme/members").token(&token)).await.is(403, "forbidden");
+    claim(&token, "perf").await.assert_problem(404, "not_found");
+    world
+        .send(get("/api/v1/organizations/acme/members").token(&token))
+        .await
+        .assert_problem(403, "forbidden");
     let create = post("/api/v1/organizations/acme/api-tokens").token(&token).json(&json!({"name": "more"}));
-    world.send(create).await.is(403, "forbidden");
+    world.send(create).await.assert_problem(403, "forbidden");
 
-    let viewer = world.member("vera@acme.test", "viewer").await;
+    let viewer = world.create_member("vera@acme.test", "viewer").await;
     let beyond = restricted(&viewer, json!(["environments:claim"]), "org").await;
-    claim(&beyond, "qa-2").await.is(403, "forbidden");
+    claim(&beyond, "qa-2").await.assert_problem(403, "forbidden");
 
     let path = "/api/v1/organizations/acme/api-tokens";
     for (restriction, pointer) in [
@@ -331,22 +348,22 @@ async fn restricted_token_keeps_only_its_permissions_and_never_exceeds_its_owner
         (json!([{"permissions": ["events:read"], "scope": "everything"}]), "/restrictTo/0/scope"),
     ] {
         let body = json!({"name": "bad", "restrictTo": restriction});
-        let reply = world.send(post(path).by(&world.ada).json(&body)).await;
-        reply.is(400, "invalid_request");
+        let reply = world.send(post(path).with_account(&world.ada).json(&body)).await;
+        reply.assert_problem(400, "invalid_request");
         assert_eq!(reply.body["errors"][0]["pointer"], pointer, "{}", reply.text);
     }
 }
 
 #[tokio::test]
 async fn approval_can_ask_for_a_team() {
-    let world = World::new().await;
+    let world = TestWorld::new().await;
     let source = DEFINITION.replace(
         "    - name: production\n",
         "    - name: production\n      requires:\n        from: [\"team:sre\"]\n",
     );
     let body = json!({"definition": source});
     let path = "/api/v1/organizations/acme/pipelines/validate";
-    let checked = world.send(post(path).by(&world.ada).json(&body)).await;
+    let checked = world.send(post(path).with_account(&world.ada).json(&body)).await;
     assert_eq!(checked.body["data"]["valid"], true, "{}", checked.text);
     let warnings = checked.body["data"]["diagnostics"].as_array().unwrap().clone();
     assert!(
@@ -354,21 +371,21 @@ async fn approval_can_ask_for_a_team() {
         "no member is in the team: {warnings:?}"
     );
     let body = json!({"slug": "sre"});
-    world.send(post("/api/v1/organizations/acme/teams").by(&world.ada).json(&body)).await;
-    let me = world.send(get("/api/v1/me").by(&world.ada)).await.body["data"]["user"]["id"].clone();
+    world.send(post("/api/v1/organizations/acme/teams").with_account(&world.ada).json(&body)).await;
+    let me = world.send(get("/api/v1/me").with_account(&world.ada)).await.body["data"]["user"]["id"].clone();
     let join = format!("/api/v1/organizations/acme/teams/sre/members/{}", me.as_str().unwrap());
-    assert_eq!(world.send(call("PUT", &join).by(&world.ada)).await.status, 200);
+    assert_eq!(world.send(call("PUT", &join).with_account(&world.ada)).await.status, 200);
     let body = json!({"definition": source});
-    let checked = world.send(post(path).by(&world.ada).json(&body)).await;
+    let checked = world.send(post(path).with_account(&world.ada).json(&body)).await;
     let warnings = checked.body["data"]["diagnostics"].as_array().unwrap().clone();
     assert!(warnings.iter().all(|it| it["code"] != "unfulfillable"), "{warnings:?}");
 }
 
 #[tokio::test]
 async fn session_token_uses_only_its_session_and_ends_with_it() {
-    let world = World::new().await;
+    let world = TestWorld::new().await;
     shop(&world).await;
-    let (_, ci) = world.service("ci@acme.test", "deployer").await;
+    let (_, ci) = world.create_service_account("ci@acme.test", "deployer").await;
     let claim = async |token: &str, body: Value| {
         world.send(post(&env_path("qa-1", "/sessions")).token(token).json(&body)).await
     };
@@ -379,49 +396,52 @@ async fn session_token_uses_only_its_session_and_ends_with_it() {
     let at = |rest: &str| env_path("qa-1", &format!("/sessions/{session}{rest}"));
 
     let second = claim(&ci, json!({})).await;
-    second.is(409, "environment_locked");
+    second.assert_problem(409, "environment_locked");
     assert_eq!(second.body["self"], false, "another job of the same account is another holder");
     let deploy = json!({"commitId": "9fceb02"});
     let other_job = world.send(post(&at("/deploy")).token(&ci).json(&deploy)).await;
-    other_job.is(403, "not_session_holder");
+    other_job.assert_problem(403, "not_session_holder");
 
     let deployed = world.send(post(&at("/deploy")).token(&token).json(&deploy)).await;
     assert_eq!(deployed.status, 202, "{}", deployed.text);
     let extended = world.send(post(&at("/extend")).token(&token).json(&json!({"ttlSeconds": 600}))).await;
     assert_eq!(extended.status, 200, "{}", extended.text);
     assert_eq!(world.send(get(&at("")).token(&token)).await.status, 200);
-    claim(&token, json!({})).await.is(403, "forbidden");
+    claim(&token, json!({})).await.assert_problem(403, "forbidden");
     world
         .send(post(&env_path("qa-2", "/sessions")).token(&token).json(&json!({})))
         .await
-        .is(403, "forbidden");
-    world.send(get(&env_path("qa-2", "")).token(&token)).await.is(404, "not_found");
-    world.send(post(&env_path("qa-1", "/force-claim")).token(&token)).await.is(403, "forbidden");
-    world.send(get("/api/v1/organizations/acme/members").token(&token)).await.is(403, "forbidden");
+        .assert_problem(403, "forbidden");
+    world.send(get(&env_path("qa-2", "")).token(&token)).await.assert_problem(404, "not_found");
+    world.send(post(&env_path("qa-1", "/force-claim")).token(&token)).await.assert_problem(403, "forbidden");
+    world
+        .send(get("/api/v1/organizations/acme/members").token(&token))
+        .await
+        .assert_problem(403, "forbidden");
     let create = post("/api/v1/organizations/acme/api-tokens").token(&token).json(&json!({"name": "more"}));
-    world.send(create).await.is(403, "forbidden");
-    let listed = world.send(get("/api/v1/organizations/acme/api-tokens").by(&world.ada)).await;
+    world.send(create).await.assert_problem(403, "forbidden");
+    let listed = world.send(get("/api/v1/organizations/acme/api-tokens").with_account(&world.ada)).await;
     assert!(!listed.text.contains("session token"), "{}", listed.text);
 
     assert_eq!(world.send(call("DELETE", &at("")).token(&token)).await.status, 200);
     let after = world.send(get(&at("")).token(&token)).await;
-    after.is(401, "unauthenticated");
+    after.assert_problem(401, "unauthenticated");
     assert!(after.text.contains("no longer valid"), "{}", after.text);
 }
 
 #[tokio::test]
 async fn session_token_of_a_ticket_works_once_the_ticket_is_granted() {
-    let world = World::new().await;
+    let world = TestWorld::new().await;
     shop(&world).await;
     let claim = async |body: Value| {
-        world.send(post(&env_path("qa-1", "/sessions")).by(&world.ada).json(&body)).await.body["data"].clone()
+        world.send(post(&env_path("qa-1", "/sessions")).with_account(&world.ada).json(&body)).await.body["data"].clone()
     };
     let first = claim(json!({"sessionToken": true})).await;
     let waiting = claim(json!({"sessionToken": true, "queue": true})).await;
     let [held, queued] = [&first, &waiting].map(|it| it["sessionToken"].as_str().unwrap().to_owned());
     assert_ne!(held, queued);
     let path = env_path("qa-1", &format!("/sessions/{}", first["sessionId"].as_str().unwrap()));
-    world.send(call("DELETE", &path).token(&queued)).await.is(403, "not_session_holder");
+    world.send(call("DELETE", &path).token(&queued)).await.assert_problem(403, "not_session_holder");
     assert_eq!(world.send(call("DELETE", &path).token(&held)).await.status, 200);
     let environment = world.send(get(&env_path("qa-1", "")).token(&queued)).await;
     let session = environment.body["data"]["lock"]["sessionId"].as_str().unwrap().to_owned();

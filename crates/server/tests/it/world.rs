@@ -13,48 +13,48 @@ use berth_server::config::AppConfig;
 use berth_server::http::HttpService;
 use berth_server::setup::create_organization;
 use berth_store::Store;
-use berth_testkit::{Scratch, copy_dir, template_dir};
+use berth_testkit::{ScratchDatabase, copy_dir, template_dir};
 use http::{HeaderMap, Method, Request, StatusCode};
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::builder::InSandbox;
-use super::contract::{Asked, SentJson};
+use super::builder::RunnerRegistryBuilder;
+use super::contract::{ContractRequest, RequestJson};
 
 pub(crate) const DEFINITION: &str = "version: 1\npipeline:\n  name: Shop API\n  stages:\n    - name: staging\n  steps:\n    - name: Deploy\n      type: dummy\n  ephemeral_environments:\n    qa-1: {}\n";
 
 /// Polling interval of tests. Long enough to stay within a token's rate limit and to leave CPU time to other processes.
 pub(crate) const POLL_EVERY: std::time::Duration = std::time::Duration::from_millis(25);
 
-pub(crate) struct World {
+pub(crate) struct TestWorld {
     pub(crate) edge: HttpService,
     pub(crate) app: Arc<App>,
     /// Owner of `acme`.
-    pub(crate) ada: Account,
+    pub(crate) ada: MemberAccount,
     /// Owner of `globex`.
-    pub(crate) hank: Account,
+    pub(crate) hank: MemberAccount,
     pub(crate) dir: tempfile::TempDir,
     /// The database, if the tests run on PostgreSQL. Must be dropped last.
-    pub(crate) postgres: Option<Scratch>,
+    pub(crate) postgres: Option<ScratchDatabase>,
 }
 
 #[derive(Clone, serde::Serialize, serde::Deserialize)]
-pub(crate) struct Account {
+pub(crate) struct MemberAccount {
     pub(crate) email: String,
     pub(crate) password: String,
     pub(crate) token: String,
 }
 
-impl World {
+impl TestWorld {
     pub(crate) async fn new() -> Self {
-        Self::with(AppConfig::local(([127, 0, 0, 1], 8080).into())).await
+        Self::with_config(AppConfig::local(([127, 0, 0, 1], 8080).into())).await
     }
 
-    pub(crate) async fn with(config: AppConfig) -> Self {
+    pub(crate) async fn with_config(config: AppConfig) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().to_owned();
-        let made = tokio::task::spawn_blocking(move || from_template(&path)).await.unwrap();
+        let made = tokio::task::spawn_blocking(move || open_template_copy(&path)).await.unwrap();
         let (store, vault, [ada, hank], postgres) = made;
         let config = AppConfig {
             data_dir: dir.path().to_owned(),
@@ -62,7 +62,7 @@ impl World {
             password_cost: PasswordCost::MIN,
             ..config
         };
-        let builder = Arc::new(InSandbox::off());
+        let builder = Arc::new(RunnerRegistryBuilder::without_sandbox());
         let app = Arc::new(App::new(store, vault, config, CancellationToken::new()).with_builder(builder));
         Self { edge: HttpService::new(app.clone()), app, ada, hank, dir, postgres }
     }
@@ -85,83 +85,89 @@ impl World {
         Some(Self { edge: HttpService::new(app.clone()), app, ada, hank, dir, postgres: None })
     }
 
-    pub(crate) async fn send(&self, call: Call) -> Reply {
+    pub(crate) async fn send(&self, call: TestRequest) -> TestResponse {
         self.send_from(call, [127, 0, 0, 1].into()).await
     }
 
     /// Sends a request from this client address.
-    pub(crate) async fn send_from(&self, call: Call, address: IpAddr) -> Reply {
-        let asked = Asked::of(&call.0);
+    pub(crate) async fn send_from(&self, call: TestRequest, address: IpAddr) -> TestResponse {
+        let asked = ContractRequest::from_request(&call.0);
         let response = self.edge.handle_request(call.0, address).await;
         let (parts, body) = response.into_parts();
         let bytes = body.collect().await.unwrap().to_bytes();
         let text = String::from_utf8(bytes.to_vec()).unwrap();
         let body = serde_json::from_str(&text).unwrap_or(Value::Null);
-        let reply = Reply { status: parts.status, headers: parts.headers, text, body };
-        asked.check(&reply);
+        let reply = TestResponse { status: parts.status, headers: parts.headers, text, body };
+        asked.check_response(&reply);
         reply
     }
 
     /// Creates a member of acme with this role and a token.
-    pub(crate) async fn member(&self, email: &str, role: &str) -> Account {
+    pub(crate) async fn create_member(&self, email: &str, role: &str) -> MemberAccount {
         let link = self.invite(email, role).await;
         let password = format!("{} a quiet harbour at dawn", email.len());
         let body = json!({"token": link, "password": password});
         let reply = self.send(post("/api/v1/auth/sign-up").json(&body)).await;
-        let browser = Browser::from_reply(&reply);
+        let browser = BrowserSession::from_response(&reply);
         let create = browser.post("/api/v1/organizations/acme/api-tokens").json(&json!({"name": "test"}));
         let token = self.send(create).await.body["data"]["token"].as_str().unwrap().to_owned();
-        Account { email: email.into(), password, token }
+        MemberAccount { email: email.into(), password, token }
     }
 
     /// Invites a person to acme and returns the token from the link.
     pub(crate) async fn invite(&self, email: &str, role: &str) -> String {
         let body = json!({"email": email, "role": role});
-        let made = self.send(post("/api/v1/organizations/acme/invitations").by(&self.ada).json(&body)).await;
+        let made = self
+            .send(post("/api/v1/organizations/acme/invitations").with_account(&self.ada).json(&body))
+            .await;
         assert_eq!(made.status, 201, "{}", made.text);
         token_of_link(&made.body["data"]["url"])
     }
 
     /// Creates a service account in acme with this role. Returns its id and a token.
-    pub(crate) async fn service(&self, email: &str, role: &str) -> (String, String) {
+    pub(crate) async fn create_service_account(&self, email: &str, role: &str) -> (String, String) {
         let body = json!({"email": email, "role": role, "kind": "service"});
-        let added = self.send(post("/api/v1/organizations/acme/members").by(&self.ada).json(&body)).await;
+        let added =
+            self.send(post("/api/v1/organizations/acme/members").with_account(&self.ada).json(&body)).await;
         let id = added.body["data"]["id"].as_str().unwrap().to_owned();
         let body = json!({"name": "ci", "ownerId": id});
-        let token = self.send(post("/api/v1/organizations/acme/api-tokens").by(&self.ada).json(&body)).await;
+        let token = self
+            .send(post("/api/v1/organizations/acme/api-tokens").with_account(&self.ada).json(&body))
+            .await;
         (id, token.body["data"]["token"].as_str().unwrap().to_owned())
     }
 
-    pub(crate) async fn sign_in(&self, email: &str, password: &str) -> Browser {
+    pub(crate) async fn log_in(&self, email: &str, password: &str) -> BrowserSession {
         let body = json!({"email": email, "password": password});
-        Browser::from_reply(&self.send(post("/api/v1/auth/login").json(&body)).await)
+        BrowserSession::from_response(&self.send(post("/api/v1/auth/login").json(&body)).await)
     }
 
     /// Creates a pipeline in acme and returns its id.
-    pub(crate) async fn pipeline(&self, slug: &str) -> String {
+    pub(crate) async fn create_pipeline(&self, slug: &str) -> String {
         let body = json!({"slug": slug, "definition": DEFINITION});
-        let made = self.send(post("/api/v1/organizations/acme/pipelines").by(&self.ada).json(&body)).await;
+        let made =
+            self.send(post("/api/v1/organizations/acme/pipelines").with_account(&self.ada).json(&body)).await;
         assert_eq!(made.status, 201, "{}", made.text);
         made.body["data"]["id"].as_str().unwrap().to_owned()
     }
 
     /// Creates a pending approval in acme and returns its id.
-    pub(crate) async fn approval(&self) -> String {
+    pub(crate) async fn create_approval(&self) -> String {
         let definition =
             DEFINITION.replace("    - name: staging\n", "    - name: staging\n      requires: {}\n");
         let body = json!({"slug": "gated", "definition": definition});
         let pipelines = "/api/v1/organizations/acme/pipelines";
-        let made = self.send(post(pipelines).by(&self.ada).json(&body)).await;
+        let made = self.send(post(pipelines).with_account(&self.ada).json(&body)).await;
         assert_eq!(made.status, 201, "{}", made.text);
         let start = post(&format!("{pipelines}/gated/deployments")).json(&json!({"commitId": "9fceb02"}));
-        assert_eq!(self.send(start.by(&self.ada)).await.status, 202);
+        assert_eq!(self.send(start.with_account(&self.ada)).await.status, 202);
         berth_server::jobs::tick(self.app.jobs()).await.unwrap();
-        let open = self.send(get("/api/v1/organizations/acme/approvals").by(&self.ada)).await;
+        let open = self.send(get("/api/v1/organizations/acme/approvals").with_account(&self.ada)).await;
         open.body["data"][0]["id"].as_str().unwrap().to_owned()
     }
 
     /// Runs SQL directly on the database, for changes that otherwise only happen over time.
-    pub(crate) fn sql(&self, text: &str) {
+    pub(crate) fn run_sql(&self, text: &str) {
         match &self.postgres {
             None => {
                 let db = rusqlite::Connection::open(self.dir.path().join("berth.db")).unwrap();
@@ -175,8 +181,9 @@ impl World {
     }
 
     /// Kinds of acme's events, oldest first.
-    pub(crate) async fn kinds(&self) -> Vec<String> {
-        let list = self.send(get("/api/v1/organizations/acme/events?limit=200").by(&self.ada)).await;
+    pub(crate) async fn event_kinds(&self) -> Vec<String> {
+        let list =
+            self.send(get("/api/v1/organizations/acme/events?limit=200").with_account(&self.ada)).await;
         let events = list.body["data"].as_array().unwrap();
         events.iter().rev().map(|event| event["kind"].as_str().unwrap().to_owned()).collect()
     }
@@ -194,18 +201,18 @@ const TEMPLATE_DATABASE: &str = "postgres-template";
 const TEMPLATE_ACCOUNTS: &str = "accounts.json";
 
 /// Opens a copy of the template database. Only the first test of a run migrates and fills the template.
-fn from_template(path: &Path) -> (Store, SecretVault, [Account; 2], Option<Scratch>) {
-    let server = Scratch::is_wanted().then(Scratch::shared_server).flatten();
-    if Scratch::is_wanted() && server.is_none() {
-        let postgres = Scratch::if_wanted();
-        let accounts = make(path, postgres.as_ref().map(Scratch::url).as_deref());
-        return open(path, postgres, accounts);
+fn open_template_copy(path: &Path) -> (Store, SecretVault, [MemberAccount; 2], Option<ScratchDatabase>) {
+    let server = ScratchDatabase::is_wanted().then(ScratchDatabase::shared_server).flatten();
+    if ScratchDatabase::is_wanted() && server.is_none() {
+        let postgres = ScratchDatabase::new_if_wanted();
+        let accounts = create_accounts(path, postgres.as_ref().map(ScratchDatabase::url).as_deref());
+        return open_database(path, postgres, accounts);
     }
     let name = if server.is_some() { "world-postgres" } else { "world" };
     let program = std::env::current_exe().unwrap();
     let template = template_dir(name, &program, server.as_deref().unwrap_or_default(), |dir| {
-        let postgres = Scratch::if_wanted();
-        let accounts = make(dir, postgres.as_ref().map(Scratch::url).as_deref());
+        let postgres = ScratchDatabase::new_if_wanted();
+        let accounts = create_accounts(dir, postgres.as_ref().map(ScratchDatabase::url).as_deref());
         std::fs::write(dir.join(TEMPLATE_ACCOUNTS), serde_json::to_vec(&accounts).unwrap()).unwrap();
         if let Some(postgres) = postgres {
             std::fs::write(dir.join(TEMPLATE_DATABASE), postgres.into_template()).unwrap();
@@ -216,23 +223,23 @@ fn from_template(path: &Path) -> (Store, SecretVault, [Account; 2], Option<Scrat
     std::fs::remove_file(path.join(TEMPLATE_ACCOUNTS)).unwrap();
     let postgres = std::fs::read_to_string(path.join(TEMPLATE_DATABASE)).ok().map(|name| {
         std::fs::remove_file(path.join(TEMPLATE_DATABASE)).unwrap();
-        Scratch::copy_of(&name).unwrap()
+        ScratchDatabase::copy_template(&name).unwrap()
     });
-    open(path, postgres, accounts)
+    open_database(path, postgres, accounts)
 }
 
-fn open(
+fn open_database(
     path: &Path,
-    postgres: Option<Scratch>,
-    accounts: [Account; 2],
-) -> (Store, SecretVault, [Account; 2], Option<Scratch>) {
-    let store = open_store(path, postgres.as_ref().map(Scratch::url).as_deref());
+    postgres: Option<ScratchDatabase>,
+    accounts: [MemberAccount; 2],
+) -> (Store, SecretVault, [MemberAccount; 2], Option<ScratchDatabase>) {
+    let store = open_store(path, postgres.as_ref().map(ScratchDatabase::url).as_deref());
     let vault = SecretVault::open(&store, &path.join("root.key"), WhenMissing::Refuse).unwrap();
     (store, vault, accounts, postgres)
 }
 
 /// Creates two organizations and their owners, then closes the database.
-fn make(path: &Path, postgres: Option<&str>) -> [Account; 2] {
+fn create_accounts(path: &Path, postgres: Option<&str>) -> [MemberAccount; 2] {
     let store = open_store(path, postgres);
     let account = |org: &str, email: &str| {
         let made = create_organization(
@@ -242,7 +249,7 @@ fn make(path: &Path, postgres: Option<&str>) -> [Account; 2] {
             PasswordCost::MIN,
         );
         let made = made.unwrap();
-        Account {
+        MemberAccount {
             email: email.into(),
             password: made.password.unwrap().reveal().to_owned(),
             token: made.token.reveal().to_owned(),
@@ -253,24 +260,24 @@ fn make(path: &Path, postgres: Option<&str>) -> [Account; 2] {
     accounts
 }
 
-pub(crate) struct Call(pub(crate) Request<Body>);
+pub(crate) struct TestRequest(pub(crate) Request<Body>);
 
-pub(crate) fn call(method: &str, path: &str) -> Call {
+pub(crate) fn call(method: &str, path: &str) -> TestRequest {
     let method = Method::from_bytes(method.as_bytes()).unwrap();
     let request = Request::builder().method(method).uri(path).header("host", "berth.test");
-    Call(request.body(Body::empty()).unwrap())
+    TestRequest(request.body(Body::empty()).unwrap())
 }
 
-pub(crate) fn get(path: &str) -> Call {
+pub(crate) fn get(path: &str) -> TestRequest {
     call("GET", path)
 }
 
-pub(crate) fn post(path: &str) -> Call {
+pub(crate) fn post(path: &str) -> TestRequest {
     call("POST", path)
 }
 
-impl Call {
-    pub(crate) fn by(self, who: &Account) -> Self {
+impl TestRequest {
+    pub(crate) fn with_account(self, who: &MemberAccount) -> Self {
         self.token(&who.token)
     }
 
@@ -286,7 +293,7 @@ impl Call {
 
     pub(crate) fn json(self, body: &Value) -> Self {
         let mut call = self.header("content-type", "application/json").raw(body.to_string());
-        call.0.extensions_mut().insert(SentJson(body.clone()));
+        call.0.extensions_mut().insert(RequestJson(body.clone()));
         call
     }
 
@@ -297,61 +304,61 @@ impl Call {
 }
 
 /// A logged-in browser.
-pub(crate) struct Browser {
+pub(crate) struct BrowserSession {
     pub(crate) cookie: String,
     pub(crate) csrf: String,
 }
 
-impl Browser {
+impl BrowserSession {
     /// Creates a browser from the response to its login request.
-    pub(crate) fn from_reply(reply: &Reply) -> Self {
+    pub(crate) fn from_response(reply: &TestResponse) -> Self {
         assert_eq!(reply.status, 200, "{}", reply.text);
         let cookie = reply.header("set-cookie").split(';').next().unwrap().to_owned();
         Self { cookie, csrf: reply.body["data"]["csrfToken"].as_str().unwrap().to_owned() }
     }
 
-    pub(crate) fn get(&self, path: &str) -> Call {
+    pub(crate) fn get(&self, path: &str) -> TestRequest {
         get(path).header("cookie", &self.cookie)
     }
 
-    pub(crate) fn post(&self, path: &str) -> Call {
-        self.change("POST", path)
+    pub(crate) fn post(&self, path: &str) -> TestRequest {
+        self.write_request("POST", path)
     }
 
-    pub(crate) fn change(&self, method: &str, path: &str) -> Call {
+    pub(crate) fn write_request(&self, method: &str, path: &str) -> TestRequest {
         let call = call(method, path).header("cookie", &self.cookie).header("x-berth-csrf", &self.csrf);
         call.header("sec-fetch-site", "same-origin")
     }
 }
 
-pub(crate) struct Reply {
+pub(crate) struct TestResponse {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
     pub(crate) text: String,
     pub(crate) body: Value,
 }
 
-impl Reply {
+impl TestResponse {
     pub(crate) fn header(&self, name: &str) -> &str {
         self.headers.get(name).map_or("", |value| value.to_str().unwrap())
     }
 
-    pub(crate) fn code(&self) -> &str {
+    pub(crate) fn problem_code(&self) -> &str {
         self.body["code"].as_str().unwrap_or("")
     }
 
     /// Asserts the status and the problem code.
-    pub(crate) fn is(&self, status: u16, code: &str) {
-        assert_eq!((self.status.as_u16(), self.code()), (status, code), "{}", self.text);
+    pub(crate) fn assert_problem(&self, status: u16, code: &str) {
+        assert_eq!((self.status.as_u16(), self.problem_code()), (status, code), "{}", self.text);
     }
 }
 
-impl Reply {
+impl TestResponse {
     /// Asserts status 400, with the code for an unknown member or for another kind of invalid body.
-    pub(crate) fn is_invalid_input(&self) {
+    pub(crate) fn assert_invalid_input(&self) {
         let mut errors = self.body["errors"].as_array().into_iter().flatten();
         let has_unknown = errors.any(|error| error["code"] == "unknown_member");
-        self.is(400, if has_unknown { "unknown_member" } else { "invalid_request" });
+        self.assert_problem(400, if has_unknown { "unknown_member" } else { "invalid_request" });
     }
 }
 

@@ -87,7 +87,7 @@ pub fn list_pending(applied: &[AppliedMigration]) -> Result<&'static [Migration]
 mod tests {
     use super::*;
 
-    fn applied(number: i64, checksum: String) -> AppliedMigration {
+    fn applied_migration(number: i64, checksum: String) -> AppliedMigration {
         AppliedMigration { number, name: "x".into(), checksum }
     }
 
@@ -100,13 +100,19 @@ mod tests {
 
     #[test]
     fn migration_history_that_is_edited_or_newer_is_refused() {
-        let known: Vec<_> = MIGRATIONS.iter().map(|m| applied(m.number, m.checksum())).collect();
+        let known: Vec<_> = MIGRATIONS.iter().map(|m| applied_migration(m.number, m.checksum())).collect();
         assert!(list_pending(&known).unwrap().is_empty());
         assert_eq!(list_pending(&[]).unwrap().len(), MIGRATIONS.len());
 
         let mut newer = known;
-        newer.push(applied(99, String::new()));
+        newer.push(applied_migration(99, String::new()));
         assert!(list_pending(&newer).err().unwrap().to_string().contains("newer than this program"));
-        assert!(list_pending(&[applied(1, "edited".into())]).err().unwrap().to_string().contains("differs"));
+        assert!(
+            list_pending(&[applied_migration(1, "edited".into())])
+                .err()
+                .unwrap()
+                .to_string()
+                .contains("differs")
+        );
     }
 }

@@ -72,8 +72,8 @@ impl TestDatabase {
     fn tx<'c>(conn: &'c mut SqliteConn<'_>, state: &'c mut TxState) -> Tx<'c> {
         let org: OrgId = "org_00000000000000000000000001".parse().unwrap();
         let (context, now) = (TxContext::system(Some(org)), Timestamp::from_micros(99));
-        let ground = crate::TxConfig { epoch: Arc::default(), lost_s: 45, access: None };
-        Tx::new(BegunTx { conn, state, now }, context, ground)
+        let fixture = crate::TxConfig { epoch: Arc::default(), lost_s: 45, access: None };
+        Tx::new(BegunTx { conn, state, now }, context, fixture)
     }
 
     fn check_times(&self, expected: &Expect) {
@@ -99,8 +99,8 @@ impl TestDatabase {
 
 #[test]
 fn clock_step_postpones_deadlines_by_its_size() {
-    let ground = TestDatabase::new();
-    ground.check_times(&expect![[r#"
+    let fixture = TestDatabase::new();
+    fixture.check_times(&expect![[r#"
         free due - version 7
         plain due - version 7
         qa due 100 version 7
@@ -110,8 +110,8 @@ fn clock_step_postpones_deadlines_by_its_size() {
         ticket 1 created 10 expires 55 takeover -
         ticket 2 created 10 expires 200 takeover 150
         ticket 3 created 10 expires 210 takeover -"#]]);
-    instance::postpone_deadlines(&mut SqliteConn::new(&ground.db), 1_000).unwrap();
-    ground.check_times(&expect![[r#"
+    instance::postpone_deadlines(&mut SqliteConn::new(&fixture.db), 1_000).unwrap();
+    fixture.check_times(&expect![[r#"
         free due - version 7
         plain due - version 8
         qa due 1100 version 8
@@ -125,7 +125,7 @@ fn clock_step_postpones_deadlines_by_its_size() {
 
 #[test]
 fn schema_refuses_a_second_open_session() {
-    let ground = TestDatabase::new();
+    let fixture = TestDatabase::new();
     let session = |environment: u8, number: u8, fence: u8, end: &str| {
         format!(
             "INSERT INTO sessions (org_id, environment_id, number, id, fence, holder, claimed_at, extensions, active_at,
@@ -136,33 +136,33 @@ fn schema_refuses_a_second_open_session() {
     };
     let open = "NULL, NULL";
     let ended = "1, 'released'";
-    ground.check_refused(&session(1, 3, 3, open), "UNIQUE constraint failed: sessions.environment_id");
-    ground.check_refused(&session(9, 1, 1, open), "FOREIGN KEY constraint failed");
+    fixture.check_refused(&session(1, 3, 3, open), "UNIQUE constraint failed: sessions.environment_id");
+    fixture.check_refused(&session(9, 1, 1, open), "FOREIGN KEY constraint failed");
     let fence = "UNIQUE constraint failed: sessions.environment_id, sessions.fence";
-    ground.check_refused(&session(1, 3, 1, ended), fence);
+    fixture.check_refused(&session(1, 3, 1, ended), fence);
     let number = "UNIQUE constraint failed: sessions.environment_id, sessions.number";
-    ground.check_refused(&session(1, 1, 3, ended), number);
+    fixture.check_refused(&session(1, 1, 3, ended), number);
     let half = "CHECK constraint failed: (ended_at IS NULL) = (end_reason IS NULL)";
-    ground.check_refused(&session(1, 3, 3, "1, NULL"), half);
-    ground.check_refused(&session(2, 2, 3, "NULL, 'released'"), half);
-    ground.check_refused("UPDATE sessions SET ended_at = 1 WHERE end_reason IS NULL", half);
-    ground.check_refused("UPDATE sessions SET end_reason = NULL", half);
-    ground.check_refused("UPDATE sessions SET ended_at = NULL, end_reason = NULL", "UNIQUE");
-    ground.db.execute_batch(&session(1, 3, 3, ended)).unwrap();
+    fixture.check_refused(&session(1, 3, 3, "1, NULL"), half);
+    fixture.check_refused(&session(2, 2, 3, "NULL, 'released'"), half);
+    fixture.check_refused("UPDATE sessions SET ended_at = 1 WHERE end_reason IS NULL", half);
+    fixture.check_refused("UPDATE sessions SET end_reason = NULL", half);
+    fixture.check_refused("UPDATE sessions SET ended_at = NULL, end_reason = NULL", "UNIQUE");
+    fixture.db.execute_batch(&session(1, 3, 3, ended)).unwrap();
 }
 
 #[test]
 fn schema_refuses_unknown_words() {
-    let ground = TestDatabase::new();
+    let fixture = TestDatabase::new();
     for (table, column) in [("environments", "condition"), ("tickets", "status"), ("deployments", "status")] {
-        ground.check_refused(&format!("UPDATE {table} SET {column} = 'odd'"), "CHECK constraint failed");
+        fixture.check_refused(&format!("UPDATE {table} SET {column} = 'odd'"), "CHECK constraint failed");
     }
 }
 
 #[test]
 fn environment_update_with_a_decreasing_fence_is_refused() {
-    let ground = TestDatabase::new();
-    let (mut conn, mut state) = (SqliteConn::new(&ground.db), TxState::default());
+    let fixture = TestDatabase::new();
+    let (mut conn, mut state) = (SqliteConn::new(&fixture.db), TxState::default());
     let mut tx = TestDatabase::tx(&mut conn, &mut state);
     let id = "env_00000000000000000000000001".parse().unwrap();
     let mut claimed = environment::by_id(&mut tx, id).unwrap().unwrap().environment;
@@ -184,9 +184,9 @@ fn session_history_is_listed_from_a_number_down() {
         SELECT org_id, 'env_00000000000000000000000003', held.number, printf('ses_%026d', 100 + held.number),
           2 * held.number, holder, held.number, 0, 1, 0, 1, 'released', holder
         FROM held JOIN sessions ON id = 'ses_00000000000000000000000001'";
-    let ground = TestDatabase::new();
-    ground.db.execute_batch(MORE).unwrap();
-    let (mut conn, mut state) = (SqliteConn::new(&ground.db), TxState::default());
+    let fixture = TestDatabase::new();
+    fixture.db.execute_batch(MORE).unwrap();
+    let (mut conn, mut state) = (SqliteConn::new(&fixture.db), TxState::default());
     let mut tx = TestDatabase::tx(&mut conn, &mut state);
     let mut numbers = |environment: u8, from: i64, limit: i64| -> Vec<i64> {
         let id = format!("env_{environment:026}").parse().unwrap();
@@ -202,8 +202,8 @@ fn session_history_is_listed_from_a_number_down() {
 
 #[test]
 fn ended_session_does_not_change() {
-    let ground = TestDatabase::new();
-    let (mut conn, mut state) = (SqliteConn::new(&ground.db), TxState::default());
+    let fixture = TestDatabase::new();
+    let (mut conn, mut state) = (SqliteConn::new(&fixture.db), TxState::default());
     let mut tx = TestDatabase::tx(&mut conn, &mut state);
     let mut ended =
         session::by_id(&mut tx, "ses_00000000000000000000000001".parse().unwrap()).unwrap().unwrap();

@@ -101,9 +101,8 @@ impl FromRow for TokenCaller {
         let (token, org, org_slug): (_, _, _) = row.take()?;
         let (user, user_name, is_service): (_, _, _) = row.take()?;
         let (role, last_used_at, expires_at): (Role, _, _) = row.take()?;
-        let access =
-            EffectiveAccess { restriction: take_restriction(row)?, ..EffectiveAccess::of_role(role) };
-        let environment = row.take()?;
+        let TokenLimits { restriction, environment } = row.take()?;
+        let access = EffectiveAccess { restriction, ..EffectiveAccess::of_role(role) };
         Ok(Self {
             token,
             org,

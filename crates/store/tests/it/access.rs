@@ -11,23 +11,23 @@ use berth_store::tables::user;
 use berth_store::{StoreError, Tx, TxContext};
 use rusqlite::Connection;
 
-use super::Ground;
+use super::StoreFixture;
 
-struct Authorized {
-    ground: Ground,
+struct TokenFixture {
+    fixture: StoreFixture,
     owner: UserId,
     token: TokenId,
     context: TxContext,
 }
 
-impl Authorized {
+impl TokenFixture {
     /// Creates a token for the owner and checks that it is valid at the current access generation.
     fn new(expires_at: Option<Timestamp>) -> Self {
-        let ground = Ground::in_a_file();
-        let (owner, token) = ground.transact(move |tx| insert(tx, expires_at)).unwrap();
-        let access = ground.store.access_generation().map(|(generation, _)| generation);
-        let context = TxContext { access, ..TxContext::system(Some(ground.org)) };
-        let authorized = Self { ground, owner, token, context };
+        let fixture = StoreFixture::on_sqlite();
+        let (owner, token) = fixture.transact(move |tx| insert_token(tx, expires_at)).unwrap();
+        let access = fixture.store.access_generation().map(|(generation, _)| generation);
+        let context = TxContext { access, ..TxContext::system(Some(fixture.org)) };
+        let authorized = Self { fixture, owner, token, context };
         authorized.check(true, Some(Role::Owner));
         authorized
     }
@@ -36,7 +36,7 @@ impl Authorized {
         &self,
         work: impl FnOnce(&mut Tx<'_>) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
-        self.ground.store.transact_blocking(self.context.clone(), work)
+        self.fixture.store.transact_blocking(self.context.clone(), work)
     }
 
     fn check(&self, is_unchanged: bool, role: Option<Role>) {
@@ -46,7 +46,7 @@ impl Authorized {
     }
 }
 
-fn insert(tx: &mut Tx<'_>, expires_at: Option<Timestamp>) -> Result<(UserId, TokenId), StoreError> {
+fn insert_token(tx: &mut Tx<'_>, expires_at: Option<Timestamp>) -> Result<(UserId, TokenId), StoreError> {
     let owner = user::by_email(tx, &Email::parse("ada@acme.test").unwrap())?.unwrap().id;
     let id = TokenId::from_parts(tx.now(), tx.entropy()?);
     let name = DisplayName::parse("ci").unwrap();
@@ -64,12 +64,12 @@ fn insert(tx: &mut Tx<'_>, expires_at: Option<Timestamp>) -> Result<(UserId, Tok
         revoked_at: None,
     };
     token::insert(tx, &token, &[1; 32])?;
-    tell(tx)?;
+    record_event(tx)?;
     Ok((owner, id))
 }
 
 /// Records an event, because a transaction that writes must record one.
-fn tell(tx: &mut Tx<'_>) -> Result<(), StoreError> {
+fn record_event(tx: &mut Tx<'_>) -> Result<(), StoreError> {
     tx.record(NewEvent::new(EventKind::AccessDenied, EventSubject::new("user", "x", None)))
 }
 
@@ -77,18 +77,18 @@ fn current_role(tx: &mut Tx<'_>, token: TokenId) -> Result<Option<Role>, StoreEr
     Ok(token::find_access(tx, token)?.map(|found| found.access.role))
 }
 
-fn lower(tx: &mut Tx<'_>, user: UserId) -> Result<(), StoreError> {
+fn lower_role(tx: &mut Tx<'_>, user: UserId) -> Result<(), StoreError> {
     member::put(tx, &Member { user, role: Role::Viewer, version: 2, created_at: tx.now() })?;
-    tell(tx)
+    record_event(tx)
 }
 
 #[test]
 fn access_generation_changes_with_the_transaction_that_revokes_a_token() {
-    let authorized = Authorized::new(None);
+    let authorized = TokenFixture::new(None);
     let token = authorized.token;
     let seen = authorized.transact(move |tx| {
         token::revoke(tx, token)?;
-        tell(tx)?;
+        record_event(tx)?;
         Ok((tx.is_access_unchanged(), current_role(tx, token)?))
     });
     assert_eq!(seen.unwrap(), (false, None));
@@ -97,18 +97,18 @@ fn access_generation_changes_with_the_transaction_that_revokes_a_token() {
 
 #[test]
 fn lowered_role_applies_to_later_jobs_of_the_same_commit() {
-    let authorized = Authorized::new(None);
+    let authorized = TokenFixture::new(None);
     let (owner, token) = (authorized.owner, authorized.token);
     let undone = authorized.transact(move |tx| -> Result<(), _> {
-        lower(tx, owner)?;
+        lower_role(tx, owner)?;
         assert_eq!(current_role(tx, token)?, Some(Role::Viewer));
         Err(StoreError::Unavailable("no".into()))
     });
     assert!(undone.is_err());
     authorized.check(false, Some(Role::Owner));
-    authorized.ground.at_once(9, |number| {
+    authorized.fixture.run_in_one_commit(9, |number| {
         let work = move |tx: &mut Tx<'_>| match number {
-            0 => lower(tx, owner).and_then(|()| Err(StoreError::Unavailable("no".into()))),
+            0 => lower_role(tx, owner).and_then(|()| Err(StoreError::Unavailable("no".into()))),
             _ => {
                 assert_eq!(current_role(tx, token)?, Some(Role::Owner));
                 Ok(())
@@ -116,24 +116,24 @@ fn lowered_role_applies_to_later_jobs_of_the_same_commit() {
         };
         assert_eq!(authorized.transact(work).is_err(), number == 0);
     });
-    authorized.transact(move |tx| lower(tx, owner)).unwrap();
+    authorized.transact(move |tx| lower_role(tx, owner)).unwrap();
     authorized.check(false, Some(Role::Viewer));
 }
 
 #[test]
 fn access_generation_ignores_unrelated_writes() {
-    let authorized = Authorized::new(None);
+    let authorized = TokenFixture::new(None);
     let token = authorized.token;
     authorized.transact(move |tx| token::touch(tx, token)).unwrap();
-    authorized.transact(tell).unwrap();
+    authorized.transact(record_event).unwrap();
     authorized.check(true, Some(Role::Owner));
 }
 
 #[test]
 fn expired_token_has_no_role() {
-    let authorized = Authorized::new(None);
+    let authorized = TokenFixture::new(None);
     let soon = authorized.transact(|tx| Ok(tx.now().plus_seconds(1))).unwrap();
-    let authorized = Authorized::new(Some(soon));
+    let authorized = TokenFixture::new(Some(soon));
     while authorized.transact(|tx| Ok(tx.now())).unwrap() <= soon {
         std::thread::park_timeout(std::time::Duration::from_millis(25));
     }
@@ -142,8 +142,8 @@ fn expired_token_has_no_role() {
 
 #[test]
 fn access_generation_changes_with_a_write_by_another_process() {
-    let authorized = Authorized::new(None);
-    let db = Connection::open(authorized.ground.place.dir.path().join("berth.db")).unwrap();
+    let authorized = TokenFixture::new(None);
+    let db = Connection::open(authorized.fixture.location.dir.path().join("berth.db")).unwrap();
     db.execute("UPDATE api_tokens SET revoked_at = 1", []).unwrap();
     authorized.check(false, None);
 }

@@ -2,8 +2,8 @@
 //! be equal. The database side uses the ids and times of the model, so that both sides are equal byte for byte.
 
 mod backend;
-mod beside;
 mod dump;
+mod raw_connection;
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -14,8 +14,8 @@ use berth_sim::locks::{
 use berth_store::StoreError;
 use berth_testkit::outcome;
 
-use self::backend::{Asked, Database, Looked, Run};
-use self::dump::{as_loaded, as_recorded, same};
+use self::backend::{DatabaseRun, LoadedDecision, PreparedRequest, SharedDatabase};
+use self::dump::{check_equal, normalize_lock, normalize_ticket};
 
 /// Number of concurrent runs. They share commits.
 const AT_ONCE: usize = 16;
@@ -24,7 +24,7 @@ const SEED_OF_A_LONG_RUN: u64 = 119;
 
 #[test]
 fn store_matches_the_model() {
-    let database = Database::new();
+    let database = SharedDatabase::new();
     let (next, wrong) = (AtomicU32::new(0), Mutex::new(Vec::new()));
     // Fewer runs on PostgreSQL, where every statement is a round trip.
     let (name, sequences) = if database.is_postgres() {
@@ -41,7 +41,7 @@ fn store_matches_the_model() {
                     if seed >= sequences {
                         break;
                     }
-                    if let Err(difference) = compare(&database, number, seed) {
+                    if let Err(difference) = run_and_compare(&database, number, seed) {
                         wrong.lock().unwrap().push(difference);
                     }
                 }
@@ -50,12 +50,12 @@ fn store_matches_the_model() {
     });
     let wrong = wrong.into_inner().unwrap();
     assert!(wrong.is_empty(), "{} of {sequences} differ. {}", wrong.len(), wrong.join("\n\n"));
-    outcome::covered_seeds(&format!("lock sequences on {name} and on the model"), &(0..sequences));
+    outcome::report_seed_coverage(&format!("lock sequences on {name} and on the model"), &(0..sequences));
 }
 
 #[test]
 fn store_differs_from_the_model_after_a_changed_row() {
-    let database = Database::new();
+    let database = SharedDatabase::new();
     let changes = [
         "UPDATE environments SET fence = fence + 1",
         "UPDATE environments SET due_at = 1",
@@ -70,51 +70,51 @@ fn store_differs_from_the_model_after_a_changed_row() {
         "UPDATE events SET subjects = '[]' WHERE sequence = 9",
     ];
     for (number, change) in (0..).zip(changes) {
-        let pair = perform(&database, number, SEED_OF_A_LONG_RUN).unwrap();
+        let pair = run_commands(&database, number, SEED_OF_A_LONG_RUN).unwrap();
         pair.compare_dumps().unwrap();
-        database.beside.lock().unwrap().change(&[(change, &[])]);
+        database.raw_connection.lock().unwrap().execute_all(&[(change, &[])]);
         assert!(pair.compare_dumps().is_err(), "not found: {change}");
     }
 }
 
-fn compare(database: &Database, number: u32, seed: u64) -> Result<(), String> {
-    let pair = perform(database, number, seed)?;
+fn run_and_compare(database: &SharedDatabase, number: u32, seed: u64) -> Result<(), String> {
+    let pair = run_commands(database, number, seed)?;
     pair.compare_dumps().map_err(|told| format!("seed {seed}, at the end: {told}"))
 }
 
 /// Runs the commands generated from a seed on both sides. `number` is unique within the database.
-fn perform(database: &Database, number: u32, seed: u64) -> Result<Pair<'_>, String> {
-    let model = LockModel::of_run(number);
-    let run = Run::begin(database, number, &model.world);
-    run.mirror(&model.around);
-    let mut pair = Pair { model, run, database };
+fn run_commands(database: &SharedDatabase, number: u32, seed: u64) -> Result<ComparedRun<'_>, String> {
+    let model = LockModel::for_run(number);
+    let run = DatabaseRun::begin(database, number, &model.store);
+    run.write_surroundings(&model.surroundings);
+    let mut pair = ComparedRun { model, run, database };
     for (index, command) in sequence(seed).iter().enumerate() {
         pair.perform(command).map_err(|told| format!("seed {seed}, {index}. {command}: {told}"))?;
     }
     Ok(pair)
 }
 
-struct Pair<'d> {
+struct ComparedRun<'d> {
     model: LockModel,
-    run: Run<'d>,
-    database: &'d Database,
+    run: DatabaseRun<'d>,
+    database: &'d SharedDatabase,
 }
 
-impl Pair<'_> {
+impl ComparedRun<'_> {
     fn compare_dumps(&self) -> Result<(), String> {
-        dump::compare(&self.model, &self.run, &mut self.database.beside.lock().unwrap())
+        dump::compare_dumps(&self.model, &self.run, &mut self.database.raw_connection.lock().unwrap())
     }
 
     fn perform(&mut self, command: &LockCommand) -> Result<(), String> {
         match command {
-            LockCommand::Turn(turn) => self.turn(*turn),
-            LockCommand::Ask { place, ask } => self.ask(*place, ask),
+            LockCommand::Change(turn) => self.change_world(*turn),
+            LockCommand::Request { place, request } => self.send_request(*place, request),
             LockCommand::Race { place, first, second } => {
-                let looked = [self.look(*place, first)?, self.look(*place, second)?];
+                let looked = [self.load_and_decide(*place, first)?, self.load_and_decide(*place, second)?];
                 for (step, looked) in looked.into_iter().flatten() {
-                    let ask = step.ask.clone();
+                    let request = step.request.clone();
                     if self.commit(step, looked)?.is_outdated {
-                        self.ask(*place, &ask)?;
+                        self.send_request(*place, &request)?;
                     }
                 }
                 Ok(())
@@ -122,8 +122,8 @@ impl Pair<'_> {
         }
     }
 
-    fn turn(&mut self, turn: WorldChange) -> Result<(), String> {
-        self.model.turn(turn);
+    fn change_world(&mut self, turn: WorldChange) -> Result<(), String> {
+        self.model.apply_change(turn);
         let is_in_rows = matches!(
             turn,
             WorldChange::RevokePerson(_)
@@ -133,83 +133,85 @@ impl Pair<'_> {
                 | WorldChange::Track(_)
         );
         if is_in_rows {
-            self.run.mirror(&self.model.around);
+            self.run.write_surroundings(&self.model.surroundings);
         }
         Ok(())
     }
 
     /// Reads, decides and writes in one transaction.
-    fn ask(&mut self, place: EnvironmentIndex, ask: &LockRequest) -> Result<(), String> {
-        let asked = self.asked(place, ask);
-        let step = self.model.load_and_decide(place, ask);
+    fn send_request(&mut self, place: EnvironmentIndex, request: &LockRequest) -> Result<(), String> {
+        let asked = self.prepare_request(place, request);
+        let step = self.model.load_and_decide(place, request);
         let looked = self.run.perform(asked).map_err(|error| format!("the store fails: {error}"))?;
-        compare_looks(step.as_ref(), &looked)?;
+        compare_decisions(step.as_ref(), &looked)?;
         if let Some(step) = step {
-            let step = self.model.commit_unwatched(step);
-            same("outdated", &step.is_outdated, &false)?;
-            self.follow(&step);
+            let step = self.model.commit_unchecked(step);
+            check_equal("outdated", &step.is_outdated, &false)?;
+            self.mirror_after_recreate(&step);
         }
         Ok(())
     }
 
-    fn look(
+    fn load_and_decide(
         &mut self,
         place: EnvironmentIndex,
-        ask: &LockRequest,
-    ) -> Result<Option<(LockStep, Looked)>, String> {
-        let asked = self.asked(place, ask);
-        let step = self.model.load_and_decide(place, ask);
-        let looked = self.run.look(asked).map_err(|error| format!("the store fails: {error}"))?;
-        compare_looks(step.as_ref(), &looked)?;
+        request: &LockRequest,
+    ) -> Result<Option<(LockStep, LoadedDecision)>, String> {
+        let asked = self.prepare_request(place, request);
+        let step = self.model.load_and_decide(place, request);
+        let looked = self.run.load_and_decide(asked).map_err(|error| format!("the store fails: {error}"))?;
+        compare_decisions(step.as_ref(), &looked)?;
         Ok(step.map(|step| (step, looked)))
     }
 
     /// Writes an earlier decision on both sides. If the decision is outdated, the store must write nothing.
-    fn commit(&mut self, step: LockStep, looked: Looked) -> Result<LockStep, String> {
-        let rows = |pair: &Self| dump::rows(&mut pair.database.beside.lock().unwrap(), pair.run.org);
-        let step = self.model.commit_unwatched(step);
+    fn commit(&mut self, step: LockStep, looked: LoadedDecision) -> Result<LockStep, String> {
+        let rows = |pair: &Self| {
+            dump::dump_all_tables(&mut pair.database.raw_connection.lock().unwrap(), pair.run.org)
+        };
+        let step = self.model.commit_unchecked(step);
         let before = step.is_outdated.then(|| rows(self));
         let is_outdated = match self.run.commit(looked) {
             Ok(()) => false,
             Err(StoreError::Bug(text)) if text.contains("changed 0 rows") => true,
             Err(error) => return Err(format!("the store fails: {error}")),
         };
-        same("outdated", &step.is_outdated, &is_outdated)?;
+        check_equal("outdated", &step.is_outdated, &is_outdated)?;
         if let Some(before) = before {
-            same("rows after what was not written", &before, &rows(self))?;
+            check_equal("rows after what was not written", &before, &rows(self))?;
         }
-        self.follow(&step);
+        self.mirror_after_recreate(&step);
         Ok(step)
     }
 
     /// Gives a recreated pipeline the status and the tracked commit that the other pipelines have.
-    fn follow(&self, step: &LockStep) {
-        if step.ask == LockRequest::Recreate && !step.is_outdated {
-            self.run.mirror(&self.model.around);
+    fn mirror_after_recreate(&self, step: &LockStep) {
+        if step.request == LockRequest::Recreate && !step.is_outdated {
+            self.run.write_surroundings(&self.model.surroundings);
         }
     }
 
     /// Prepares a command for the database, with the time and random bytes that the model will use.
-    fn asked(&self, place: EnvironmentIndex, ask: &LockRequest) -> Asked {
-        let around = self.model.around.clone();
-        let moment = around.clone().moment();
-        Asked { place, ask: ask.clone(), around, moment }
+    fn prepare_request(&self, place: EnvironmentIndex, request: &LockRequest) -> PreparedRequest {
+        let surroundings = self.model.surroundings.clone();
+        let moment = surroundings.clone().decision_context();
+        PreparedRequest { place, request: request.clone(), surroundings, moment }
     }
 }
 
-fn compare_looks(step: Option<&LockStep>, looked: &Looked) -> Result<(), String> {
+fn compare_decisions(step: Option<&LockStep>, looked: &LoadedDecision) -> Result<(), String> {
     let (Some(step), Some(decision)) = (step, &looked.decision) else {
-        return same("whether there is an answer", &step.is_some(), &looked.decision.is_some());
+        return check_equal("whether there is an answer", &step.is_some(), &looked.decision.is_some());
     };
-    same("locks", &step.before.clone().map(as_loaded), &looked.before)?;
-    same("answers", &answer(&step.decision.answer), &answer(&decision.answer))?;
-    same("events", &step.decision.events, &decision.events)?;
-    same("effects", &step.decision.effects, &decision.effects)
+    check_equal("locks", &step.before.clone().map(normalize_lock), &looked.before)?;
+    check_equal("answers", &normalize_answer(&step.decision.answer), &normalize_answer(&decision.answer))?;
+    check_equal("events", &step.decision.events, &decision.events)?;
+    check_equal("effects", &step.decision.effects, &decision.effects)
 }
 
-fn answer(given: &LockAnswer) -> LockAnswer {
+fn normalize_answer(given: &LockAnswer) -> LockAnswer {
     match given {
-        LockAnswer::Ticket(ticket) => LockAnswer::Ticket(Box::new(as_recorded(ticket.as_ref().clone()))),
+        LockAnswer::Ticket(ticket) => LockAnswer::Ticket(Box::new(normalize_ticket(ticket.as_ref().clone()))),
         other => other.clone(),
     }
 }

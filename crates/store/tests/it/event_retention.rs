@@ -14,7 +14,7 @@ use berth_store::tables::webhook;
 use berth_store::{StoreError, Tx};
 use rusqlite::{Connection, params};
 
-use super::Ground;
+use super::StoreFixture;
 
 /// Number of old events, more than one transaction removes. They are numbered from 2, because the organization already
 /// has one event.
@@ -24,7 +24,7 @@ const YOUNG: i64 = 300;
 const THROUGH: i64 = OLD + 1;
 const DAYS: i64 = 30;
 
-fn record(ground: &Ground, count: i64) {
+fn record_events(fixture: &StoreFixture, count: i64) {
     let work = move |tx: &mut Tx<'_>| {
         for number in 0..count {
             let subject = EventSubject::new("pipeline", format!("p{}", number % 2), None);
@@ -32,44 +32,44 @@ fn record(ground: &Ground, count: i64) {
         }
         Ok(())
     };
-    ground.transact(work).unwrap();
+    fixture.transact(work).unwrap();
 }
 
 /// Returns the current time and waits until the clock has advanced, so that later events are newer.
-fn now(ground: &Ground) -> Timestamp {
-    let look = || ground.transact(|tx| Ok(tx.now().whole_millis())).unwrap();
+fn now_then_advance(fixture: &StoreFixture) -> Timestamp {
+    let look = || fixture.transact(|tx| Ok(tx.now().whole_millis())).unwrap();
     let now = look();
     while look() == now {}
     now
 }
 
 /// Records [`OLD`] events before the returned time, and [`YOUNG`] events after it.
-fn fill(ground: &Ground) -> Timestamp {
-    record(ground, OLD);
-    let between = now(ground);
-    record(ground, YOUNG);
+fn record_old_and_young(fixture: &StoreFixture) -> Timestamp {
+    record_events(fixture, OLD);
+    let between = now_then_advance(fixture);
+    record_events(fixture, YOUNG);
     between
 }
 
-fn due_now(ground: &Ground, before: Timestamp) -> Option<i64> {
-    ground.transact(move |tx| find_due(tx, before, before)).unwrap()
+fn find_due_event(fixture: &StoreFixture, before: Timestamp) -> Option<i64> {
+    fixture.transact(move |tx| find_due(tx, before, before)).unwrap()
 }
 
 /// Runs one retention pass and returns the sizes of its batches.
-fn pass(ground: &Ground, through: i64) -> Result<Vec<usize>, StoreError> {
-    let (announced, first) = ground.transact(move |tx| {
+fn run_retention(fixture: &StoreFixture, through: i64) -> Result<Vec<usize>, StoreError> {
+    let (announced, first) = fixture.transact(move |tx| {
         let announced = announce_removal(tx, through, DAYS)?;
         Ok((announced, remove_batch(tx, announced)?))
     })?;
     let mut removed = vec![first];
     while removed.last() != Some(&0) {
-        removed.push(ground.transact(move |tx| remove_batch(tx, announced))?);
+        removed.push(fixture.transact(move |tx| remove_batch(tx, announced))?);
     }
     Ok(removed)
 }
 
-fn check(ground: &Ground, kept: Option<AuditHead>) -> AuditVerdict {
-    let whole = ground.transact(move |tx| {
+fn verify_chain(fixture: &StoreFixture, kept: Option<AuditHead>) -> AuditVerdict {
+    let whole = fixture.transact(move |tx| {
         let mut check = StoredCheck::begin(tx, kept)?;
         while check.verify_page(tx)? {}
         Ok(check.finish())
@@ -77,13 +77,13 @@ fn check(ground: &Ground, kept: Option<AuditHead>) -> AuditVerdict {
     whole.unwrap()
 }
 
-fn found(ground: &Ground, kept: Option<AuditHead>) -> (i64, AuditFault) {
-    let problem = check(ground, kept).problem.expect("a problem");
+fn find_fault(fixture: &StoreFixture, kept: Option<AuditHead>) -> (i64, AuditFault) {
+    let problem = verify_chain(fixture, kept).problem.expect("a problem");
     (problem.sequence, problem.reason)
 }
 
-fn all(ground: &Ground) -> Vec<Event> {
-    ground.transact(|tx| event::list_after(tx, 0, i64::MAX, i64::MAX)).unwrap()
+fn list_events(fixture: &StoreFixture) -> Vec<Event> {
+    fixture.transact(|tx| event::list_after(tx, 0, i64::MAX, i64::MAX)).unwrap()
 }
 
 fn head_of(event: &Event) -> AuditHead {
@@ -91,26 +91,32 @@ fn head_of(event: &Event) -> AuditHead {
 }
 
 /// The event numbers on one page of the list, and the total.
-fn list(ground: &Ground, filter: EventFilter, offset: i64, limit: i64) -> (Vec<i64>, Option<i64>) {
-    let listed = ground.transact(move |tx| event::list(tx, &filter, &PageStart::Offset(offset), limit, true));
+fn list_page(
+    fixture: &StoreFixture,
+    filter: EventFilter,
+    offset: i64,
+    limit: i64,
+) -> (Vec<i64>, Option<i64>) {
+    let listed =
+        fixture.transact(move |tx| event::list(tx, &filter, &PageStart::Offset(offset), limit, true));
     let page = listed.unwrap();
     (page.items.iter().map(|event| event.sequence).collect(), page.total)
 }
 
 #[test]
 fn event_retention_leaves_a_valid_chain_and_exact_totals() {
-    let ground = Ground::new();
-    let between = fill(&ground);
-    let before = all(&ground);
+    let fixture = StoreFixture::new();
+    let between = record_old_and_young(&fixture);
+    let before = list_events(&fixture);
     let long_ago = Timestamp::from_micros(between.as_micros() - 1_000_000_000);
-    let overdue = ground.transact(move |tx| find_due(tx, between, long_ago)).unwrap();
+    let overdue = fixture.transact(move |tx| find_due(tx, between, long_ago)).unwrap();
     assert_eq!(overdue, None, "the oldest event is not overdue");
-    assert_eq!(due_now(&ground, between), Some(THROUGH));
-    assert_eq!(pass(&ground, THROUGH).unwrap(), [500, 201, 0]);
-    assert_eq!(due_now(&ground, between), None, "the other events are young");
+    assert_eq!(find_due_event(&fixture, between), Some(THROUGH));
+    assert_eq!(run_retention(&fixture, THROUGH).unwrap(), [500, 201, 0]);
+    assert_eq!(find_due_event(&fixture, between), None, "the other events are young");
 
     let last = i64::try_from(before.len()).unwrap() + 1;
-    let after = all(&ground);
+    let after = list_events(&fixture);
     assert_eq!(after[..after.len() - 1], before[OLD as usize + 1..]);
     let told = after.last().unwrap();
     let facts = (told.kind.as_str(), &told.data["from"], &told.data["through"], &told.data["days"]);
@@ -118,41 +124,41 @@ fn event_retention_leaves_a_valid_chain_and_exact_totals() {
     let end = &before[OLD as usize];
     assert_eq!(told.data["hash"], end.hash);
 
-    let whole = check(&ground, Some(head_of(told)));
+    let whole = verify_chain(&fixture, Some(head_of(told)));
     let (first, checked) = (THROUGH + 1, last - THROUGH);
     assert_eq!(
         whole,
         AuditVerdict { checked, first, head: head_of(told), head_is_too_old: false, problem: None }
     );
-    assert!(!check(&ground, Some(head_of(end))).head_is_too_old);
-    assert_eq!(check(&ground, Some(head_of(end))).problem, None);
+    assert!(!verify_chain(&fixture, Some(head_of(end))).head_is_too_old);
+    assert_eq!(verify_chain(&fixture, Some(head_of(end))).problem, None);
     let other = AuditHead { hash: told.hash.clone(), ..head_of(end) };
-    assert_eq!(found(&ground, Some(other)), (THROUGH, AuditFault::HeadDiffers));
-    let older = check(&ground, Some(head_of(&before[4])));
+    assert_eq!(find_fault(&fixture, Some(other)), (THROUGH, AuditFault::HeadDiffers));
+    let older = verify_chain(&fixture, Some(head_of(&before[4])));
     assert_eq!((older.head_is_too_old, older.problem), (true, None));
 
-    assert_eq!(list(&ground, EventFilter::default(), 0, 2), (vec![last, last - 1], Some(checked)));
-    assert_eq!(list(&ground, EventFilter::default(), checked - 1, 9), (vec![first], Some(checked)));
-    assert_eq!(list(&ground, EventFilter::default(), checked, 9).0, [0; 0]);
+    assert_eq!(list_page(&fixture, EventFilter::default(), 0, 2), (vec![last, last - 1], Some(checked)));
+    assert_eq!(list_page(&fixture, EventFilter::default(), checked - 1, 9), (vec![first], Some(checked)));
+    assert_eq!(list_page(&fixture, EventFilter::default(), checked, 9).0, [0; 0]);
     let about = EventFilter { pipeline: Some("p0".into()), ..EventFilter::default() };
-    assert_eq!(list(&ground, about.clone(), YOUNG / 2 - 1, 9).0, [first]);
-    assert_eq!(list(&ground, about, YOUNG / 2, 9).0, [0; 0]);
+    assert_eq!(list_page(&fixture, about.clone(), YOUNG / 2 - 1, 9).0, [first]);
+    assert_eq!(list_page(&fixture, about, YOUNG / 2, 9).0, [0; 0]);
 
     // Retention also works after a restart. The second pass may remove the event that announced the first pass.
-    let ground = ground.reopened();
-    record(&ground, YOUNG);
-    assert_eq!(check(&ground, Some(head_of(told))).problem, None);
-    let through = due_now(&ground, now(&ground)).unwrap();
+    let fixture = fixture.reopen();
+    record_events(&fixture, YOUNG);
+    assert_eq!(verify_chain(&fixture, Some(head_of(told))).problem, None);
+    let through = find_due_event(&fixture, now_then_advance(&fixture)).unwrap();
     assert!(through > told.sequence);
-    pass(&ground, through).unwrap();
-    let again = check(&ground, None);
+    run_retention(&fixture, through).unwrap();
+    let again = verify_chain(&fixture, None);
     assert_eq!((again.first, again.problem), (through + 1, None));
 }
 
 #[test]
 fn event_retention_keeps_events_that_a_webhook_has_not_read() {
-    let ground = Ground::new();
-    let made = ground.transact(|tx| {
+    let fixture = StoreFixture::new();
+    let made = fixture.transact(|tx| {
         let made = Webhook {
             id: WebhookId::from_parts(tx.now(), tx.entropy()?),
             name: Slug::parse("ops").unwrap(),
@@ -170,37 +176,41 @@ fn event_retention_keeps_events_that_a_webhook_has_not_read() {
         Ok(made)
     });
     let made = made.unwrap();
-    let between = fill(&ground);
-    assert_eq!(due_now(&ground, between), Some(1), "the webhook has read no further");
+    let between = record_old_and_young(&fixture);
+    assert_eq!(find_due_event(&fixture, between), Some(1), "the webhook has read no further");
     let id = made.id;
-    assert!(ground.transact(move |tx| webhook::move_cursor(tx, id, 1, 40, 0)).unwrap());
-    assert_eq!(due_now(&ground, between), Some(40));
-    pass(&ground, 40).unwrap();
-    assert_eq!(due_now(&ground, between), None);
-    assert_eq!(all(&ground)[0].sequence, 41);
+    assert!(fixture.transact(move |tx| webhook::move_cursor(tx, id, 1, 40, 0)).unwrap());
+    assert_eq!(find_due_event(&fixture, between), Some(40));
+    run_retention(&fixture, 40).unwrap();
+    assert_eq!(find_due_event(&fixture, between), None);
+    assert_eq!(list_events(&fixture)[0].sequence, 41);
     let off = Webhook { state: WebhookState::Inactive { since: between, why: None }, version: 2, ..made };
-    let switched = ground.transact(move |tx| {
+    let switched = fixture.transact(move |tx| {
         webhook::put(tx, &off)?;
         tx.record(NewEvent::new(EventKind::WebhookUpdated, EventSubject::new("webhook", off.id, None)))
     });
     switched.unwrap();
-    assert_eq!(due_now(&ground, between), Some(THROUGH + 1), "an inactive webhook does not hold events back");
+    assert_eq!(
+        find_due_event(&fixture, between),
+        Some(THROUGH + 1),
+        "an inactive webhook does not hold events back"
+    );
 }
 
 #[test]
 fn event_retention_keeps_the_newest_event() {
-    let ground = Ground::new();
-    record(&ground, 100);
-    assert_eq!(due_now(&ground, now(&ground)), Some(100), "of 101");
+    let fixture = StoreFixture::new();
+    record_events(&fixture, 100);
+    assert_eq!(find_due_event(&fixture, now_then_advance(&fixture)), Some(100), "of 101");
 }
 
 #[test]
 fn chain_verification_tolerates_concurrent_retention() {
-    let ground = Ground::new();
-    let between = fill(&ground);
-    let mut check = ground.transact(|tx| StoredCheck::begin(tx, None)).unwrap();
-    pass(&ground, due_now(&ground, between).unwrap()).unwrap();
-    let verdict = ground.transact(move |tx| {
+    let fixture = StoreFixture::new();
+    let between = record_old_and_young(&fixture);
+    let mut check = fixture.transact(|tx| StoredCheck::begin(tx, None)).unwrap();
+    run_retention(&fixture, find_due_event(&fixture, between).unwrap()).unwrap();
+    let verdict = fixture.transact(move |tx| {
         while check.verify_page(tx)? {}
         Ok(check.finish())
     });
@@ -209,12 +219,12 @@ fn chain_verification_tolerates_concurrent_retention() {
 }
 
 /// An audit log after one retention pass, and a connection to its database file.
-fn cut() -> (Ground, Connection) {
-    let ground = Ground::in_a_file();
-    fill(&ground);
-    pass(&ground, THROUGH).unwrap();
-    let db = Connection::open(ground.place.dir.path().join("berth.db")).unwrap();
-    (ground, db)
+fn create_truncated_log() -> (StoreFixture, Connection) {
+    let fixture = StoreFixture::on_sqlite();
+    record_old_and_young(&fixture);
+    run_retention(&fixture, THROUGH).unwrap();
+    let db = Connection::open(fixture.location.dir.path().join("berth.db")).unwrap();
+    (fixture, db)
 }
 
 #[test]
@@ -243,94 +253,94 @@ fn chain_verification_finds_changes_after_retention() {
         ),
     ];
     for (edit, place, reason) in cases {
-        let (ground, db) = cut();
-        assert_eq!(check(&ground, None).problem, None);
+        let (fixture, db) = create_truncated_log();
+        assert_eq!(verify_chain(&fixture, None).problem, None);
         db.execute_batch(edit).unwrap();
-        assert_eq!(found(&ground, None), (place, reason), "{edit}");
+        assert_eq!(find_fault(&fixture, None), (place, reason), "{edit}");
     }
 }
 
 #[test]
 fn event_retention_removes_terms() {
-    let (ground, db) = cut();
+    let (fixture, db) = create_truncated_log();
     let count = |text: &str| -> i64 { db.query_row(text, [], |row| row.get(0)).unwrap() };
     assert_eq!(count(&format!("SELECT COUNT(*) FROM event_terms WHERE sequence <= {THROUGH}")), 0);
     assert_eq!(count("SELECT COUNT(*) FROM terms WHERE id NOT IN (SELECT term_id FROM event_terms)"), 0);
     let kind = EventFilter { kind: Some("pipeline_updated".into()), ..EventFilter::default() };
     let young: Vec<i64> = (THROUGH + 1..=THROUGH + YOUNG).rev().collect();
-    assert_eq!(list(&ground, kind.clone(), 0, 1_000).0, young);
-    assert_eq!(list(&ground, kind, YOUNG - 2, 10).0, young[YOUNG as usize - 2..]);
+    assert_eq!(list_page(&fixture, kind.clone(), 0, 1_000).0, young);
+    assert_eq!(list_page(&fixture, kind, YOUNG - 2, 10).0, young[YOUNG as usize - 2..]);
 }
 
 #[test]
 fn event_is_found_by_id_until_retention_removes_it() {
-    let ground = Ground::in_a_file();
-    fill(&ground);
-    let by_id = |ground: &Ground, id: EventId| {
-        let found = ground.transact(move |tx| event::by_id(tx, id)).unwrap();
+    let fixture = StoreFixture::on_sqlite();
+    record_old_and_young(&fixture);
+    let by_id = |fixture: &StoreFixture, id: EventId| {
+        let found = fixture.transact(move |tx| event::by_id(tx, id)).unwrap();
         found.map(|event| event.sequence)
     };
-    for event in all(&ground) {
-        assert_eq!(by_id(&ground, event.id), Some(event.sequence));
+    for event in list_events(&fixture) {
+        assert_eq!(by_id(&fixture, event.id), Some(event.sequence));
         assert_eq!(event.id.number(), event.sequence);
-        assert_eq!(by_id(&ground, event.id.with_number(event.sequence + 1)), None);
+        assert_eq!(by_id(&fixture, event.id.with_number(event.sequence + 1)), None);
     }
 
-    let old = all(&ground);
-    pass(&ground, THROUGH).unwrap();
-    assert!(old.iter().all(|event| by_id(&ground, event.id).is_some() == (event.sequence > THROUGH)));
-    let newest = all(&ground).pop().unwrap();
+    let old = list_events(&fixture);
+    run_retention(&fixture, THROUGH).unwrap();
+    assert!(old.iter().all(|event| by_id(&fixture, event.id).is_some() == (event.sequence > THROUGH)));
+    let newest = list_events(&fixture).pop().unwrap();
     assert_eq!((newest.kind.as_str(), newest.id.number()), ("events_removed", newest.sequence));
-    assert_eq!(check(&ground, None).problem, None);
+    assert_eq!(verify_chain(&fixture, None).problem, None);
 }
 
 #[test]
 fn event_retention_keeps_events_that_fail_verification() {
-    let ground = Ground::in_a_file();
-    let between = fill(&ground);
-    let db = Connection::open(ground.place.dir.path().join("berth.db")).unwrap();
+    let fixture = StoreFixture::on_sqlite();
+    let between = record_old_and_young(&fixture);
+    let db = Connection::open(fixture.location.dir.path().join("berth.db")).unwrap();
     let touched = "UPDATE events SET kind = 'pipeline_deleted' WHERE org_id = ?1 AND sequence = 300";
-    db.execute(touched, params![ground.org.to_string()]).unwrap();
-    let through = due_now(&ground, between).unwrap();
-    let refused = pass(&ground, through).unwrap_err().to_string();
+    db.execute(touched, params![fixture.org.to_string()]).unwrap();
+    let through = find_due_event(&fixture, between).unwrap();
+    let refused = run_retention(&fixture, through).unwrap_err().to_string();
     assert!(refused.contains("fails verification at event 300"), "{refused}");
-    let left = all(&ground);
+    let left = list_events(&fixture);
     assert_eq!(
         i64::try_from(left.len()).unwrap(),
         1 + OLD + YOUNG,
         "nor is there an event that says otherwise"
     );
-    assert_eq!(found(&ground, None), (300, AuditFault::Edited));
+    assert_eq!(find_fault(&fixture, None), (300, AuditFault::Edited));
 }
 
 /// The lines of an export.
-fn exported(ground: &Ground) -> Vec<String> {
+fn export_lines(fixture: &StoreFixture) -> Vec<String> {
     let (start, head) =
-        ground.transact(|tx| Ok((event::retained_after(tx)?, event::chain_head(tx)?))).unwrap();
-    let mut lines = vec![export::start_line(ground.org, &start).unwrap().expect("a start")];
-    lines.extend(all(ground).iter().map(|event| audit::canonical_line(event).unwrap()));
-    lines.push(export::head_line(ground.org, &head).unwrap());
+        fixture.transact(|tx| Ok((event::retained_after(tx)?, event::chain_head(tx)?))).unwrap();
+    let mut lines = vec![export::start_line(fixture.org, &start).unwrap().expect("a start")];
+    lines.extend(list_events(fixture).iter().map(|event| audit::canonical_line(event).unwrap()));
+    lines.push(export::head_line(fixture.org, &head).unwrap());
     lines
 }
 
-fn check_lines(lines: &[String]) -> AuditVerdict {
+fn verify_lines(lines: &[String]) -> AuditVerdict {
     export::verify_export(lines.join("\n").as_bytes(), None).unwrap().verdict
 }
 
 #[test]
 fn export_after_retention_has_a_verified_start() {
-    let (ground, _db) = cut();
-    let lines = exported(&ground);
-    let whole = check_lines(&lines);
+    let (fixture, _db) = create_truncated_log();
+    let lines = export_lines(&fixture);
+    let whole = verify_lines(&lines);
     assert_eq!((whole.first, whole.checked, whole.problem), (THROUGH + 1, YOUNG + 1, None));
     let old = Some(AuditHead { sequence: 3, ..AuditHead::start() });
     let older = export::verify_export(lines.join("\n").as_bytes(), old).unwrap().verdict;
     assert_eq!((older.head_is_too_old, older.problem), (true, None));
 
-    let problem = |lines: &[String]| check_lines(lines).problem.map(|it| (it.sequence, it.reason));
+    let problem = |lines: &[String]| verify_lines(lines).problem.map(|it| (it.sequence, it.reason));
     assert_eq!(problem(&lines[1..]), Some((1, AuditFault::Missing)), "without the start");
-    let second = head_of(&all(&ground)[0]);
-    let shorter = [vec![export::start_line(ground.org, &second).unwrap().unwrap()], lines[2..].to_vec()];
+    let second = head_of(&list_events(&fixture)[0]);
+    let shorter = [vec![export::start_line(fixture.org, &second).unwrap().unwrap()], lines[2..].to_vec()];
     assert_eq!(problem(&shorter.concat()), Some((THROUGH + 1, AuditFault::Missing)), "with another start");
     let twice = [&lines[..1], &lines].concat();
     assert_eq!(problem(&twice), Some((THROUGH + 1, AuditFault::Unexpected)));

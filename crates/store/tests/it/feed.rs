@@ -4,12 +4,12 @@ use berth_core::event::{Event, EventKind, EventSubject, NewEvent};
 use berth_store::feed::{EventFollower, FeedItem};
 use berth_store::{StoreError, TxContext};
 
-use super::{Ground, create, new_organization};
+use super::{StoreFixture, create_organization, create_pipeline};
 
 /// Returns the next event. Skips event 1, which was committed before the follower subscribed but may still be received.
-async fn next(follower: &mut EventFollower) -> Event {
+async fn next_event(follower: &mut EventFollower) -> Event {
     match follower.next().await {
-        FeedItem::Event(told) if told.event.sequence == 1 => Box::pin(next(follower)).await,
+        FeedItem::Event(told) if told.event.sequence == 1 => Box::pin(next_event(follower)).await,
         FeedItem::Event(told) => {
             let shown: serde_json::Value = serde_json::from_str(&told.line).unwrap();
             assert_eq!(shown["hash"], told.event.hash.as_str());
@@ -21,8 +21,8 @@ async fn next(follower: &mut EventFollower) -> Event {
 
 #[tokio::test]
 async fn follower_receives_committed_events_in_order() {
-    let ground = tokio::task::spawn_blocking(Ground::new).await.unwrap();
-    let (store, org) = (&ground.store, ground.org);
+    let fixture = tokio::task::spawn_blocking(StoreFixture::new).await.unwrap();
+    let (store, org) = (&fixture.store, fixture.org);
     let mut follower = store.follow(org);
     let mut second = store.follow(org);
     for number in 0..20 {
@@ -32,34 +32,37 @@ async fn follower_receives_committed_events_in_order() {
         });
         refused.await.unwrap_err();
         let name = format!("p-{number}");
-        store.transact(TxContext::system(Some(org)), move |tx| create(tx, &name, tx.now())).await.unwrap();
+        store
+            .transact(TxContext::system(Some(org)), move |tx| create_pipeline(tx, &name, tx.now()))
+            .await
+            .unwrap();
     }
     for wanted in 2..=21 {
-        assert_eq!(next(&mut follower).await.sequence, wanted);
-        assert_eq!(next(&mut second).await.sequence, wanted);
+        assert_eq!(next_event(&mut follower).await.sequence, wanted);
+        assert_eq!(next_event(&mut second).await.sequence, wanted);
     }
 }
 
 #[tokio::test]
 async fn follower_receives_no_events_of_another_organization() {
-    let ground = tokio::task::spawn_blocking(Ground::new).await.unwrap();
-    let mut follower = ground.store.follow(ground.org);
-    let ground = tokio::task::spawn_blocking(move || {
-        new_organization(&ground.store, "globex");
-        ground
+    let fixture = tokio::task::spawn_blocking(StoreFixture::new).await.unwrap();
+    let mut follower = fixture.store.follow(fixture.org);
+    let fixture = tokio::task::spawn_blocking(move || {
+        create_organization(&fixture.store, "globex");
+        fixture
     });
-    let ground = ground.await.unwrap();
-    let context = TxContext::system(Some(ground.org));
-    let made = ground.store.transact(context, |tx| create(tx, "shop", tx.now())).await.unwrap();
-    assert_eq!(next(&mut follower).await.subjects[0].id, made.id.to_string());
+    let fixture = fixture.await.unwrap();
+    let context = TxContext::system(Some(fixture.org));
+    let made = fixture.store.transact(context, |tx| create_pipeline(tx, "shop", tx.now())).await.unwrap();
+    assert_eq!(next_event(&mut follower).await.subjects[0].id, made.id.to_string());
 }
 
 #[tokio::test]
 async fn slow_follower_is_notified_of_its_lag() {
-    let ground = tokio::task::spawn_blocking(Ground::new).await.unwrap();
-    let mut follower = ground.store.follow(ground.org);
-    let mut quick = ground.store.follow(ground.org);
-    let many = ground.store.transact(TxContext::system(Some(ground.org)), |tx| {
+    let fixture = tokio::task::spawn_blocking(StoreFixture::new).await.unwrap();
+    let mut follower = fixture.store.follow(fixture.org);
+    let mut quick = fixture.store.follow(fixture.org);
+    let many = fixture.store.transact(TxContext::system(Some(fixture.org)), |tx| {
         for number in 0..2_000 {
             tx.record(NewEvent::new(EventKind::AccessDenied, EventSubject::new("user", number, None)))?;
         }
@@ -79,9 +82,9 @@ async fn slow_follower_is_notified_of_its_lag() {
 
 #[tokio::test]
 async fn follower_ends_when_the_store_closes() {
-    let ground = tokio::task::spawn_blocking(Ground::new).await.unwrap();
-    let mut follower = ground.store.follow(ground.org);
-    tokio::task::spawn_blocking(move || drop(ground)).await.unwrap();
+    let fixture = tokio::task::spawn_blocking(StoreFixture::new).await.unwrap();
+    let mut follower = fixture.store.follow(fixture.org);
+    tokio::task::spawn_blocking(move || drop(fixture)).await.unwrap();
     // An event that was committed just before the call may arrive first.
     while let FeedItem::Event(told) = follower.next().await {
         assert_eq!(told.event.sequence, 1);

@@ -5,26 +5,26 @@ use berth_core::time::Timestamp;
 use berth_store::pagination::PageStart;
 use berth_store::tables::pipeline::{self, PipelineFilter};
 
-use super::{Ground, create};
+use super::{StoreFixture, create_pipeline};
 
 const ROWS: usize = 2_600;
 
 #[test]
 fn list_offset_and_total_are_exact() {
-    let ground = Ground::new();
+    let fixture = StoreFixture::new();
     // The ids contain times that are far apart and in no particular order.
-    let all = ground.transact(|tx| {
+    let all = fixture.transact(|tx| {
         (0..ROWS)
-            .map(|n| create(tx, &format!("p-{n}"), Timestamp::from_micros(scattered(n) * 1_000_000)))
+            .map(|n| create_pipeline(tx, &format!("p-{n}"), Timestamp::from_micros(scatter(n) * 1_000_000)))
             .collect::<Result<Vec<_>, _>>()
     });
     let mut left = all.unwrap();
     left.sort_by_key(|pipeline| pipeline.id);
-    check(&ground, &left);
+    check_pages(&fixture, &left);
 
     let (gone, kept): (Vec<_>, Vec<_>) =
-        left.into_iter().enumerate().partition(|(n, _)| scattered(*n) % 3 == 0);
-    ground
+        left.into_iter().enumerate().partition(|(n, _)| scatter(*n) % 3 == 0);
+    fixture
         .transact(move |tx| {
             for (_, pipeline) in gone {
                 let decision = state::delete(&pipeline, None, tx.now()).unwrap();
@@ -33,10 +33,10 @@ fn list_offset_and_total_are_exact() {
             Ok(())
         })
         .unwrap();
-    check(&ground, &kept.into_iter().map(|(_, pipeline)| pipeline).collect::<Vec<_>>());
+    check_pages(&fixture, &kept.into_iter().map(|(_, pipeline)| pipeline).collect::<Vec<_>>());
 }
 
-fn check(ground: &Ground, expected: &[Pipeline]) {
+fn check_pages(fixture: &StoreFixture, expected: &[Pipeline]) {
     let expected: Vec<_> = expected.iter().map(|pipeline| pipeline.id).collect();
     let offsets = [
         0,
@@ -53,7 +53,7 @@ fn check(ground: &Ground, expected: &[Pipeline]) {
     for offset in offsets {
         let from = PageStart::Offset(i64::try_from(offset).unwrap());
         let slice =
-            ground.transact(move |tx| pipeline::list(tx, &PipelineFilter::default(), &from, 20)).unwrap();
+            fixture.transact(move |tx| pipeline::list(tx, &PipelineFilter::default(), &from, 20)).unwrap();
         let found: Vec<_> = slice.items.iter().map(|pipeline| pipeline.id).collect();
         let wanted: Vec<_> = expected.iter().skip(offset).take(20).copied().collect();
         assert_eq!(found, wanted, "at offset {offset}");
@@ -65,7 +65,7 @@ fn check(ground: &Ground, expected: &[Pipeline]) {
     loop {
         let start = from.clone();
         let slice =
-            ground.transact(move |tx| pipeline::list(tx, &PipelineFilter::default(), &start, 200)).unwrap();
+            fixture.transact(move |tx| pipeline::list(tx, &PipelineFilter::default(), &start, 200)).unwrap();
         walked.extend(slice.items.iter().map(|pipeline| pipeline.id));
         let Some(last) = walked.last().filter(|_| slice.has_more) else { break };
         from = PageStart::After(last.to_string());
@@ -75,11 +75,11 @@ fn check(ground: &Ground, expected: &[Pipeline]) {
 
 #[test]
 fn pipeline_search_is_case_insensitive_and_escapes_wildcards() {
-    let ground = Ground::new();
-    ground
+    let fixture = StoreFixture::new();
+    fixture
         .transact(|tx| {
             for (second, slug) in (0..).zip(["shop-api", "shop-web", "billing"]) {
-                create(tx, slug, tx.now().plus_seconds(second))?;
+                create_pipeline(tx, slug, tx.now().plus_seconds(second))?;
             }
             Ok(())
         })
@@ -87,7 +87,7 @@ fn pipeline_search_is_case_insensitive_and_escapes_wildcards() {
     let found = |search: &str| {
         let filter = PipelineFilter { search: Some(search.to_owned()), status: None };
         let slice =
-            ground.transact(move |tx| pipeline::list(tx, &filter, &PageStart::Offset(0), 20)).unwrap();
+            fixture.transact(move |tx| pipeline::list(tx, &filter, &PageStart::Offset(0), 20)).unwrap();
         assert_eq!(slice.total, Some(i64::try_from(slice.items.len()).unwrap()));
         slice.items.iter().map(|pipeline| pipeline.slug.to_string()).collect::<Vec<_>>()
     };
@@ -98,6 +98,6 @@ fn pipeline_search_is_case_insensitive_and_escapes_wildcards() {
 }
 
 /// Maps a number to another one. The order looks random but is always the same.
-fn scattered(n: usize) -> i64 {
+fn scatter(n: usize) -> i64 {
     i64::try_from((n * 7_919) % 10_007).unwrap()
 }

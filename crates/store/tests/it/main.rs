@@ -6,15 +6,15 @@ mod access;
 mod chain;
 mod checkpoints;
 mod differential;
+mod event_lists;
 mod event_retention;
 mod feed;
-mod found;
 mod lists;
-mod once;
 mod postgres;
 mod registries;
 mod replicas;
 mod shares;
+mod stored_responses;
 mod transactions;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -34,25 +34,25 @@ use berth_store::tables::organization::{self, Organization};
 use berth_store::tables::pipeline;
 use berth_store::tables::user::{self, User, UserAccount};
 use berth_store::{Store, StoreError, Tx, TxContext};
-use berth_testkit::Scratch;
+use berth_testkit::ScratchDatabase;
 
 /// A store with one organization.
-struct Ground {
+struct StoreFixture {
     // Must be dropped before the directory of its database.
     store: Store,
     org: OrgId,
-    place: Place,
+    location: DatabaseLocation,
 }
 
 /// Where the store's database is: a file, or a scratch database on PostgreSQL.
-struct Place {
+struct DatabaseLocation {
     dir: tempfile::TempDir,
-    postgres: Option<Scratch>,
+    postgres: Option<ScratchDatabase>,
 }
 
-impl Place {
+impl DatabaseLocation {
     fn new() -> Self {
-        Self { dir: tempfile::tempdir().unwrap(), postgres: Scratch::if_wanted() }
+        Self { dir: tempfile::tempdir().unwrap(), postgres: ScratchDatabase::new_if_wanted() }
     }
 
     fn open(&self) -> Store {
@@ -63,26 +63,26 @@ impl Place {
     }
 }
 
-impl Ground {
+impl StoreFixture {
     fn new() -> Self {
-        Self::at(Place::new())
+        Self::open_at(DatabaseLocation::new())
     }
 
     /// Always uses SQLite, for tests that access the database file.
-    fn in_a_file() -> Self {
-        Self::at(Place { dir: tempfile::tempdir().unwrap(), postgres: None })
+    fn on_sqlite() -> Self {
+        Self::open_at(DatabaseLocation { dir: tempfile::tempdir().unwrap(), postgres: None })
     }
 
-    fn at(place: Place) -> Self {
+    fn open_at(place: DatabaseLocation) -> Self {
         let store = place.open();
-        let org = new_organization(&store, "acme");
-        Self { store, org, place }
+        let org = create_organization(&store, "acme");
+        Self { store, org, location: place }
     }
 
-    fn reopened(self) -> Self {
-        let Self { store, org, place } = self;
+    fn reopen(self) -> Self {
+        let Self { store, org, location: place } = self;
         drop(store);
-        Self { store: place.open(), org, place }
+        Self { store: place.open(), org, location: place }
     }
 
     fn transact<T: Send + 'static>(
@@ -93,9 +93,9 @@ impl Ground {
     }
 }
 
-impl Ground {
+impl StoreFixture {
     /// Runs all changes in a single commit: they are queued while another transaction is running.
-    fn at_once(&self, changes: usize, change: impl Fn(usize) + Sync) {
+    fn run_in_one_commit(&self, changes: usize, change: impl Fn(usize) + Sync) {
         let ((begin, begun), (end, ended)) = (mpsc::channel(), mpsc::channel());
         std::thread::scope(|scope| {
             scope.spawn(|| {
@@ -118,7 +118,7 @@ impl Ground {
     }
 }
 
-fn new_organization(store: &Store, slug: &str) -> OrgId {
+fn create_organization(store: &Store, slug: &str) -> OrgId {
     let slug = Slug::parse(slug).unwrap();
     store
         .transact_blocking(TxContext::system(None), move |tx| {
@@ -150,12 +150,17 @@ fn new_organization(store: &Store, slug: &str) -> OrgId {
 }
 
 /// Creates a pipeline. Pipelines are sorted by id, and `at` is the time in the id.
-fn create(tx: &mut Tx<'_>, slug: &str, at: Timestamp) -> Result<Pipeline, StoreError> {
-    create_with(tx, slug, at, &[])
+fn create_pipeline(tx: &mut Tx<'_>, slug: &str, at: Timestamp) -> Result<Pipeline, StoreError> {
+    create_pipeline_with_types(tx, slug, at, &[])
 }
 
 /// Creates a pipeline that uses custom steps of these types.
-fn create_with(tx: &mut Tx<'_>, slug: &str, at: Timestamp, types: &[&str]) -> Result<Pipeline, StoreError> {
+fn create_pipeline_with_types(
+    tx: &mut Tx<'_>,
+    slug: &str,
+    at: Timestamp,
+    types: &[&str],
+) -> Result<Pipeline, StoreError> {
     let outline = DefinitionOutline {
         name: DisplayName::parse(slug).unwrap(),
         tracks: None,

@@ -2,11 +2,11 @@
 
 use berth_store::migrations::MIGRATIONS;
 use berth_store::sql::{self, SqlEngine, render_sql};
-use berth_testkit::{Scratch, outcome};
+use berth_testkit::{ScratchDatabase, outcome};
 
 #[test]
 fn postgresql_runs_every_migration_and_prepares_every_statement() {
-    let Some(scratch) = Scratch::new() else {
+    let Some(scratch) = ScratchDatabase::new() else {
         outcome::skip("PostgreSQL", "apt-get install postgresql");
         return;
     };

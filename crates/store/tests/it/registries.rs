@@ -13,12 +13,12 @@ use berth_core::time::Timestamp;
 use berth_store::tables::{registry, registry_build};
 use berth_store::{StoreError, Tx};
 
-use super::Ground;
+use super::StoreFixture;
 
 const FIRST: &str = "1111111100000000000000000000000000000001";
 const SECOND: &str = "2222222200000000000000000000000000000002";
 
-fn add(tx: &mut Tx<'_>, name: &str) -> Result<Registry, StoreError> {
+fn add_registry(tx: &mut Tx<'_>, name: &str) -> Result<Registry, StoreError> {
     let made = Registry {
         id: RegistryId::from_parts(tx.now(), tx.entropy()?),
         name: RegistryName::parse(name).unwrap(),
@@ -37,7 +37,7 @@ fn add(tx: &mut Tx<'_>, name: &str) -> Result<Registry, StoreError> {
 }
 
 /// Records a successful build and makes its version the current one.
-fn built(tx: &mut Tx<'_>, of: &Registry, commit: &str, steps: &[&str]) -> Result<(), StoreError> {
+fn record_build(tx: &mut Tx<'_>, of: &Registry, commit: &str, steps: &[&str]) -> Result<(), StoreError> {
     let step = |own: &&str| StepMetadata {
         key: step_key(own).unwrap(),
         step_type: (*own).to_owned(),
@@ -65,8 +65,8 @@ fn built(tx: &mut Tx<'_>, of: &Registry, commit: &str, steps: &[&str]) -> Result
     registry::put_poll_result(tx, of.id, &seen)
 }
 
-fn offered(ground: &Ground, types: &'static [&'static str]) -> Vec<String> {
-    let offers = ground.transact(move |tx| registry::resolve_types(tx, types.iter().copied())).unwrap();
+fn resolve_types(fixture: &StoreFixture, types: &'static [&'static str]) -> Vec<String> {
+    let offers = fixture.transact(move |tx| registry::resolve_types(tx, types.iter().copied())).unwrap();
     let shown = |text: &&str| match &offers[*text] {
         Ok(offer) => format!("{} {}", offer.pinned.digest, offer.pinned.step_type),
         Err(why) => why.clone(),
@@ -76,22 +76,22 @@ fn offered(ground: &Ground, types: &'static [&'static str]) -> Vec<String> {
 
 #[test]
 fn step_type_resolves_to_the_current_or_the_named_version() {
-    let ground = Ground::new();
-    ground
+    let fixture = StoreFixture::new();
+    fixture
         .transact(|tx| {
-            let tools = add(tx, "tools")?;
-            built(tx, &tools, FIRST, &["CUSTOM:Deploy"])?;
+            let tools = add_registry(tx, "tools")?;
+            record_build(tx, &tools, FIRST, &["CUSTOM:Deploy"])?;
             registry_build::put_tag(tx, tools.id, "v1", FIRST)?;
             registry_build::put_branch(tx, tools.id, "main", FIRST)?;
-            built(tx, &tools, SECOND, &["CUSTOM:Deploy", "Check"])?;
+            record_build(tx, &tools, SECOND, &["CUSTOM:Deploy", "Check"])?;
             // A tag keeps its first commit even if it is moved. A branch does not.
             registry_build::put_tag(tx, tools.id, "v1", SECOND)?;
             registry_build::put_branch(tx, tools.id, "main", SECOND)?;
-            add(tx, "empty").map(drop)
+            add_registry(tx, "empty").map(drop)
         })
         .unwrap();
-    let found = offered(
-        &ground,
+    let found = resolve_types(
+        &fixture,
         &[
             "tools/deploy",
             "tools/deploy@v1",
@@ -120,42 +120,42 @@ fn step_type_resolves_to_the_current_or_the_named_version() {
 
 #[test]
 fn registry_version_is_immutable() {
-    let ground = Ground::new();
-    let again = ground.transact(|tx| {
-        let tools = add(tx, "tools")?;
-        built(tx, &tools, FIRST, &["deploy"])?;
-        built(tx, &tools, FIRST, &["deploy"])
+    let fixture = StoreFixture::new();
+    let again = fixture.transact(|tx| {
+        let tools = add_registry(tx, "tools")?;
+        record_build(tx, &tools, FIRST, &["deploy"])?;
+        record_build(tx, &tools, FIRST, &["deploy"])
     });
     assert!(again.is_err());
 }
 
 #[test]
 fn registries_are_separate_for_each_organization() {
-    let ground = Ground::new();
-    ground
+    let fixture = StoreFixture::new();
+    fixture
         .transact(|tx| {
-            let tools = add(tx, "tools")?;
-            built(tx, &tools, FIRST, &["deploy"])
+            let tools = add_registry(tx, "tools")?;
+            record_build(tx, &tools, FIRST, &["deploy"])
         })
         .unwrap();
-    let other = Ground { org: super::new_organization(&ground.store, "umbrella"), ..ground };
-    let [named, anywhere] = offered(&other, &["tools/deploy", "CUSTOM:DEPLOY"]).try_into().unwrap();
+    let other = StoreFixture { org: super::create_organization(&fixture.store, "umbrella"), ..fixture };
+    let [named, anywhere] = resolve_types(&other, &["tools/deploy", "CUSTOM:DEPLOY"]).try_into().unwrap();
     assert!(named.starts_with("there is no registry \"tools\"; add it"), "{named}");
     assert!(anywhere.starts_with("no registry has a step \"deploy\"; there are no registries"), "{anywhere}");
 }
 
 #[test]
 fn registry_lists_pipelines_that_use_its_steps() {
-    let ground = Ground::new();
+    let fixture = StoreFixture::new();
     let users = |name: &'static str| {
         let name = RegistryName::parse(name).unwrap();
-        let found = ground.transact(move |tx| registry::list_uses(tx, &name)).unwrap();
+        let found = fixture.transact(move |tx| registry::list_uses(tx, &name)).unwrap();
         found.into_iter().map(|it| format!("{} {} {}", it.slug, it.step, it.is_anywhere)).collect::<Vec<_>>()
     };
-    ground
+    fixture
         .transact(|tx| {
             let types = ["tools/deploy@v1", "tools/deploy", "CUSTOM:CHECK", "other/x"];
-            super::create_with(tx, "shop", Timestamp::from_micros(1), &types).map(drop)
+            super::create_pipeline_with_types(tx, "shop", Timestamp::from_micros(1), &types).map(drop)
         })
         .unwrap();
     assert_eq!(users("tools"), ["shop check true", "shop deploy false"]);

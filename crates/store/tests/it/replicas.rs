@@ -13,13 +13,13 @@ use berth_store::audit::StoredCheck;
 use berth_store::feed::FeedItem;
 use berth_store::tables::{event, instance, lease, pipeline};
 use berth_store::{OpenError, Store, StoreError, TxContext, idempotency};
-use berth_testkit::{Scratch, Server, binaries, outcome};
+use berth_testkit::{PostgresServer, ScratchDatabase, outcome, postgres_binaries};
 
-use super::{create, new_organization};
+use super::{create_organization, create_pipeline};
 
 /// Creates a scratch database. Returns `None` if PostgreSQL is not installed; the test is then skipped.
-fn scratch() -> Option<Scratch> {
-    let found = Scratch::new();
+fn create_scratch() -> Option<ScratchDatabase> {
+    let found = ScratchDatabase::new();
     if found.is_none() {
         outcome::skip("PostgreSQL", "apt-get install postgresql");
     }
@@ -28,9 +28,9 @@ fn scratch() -> Option<Scratch> {
 
 #[test]
 fn replicas_number_events_without_gaps_in_commit_order() {
-    let Some(scratch) = scratch() else { return };
+    let Some(scratch) = create_scratch() else { return };
     let stores = [(); 2].map(|()| Store::open_postgres(&scratch.url()).unwrap());
-    let org = new_organization(&stores[0], "acme");
+    let org = create_organization(&stores[0], "acme");
     std::thread::scope(|scope| {
         for writer in 0..8 {
             let store = &stores[writer % 2];
@@ -38,7 +38,9 @@ fn replicas_number_events_without_gaps_in_commit_order() {
                 for number in 0..25 {
                     let slug = format!("p-{writer}-{number}");
                     let context = || TxContext::system(Some(org));
-                    store.transact_blocking(context(), move |tx| create(tx, &slug, tx.now())).unwrap();
+                    store
+                        .transact_blocking(context(), move |tx| create_pipeline(tx, &slug, tx.now()))
+                        .unwrap();
                     let refused = store.transact_blocking(context(), |tx| {
                         tx.record(NewEvent::new(
                             EventKind::AccessDenied,
@@ -63,9 +65,9 @@ fn replicas_number_events_without_gaps_in_commit_order() {
 
 #[test]
 fn replicas_serialize_writes_to_the_same_row() {
-    let Some(scratch) = scratch() else { return };
+    let Some(scratch) = create_scratch() else { return };
     let stores = [(); 2].map(|()| Store::open_postgres(&scratch.url()).unwrap());
-    let org = new_organization(&stores[0], "acme");
+    let org = create_organization(&stores[0], "acme");
     // Each transaction checks that the name is free and then inserts it. Without the lock, several would succeed.
     let taken: Vec<bool> = std::thread::scope(|scope| {
         let all: Vec<_> = (0..8)
@@ -77,7 +79,7 @@ fn replicas_serialize_writes_to_the_same_row() {
                         if pipeline::by_slug(tx, &slug)?.is_some() {
                             return Ok::<_, StoreError>(false);
                         }
-                        create(tx, "shop", tx.now()).map(|_| true)
+                        create_pipeline(tx, "shop", tx.now()).map(|_| true)
                     })
                 })
             })
@@ -89,11 +91,11 @@ fn replicas_serialize_writes_to_the_same_row() {
 
 #[tokio::test]
 async fn follower_receives_events_of_another_replica() {
-    let Some(scratch) = scratch() else { return };
+    let Some(scratch) = create_scratch() else { return };
     let url = scratch.url();
     let opened = tokio::task::spawn_blocking(move || {
         let stores = [(); 2].map(|()| Store::open_postgres(&url).unwrap());
-        let org = new_organization(&stores[0], "acme");
+        let org = create_organization(&stores[0], "acme");
         (stores, org)
     });
     let ([here, there], org) = opened.await.unwrap();
@@ -101,7 +103,10 @@ async fn follower_receives_events_of_another_replica() {
     let mut nudged = here.watch_remote_commits().unwrap();
     for number in 0..20 {
         let slug = format!("p-{number}");
-        there.transact(TxContext::system(Some(org)), move |tx| create(tx, &slug, tx.now())).await.unwrap();
+        there
+            .transact(TxContext::system(Some(org)), move |tx| create_pipeline(tx, &slug, tx.now()))
+            .await
+            .unwrap();
     }
     nudged.changed().await.unwrap();
     let mut last = 0;
@@ -119,7 +124,7 @@ async fn follower_receives_events_of_another_replica() {
 
 #[test]
 fn lease_has_one_holder_until_it_expires_or_is_released() {
-    let Some(scratch) = scratch() else { return };
+    let Some(scratch) = create_scratch() else { return };
     let store = Store::open_postgres(&scratch.url()).unwrap();
     let take = |holder: &'static str, seconds| {
         store
@@ -135,7 +140,7 @@ fn lease_has_one_holder_until_it_expires_or_is_released() {
 
 #[test]
 fn unsuitable_postgresql_is_refused_unchanged() {
-    let Some(foreign) = scratch() else { return };
+    let Some(foreign) = create_scratch() else { return };
     foreign.connect().batch_execute("CREATE TABLE customers (id BIGINT)").unwrap();
     let refused = |url: &str| match Store::open_postgres(url) {
         Err(OpenError::Refused(text)) => text,
@@ -143,12 +148,12 @@ fn unsuitable_postgresql_is_refused_unchanged() {
         Ok(_) => panic!("it was opened"),
     };
     assert!(refused(&foreign.url()).contains("tables of another program"));
-    let Some(newer) = scratch() else { return };
+    let Some(newer) = create_scratch() else { return };
     drop(Store::open_postgres(&newer.url()).unwrap());
     let row = "INSERT INTO schema_migrations VALUES (999, 'later', 'x', 1)";
     newer.connect().batch_execute(row).unwrap();
     assert!(refused(&newer.url()).contains("newer than this program"));
-    let Some(older) = scratch() else { return };
+    let Some(older) = create_scratch() else { return };
     let rows = "CREATE TABLE schema_migrations (number BIGINT NOT NULL PRIMARY KEY, name TEXT NOT NULL,
           checksum TEXT NOT NULL, applied_at BIGINT NOT NULL);
         INSERT INTO schema_migrations VALUES (1, 'ground', 'x', 1), (2, 'secrets', 'y', 2);
@@ -160,14 +165,14 @@ fn unsuitable_postgresql_is_refused_unchanged() {
         WHERE table_schema = current_schema()";
     let left: String = older.connect().query_one(tables, &[]).unwrap().get(0);
     assert_eq!(left, "schema_migrations users");
-    let Some(fixed) = scratch() else { return };
+    let Some(fixed) = create_scratch() else { return };
     let name = fixed.url().rsplit('/').next().unwrap().to_owned();
     let text = format!("ALTER DATABASE {name} SET default_transaction_read_only = on");
     fixed.connect().batch_execute(&text).unwrap();
     let why = refused(&fixed.url());
     assert!(why.contains("is read-only") && why.contains("the primary"), "{why}");
-    let nobody = newer.url().replace("/t_", "/no_");
-    assert!(refused(&nobody).contains("does not exist"), "{}", refused(&nobody));
+    let missing_database = newer.url().replace("/t_", "/no_");
+    assert!(refused(&missing_database).contains("does not exist"), "{}", refused(&missing_database));
 }
 
 /// What the proxy does with the next COMMIT: passes it on, drops the response, or drops the request.
@@ -176,7 +181,7 @@ const ANSWER_LOST: u8 = 1;
 const REQUEST_LOST: u8 = 2;
 
 /// A proxy in front of PostgreSQL that can drop a COMMIT or the response to it.
-fn lossy(scratch: &Scratch) -> (String, Arc<AtomicU8>) {
+fn start_lossy_proxy(scratch: &ScratchDatabase) -> (String, Arc<AtomicU8>) {
     let url = scratch.url();
     let (_, rest) = url.split_once('@').unwrap();
     let (socket, name) = rest.split_once('/').unwrap();
@@ -184,20 +189,20 @@ fn lossy(scratch: &Scratch) -> (String, Arc<AtomicU8>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let fate = Arc::new(AtomicU8::new(PASSES));
-    let told = fate.clone();
+    let shared_fate = fate.clone();
     std::thread::spawn(move || {
         for client in listener.incoming() {
-            let (Ok(client), fate) = (client, told.clone()) else { return };
+            let (Ok(client), fate) = (client, shared_fate.clone()) else { return };
             let server = UnixStream::connect(&socket).unwrap();
             let (mut back, mut to_client) = (server.try_clone().unwrap(), client.try_clone().unwrap());
             std::thread::spawn(move || std::io::copy(&mut back, &mut to_client));
-            std::thread::spawn(move || carry(client, server, &fate));
+            std::thread::spawn(move || forward_to_server(client, server, &fate));
         }
     });
     (format!("postgres://berth@{address}/{name}?sslmode=disable"), fate)
 }
 
-fn carry(mut client: TcpStream, mut server: UnixStream, fate: &AtomicU8) {
+fn forward_to_server(mut client: TcpStream, mut server: UnixStream, fate: &AtomicU8) {
     let mut bytes = [0; 64 * 1024];
     while let Ok(count @ 1..) = client.read(&mut bytes) {
         let is_commit = bytes[..count].windows(7).any(|part| part == b"COMMIT\0");
@@ -217,13 +222,13 @@ fn carry(mut client: TcpStream, mut server: UnixStream, fate: &AtomicU8) {
 
 #[test]
 fn lost_commit_response_is_an_unknown_outcome() {
-    let Some(scratch) = scratch() else { return };
+    let Some(scratch) = create_scratch() else { return };
     let direct = Store::open_postgres(&scratch.url()).unwrap();
-    let org = new_organization(&direct, "acme");
-    let (url, fate) = lossy(&scratch);
+    let org = create_organization(&direct, "acme");
+    let (url, fate) = start_lossy_proxy(&scratch);
     let store = Store::open_postgres(&url).unwrap();
     let made = |slug: &'static str| {
-        store.transact_blocking(TxContext::system(Some(org)), move |tx| create(tx, slug, tx.now()))
+        store.transact_blocking(TxContext::system(Some(org)), move |tx| create_pipeline(tx, slug, tx.now()))
     };
     let exists = |slug: &str| {
         let slug = Slug::parse(slug).unwrap();
@@ -246,67 +251,67 @@ fn lost_commit_response_is_an_unknown_outcome() {
 
 #[test]
 fn postgresql_restart_is_reported_and_recovered() {
-    let Some(bin) = binaries() else {
+    let Some(bin) = postgres_binaries() else {
         outcome::skip("PostgreSQL", "apt-get install postgresql");
         return;
     };
-    let mut server = Server::start(&bin).unwrap();
+    let mut server = PostgresServer::start(&bin).unwrap();
     let store = Store::open_postgres(&server.url("postgres")).unwrap();
-    let org = new_organization(&store, "acme");
+    let org = create_organization(&store, "acme");
     let make = |slug: &'static str| {
-        store.transact_blocking(TxContext::system(Some(org)), move |tx| create(tx, slug, tx.now()))
+        store.transact_blocking(TxContext::system(Some(org)), move |tx| create_pipeline(tx, slug, tx.now()))
     };
     make("before").unwrap();
     server.kill();
-    assert!(matches!(make("meanwhile"), Err(StoreError::Unavailable(_))));
+    assert!(matches!(make("during"), Err(StoreError::Unavailable(_))));
     let read = store.read_blocking(Some(org), |db| event::chain_head(db));
     let why = read.unwrap_err().to_string();
     assert!(why.contains("cannot be reached"), "{why}");
-    server.resume().unwrap();
+    server.restart().unwrap();
     make("after").unwrap();
     let read = store.read_blocking(Some(org), |db| event::chain_head(db));
     assert_eq!(read.unwrap().sequence, 3, "refused writes left nothing");
 }
 
 /// The epoch that a new fence would get.
-fn epoch(store: &Store) -> i64 {
+fn current_epoch(store: &Store) -> i64 {
     store.transact_blocking(TxContext::system(None), |tx| Ok::<_, StoreError>(tx.moment()?.epoch)).unwrap()
 }
 
 #[test]
 fn epoch_rises_after_a_failover() {
-    let Some(bin) = binaries() else {
+    let Some(bin) = postgres_binaries() else {
         outcome::skip("PostgreSQL", "apt-get install postgresql");
         return;
     };
-    let mut server = Server::start(&bin).unwrap();
+    let mut server = PostgresServer::start(&bin).unwrap();
     let stores = [(); 2].map(|()| Store::open_postgres(&server.url("postgres")).unwrap());
-    assert_eq!([&stores[0], &stores[1]].map(epoch), [0, 0]);
+    assert_eq!([&stores[0], &stores[1]].map(current_epoch), [0, 0]);
     server.kill();
-    server.resume().unwrap();
+    server.restart().unwrap();
     // A lost connection is noticed only when it is used. The next transaction then opens a new one.
-    let found = |store: &Store| {
+    let epoch_after_reconnect = |store: &Store| {
         let asked =
             || store.transact_blocking(TxContext::system(None), |tx| Ok::<_, StoreError>(tx.moment()?.epoch));
         asked().or_else(|_| asked()).unwrap()
     };
-    assert_eq!([&stores[0], &stores[1]].map(found), [0, 0], "a restart is no failover");
+    assert_eq!([&stores[0], &stores[1]].map(epoch_after_reconnect), [0, 0], "a restart is no failover");
     server.fail_over().unwrap();
     assert_eq!(
-        [&stores[0], &stores[1]].map(found),
+        [&stores[0], &stores[1]].map(epoch_after_reconnect),
         [2, 2],
-        "once, by whoever comes first: the number of its timeline"
+        "raised once, by the first transaction: the number of its timeline"
     );
     drop(stores);
-    assert_eq!(epoch(&Store::open_postgres(&server.url("postgres")).unwrap()), 2);
+    assert_eq!(current_epoch(&Store::open_postgres(&server.url("postgres")).unwrap()), 2);
 }
 
 #[test]
 fn epoch_seen_by_a_runner_is_raised_on_every_server() {
-    let Some(scratch) = scratch() else { return };
+    let Some(scratch) = create_scratch() else { return };
     let stores = [(); 2].map(|()| Store::open_postgres(&scratch.url()).unwrap());
-    let org = new_organization(&stores[0], "acme");
-    let given = |store: &Store| {
+    let org = create_organization(&stores[0], "acme");
+    let next_fence_epoch = |store: &Store| {
         let given = store.transact_blocking(TxContext::system(Some(org)), |tx| {
             let fence = Fence::default().next(tx.moment()?.epoch);
             Ok::<_, StoreError>(fence.epoch())
@@ -314,33 +319,33 @@ fn epoch_seen_by_a_runner_is_raised_on_every_server() {
         given.unwrap()
     };
     // Opens a write connection in each store.
-    assert_eq!([&stores[0], &stores[1]].map(given), [0, 0]);
-    let hears = |store: &Store, epoch: i64| {
+    assert_eq!([&stores[0], &stores[1]].map(next_fence_epoch), [0, 0]);
+    let report_epoch = |store: &Store, epoch: i64| {
         store.transact_blocking(TxContext::system(None), move |tx| {
             instance::process_witness(tx, EpochEvidence::Epoch(epoch))
         })
     };
-    assert_eq!(hears(&stores[0], 7).unwrap(), EvidenceVerdict::Above(8));
-    assert_eq!([&stores[0], &stores[1]].map(given), [8, 8]);
-    assert_eq!(hears(&stores[1], 8).unwrap(), EvidenceVerdict::Known);
-    assert!(matches!(hears(&stores[1], 8_000).unwrap(), EvidenceVerdict::Absurd { .. }));
-    assert_eq!([&stores[0], &stores[1]].map(given), [8, 8]);
+    assert_eq!(report_epoch(&stores[0], 7).unwrap(), EvidenceVerdict::Above(8));
+    assert_eq!([&stores[0], &stores[1]].map(next_fence_epoch), [8, 8]);
+    assert_eq!(report_epoch(&stores[1], 8).unwrap(), EvidenceVerdict::Known);
+    assert!(matches!(report_epoch(&stores[1], 8_000).unwrap(), EvidenceVerdict::Absurd { .. }));
+    assert_eq!([&stores[0], &stores[1]].map(next_fence_epoch), [8, 8]);
 }
 
 #[tokio::test]
 async fn lease_is_granted_during_an_exclusive_installation_lock() {
-    let Some(scratch) = scratch() else { return };
-    let (url, beside) = (scratch.url(), scratch);
+    let Some(scratch) = create_scratch() else { return };
+    let (url, database) = (scratch.url(), scratch);
     let store = tokio::task::spawn_blocking(move || Store::open_postgres(&url).unwrap()).await.unwrap();
     let (release, held) = std::sync::mpsc::channel::<()>();
     let (tell, begun) = tokio::sync::oneshot::channel();
     let holder = std::thread::spawn(move || {
-        let mut client = beside.connect();
+        let mut client = database.connect();
         client.batch_execute("BEGIN; SELECT pg_advisory_xact_lock(1650815604, 0)").unwrap();
         tell.send(()).unwrap();
         let _ = held.recv();
         drop(client);
-        beside
+        database
     });
     begun.await.unwrap();
     let taken = store.transact_lease(|tx| lease::acquire(tx, "work", "a", 60)).await;
@@ -353,12 +358,12 @@ async fn lease_is_granted_during_an_exclusive_installation_lock() {
 
 #[test]
 fn replayed_response_is_as_durable_as_its_commit() {
-    let Some(scratch) = scratch() else { return };
+    let Some(scratch) = create_scratch() else { return };
     let store = Store::open_postgres(&scratch.url()).unwrap();
-    let org = new_organization(&store, "acme");
-    let mut beside = scratch.connect();
+    let org = create_organization(&store, "acme");
+    let mut client = scratch.connect();
     let mut written =
-        || -> String { beside.query_one("SELECT pg_current_wal_insert_lsn()::text", &[]).unwrap().get(0) };
+        || -> String { client.query_one("SELECT pg_current_wal_insert_lsn()::text", &[]).unwrap().get(0) };
     let change = |vouches: bool| {
         store
             .transact_blocking(TxContext::system(Some(org)), move |tx| {

@@ -24,26 +24,26 @@ use berth_store::tables::{
 use berth_store::{StoreError, Tx, TxContext};
 use proptest::prelude::*;
 
-use super::{Ground, create, new_organization};
+use super::{StoreFixture, create_organization, create_pipeline};
 
-fn second(number: i64) -> Timestamp {
+fn at_second(number: i64) -> Timestamp {
     Timestamp::from_micros(number * 1_000_000)
 }
 
 /// Adds work that became due at this time, in seconds.
-type Add<Id> = fn(&mut Tx<'_>, i64) -> Result<Id, StoreError>;
-type Select<Id> = fn(&mut Tx<'_>, FairBatch) -> Result<Vec<(OrgId, Id)>, StoreError>;
+type AddWork<Id> = fn(&mut Tx<'_>, i64) -> Result<Id, StoreError>;
+type SelectBatch<Id> = fn(&mut Tx<'_>, FairBatch) -> Result<Vec<(OrgId, Id)>, StoreError>;
 
-fn check<Id: Debug + PartialEq + Copy + Send + 'static>(add: Add<Id>, select: Select<Id>) {
-    let ground = Ground::new();
-    let other = new_organization(&ground.store, "globex");
-    let greedy = ground.transact(move |tx| (1..=20).map(|at| add(tx, at)).collect::<Result<Vec<_>, _>>());
-    let greedy: Vec<_> = greedy.unwrap().into_iter().map(|id| (ground.org, id)).collect();
-    let modest = ground.store.transact_blocking(TxContext::system(Some(other)), move |tx| {
+fn check_shares<Id: Debug + PartialEq + Copy + Send + 'static>(add: AddWork<Id>, select: SelectBatch<Id>) {
+    let fixture = StoreFixture::new();
+    let other = create_organization(&fixture.store, "globex");
+    let greedy = fixture.transact(move |tx| (1..=20).map(|at| add(tx, at)).collect::<Result<Vec<_>, _>>());
+    let greedy: Vec<_> = greedy.unwrap().into_iter().map(|id| (fixture.org, id)).collect();
+    let modest = fixture.store.transact_blocking(TxContext::system(Some(other)), move |tx| {
         (101..=102).map(|at| add(tx, at)).collect::<Result<Vec<_>, _>>()
     });
     let modest: Vec<_> = modest.unwrap().into_iter().map(|id| (other, id)).collect();
-    let selected = |total, share| ground.transact(move |tx| select(tx, FairBatch { total, share })).unwrap();
+    let selected = |total, share| fixture.transact(move |tx| select(tx, FairBatch { total, share })).unwrap();
     assert_eq!(selected(100, 1), [greedy[0], modest[0]]);
     assert_eq!(selected(3, 20), [greedy[0], modest[0], greedy[1]]);
     assert_eq!(selected(100, 3), [greedy[0], modest[0], greedy[1], modest[1], greedy[2]]);
@@ -51,16 +51,16 @@ fn check<Id: Debug + PartialEq + Copy + Send + 'static>(add: Add<Id>, select: Se
 }
 
 fn add_repository(tx: &mut Tx<'_>, at: i64) -> Result<RepositoryId, StoreError> {
-    let id = RepositoryId::from_parts(second(at), tx.entropy()?);
+    let id = RepositoryId::from_parts(at_second(at), tx.entropy()?);
     let made = Repository {
         id,
         url: RemoteUrl::parse(&format!("/srv/{id}")).unwrap(),
         credential: None,
         poll_seconds: 60,
-        seen: RepositorySyncState { due_at: Some(second(at)), ..RepositorySyncState::default() },
+        seen: RepositorySyncState { due_at: Some(at_second(at)), ..RepositorySyncState::default() },
         version: 1,
-        created_at: second(at),
-        updated_at: second(at),
+        created_at: at_second(at),
+        updated_at: at_second(at),
         deleted_at: None,
     };
     repository::put(tx, &made)?;
@@ -74,15 +74,15 @@ fn add_registry(tx: &mut Tx<'_>, at: i64) -> Result<RegistryId, StoreError> {
 
 fn add_named_registry(tx: &mut Tx<'_>, name: &str, at: i64) -> Result<RegistryId, StoreError> {
     let made = Registry {
-        id: RegistryId::from_parts(second(at), tx.entropy()?),
+        id: RegistryId::from_parts(at_second(at), tx.entropy()?),
         name: RegistryName::parse(name).unwrap(),
         url: RemoteUrl::parse("/srv/tools").unwrap(),
         reference: None,
         credential: None,
-        seen: berth_core::registry::RegistrySyncState { due_at: Some(second(at)), ..Default::default() },
+        seen: berth_core::registry::RegistrySyncState { due_at: Some(at_second(at)), ..Default::default() },
         version: 1,
-        created_at: second(at),
-        updated_at: second(at),
+        created_at: at_second(at),
+        updated_at: at_second(at),
         deleted_at: None,
     };
     registry::put(tx, &made)?;
@@ -90,10 +90,10 @@ fn add_named_registry(tx: &mut Tx<'_>, name: &str, at: i64) -> Result<RegistryId
     Ok(made.id)
 }
 
-fn add_rollout(tx: &mut Tx<'_>, at: i64) -> Result<DeploymentId, StoreError> {
-    let pipeline = create(tx, &format!("p-{at}"), second(at))?;
+fn add_deployment(tx: &mut Tx<'_>, at: i64) -> Result<DeploymentId, StoreError> {
+    let pipeline = create_pipeline(tx, &format!("p-{at}"), at_second(at))?;
     let decision = stages::start(Deployment {
-        id: DeploymentId::from_parts(second(at), tx.entropy()?),
+        id: DeploymentId::from_parts(at_second(at), tx.entropy()?),
         number: deployment::next_number(tx, pipeline.id)?,
         pipeline: pipeline.id,
         definition_hash: pipeline.definition_hash.clone(),
@@ -102,7 +102,7 @@ fn add_rollout(tx: &mut Tx<'_>, at: i64) -> Result<DeploymentId, StoreError> {
         reason: None,
         requested_by: Actor::system(),
         status: DeploymentState::Queued,
-        created_at: second(at),
+        created_at: at_second(at),
         started_at: None,
         finished_at: None,
         target: StagesTarget { trigger: StartTrigger::Api, retried_by: BTreeSet::new(), bypass: None },
@@ -111,9 +111,9 @@ fn add_rollout(tx: &mut Tx<'_>, at: i64) -> Result<DeploymentId, StoreError> {
 }
 
 fn add_startable(tx: &mut Tx<'_>, at: i64) -> Result<DeploymentId, StoreError> {
-    let pipeline = create(tx, &format!("p-{at}"), second(at))?;
+    let pipeline = create_pipeline(tx, &format!("p-{at}"), at_second(at))?;
     let cmd = DeclareCommand {
-        id: EnvironmentId::from_parts(second(at), tx.entropy()?),
+        id: EnvironmentId::from_parts(at_second(at), tx.entropy()?),
         pipeline: pipeline.id,
         name: EnvName::parse("qa-1").unwrap(),
         configuration: EnvironmentDefinition {
@@ -128,14 +128,14 @@ fn add_startable(tx: &mut Tx<'_>, at: i64) -> Result<DeploymentId, StoreError> {
         definition_hash: pipeline.definition_hash,
         last_fence: Fence::default(),
     };
-    let startable = DeploymentId::from_parts(second(at), tx.entropy()?);
+    let startable = DeploymentId::from_parts(at_second(at), tx.entropy()?);
     let agenda = LockAgenda { startable: Some(startable), ..LockAgenda::default() };
-    let made = Environment { agenda, ..declare(cmd, second(at)).answer };
-    put(tx, DomainRecord::Environment(Box::new(made)))?;
+    let made = Environment { agenda, ..declare(cmd, at_second(at)).answer };
+    put_record(tx, DomainRecord::Environment(Box::new(made)))?;
     Ok(startable)
 }
 
-fn put(tx: &mut Tx<'_>, record: DomainRecord) -> Result<(), StoreError> {
+fn put_record(tx: &mut Tx<'_>, record: DomainRecord) -> Result<(), StoreError> {
     tx.commit(RuleDecision {
         changes: vec![RecordChange::Put(record)],
         ..RuleDecision::without_changes(())
@@ -144,20 +144,20 @@ fn put(tx: &mut Tx<'_>, record: DomainRecord) -> Result<(), StoreError> {
 }
 
 fn add_analysis(tx: &mut Tx<'_>, at: i64) -> Result<AnalysisId, StoreError> {
-    let deployment = add_rollout(tx, at)?;
+    let deployment = add_deployment(tx, at)?;
     let new = NewAnalysis {
-        id: AnalysisId::from_parts(second(at), tx.entropy()?),
+        id: AnalysisId::from_parts(at_second(at), tx.entropy()?),
         deployment,
         pipeline: deployment::stages_by_id(tx, deployment)?.unwrap().pipeline,
         stage: "staging".into(),
-        step: StepRunId::from_parts(second(at), tx.entropy()?),
+        step: StepRunId::from_parts(at_second(at), tx.entropy()?),
         step_name: StepId::parse("deploy").unwrap(),
         attempt: 1,
         repository: None,
         commit: None,
         asked_by: Actor::system(),
     };
-    Ok(tx.commit(Analysis::request(new, second(at)))?.id)
+    Ok(tx.commit(Analysis::request(new, at_second(at)))?.id)
 }
 
 fn add_fix(tx: &mut Tx<'_>, at: i64) -> Result<AnalysisId, StoreError> {
@@ -174,50 +174,50 @@ fn add_fix(tx: &mut Tx<'_>, at: i64) -> Result<AnalysisId, StoreError> {
         error: None,
         ended_at: None,
         asked_by: Actor::system(),
-        created_at: second(at),
-        updated_at: second(at),
+        created_at: at_second(at),
+        updated_at: at_second(at),
         version: 1,
     };
-    put(tx, DomainRecord::FixPullRequest(Box::new(asked)))?;
+    put_record(tx, DomainRecord::FixPullRequest(Box::new(asked)))?;
     Ok(analysis)
 }
 
 #[test]
 fn due_registries_are_shared_among_organizations() {
-    check(add_registry, |tx, batch| registry::list_due(tx, second(1_000), batch));
+    check_shares(add_registry, |tx, batch| registry::list_due(tx, at_second(1_000), batch));
 }
 
 #[test]
 fn deployments_to_plan_are_shared_among_organizations() {
-    check(add_rollout, |tx, batch| schedule::list_to_plan(tx, batch));
+    check_shares(add_deployment, |tx, batch| schedule::list_to_plan(tx, batch));
 }
 
 #[test]
 fn startable_deployments_are_shared_among_organizations() {
-    check(add_startable, |tx, batch| {
+    check_shares(add_startable, |tx, batch| {
         Ok(environment::list_startable(tx, batch)?.into_iter().map(|(org, _, id)| (org, id)).collect())
     });
 }
 
 #[test]
 fn queued_analyses_are_shared_among_organizations() {
-    check(add_analysis, |tx, batch| analysis::list_queued(tx, batch));
+    check_shares(add_analysis, |tx, batch| analysis::list_queued(tx, batch));
 }
 
 #[test]
 fn requested_fixes_are_shared_among_organizations() {
-    check(add_fix, |tx, batch| fix_pull_request::list_opening(tx, batch));
+    check_shares(add_fix, |tx, batch| fix_pull_request::list_opening(tx, batch));
 }
 
-type Added = (i64, RepositoryId, RegistryId);
+type AddedIds = (i64, RepositoryId, RegistryId);
 
-fn add_both(tx: &mut Tx<'_>, (number, at): (usize, i64)) -> Result<Added, StoreError> {
+fn add_both(tx: &mut Tx<'_>, (number, at): (usize, i64)) -> Result<AddedIds, StoreError> {
     let name = format!("tools-{number}");
     Ok((at, add_repository(tx, at)?, add_named_registry(tx, &name, at)?))
 }
 
 /// The expected batch: the first row of every organization comes before the second row of any.
-fn expected<Id: Ord + Copy>(all: &[(OrgId, i64, Id)], now: i64, batch: FairBatch) -> Vec<(OrgId, Id)> {
+fn expected_batch<Id: Ord + Copy>(all: &[(OrgId, i64, Id)], now: i64, batch: FairBatch) -> Vec<(OrgId, Id)> {
     let mut by_org: BTreeMap<OrgId, Vec<(i64, Id)>> = BTreeMap::new();
     for (org, at, id) in all.iter().filter(|(_, at, _)| *at <= now) {
         by_org.entry(*org).or_default().push((*at, *id));
@@ -239,11 +239,11 @@ proptest! {
         times in prop::collection::vec(prop::collection::vec(0i64..50, 0..12), 1..4),
         total in 0i64..30, share in 0i64..14, now in 0i64..60,
     ) {
-        let ground = Ground::new();
+        let fixture = StoreFixture::new();
         let (mut repositories, mut registries) = (Vec::new(), Vec::new());
         for (number, times) in times.into_iter().enumerate() {
-            let org = new_organization(&ground.store, &format!("org-{number}"));
-            let added = ground.store.transact_blocking(TxContext::system(Some(org)), move |tx| {
+            let org = create_organization(&fixture.store, &format!("org-{number}"));
+            let added = fixture.store.transact_blocking(TxContext::system(Some(org)), move |tx| {
                 times.into_iter().enumerate().map(|it| add_both(tx, it)).collect::<Result<Vec<_>, _>>()
             });
             for (at, repository, registry) in added.unwrap() {
@@ -252,9 +252,9 @@ proptest! {
             }
         }
         let batch = FairBatch { total, share };
-        let found = ground.transact(move |tx| registry::list_due(tx, second(now), batch)).unwrap();
-        prop_assert_eq!(found, expected(&registries, now, batch));
-        let found = ground.transact(move |tx| repository::list_due(tx, second(now), total)).unwrap();
-        prop_assert_eq!(found, expected(&repositories, now, FairBatch { total, share: 1 }));
+        let found = fixture.transact(move |tx| registry::list_due(tx, at_second(now), batch)).unwrap();
+        prop_assert_eq!(found, expected_batch(&registries, now, batch));
+        let found = fixture.transact(move |tx| repository::list_due(tx, at_second(now), total)).unwrap();
+        prop_assert_eq!(found, expected_batch(&repositories, now, FairBatch { total, share: 1 }));
     }
 }

@@ -13,22 +13,22 @@ use berth_core::environment::{Lock, Session, SessionEndReason, Ticket};
 
 use super::clock::is_busy;
 use super::moves::StepChanges;
-use super::{Checked, EnvironmentMemory, ObservedStep, ensure, work};
+use super::{EnvironmentMemory, LockCheckResult, ObservedStep, ensure, work};
 use crate::locks::answer::LockAnswer;
-use crate::locks::cast;
 use crate::locks::command::{LockRequest, ReportedOutcome};
+use crate::locks::fixtures;
 
 pub(super) fn check(
     memory: &EnvironmentMemory,
     before: &Lock,
     moves: &StepChanges<'_>,
     seen: &ObservedStep<'_>,
-) -> Checked {
-    match (&seen.step.ask, &seen.step.decision.answer) {
+) -> LockCheckResult {
+    match (&seen.step.request, &seen.step.decision.answer) {
         (_, LockAnswer::Refused(refusal)) => check_refusal(memory, before, refusal, seen),
-        (ask, LockAnswer::Claimed(claimed)) => check_claimed(before, ask, claimed, moves, seen),
+        (request, LockAnswer::Claimed(claimed)) => check_claimed(before, request, claimed, moves, seen),
         (_, LockAnswer::Released(released)) => check_released(memory, released, moves, seen),
-        (ask, LockAnswer::Session(session)) => check_session(ask, session, moves, seen),
+        (request, LockAnswer::Session(session)) => check_session(request, session, moves, seen),
         (LockRequest::Deploy { by, on_conflict, .. }, LockAnswer::Deployment(it)) => {
             check_deploy(before, *by, *on_conflict, it, seen)
         }
@@ -51,40 +51,40 @@ pub(super) fn check(
         (LockRequest::Report { outcome, .. }, LockAnswer::Order(order)) => {
             check_report(before, *outcome, *order, moves, seen)
         }
-        (LockRequest::Beat { .. }, LockAnswer::Order(order)) => check_beat(before, *order, seen),
+        (LockRequest::Heartbeat { .. }, LockAnswer::Order(order)) => check_heartbeat(before, *order, seen),
         _ => Ok(()),
     }
 }
 
-fn holds(lock: &Lock, session: &Session) -> bool {
+fn is_active_session(lock: &Lock, session: &Session) -> bool {
     lock.session.as_ref().is_some_and(|active| active.id == session.id)
 }
 
 fn check_claimed(
     before: &Lock,
-    ask: &LockRequest,
+    request: &LockRequest,
     claimed: &ClaimOutcome,
     moves: &StepChanges<'_>,
     seen: &ObservedStep<'_>,
-) -> Checked {
+) -> LockCheckResult {
     match claimed {
         ClaimOutcome::Session(opened) => {
             ensure!(
-                holds(seen.after, &opened.session),
+                is_active_session(seen.after, &opened.session),
                 "L3",
                 "a claim succeeded, but another session is active"
             );
-            let by = ask.person().map(|person| cast::person(person).id);
+            let by = request.person().map(|person| fixtures::person(person).id);
             ensure!(by == Some(opened.session.holder.id), "L3", "a claim succeeded for a different person");
-            let wanted = match ask {
+            let wanted = match request {
                 LockRequest::Claim { commit, deploy, .. } => commit.filter(|_| *deploy),
                 LockRequest::Force { commit, .. } => *commit,
                 _ => None,
             };
             let planned = moves.planned_deployments().find(|it| Some(it.id) == opened.deployment);
-            let fine = planned.map(|it| it.commit.clone()) == wanted.map(cast::commit);
+            let fine = planned.map(|it| it.commit.clone()) == wanted.map(fixtures::commit);
             ensure!(fine, "claim", "commit {wanted:?} was wished, {planned:?} is deployed");
-            if let (LockRequest::Force { .. }, Some(expected)) = (ask, seen.step.subject.expected) {
+            if let (LockRequest::Force { .. }, Some(expected)) = (request, seen.step.subject.expected) {
                 let mut taken = moves.ended_sessions();
                 let fine = taken.any(|it| {
                     it.fence == expected
@@ -93,12 +93,17 @@ fn check_claimed(
                 ensure!(fine, "L5", "a forced claim for fence {expected} took something else");
             }
         }
-        ClaimOutcome::Ticket(ticket) => check_queued(before, ask, ticket, seen)?,
+        ClaimOutcome::Ticket(ticket) => check_queued(before, request, ticket, seen)?,
     }
     Ok(())
 }
 
-fn check_queued(before: &Lock, ask: &LockRequest, ticket: &Ticket, seen: &ObservedStep<'_>) -> Checked {
+fn check_queued(
+    before: &Lock,
+    request: &LockRequest,
+    ticket: &Ticket,
+    seen: &ObservedStep<'_>,
+) -> LockCheckResult {
     let Some(holder) = &seen.after.session else {
         ensure!(false, "L3", "a claim was queued for a free environment");
         return Ok(());
@@ -106,7 +111,7 @@ fn check_queued(before: &Lock, ask: &LockRequest, ticket: &Ticket, seen: &Observ
     let is_there = seen.after.tickets.contains(ticket);
     ensure!(is_there, "L17", "a ticket was given that does not wait");
     let now = seen.step.moment.now;
-    match (ask, &ticket.takeover) {
+    match (request, &ticket.takeover) {
         (LockRequest::Claim { wait_seconds: Some(seconds), .. }, None) => {
             let last = seen.after.tickets.last().map(|it| it.id);
             ensure!(last == Some(ticket.id), "L17", "a new ticket is not the last in the queue");
@@ -141,11 +146,16 @@ fn check_released(
     released: &ReleaseOutcome,
     moves: &StepChanges<'_>,
     seen: &ObservedStep<'_>,
-) -> Checked {
+) -> LockCheckResult {
     let Some(named) = &seen.step.subject.session else { return Ok(()) };
     let session = &released.session;
     ensure!(session.id == named.id, "L4", "session {} was named, {} answered", named.number, session.number);
-    ensure!(!holds(seen.after, named), "L4", "session {} was released and still holds", named.number);
+    ensure!(
+        !is_active_session(seen.after, named),
+        "L4",
+        "session {} was released and still holds",
+        named.number
+    );
     let ended_now = moves.ended_sessions().find(|it| it.id == named.id);
     let reason = ended_now.and_then(|it| it.end.as_ref()).map(|end| end.reason);
     ensure!(
@@ -160,16 +170,16 @@ fn check_released(
 }
 
 fn check_session(
-    ask: &LockRequest,
+    request: &LockRequest,
     session: &Session,
     moves: &StepChanges<'_>,
     seen: &ObservedStep<'_>,
-) -> Checked {
+) -> LockCheckResult {
     let Some(named) = &seen.step.subject.session else { return Ok(()) };
-    ensure!(holds(seen.after, session), "L8", "a returned session is not active");
-    let by = ask.person().map(|person| cast::person(person).id);
+    ensure!(is_active_session(seen.after, session), "L8", "a returned session is not active");
+    let by = request.person().map(|person| fixtures::person(person).id);
     ensure!(by == Some(named.holder.id), "holder", "a request of a person other than the holder succeeded");
-    match ask {
+    match request {
         LockRequest::Extend { .. } => {
             let fine = session.id == named.id && session.extensions == named.extensions + 1;
             ensure!(fine, "L16", "an extension is not counted");
@@ -192,7 +202,7 @@ fn check_deploy(
     on_conflict: ConflictMode,
     deployment: &EnvironmentDeployment,
     seen: &ObservedStep<'_>,
-) -> Checked {
+) -> LockCheckResult {
     let Some(session) = seen.after.session.as_ref() else {
         ensure!(false, "L8", "a deployment was accepted without an active session");
         return Ok(());
@@ -201,7 +211,7 @@ fn check_deploy(
     let fine =
         named == Some(session.id) && deployment.target.purpose == DeploymentPurpose::Session(session.id);
     ensure!(fine, "L8", "a deployment was accepted for a session that is not active");
-    ensure!(session.holder.id == cast::person(by).id, "holder", "a person other than the holder deploys");
+    ensure!(session.holder.id == fixtures::person(by).id, "holder", "a person other than the holder deploys");
     ensure!(seen.after.deployments.contains(deployment), "L8", "an accepted deployment is not there");
     ensure!(
         session.commit.as_ref() == Some(&deployment.commit),
@@ -227,7 +237,7 @@ fn check_report(
     order: RunnerOrder,
     moves: &StepChanges<'_>,
     seen: &ObservedStep<'_>,
-) -> Checked {
+) -> LockCheckResult {
     let subject = &seen.step.subject;
     let Some(named) = &subject.deployment else { return Ok(()) };
     let attempt = named.attempt();
@@ -252,7 +262,7 @@ fn check_report(
     Ok(())
 }
 
-fn check_beat(before: &Lock, order: RunnerOrder, seen: &ObservedStep<'_>) -> Checked {
+fn check_heartbeat(before: &Lock, order: RunnerOrder, seen: &ObservedStep<'_>) -> LockCheckResult {
     let subject = &seen.step.subject;
     let Some(named) = &subject.deployment else { return Ok(()) };
     let attempt = named.attempt();
@@ -275,9 +285,9 @@ fn check_refusal(
     before: &Lock,
     refusal: &CommandRefusal,
     seen: &ObservedStep<'_>,
-) -> Checked {
-    let (ask, lock) = (&seen.step.ask, seen.after);
-    let by = ask.person().map(|person| cast::person(person).id);
+) -> LockCheckResult {
+    let (request, lock) = (&seen.step.request, seen.after);
+    let by = request.person().map(|person| fixtures::person(person).id);
     let named = seen.step.subject.session.as_ref();
     match refusal {
         CommandRefusal::EnvironmentLocked(locked) => {
@@ -288,13 +298,14 @@ fn check_refusal(
             ensure!(locked.is_self == is_self, "L3", "self is {} in a refusal", locked.is_self);
             ensure!(locked.queue_length == lock.tickets.len(), "L3", "a refusal has the wrong queue length");
             ensure!(
-                matches!(ask, LockRequest::Claim { wait_seconds: None, .. }),
+                matches!(request, LockRequest::Claim { wait_seconds: None, .. }),
                 "L3",
                 "refused, and would have waited"
             );
         }
         CommandRefusal::SessionNotActive(told) => {
-            let is_over = named.is_some_and(|named| !holds(lock, named) && told.session.id == named.id);
+            let is_over =
+                named.is_some_and(|named| !is_active_session(lock, named) && told.session.id == named.id);
             ensure!(is_over, "L8", "an active session is called ended");
             let record = memory.ended.get(&told.session.id);
             let fine = told.session.end.is_some() && record.is_none_or(|it| *it == told.session);
@@ -302,16 +313,16 @@ fn check_refusal(
             ensure!(told.current_fence == lock.environment.fence, "L8", "a refusal has the wrong fence");
         }
         CommandRefusal::NotSessionHolder(holder) => {
-            let owner = match ask {
+            let owner = match request {
                 LockRequest::Leave { .. } => seen.step.subject.ticket.as_ref().map(|it| &it.holder),
-                _ => named.filter(|named| holds(lock, named)).map(|it| &it.holder),
+                _ => named.filter(|named| is_active_session(lock, named)).map(|it| &it.holder),
             };
             let may_force = matches!(
-                ask,
+                request,
                 LockRequest::Release { may_force: true, .. } | LockRequest::Leave { may_force: true, .. }
             );
             let fine = owner == Some(holder) && by != Some(holder.id) && !may_force;
-            ensure!(fine, "holder", "{} was refused as a stranger", ask);
+            ensure!(fine, "holder", "{} was refused as a stranger", request);
         }
         CommandRefusal::FenceMoved { current } => {
             let holds = lock.session.as_ref().map(|session| session.fence);
@@ -329,9 +340,9 @@ fn check_refusal(
     Ok(())
 }
 
-fn check_invalid(before: &Lock, text: &str, seen: &ObservedStep<'_>) -> Checked {
+fn check_invalid(before: &Lock, text: &str, seen: &ObservedStep<'_>) -> LockCheckResult {
     let lock = seen.after;
-    let fine = match &seen.step.ask {
+    let fine = match &seen.step.request {
         LockRequest::Claim { .. } => {
             !lock.environment.is_declared || lock.tickets.len() >= TICKETS_WAITING_MAX
         }
@@ -354,12 +365,12 @@ fn check_invalid(before: &Lock, text: &str, seen: &ObservedStep<'_>) -> Checked 
             let present = named.and_then(|named| lock.deployments.iter().find(|it| it.id == named.id));
             present.is_none_or(|it| {
                 it.status != DeploymentState::Queued
-                    || work::obstacle(it, lock, seen.around.is_paused).is_some()
+                    || work::obstacle(it, lock, seen.surroundings.is_paused).is_some()
             })
         }
         _ => false,
     };
-    ensure!(fine, "answers", "{} was refused without a reason: {text}", seen.step.ask);
+    ensure!(fine, "answers", "{} was refused without a reason: {text}", seen.step.request);
     Ok(())
 }
 

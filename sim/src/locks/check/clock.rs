@@ -11,7 +11,7 @@ use berth_core::pipeline::model::ReleaseCondition;
 use berth_core::time::Timestamp;
 
 use super::moves::StepChanges;
-use super::{Checked, EnvironmentMemory, ObservedStep, ensure};
+use super::{EnvironmentMemory, LockCheckResult, ObservedStep, ensure};
 use crate::locks::answer::LockAnswer;
 use crate::locks::command::LockRequest;
 
@@ -27,7 +27,7 @@ pub(super) struct SessionClock {
 
 impl SessionClock {
     /// Returns when the session ends and why. A session with unfinished deployments does not become idle.
-    pub(super) fn end(&self, is_busy: bool) -> Option<(Timestamp, SessionEndReason)> {
+    pub(super) fn expected_end(&self, is_busy: bool) -> Option<(Timestamp, SessionEndReason)> {
         let expiry = self.expires_at.map(|at| (at, SessionEndReason::Expired));
         let idle = self.idle_seconds.filter(|_| !is_busy);
         let idle = idle.map(|seconds| (self.active_at.plus_seconds(seconds), SessionEndReason::Idle));
@@ -38,27 +38,27 @@ impl SessionClock {
     }
 
     /// Returns when the end has to be announced, and the time of the end.
-    pub(super) fn announces(&self, is_busy: bool) -> Option<(Timestamp, Timestamp)> {
-        let (at, reason) = self.end(is_busy)?;
+    pub(super) fn announcement(&self, is_busy: bool) -> Option<(Timestamp, Timestamp)> {
+        let (at, reason) = self.expected_end(is_busy)?;
         let length = if reason == SessionEndReason::Idle { self.idle_seconds } else { self.ttl_seconds };
         let lead = WARNING_S_MAX.min(length? / 5);
         Some((at.plus_seconds(-lead), at))
     }
 
-    fn put_off(&mut self, seconds: Option<i64>, now: Timestamp) {
+    fn extend(&mut self, seconds: Option<i64>, now: Timestamp) {
         self.active_at = self.active_at.max(now);
         if let (Some(at), Some(seconds)) = (self.expires_at, seconds.or(self.ttl_seconds)) {
             self.expires_at = Some(at.max(now.plus_seconds(seconds)));
         }
     }
 
-    fn open(session: &Session, before: &Lock, moves: &StepChanges<'_>, seen: &ObservedStep<'_>) -> Self {
+    fn start(session: &Session, before: &Lock, moves: &StepChanges<'_>, seen: &ObservedStep<'_>) -> Self {
         let configuration = &before.environment.configuration;
         let granted = moves.granted_tickets().find_map(|ticket| match &ticket.status {
             TicketState::Granted { session: id, .. } if *id == session.id => Some(&ticket.terms),
             _ => None,
         });
-        let wished = match (granted, &seen.step.ask) {
+        let wished = match (granted, &seen.step.request) {
             (Some(ClaimTerms { ttl_seconds, .. }), _) | (None, LockRequest::Claim { ttl_seconds, .. }) => {
                 *ttl_seconds
             }
@@ -95,14 +95,14 @@ pub(super) fn check_ends(
     before: &Lock,
     moves: &StepChanges<'_>,
     seen: &ObservedStep<'_>,
-) -> Checked {
+) -> LockCheckResult {
     let Some(clock) = &memory.clock else { return Ok(()) };
     // The response to a heartbeat does not depend on the time, so no session expires in this step.
-    if matches!(seen.step.ask, LockRequest::Beat { .. }) {
+    if matches!(seen.step.request, LockRequest::Heartbeat { .. }) {
         return Ok(());
     }
     let now = seen.step.moment.now;
-    let due = clock.end(is_busy(before, clock.session)).filter(|(at, _)| *at <= now);
+    let due = clock.expected_end(is_busy(before, clock.session)).filter(|(at, _)| *at <= now);
     let ended = moves.ended_sessions().find(|it| it.id == clock.session);
     let reason = ended.and_then(|it| it.end.as_ref()).map(|end| end.reason);
     match due {
@@ -118,7 +118,7 @@ pub(super) fn check_ends(
             !matches!(reason, Some(SessionEndReason::Expired | SessionEndReason::Idle)),
             "L21",
             "the session was ended as {reason:?} before its time, which is {:?}",
-            clock.end(is_busy(before, clock.session))
+            clock.expected_end(is_busy(before, clock.session))
         ),
     }
     Ok(())
@@ -126,16 +126,16 @@ pub(super) fn check_ends(
 
 impl EnvironmentMemory {
     /// Updates the oracle's own state after one step.
-    pub(super) fn learn_time(&mut self, before: &Lock, moves: &StepChanges<'_>, seen: &ObservedStep<'_>) {
+    pub(super) fn update_clock(&mut self, before: &Lock, moves: &StepChanges<'_>, seen: &ObservedStep<'_>) {
         let now = seen.step.moment.now;
         if let Some(session) = moves.opened_sessions().find(|it| it.end.is_none()) {
-            self.clock = Some(SessionClock::open(session, before, moves, seen));
+            self.clock = Some(SessionClock::start(session, before, moves, seen));
         } else if let Some(clock) = &mut self.clock {
-            match (&seen.step.ask, &seen.step.decision.answer) {
+            match (&seen.step.request, &seen.step.decision.answer) {
                 (LockRequest::Extend { ttl_seconds, .. }, LockAnswer::Session(_)) => {
-                    clock.put_off(*ttl_seconds, now);
+                    clock.extend(*ttl_seconds, now);
                 }
-                (LockRequest::Deploy { .. }, LockAnswer::Deployment(_)) => clock.put_off(None, now),
+                (LockRequest::Deploy { .. }, LockAnswer::Deployment(_)) => clock.extend(None, now),
                 _ => {}
             }
             let ours = DeploymentPurpose::Session(clock.session);

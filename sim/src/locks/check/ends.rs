@@ -7,17 +7,17 @@ use berth_core::environment::{EnvironmentCondition, Lock, Session, SessionEndRea
 use berth_core::pipeline::model::ReleaseAction;
 
 use super::moves::StepChanges;
-use super::{Checked, EnvironmentMemory, ObservedStep, ensure};
+use super::{EnvironmentMemory, LockCheckResult, ObservedStep, ensure};
 use crate::locks::answer::LockAnswer;
-use crate::locks::cast;
 use crate::locks::command::LockRequest;
+use crate::locks::fixtures;
 
 pub(super) fn check(
     memory: &EnvironmentMemory,
     before: &Lock,
     moves: &StepChanges<'_>,
     seen: &ObservedStep<'_>,
-) -> Checked {
+) -> LockCheckResult {
     for session in moves.ended_sessions() {
         check_cause(before, session, moves, seen)?;
         check_reset(memory, before, session, moves, seen)?;
@@ -31,37 +31,37 @@ fn check_cause(
     session: &Session,
     moves: &StepChanges<'_>,
     seen: &ObservedStep<'_>,
-) -> Checked {
+) -> LockCheckResult {
     let Some(end) = &session.end else { return Ok(()) };
     let (number, now) = (session.number, seen.step.moment.now);
     ensure!(end.at == now, "L6", "session {number} ended at another time than now");
-    let ask = &seen.step.ask;
+    let request = &seen.step.request;
     let is_named = seen.step.subject.session.as_ref().is_some_and(|it| it.id == session.id);
-    let is_holder = |by: u8| cast::person(by).id == session.holder.id;
-    let fine = match (end.reason, ask) {
+    let is_holder = |by: u8| fixtures::person(by).id == session.holder.id;
+    let fine = match (end.reason, request) {
         (SessionEndReason::Released, LockRequest::Release { by, may_force, .. }) => {
             is_named && (is_holder(*by) || *may_force)
         }
         (SessionEndReason::HandedOver, LockRequest::HandOver { by, .. }) => is_named && is_holder(*by),
         (SessionEndReason::EnvironmentDeleted, LockRequest::Delete { .. }) => true,
-        (SessionEndReason::Overridden, ask) => {
-            is_taken_by(ask, session, seen) || is_due_takeover(before, session, moves, seen)
+        (SessionEndReason::Overridden, request) => {
+            is_taken_by(request, session, seen) || is_due_takeover(before, session, moves, seen)
         }
         // `clock::check_ends` checks whether the expiry was correct. Here, only check that no person is named as the
         // cause.
         (SessionEndReason::Expired | SessionEndReason::Idle, _) => end.by.id.is_none(),
         _ => false,
     };
-    ensure!(fine, "L4", "session {number} ended as {} by {ask:?}", end.reason.as_str());
+    ensure!(fine, "L4", "session {number} ended as {} by {request:?}", end.reason.as_str());
     Ok(())
 }
 
-fn is_taken_by(ask: &LockRequest, session: &Session, seen: &ObservedStep<'_>) -> bool {
-    let (LockRequest::Force { by, .. }, LockAnswer::Claimed(claimed)) = (ask, &seen.step.decision.answer)
+fn is_taken_by(request: &LockRequest, session: &Session, seen: &ObservedStep<'_>) -> bool {
+    let (LockRequest::Force { by, .. }, LockAnswer::Claimed(claimed)) = (request, &seen.step.decision.answer)
     else {
         return false;
     };
-    let is_by = session.end.as_ref().is_some_and(|end| end.by.id == Some(cast::person(*by).id));
+    let is_by = session.end.as_ref().is_some_and(|end| end.by.id == Some(fixtures::person(*by).id));
     let expected = seen.step.subject.expected;
     matches!(claimed.as_ref(), ClaimOutcome::Session(_))
         && is_by
@@ -78,7 +78,7 @@ fn is_due_takeover(
     let ours = |ticket: &&Ticket| ticket.takeover.as_ref().is_some_and(|plan| plan.target == session.id);
     let Some(ticket) = moves.granted_tickets().find(ours) else { return false };
     let is_known = before.tickets.iter().any(|it| it.id == ticket.id)
-        || matches!(seen.step.ask, LockRequest::Force { .. });
+        || matches!(seen.step.request, LockRequest::Force { .. });
     let Some(plan) = &ticket.takeover else { return false };
     let runs = seen
         .after
@@ -100,7 +100,7 @@ fn check_reset(
     session: &Session,
     moves: &StepChanges<'_>,
     seen: &ObservedStep<'_>,
-) -> Checked {
+) -> LockCheckResult {
     let reason = session.end.as_ref().map(|end| end.reason);
     let is_plain = matches!(
         reason,
@@ -114,7 +114,7 @@ fn check_reset(
         && environment.configuration.on_release == ReleaseAction::DeployTracked
         && environment.is_declared
         && memory.condition != EnvironmentCondition::Clean
-        && seen.around.is_tracked
+        && seen.surroundings.is_tracked
         && !is_under_way;
     let planned = moves.planned_deployments().find(|it| {
         it.target.purpose == DeploymentPurpose::Reset
@@ -129,13 +129,13 @@ fn check_reset(
         if planned.is_some() { "" } else { "not " }
     );
     if let Some(reset) = planned {
-        ensure!(reset.commit == cast::tracked_commit(), "reset", "it deploys {}", reset.commit);
+        ensure!(reset.commit == fixtures::tracked_commit(), "reset", "it deploys {}", reset.commit);
     }
     Ok(())
 }
 
 /// L17: tickets are granted in order, only while they are valid, and on the requested terms.
-fn check_grants(before: &Lock, moves: &StepChanges<'_>, seen: &ObservedStep<'_>) -> Checked {
+fn check_grants(before: &Lock, moves: &StepChanges<'_>, seen: &ObservedStep<'_>) -> LockCheckResult {
     let now = seen.step.moment.now;
     let is_valid = |ticket: &Ticket| is_valid(ticket, seen);
     for ticket in moves.granted_tickets() {
@@ -174,9 +174,9 @@ fn check_grants(before: &Lock, moves: &StepChanges<'_>, seen: &ObservedStep<'_>)
             TicketState::Expired { at } => *at == now && ticket.expires_at <= now,
             TicketState::Cancelled { at, .. } => {
                 let is_named = seen.step.subject.ticket.as_ref().is_some_and(|it| it.id == ticket.id);
-                let is_asked = match &seen.step.ask {
+                let is_asked = match &seen.step.request {
                     LockRequest::Leave { by, may_force, .. } => {
-                        is_named && (*may_force || ticket.holder.id == cast::person(*by).id)
+                        is_named && (*may_force || ticket.holder.id == fixtures::person(*by).id)
                     }
                     LockRequest::Undeclare | LockRequest::Delete { .. } => true,
                     _ => false,
@@ -190,16 +190,16 @@ fn check_grants(before: &Lock, moves: &StepChanges<'_>, seen: &ObservedStep<'_>)
 }
 
 /// L3: a session is opened only by a claim, a ticket, a take-over or a hand-over, and only in a declared environment.
-fn check_openings(moves: &StepChanges<'_>, seen: &ObservedStep<'_>) -> Checked {
+fn check_openings(moves: &StepChanges<'_>, seen: &ObservedStep<'_>) -> LockCheckResult {
     for session in moves.opened_sessions() {
         let granted = moves
             .granted_tickets()
             .any(|it| matches!(it.status, TicketState::Granted { session: id, .. } if id == session.id));
-        let asked = match &seen.step.ask {
+        let asked = match &seen.step.request {
             LockRequest::Claim { by, .. } | LockRequest::Force { by, .. } => {
-                cast::person(*by).id == session.holder.id
+                fixtures::person(*by).id == session.holder.id
             }
-            LockRequest::HandOver { to, .. } => cast::person(*to).id == session.holder.id,
+            LockRequest::HandOver { to, .. } => fixtures::person(*to).id == session.holder.id,
             _ => false,
         };
         ensure!(granted || asked, "L3", "session {} was opened without a request", session.number);
@@ -210,10 +210,10 @@ fn check_openings(moves: &StepChanges<'_>, seen: &ObservedStep<'_>) -> Checked {
 }
 
 pub(super) fn is_entitled(ticket: &Ticket, seen: &ObservedStep<'_>) -> bool {
-    let people = &seen.around.revoked_people;
-    let tokens = &seen.around.revoked_tokens;
-    !people.iter().any(|person| cast::person(*person).id == ticket.holder.id)
-        && !tokens.iter().any(|person| ticket.token == Some(cast::token(*person)))
+    let people = &seen.surroundings.revoked_people;
+    let tokens = &seen.surroundings.revoked_tokens;
+    !people.iter().any(|person| fixtures::person(*person).id == ticket.holder.id)
+        && !tokens.iter().any(|person| ticket.token == Some(fixtures::token(*person)))
 }
 
 pub(super) fn is_valid(ticket: &Ticket, seen: &ObservedStep<'_>) -> bool {

@@ -6,22 +6,22 @@ use berth_core::event::{EventKind, NewEvent};
 use berth_core::id::SessionId;
 
 use super::moves::StepChanges;
-use super::{Checked, ObservedStep, ensure};
+use super::{LockCheckResult, ObservedStep, ensure};
 use crate::locks::answer::LockAnswer;
 use crate::locks::command::{LockRequest, ReportedOutcome};
 
 /// The expected kind of an event and the id of the record it is about.
 type ExpectedEvent = (EventKind, String);
 
-pub(super) fn check(moves: &StepChanges<'_>, seen: &ObservedStep<'_>) -> Checked {
+pub(super) fn check(moves: &StepChanges<'_>, seen: &ObservedStep<'_>) -> LockCheckResult {
     let events = &seen.step.decision.events;
-    let mut expected = expected(moves, seen);
-    let mut told: Vec<ExpectedEvent> = events.iter().map(|event| (event.kind, about(event))).collect();
+    let mut expected = expected_events(moves, seen);
+    let mut told: Vec<ExpectedEvent> = events.iter().map(|event| (event.kind, subject_id(event))).collect();
     expected.sort_unstable();
     told.sort_unstable();
     ensure!(told == expected, "L16", "events are {told:?}\n    moves are {expected:?}");
     let is_definition = matches!(
-        seen.step.ask,
+        seen.step.request,
         LockRequest::Redeclare { .. } | LockRequest::Undeclare | LockRequest::Delete { .. }
     );
     let is_silent = events.is_empty() && !seen.step.decision.changes.is_empty();
@@ -32,7 +32,7 @@ pub(super) fn check(moves: &StepChanges<'_>, seen: &ObservedStep<'_>) -> Checked
     Ok(())
 }
 
-fn about(event: &NewEvent) -> String {
+fn subject_id(event: &NewEvent) -> String {
     let fact = |name: &str| event.data.get(name).and_then(|value| value.as_str()).map(str::to_owned);
     let subject = || event.subjects.first().map(|subject| subject.id.clone());
     match event.kind {
@@ -52,7 +52,7 @@ fn about(event: &NewEvent) -> String {
     .unwrap_or_default()
 }
 
-fn expected(moves: &StepChanges<'_>, seen: &ObservedStep<'_>) -> Vec<ExpectedEvent> {
+fn expected_events(moves: &StepChanges<'_>, seen: &ObservedStep<'_>) -> Vec<ExpectedEvent> {
     let mut told = Vec::new();
     let handed_over = |id: SessionId| {
         moves.ended_sessions().any(|it| {
@@ -68,7 +68,7 @@ fn expected(moves: &StepChanges<'_>, seen: &ObservedStep<'_>) -> Vec<ExpectedEve
             told.push((EventKind::SessionClaimed, id.clone()));
         }
         if let Some(end) = &new.end {
-            told.push((kind_of(end.reason), id.clone()));
+            told.push((end_event_kind(end.reason), id.clone()));
         }
         if new.extensions > old.map_or(0, |old| old.extensions) {
             told.push((EventKind::SessionExtended, id.clone()));
@@ -90,11 +90,11 @@ fn expected(moves: &StepChanges<'_>, seen: &ObservedStep<'_>) -> Vec<ExpectedEve
             TicketState::Expired { .. } => told.push((EventKind::TicketExpired, id)),
         }
     }
-    deployments(moves, seen, &mut told);
+    add_deployment_events(moves, seen, &mut told);
     told
 }
 
-const fn kind_of(reason: SessionEndReason) -> EventKind {
+const fn end_event_kind(reason: SessionEndReason) -> EventKind {
     match reason {
         SessionEndReason::Released | SessionEndReason::EnvironmentDeleted | SessionEndReason::Restored => {
             EventKind::SessionReleased
@@ -109,14 +109,13 @@ const fn kind_of(reason: SessionEndReason) -> EventKind {
 /// waiting for it.
 fn drained_event(moves: &StepChanges<'_>, seen: &ObservedStep<'_>) -> Option<ExpectedEvent> {
     let completed = |it: &Session| it.drain.as_ref().is_some_and(|drain| drain.completed_at.is_some());
-    let somebody_waited =
-        moves.sessions.iter().any(|(old, new)| completed(new) && !old.is_some_and(completed));
+    let holder_waited = moves.sessions.iter().any(|(old, new)| completed(new) && !old.is_some_and(completed));
     let is_over = seen.step.before.as_ref().is_some_and(Lock::is_contested) && !seen.after.is_contested();
     let id = seen.after.environment.id.to_string();
-    (somebody_waited || is_over).then_some((EventKind::EnvironmentDrained, id))
+    (holder_waited || is_over).then_some((EventKind::EnvironmentDrained, id))
 }
 
-fn deployments(moves: &StepChanges<'_>, seen: &ObservedStep<'_>, told: &mut Vec<ExpectedEvent>) {
+fn add_deployment_events(moves: &StepChanges<'_>, seen: &ObservedStep<'_>, told: &mut Vec<ExpectedEvent>) {
     for (old, new) in &moves.deployments {
         let id = new.id.to_string();
         if old.is_none() {
@@ -142,8 +141,10 @@ fn deployments(moves: &StepChanges<'_>, seen: &ObservedStep<'_>, told: &mut Vec<
             DeploymentState::Superseded { .. } => told.push((EventKind::DeploymentSuperseded, id)),
             DeploymentState::Cancelled(_) => {
                 // E9: a success that is reported after the cancellation is recorded, but has no effect.
-                let late =
-                    matches!(seen.step.ask, LockRequest::Report { outcome: ReportedOutcome::Succeeded, .. });
+                let late = matches!(
+                    seen.step.request,
+                    LockRequest::Report { outcome: ReportedOutcome::Succeeded, .. }
+                );
                 if late && (was_running || was_cancelling) {
                     told.push((EventKind::FinishedAfterCancel, id.clone()));
                 }
@@ -154,7 +155,7 @@ fn deployments(moves: &StepChanges<'_>, seen: &ObservedStep<'_>, told: &mut Vec<
     // A deployment that overrides the drain may run at the same time as work of earlier sessions, so the override is
     // recorded.
     if let (LockRequest::Deploy { .. }, LockAnswer::Deployment(it)) =
-        (&seen.step.ask, &seen.step.decision.answer)
+        (&seen.step.request, &seen.step.decision.answer)
         && it.target.overrides_drain.is_some()
     {
         told.push((EventKind::DrainOverridden, seen.after.environment.id.to_string()));
@@ -162,9 +163,9 @@ fn deployments(moves: &StepChanges<'_>, seen: &ObservedStep<'_>, told: &mut Vec<
 }
 
 /// Checks the data of an event: the old and new fence, the reason, and the actor.
-fn check_facts(event: &NewEvent, moves: &StepChanges<'_>, seen: &ObservedStep<'_>) -> Checked {
+fn check_facts(event: &NewEvent, moves: &StepChanges<'_>, seen: &ObservedStep<'_>) -> LockCheckResult {
     let number = |name: &str| event.data.get(name).and_then(serde_number);
-    let (kind, id) = (event.kind, about(event));
+    let (kind, id) = (event.kind, subject_id(event));
     let session = || moves.sessions.iter().find(|(_, new)| new.id.to_string() == id).map(|(_, new)| *new);
     match kind {
         EventKind::SessionClaimed => {

@@ -58,7 +58,7 @@ impl fmt::Display for LockViolation {
     }
 }
 
-pub(super) type Checked = Result<(), LockViolation>;
+pub(super) type LockCheckResult = Result<(), LockViolation>;
 
 macro_rules! ensure {
     ($fine:expr, $rule:literal, $($what:tt)+) => {
@@ -74,7 +74,7 @@ pub(super) struct ObservedStep<'a> {
     pub(super) step: &'a LockStep,
     /// The lock as stored after the step.
     pub(super) after: &'a Lock,
-    pub(super) around: &'a Surroundings,
+    pub(super) surroundings: &'a Surroundings,
 }
 
 /// The oracle's state.
@@ -125,7 +125,7 @@ impl EnvironmentMemory {
 }
 
 impl LockOracle {
-    pub(super) fn check_step(&mut self, seen: &ObservedStep<'_>) -> Checked {
+    pub(super) fn check_step(&mut self, seen: &ObservedStep<'_>) -> LockCheckResult {
         let environment = &seen.after.environment;
         let highest = self.fences.entry(environment.name.clone()).or_default();
         ensure!(
@@ -170,19 +170,19 @@ impl LockOracle {
             return Ok(());
         }
         check_version(memory, seen, is_old)?;
-        let moves = moves::follow(memory, before, seen)?;
+        let moves = moves::collect_changes(memory, before, seen)?;
         clock::check_ends(memory, before, &moves, seen)?;
         ends::check(memory, before, &moves, seen)?;
         work::check(memory, before, &moves, seen)?;
         answers::check(memory, before, &moves, seen)?;
         events::check(&moves, seen)?;
-        memory.learn(before, &moves, seen);
+        memory.update(before, &moves, seen);
         state::check(memory, seen)?;
         Ok(())
     }
 }
 
-fn check_version(memory: &EnvironmentMemory, seen: &ObservedStep<'_>, is_old: bool) -> Checked {
+fn check_version(memory: &EnvironmentMemory, seen: &ObservedStep<'_>, is_old: bool) -> LockCheckResult {
     let ObservedStep { step, after, .. } = seen;
     if step.decision.changes.is_empty() {
         ensure!(step.decision.events.is_empty(), "L16", "events without a change");

@@ -6,7 +6,7 @@ use berth_core::deployment::{DeploymentPurpose, DeploymentState, EnvironmentDepl
 use berth_core::environment::fence::Fence;
 use berth_core::environment::{Environment, Lock, Session, Ticket, TicketState};
 
-use super::{Checked, EnvironmentMemory, LockViolation, ObservedStep, ensure};
+use super::{EnvironmentMemory, LockCheckResult, LockViolation, ObservedStep, ensure};
 
 /// The records written by one decision, each with the record it replaces.
 #[derive(Default)]
@@ -36,7 +36,7 @@ impl<'a> StepChanges<'a> {
     }
 }
 
-pub(super) fn follow<'a>(
+pub(super) fn collect_changes<'a>(
     memory: &EnvironmentMemory,
     before: &'a Lock,
     seen: &ObservedStep<'a>,
@@ -105,7 +105,7 @@ pub(super) fn follow<'a>(
     Ok(moves)
 }
 
-fn check_session(memory: &EnvironmentMemory, old: Option<&Session>, new: &Session) -> Checked {
+fn check_session(memory: &EnvironmentMemory, old: Option<&Session>, new: &Session) -> LockCheckResult {
     ensure!(
         !memory.ended.contains_key(&new.id),
         "L6",
@@ -131,7 +131,7 @@ fn check_deployment(
     memory: &EnvironmentMemory,
     old: Option<&EnvironmentDeployment>,
     new: &EnvironmentDeployment,
-) -> Checked {
+) -> LockCheckResult {
     let number = new.number;
     ensure!(!memory.deployments_ended.contains(&new.id), "E1", "deployment {number} had ended and moved");
     ensure!(
@@ -164,7 +164,11 @@ fn check_deployment(
     Ok(())
 }
 
-fn check_counts(memory: &EnvironmentMemory, moves: &StepChanges<'_>, seen: &ObservedStep<'_>) -> Checked {
+fn check_counts(
+    memory: &EnvironmentMemory,
+    moves: &StepChanges<'_>,
+    seen: &ObservedStep<'_>,
+) -> LockCheckResult {
     let environment = &seen.after.environment;
     let mut sessions: Vec<_> = moves.opened_sessions().map(|it| it.number).collect();
     let mut tickets: Vec<_> =
@@ -188,7 +192,7 @@ fn check_fences(
     before: &Lock,
     moves: &StepChanges<'_>,
     seen: &ObservedStep<'_>,
-) -> Checked {
+) -> LockCheckResult {
     let sessions = moves.opened_sessions().map(|it| (it.fence, it.claimed_at, false));
     let resets = moves.planned_deployments().filter(|it| it.target.purpose == DeploymentPurpose::Reset);
     let mut chain: Vec<_> = sessions.chain(resets.map(|it| (it.target.fence, it.created_at, true))).collect();
@@ -214,7 +218,7 @@ fn check_fences(
     Ok(())
 }
 
-fn check_reset_follows(before: &Lock, moves: &StepChanges<'_>, fence: Fence) -> Checked {
+fn check_reset_follows(before: &Lock, moves: &StepChanges<'_>, fence: Fence) -> LockCheckResult {
     let last = before.session.as_ref().map(|session| session.id);
     let planner = moves.ended_sessions().find(|it| it.fence.counter() + 1 == fence.counter());
     let fine =

@@ -8,14 +8,14 @@ use berth_core::time::Timestamp;
 use super::clock::is_busy;
 use super::ends::is_valid;
 use super::moves::StepChanges;
-use super::{Checked, EnvironmentMemory, ObservedStep, ensure, work};
+use super::{EnvironmentMemory, LockCheckResult, ObservedStep, ensure, work};
 use crate::locks::command::LockRequest;
 
 impl EnvironmentMemory {
-    pub(super) fn learn(&mut self, before: &Lock, moves: &StepChanges<'_>, seen: &ObservedStep<'_>) {
+    pub(super) fn update(&mut self, before: &Lock, moves: &StepChanges<'_>, seen: &ObservedStep<'_>) {
         let environment = &seen.after.environment;
-        self.learn_time(before, moves, seen);
-        self.learn_content(moves, seen);
+        self.update_clock(before, moves, seen);
+        self.update_content(moves, seen);
         self.version = environment.version;
         self.fence = environment.fence;
         self.sessions = environment.sessions;
@@ -30,22 +30,22 @@ impl EnvironmentMemory {
     }
 }
 
-pub(super) fn check(memory: &mut EnvironmentMemory, seen: &ObservedStep<'_>) -> Checked {
+pub(super) fn check(memory: &mut EnvironmentMemory, seen: &ObservedStep<'_>) -> LockCheckResult {
     let lock = seen.after;
     check_work(lock)?;
-    check_gone(seen)?;
+    check_deleted(seen)?;
     check_drain(lock)?;
     check_content(memory, lock)?;
     // The response to a heartbeat writes nothing, so expired sessions and tickets may still be present.
-    if !matches!(seen.step.ask, LockRequest::Beat { .. }) {
+    if !matches!(seen.step.request, LockRequest::Heartbeat { .. }) {
         check_time(memory, seen)?;
-        check_line(seen)?;
+        check_queue(seen)?;
     }
     if seen.step.decision.changes.is_empty() { Ok(()) } else { check_agenda(memory, seen) }
 }
 
 /// L20, L22: no work of an ended session is waiting, and no two deployments access the environment at once.
-fn check_work(lock: &Lock) -> Checked {
+fn check_work(lock: &Lock) -> LockCheckResult {
     let active = lock.session.as_ref();
     if let Some(session) = active {
         ensure!(
@@ -86,10 +86,10 @@ fn check_work(lock: &Lock) -> Checked {
 }
 
 /// L18: nothing can start in a deleted environment, and running work is ordered to stop.
-fn check_gone(seen: &ObservedStep<'_>) -> Checked {
+fn check_deleted(seen: &ObservedStep<'_>) -> LockCheckResult {
     let place = usize::from(seen.step.place);
-    let is_present = seen.around.environment(seen.step.place) == seen.step.environment;
-    if is_present && !seen.around.deleted[place] {
+    let is_present = seen.surroundings.environment(seen.step.place) == seen.step.environment;
+    if is_present && !seen.surroundings.deleted[place] {
         return Ok(());
     }
     ensure!(seen.after.session.is_none(), "L18", "a deleted environment is held");
@@ -99,7 +99,7 @@ fn check_gone(seen: &ObservedStep<'_>) -> Checked {
     Ok(())
 }
 
-fn left_over(lock: &Lock) -> Vec<DeploymentId> {
+fn live_old_deployments(lock: &Lock) -> Vec<DeploymentId> {
     let active: Option<SessionId> = lock.session.as_ref().map(|session| session.id);
     let live = lock.deployments.iter().filter(|it| it.attempt().is_some());
     let old =
@@ -108,8 +108,8 @@ fn left_over(lock: &Lock) -> Vec<DeploymentId> {
 }
 
 /// The holder waits for all work of earlier sessions and for nothing else, and is notified when it has ended.
-fn check_drain(lock: &Lock) -> Checked {
-    let left = left_over(lock);
+fn check_drain(lock: &Lock) -> LockCheckResult {
+    let left = live_old_deployments(lock);
     let Some(session) = &lock.session else { return Ok(()) };
     match &session.drain {
         None => ensure!(
@@ -133,7 +133,7 @@ fn check_drain(lock: &Lock) -> Checked {
     Ok(())
 }
 
-fn check_content(memory: &EnvironmentMemory, lock: &Lock) -> Checked {
+fn check_content(memory: &EnvironmentMemory, lock: &Lock) -> LockCheckResult {
     let environment = &lock.environment;
     let told = environment.condition;
     ensure!(told == memory.condition, "condition", "it is {:?} and says {told:?}", memory.condition);
@@ -147,7 +147,7 @@ fn check_content(memory: &EnvironmentMemory, lock: &Lock) -> Checked {
     let resets = lock.deployments.iter().any(|it| it.target.purpose == DeploymentPurpose::Reset);
     let state = match memory.condition {
         EnvironmentCondition::Unknown => EnvironmentStatus::Unknown,
-        _ if !left_over(lock).is_empty() => EnvironmentStatus::Contested,
+        _ if !live_old_deployments(lock).is_empty() => EnvironmentStatus::Contested,
         _ if resets => EnvironmentStatus::Resetting,
         EnvironmentCondition::Dirty => EnvironmentStatus::Dirty,
         EnvironmentCondition::Clean => EnvironmentStatus::Clean,
@@ -157,7 +157,7 @@ fn check_content(memory: &EnvironmentMemory, lock: &Lock) -> Checked {
 }
 
 /// L17, L21: no session outlives its expiry, and its end is announced once, in advance.
-fn check_time(memory: &mut EnvironmentMemory, seen: &ObservedStep<'_>) -> Checked {
+fn check_time(memory: &mut EnvironmentMemory, seen: &ObservedStep<'_>) -> LockCheckResult {
     let now = seen.step.moment.now;
     let (Some(session), Some(clock)) = (&seen.after.session, &memory.clock) else { return Ok(()) };
     ensure!(clock.session == session.id, "L1", "the account is of another session");
@@ -169,10 +169,10 @@ fn check_time(memory: &mut EnvironmentMemory, seen: &ObservedStep<'_>) -> Checke
         clock.expires_at
     );
     let is_busy = is_busy(seen.after, session.id);
-    if let Some((at, reason)) = clock.end(is_busy) {
+    if let Some((at, reason)) = clock.expected_end(is_busy) {
         ensure!(at > now, "L17", "the session is active past its end at {at} ({})", reason.as_str());
     }
-    if let Some((from, at)) = clock.announces(is_busy) {
+    if let Some((from, at)) = clock.announcement(is_busy) {
         let is_told = session.warned_of == Some(at);
         ensure!(is_told || from > now, "warning", "the end at {at} comes unannounced");
         if is_told {
@@ -186,7 +186,7 @@ fn check_time(memory: &mut EnvironmentMemory, seen: &ObservedStep<'_>) -> Checke
 }
 
 /// L17: no ticket waits while the environment is free, and only valid tickets wait.
-fn check_line(seen: &ObservedStep<'_>) -> Checked {
+fn check_queue(seen: &ObservedStep<'_>) -> LockCheckResult {
     let lock = seen.after;
     let is_free = lock.session.is_none() && lock.environment.is_declared;
     for ticket in &lock.tickets {
@@ -208,7 +208,7 @@ fn check_line(seen: &ObservedStep<'_>) -> Checked {
 }
 
 /// The columns that the store uses to find environments with due work are correct.
-fn check_agenda(memory: &EnvironmentMemory, seen: &ObservedStep<'_>) -> Checked {
+fn check_agenda(memory: &EnvironmentMemory, seen: &ObservedStep<'_>) -> LockCheckResult {
     let lock = seen.after;
     let agenda = &lock.environment.agenda;
     let counts = (lock.tickets.len(), lock.deployments.len());
@@ -228,8 +228,8 @@ fn due_at(memory: &EnvironmentMemory, lock: &Lock) -> Option<Timestamp> {
     let mut times: Vec<Timestamp> = lock.tickets.iter().map(|ticket| ticket.expires_at).collect();
     if let (Some(session), Some(clock)) = (&lock.session, &memory.clock) {
         let is_busy = is_busy(lock, session.id);
-        times.extend(clock.end(is_busy).map(|(at, _)| at));
-        let warning = clock.announces(is_busy).filter(|(_, end)| session.warned_of != Some(*end));
+        times.extend(clock.expected_end(is_busy).map(|(at, _)| at));
+        let warning = clock.announcement(is_busy).filter(|(_, end)| session.warned_of != Some(*end));
         times.extend(warning.map(|(from, _)| from));
         let mut plans = lock.tickets.iter().filter_map(|ticket| ticket.takeover.as_ref());
         let plan = plans.find(|plan| plan.target == session.id);

@@ -5,7 +5,7 @@ use berth_core::deployment::{DeploymentPurpose, DeploymentState, EnvironmentDepl
 use berth_core::environment::{EnvironmentCondition, Lock};
 
 use super::moves::StepChanges;
-use super::{Checked, EnvironmentMemory, ObservedStep, ensure};
+use super::{EnvironmentMemory, LockCheckResult, ObservedStep, ensure};
 use crate::locks::answer::LockAnswer;
 use crate::locks::command::{LockRequest, ReportedOutcome};
 
@@ -14,7 +14,7 @@ pub(super) fn check(
     before: &Lock,
     moves: &StepChanges<'_>,
     seen: &ObservedStep<'_>,
-) -> Checked {
+) -> LockCheckResult {
     for new in moves.planned_deployments() {
         check_planned(new, before, moves)?;
     }
@@ -36,7 +36,7 @@ pub(super) fn check(
 }
 
 /// L8: a deployment has the fence of the session that requested it, which was active at the commit.
-fn check_planned(new: &EnvironmentDeployment, before: &Lock, moves: &StepChanges<'_>) -> Checked {
+fn check_planned(new: &EnvironmentDeployment, before: &Lock, moves: &StepChanges<'_>) -> LockCheckResult {
     let DeploymentPurpose::Session(id) = new.target.purpose else { return Ok(()) };
     let mut sessions = before.session.iter().chain(moves.opened_sessions());
     let session = sessions.find(|it| it.id == id);
@@ -51,13 +51,13 @@ fn check_planned(new: &EnvironmentDeployment, before: &Lock, moves: &StepChanges
 }
 
 /// L22: a deployment starts only when its runner requests it and nothing blocks it.
-fn check_started(new: &EnvironmentDeployment, seen: &ObservedStep<'_>) -> Checked {
+fn check_started(new: &EnvironmentDeployment, seen: &ObservedStep<'_>) -> LockCheckResult {
     let number = new.number;
-    let is_granted = matches!(seen.step.ask, LockRequest::Grant { .. })
+    let is_granted = matches!(seen.step.request, LockRequest::Grant { .. })
         && seen.step.subject.deployment.as_ref().is_some_and(|it| it.id == new.id)
         && new.attempt().map(|it| &it.nonce) == seen.step.subject.nonce.as_ref();
     ensure!(is_granted, "E2", "deployment {number} started without its runner's asking");
-    let blocked = obstacle(new, seen.after, seen.around.is_paused);
+    let blocked = obstacle(new, seen.after, seen.surroundings.is_paused);
     ensure!(blocked.is_none(), "L22", "deployment {number} started although {}", blocked.unwrap_or_default());
     Ok(())
 }
@@ -97,9 +97,9 @@ pub(super) fn obstacle(wanted: &EnvironmentDeployment, lock: &Lock, is_paused: b
 
 /// L10, E9: a report counts only if it is from the deployment's own attempt, and only while the deployment's session is
 /// active.
-fn check_reported(new: &EnvironmentDeployment, seen: &ObservedStep<'_>) -> Checked {
+fn check_reported(new: &EnvironmentDeployment, seen: &ObservedStep<'_>) -> LockCheckResult {
     let number = new.number;
-    let LockRequest::Report { outcome, .. } = &seen.step.ask else {
+    let LockRequest::Report { outcome, .. } = &seen.step.request else {
         ensure!(false, "L10", "deployment {number} ended without a report");
         return Ok(());
     };
@@ -145,21 +145,26 @@ fn is_from_attempt(new: &EnvironmentDeployment, seen: &ObservedStep<'_>) -> bool
 }
 
 /// A deployment that was ordered to stop counts as stopped only after its attempt has reported that.
-fn check_confirmed(new: &EnvironmentDeployment, seen: &ObservedStep<'_>) -> Checked {
-    let fine = matches!(seen.step.ask, LockRequest::Report { .. }) && is_from_attempt(new, seen);
+fn check_confirmed(new: &EnvironmentDeployment, seen: &ObservedStep<'_>) -> LockCheckResult {
+    let fine = matches!(seen.step.request, LockRequest::Report { .. }) && is_from_attempt(new, seen);
     ensure!(fine, "L22", "deployment {} is stopped without a report", new.number);
     Ok(())
 }
 
 /// A cancellation has a cause: the end of the session, a request, a holder that overrides the drain during a reset, or
 /// the deletion of the environment.
-fn check_cancelled(new: &EnvironmentDeployment, moves: &StepChanges<'_>, seen: &ObservedStep<'_>) -> Checked {
+fn check_cancelled(
+    new: &EnvironmentDeployment,
+    moves: &StepChanges<'_>,
+    seen: &ObservedStep<'_>,
+) -> LockCheckResult {
     let ended = moves.ended_sessions().any(|it| DeploymentPurpose::Session(it.id) == new.target.purpose);
     let named = seen.step.subject.deployment.as_ref().is_some_and(|it| it.id == new.id);
-    let asked = matches!(seen.step.ask, LockRequest::Cancel { .. }) && named;
+    let asked = matches!(seen.step.request, LockRequest::Cancel { .. }) && named;
     let is_reset = new.target.purpose == DeploymentPurpose::Reset;
-    let overridden = is_reset && matches!(seen.step.ask, LockRequest::Deploy { override_drain: true, .. });
-    let deleted = is_reset && matches!(seen.step.ask, LockRequest::Delete { .. });
+    let overridden =
+        is_reset && matches!(seen.step.request, LockRequest::Deploy { override_drain: true, .. });
+    let deleted = is_reset && matches!(seen.step.request, LockRequest::Delete { .. });
     ensure!(
         ended || asked || overridden || deleted,
         "L20",
@@ -171,8 +176,8 @@ fn check_cancelled(new: &EnvironmentDeployment, moves: &StepChanges<'_>, seen: &
 
 impl EnvironmentMemory {
     /// Tracks the condition of the environment and the deployed commit, from the changes of deployments alone.
-    pub(super) fn learn_content(&mut self, moves: &StepChanges<'_>, seen: &ObservedStep<'_>) {
-        let is_lost = matches!(seen.step.ask, LockRequest::Report { outcome: ReportedOutcome::Lost, .. });
+    pub(super) fn update_content(&mut self, moves: &StepChanges<'_>, seen: &ObservedStep<'_>) {
+        let is_lost = matches!(seen.step.request, LockRequest::Report { outcome: ReportedOutcome::Lost, .. });
         for (old, new) in &moves.deployments {
             let has_run = old.is_some_and(|old| old.attempt().is_some());
             match &new.status {
@@ -193,7 +198,7 @@ impl EnvironmentMemory {
         }
         let deployed = matches!(&seen.step.decision.answer, LockAnswer::Deployment(_));
         let overridden =
-            deployed && matches!(seen.step.ask, LockRequest::Deploy { override_drain: true, .. });
+            deployed && matches!(seen.step.request, LockRequest::Deploy { override_drain: true, .. });
         let reset = moves
             .deployments
             .iter()

@@ -4,34 +4,38 @@ use berth_core::deployment::run::{OutcomeResolution, StageRunStatus, StepRun, St
 use berth_core::event::{EventKind, NewEvent};
 use berth_core::step::OnLost;
 
-use super::{Checked, ObservedRunStep, ensure};
+use super::{ObservedRunStep, RunCheckResult, ensure};
 use crate::runs::command::SimulatedEnd;
-use crate::runs::scene::RunRequest;
+use crate::runs::simulation::RunRequest;
 
 /// The kind of an event, and the name of the step or stage it is about.
 type RunEvent<'a> = (EventKind, &'a str);
 
-pub(super) fn check(seen: &ObservedRunStep<'_>) -> Checked {
-    let mut told: Vec<RunEvent<'_>> = seen.told.events.iter().map(about).collect();
+pub(super) fn check(seen: &ObservedRunStep<'_>) -> RunCheckResult {
+    let mut told: Vec<RunEvent<'_>> = seen.told.events.iter().map(event_subject).collect();
     if !seen.told.is_change {
         return Ok(());
     }
     let mut expected = Vec::new();
-    steps(seen, &mut expected, &mut told);
-    stages(seen, &mut expected);
+    expect_step_events(seen, &mut expected, &mut told);
+    expect_stage_events(seen, &mut expected);
     expected.sort_unstable();
     told.sort_unstable();
     ensure!(expected == told, "events", "{:?}: events {told:?}, expected {expected:?}", seen.asked);
     Ok(())
 }
 
-fn about(event: &NewEvent) -> RunEvent<'_> {
+fn event_subject(event: &NewEvent) -> RunEvent<'_> {
     let step = event.subjects.iter().find(|subject| subject.kind == "step");
     let name = step.and_then(|subject| subject.name.as_deref());
     (event.kind, name.or_else(|| event.data["stage"].as_str()).unwrap_or_default())
 }
 
-fn steps<'a>(seen: &ObservedRunStep<'a>, expected: &mut Vec<RunEvent<'a>>, told: &mut Vec<RunEvent<'_>>) {
+fn expect_step_events<'a>(
+    seen: &ObservedRunStep<'a>,
+    expected: &mut Vec<RunEvent<'a>>,
+    told: &mut Vec<RunEvent<'_>>,
+) {
     for (at, before, after) in seen.steps() {
         let name = after.step.as_str();
         let has_failed = after.status == StepRunStatus::Failed;
@@ -78,7 +82,7 @@ fn reported_event<'a>(
         let kind = if has_succeeded { EventKind::FinishedAfterCancel } else { EventKind::StepCancelled };
         return expected.push((kind, name));
     }
-    if ends.is_unknown() && seen.planned(after).on_lost == OnLost::Ask {
+    if ends.is_unknown() && seen.plan_of_step(after).on_lost == OnLost::Ask {
         expected.push((EventKind::StepUnknown, name));
     }
     match after.status {
@@ -89,7 +93,7 @@ fn reported_event<'a>(
     }
 }
 
-fn stages<'a>(seen: &ObservedRunStep<'a>, expected: &mut Vec<RunEvent<'a>>) {
+fn expect_stage_events<'a>(seen: &ObservedRunStep<'a>, expected: &mut Vec<RunEvent<'a>>) {
     let pairs = seen.before.stages.iter().zip(&seen.after.stages);
     for (at, (before, after)) in pairs.enumerate() {
         let name = after.name.as_str();

@@ -2,10 +2,10 @@
 
 use berth_core::deployment::run::{Attempt, StageRunStatus, StepRunStatus};
 
-use super::{Checked, ObservedRunStep, StepMemory, ensure};
-use crate::runs::scene::{RunAnswer, RunRequest};
+use super::{ObservedRunStep, RunCheckResult, StepMemory, ensure};
+use crate::runs::simulation::{RunAnswer, RunRequest};
 
-pub(super) fn check(seen: &ObservedRunStep<'_>, memory: &[StepMemory]) -> Checked {
+pub(super) fn check(seen: &ObservedRunStep<'_>, memory: &[StepMemory]) -> RunCheckResult {
     for (at, before, after) in seen.steps() {
         if let (None, Some(live)) = (&before.live, &after.live) {
             check_opened(seen, memory, at, live)?;
@@ -39,7 +39,12 @@ pub(super) fn check(seen: &ObservedRunStep<'_>, memory: &[StepMemory]) -> Checke
 }
 
 /// Checks a new attempt when its grant is committed, against the plan and the previous state.
-fn check_opened(seen: &ObservedRunStep<'_>, memory: &[StepMemory], at: usize, live: &Attempt) -> Checked {
+fn check_opened(
+    seen: &ObservedRunStep<'_>,
+    memory: &[StepMemory],
+    at: usize,
+    live: &Attempt,
+) -> RunCheckResult {
     let step = &seen.before.steps[at];
     let name = &step.step;
     let is_asked = matches!(seen.asked, RunRequest::Grant { at: it, .. } if *it == at);
@@ -56,13 +61,13 @@ fn check_opened(seen: &ObservedRunStep<'_>, memory: &[StepMemory], at: usize, li
         let is_done = earlier.status == StageRunStatus::Succeeded;
         ensure!(is_done, "E3", "{name} began while {} was {:?}", earlier.name, earlier.status);
     }
-    let beside: Vec<_> = seen.before.steps.iter().filter(|it| it.stage == step.stage).collect();
-    for need in &seen.planned(step).needs {
-        let status = beside[*need].status;
+    let stage_steps: Vec<_> = seen.before.steps.iter().filter(|it| it.stage == step.stage).collect();
+    for need in &seen.plan_of_step(step).needs {
+        let status = stage_steps[*need].status;
         let is_passed = matches!(status, StepRunStatus::Succeeded | StepRunStatus::Skipped);
-        ensure!(is_passed, "E3", "{name} began while {} was {status:?}", beside[*need].step);
+        ensure!(is_passed, "E3", "{name} began while {} was {status:?}", stage_steps[*need].step);
     }
-    let failed = beside.iter().find(|it| it.status == StepRunStatus::Failed);
+    let failed = stage_steps.iter().find(|it| it.status == StepRunStatus::Failed);
     ensure!(failed.is_none(), "E3", "{name} began after a failure in its stage");
     ensure!(
         memory[at].earliest.is_none_or(|earliest| earliest <= seen.now),

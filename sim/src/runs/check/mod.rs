@@ -24,7 +24,7 @@ use std::fmt;
 use berth_core::deployment::run::{Plan, Run, StepPlan, StepRun};
 use berth_core::time::Timestamp;
 
-use super::scene::{RunAnswer, RunDecision, RunRequest};
+use super::simulation::{RunAnswer, RunDecision, RunRequest};
 
 /// A violated rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,7 +39,7 @@ impl fmt::Display for RunViolation {
     }
 }
 
-pub(super) type Checked = Result<(), RunViolation>;
+pub(super) type RunCheckResult = Result<(), RunViolation>;
 
 macro_rules! ensure {
     ($fine:expr, $rule:literal, $($what:tt)+) => {
@@ -62,7 +62,7 @@ pub(super) struct ObservedRunStep<'a> {
 }
 
 impl<'a> ObservedRunStep<'a> {
-    fn planned(&self, step: &StepRun) -> &'a StepPlan {
+    fn plan_of_step(&self, step: &StepRun) -> &'a StepPlan {
         &self.plan.stages[step.stage].steps[step.index]
     }
 
@@ -96,15 +96,15 @@ pub struct RunOracle {
 
 impl RunOracle {
     pub(super) fn new(plan: &Plan, run: &Run) -> Result<Self, RunViolation> {
-        progress::check(plan, run, super::scene::START)?;
+        progress::check(plan, run, super::simulation::START)?;
         Ok(Self { steps: vec![StepMemory::default(); run.steps.len()] })
     }
 
-    pub(super) fn check_step(&mut self, seen: &ObservedRunStep<'_>) -> Checked {
+    pub(super) fn check_step(&mut self, seen: &ObservedRunStep<'_>) -> RunCheckResult {
         if !seen.told.is_change {
             ensure!(seen.told.events.is_empty(), "events", "{:?}: an event without a change", seen.asked);
             ensure!(seen.before == seen.after, "written", "{:?}: a change without a decision", seen.asked);
-        } else if *seen.asked != RunRequest::Overtaken {
+        } else if *seen.asked != RunRequest::Superseded {
             // Superseding a run is exempt: its event is recorded by the deployment, in the same commit.
             ensure!(!seen.told.events.is_empty(), "events", "{:?}: a change without an event", seen.asked);
         }
@@ -112,21 +112,21 @@ impl RunOracle {
         grants::check(seen, &self.steps)?;
         reports::check(seen)?;
         people::check(seen)?;
-        self.remember(seen);
+        self.update_memory(seen);
         reports::check_left_over(seen, &self.steps)?;
         events::check(seen)?;
         repeats::check(seen)?;
         progress::check(seen.plan, seen.after, seen.now)
     }
 
-    fn remember(&mut self, seen: &ObservedRunStep<'_>) {
+    fn update_memory(&mut self, seen: &ObservedRunStep<'_>) {
         if !seen.told.is_change {
             return;
         }
         match seen.asked {
             RunRequest::Report { at, ends, .. } => {
                 let step = &seen.after.steps[*at];
-                reports::remember(&mut self.steps[*at], seen.planned(step), *ends, seen.now);
+                reports::update_step_memory(&mut self.steps[*at], seen.plan_of_step(step), *ends, seen.now);
             }
             RunRequest::Resolve { at, .. } => self.steps[*at].is_unanswered = false,
             RunRequest::Retry { stage, .. } => {

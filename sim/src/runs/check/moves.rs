@@ -3,10 +3,10 @@
 use berth_core::deployment::run::limits::ATTEMPTS_MAX;
 use berth_core::deployment::run::{StageRunStatus, StageType, StepActivation, StepRunStatus};
 
-use super::{Checked, ObservedRunStep, ensure};
-use crate::runs::scene::RunRequest;
+use super::{ObservedRunStep, RunCheckResult, ensure};
+use crate::runs::simulation::RunRequest;
 
-pub(super) fn check(seen: &ObservedRunStep<'_>) -> Checked {
+pub(super) fn check(seen: &ObservedRunStep<'_>) -> RunCheckResult {
     ensure!(seen.before.steps.len() == seen.after.steps.len(), "E1", "a step came or went");
     for (at, before, after) in seen.steps() {
         ensure!(before.id == after.id && before.step == after.step, "E1", "{} is another step", before.step);
@@ -32,7 +32,7 @@ pub(super) fn check(seen: &ObservedRunStep<'_>) -> Checked {
     for (at, (before, after)) in seen.before.stages.iter().zip(&seen.after.stages).enumerate() {
         ensure!(
             stage_may(seen.asked, at, before.status, after.status)
-                && (after.kind != StageType::Stage || is_let_in(seen.asked, before.status, after.status)),
+                && (after.kind != StageType::Stage || is_admitted(seen.asked, before.status, after.status)),
             "E1",
             "stage {} went from {:?} to {:?} by {:?}",
             before.name,
@@ -55,7 +55,7 @@ fn step_may(seen: &ObservedRunStep<'_>, at: usize, from: StepRunStatus, to: Step
         // The step had too many attempts, or its condition is invalid.
         (Pending, Failed) => {
             let step = &seen.after.steps[at];
-            step.tries >= ATTEMPTS_MAX || matches!(seen.planned(step).when, StepActivation::If(_))
+            step.tries >= ATTEMPTS_MAX || matches!(seen.plan_of_step(step).when, StepActivation::If(_))
         }
         (Ready, Running) => matches!(seen.asked, RunRequest::Grant { at: it, .. } if *it == at),
         (Ready | Waiting, Failed) => is_resolved || stage == StageRunStatus::Failed,
@@ -85,7 +85,7 @@ fn stage_may(asked: &RunRequest, at: usize, from: StageRunStatus, to: StageRunSt
         (Running, Waiting | Succeeded | Failed) => true,
         (Waiting, Running | Succeeded | Failed) => matches!(asked, RunRequest::Resolve { .. }),
         (Running, Cancelling) | (Pending | Queued | Running | Waiting, Cancelled) => is_cancel,
-        (Queued, Skipped) => matches!(asked, RunRequest::Overtaken),
+        (Queued, Skipped) => matches!(asked, RunRequest::Superseded),
         (Cancelling, Cancelled) => matches!(asked, RunRequest::Report { .. }),
         // A retried stage may end at once, because nothing is left to do or a step had too many attempts.
         (Failed, Pending | Queued | Running | Succeeded) => is_retry,
@@ -96,7 +96,7 @@ fn stage_may(asked: &RunRequest, at: usize, from: StageRunStatus, to: StageRunSt
 
 /// Returns whether the change is allowed for an exclusive stage, which starts only if a request lets it, never by
 /// itself.
-fn is_let_in(asked: &RunRequest, from: StageRunStatus, to: StageRunStatus) -> bool {
+fn is_admitted(asked: &RunRequest, from: StageRunStatus, to: StageRunStatus) -> bool {
     use StageRunStatus::{Failed, Pending, Queued, Running, Skipped, Succeeded, Waiting};
     let begins =
         matches!(from, Pending | Queued | Skipped | Failed) && matches!(to, Running | Waiting | Succeeded);

@@ -3,21 +3,21 @@
 use berth_core::deployment::run::retry::RetryStart;
 use berth_core::deployment::run::{OutcomeResolution, StageRunStatus, StepRunStatus};
 
-use super::{Checked, ObservedRunStep, ensure};
-use crate::runs::scene::RunRequest;
+use super::{ObservedRunStep, RunCheckResult, ensure};
+use crate::runs::simulation::RunRequest;
 
-pub(super) fn check(seen: &ObservedRunStep<'_>) -> Checked {
+pub(super) fn check(seen: &ObservedRunStep<'_>) -> RunCheckResult {
     match seen.asked {
         RunRequest::Cancel => check_cancel(seen),
         RunRequest::CancelStage { stage } => check_cancel_stage(seen, *stage),
         RunRequest::Retry { stage, from } => check_retry(seen, *stage, *from),
         RunRequest::Resolve { at, resolution } => check_resolve(seen, *at, *resolution),
-        RunRequest::Overtaken => check_overtaken(seen),
+        RunRequest::Superseded => check_superseded(seen),
         _ => Ok(()),
     }
 }
 
-fn check_cancel(seen: &ObservedRunStep<'_>) -> Checked {
+fn check_cancel(seen: &ObservedRunStep<'_>) -> RunCheckResult {
     let current = seen.before.stages.iter().position(|stage| !stage.status.is_final());
     let Some(current) = current else {
         ensure!(!seen.told.is_change, "E9", "a run that has ended was cancelled");
@@ -29,7 +29,7 @@ fn check_cancel(seen: &ObservedRunStep<'_>) -> Checked {
     Ok(())
 }
 
-fn check_cancel_stage(seen: &ObservedRunStep<'_>, stage: usize) -> Checked {
+fn check_cancel_stage(seen: &ObservedRunStep<'_>, stage: usize) -> RunCheckResult {
     use StageRunStatus::{Failed, Skipped, Succeeded};
     let status = seen.before.stages[stage].status;
     let is_over = matches!(status, Succeeded | Failed | Skipped);
@@ -38,7 +38,7 @@ fn check_cancel_stage(seen: &ObservedRunStep<'_>, stage: usize) -> Checked {
 }
 
 /// Checks that running attempts continue until they report that they have stopped.
-fn check_stopped(seen: &ObservedRunStep<'_>, stage: usize) -> Checked {
+fn check_stopped(seen: &ObservedRunStep<'_>, stage: usize) -> RunCheckResult {
     use StageRunStatus::{Cancelled, Cancelling};
     let of_stage = |at: &usize| seen.after.steps[*at].stage == stage;
     let is_alive = (0..seen.after.steps.len()).filter(of_stage).any(|at| seen.after.steps[at].live.is_some());
@@ -56,7 +56,7 @@ fn check_stopped(seen: &ObservedRunStep<'_>, stage: usize) -> Checked {
     Ok(())
 }
 
-fn check_retry(seen: &ObservedRunStep<'_>, stage: usize, from: RetryStart) -> Checked {
+fn check_retry(seen: &ObservedRunStep<'_>, stage: usize, from: RetryStart) -> RunCheckResult {
     let status = seen.before.stages[stage].status;
     let may = status == StageRunStatus::Failed;
     ensure!(seen.is_refused() != may, "E10", "a retry of a stage that is {status:?}: {:?}", seen.told.answer);
@@ -79,7 +79,7 @@ fn check_retry(seen: &ObservedRunStep<'_>, stage: usize, from: RetryStart) -> Ch
     Ok(())
 }
 
-fn check_resolve(seen: &ObservedRunStep<'_>, at: usize, resolution: OutcomeResolution) -> Checked {
+fn check_resolve(seen: &ObservedRunStep<'_>, at: usize, resolution: OutcomeResolution) -> RunCheckResult {
     let (before, after) = (&seen.before.steps[at], &seen.after.steps[at]);
     let stage = seen.before.stages[before.stage].status;
     let is_open = matches!(stage, StageRunStatus::Running | StageRunStatus::Waiting);
@@ -106,7 +106,7 @@ fn check_resolve(seen: &ObservedRunStep<'_>, at: usize, resolution: OutcomeResol
 }
 
 /// Checks that a superseded run ends at the stage it was waiting for, and keeps the results of earlier stages.
-fn check_overtaken(seen: &ObservedRunStep<'_>) -> Checked {
+fn check_superseded(seen: &ObservedRunStep<'_>) -> RunCheckResult {
     let was_queued = seen.before.queued_for().is_some();
     ensure!(was_queued == seen.told.is_change, "superseded", "one that does not wait was overtaken");
     let is_over = seen.after.status().is_final();

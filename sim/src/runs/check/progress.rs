@@ -5,9 +5,9 @@ use berth_core::deployment::run::{
 };
 use berth_core::time::Timestamp;
 
-use super::{Checked, ensure};
+use super::{RunCheckResult, ensure};
 
-pub(super) fn check(plan: &Plan, run: &Run, now: Timestamp) -> Checked {
+pub(super) fn check(plan: &Plan, run: &Run, now: Timestamp) -> RunCheckResult {
     check_stages(plan, run)?;
     check_times(run)?;
     check_status(run)?;
@@ -40,7 +40,7 @@ pub(super) fn check(plan: &Plan, run: &Run, now: Timestamp) -> Checked {
     Ok(())
 }
 
-fn check_quiet(run: &Run) -> Checked {
+fn check_quiet(run: &Run) -> RunCheckResult {
     let status = run.status();
     ensure!(status.is_final(), "E4", "all stages have ended and the run is {status:?}");
     ensure!(!run.is_alive(), "E4", "the run is {status:?} and something runs");
@@ -54,7 +54,7 @@ fn check_quiet(run: &Run) -> Checked {
 }
 
 /// Checks that the state of a stage matches its steps.
-fn check_stages(plan: &Plan, run: &Run) -> Checked {
+fn check_stages(plan: &Plan, run: &Run) -> RunCheckResult {
     for (at, stage) in run.stages.iter().enumerate() {
         let steps = || run.steps.iter().filter(move |step| step.stage == at);
         let name = &stage.name;
@@ -98,7 +98,7 @@ fn check_stages(plan: &Plan, run: &Run) -> Checked {
 }
 
 /// Checks that a step or stage has an end time if and only if it has ended.
-fn check_times(run: &Run) -> Checked {
+fn check_times(run: &Run) -> RunCheckResult {
     for stage in &run.stages {
         let is_over = stage.status.is_final() && stage.status != StageRunStatus::Skipped;
         let says = stage.finished_at.is_some();
@@ -123,7 +123,7 @@ fn check_times(run: &Run) -> Checked {
 }
 
 /// Checks that the status of the run, including its failure or cancellation, matches the statuses of its stages.
-fn check_status(run: &Run) -> Checked {
+fn check_status(run: &Run) -> RunCheckResult {
     let first = |status: StageRunStatus| run.stages.iter().find(|stage| stage.status == status);
     let open = run.stages.iter().find(|stage| !stage.status.is_final());
     let status = run.status();
@@ -155,7 +155,7 @@ fn check_status(run: &Run) -> Checked {
     Ok(())
 }
 
-fn check_ready_at(run: &Run, now: Timestamp) -> Checked {
+fn check_ready_at(run: &Run, now: Timestamp) -> RunCheckResult {
     let is_due = run.next_ready_at().is_some_and(|at| at <= now);
     let ready = run.ready_steps(now);
     ensure!(is_due != ready.is_empty(), "ready_at", "{:?} at {now}, ready {ready:?}", run.next_ready_at());

@@ -2,10 +2,10 @@
 
 use berth_core::deployment::environment::report::RunnerOrder;
 
-use super::{Checked, ObservedRunStep, ensure};
-use crate::runs::scene::{RunAnswer, RunRequest, decide};
+use super::{ObservedRunStep, RunCheckResult, ensure};
+use crate::runs::simulation::{RunAnswer, RunRequest, decide};
 
-pub(super) fn check(seen: &ObservedRunStep<'_>) -> Checked {
+pub(super) fn check(seen: &ObservedRunStep<'_>) -> RunCheckResult {
     if !seen.told.is_change || matches!(seen.asked, RunRequest::Enter | RunRequest::Retry { .. }) {
         return Ok(());
     }

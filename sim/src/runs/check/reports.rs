@@ -6,13 +6,13 @@ use berth_core::deployment::run::{AttemptOutcome, StageRunStatus, StepPlan, Step
 use berth_core::step::OnLost;
 use berth_core::time::Timestamp;
 
-use super::{Checked, ObservedRunStep, StepMemory, ensure};
+use super::{ObservedRunStep, RunCheckResult, StepMemory, ensure};
 use crate::runs::command::SimulatedEnd;
-use crate::runs::scene::{RunAnswer, RunRequest};
+use crate::runs::simulation::{RunAnswer, RunRequest};
 
-pub(super) fn check(seen: &ObservedRunStep<'_>) -> Checked {
+pub(super) fn check(seen: &ObservedRunStep<'_>) -> RunCheckResult {
     let (at, nonce) = match seen.asked {
-        RunRequest::Report { at, nonce, .. } | RunRequest::Beat { at, nonce } => (*at, nonce),
+        RunRequest::Report { at, nonce, .. } | RunRequest::Heartbeat { at, nonce } => (*at, nonce),
         _ => return Ok(()),
     };
     let (before, after) = (&seen.before.steps[at], &seen.after.steps[at]);
@@ -49,10 +49,10 @@ pub(super) fn check(seen: &ObservedRunStep<'_>) -> Checked {
     check_ended(seen, at, *ends)
 }
 
-fn check_ended(seen: &ObservedRunStep<'_>, at: usize, ends: SimulatedEnd) -> Checked {
+fn check_ended(seen: &ObservedRunStep<'_>, at: usize, ends: SimulatedEnd) -> RunCheckResult {
     let after = &seen.after.steps[at];
     let (name, status) = (&after.step, after.status);
-    let planned = seen.planned(after);
+    let planned = seen.plan_of_step(after);
     match ends {
         SimulatedEnd::Succeeded => {
             ensure!(status == StepRunStatus::Succeeded, "E1", "{name} succeeded and is {status:?}");
@@ -90,7 +90,7 @@ fn check_ended(seen: &ObservedRunStep<'_>, at: usize, ends: SimulatedEnd) -> Che
 }
 
 /// Checks that in a failed stage, a step that has run is shown as succeeded or failed, never as skipped.
-pub(super) fn check_left_over(seen: &ObservedRunStep<'_>, memory: &[StepMemory]) -> Checked {
+pub(super) fn check_left_over(seen: &ObservedRunStep<'_>, memory: &[StepMemory]) -> RunCheckResult {
     for (at, _, after) in seen.steps() {
         if seen.after.stages[after.stage].status == StageRunStatus::Failed && memory[at].has_run {
             let is_told = matches!(after.status, StepRunStatus::Succeeded | StepRunStatus::Failed);
@@ -100,7 +100,12 @@ pub(super) fn check_left_over(seen: &ObservedRunStep<'_>, memory: &[StepMemory])
     Ok(())
 }
 
-pub(super) fn remember(memory: &mut StepMemory, planned: &StepPlan, ends: SimulatedEnd, now: Timestamp) {
+pub(super) fn update_step_memory(
+    memory: &mut StepMemory,
+    planned: &StepPlan,
+    ends: SimulatedEnd,
+    now: Timestamp,
+) {
     memory.has_run |= ends != SimulatedEnd::NeverStarted;
     memory.is_unanswered = ends.is_unknown() && planned.on_lost == OnLost::Ask;
     let backoff = planned.retry.map_or(0, |retry| retry.backoff.as_secs());

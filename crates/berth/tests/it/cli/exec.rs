@@ -11,7 +11,7 @@ use crate::harness::{BerthProcess, TestServer, berth, program, wait_until};
 
 const ENVIRONMENT: &str = "/api/v1/organizations/acme/pipelines/shop/ephemeral-environments/qa-1";
 /// Shell script that prints "began" and runs until it receives SIGTERM.
-const WAITS: &str = "trap 'echo stopped; exit 3' TERM; echo began; while :; do sleep 0.05; done";
+const WAIT_SCRIPT: &str = "trap 'echo stopped; exit 3' TERM; echo began; while :; do sleep 0.05; done";
 
 impl CliFixture {
     fn environment(&self) -> Value {
@@ -28,7 +28,7 @@ impl CliFixture {
     }
 
     fn claim_and_wait(&self) -> BerthProcess {
-        let mut process = self.claim_and_run(&[], WAITS);
+        let mut process = self.claim_and_run(&[], WAIT_SCRIPT);
         assert_eq!(process.first_line(), "began");
         process
     }
@@ -36,114 +36,114 @@ impl CliFixture {
 
 #[test]
 fn exec_passes_session_variables_and_the_exit_code() {
-    let desk = CliFixture::new();
+    let cli = CliFixture::new();
     let script = "echo $BERTH_ENVIRONMENT $BERTH_FENCE; exit 7";
-    let ran = desk.claim_and_run(&["--commit", "v1"], script).wait(PATIENCE);
+    let ran = cli.claim_and_run(&["--commit", "v1"], script).wait(PATIENCE);
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(7), "qa-1 1\n"), "{ran:?}");
-    assert!(desk.is_free());
-    assert_eq!(desk.environment()["deployedCommitId"], "v1");
+    assert!(cli.is_free());
+    assert_eq!(cli.environment()["deployedCommitId"], "v1");
 }
 
 #[test]
 fn exec_after_a_failed_deployment_does_not_start_the_command() {
-    let desk = CliFixture::new();
-    let ran = desk.claim_and_run(&["--commit", "bad"], "echo began").wait(PATIENCE);
+    let cli = CliFixture::new();
+    let ran = cli.claim_and_run(&["--commit", "bad"], "echo began").wait(PATIENCE);
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(1), ""), "{ran:?}");
     assert!(ran.stderr.contains("the command was not started"), "{ran:?}");
-    assert!(desk.is_free());
+    assert!(cli.is_free());
 }
 
 #[test]
 fn exec_releases_after_a_crash_or_a_missing_program() {
-    let desk = CliFixture::new();
-    let ran = desk.claim_and_run(&[], "kill -9 $$").wait(PATIENCE);
+    let cli = CliFixture::new();
+    let ran = cli.claim_and_run(&[], "kill -9 $$").wait(PATIENCE);
     assert_eq!(ran.code, Some(137), "{ran:?}");
-    assert!(desk.is_free());
-    let ran = desk.run("env claim qa-1 -- /nowhere/nothing");
+    assert!(cli.is_free());
+    let ran = cli.run("env claim qa-1 -- /nowhere/nothing");
     assert_eq!(ran.code, Some(1), "{ran:?}");
     assert!(ran.stderr.contains("cannot start /nowhere/nothing"), "{ran:?}");
-    assert!(desk.is_free());
+    assert!(cli.is_free());
 }
 
 #[test]
 fn exec_forwards_signals_and_releases() {
     for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
-        let desk = CliFixture::new();
+        let cli = CliFixture::new();
         let script = "trap '' HUP; trap 'exit 3' TERM INT; echo began; while :; do sleep 0.05; done";
-        let mut process = desk.claim_and_run(&[], script);
+        let mut process = cli.claim_and_run(&[], script);
         assert_eq!(process.first_line(), "began");
         process.signal(signal);
         let ran = process.wait(PATIENCE);
         assert_eq!(ran.code, Some(3), "{ran:?}");
-        assert!(desk.is_free());
+        assert!(cli.is_free());
     }
 }
 
 #[test]
 fn exec_stops_the_command_on_take_over() {
-    let desk = CliFixture::new();
-    let process = desk.claim_and_wait();
-    let taken = desk.run("env take-over qa-1 --why hotfix");
+    let cli = CliFixture::new();
+    let process = cli.claim_and_wait();
+    let taken = cli.run("env take-over qa-1 --why hotfix");
     assert_eq!(taken.code, Some(0), "{taken:?}");
     let ran = process.wait(PATIENCE);
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(5), "began\nstopped\n"), "{ran:?}");
     assert!(ran.stderr.contains("qa-1 was taken over by ada: hotfix"), "{ran:?}");
-    assert_eq!(desk.environment()["lock"]["fence"], 2, "the new session is not released");
+    assert_eq!(cli.environment()["lock"]["fence"], 2, "the new session is not released");
 }
 
 #[test]
 fn exec_stops_the_command_on_take_over_when_output_is_blocked() {
-    let desk = CliFixture::new();
+    let cli = CliFixture::new();
     let full = std::fs::File::options().write(true).open("/dev/full").expect("it is there");
-    let mut command = desk.command(&["env", "claim", "qa-1", "--", "sh", "-c", "echo began; exec sleep 600"]);
+    let mut command = cli.command(&["env", "claim", "qa-1", "--", "sh", "-c", "echo began; exec sleep 600"]);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(full);
     let mut process = command.spawn().expect("it starts");
     let mut line = String::new();
     let mut said = BufReader::new(process.stdout.take().expect("its output"));
     said.read_line(&mut line).expect("a line");
     assert_eq!(line, "began\n");
-    assert_eq!(desk.run("env take-over qa-1 --why hotfix").code, Some(0));
+    assert_eq!(cli.run("env take-over qa-1 --why hotfix").code, Some(0));
     let ended = wait_until(PATIENCE, "end of the program", || process.try_wait().expect("its status"));
     assert_eq!(ended.code(), Some(5));
 }
 
 #[test]
 fn exec_waits_in_the_queue_and_leaves_it_on_interrupt() {
-    let desk = CliFixture::new();
-    assert_eq!(desk.run("env claim qa-1").code, Some(0));
-    let waiting = desk.claim_and_run(&["--queue"], "echo my turn");
-    let gives_up = desk.claim_and_run(&["--queue"], "echo never");
-    let queue = || desk.server.api.get(&format!("{ENVIRONMENT}/queue")).json()["data"].clone();
+    let cli = CliFixture::new();
+    assert_eq!(cli.run("env claim qa-1").code, Some(0));
+    let waiting = cli.claim_and_run(&["--queue"], "echo my turn");
+    let gives_up = cli.claim_and_run(&["--queue"], "echo never");
+    let queue = || cli.server.api.get(&format!("{ENVIRONMENT}/queue")).json()["data"].clone();
     wait_until(PATIENCE, "two queue tickets", || (queue().as_array()?.len() == 2).then_some(()));
     wait_until(PATIENCE, "queue position", || gives_up.stderr().contains("in the queue").then_some(()));
     gives_up.signal(Signal::INT);
     let gone = gives_up.wait(PATIENCE);
     assert_eq!((gone.code, gone.stdout.as_str()), (Some(130), ""), "{gone:?}");
     assert_eq!(queue().as_array().map(Vec::len), Some(1));
-    assert_eq!(desk.run("env release qa-1").code, Some(0));
+    assert_eq!(cli.run("env release qa-1").code, Some(0));
     let ran = waiting.wait(PATIENCE);
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "my turn\n"), "{ran:?}");
-    assert!(desk.is_free());
+    assert!(cli.is_free());
 }
 
 /// Runs the command in a pseudo-terminal made by `script`.
-fn on_a_terminal(desk: &CliFixture, script: &str) -> Command {
+fn claim_on_terminal(cli: &CliFixture, script: &str) -> Command {
     let program = program().display().to_string();
-    line_on_a_terminal(desk, &format!("{program} env claim qa-1 -- sh -c '{script}'"))
+    command_on_terminal(cli, &format!("{program} env claim qa-1 -- sh -c '{script}'"))
 }
 
-pub(super) fn line_on_a_terminal(desk: &CliFixture, line: &str) -> Command {
+pub(super) fn command_on_terminal(cli: &CliFixture, line: &str) -> Command {
     let mut terminal = Command::new("script");
     terminal.args(["--quiet", "--flush", "--return", "--command", line, "/dev/null"]);
-    terminal.current_dir(desk.config.path()).env("SHELL", "/bin/bash");
-    terminal.envs(desk.command(&[]).get_envs().filter_map(|(name, value)| Some((name, value?))));
+    terminal.current_dir(cli.config.path()).env("SHELL", "/bin/bash");
+    terminal.envs(cli.command(&[]).get_envs().filter_map(|(name, value)| Some((name, value?))));
     terminal
 }
 
 #[test]
 fn exec_gives_the_command_the_terminal_and_takes_it_back() {
-    let desk = CliFixture::new();
-    let mut terminal = on_a_terminal(&desk, "read line; echo got $line");
+    let cli = CliFixture::new();
+    let mut terminal = claim_on_terminal(&cli, "read line; echo got $line");
     terminal.stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut process = terminal.spawn().expect("script");
     process.stdin.take().expect("its input").write_all(b"hello\n").expect("it is read");
@@ -151,29 +151,30 @@ fn exec_gives_the_command_the_terminal_and_takes_it_back() {
     let said = String::from_utf8_lossy(&ran.stdout).into_owned();
     assert_eq!(ran.status.code(), Some(0), "{said}");
     assert!(said.contains("got hello"), "{said}");
-    assert!(desk.is_free());
+    assert!(cli.is_free());
 }
 
 #[test]
 fn exec_on_a_terminal_stops_child_processes_on_take_over() {
-    let desk = CliFixture::new();
-    let process = BerthProcess::start(&mut on_a_terminal(&desk, "sleep 600 & echo $!; wait"));
+    let cli = CliFixture::new();
+    let process = BerthProcess::start(&mut claim_on_terminal(&cli, "sleep 600 & echo $!; wait"));
     let sleeper = wait_until(PATIENCE, "number of the process", || {
         let said = process.stdout_now();
         said.lines().find_map(|line| line.trim().parse().ok()).and_then(Pid::from_raw)
     });
     test_kill_process(sleeper).expect("it runs");
-    assert_eq!(desk.run("env take-over qa-1 --why hotfix").code, Some(0));
+    assert_eq!(cli.run("env take-over qa-1 --why hotfix").code, Some(0));
     wait_until(PATIENCE, "end of what it started", || test_kill_process(sleeper).is_err().then_some(()));
     assert_eq!(process.wait(PATIENCE).code, Some(5));
 }
 
 #[test]
 fn exec_with_tostop_reports_a_take_over() {
-    let desk = CliFixture::new();
-    let process = BerthProcess::start(&mut on_a_terminal(&desk, "stty tostop; echo began; exec sleep 600"));
+    let cli = CliFixture::new();
+    let process =
+        BerthProcess::start(&mut claim_on_terminal(&cli, "stty tostop; echo began; exec sleep 600"));
     wait_until(PATIENCE, "begin", || process.stdout_now().contains("began").then_some(()));
-    assert_eq!(desk.run("env take-over qa-1 --why hotfix").code, Some(0));
+    assert_eq!(cli.run("env take-over qa-1 --why hotfix").code, Some(0));
     let ran = process.wait(PATIENCE);
     assert_eq!(ran.code, Some(5), "{ran:?}");
     assert!(ran.stdout.contains("qa-1 was taken over by ada: hotfix"), "{ran:?}");
@@ -181,7 +182,7 @@ fn exec_with_tostop_reports_a_take_over() {
 
 #[test]
 fn exec_in_background_gets_the_terminal_in_foreground() {
-    let desk = CliFixture::new();
+    let cli = CliFixture::new();
     let program = program().display().to_string();
     // The command starts in the background. Its standard input is not the terminal, so it opens `/dev/tty` to read.
     let command = "touch began; read line </dev/tty; echo got $line";
@@ -189,7 +190,7 @@ fn exec_in_background_gets_the_terminal_in_foreground() {
         "set -m; {program} env claim qa-1 -- sh -c '{command}' </dev/null & \
          until test -e began; do sleep 0.05; done; echo behind; read go; fg"
     );
-    let mut terminal = line_on_a_terminal(&desk, &line);
+    let mut terminal = command_on_terminal(&cli, &line);
     terminal.stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut process = terminal.spawn().expect("script");
     let mut input = process.stdin.take().expect("its input");
@@ -198,24 +199,24 @@ fn exec_in_background_gets_the_terminal_in_foreground() {
     let said = String::from_utf8_lossy(&ran.stdout).into_owned();
     assert_eq!(ran.status.code(), Some(0), "{said}");
     assert!(said.contains("got hello"), "{said}");
-    assert!(desk.is_free());
+    assert!(cli.is_free());
 }
 
 #[test]
 fn exec_session_survives_server_restart_and_expires_after_kill() {
-    let mut desk = CliFixture::new();
-    let mut process = desk.claim_and_run(&[], "echo $$; exec sleep 600");
+    let mut cli = CliFixture::new();
+    let mut process = cli.claim_and_run(&[], "echo $$; exec sleep 600");
     let command_id = process.first_line();
-    let address = desk.server.address;
+    let address = cli.server.address;
     let mut command = berth(&["serve", "--listen", &address.to_string(), "--data-dir"]);
-    command.arg(desk.home.path());
-    let token = desk.home.token.clone();
-    let before = desk.environment();
-    desk.server.process.kill();
-    desk.server = TestServer::start(&mut command, &token);
+    command.arg(cli.home.path());
+    let token = cli.home.token.clone();
+    let before = cli.environment();
+    cli.server.process.kill();
+    cli.server = TestServer::start(&mut command, &token);
     let ttl = |it: &Value| it["lock"]["expiresAt"].as_str().expect("an end").to_owned();
     let after = wait_until(PATIENCE, "extended session", || {
-        let seen = desk.environment();
+        let seen = cli.environment();
         (ttl(&seen) > ttl(&before)).then_some(seen)
     });
     assert_eq!(after["lock"]["sessionId"], before["lock"]["sessionId"]);
@@ -224,8 +225,8 @@ fn exec_session_survives_server_restart_and_expires_after_kill() {
     let id = Pid::from_raw(command_id.parse().expect("a number")).expect("a process");
     kill_process(id, Signal::KILL).expect("it goes on");
     let session = format!("{ENVIRONMENT}/sessions/{}", after["lock"]["sessionId"].as_str().expect("an id"));
-    let seen = desk.server.api.get(&session).json()["data"].clone();
-    let ends: jiff::Timestamp = ttl(&desk.environment()).parse().expect("a time");
+    let seen = cli.server.api.get(&session).json()["data"].clone();
+    let ends: jiff::Timestamp = ttl(&cli.environment()).parse().expect("a time");
     assert_eq!(seen["status"], json!("active"));
     assert!(ends.duration_since(jiff::Timestamp::now()) <= jiff::SignedDuration::from_secs(60));
 }

@@ -50,11 +50,11 @@ impl CliFixture {
         let mut command = home.serve_command();
         command.arg("--repository-root").arg(config.path());
         let server = TestServer::start(&mut command, &home.token);
-        let desk = Self { home, server, config };
-        std::fs::write(desk.config.path().join("shop.yaml"), DEFINITION).expect("a file");
-        let applied = desk.run("pipeline apply shop.yaml");
+        let cli = Self { home, server, config };
+        std::fs::write(cli.config.path().join("shop.yaml"), DEFINITION).expect("a file");
+        let applied = cli.run("pipeline apply shop.yaml");
         assert_eq!(applied.code, Some(0), "{applied:?}");
-        desk
+        cli
     }
 
     pub(crate) fn command(&self, words: &[&str]) -> Command {

@@ -1,6 +1,6 @@
 //! Tables on a narrow terminal.
 
-use super::exec::line_on_a_terminal;
+use super::exec::command_on_terminal;
 use super::{CliFixture, PATIENCE};
 use crate::harness::{BerthProcess, program};
 
@@ -8,13 +8,13 @@ const COMMIT: &str = "4f2a1c9b0e3d4f2a1c9b0e3d4f2a1c9b0e3d4f2a";
 
 #[test]
 fn deployment_list_on_80_columns_keeps_ids_complete() {
-    let desk = CliFixture::new();
-    let started = desk.run(&format!("deploy shop {COMMIT} --detach --json")).json();
+    let cli = CliFixture::new();
+    let started = cli.run(&format!("deploy shop {COMMIT} --detach --json")).json();
     let id = started["id"].as_str().expect("an id");
     let list = |columns: &str| {
         let program = program().display().to_string();
         let line = format!("stty cols {columns}; {program} deployment list");
-        let ran = BerthProcess::start(&mut line_on_a_terminal(&desk, &line)).wait(PATIENCE);
+        let ran = BerthProcess::start(&mut command_on_terminal(&cli, &line)).wait(PATIENCE);
         assert_eq!(ran.code, Some(0), "{ran:?}");
         let plain = anstream::adapter::strip_str(&ran.stdout).to_string();
         plain.lines().map(str::to_owned).collect::<Vec<_>>()
@@ -28,6 +28,6 @@ fn deployment_list_on_80_columns_keeps_ids_complete() {
         narrow[1].contains(id) && narrow[1].contains("4f2a1c9b0") && narrow[1].contains('…'),
         "{narrow:?}"
     );
-    let piped = desk.run("deployment list").stdout;
+    let piped = cli.run("deployment list").stdout;
     assert!(piped.contains(COMMIT), "{piped}");
 }

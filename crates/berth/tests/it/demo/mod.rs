@@ -104,10 +104,10 @@ fn demo_lookup_ignores_foreign_directories() {
     let dir = temp.path().join("berth-demo-with-a-link");
     std::fs::create_dir(&dir).unwrap();
     std::os::unix::fs::symlink(other.path().join("demo.json"), dir.join("demo.json")).unwrap();
-    crash().refused(&["no demo is running"]);
+    crash().expect_refusal(&["no demo is running"]);
     std::fs::remove_file(dir.join("demo.json")).unwrap();
     file(&dir);
-    crash().refused(&["cannot reach http://127.0.0.1:1"]);
+    crash().expect_refusal(&["cannot reach http://127.0.0.1:1"]);
 }
 
 #[test]
@@ -135,7 +135,7 @@ fn demo_errors_name_what_is_missing() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     let check = |command: &mut std::process::Command, words: &[&str]| {
-        BerthProcess::start(command).wait(STOP_MAX).refused(words);
+        BerthProcess::start(command).wait(STOP_MAX).expect_refusal(words);
     };
     let demo = || berth(&["serve", "--demo", "--listen"]);
     check(demo().arg(&address).env("TMPDIR", temp.path()), &[&address, "the port is in use"]);
@@ -144,5 +144,5 @@ fn demo_errors_name_what_is_missing() {
     assert_eq!(entries(temp.path()), [""; 0], "what did not start left something behind");
     BerthProcess::start(berth(&["demo", "crash"]).env("TMPDIR", temp.path()))
         .wait(STOP_MAX)
-        .refused(&["no demo is running"]);
+        .expect_refusal(&["no demo is running"]);
 }

@@ -20,19 +20,19 @@ const ENVIRONMENTS: &str = "/pipelines/shop/ephemeral-environments";
 struct DemoFixture {
     process: BerthProcess,
     temp: TempDir,
-    told: Value,
+    announcement: Value,
     api: ApiHandle,
 }
 
 impl DemoFixture {
-    fn ready() -> Self {
+    fn start_and_wait() -> Self {
         let temp = tempfile::tempdir().expect("a directory");
         let mut process = start(temp.path(), &["--json", "--rate-limit", "off"]);
         let told: Value = serde_json::from_str(&process.first_line()).expect("one object");
         let token = told["organizations"][0]["apiToken"].as_str().expect("a token").to_owned();
         let api = ApiHandle { address: address(&told["baseUrl"]), token };
-        let demo = Self { process, temp, told, api };
-        let story = address(&demo.told["storyUrl"]);
+        let demo = Self { process, temp, announcement: told, api };
+        let story = address(&demo.announcement["storyUrl"]);
         wait_until(PATIENCE, "end of the story", || {
             let story = ApiHandle { address: story, token: String::new() }.get("/story").json();
             assert_eq!(story["failed"], Value::Null, "{story}");
@@ -50,7 +50,7 @@ impl DemoFixture {
     fn post(&self, path: &str, body: &Value) -> (u16, Value) {
         let bearer = format!("Bearer {}", self.api.token);
         let request = RawRequest::new("POST", &format!("{ACME}{path}")).header("Authorization", &bearer);
-        let answer = self.api.ask(&request.json(body));
+        let answer = self.api.send(&request.json(body));
         (answer.status, answer.json())
     }
 
@@ -70,8 +70,8 @@ impl DemoFixture {
     }
 
     /// Waits until the site's page contains this text, and returns the page.
-    fn site(&self, place: &str, words: &str) -> String {
-        let api = ApiHandle { address: address(&self.told["sites"][place]), token: String::new() };
+    fn wait_for_page(&self, place: &str, words: &str) -> String {
+        let api = ApiHandle { address: address(&self.announcement["sites"][place]), token: String::new() };
         wait_until(PATIENCE, &format!("{words:?} at {place}"), || {
             Some(api.get("/").text()).filter(|page| page.contains(words))
         })
@@ -123,7 +123,7 @@ fn address(url: &Value) -> std::net::SocketAddr {
 
 #[test]
 fn demo_tour_works_from_start_to_end() {
-    let demo = DemoFixture::ready();
+    let demo = DemoFixture::start_and_wait();
 
     // 1. Initial state: production is one commit behind, Grace holds qa-1, Linus is queued, qa-2 is free, and one
     // deployment has failed.
@@ -133,14 +133,14 @@ fn demo_tour_works_from_start_to_end() {
         (&json!("Grace"), &json!("load test"))
     );
     assert_eq!((&qa_1["queueLength"], &qa_2["lockStatus"]), (&json!(1), &json!("unlocked")));
-    demo.site("staging", "data-colour=\"green\"");
-    demo.site("production", "version 1.1");
-    demo.site("qa-1", "version 1.2-load");
+    demo.wait_for_page("staging", "data-colour=\"green\"");
+    demo.wait_for_page("production", "version 1.1");
+    demo.wait_for_page("qa-1", "version 1.2-load");
     let failed = demo.get("/deployments?status=failed")[0]["id"].as_str().unwrap().to_owned();
 
     // 2. Claim a free environment from the command line.
     demo.berth(&["env", "claim", "qa-2", "--commit", "feature/dark", "--why", "the shop at night"]);
-    assert!(demo.site("qa-2", "data-colour=\"dark\"").contains("<dd>ada</dd>"));
+    assert!(demo.wait_for_page("qa-2", "data-colour=\"dark\"").contains("<dd>ada</dd>"));
 
     // 3. Take over a held environment: a claim is refused and names the holder and the reason. After the takeover the
     // previous holder's late write is rejected, and Linus is still next in the queue.
@@ -156,7 +156,7 @@ fn demo_tour_works_from_start_to_end() {
     assert_eq!(refused.stderr.matches("Wait in").count(), 1, "{refused:?}");
     demo.wait_for_load_test();
     demo.berth(&["env", "take-over", "qa-1", "--commit", "feature/dark", "--why", "a hotfix", "--yes"]);
-    let page = demo.site("qa-1", "data-colour=\"dark\"");
+    let page = demo.wait_for_page("qa-1", "data-colour=\"dark\"");
     assert!(page.contains("refused a late write: fence 1 of Grace is lower than 2"), "{page}");
     let taken = demo.get(&format!("{ENVIRONMENTS}/qa-1"));
     assert_eq!((&taken["lock"]["holder"]["name"], &taken["queueLength"]), (&json!("ada"), &json!(1)));
@@ -164,13 +164,13 @@ fn demo_tour_works_from_start_to_end() {
     // 4. After the approval, production is green. After the rollback it is blue again, and promotion is paused.
     let approval = demo.get("/approvals")[0]["id"].as_str().unwrap().to_owned();
     demo.berth(&["approve", &approval]);
-    demo.site("production", "data-colour=\"green\"");
+    demo.wait_for_page("production", "data-colour=\"green\"");
     let green = demo.newest_push();
     wait_until(PATIENCE, "end of the deployment", || {
         (demo.get(&format!("/deployments/{green}"))["status"] == "succeeded").then_some(())
     });
     demo.berth(&["deployment", "rollback", &green, "production"]);
-    demo.site("production", "data-colour=\"blue\"");
+    demo.wait_for_page("production", "data-colour=\"blue\"");
     let production = demo.get("/pipelines/shop")["stages"][1].clone();
     assert_eq!(production["paused"]["by"]["name"], "ada", "{production}");
 
@@ -180,15 +180,15 @@ fn demo_tour_works_from_start_to_end() {
     assert!(!analysed.stdout.contains("--fix"), "what is done is no advice: {}", analysed.stdout);
     let fix = analysed.stdout.split("The fix was pushed to the branch ").nth(1).unwrap();
     demo.berth(&["env", "deploy", "qa-2", fix.trim().trim_end_matches('.')]);
-    demo.site("qa-2", "version 1.1");
+    demo.wait_for_page("qa-2", "version 1.1");
 
     // 6. A crash in the middle of a deployment.
     let crashed = demo.berth(&["demo", "crash"]);
     expect_file!["../cli/transcripts/expected/demo.txt"]
         .assert_eq(&format!("$ berth demo crash\n{}", normalize(&crashed.stdout)));
-    demo.site("qa-2", "data-colour=\"dark\"");
+    demo.wait_for_page("qa-2", "data-colour=\"dark\"");
 
-    let sites = demo.told["sites"].clone();
+    let sites = demo.announcement["sites"].clone();
     demo.process.signal(Signal::INT);
     let ran = demo.process.wait(STOP_MAX);
     assert_eq!((ran.code, ran.stdout.lines().count()), (Some(0), 1), "{ran:?}");
@@ -213,7 +213,7 @@ fn demo_login_link_works_once() {
     assert_eq!((opened.status, opened.header("location")), (303, dashboard));
     let cookie = opened.header("set-cookie").unwrap().split(';').next().unwrap();
     let server = ApiHandle { address: address(&told["baseUrl"]), token: String::new() };
-    let me = server.ask(&RawRequest::new("GET", "/api/v1/me").header("Cookie", cookie));
+    let me = server.send(&RawRequest::new("GET", "/api/v1/me").header("Cookie", cookie));
     assert_eq!((me.status, &me.json()["data"]["user"]["email"]), (200, &json!("ada@acme.test")));
     let site = &me.json()["data"]["demo"]["sites"][3];
     assert_eq!((&site["place"], &site["url"]), (&json!("qa-2"), &told["sites"]["qa-2"]));

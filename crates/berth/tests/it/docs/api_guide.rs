@@ -7,7 +7,7 @@ use std::time::Duration;
 use expect_test::expect_file;
 use serde_json::{Value, json};
 
-use super::pretty::pretty;
+use super::pretty::format_json;
 use crate::client::{ApiHandle, RawRequest, RawResponse};
 use crate::harness::{TestHome, TestServer, wait_until};
 
@@ -28,9 +28,9 @@ fn api_guide_matches_the_server() {
     let home = TestHome::new();
     let server = home.serve();
     let mut guide = ApiGuide::new();
-    guide.environments(&server);
-    guide.stages(&server);
-    guide.rest(&server);
+    guide.add_environments(&server);
+    guide.add_stages(&server);
+    guide.add_other_resources(&server);
     guide.add_text(include_str!("generated_clients.md").trim_end());
     expect_file!["../../../../../docs/api-guide.md"].assert_eq(&guide.page);
     server.stop();
@@ -57,8 +57,14 @@ impl ApiGuide {
     }
 
     /// Sends the request, records it with its response, and returns the response.
-    fn ask(&mut self, api: &ApiHandle, request: &RawRequest, wanted: u16, left_out: &[&str]) -> Value {
-        let answer = api.ask(request);
+    fn send_and_record(
+        &mut self,
+        api: &ApiHandle,
+        request: &RawRequest,
+        wanted: u16,
+        left_out: &[&str],
+    ) -> Value {
+        let answer = api.send(request);
         assert_eq!(answer.status, wanted, "{} {}: {}", request.method, request.path, answer.text());
         let asked = self.format_request(request);
         let heard = self.format_response(&answer, left_out);
@@ -67,11 +73,11 @@ impl ApiGuide {
     }
 
     fn get(&mut self, api: &ApiHandle, path: &str, left_out: &[&str]) -> Value {
-        self.ask(api, &api.request("GET", &format!("{BASE}{path}")), 200, left_out)
+        self.send_and_record(api, &api.request("GET", &format!("{BASE}{path}")), 200, left_out)
     }
 
     fn post(&mut self, api: &ApiHandle, path: &str, body: &Value, wanted: u16, left_out: &[&str]) -> Value {
-        self.ask(api, &api.request("POST", &format!("{BASE}{path}")).json(body), wanted, left_out)
+        self.send_and_record(api, &api.request("POST", &format!("{BASE}{path}")).json(body), wanted, left_out)
     }
 
     fn format_request(&mut self, request: &RawRequest) -> String {
@@ -82,7 +88,7 @@ impl ApiGuide {
         }
         if let Some(body) = &request.body {
             let body: Value = serde_json::from_slice(body).expect("JSON");
-            let _ = write!(text, "\n\n{}", pretty(&self.mask_values("", body, &[])));
+            let _ = write!(text, "\n\n{}", format_json(&self.mask_values("", body, &[])));
         }
         text
     }
@@ -95,7 +101,7 @@ impl ApiGuide {
                 let _ = write!(text, "\n{name}: {value}");
             }
         }
-        format!("{text}\n\n{}", pretty(&self.mask_values("", answer.json(), left_out)))
+        format!("{text}\n\n{}", format_json(&self.mask_values("", answer.json(), left_out)))
     }
 
     fn mask_values(&mut self, pointer: &str, value: Value, left_out: &[&str]) -> Value {
@@ -153,7 +159,7 @@ impl ApiGuide {
         format!("{known}{end}")
     }
 
-    fn environments(&mut self, server: &TestServer) {
+    fn add_environments(&mut self, server: &TestServer) {
         let ada = &server.api;
         let robot = create_service_account(ada);
         self.add_text("## Create a pipeline\n\nThis request sends the definition. Pipelines in a [repository](repositories.md) have theirs in `.berth/<name>/pipeline.yaml`.");
@@ -187,7 +193,7 @@ impl ApiGuide {
         let ticket = self.post(&robot, &format!("{environment}/sessions"), &wait, 202, &[]);
         self.get(ada, &format!("{environment}/queue"), &[]);
         let place = format!("{BASE}{environment}/queue/{}", text(&ticket["ticketId"]));
-        self.ask(&robot, &robot.request("DELETE", &place), 200, &[]);
+        self.send_and_record(&robot, &robot.request("DELETE", &place), 200, &[]);
         self.add_text("## Take over an environment\n\nThe lock moves to the new session in one transaction; the environment is never free in between.");
         let force = json!({ "reason": "hotfix", "context": "release 12" });
         let taken = self.post(&robot, &format!("{environment}/force-claim"), &force, 201, &[]);
@@ -196,11 +202,11 @@ impl ApiGuide {
         self.post(ada, &format!("{session}/deploy"), &deploy, 409, &[]);
         self.add_text("## Release an environment");
         let taken = format!("{BASE}{environment}/sessions/{}", text(&taken["sessionId"]));
-        self.ask(&robot, &robot.request("DELETE", &taken), 200, &[]);
+        self.send_and_record(&robot, &robot.request("DELETE", &taken), 200, &[]);
         self.get(ada, &format!("{environment}/history?limit=1"), &[]);
     }
 
-    fn stages(&mut self, server: &TestServer) {
+    fn add_stages(&mut self, server: &TestServer) {
         let ada = &server.api;
         self.add_text("## Deploy through the stages\n\nThe response comes immediately; read the deployment to follow its progress.");
         let body = json!({ "commitId": "v4", "reason": "release 12" });
@@ -218,7 +224,7 @@ impl ApiGuide {
         self.get(ada, &format!("{deployment}?wait=50"), &["/data/stages/*/steps"]);
     }
 
-    fn rest(&mut self, server: &TestServer) {
+    fn add_other_resources(&mut self, server: &TestServer) {
         let ada = &server.api;
         self.add_text("## Secrets\n\nThe API never returns the value of a secret.");
         let body = json!({ "name": "DEPLOY_TOKEN", "value": "a-long-enough-value", "scope": { "type": "pipeline", "pipelineId": "shop" } });
@@ -233,18 +239,18 @@ impl ApiGuide {
                 .json(&json!({ "reason": "freeze" }))
         };
         let rest = ["/data/stages", "/data/repository", "/data/latestDeployment", "/data/warnings"];
-        self.ask(ada, &stop("a1b2"), 200, &rest);
-        self.ask(ada, &stop("a1b2"), 200, &rest);
+        self.send_and_record(ada, &stop("a1b2"), 200, &rest);
+        self.send_and_record(ada, &stop("a1b2"), 200, &rest);
         self.add_text("## Errors\n\nEvery error has a stable `code` for programs, a `detail` for people, and a [page](errors.md).");
         self.post(ada, "/secrets", &json!({ "name": "not a name", "values": "x" }), 400, &[]);
-        self.get_refused(&ApiHandle { token: "nobody".into(), ..ada.clone() }, "/pipelines", 401);
-        self.get_refused(ada, "/pipelines/nothing", 404);
+        self.record_refusal(&ApiHandle { token: "invalid".into(), ..ada.clone() }, "/pipelines", 401);
+        self.record_refusal(ada, "/pipelines/nothing", 404);
         let wrong = json!({ "slug": "blog", "definition": "version: 1\npipeline: { nam: Blog }" });
         self.post(ada, "/pipelines", &wrong, 422, &[]);
     }
 
-    fn get_refused(&mut self, api: &ApiHandle, path: &str, wanted: u16) {
-        self.ask(api, &api.request("GET", &format!("{BASE}{path}")), wanted, &[]);
+    fn record_refusal(&mut self, api: &ApiHandle, path: &str, wanted: u16) {
+        self.send_and_record(api, &api.request("GET", &format!("{BASE}{path}")), wanted, &[]);
     }
 }
 

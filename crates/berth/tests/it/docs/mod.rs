@@ -51,9 +51,9 @@ pages! {
 #[test]
 fn runnable_blocks_of_every_page_succeed() {
     let mut found = Vec::new();
-    for entry in std::fs::read_dir(docs()).expect("the documentation") {
+    for entry in std::fs::read_dir(docs_dir()).expect("the documentation") {
         let name = entry.expect("a page").file_name().into_string().expect("a name");
-        if name.ends_with(".md") && !blocks(&name).is_empty() {
+        if name.ends_with(".md") && !parse_blocks(&name).is_empty() {
             found.push(name);
         }
     }
@@ -68,12 +68,12 @@ struct DocBlock {
     text: String,
 }
 
-fn docs() -> PathBuf {
+fn docs_dir() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs")
 }
 
-fn blocks(page: &str) -> Vec<DocBlock> {
-    let source = std::fs::read_to_string(docs().join(page)).expect("the page");
+fn parse_blocks(page: &str) -> Vec<DocBlock> {
+    let source = std::fs::read_to_string(docs_dir().join(page)).expect("the page");
     let mut found: Vec<DocBlock> = Vec::new();
     let mut end = None;
     for (line, text) in (1..).zip(source.lines()) {
@@ -96,13 +96,13 @@ fn blocks(page: &str) -> Vec<DocBlock> {
 }
 
 /// One shell per page, so that variables carry over from block to block.
-fn script(page: &str, blocks: &[DocBlock], address: SocketAddr) -> String {
+fn build_script(page: &str, blocks: &[DocBlock], address: SocketAddr) -> String {
     let mut script = String::from(
         "set -euo pipefail\nat=the-beginning\n\
          trap 'code=$?; test $code = 0 || echo \"docs/$at failed with $code\" >&2; kill $(jobs -p) 2>/dev/null || :' EXIT\n",
     );
     if page != START {
-        script.push_str(&blocks_of_the_shop());
+        script.push_str(&shop_setup_script());
     }
     for DocBlock { line, text } in blocks {
         script.push_str(&format!("at={page}:{line}\n{text}"));
@@ -110,8 +110,8 @@ fn script(page: &str, blocks: &[DocBlock], address: SocketAddr) -> String {
     script.replace(ADDRESS, &address.to_string())
 }
 
-fn blocks_of_the_shop() -> String {
-    let first = blocks(START).into_iter().next().expect("a first block");
+fn shop_setup_script() -> String {
+    let first = parse_blocks(START).into_iter().next().expect("a first block");
     format!(
         "{}cd shop\nberth repo add \"$PWD\" >/dev/null\nberth status shop --watch >/dev/null 2>&1\n",
         first.text
@@ -119,7 +119,7 @@ fn blocks_of_the_shop() -> String {
 }
 
 fn check(page: &str) {
-    let blocks = blocks(page);
+    let blocks = parse_blocks(page);
     assert!(!blocks.is_empty(), "{page} has no blocks to run");
     if let Some(program) = missing_program(&blocks) {
         outcome::skip(program, "cargo xtask test installs it");
@@ -148,7 +148,7 @@ fn check(page: &str) {
         shell.env("BERTH_SERVER", format!("http://{}", server.address));
         shell.env("BERTH_TOKEN", &home.token).env("TOKEN", &home.token);
     }
-    shell.args(["-c", &script(page, &blocks, address)]).process_group(0);
+    shell.args(["-c", &build_script(page, &blocks, address)]).process_group(0);
     let process = BerthProcess::start(&mut shell);
     let group =
         ProcessGroupGuard(Pid::from_raw(i32::try_from(process.id()).expect("a number")).expect("a process"));

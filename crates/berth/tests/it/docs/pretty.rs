@@ -4,7 +4,7 @@ use serde_json::Value;
 
 const LINE_CHARS_MAX: usize = 120;
 
-pub(super) fn pretty(value: &Value) -> String {
+pub(super) fn format_json(value: &Value) -> String {
     format_value(value, 0)
 }
 

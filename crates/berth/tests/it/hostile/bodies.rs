@@ -14,7 +14,7 @@ fn post(target: &HostileTarget, path: &str, body: impl Into<Vec<u8>>) -> RawRequ
 }
 
 /// Returns the same request with chunked transfer encoding.
-fn chunked(mut request: RawRequest) -> Vec<u8> {
+fn encode_chunked(mut request: RawRequest) -> Vec<u8> {
     let body = request.body.take().expect("a body");
     let mut bytes = request.header("Transfer-Encoding", "chunked").bytes();
     for chunk in body.chunks(100_000) {
@@ -35,9 +35,9 @@ fn body_is_limited_to_one_mebibyte() {
         let mut body = b"{\"reason\": \"still short\"}".to_vec();
         body.resize(size, b' ');
         let request = post(&target, RESUME, body);
-        let sized = target.api().ask(&request);
+        let sized = target.api().send(&request);
         let mut client = crate::client::HttpConnection::connect(target.server.address);
-        let _ = client.send(&chunked(request.clone()));
+        let _ = client.send(&encode_chunked(request.clone()));
         let chunked = client.receive().unwrap_or_else(|error| panic!("{size} bytes in chunks: {error}"));
         for answer in [sized, chunked] {
             assert_eq!(answer.status, status, "{size} bytes: {}", answer.text());
@@ -69,13 +69,13 @@ fn body_without_json_content_type_is_refused() {
         "\u{e4}",
     ] {
         target.expect_refusal(&typed(media_type, "{}"), 415, "unsupported_media_type");
-        assert_eq!(target.api().ask(&typed(media_type, "")).status, 200, "{media_type:?} of nothing");
+        assert_eq!(target.api().send(&typed(media_type, "")).status, 200, "{media_type:?} of nothing");
     }
     for media_type in ["application/json", "Application/JSON; charset=utf-8", "application/merge-patch+json"]
     {
-        assert_eq!(target.api().ask(&typed(media_type, "{}")).status, 200, "{media_type:?}");
+        assert_eq!(target.api().send(&typed(media_type, "{}")).status, 200, "{media_type:?}");
     }
-    assert_eq!(target.api().ask(&target.api().request("POST", RESUME).body("{}")).status, 200, "no type");
+    assert_eq!(target.api().send(&target.api().request("POST", RESUME).body("{}")).status, 200, "no type");
     target.check_unharmed();
 }
 
@@ -177,7 +177,7 @@ fn idempotency_key_must_be_short_printable_and_single() {
     };
     let (longest, longer) =
         ("k".repeat(IDEMPOTENCY_KEY_BYTES_MAX), "k".repeat(IDEMPOTENCY_KEY_BYTES_MAX + 1));
-    assert_eq!(target.api().ask(&keyed(&[&longest])).status, 200);
+    assert_eq!(target.api().send(&keyed(&[&longest])).status, 200);
     for keys in [&[""][..], &[&longer], &["a", "b"], &["a", "a"], &["sm\u{f8}rrebr\u{f8}d"]] {
         let answer = target.expect_refusal(&keyed(keys), 400, "invalid_parameter");
         assert_eq!(pointers(&answer), ["Idempotency-Key"]);

@@ -37,7 +37,7 @@ impl HostileTarget {
 
     /// Sends the request and expects this refusal.
     fn expect_refusal(&self, request: &RawRequest, status: u16, code: &str) -> RawResponse {
-        let answer = self.api().ask(request);
+        let answer = self.api().send(request);
         check_problem(request, &answer, status, code);
         answer
     }

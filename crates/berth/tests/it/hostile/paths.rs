@@ -128,13 +128,13 @@ fn unsupported_method_is_refused_with_allow() {
 fn absolute_and_asterisk_targets_are_refused_or_read_as_paths() {
     let target = HostileTarget::new();
     let absolute = |path: &str| target.api().request("GET", &format!("http://elsewhere.test{path}"));
-    assert_eq!(target.api().ask(&absolute("/api/v1/organizations/acme/pipelines")).status, 200);
+    assert_eq!(target.api().send(&absolute("/api/v1/organizations/acme/pipelines")).status, 200);
     for (request, path) in [
         (absolute("/api/v1/organizations/acme/../acme"), "/api/v1/organizations/acme/../acme"),
         (target.api().request("OPTIONS", "*"), "*"),
         (target.api().request("CONNECT", "elsewhere.test:443"), ""),
     ] {
-        let answer = target.api().ask(&request);
+        let answer = target.api().send(&request);
         check_problem(&RawRequest { path: path.to_owned(), ..request }, &answer, 400, "invalid_request");
     }
     target.check_unharmed();

@@ -36,7 +36,7 @@ fn send_slowly(mut client: HttpConnection, mut bytes: impl Iterator<Item = u8>) 
 
 /// Checks when the connection was closed, and the response's status line. An empty status stands for a close without a
 /// response.
-fn check(what: &str, limit: Duration, statuses: &[&str], (took, answer): &(Duration, String)) {
+fn check_timeout(what: &str, limit: Duration, statuses: &[&str], (took, answer): &(Duration, String)) {
     let status = answer.split("\r\n").next().unwrap_or_default();
     assert!(statuses.contains(&status), "{what}: {answer}");
     assert!(*took < limit + GRACE, "{what}: closed after {took:?}, the limit is {limit:?}");
@@ -77,11 +77,11 @@ fn slow_clients_time_out_and_do_not_block_others() {
         for (number, mut client) in crowd.into_iter().enumerate() {
             assert!(client.is_closed(), "silent connection {number} was not closed");
         }
-        check("a slow head", HEADER_READ_MAX, &timeout, &slow_head.join().expect("an end"));
-        check("silence", HEADER_READ_MAX, &timeout, &silence.join().expect("an end"));
+        check_timeout("a slow head", HEADER_READ_MAX, &timeout, &slow_head.join().expect("an end"));
+        check_timeout("silence", HEADER_READ_MAX, &timeout, &silence.join().expect("an end"));
         for (what, slow) in [("a slow body", slow_body), ("a slow chunk", slow_chunk)] {
             let ended = slow.join().expect("an end");
-            check(what, BODY_IDLE_MAX, &timeout, &ended);
+            check_timeout(what, BODY_IDLE_MAX, &timeout, &ended);
             assert!(
                 ended.1.is_empty() || ended.1.contains("\"code\":\"request_timeout\""),
                 "{what}: {}",

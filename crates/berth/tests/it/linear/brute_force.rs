@@ -1,6 +1,6 @@
 //! Compares the search with a brute-force check of every possible order, on short histories.
 
-use super::history::{CallOutcome, LockAnswer, LockCall, Operation, SessionRef, print};
+use super::history::{CallOutcome, LockAnswer, LockCall, Operation, SessionRef, format_history};
 use super::intervals;
 use super::lock::LockSpec;
 use super::search::{SearchVerdict, Specification, search};
@@ -29,18 +29,18 @@ fn is_linearizable(state: &<LockSpec as Specification>::State, left: &[&Operatio
 /// Returns a random short history: few sessions and fences, overlapping calls, and responses of the kind that fits each
 /// call.
 fn some_history(random: &mut SeededRandom) -> Vec<Operation> {
-    let count = random.within(OPERATIONS);
+    let count = random.next_in(OPERATIONS);
     (0..count).map(|at| some_operation(random, at)).collect()
 }
 
 fn some_operation(random: &mut SeededRandom, at: u64) -> Operation {
-    let fence = random.within(1..4);
+    let fence = random.next_in(1..4);
     let session: std::sync::Arc<str> = format!("s{fence}").into();
     let hold = SessionRef { session: session.clone(), fence };
-    let (call, answers) = match random.within(0..4) {
+    let (call, answers) = match random.next_in(0..4) {
         0 => (LockCall::Claim, vec![LockAnswer::Opened(hold.clone()), LockAnswer::Held(hold)]),
         1 => {
-            let only = Some(random.within(1..4)).filter(|_| fence != 2);
+            let only = Some(random.next_in(1..4)).filter(|_| fence != 2);
             (
                 LockCall::Force { only },
                 vec![LockAnswer::Opened(hold.clone()), LockAnswer::Opened(hold), LockAnswer::Moved],
@@ -50,9 +50,9 @@ fn some_operation(random: &mut SeededRandom, at: u64) -> Operation {
         _ => (LockCall::Get, vec![LockAnswer::Held(hold), LockAnswer::Free { fence: fence - 1 }]),
     };
     let invoked = 10 * at;
-    let returned = invoked + random.within(1..40);
+    let returned = invoked + random.next_in(1..40);
     let outcome = CallOutcome { returned, answer: random.pick(&answers).clone() };
-    Operation { call, invoked, outcome: (random.within(0..8) > 0).then_some(outcome) }
+    Operation { call, invoked, outcome: (random.next_in(0..8) > 0).then_some(outcome) }
 }
 
 #[test]
@@ -63,9 +63,9 @@ fn search_agrees_with_brute_force() {
         let history = some_history(&mut random);
         let is_right = is_linearizable(&LockSpec::start(), &history.iter().collect::<Vec<_>>());
         let found = search::<LockSpec>(&history);
-        assert_eq!(found == SearchVerdict::Linearizable, is_right, "{found:?}\n{}", print(&history));
+        assert_eq!(found == SearchVerdict::Linearizable, is_right, "{found:?}\n{}", format_history(&history));
         let cheap = intervals::check(&history);
-        assert!(!is_right || cheap.is_ok(), "{cheap:?}\n{}", print(&history));
+        assert!(!is_right || cheap.is_ok(), "{cheap:?}\n{}", format_history(&history));
         right += usize::from(is_right);
         seen_cheaply += usize::from(cheap.is_err());
     }

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::accounts::{TestAccount, create_accounts};
 use super::history::SessionRef;
-use super::real_server::{PER_PIPELINE, create_pipeline, id_of, path, session_ref};
+use super::real_server::{PER_PIPELINE, create_pipeline, environment_path, session_id, session_ref};
 use crate::client::{ApiHandle, HttpConnection};
 use crate::harness::{TestHome, TestServer};
 
@@ -31,14 +31,12 @@ fn claim_contention_of_a_thousand_has_one_winner() {
     let server = start(&home);
     create_pipeline(&server.api, 0);
     let people = create_accounts(&server.api, THREADS);
-    let everybody_is_ready = Barrier::new(THREADS);
+    let all_ready = Barrier::new(THREADS);
     let answers: Vec<_> = std::thread::scope(|scope| {
-        let (server, everybody_is_ready) = (&server, &everybody_is_ready);
+        let (server, all_ready) = (&server, &all_ready);
         let claimants: Vec<_> = people
             .iter()
-            .map(|person| {
-                scope.spawn(move || claim_together(server, person, CLAIMS / THREADS, everybody_is_ready))
-            })
+            .map(|person| scope.spawn(move || claim_together(server, person, CLAIMS / THREADS, all_ready)))
             .collect();
         claimants.into_iter().flat_map(|claimant| claimant.join().expect("its answers")).collect()
     });
@@ -53,16 +51,16 @@ fn claim_contention_of_a_thousand_has_one_winner() {
     );
     for answer in &answers {
         assert!(matches!(answer.status, 201 | 409), "{}", answer.status);
-        assert_eq!(answer.hold, won[0].hold);
+        assert_eq!(answer.session, won[0].session);
     }
-    let seen = server.api.get(&path(0)).json();
-    assert_eq!(session_ref(&seen["data"]["lock"]), won[0].hold);
+    let seen = server.api.get(&environment_path(0)).json();
+    assert_eq!(session_ref(&seen["data"]["lock"]), won[0].session);
     server.stop();
 }
 
 struct ClaimResult {
     status: u16,
-    hold: SessionRef,
+    session: SessionRef,
     took: Duration,
 }
 
@@ -72,16 +70,17 @@ fn claim_together(
     server: &TestServer,
     person: &TestAccount,
     count: usize,
-    everybody_is_ready: &Barrier,
+    all_ready: &Barrier,
 ) -> Vec<ClaimResult> {
-    let request = person.api(server).request("POST", &format!("{}/sessions", path(0))).json(&json!({}));
+    let request =
+        person.api(server).request("POST", &format!("{}/sessions", environment_path(0))).json(&json!({}));
     let bytes = request.bytes();
     let (most, last) = bytes.split_at(bytes.len() - 1);
     let mut clients: Vec<_> = (0..count).map(|_| HttpConnection::connect(server.address)).collect();
     for client in &mut clients {
         client.send(most).expect("the server reads");
     }
-    everybody_is_ready.wait();
+    all_ready.wait();
     let start = Instant::now();
     for client in &mut clients {
         client.send(last).expect("the server reads");
@@ -90,7 +89,7 @@ fn claim_together(
         let response = client.receive().expect("an answer");
         let (status, body) = (response.status, response.json());
         let hold = session_ref(if status == 201 { &body["data"] } else { &body });
-        ClaimResult { status, hold, took: start.elapsed() }
+        ClaimResult { status, session: hold, took: start.elapsed() }
     });
     answers.collect()
 }
@@ -102,7 +101,7 @@ fn claim_of_ten_thousand_environments_succeeds() {
     let begin = Instant::now();
     for_every_pipeline(|pipeline| vec![create_pipeline(&server.api, pipeline)]);
     println!("{PIPELINES} pipelines made after {:?}", begin.elapsed());
-    let held = for_every_pipeline(|pipeline| hold_all(&server, pipeline));
+    let held = for_every_pipeline(|pipeline| claim_all(&server, pipeline));
     println!("{} environments held after {:?}", held.len(), begin.elapsed());
     let sessions: HashSet<_> = held.iter().map(|hold| hold.session.clone()).collect();
     assert_eq!(sessions.len(), PIPELINES * PER_PIPELINE);
@@ -112,7 +111,7 @@ fn claim_of_ten_thousand_environments_succeeds() {
         (0..PIPELINES).flat_map(|pipeline| list_sessions(&server.api, pipeline)).collect();
     assert!(listed == sessions, "the lists show what was claimed");
     for environment in (0..PIPELINES * PER_PIPELINE).step_by(997) {
-        check_one(&server.api, environment);
+        check_environment(&server.api, environment);
     }
     println!("checked after {:?}", begin.elapsed());
     server.stop();
@@ -130,12 +129,15 @@ fn for_every_pipeline<T: Send>(work: impl Fn(usize) -> Vec<T> + Sync) -> Vec<T> 
     })
 }
 
-fn hold_all(server: &TestServer, pipeline: usize) -> Vec<SessionRef> {
+fn claim_all(server: &TestServer, pipeline: usize) -> Vec<SessionRef> {
     let mut client = HttpConnection::connect(server.address);
     let first = pipeline * PER_PIPELINE;
     let claims = (first..first + PER_PIPELINE).map(|environment| {
-        let request = server.api.request("POST", &format!("{}/sessions", path(environment))).json(&json!({}));
-        let answer = client.ask(&request).expect("an answer");
+        let request = server
+            .api
+            .request("POST", &format!("{}/sessions", environment_path(environment)))
+            .json(&json!({}));
+        let answer = client.send_request(&request).expect("an answer");
         assert_eq!(answer.status, 201, "{}", answer.text());
         session_ref(&answer.json()["data"])
     });
@@ -153,13 +155,13 @@ fn list_sessions(api: &ApiHandle, pipeline: usize) -> Vec<std::sync::Arc<str>> {
 }
 
 /// Checks that the environment refuses a second holder, and that a release frees only this environment.
-fn check_one(api: &ApiHandle, environment: usize) {
-    let (at, beside) = (path(environment), path(environment + 1));
+fn check_environment(api: &ApiHandle, environment: usize) {
+    let (at, neighbour) = (environment_path(environment), environment_path(environment + 1));
     let seen = session_ref(&api.get(&at).json()["data"]["lock"]);
     let refused = api.post(&format!("{at}/sessions"), &json!({}));
     assert_eq!((refused.status, session_ref(&refused.json())), (409, seen.clone()));
-    let released = api.ask(&api.request("DELETE", &format!("{at}/sessions/{}", id_of(&seen.session))));
+    let released = api.send(&api.request("DELETE", &format!("{at}/sessions/{}", session_id(&seen.session))));
     assert_eq!((released.status, &released.json()["data"]["released"]), (200, &json!(true)));
     assert_eq!(api.get(&at).json()["data"]["lockStatus"], "unlocked");
-    assert_eq!(api.get(&beside).json()["data"]["lockStatus"], "locked");
+    assert_eq!(api.get(&neighbour).json()["data"]["lockStatus"], "locked");
 }

@@ -15,9 +15,9 @@ pub(crate) fn counter(fence: u64) -> u64 {
 
 /// Returns the history with fences reduced to their counters. Fails if the same counter occurs with two epochs, or if a
 /// higher counter has a lower epoch.
-pub(super) fn take_off(history: &[Operation]) -> Result<Vec<Operation>, String> {
+pub(super) fn strip_epochs(history: &[Operation]) -> Result<Vec<Operation>, String> {
     let mut fences = BTreeMap::new();
-    for fence in history.iter().filter_map(|operation| fence_in(operation.answer()?)) {
+    for fence in history.iter().filter_map(|operation| fence_of_answer(operation.answer()?)) {
         let known = *fences.entry(counter(fence)).or_insert(fence);
         if known != fence {
             return Err(format!("the fences {known} and {fence} have the same counter"));
@@ -40,7 +40,7 @@ pub(super) fn take_off(history: &[Operation]) -> Result<Vec<Operation>, String> 
     Ok(history)
 }
 
-fn fence_in(answer: &LockAnswer) -> Option<u64> {
+fn fence_of_answer(answer: &LockAnswer) -> Option<u64> {
     match answer {
         LockAnswer::Opened(hold) | LockAnswer::Held(hold) => Some(hold.fence),
         LockAnswer::Free { fence } => Some(*fence),
@@ -50,7 +50,7 @@ fn fence_in(answer: &LockAnswer) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::history::parse;
+    use super::super::history::parse_history;
     use super::*;
 
     const LATER: u64 = 3 << COUNTER_BITS;
@@ -58,20 +58,21 @@ mod tests {
     #[test]
     fn counters_continue_in_a_later_epoch() {
         let second = LATER + 2;
-        let history = parse(&format!(
+        let history = parse_history(&format!(
             "0-1 claim -> opened s1 #1\n2-3 force if #1 -> opened s2 #{second}\n4-5 force if #{second} -> moved"
         ));
-        let stripped =
-            parse("0-1 claim -> opened s1 #1\n2-3 force if #1 -> opened s2 #2\n4-5 force if #2 -> moved");
-        assert_eq!(take_off(&history), Ok(stripped));
+        let stripped = parse_history(
+            "0-1 claim -> opened s1 #1\n2-3 force if #1 -> opened s2 #2\n4-5 force if #2 -> moved",
+        );
+        assert_eq!(strip_epochs(&history), Ok(stripped));
     }
 
     #[test]
     fn epoch_that_goes_back_or_counter_with_two_epochs_is_detected() {
         let first = LATER + 1;
-        let back = parse(&format!("0-1 claim -> opened s1 #{first}\n2-3 force -> opened s2 #2"));
-        assert!(take_off(&back).is_err_and(|why| why.contains("earlier epoch")));
-        let twice = parse(&format!("0-1 claim -> opened s1 #{first}\n2-3 get -> held s1 #1"));
-        assert!(take_off(&twice).is_err_and(|why| why.contains("same counter")));
+        let back = parse_history(&format!("0-1 claim -> opened s1 #{first}\n2-3 force -> opened s2 #2"));
+        assert!(strip_epochs(&back).is_err_and(|why| why.contains("earlier epoch")));
+        let twice = parse_history(&format!("0-1 claim -> opened s1 #{first}\n2-3 get -> held s1 #1"));
+        assert!(strip_epochs(&twice).is_err_and(|why| why.contains("same counter")));
     }
 }

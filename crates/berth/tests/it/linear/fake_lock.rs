@@ -22,7 +22,7 @@ enum InjectedBug {
     /// Checks whether the lock is free, and takes it only a moment later.
     ChecksThenActs,
     ForcesThroughFree,
-    ForgetsIfMatch,
+    IgnoresIfMatch,
     ReleasesTheCurrent,
     KeepsTheFence,
     SkipsAFence,
@@ -58,7 +58,7 @@ impl FakeLockState {
         LockAnswer::Opened(hold)
     }
 
-    fn shown(&self) -> LockAnswer {
+    fn to_answer(&self) -> LockAnswer {
         match &self.holder {
             Some(hold) => LockAnswer::Held(hold.clone()),
             None => LockAnswer::Free { fence: self.fence },
@@ -77,19 +77,19 @@ impl FakeLocks {
         let mut state = self.states[environment].lock().expect("unpoisoned");
         let before = FakeLockState { before: None, ..state.clone() };
         let told = change(&mut state);
-        if state.shown() != before.shown() {
+        if state.to_answer() != before.to_answer() {
             state.before = Some(Box::new(before));
         }
         told
     }
 
-    fn look(&self, environment: usize) -> FakeLockState {
+    fn snapshot(&self, environment: usize) -> FakeLockState {
         self.states[environment].lock().expect("unpoisoned").clone()
     }
 
     fn claim(&self, environment: usize) -> LockAnswer {
         if self.mistake == InjectedBug::ChecksThenActs {
-            let seen = self.look(environment);
+            let seen = self.snapshot(environment);
             std::thread::yield_now();
             return match seen.holder {
                 Some(hold) => LockAnswer::Held(hold),
@@ -112,7 +112,7 @@ impl FakeLocks {
         }
         self.change(environment, |state| {
             let holds = state.holder.as_ref().map(|hold| hold.fence);
-            if only.is_some() && only != holds && self.mistake != InjectedBug::ForgetsIfMatch {
+            if only.is_some() && only != holds && self.mistake != InjectedBug::IgnoresIfMatch {
                 return LockAnswer::Moved;
             }
             state.open(self.mistake)
@@ -151,7 +151,7 @@ impl FakeLocks {
 }
 
 impl LockService for &FakeLocks {
-    fn ask(&mut self, environment: usize, call: &LockCall) -> Option<LockAnswer> {
+    fn send_call(&mut self, environment: usize, call: &LockCall) -> Option<LockAnswer> {
         let is_lost = self.is_down.load(Ordering::SeqCst);
         let answer = match call {
             // A crash may come before or after a change takes effect. Here it comes before the change in environments
@@ -161,9 +161,9 @@ impl LockService for &FakeLocks {
             LockCall::Force { only } => self.force(environment, *only),
             LockCall::Release { session } => self.release(environment, session),
             LockCall::Get if self.mistake == InjectedBug::ReadsACopy => {
-                self.look(environment).before.unwrap_or_default().shown()
+                self.snapshot(environment).before.unwrap_or_default().to_answer()
             }
-            LockCall::Get => self.look(environment).shown(),
+            LockCall::Get => self.snapshot(environment).to_answer(),
         };
         // Delay some responses, as a real server would.
         std::thread::yield_now();
@@ -178,33 +178,34 @@ fn run(mistake: InjectedBug, seed: u64) -> Result<(), String> {
     let count = 2 * OPERATIONS / 200 + (CRASHES + 2) * (ENVIRONMENTS + 1);
     let states = (0..count).map(|_| Mutex::default()).collect();
     let fake = FakeLocks { mistake, states, is_down: AtomicBool::new(false) };
-    let board = HistoryRecorder::new(ENVIRONMENTS);
+    let recorder = HistoryRecorder::new(ENVIRONMENTS);
     let mut random = SeededRandom::from_seed(seed);
     for _ in 0..=CRASHES {
         let most = OPERATIONS / (CRASHES + 1);
-        let until = board.response_count() + most;
+        let until = recorder.response_count() + most;
         std::thread::scope(|scope| {
             for _ in 0..CLIENTS {
-                let (mut random, mut fake, board) = (SeededRandom::from_seed(random.next()), &fake, &board);
+                let (mut random, mut fake, recorder) =
+                    (SeededRandom::from_seed(random.next_u64()), &fake, &recorder);
                 scope.spawn(move || {
-                    board.run_client(&mut fake, &mut random, |board| {
-                        board.response_count() < until + most / 2
+                    recorder.run_client(&mut fake, &mut random, |recorder| {
+                        recorder.response_count() < until + most / 2
                     });
                 });
             }
-            while board.response_count() < until {
+            while recorder.response_count() < until {
                 std::thread::yield_now();
             }
             fake.is_down.store(true, Ordering::SeqCst);
         });
         fake.restart();
-        board.read_all(&mut &fake);
+        recorder.read_all(&mut &fake);
     }
-    board.histories().iter().try_for_each(|history| check_history(history))
+    recorder.histories().iter().try_for_each(|history| check_history(history))
 }
 
 #[track_caller]
-fn is_found(mistake: InjectedBug) {
+fn check_detected(mistake: InjectedBug) {
     let found = (0..RUNS_MAX).find_map(|seed| run(mistake, seed).err());
     let found = found.unwrap_or_else(|| panic!("{mistake:?} was not found in {RUNS_MAX} runs"));
     println!("{mistake:?}: {found}");
@@ -219,42 +220,42 @@ fn fake_lock_without_bugs_passes() {
 
 #[test]
 fn fake_lock_check_then_act_is_detected() {
-    is_found(InjectedBug::ChecksThenActs);
+    check_detected(InjectedBug::ChecksThenActs);
 }
 
 #[test]
 fn fake_lock_non_atomic_force_is_detected() {
-    is_found(InjectedBug::ForcesThroughFree);
+    check_detected(InjectedBug::ForcesThroughFree);
 }
 
 #[test]
 fn fake_lock_ignored_if_match_is_detected() {
-    is_found(InjectedBug::ForgetsIfMatch);
+    check_detected(InjectedBug::IgnoresIfMatch);
 }
 
 #[test]
 fn fake_lock_release_of_the_successor_is_detected() {
-    is_found(InjectedBug::ReleasesTheCurrent);
+    check_detected(InjectedBug::ReleasesTheCurrent);
 }
 
 #[test]
 fn fake_lock_repeated_or_skipped_fence_is_detected() {
-    is_found(InjectedBug::KeepsTheFence);
-    is_found(InjectedBug::SkipsAFence);
+    check_detected(InjectedBug::KeepsTheFence);
+    check_detected(InjectedBug::SkipsAFence);
 }
 
 #[test]
 fn fake_lock_refusal_with_wrong_holder_is_detected() {
-    is_found(InjectedBug::NamesThePrevious);
+    check_detected(InjectedBug::NamesThePrevious);
 }
 
 #[test]
 fn fake_lock_stale_read_is_detected() {
-    is_found(InjectedBug::ReadsACopy);
+    check_detected(InjectedBug::ReadsACopy);
 }
 
 #[test]
 fn fake_lock_change_lost_in_a_crash_is_detected() {
-    is_found(InjectedBug::LosesTheLastChange);
-    is_found(InjectedBug::FenceRestartsWithCrash);
+    check_detected(InjectedBug::LosesTheLastChange);
+    check_detected(InjectedBug::FenceRestartsWithCrash);
 }

@@ -107,12 +107,12 @@ impl fmt::Display for Operation {
 }
 
 /// Formats one operation per line.
-pub(crate) fn print(history: &[Operation]) -> String {
+pub(crate) fn format_history(history: &[Operation]) -> String {
     history.iter().map(|operation| format!("{operation}\n")).collect()
 }
 
-/// Parses the output of [`print`] or a handwritten history.
-pub(crate) fn parse(text: &str) -> Vec<Operation> {
+/// Parses the output of [`format_history`] or a handwritten history.
+pub(crate) fn parse_history(text: &str) -> Vec<Operation> {
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     lines.map(|line| parse_line(line).unwrap_or_else(|| panic!("not an operation: {line}"))).collect()
 }
@@ -166,5 +166,5 @@ fn history_print_and_parse_round_trip() {
     let text = "0-1 claim -> opened s1 #1\n2-5 claim -> held s1 #1\n3-4 get -> held s1 #1\n\
                 3-? force\n3-9 force if #1 -> moved\n3-9 release s1 -> released\n\
                 3-9 release s1 -> not active\n9-10 get -> free #1\n";
-    assert_eq!(print(&parse(text)), text);
+    assert_eq!(format_history(&parse_history(text)), text);
 }

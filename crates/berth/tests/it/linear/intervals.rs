@@ -12,11 +12,11 @@ use super::history::{LockAnswer, LockCall, Operation, SessionRef, Tick};
 /// Number of a lock state: twice the fence while the lock is held, and one more after it has been released.
 type LockPosition = u64;
 
-fn held(fence: u64) -> LockPosition {
+fn held_position(fence: u64) -> LockPosition {
     2 * fence
 }
 
-fn free_after(fence: u64) -> LockPosition {
+fn free_position(fence: u64) -> LockPosition {
     2 * fence + 1
 }
 
@@ -41,7 +41,7 @@ type SessionTable<'a> = HashMap<&'a str, SessionFacts>;
 /// Returns the first error found.
 pub(super) fn check(history: &[Operation]) -> Result<(), String> {
     let sessions = check_names(history)?;
-    check_once(history)?;
+    check_no_repeats(history)?;
     check_gaps(history)?;
     check_order(history, &sessions)
 }
@@ -68,7 +68,7 @@ fn check_names(history: &[Operation]) -> Result<SessionTable<'_>, String> {
 }
 
 /// Checks that no session is opened or released twice.
-fn check_once(history: &[Operation]) -> Result<(), String> {
+fn check_no_repeats(history: &[Operation]) -> Result<(), String> {
     let mut known = HashMap::new();
     for operation in history {
         let what = match (&operation.call, operation.answer()) {
@@ -109,7 +109,7 @@ fn check_order(history: &[Operation], sessions: &SessionTable<'_>) -> Result<(),
     let mut row: BTreeMap<LockPosition, PositionBounds<'_>> = BTreeMap::new();
     for operation in history {
         let Some(outcome) = &operation.outcome else { continue };
-        let Some(shows) = AnswerBounds::of(operation, sessions) else { continue };
+        let Some(shows) = AnswerBounds::from_operation(operation, sessions) else { continue };
         let first = &mut row.entry(shows.reached).or_default().first;
         if first.is_none_or(|(returned, _)| outcome.returned < returned) {
             *first = Some((outcome.returned, operation));
@@ -142,20 +142,20 @@ struct AnswerBounds {
 }
 
 impl AnswerBounds {
-    fn of(operation: &Operation, sessions: &SessionTable<'_>) -> Option<Self> {
+    fn from_operation(operation: &Operation, sessions: &SessionTable<'_>) -> Option<Self> {
         let at = |place| Some(Self { reached: place, left: Some(place) });
         match (&operation.call, operation.answer()?) {
             (_, LockAnswer::Opened(hold)) => {
-                let place = held(hold.fence);
+                let place = held_position(hold.fence);
                 Some(Self { reached: place, left: place.checked_sub(1) })
             }
-            (_, LockAnswer::Held(hold)) => at(held(hold.fence)),
-            (_, LockAnswer::Free { fence }) => at(free_after(*fence)),
+            (_, LockAnswer::Held(hold)) => at(held_position(hold.fence)),
+            (_, LockAnswer::Free { fence }) => at(free_position(*fence)),
             (LockCall::Release { session }, answer) => {
                 let SessionFacts { fence, since } = sessions.get(&**session)?;
-                let place = free_after(*fence);
+                let place = free_position(*fence);
                 match answer {
-                    LockAnswer::Released => Some(Self { reached: place, left: Some(held(*fence)) }),
+                    LockAnswer::Released => Some(Self { reached: place, left: Some(held_position(*fence)) }),
                     // A client knew of the session before the call, so "not active" means that the session has ended.
                     _ if *since < operation.invoked => Some(Self { reached: place, left: None }),
                     _ => None,

@@ -10,7 +10,7 @@ use super::search::Specification;
 pub(super) struct LockSpec;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct State {
+pub(super) struct LockSpecState {
     holder: SpecHolder,
     /// The highest fence so far, which is the current holder's if there is one.
     fence: u64,
@@ -18,23 +18,23 @@ pub(super) struct State {
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum SpecHolder {
-    Nobody,
+    Free,
     Session(Arc<str>),
     /// A session opened by a call that got no response. Its id is known from the first response that mentions it.
     Unnamed,
 }
 
-impl State {
-    fn opened(&self, holder: SpecHolder) -> Self {
+impl LockSpecState {
+    fn with_holder(&self, holder: SpecHolder) -> Self {
         Self { holder, fence: self.fence + 1 }
     }
 
-    fn freed(&self) -> Self {
-        Self { holder: SpecHolder::Nobody, fence: self.fence }
+    fn without_holder(&self) -> Self {
+        Self { holder: SpecHolder::Free, fence: self.fence }
     }
 
     fn is_free(&self) -> bool {
-        self.holder == SpecHolder::Nobody
+        self.holder == SpecHolder::Free
     }
 
     fn is_held_by(&self, session: &Arc<str>) -> bool {
@@ -43,7 +43,7 @@ impl State {
 
     /// Returns the state after this session was opened, or `None` if its fence is not the next one.
     fn after_opening(&self, hold: &SessionRef) -> Option<Self> {
-        (hold.fence == self.fence + 1).then(|| self.opened(SpecHolder::Session(hold.session.clone())))
+        (hold.fence == self.fence + 1).then(|| self.with_holder(SpecHolder::Session(hold.session.clone())))
     }
 
     /// Returns the state after a response named this holder, or `None` if the holder is a different one.
@@ -60,20 +60,20 @@ impl State {
 }
 
 impl Specification for LockSpec {
-    type State = State;
+    type State = LockSpecState;
     type Operation = Operation;
 
-    fn start() -> State {
-        State { holder: SpecHolder::Nobody, fence: 0 }
+    fn start() -> LockSpecState {
+        LockSpecState { holder: SpecHolder::Free, fence: 0 }
     }
 
-    fn step(state: &State, operation: &Operation) -> Option<State> {
+    fn step(state: &LockSpecState, operation: &Operation) -> Option<LockSpecState> {
         let same = || Some(state.clone());
         match (&operation.call, operation.answer()) {
             // A claim succeeds if and only if the lock is free; a refusal names the current holder.
             (LockCall::Claim, Some(LockAnswer::Opened(hold))) if state.is_free() => state.after_opening(hold),
             (LockCall::Claim | LockCall::Get, Some(LockAnswer::Held(hold))) => state.after_naming(hold),
-            (LockCall::Claim, None) if state.is_free() => Some(state.opened(SpecHolder::Unnamed)),
+            (LockCall::Claim, None) if state.is_free() => Some(state.with_holder(SpecHolder::Unnamed)),
             (LockCall::Claim, None) => same(),
             // With `If-Match`, a forced claim succeeds if and only if that session still holds the lock.
             (LockCall::Force { only }, Some(LockAnswer::Opened(hold))) if state.accepts(*only) => {
@@ -81,17 +81,19 @@ impl Specification for LockSpec {
             }
             (LockCall::Force { only }, Some(LockAnswer::Moved)) if !state.accepts(*only) => same(),
             (LockCall::Force { only }, None) if state.accepts(*only) => {
-                Some(state.opened(SpecHolder::Unnamed))
+                Some(state.with_holder(SpecHolder::Unnamed))
             }
             (LockCall::Force { .. }, None) => same(),
             // A release ends the named session and no other.
             (LockCall::Release { session }, Some(LockAnswer::Released)) if state.is_held_by(session) => {
-                Some(state.freed())
+                Some(state.without_holder())
             }
             (LockCall::Release { session }, Some(LockAnswer::NotActive)) if !state.is_held_by(session) => {
                 same()
             }
-            (LockCall::Release { session }, None) if state.is_held_by(session) => Some(state.freed()),
+            (LockCall::Release { session }, None) if state.is_held_by(session) => {
+                Some(state.without_holder())
+            }
             (LockCall::Release { .. } | LockCall::Get, None) => same(),
             (LockCall::Get, Some(LockAnswer::Free { fence })) if state.is_free() && *fence == state.fence => {
                 same()
@@ -100,11 +102,11 @@ impl Specification for LockSpec {
         }
     }
 
-    fn invoked(operation: &Operation) -> u64 {
+    fn invoked_at(operation: &Operation) -> u64 {
         operation.invoked
     }
 
-    fn returned(operation: &Operation) -> Option<u64> {
+    fn returned_at(operation: &Operation) -> Option<u64> {
         operation.outcome.as_ref().map(|outcome| outcome.returned)
     }
 }

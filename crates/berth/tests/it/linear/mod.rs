@@ -23,7 +23,7 @@ use search::SearchVerdict;
 
 /// Runs both checks on one environment's history; returns a description of the error.
 fn check_history(history: &[Operation]) -> Result<(), String> {
-    let history = &epochs::take_off(history)?;
+    let history = &epochs::strip_epochs(history)?;
     intervals::check(history)?;
     match search::search::<lock::LockSpec>(history) {
         SearchVerdict::Linearizable => Ok(()),

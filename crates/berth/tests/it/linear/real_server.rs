@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::accounts::{TestAccount, create_accounts};
 use super::check_history;
-use super::history::{LockAnswer, LockCall, SessionRef, print};
+use super::history::{LockAnswer, LockCall, SessionRef, format_history};
 use super::recorder::{HistoryRecorder, LockService};
 use crate::client::{ApiHandle, HttpConnection, RawRequest, RawResponse};
 use crate::harness::{TestHome, TestServer, wait_until};
@@ -36,7 +36,7 @@ fn lock_answers_are_linearizable_across_kills() {
     let sum = |of: fn(&(usize, usize)) -> usize| counts.iter().map(of).sum::<usize>();
     let (answered, lost) = (sum(|it| it.0), sum(|it| it.1));
     let kills = repeats * KILLS;
-    outcome::covered(&format!(
+    outcome::report_coverage(&format!(
         "{answered} linearized lock operations, {lost} without an answer, {kills} kills"
     ));
 }
@@ -49,46 +49,48 @@ fn check_one_server(random: &mut SeededRandom) -> (usize, usize) {
         create_pipeline(&server.api, number);
     }
     let people = create_accounts(&server.api, PEOPLE);
-    let board = HistoryRecorder::new(WIDTH);
+    let recorder = HistoryRecorder::new(WIDTH);
     for kill in 0..=KILLS {
-        let goal = board.response_count() + random.within(ROUND) as usize;
+        let goal = recorder.response_count() + random.next_in(ROUND) as usize;
         std::thread::scope(|scope| {
             let play = |number: usize| {
-                let mut random = SeededRandom::from_seed(random.next());
-                let (board, mut service) = (&board, LockClient::connect(&server, &people[number % PEOPLE]));
-                let goes_on = move |board: &HistoryRecorder| kill < KILLS || board.response_count() < goal;
-                scope.spawn(move || board.run_client(&mut service, &mut random, goes_on))
+                let mut random = SeededRandom::from_seed(random.next_u64());
+                let (recorder, mut service) =
+                    (&recorder, LockClient::connect(&server, &people[number % PEOPLE]));
+                let goes_on =
+                    move |recorder: &HistoryRecorder| kill < KILLS || recorder.response_count() < goal;
+                scope.spawn(move || recorder.run_client(&mut service, &mut random, goes_on))
             };
             let clients: Vec<_> = (0..CLIENTS).map(play).collect();
             // A client that ends early has panicked; the thread scope reports the panic.
             let is_over =
-                || board.response_count() >= goal || clients.iter().any(ScopedJoinHandle::is_finished);
+                || recorder.response_count() >= goal || clients.iter().any(ScopedJoinHandle::is_finished);
             wait_until(ROUND_MAX, "round of answers", || is_over().then_some(()));
             if kill < KILLS {
                 server.process.kill();
             }
         });
-        assert!(board.response_count() >= goal, "the server ended before it was killed");
+        assert!(recorder.response_count() >= goal, "the server ended before it was killed");
         if kill < KILLS {
             server = start(&home);
         }
-        board.read_all(&mut LockClient::connect(&server, &people[0]));
+        recorder.read_all(&mut LockClient::connect(&server, &people[0]));
     }
     server.stop();
 
-    let histories = board.histories();
-    let (answered, lost) = count(&histories);
+    let histories = recorder.histories();
+    let (answered, lost) = count_answered(&histories);
     assert!(lost >= KILLS, "hardly anything was on its way when the server was killed: {lost}");
-    check_all(&histories);
+    check_histories(&histories);
     (answered, lost)
 }
 
 /// Checks every history; writes a failing one to a file.
-pub(crate) fn check_all(histories: &[Vec<super::history::Operation>]) {
+pub(crate) fn check_histories(histories: &[Vec<super::history::Operation>]) {
     for (number, history) in histories.iter().enumerate() {
         if let Err(wrong) = check_history(history) {
             let kept = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("history-{number}.txt"));
-            std::fs::write(&kept, print(history)).expect("the history can be kept");
+            std::fs::write(&kept, format_history(history)).expect("the history can be kept");
             panic!("environment {number}: {wrong}\nthe whole history is in {}", kept.display());
         }
     }
@@ -98,7 +100,7 @@ pub(crate) fn start(home: &TestHome) -> TestServer {
     TestServer::start(home.serve_command().env("BERTH_LOG__LEVEL", "warn"), &home.token)
 }
 
-pub(crate) fn count(histories: &[Vec<super::history::Operation>]) -> (usize, usize) {
+pub(crate) fn count_answered(histories: &[Vec<super::history::Operation>]) -> (usize, usize) {
     let all = histories.iter().flatten();
     let (answered, lost): (Vec<_>, Vec<_>) = all.partition(|operation| operation.outcome.is_some());
     (answered.len(), lost.len())
@@ -114,7 +116,7 @@ pub(crate) fn create_pipeline(api: &ApiHandle, number: usize) {
 }
 
 /// Returns the path of an environment. Environments are numbered across all pipelines.
-pub(crate) fn path(environment: usize) -> String {
+pub(crate) fn environment_path(environment: usize) -> String {
     let (pipeline, number) = (environment / PER_PIPELINE, environment % PER_PIPELINE);
     format!("/api/v1/organizations/acme/pipelines/p{pipeline}/ephemeral-environments/e{number}")
 }
@@ -134,15 +136,15 @@ impl LockClient {
 }
 
 impl LockService for LockClient {
-    fn ask(&mut self, environment: usize, call: &LockCall) -> Option<LockAnswer> {
-        let response = self.client.ask(&request(&self.api, environment, call)).ok()?;
+    fn send_call(&mut self, environment: usize, call: &LockCall) -> Option<LockAnswer> {
+        let response = self.client.send_request(&build_request(&self.api, environment, call)).ok()?;
         // Status 503 means that the server does not know the outcome either.
-        (response.status != 503).then(|| answer(&self.me, call, &response))
+        (response.status != 503).then(|| parse_response(&self.me, call, &response))
     }
 }
 
-pub(crate) fn request(api: &ApiHandle, environment: usize, call: &LockCall) -> RawRequest {
-    let path = path(environment);
+pub(crate) fn build_request(api: &ApiHandle, environment: usize, call: &LockCall) -> RawRequest {
+    let path = environment_path(environment);
     match call {
         LockCall::Claim => api.request("POST", &format!("{path}/sessions")).json(&json!({})),
         LockCall::Force { only } => {
@@ -154,14 +156,14 @@ pub(crate) fn request(api: &ApiHandle, environment: usize, call: &LockCall) -> R
             }
         }
         LockCall::Release { session } => {
-            api.request("DELETE", &format!("{path}/sessions/{}", id_of(session)))
+            api.request("DELETE", &format!("{path}/sessions/{}", session_id(session)))
         }
         LockCall::Get => api.request("GET", &path),
     }
 }
 
 /// Converts a response. Panics on a status or body that the API does not allow.
-pub(crate) fn answer(me: &str, call: &LockCall, response: &RawResponse) -> LockAnswer {
+pub(crate) fn parse_response(me: &str, call: &LockCall, response: &RawResponse) -> LockAnswer {
     let body = response.json();
     let data = &body["data"];
     match (call, response.status) {
@@ -183,12 +185,12 @@ pub(crate) fn answer(me: &str, call: &LockCall, response: &RawResponse) -> LockA
                 false => LockAnswer::NotActive,
             }
         }
-        (LockCall::Get, 200) => shown(data),
+        (LockCall::Get, 200) => parse_lock_status(data),
         (_, status) => panic!("{call:?} was answered {status}: {body}"),
     }
 }
 
-fn shown(environment: &Value) -> LockAnswer {
+fn parse_lock_status(environment: &Value) -> LockAnswer {
     let fence = environment["fence"].as_u64().expect("a fence");
     match environment["lockStatus"].as_str() {
         Some("unlocked") => {
@@ -214,6 +216,6 @@ pub(crate) fn session_ref(body: &Value) -> SessionRef {
 }
 
 /// Returns the session's id from `id@holder`, the form that [`session_ref`] creates.
-pub(crate) fn id_of(session: &str) -> &str {
+pub(crate) fn session_id(session: &str) -> &str {
     session.split_once('@').map_or(session, |(id, _)| id)
 }

@@ -17,7 +17,7 @@ const HOLDS_MAX: usize = 4;
 
 /// A service that calls can be sent to. A call returns `None` if no response arrived.
 pub(crate) trait LockService {
-    fn ask(&mut self, environment: usize, call: &LockCall) -> Option<LockAnswer>;
+    fn send_call(&mut self, environment: usize, call: &LockCall) -> Option<LockAnswer>;
 }
 
 pub(crate) struct RecordedEnvironment {
@@ -63,7 +63,7 @@ impl HistoryRecorder {
         while goes_on(self) {
             let environment = self.pick(random);
             let call = environment.next_call(random);
-            if self.ask(service, &environment, call).is_none() {
+            if self.send_and_record(service, &environment, call).is_none() {
                 return;
             }
         }
@@ -89,8 +89,8 @@ impl HistoryRecorder {
     pub(crate) fn read_all(&self, service: &mut impl LockService) {
         for open in &self.open {
             let environment = open.lock().expect("unpoisoned").clone();
-            let seen = self.ask(service, &environment, LockCall::Get);
-            assert!(seen.is_some(), "no answer from a server that nobody has killed");
+            let seen = self.send_and_record(service, &environment, LockCall::Get);
+            assert!(seen.is_some(), "no response from a server that was not killed");
         }
     }
 
@@ -114,14 +114,14 @@ impl HistoryRecorder {
         open.clone()
     }
 
-    fn ask(
+    fn send_and_record(
         &self,
         service: &mut impl LockService,
         environment: &RecordedEnvironment,
         call: LockCall,
     ) -> Option<LockAnswer> {
         let invoked = self.now();
-        let answer = service.ask(environment.number, &call);
+        let answer = service.send_call(environment.number, &call);
         let returned = self.now();
         let outcome = answer.clone().map(|answer| CallOutcome { returned, answer });
         environment.record(Operation { call, invoked, outcome });
@@ -149,10 +149,10 @@ impl RecordedEnvironment {
     /// Chooses mostly what a well-behaved client would send, based on the last state it saw.
     fn next_call(&self, random: &mut SeededRandom) -> LockCall {
         let record = self.record.lock().expect("unpoisoned");
-        let old = random.within(0..2 * HOLDS_MAX as u64) as usize;
+        let old = random.next_in(0..2 * HOLDS_MAX as u64) as usize;
         let Some(newest) = record.holds.front() else { return LockCall::Claim };
         let hold = record.holds.get(old).unwrap_or(newest);
-        match random.within(0..100) {
+        match random.next_in(0..100) {
             0..40 => LockCall::Claim,
             40..70 => LockCall::Release { session: hold.session.clone() },
             70..77 => LockCall::Force { only: None },

@@ -4,10 +4,12 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::ScopedJoinHandle;
 
-use berth_testkit::{Server as Postgres, binaries, outcome};
+use berth_testkit::{PostgresServer as Postgres, outcome, postgres_binaries};
 
 use super::accounts::create_accounts;
-use super::real_server::{LockClient, ROUND_MAX, WIDTH, check_all, count, create_pipeline, start};
+use super::real_server::{
+    LockClient, ROUND_MAX, WIDTH, check_histories, count_answered, create_pipeline, start,
+};
 use super::recorder::HistoryRecorder;
 use crate::harness::{TestHome, wait_until};
 use crate::random::SeededRandom;
@@ -21,7 +23,7 @@ const ROUND: std::ops::Range<u64> = 300..700;
 
 #[test]
 fn replicas_are_linearizable_across_server_and_database_kills() {
-    let Some(bin) = binaries() else {
+    let Some(bin) = postgres_binaries() else {
         outcome::skip("PostgreSQL", "apt-get install postgresql");
         return;
     };
@@ -31,22 +33,22 @@ fn replicas_are_linearizable_across_server_and_database_kills() {
     let mut servers = [start(&home), start(&home)];
     create_pipeline(&servers[0].api, 0);
     let people = create_accounts(&servers[0].api, PEOPLE);
-    let board = HistoryRecorder::new(WIDTH);
+    let recorder = HistoryRecorder::new(WIDTH);
     let rounds = outcome::short_or_long(ROUNDS, ROUNDS_LONG);
     for round in 0..rounds {
-        let goal = board.response_count() + random.within(ROUND) as usize;
+        let goal = recorder.response_count() + random.next_in(ROUND) as usize;
         let over = AtomicBool::new(false);
         std::thread::scope(|scope| {
             let play = |number: usize| {
-                let mut random = SeededRandom::from_seed(random.next());
+                let mut random = SeededRandom::from_seed(random.next_u64());
                 let mut service = LockClient::connect(&servers[number % 2], &people[number % PEOPLE]);
-                let (board, over) = (&board, &over);
+                let (recorder, over) = (&recorder, &over);
                 let goes_on = move |_: &HistoryRecorder| !over.load(Ordering::Relaxed);
-                scope.spawn(move || board.run_client(&mut service, &mut random, goes_on))
+                scope.spawn(move || recorder.run_client(&mut service, &mut random, goes_on))
             };
             let clients: Vec<_> = (0..CLIENTS).map(play).collect();
             let is_over =
-                || board.response_count() >= goal || clients.iter().any(ScopedJoinHandle::is_finished);
+                || recorder.response_count() >= goal || clients.iter().any(ScopedJoinHandle::is_finished);
             wait_until(ROUND_MAX, "round of answers", || is_over().then_some(()));
             match round % 3 {
                 0 => servers[0].process.kill(),
@@ -55,24 +57,24 @@ fn replicas_are_linearizable_across_server_and_database_kills() {
             }
             over.store(true, Ordering::Relaxed);
         });
-        assert!(board.response_count() >= goal, "somebody had no answer before anything was killed");
+        assert!(recorder.response_count() >= goal, "a client got no response before anything was killed");
         match round % 3 {
             0 => servers[0] = start(&home),
-            1 => database.resume().expect("it starts again"),
+            1 => database.restart().expect("it starts again"),
             _ => servers[1] = start(&home),
         }
         for server in &servers {
-            board.read_all(&mut LockClient::connect(server, &people[0]));
+            recorder.read_all(&mut LockClient::connect(server, &people[0]));
         }
     }
     for server in servers {
         server.stop();
     }
-    let histories = board.histories();
-    let (answered, lost) = count(&histories);
-    outcome::covered(&format!(
+    let histories = recorder.histories();
+    let (answered, lost) = count_answered(&histories);
+    outcome::report_coverage(&format!(
         "{answered} linearized lock operations on two servers, {lost} without an answer, {rounds} kills of servers and PostgreSQL"
     ));
     assert!(lost >= rounds, "hardly anything was on its way at the kills: {lost}");
-    check_all(&histories);
+    check_histories(&histories);
 }

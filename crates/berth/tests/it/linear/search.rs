@@ -20,10 +20,10 @@ pub(super) trait Specification {
     /// without a response fits every state.
     fn step(state: &Self::State, operation: &Self::Operation) -> Option<Self::State>;
 
-    fn invoked(operation: &Self::Operation) -> u64;
+    fn invoked_at(operation: &Self::Operation) -> u64;
 
     /// `None`: no response arrived.
-    fn returned(operation: &Self::Operation) -> Option<u64>;
+    fn returned_at(operation: &Self::Operation) -> Option<u64>;
 }
 
 /// Maximum number of steps. None of our histories needs that many; if a search exceeds it, the history is too long.
@@ -81,10 +81,10 @@ impl<'a, S: Specification> OrderSearch<'a, S> {
     fn new(history: &'a [S::Operation]) -> Self {
         let mut timed = Vec::new();
         for (number, operation) in history.iter().enumerate() {
-            timed.push((S::invoked(operation), 0, TimedEntry::Call(number)));
+            timed.push((S::invoked_at(operation), 0, TimedEntry::Call(number)));
             // At the same tick, calls sort before returns, so that two operations overlap if one starts in the tick in
             // which the other ends.
-            timed.extend(S::returned(operation).map(|at| (at, 1, TimedEntry::Return(number))));
+            timed.extend(S::returned_at(operation).map(|at| (at, 1, TimedEntry::Return(number))));
         }
         timed.sort_by_key(|(at, rank, _)| (*at, *rank));
         let entries: Vec<_> = timed.into_iter().map(|(_, _, entry)| entry).collect();
@@ -105,7 +105,7 @@ impl<'a, S: Specification> OrderSearch<'a, S> {
             taken: vec![0; history.len().div_ceil(64)],
             choices: Vec::new(),
             visited: HashSet::new(),
-            open: history.iter().filter(|operation| S::returned(operation).is_some()).count(),
+            open: history.iter().filter(|operation| S::returned_at(operation).is_some()).count(),
             entries,
         }
     }
@@ -120,7 +120,7 @@ impl<'a, S: Specification> OrderSearch<'a, S> {
             match self.entries[place - 1] {
                 TimedEntry::Call(number) => match self.next_state(number) {
                     Some(after) => {
-                        self.take(number, after);
+                        self.place_operation(number, after);
                         place = self.next[0];
                     }
                     None => place = self.next[place],
@@ -131,7 +131,7 @@ impl<'a, S: Specification> OrderSearch<'a, S> {
                         longest = self.choices.iter().map(|choice| choice.operation).collect();
                         stuck = number;
                     }
-                    match self.take_back() {
+                    match self.backtrack() {
                         Some(last) => place = self.next[last],
                         None => return SearchVerdict::Wrong { order: longest, stuck },
                     }
@@ -154,7 +154,7 @@ impl<'a, S: Specification> OrderSearch<'a, S> {
         self.visited.insert((taken, after.clone())).then_some(after)
     }
 
-    fn take(&mut self, number: usize, after: S::State) {
+    fn place_operation(&mut self, number: usize, after: S::State) {
         let is_reading = after == self.state;
         let before = std::mem::replace(&mut self.state, after);
         self.taken[number / 64] |= 1 << (number % 64);
@@ -168,7 +168,7 @@ impl<'a, S: Specification> OrderSearch<'a, S> {
     }
 
     /// Backtracks to the last choice with an alternative and returns the index of its call.
-    fn take_back(&mut self) -> Option<usize> {
+    fn backtrack(&mut self) -> Option<usize> {
         loop {
             let choice = self.choices.pop()?;
             self.state = choice.before;

@@ -115,7 +115,7 @@ impl RunnerFixture {
         )
     }
 
-    pub(super) fn pid(&self) -> PathBuf {
+    pub(super) fn pid_file(&self) -> PathBuf {
         let file = self.path("pid");
         let pid = wait_until(PATIENCE, "process of the step", || std::fs::read_to_string(&file).ok());
         Path::new("/proc").join(pid.trim())

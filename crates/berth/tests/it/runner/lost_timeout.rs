@@ -3,7 +3,7 @@
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use berth_testkit::{Server as Postgres, binaries, outcome};
+use berth_testkit::{PostgresServer as Postgres, outcome, postgres_binaries};
 
 use super::fixture::{ORG, PATIENCE, RunnerFixture, first_step, is_alive};
 use crate::harness::{TestHome, TestServer, wait_until};
@@ -20,7 +20,7 @@ fn serve(home: &TestHome, lost: Duration) -> Command {
 
 #[test]
 fn runner_lost_timeout_of_its_own_server_applies_on_every_server() {
-    let Some(bin) = binaries() else {
+    let Some(bin) = postgres_binaries() else {
         outcome::skip("PostgreSQL", "apt-get install postgresql");
         return;
     };
@@ -29,13 +29,13 @@ fn runner_lost_timeout_of_its_own_server_applies_on_every_server() {
     // The first server becomes the leader, which declares attempts lost.
     let hasty = TestServer::start(&mut serve(&home, HASTY), &home.token);
     let mut patient = serve(&home, PATIENT);
-    let mut yard = RunnerFixture::with(home, &mut patient);
-    yard.pipeline(&yard.endless_step(""));
-    let _runner = yard.runner("far", &[]);
-    let id = yard.start();
-    let process = yard.pid();
+    let mut fixture = RunnerFixture::with(home, &mut patient);
+    fixture.pipeline(&fixture.endless_step(""));
+    let _runner = fixture.runner("far", &[]);
+    let id = fixture.start();
+    let process = fixture.pid_file();
     // The runner is connected only to the server that is killed here, so it is cut off from now on.
-    yard.server.process.kill();
+    fixture.server.process.kill();
     let cut = Instant::now();
     let lost = wait_until(PATIENCE, "unknown outcome", || {
         let seen = hasty.api.get(&format!("{ORG}/deployments/{id}")).json()["data"].clone();

@@ -8,64 +8,65 @@ use crate::harness::{BerthProcess, run};
 
 /// A handwritten client of the runner protocol.
 pub(super) struct RawRunner<'a> {
-    yard: &'a RunnerFixture,
+    fixture: &'a RunnerFixture,
     credential: String,
 }
 
 impl<'a> RawRunner<'a> {
-    pub(super) fn new(yard: &'a RunnerFixture) -> Self {
-        Self::with_token(yard, yard.token(Some("stranger")))
+    pub(super) fn new(fixture: &'a RunnerFixture) -> Self {
+        Self::with_token(fixture, fixture.token(Some("stranger")))
     }
 
     /// Registers the runner `stranger` with this registration token.
-    fn with_token(yard: &'a RunnerFixture, token: String) -> Self {
-        let it = Self { yard, credential: token };
-        let registered = it.say("register", &json!({"protocol": 2, "version": "0"}));
-        let it = Self { yard, credential: text(&registered["data"]["credential"]) };
+    fn with_token(fixture: &'a RunnerFixture, token: String) -> Self {
+        let it = Self { fixture, credential: token };
+        let registered = it.post("register", &json!({"protocol": 2, "version": "0"}));
+        let it = Self { fixture, credential: text(&registered["data"]["credential"]) };
         let hello = json!({"protocol": 2, "version": "0", "boot": "b", "labels": [], "slots": 1, "isolation": "process"});
-        assert_eq!(it.say("hello", &hello)["data"]["name"], "stranger");
+        assert_eq!(it.post("hello", &hello)["data"]["name"], "stranger");
         it
     }
 
-    fn ask(&self, request: RawRequest) -> Value {
+    fn send_request(&self, request: RawRequest) -> Value {
         let request = request.header("Authorization", &format!("Bearer {}", self.credential));
-        self.yard.api().ask(&request).json()
+        self.fixture.api().send(&request).json()
     }
 
-    pub(super) fn say(&self, what: &str, body: &Value) -> Value {
-        self.ask(RawRequest::new("POST", &format!("/api/v1/runner/{what}")).json(body))
+    pub(super) fn post(&self, what: &str, body: &Value) -> Value {
+        self.send_request(RawRequest::new("POST", &format!("/api/v1/runner/{what}")).json(body))
     }
 
     fn get(&self, what: &str) -> Value {
-        self.ask(RawRequest::new("GET", &format!("/api/v1/runner/{what}")))
+        self.send_request(RawRequest::new("GET", &format!("/api/v1/runner/{what}")))
     }
 }
 
 #[test]
 fn runner_cannot_report_on_another_runners_attempt() {
-    let yard = RunnerFixture::open();
-    yard.pipeline(&yard.endless_step(""));
-    let _runner = yard.runner("far", &[]);
-    let id = yard.start();
-    let process = yard.pid();
-    let before = yard.wait_for_deployment(&id, "its first line", |_| yard.log(&id, "long") == "begins\n");
-    let spool = std::fs::read_to_string(yard.path("far").join("spool")).expect("the spool");
+    let fixture = RunnerFixture::open();
+    fixture.pipeline(&fixture.endless_step(""));
+    let _runner = fixture.runner("far", &[]);
+    let id = fixture.start();
+    let process = fixture.pid_file();
+    let before =
+        fixture.wait_for_deployment(&id, "its first line", |_| fixture.log(&id, "long") == "begins\n");
+    let spool = std::fs::read_to_string(fixture.path("far").join("spool")).expect("the spool");
     let nonce = spool.lines().find_map(|line| line.strip_prefix('+')).expect("an attempt").to_owned();
-    let stranger = RawRunner::new(&yard);
+    let stranger = RawRunner::new(&fixture);
     let attempt = json!({
-        "organizationId": "org_of_nobody", "deploymentId": id, "stepId": first_step(&before)["id"],
+        "organizationId": "org_unknown", "deploymentId": id, "stepId": first_step(&before)["id"],
         "number": 1, "nonce": nonce,
     });
-    let beat = stranger.say("heartbeat", &json!({"boot": "b", "attempts": [attempt], "waitMs": 0}));
+    let beat = stranger.post("heartbeat", &json!({"boot": "b", "attempts": [attempt], "waitMs": 0}));
     assert_eq!(beat["data"]["told"][0]["order"], "stale", "{beat}");
     let report = json!({
         "attempt": attempt, "outcome": {"type": "succeeded", "outputs": {}, "artifacts": {}},
         "isolation": "none", "logBytes": 0, "nextNonce": "n", "boot": "b", "labels": [],
     });
-    assert_eq!(stranger.say("report", &report)["data"], json!({"order": "stale", "next": null}));
+    assert_eq!(stranger.post("report", &report)["data"], json!({"order": "stale", "next": null}));
     let log =
         RawRequest::new("POST", &format!("/api/v1/runner/log?attempt={nonce}&offset=7")).body("forged\n");
-    assert_eq!(stranger.ask(log)["data"]["order"], "stale");
+    assert_eq!(stranger.send_request(log)["data"]["order"], "stale");
     for what in ["source", "artifact", "registry"] {
         let answer = stranger.get(&format!("{what}?attempt={nonce}&name=site&digest=sha256:0"));
         assert_eq!(answer["detail"], "there is no such attempt", "{answer}");
@@ -73,52 +74,54 @@ fn runner_cannot_report_on_another_runners_attempt() {
     // A nonce is scoped to its runner: if another runner sends it, it counts as a new nonce and does not return the
     // first runner's work.
     let asked = json!({"boot": "b", "nonces": [nonce.split('.').next_back()], "labels": [], "waitMs": 0});
-    assert_eq!(stranger.say("acquire", &asked)["data"]["assignments"], json!([]));
+    assert_eq!(stranger.post("acquire", &asked)["data"]["assignments"], json!([]));
     // A request with the other runner's boot id is refused.
     let boot = spool.lines().next().expect("a boot id");
     let asked = json!({"boot": boot, "nonces": ["n"], "labels": [], "waitMs": 0});
-    assert_eq!(stranger.say("acquire", &asked)["code"], "invalid_state");
-    let now = yard.deployment(&id);
+    assert_eq!(stranger.post("acquire", &asked)["code"], "invalid_state");
+    let now = fixture.deployment(&id);
     assert_eq!(first_step(&now)["status"], "running");
-    assert_eq!(yard.log(&id, "long"), "begins\n");
+    assert_eq!(fixture.log(&id, "long"), "begins\n");
     assert!(is_alive(&process));
 }
 
 /// A runner has the labels that an admin has set. It cannot add to them by sending more labels with a request for work.
 #[test]
 fn labels_sent_with_acquire_bring_no_step_that_needs_them() {
-    let yard = RunnerFixture::open();
-    yard.pipeline("    - { name: Deploy, type: script, runs_on: [gpu], params: { run: echo deployed } }\n");
-    let made = yard.api().post(&format!("{ORG}/runners"), &json!({"name": "stranger", "labels": ["big"]}));
-    let stranger = RawRunner::with_token(&yard, text(&made.json()["data"]["token"]));
-    let id = yard.start();
-    yard.wait_for_deployment(&id, "a step without a runner", |found| found.to_string().contains("no_runner"));
+    let fixture = RunnerFixture::open();
+    fixture
+        .pipeline("    - { name: Deploy, type: script, runs_on: [gpu], params: { run: echo deployed } }\n");
+    let made = fixture.api().post(&format!("{ORG}/runners"), &json!({"name": "stranger", "labels": ["big"]}));
+    let stranger = RawRunner::with_token(&fixture, text(&made.json()["data"]["token"]));
+    let id = fixture.start();
+    fixture
+        .wait_for_deployment(&id, "a step without a runner", |found| found.to_string().contains("no_runner"));
     let labels = json!(["linux", "x86_64", "gpu", "big"]);
     let asked = json!({"boot": "b", "nonces": ["n1"], "labels": labels, "waitMs": 500});
-    let answer = stranger.say("acquire", &asked);
+    let answer = stranger.post("acquire", &asked);
     assert_eq!(answer["data"]["assignments"], json!([]), "{answer}");
-    let shown = yard.api().get(&format!("{ORG}/runners/stranger")).json();
+    let shown = fixture.api().get(&format!("{ORG}/runners/stranger")).json();
     assert!(!shown["data"]["labels"].to_string().contains("gpu"), "{shown}");
     // The step was ready all along: another runner, which has the label, gets it.
-    let _runner = yard.runner("far", &[]);
-    yard.wait_for_deployment(&id, "end", |found| found["finishedAt"].is_string());
-    assert_eq!(yard.log(&id, "deploy"), "deployed\n");
+    let _runner = fixture.runner("far", &[]);
+    fixture.wait_for_deployment(&id, "end", |found| found["finishedAt"].is_string());
+    assert_eq!(fixture.log(&id, "deploy"), "deployed\n");
 }
 
 #[test]
 fn runner_start_errors_explain_what_to_do() {
-    let yard = RunnerFixture::open();
-    let server = format!("http://{}", yard.server.address);
-    let _runner = yard.runner("far", &[]);
-    let dir = |name: &str| yard.path(name).to_str().expect("a path in UTF-8").to_owned();
+    let fixture = RunnerFixture::open();
+    let server = format!("http://{}", fixture.server.address);
+    let _runner = fixture.runner("far", &[]);
+    let dir = |name: &str| fixture.path(name).to_str().expect("a path in UTF-8").to_owned();
     let start = |token: &str, more: &[&str]| {
         run(&[&["runner", "--server", &server, "--token", token, "--work-dir", &dir("other")], more].concat())
     };
-    let unnamed = yard.token(None);
-    start(&unnamed, &["--name", "far"]).refused(&["a runner with this name already"]);
-    start(&yard.server.api.token, &[]).refused(&["not a valid registration token"]);
-    start(&unnamed, &["--labels", "local"]).refused(&["is reserved for the embedded runner"]);
-    let token = yard.token(Some("odd"));
+    let unnamed = fixture.token(None);
+    start(&unnamed, &["--name", "far"]).expect_refusal(&["a runner with this name already"]);
+    start(&fixture.server.api.token, &[]).expect_refusal(&["not a valid registration token"]);
+    start(&unnamed, &["--labels", "local"]).expect_refusal(&["is reserved for the embedded runner"]);
+    let token = fixture.token(Some("odd"));
     run(&[
         "runner",
         "--server",
@@ -130,24 +133,26 @@ fn runner_start_errors_explain_what_to_do() {
         "--labels",
         "gpu,prod",
     ])
-    .refused(&["the label prod is not allowed for this runner"]);
+    .expect_refusal(&["the label prod is not allowed for this runner"]);
     run(&["runner", "--server", &server, "--token", &token, "--work-dir", &dir("thief")])
-        .refused(&["this registration token was already used"]);
-    run(&["runner", "--server", &server, "--work-dir", &dir("none")]).refused(&["not registered", "--token"]);
-    run(&["runner", "--server", &server, "--work-dir", &dir("far")]).refused(&["in use by another runner"]);
+        .expect_refusal(&["this registration token was already used"]);
+    run(&["runner", "--server", &server, "--work-dir", &dir("none")])
+        .expect_refusal(&["not registered", "--token"]);
+    run(&["runner", "--server", &server, "--work-dir", &dir("far")])
+        .expect_refusal(&["in use by another runner"]);
     run(&["runner", "--server", "http://berth.acme.test", "--work-dir", &dir("none")])
-        .refused(&["plain http"]);
+        .expect_refusal(&["plain http"]);
 
-    let stranger = RawRunner { yard: &yard, credential: yard.token(Some("old")) };
-    let old = stranger.say("register", &json!({"protocol": 99, "version": "9.9"}));
+    let stranger = RawRunner { fixture: &fixture, credential: fixture.token(Some("old")) };
+    let old = stranger.post("register", &json!({"protocol": 99, "version": "9.9"}));
     let detail = text(&old["detail"]);
     assert!(
         detail.contains("version 99 of the protocol") && detail.contains("same version of berth"),
         "{detail}"
     );
-    let token = yard.token(Some("once"));
-    let mut first = BerthProcess::start(yard.command("once").args(["--token", &token]));
+    let token = fixture.token(Some("once"));
+    let mut first = BerthProcess::start(fixture.command("once").args(["--token", &token]));
     first.first_line();
     let again = run(&["runner", "--server", &server, "--token", &token, "--work-dir", &dir("twice")]);
-    again.refused(&["already used"]);
+    again.expect_refusal(&["already used"]);
 }

@@ -38,7 +38,7 @@ pub(super) fn check(
             ended_at: row.get(5),
         };
         let id: String = row.get(1);
-        follows(before.as_ref().filter(|it| it.environment == now.environment), &now)
+        check_successor(before.as_ref().filter(|it| it.environment == now.environment), &now)
             .map_err(|why| format!("{id}, fence {}: {why}", now.fence))?;
         before = Some(now);
     }
@@ -56,7 +56,7 @@ pub(super) fn check(
                JOIN sessions s ON s.id = d.session_id WHERE a.granted_at > s.ended_at",
         ),
         (
-            "granted to nobody",
+            "granted to an unknown runner",
             "SELECT a.nonce FROM attempts a WHERE NOT EXISTS
                (SELECT 1 FROM runners r WHERE a.runner LIKE r.id || '.%' AND a.nonce LIKE r.id || '.%')",
         ),
@@ -92,16 +92,16 @@ pub(super) fn check_acknowledged(url: &str, acknowledged: &HashMap<String, u64>)
 
 /// Counts attempts that were declared lost because their runner had sent nothing for the duration of the lost timeout.
 pub(super) fn count_lost_attempts(url: &str) -> Result<i64, String> {
-    silent_in(&mut connect(url)?)
+    query_lost_attempts(&mut connect(url)?)
 }
 
-pub(super) fn silent_in(client: &mut Client) -> Result<i64, String> {
-    attempts(client, "outcome::json->>'type' = 'lost' AND ended_at - granted_at >= lost_ms * 1000")
+pub(super) fn query_lost_attempts(client: &mut Client) -> Result<i64, String> {
+    count_attempts(client, "outcome::json->>'type' = 'lost' AND ended_at - granted_at >= lost_ms * 1000")
 }
 
 /// Counts attempts that started within the last 300 ms.
 pub(super) fn count_started_attempts(client: &mut Client) -> Result<i64, String> {
-    attempts(
+    count_attempts(
         client,
         "ended_at IS NULL AND granted_at > extract(epoch FROM clock_timestamp()) * 1000000 - 300000",
     )
@@ -111,12 +111,12 @@ pub(super) fn connect(url: &str) -> Result<Client, String> {
     Client::connect(url, NoTls).map_err(|error| error.to_string())
 }
 
-fn attempts(client: &mut Client, which: &str) -> Result<i64, String> {
+fn count_attempts(client: &mut Client, which: &str) -> Result<i64, String> {
     let count = format!("SELECT COUNT(*) FROM attempts WHERE {which}");
     client.query_one(&count, &[]).map(|row| row.get(0)).map_err(|error| error.to_string())
 }
 
-fn follows(before: Option<&AuditedSession>, now: &AuditedSession) -> Result<(), String> {
+fn check_successor(before: Option<&AuditedSession>, now: &AuditedSession) -> Result<(), String> {
     let (fence, number, free_since) = match before {
         None => (0, 0, Some(0)),
         Some(it) => (it.fence, it.number, it.ended_at),
@@ -135,7 +135,7 @@ fn follows(before: Option<&AuditedSession>, now: &AuditedSession) -> Result<(), 
 /// Checks that a claim has a higher fence than every claim that was answered before it was sent.
 pub(super) fn check_order(taken: &[TakenEnvironment]) -> Result<(), String> {
     for later in taken {
-        let earlier = taken.iter().filter(|it| it.place == later.place && it.told < later.sent);
+        let earlier = taken.iter().filter(|it| it.place == later.place && it.answered < later.sent);
         if let Some(wrong) = earlier.max_by_key(|it| it.fence).filter(|it| it.fence >= later.fence) {
             return Err(format!("{wrong:?} was answered before {later:?} was asked"));
         }

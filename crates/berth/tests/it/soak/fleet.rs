@@ -5,7 +5,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
-use berth_testkit::Server as Postgres;
+use berth_testkit::PostgresServer as Postgres;
 use rustix::process::Signal;
 use serde_json::json;
 
@@ -54,9 +54,9 @@ pub(super) const FAULTS: [InjectedFault; 7] = [
 pub(super) struct ServerFleet {
     servers: Vec<TestServer>,
     runners: Vec<BerthProcess>,
-    pub(super) doors: Arc<ServerPorts>,
+    pub(super) ports: Arc<ServerPorts>,
     /// One proxy per runner, through which it reaches the servers.
-    fronts: Vec<RunnerProxy>,
+    proxies: Vec<RunnerProxy>,
     outside: tempfile::TempDir,
     home: TestHome,
     database: Postgres,
@@ -67,21 +67,21 @@ pub(super) struct ServerFleet {
 impl ServerFleet {
     pub(super) fn start(database: Postgres) -> Self {
         let url = database.url("postgres");
-        Self::start_over(database, url)
+        Self::start_with_url(database, url)
     }
 
     /// Starts a fleet whose servers reach the database at this URL, for example through a proxy.
-    pub(super) fn start_over(database: Postgres, url: String) -> Self {
+    pub(super) fn start_with_url(database: Postgres, url: String) -> Self {
         let home = TestHome::on_database(url);
-        let doors = Arc::new(ServerPorts::default());
-        let fronts = (0..RUNNERS).map(|_| RunnerProxy::of(&doors)).collect();
+        let ports = Arc::new(ServerPorts::default());
+        let fronts = (0..RUNNERS).map(|_| RunnerProxy::start(&ports)).collect();
         let outside = tempfile::tempdir().expect("a directory");
         let (servers, runners) = (Vec::new(), Vec::new());
         let mut fleet = Self {
             servers,
             runners,
-            doors,
-            fronts,
+            ports,
+            proxies: fronts,
             outside,
             home,
             database,
@@ -90,7 +90,7 @@ impl ServerFleet {
         };
         for number in 0..SERVERS {
             let server = fleet.serve();
-            fleet.doors.open(number, server.address);
+            fleet.ports.open(number, server.address);
             fleet.servers.push(server);
         }
         for number in 0..RUNNERS {
@@ -123,43 +123,43 @@ impl ServerFleet {
 
     /// Injects a fault. When this returns, the fleet has recovered or will recover by itself.
     pub(super) fn inject(&mut self, fault: InjectedFault, random: &mut SeededRandom) {
-        let server = random.within(0..SERVERS as u64) as usize;
-        let runner = random.within(0..RUNNERS as u64) as usize;
+        let server = random.next_in(0..SERVERS as u64) as usize;
+        let runner = random.next_in(0..RUNNERS as u64) as usize;
         match fault {
             InjectedFault::ServerKilled => {
                 self.servers[server].process.kill();
-                self.doors.close(server);
+                self.ports.close(server);
                 self.servers[server] = self.serve();
-                self.doors.open(server, self.servers[server].address);
+                self.ports.open(server, self.servers[server].address);
             }
-            InjectedFault::ServerPaused => pause(&self.servers[server].process, random.within(PAUSE_MS)),
+            InjectedFault::ServerPaused => pause(&self.servers[server].process, random.next_in(PAUSE_MS)),
             InjectedFault::RunnerKilled => {
                 self.runners[runner].kill();
                 self.runners[runner] = BerthProcess::start(&mut self.runner(runner));
             }
-            InjectedFault::RunnerPaused => pause(&self.runners[runner], random.within(RUNNER_PAUSE_MS)),
+            InjectedFault::RunnerPaused => pause(&self.runners[runner], random.next_in(RUNNER_PAUSE_MS)),
             // Returns at once, so that other faults are injected during the cut-off.
-            InjectedFault::RunnerCutOff => self.fronts[runner].cut_off(random.within(CUT_OFF_MS)),
+            InjectedFault::RunnerCutOff => self.proxies[runner].cut_off(random.next_in(CUT_OFF_MS)),
             InjectedFault::RunnerLost => {
                 // Use one connection for all polls: on a busy machine, opening a new one can take longer than an entire
                 // step.
                 let mut client = audit::connect(&self.database()).expect("a connection");
-                let before = audit::silent_in(&mut client).expect("a count");
+                let before = audit::query_lost_attempts(&mut client).expect("a count");
                 let is_at_least = |count: Result<i64, String>, least| count.is_ok_and(|count| count >= least);
                 // Wait until cut-off runners are connected again.
-                self.fronts.iter().for_each(|it| drop(it.shut()));
+                self.proxies.iter().for_each(|it| drop(it.block()));
                 wait_until(LOST_WITHIN, "step that has begun", || {
                     is_at_least(audit::count_started_attempts(&mut client), 1).then_some(())
                 });
                 // Cut off all runners, because one of them is running the step.
-                let _shut: Vec<_> = self.fronts.iter().map(RunnerProxy::shut).collect();
+                let _shut: Vec<_> = self.proxies.iter().map(RunnerProxy::block).collect();
                 wait_until(LOST_WITHIN, "lost step", || {
-                    is_at_least(audit::silent_in(&mut client), before + 1).then_some(())
+                    is_at_least(audit::query_lost_attempts(&mut client), before + 1).then_some(())
                 });
             }
             InjectedFault::DatabaseKilled => {
                 self.database.kill();
-                self.database.resume().expect("it starts again");
+                self.database.restart().expect("it starts again");
                 self.database_kills += 1;
             }
             InjectedFault::DatabasePromoted => {
@@ -185,7 +185,7 @@ impl ServerFleet {
     }
 
     fn runner(&self, number: usize) -> Command {
-        let front = format!("http://{}", self.fronts[number].address);
+        let front = format!("http://{}", self.proxies[number].address);
         let mut command = berth(&["runner", "--sandbox", "off", "--server", &front]);
         command.arg("--work-dir").arg(self.path(&format!("r{number}"))).env("BERTH_LOG__LEVEL", "warn");
         command

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-const FORGETS_EVERY: u32 = 10;
+const LOSES_EVERY: u32 = 10;
 const COMMIT: &[u8] = b"COMMIT\0";
 /// Padded to the length of a COMMIT, so that the message length stays valid.
 const ABORT: &[u8] = b"ABORT \0";
@@ -21,7 +21,7 @@ pub(super) struct CommitLosingProxy {
 }
 
 impl CommitLosingProxy {
-    /// Forwards to the server with this socket; loses nothing until [`CommitLosingProxy::begin`].
+    /// Forwards to the server with this socket; loses nothing until [`CommitLosingProxy::start_losing`].
     pub(super) fn in_front_of(server: &Path) -> Self {
         let dir = tempfile::tempdir().expect("a directory");
         let socket = dir.path().join(server.file_name().expect("a name"));
@@ -32,24 +32,24 @@ impl CommitLosingProxy {
             for client in listener.incoming().flatten() {
                 let Ok(database) = UnixStream::connect(&server) else { continue };
                 let (forgets, commits) = (forgets.clone(), all.clone());
-                carry(&client, &database, move |bytes| {
+                forward(&client, &database, move |bytes| {
                     if forgets.load(Ordering::Relaxed) {
                         lose_commit(bytes, &commits);
                     }
                 });
-                carry(&database, &client, |_| {});
+                forward(&database, &client, |_| {});
             }
         });
         Self { dir, is_on, commits }
     }
 
-    pub(super) fn begin(&self) {
+    pub(super) fn start_losing(&self) {
         self.is_on.store(true, Ordering::Relaxed);
     }
 
     /// Number of lost commits.
     pub(super) fn lost_count(&self) -> u32 {
-        self.commits.load(Ordering::Relaxed) / FORGETS_EVERY
+        self.commits.load(Ordering::Relaxed) / LOSES_EVERY
     }
 
     pub(super) fn url(&self) -> String {
@@ -62,12 +62,12 @@ impl CommitLosingProxy {
 /// split.
 fn lose_commit(bytes: &mut [u8], commits: &AtomicU32) {
     let Some(at) = bytes.windows(COMMIT.len()).position(|part| part == COMMIT) else { return };
-    if (commits.fetch_add(1, Ordering::Relaxed) + 1).is_multiple_of(FORGETS_EVERY) {
+    if (commits.fetch_add(1, Ordering::Relaxed) + 1).is_multiple_of(LOSES_EVERY) {
         bytes[at..at + ABORT.len()].copy_from_slice(ABORT);
     }
 }
 
-fn carry(from: &UnixStream, to: &UnixStream, change: impl Fn(&mut [u8]) + Send + 'static) {
+fn forward(from: &UnixStream, to: &UnixStream, change: impl Fn(&mut [u8]) + Send + 'static) {
     let (mut from, mut to) = (from.try_clone().expect("a handle"), to.try_clone().expect("a handle"));
     std::thread::spawn(move || {
         let mut piece = vec![0; PIECE_BYTES];

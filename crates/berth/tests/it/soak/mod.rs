@@ -16,14 +16,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use berth_testkit::{Server as Postgres, binaries, outcome};
+use berth_testkit::{PostgresServer as Postgres, outcome, postgres_binaries};
 use serde_json::json;
 
 use crate::client::ApiHandle;
 use crate::harness::wait_until;
 use crate::linear::accounts::create_accounts;
 use crate::linear::history::{LockAnswer, Operation, Tick};
-use crate::linear::real_server::{check_all, count, create_pipeline, id_of};
+use crate::linear::real_server::{check_histories, count_answered, create_pipeline, session_id};
 use crate::linear::recorder::HistoryRecorder;
 use crate::random::SeededRandom;
 use client::UnreliableClient;
@@ -55,9 +55,9 @@ const CALM_MS: std::ops::Range<u64> = 200..900;
 /// Time in which lost runners must be detected and their deployments end.
 const QUIET_MAX: Duration = Duration::from_secs(40);
 /// Number of commits that must be lost before the responses are checked. On a busy machine it takes a while to reach,
-/// up to `FORGOTTEN_WAIT`.
-const FORGOTTEN_MIN: u32 = 12;
-const FORGOTTEN_WAIT: Duration = Duration::from_secs(60);
+/// up to `LOST_COMMITS_WAIT`.
+const LOST_COMMITS_MIN: u32 = 12;
+const LOST_COMMITS_WAIT: Duration = Duration::from_secs(60);
 const ORG: &str = "/api/v1/organizations/acme";
 
 /// An environment that a client took over and deployed in.
@@ -68,21 +68,21 @@ struct TakenEnvironment {
     fence: u64,
     deployment: String,
     sent: Tick,
-    told: Tick,
+    answered: Tick,
 }
 
 /// State shared by all clients.
 struct SoakState {
-    board: HistoryRecorder,
-    doors: Arc<ServerPorts>,
+    recorder: HistoryRecorder,
+    ports: Arc<ServerPorts>,
     taken: Mutex<Vec<TakenEnvironment>>,
     /// Descriptions of inconsistent responses.
-    wrong: Mutex<Vec<String>>,
+    violations: Mutex<Vec<String>>,
 }
 
 impl SoakState {
-    fn wrong(&self, what: String) {
-        self.wrong.lock().expect("unpoisoned").push(what);
+    fn report_violation(&self, what: String) {
+        self.violations.lock().expect("unpoisoned").push(what);
     }
 }
 
@@ -90,13 +90,13 @@ impl SoakState {
 struct SoakResult {
     histories: Vec<Vec<Operation>>,
     taken: Vec<TakenEnvironment>,
-    wrong: Vec<String>,
+    violations: Vec<String>,
     target: WriteTarget,
 }
 
 #[test]
 fn soak_with_failing_servers_runners_and_database_stays_consistent() {
-    let Some(bin) = binaries() else {
+    let Some(bin) = postgres_binaries() else {
         outcome::skip("PostgreSQL", "apt-get install postgresql");
         return;
     };
@@ -106,10 +106,10 @@ fn soak_with_failing_servers_runners_and_database_stays_consistent() {
     let mut random = SeededRandom::from_env("SOAK_SEED");
     let mut fleet = ServerFleet::start(Postgres::start(&bin).expect("a PostgreSQL"));
     let mut faults = 0;
-    let told = under_load(&mut fleet, &mut random, load, |fleet, random| {
+    let told = run_under_load(&mut fleet, &mut random, load, |fleet, random| {
         let end = Instant::now() + load;
         while Instant::now() < end || faults <= FAULTS.len() {
-            std::thread::sleep(Duration::from_millis(random.within(CALM_MS)));
+            std::thread::sleep(Duration::from_millis(random.next_in(CALM_MS)));
             let fault = if faults % ROUND == LOST_AT {
                 InjectedFault::RunnerLost
             } else {
@@ -120,16 +120,16 @@ fn soak_with_failing_servers_runners_and_database_stays_consistent() {
         }
     });
     release_all(fleet.api());
-    let (answered, lost) = count(&told.histories);
+    let (answered, lost) = count_answered(&told.histories);
     let writes = told.target.check().unwrap_or_else(|why| panic!("{why}"));
     let silent = audit::count_lost_attempts(&fleet.database()).unwrap_or_else(|why| panic!("{why}"));
-    outcome::covered(&format!(
+    outcome::report_coverage(&format!(
         "soak: {faults} faults, {} of them kills of PostgreSQL and {} promotions, {silent} attempts of silent runners, {answered} linearized lock operations, {lost} without an answer, {} takeovers, {writes} writes of steps",
         fleet.database_kills,
         fleet.promotions,
         told.taken.len(),
     ));
-    assert!(told.wrong.is_empty(), "{:?}", told.wrong);
+    assert!(told.violations.is_empty(), "{:?}", told.violations);
     audit::check_order(&told.taken).unwrap_or_else(|why| panic!("{why}"));
     audit::check(&fleet.database(), &acknowledged_sessions(&told), &told.taken)
         .unwrap_or_else(|why| panic!("{why}"));
@@ -139,7 +139,7 @@ fn soak_with_failing_servers_runners_and_database_stays_consistent() {
     }
     let promotions = fleet.promotions;
     fleet.stop();
-    check_all(&told.histories);
+    check_histories(&told.histories);
     // Without promotions and lost responses the run would have tested nothing.
     assert!(promotions > 0 && lost > 0, "{promotions} promotions, {lost} lost answers");
     assert!(silent > 0, "no runner was silent until it was lost");
@@ -148,70 +148,72 @@ fn soak_with_failing_servers_runners_and_database_stays_consistent() {
 
 #[test]
 fn soak_detects_commits_lost_by_the_database() {
-    let Some(bin) = binaries() else {
+    let Some(bin) = postgres_binaries() else {
         outcome::skip("PostgreSQL", "apt-get install postgresql");
         return;
     };
     let database = Postgres::start(&bin).expect("a PostgreSQL");
     let amnesia = CommitLosingProxy::in_front_of(&database.socket());
-    let mut fleet = ServerFleet::start_over(database, amnesia.url());
-    let told = under_load(&mut fleet, &mut SeededRandom::from_env("SOAK_SEED"), FORGOTTEN_WAIT, |_, _| {
-        amnesia.begin();
-        wait_until(FORGOTTEN_WAIT, "commits that are forgotten", || {
-            (amnesia.lost_count() >= FORGOTTEN_MIN).then_some(())
+    let mut fleet = ServerFleet::start_with_url(database, amnesia.url());
+    let told =
+        run_under_load(&mut fleet, &mut SeededRandom::from_env("SOAK_SEED"), LOST_COMMITS_WAIT, |_, _| {
+            amnesia.start_losing();
+            wait_until(LOST_COMMITS_WAIT, "commits that are forgotten", || {
+                (amnesia.lost_count() >= LOST_COMMITS_MIN).then_some(())
+            });
         });
-    });
     // Do not wait for deployments: on a database that loses commits they may never end.
     let rows = audit::check_acknowledged(&fleet.database(), &acknowledged_sessions(&told));
     rows.expect_err("an acknowledged session that is not there");
-    let order = std::panic::catch_unwind(|| check_all(&told.histories));
+    let order = std::panic::catch_unwind(|| check_histories(&told.histories));
     assert!(order.is_err(), "an order of events that explains what was lost");
 }
 
 /// Runs all clients concurrently while faults are injected.
-fn under_load(
+fn run_under_load(
     fleet: &mut ServerFleet,
     random: &mut SeededRandom,
     load: Duration,
-    meanwhile: impl FnOnce(&mut ServerFleet, &mut SeededRandom),
+    during_load: impl FnOnce(&mut ServerFleet, &mut SeededRandom),
 ) -> SoakResult {
     let target = WriteTarget::default();
     let step = fleet.path("step.sh");
-    std::fs::write(&step, target::step(target.listen())).expect("written");
+    std::fs::write(&step, target::step_script(target.listen())).expect("written");
     let pipelines = PIPELINES + load.as_secs() / PIPELINE_EVERY.as_secs();
     (0..pipelines as usize).for_each(|number| create_pipeline(fleet.api(), number));
-    create_work(fleet.api(), &format!("bash {}", step.display()));
+    create_work_pipeline(fleet.api(), &format!("bash {}", step.display()));
     let people = create_accounts(fleet.api(), PEOPLE);
     let shared = SoakState {
-        board: HistoryRecorder::new(WIDTH),
-        doors: fleet.doors.clone(),
+        recorder: HistoryRecorder::new(WIDTH),
+        ports: fleet.ports.clone(),
         taken: Mutex::default(),
-        wrong: Mutex::default(),
+        violations: Mutex::default(),
     };
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         for number in 0..LOCKERS + DEPLOYERS {
             let (shared, over, person) = (&shared, &over, people[number % PEOPLE].clone());
-            let seeded = SeededRandom::from_seed(random.next());
+            let seeded = SeededRandom::from_seed(random.next_u64());
             scope.spawn(move || {
                 // If a client panics, the load ends for all clients.
                 let _end = StopOnDrop(over);
-                let mut asker = UnreliableClient::new(shared, person, seeded, number);
+                let mut client = UnreliableClient::new(shared, person, seeded, number);
                 while !over.load(Ordering::Relaxed) {
                     if number < LOCKERS {
-                        asker.send_random_call();
+                        client.send_random_call();
                     } else {
-                        deployer::take_over_and_deploy(&mut asker);
+                        deployer::take_over_and_deploy(&mut client);
                     }
                 }
             });
         }
         let _end = StopOnDrop(&over);
-        meanwhile(fleet, random);
+        during_load(fleet, random);
     });
-    let SoakState { board, taken, wrong, .. } = shared;
-    let (taken, wrong) = (taken.into_inner().expect("unpoisoned"), wrong.into_inner().expect("unpoisoned"));
-    SoakResult { histories: board.histories(), taken, wrong, target }
+    let SoakState { recorder, taken, violations, .. } = shared;
+    let (taken, violations) =
+        (taken.into_inner().expect("unpoisoned"), violations.into_inner().expect("unpoisoned"));
+    SoakResult { histories: recorder.histories(), taken, violations, target }
 }
 
 struct StopOnDrop<'a>(&'a AtomicBool);
@@ -222,7 +224,7 @@ impl Drop for StopOnDrop<'_> {
     }
 }
 
-fn create_work(api: &ApiHandle, run: &str) {
+fn create_work_pipeline(api: &ApiHandle, run: &str) {
     let places: String = (0..PLACES).map(|number| format!("    w{number}: {{}}\n")).collect();
     let definition = format!(
         "version: 1\npipeline:\n  name: Work\n  stages: [{{ name: staging }}]\n  ephemeral_environments:\n{places}  steps:\n    - {{ name: Write, type: script, on_lost: fail, params: {{ run: '{run}' }} }}\n"
@@ -247,7 +249,7 @@ fn release_all(api: &ApiHandle) {
 /// Returns every session that was acknowledged, with its fence.
 fn acknowledged_sessions(told: &SoakResult) -> HashMap<String, u64> {
     let of_locks = told.histories.iter().flatten().filter_map(|operation| match operation.answer() {
-        Some(LockAnswer::Opened(hold)) => Some((id_of(&hold.session).to_owned(), hold.fence)),
+        Some(LockAnswer::Opened(hold)) => Some((session_id(&hold.session).to_owned(), hold.fence)),
         _ => None,
     });
     of_locks.chain(told.taken.iter().map(|it| (it.session.clone(), it.fence))).collect()

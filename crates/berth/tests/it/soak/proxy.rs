@@ -37,19 +37,19 @@ pub(super) struct RunnerProxy {
 }
 
 impl RunnerProxy {
-    pub(super) fn of(doors: &Arc<ServerPorts>) -> Self {
+    pub(super) fn start(ports: &Arc<ServerPorts>) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
         let address = listener.local_addr().expect("its address");
         let open = Arc::new(RwLock::new(()));
-        let (doors, is_open) = (doors.clone(), open.clone());
+        let (ports, is_open) = (ports.clone(), open.clone());
         std::thread::spawn(move || {
             let turn = AtomicUsize::new(0);
             for here in listener.incoming().flatten() {
                 let first = turn.fetch_add(1, Ordering::Relaxed);
-                let mut next = (first..first + SERVERS).filter_map(|number| doors.address(number % SERVERS));
+                let mut next = (first..first + SERVERS).filter_map(|number| ports.address(number % SERVERS));
                 if let Some(there) = next.find_map(|address| TcpStream::connect(address).ok()) {
-                    pass(&here, &there, &is_open);
-                    pass(&there, &here, &is_open);
+                    forward(&here, &there, &is_open);
+                    forward(&there, &here, &is_open);
                 }
             }
         });
@@ -57,7 +57,7 @@ impl RunnerProxy {
     }
 
     /// Blocks all traffic until the guard is dropped. Connections stay open, and bytes in flight arrive late.
-    pub(super) fn shut(&self) -> RwLockWriteGuard<'_, ()> {
+    pub(super) fn block(&self) -> RwLockWriteGuard<'_, ()> {
         self.open.write().expect("unpoisoned")
     }
 
@@ -71,7 +71,7 @@ impl RunnerProxy {
     }
 }
 
-fn pass(from: &TcpStream, to: &TcpStream, is_open: &Arc<RwLock<()>>) {
+fn forward(from: &TcpStream, to: &TcpStream, is_open: &Arc<RwLock<()>>) {
     let (mut from, mut to) = (from.try_clone().expect("a handle"), to.try_clone().expect("a handle"));
     let is_open = is_open.clone();
     std::thread::spawn(move || {

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 /// Returns the script of a step that writes 20 times within a second. If the fence is a multiple of three, it writes
 /// 200 times; if the fence is odd, it ignores SIGTERM.
-pub(super) fn step(target: SocketAddr) -> String {
+pub(super) fn step_script(target: SocketAddr) -> String {
     format!(
         "[ $((BERTH_FENCE % 2)) = 0 ] || trap '' TERM
 exec 3<>/dev/tcp/127.0.0.1/{}
@@ -62,14 +62,14 @@ impl WriteTarget {
     fn serve(&self, mut stream: TcpStream) {
         let lines = BufReader::new(stream.try_clone().expect("a handle")).lines();
         for line in lines.map_while(Result::ok) {
-            let answer = if self.write(read(&line)) { "ok\n" } else { "no\n" };
+            let answer = if self.record_write(parse_write(&line)) { "ok\n" } else { "no\n" };
             if stream.write_all(answer.as_bytes()).is_err() {
                 return;
             }
         }
     }
 
-    pub(super) fn write(&self, write: RecordedWrite) -> bool {
+    pub(super) fn record_write(&self, write: RecordedWrite) -> bool {
         let mut seen = self.0.lock().expect("unpoisoned");
         let highest = seen.highest.entry(write.environment.clone()).or_default();
         let is_good = write.fence >= *highest;
@@ -103,7 +103,7 @@ impl WriteTarget {
     }
 }
 
-fn read(line: &str) -> RecordedWrite {
+fn parse_write(line: &str) -> RecordedWrite {
     let parts: Vec<_> = line.split(' ').collect();
     let [environment, fence, attempt, process, number] = parts[..] else { panic!("not a write: {line}") };
     let count = |text: &str| text.parse::<u32>().unwrap_or_else(|_| panic!("not a number: {line}"));
@@ -121,7 +121,7 @@ fn target_detects_late_writes_and_repeated_attempts() {
     let told = |lines: &[&str]| {
         let target = WriteTarget::default();
         lines.iter().for_each(|line| {
-            target.write(read(line));
+            target.record_write(parse_write(line));
         });
         target.check()
     };

@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use serde_json::json;
 
-use super::{ORGANIZATION, PATIENCE, SHOP, admin, claim, deploy, log_of, make_shop, serve, text};
+use super::{
+    ORGANIZATION, PATIENCE, SHOP, claim, deploy, deploy_log, make_shop, path_text, run_admin, serve,
+};
 use crate::client::ApiHandle;
 use crate::harness::{BerthProcess, DEFINITION, STOP_MAX, TestHome, berth, wait_until};
 
@@ -17,7 +19,7 @@ const EPOCHS_RAISED: i64 = 16;
 const WRITES_MIN: usize = 40;
 
 /// Creates pipelines until `stop` is set, and counts acknowledged writes.
-fn write(api: &ApiHandle, number: usize, stop: &AtomicBool, written: &AtomicUsize) {
+fn write_pipelines(api: &ApiHandle, number: usize, stop: &AtomicBool, written: &AtomicUsize) {
     for round in 0.. {
         if stop.load(Ordering::SeqCst) {
             return;
@@ -28,11 +30,11 @@ fn write(api: &ApiHandle, number: usize, stop: &AtomicBool, written: &AtomicUsiz
     }
 }
 
-fn contains(dir: &Path, wanted: &[u8]) -> bool {
+fn dir_contains(dir: &Path, wanted: &[u8]) -> bool {
     std::fs::read_dir(dir).expect("a directory").any(|entry| {
         let path = entry.expect("an entry").path();
         if path.is_dir() {
-            return contains(&path, wanted);
+            return dir_contains(&path, wanted);
         }
         std::fs::read(&path).expect("a file").windows(wanted.len()).any(|part| part == wanted)
     })
@@ -56,13 +58,13 @@ fn backup_under_load_restores_to_a_verified_server() {
     std::thread::scope(|scope| {
         for number in 0..WRITERS {
             let (api, stop, written) = (server.api.clone(), &stop, &written);
-            scope.spawn(move || write(&api, number, stop, written));
+            scope.spawn(move || write_pipelines(&api, number, stop, written));
         }
         for (round, to) in [(1, &dir), (2, &tar)] {
             wait_until(PATIENCE, "writes", || {
                 (written.load(Ordering::SeqCst) >= WRITES_MIN * round).then_some(())
             });
-            let made = admin(&["backup", "--json", "--to", text(to)], &home.path()).json();
+            let made = run_admin(&["backup", "--json", "--to", path_text(to)], &home.path()).json();
             assert_eq!(made["epoch"], 0, "{made}");
         }
         wait_until(PATIENCE, "writes", || (written.load(Ordering::SeqCst) >= WRITES_MIN * 3).then_some(()));
@@ -70,24 +72,25 @@ fn backup_under_load_restores_to_a_verified_server() {
     });
     // After the backup, open another session, which has a higher fence.
     let path = format!("{SHOP}/ephemeral-environments/qa-1/sessions/{session}");
-    assert_eq!(server.api.ask(&server.api.request("DELETE", &path)).status, 200);
+    assert_eq!(server.api.send(&server.api.request("DELETE", &path)).status, 200);
     let (_, later) = claim(&server.api, "qa-1");
     assert!(later > fence);
-    assert_eq!(admin(&["verify"], &home.path()).code, Some(0), "while the server runs");
+    assert_eq!(run_admin(&["verify"], &home.path()).code, Some(0), "while the server runs");
     server.stop();
 
     let key = std::fs::read(home.path().join("root.key")).expect("the key");
     assert!(
-        !contains(&dir, &key) && !std::fs::read(&tar).unwrap().windows(32).any(|it| it == key.as_slice())
+        !dir_contains(&dir, &key) && !std::fs::read(&tar).unwrap().windows(32).any(|it| it == key.as_slice())
     );
     // Every restore must choose a higher epoch than all restores before it, whichever backup it uses.
     let (mut highest, mut given) = (later, 0);
     for (from, to) in [(&dir, "from-dir"), (&tar, "from-tar"), (&dir, "once-more")] {
         let restored = place.path().join(to);
         std::fs::create_dir(&restored).expect("a directory");
-        admin(&["restore", "--from", text(from)], &restored).refused(&["root key", "--root-key-file"]);
+        run_admin(&["restore", "--from", path_text(from)], &restored)
+            .expect_refusal(&["root key", "--root-key-file"]);
         std::fs::copy(home.path().join("root.key"), restored.join("root.key")).expect("the key");
-        let told = admin(&["restore", "--json", "--from", text(from)], &restored).json();
+        let told = run_admin(&["restore", "--json", "--from", path_text(from)], &restored).json();
         let epoch = told["epoch"].as_i64().expect("an epoch");
         assert!(epoch >= given + EPOCHS_RAISED, "{epoch} after {given}");
         given = epoch;
@@ -95,7 +98,7 @@ fn backup_under_load_restores_to_a_verified_server() {
         assert_eq!((&told["sessionsEnded"], &told["attemptsUnknown"]), (&json!(2), &json!(1)), "{told}");
         assert_eq!(told["secretsOpened"], 1, "{told}");
         assert!(told["pipelinesStopped"].as_i64().unwrap() > i64::try_from(WRITES_MIN).unwrap(), "{told}");
-        admin(&["restore", "--from", text(from)], &restored).refused(&["is not empty"]);
+        run_admin(&["restore", "--from", path_text(from)], &restored).expect_refusal(&["is not empty"]);
 
         let server = serve(&restored, &[], &home.token);
         let path = format!("{SHOP}/ephemeral-environments/qa-1/sessions/{session}");
@@ -108,13 +111,13 @@ fn backup_under_load_restores_to_a_verified_server() {
         let lost = format!("{ORGANIZATION}/deployments/{}", running["id"].as_str().expect("its id"));
         let lost = server.api.get(&lost).json()["data"].clone();
         assert_eq!(lost["stages"][0]["steps"][0]["attempts"][0]["status"], "unknown", "{lost}");
-        assert!(log_of(&server.api, &done).contains("it runs"));
+        assert!(deploy_log(&server.api, &done).contains("it runs"));
         assert_eq!(server.api.get(SHOP).json()["data"]["status"], "stopped");
         let (_, new) = claim(&server.api, "qa-1");
         assert!(new > highest, "{new} is not above {highest}, which was given after the backup");
         highest = new;
         server.stop();
-        assert_eq!(admin(&["verify"], &restored).code, Some(0));
+        assert_eq!(run_admin(&["verify"], &restored).code, Some(0));
     }
 }
 
@@ -125,24 +128,26 @@ fn tampered_backup_is_refused_and_damage_is_detected() {
     make_shop(&server.api);
     let (session, _) = claim(&server.api, "qa-1");
     let path = format!("{SHOP}/ephemeral-environments/qa-1/sessions/{session}");
-    assert_eq!(server.api.ask(&server.api.request("DELETE", &path)).status, 200);
+    assert_eq!(server.api.send(&server.api.request("DELETE", &path)).status, 200);
     let (session, _) = claim(&server.api, "qa-1");
     deploy(&server.api, "qa-1", &session, "aaa1", "succeeded");
     server.stop();
     let place = tempfile::tempdir().expect("a directory");
     let (dir, restored) = (place.path().join("backup"), place.path().join("restored"));
     let key = home.path().join("root.key");
-    assert_eq!(admin(&["backup", "--to", text(&dir)], &home.path()).code, Some(0));
-    let restore = |to: &Path| admin(&["restore", "--root-key-file", text(&key), "--from", text(&dir)], to);
+    assert_eq!(run_admin(&["backup", "--to", path_text(&dir)], &home.path()).code, Some(0));
+    let restore = |to: &Path| {
+        run_admin(&["restore", "--root-key-file", path_text(&key), "--from", path_text(&dir)], to)
+    };
 
     let log = first_file(&dir.join("logs"));
     let whole = std::fs::read(&log).expect("a log");
     std::fs::write(&log, [&whole[1..], &whole[..1]].concat()).expect("a change");
-    restore(&restored).refused(&["damaged", "logs/"]);
+    restore(&restored).expect_refusal(&["damaged", "logs/"]);
     std::fs::write(&log, &whole).expect("the change undone");
     assert_eq!(restore(&restored).code, Some(0));
 
-    let verify = || admin(&["verify"], &restored);
+    let verify = || run_admin(&["verify"], &restored);
     assert_eq!(verify().code, Some(0));
     let artifact = first_file(&restored.join("artifacts"));
     std::fs::remove_file(&artifact).expect("an artifact less");
@@ -169,17 +174,17 @@ fn failed_restore_leaves_no_database_and_can_be_repeated() {
     server.stop();
     let place = tempfile::tempdir().expect("a directory");
     let (dir, restored) = (place.path().join("backup"), place.path().join("restored"));
-    assert_eq!(admin(&["backup", "--to", text(&dir)], &home.path()).code, Some(0));
-    let restore = || admin(&["restore", "--json", "--from", text(&dir)], &restored);
+    assert_eq!(run_admin(&["backup", "--to", path_text(&dir)], &home.path()).code, Some(0));
+    let restore = || run_admin(&["restore", "--json", "--from", path_text(&dir)], &restored);
     let is_refused = |words: &[&str]| {
-        let words_of_it = ["serve", "--listen", "127.0.0.1:0", "--data-dir", text(&restored)];
-        BerthProcess::start(&mut berth(&words_of_it)).wait(STOP_MAX).refused(words);
+        let words_of_it = ["serve", "--listen", "127.0.0.1:0", "--data-dir", path_text(&restored)];
+        BerthProcess::start(&mut berth(&words_of_it)).wait(STOP_MAX).expect_refusal(words);
     };
     std::fs::create_dir(&restored).expect("a directory");
     // `copy` also copies the file mode.
     std::fs::copy(home.path().join("root.key"), restored.join("root.key")).expect("the key");
     std::fs::write(restored.join("root.key"), [7; 32]).expect("another key");
-    restore().refused(&["is not the one this database was made with"]);
+    restore().expect_refusal(&["is not the one this database was made with"]);
     is_refused(&["no database", "restore"]);
 
     // Simulate a restore that was killed while it was copying, or just before its end.
@@ -188,7 +193,7 @@ fn failed_restore_leaves_no_database_and_can_be_repeated() {
     std::fs::copy(dir.join("berth.db"), restored.join("berth.db")).expect("what is left");
     std::fs::copy(home.path().join("root.key"), restored.join("root.key")).expect("the key");
     is_refused(&["raise-epoch"]);
-    restore().refused(&["is not empty", "cut short"]);
+    restore().expect_refusal(&["is not empty", "cut short"]);
     std::fs::remove_file(restored.join("berth.db")).expect("the rest less");
     let told = restore().json();
     assert!(told["epoch"].as_i64().expect("an epoch") >= EPOCHS_RAISED, "{told}");
@@ -210,7 +215,8 @@ fn backup_during_key_rotation_is_refused() {
     drop(database);
     for name in ["backup", "backup.tar"] {
         let to = home.path().with_file_name(name);
-        admin(&["backup", "--to", text(&to)], &home.path()).refused(&["is being rotated", "rotate-keys"]);
+        run_admin(&["backup", "--to", path_text(&to)], &home.path())
+            .expect_refusal(&["is being rotated", "rotate-keys"]);
         assert!(!to.exists(), "nothing is in the way of the next one");
     }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{ORGANIZATION, admin, claim, make_shop};
+use super::{ORGANIZATION, claim, make_shop, run_admin};
 use crate::harness::{BerthProcess, STOP_MAX, TestHome};
 
 #[test]
@@ -23,8 +23,8 @@ fn copied_database_is_refused_until_the_epoch_is_raised() {
         std::fs::copy(&copy, &file).expect("the copy back");
         BerthProcess::start(&mut home.serve_command())
             .wait(STOP_MAX)
-            .refused(&["a copy that lacks later changes", "raise-epoch"]);
-        let told = admin(&["raise-epoch", "--json"], &home.path()).json();
+            .expect_refusal(&["a copy that lacks later changes", "raise-epoch"]);
+        let told = run_admin(&["raise-epoch", "--json"], &home.path()).json();
         assert!(told["epoch"].as_i64().expect("an epoch") >= 16, "{told}");
         let server = home.serve();
         let (_, new) = claim(&server.api, "qa-1");
@@ -39,10 +39,10 @@ fn admin_sql_is_read_only() {
     let home = TestHome::on_sqlite();
     let server = home.serve();
     make_shop(&server.api);
-    let ask = |question: &str| admin(&["sql", "--read-only", "--json", question], &home.path());
+    let ask = |question: &str| run_admin(&["sql", "--read-only", "--json", question], &home.path());
     let found = ask("SELECT slug, stopped_at FROM pipelines").json();
     assert_eq!(found, json!([{ "slug": "shop", "stopped_at": null }]));
-    let short = admin(
+    let short = run_admin(
         &["sql", "--read-only", "--rows", "2", "SELECT sequence FROM events ORDER BY sequence"],
         &home.path(),
     );
@@ -57,7 +57,7 @@ fn admin_sql_is_read_only() {
         "UPDATE pipelines SET slug = 'x' RETURNING id",
         "nonsense",
     ] {
-        ask(bad).refused(&["cannot be run"]);
+        ask(bad).expect_refusal(&["cannot be run"]);
     }
     let path = format!("{ORGANIZATION}/pipelines");
     assert_eq!(server.api.get(&path).json()["pagination"]["total"], 1);
@@ -67,7 +67,7 @@ fn admin_sql_is_read_only() {
 #[test]
 fn doctor_reports_problems_with_advice() {
     let home = TestHome::on_sqlite();
-    let ask = || admin(&["doctor", "--json"], &home.path());
+    let ask = || run_admin(&["doctor", "--json"], &home.path());
     let well = ask();
     assert_eq!(well.code, Some(0), "{well:?}");
     let state = |told: &serde_json::Value, name: &str| {

@@ -7,11 +7,11 @@ use berth_core::time::Timestamp;
 use berth_store::audit::{self, AuditHead};
 use berth_store::tables::{event, organization};
 use berth_store::{Store, StoreError};
-use berth_testkit::{Scratch, outcome};
+use berth_testkit::{ScratchDatabase, outcome};
 use rusqlite::params;
 use serde_json::json;
 
-use super::{ORGANIZATION, PATIENCE, SHOP, admin, make_shop, text};
+use super::{ORGANIZATION, PATIENCE, SHOP, make_shop, path_text, run_admin};
 use crate::audit_log::{export, verify};
 use crate::client::HttpConnection;
 use crate::harness::{BerthProcess, TestHome, TestServer, berth, run, wait_until};
@@ -121,19 +121,19 @@ fn event_retention_truncates_a_chain_that_still_verifies() {
     assert!(online.stdout.contains("older than the retained events"), "{online:?}");
     server.stop();
 
-    let verified = admin(&["verify"], &home.path());
+    let verified = run_admin(&["verify"], &home.path());
     assert_eq!(verified.code, Some(0), "{verified:?}");
     let (backup, restored) = (home.path().with_file_name("backup"), home.path().with_file_name("restored"));
-    admin(&["backup", "--json", "--to", text(&backup)], &home.path()).json();
+    run_admin(&["backup", "--json", "--to", path_text(&backup)], &home.path()).json();
     std::fs::create_dir(&restored).expect("a directory");
     std::fs::copy(home.path().join("root.key"), restored.join("root.key")).expect("the key");
-    let told = admin(&["restore", "--json", "--from", text(&backup)], &restored).json();
+    let told = run_admin(&["restore", "--json", "--from", path_text(&backup)], &restored).json();
     assert_eq!(told["verified"]["problemCount"], 0, "{told}");
 }
 
 #[test]
 fn truncated_audit_log_moves_to_postgresql() {
-    let Some(postgres) = Scratch::new() else {
+    let Some(postgres) = ScratchDatabase::new() else {
         outcome::skip("PostgreSQL", "apt-get install postgresql");
         return;
     };
@@ -144,9 +144,9 @@ fn truncated_audit_log_moves_to_postgresql() {
         (listed["data"] != json!([])).then_some(())
     });
     server.stop();
-    let from = format!("sqlite:{}", text(&home.path()));
+    let from = format!("sqlite:{}", path_text(&home.path()));
     let told = run(&["admin", "copy", "--json", "--from", &from, "--to", &postgres.url()]).json();
     assert_eq!(told["eventsVerified"], told["tables"]["events"], "{told}");
-    let verified = admin(&["verify", "--database", &postgres.url()], &home.path());
+    let verified = run_admin(&["verify", "--database", &postgres.url()], &home.path());
     assert_eq!(verified.code, Some(0), "{verified:?}");
 }

@@ -13,7 +13,7 @@ use crate::harness::{TestHome, TestServer, wait_until};
 const ALERTS: &str = include_str!("../../../../../packaging/alerts.yaml");
 
 /// Returns all words that look like names of our metrics.
-fn names(text: &str) -> BTreeSet<&str> {
+fn metric_names(text: &str) -> BTreeSet<&str> {
     let is_part = |c: char| c.is_ascii_lowercase() || c == '_';
     text.split(|c| !is_part(c)).filter(|word| word.starts_with("berth_")).collect()
 }
@@ -55,11 +55,11 @@ fn metrics_are_correct_anonymous_and_match_the_alerts() {
     for chosen in ["acme", "shop", "qa-1", "ada", "canary"] {
         assert!(!text.contains(chosen), "{chosen} is in\n{text}");
     }
-    let served = names(&text);
-    for wanted in names(ALERTS) {
+    let served = metric_names(&text);
+    for wanted in metric_names(ALERTS) {
         assert!(served.contains(wanted), "{wanted} of packaging/alerts.yaml is not served");
     }
-    assert!(names(ALERTS).len() > 5, "alerts name nothing");
+    assert!(metric_names(ALERTS).len() > 5, "alerts name nothing");
 
     assert_eq!(measured.get("/healthz").status, 404, "nothing else is there");
     assert!(!server.api.get("/metrics").text().contains("berth_sessions_held"), "not where people are");

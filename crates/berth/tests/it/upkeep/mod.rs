@@ -36,16 +36,16 @@ pipeline:
 ";
 
 /// Runs `berth admin …` on a data directory.
-pub(super) fn admin(words: &[&str], dir: &Path) -> ProcessOutput {
-    run(&[&["admin"], words, &["--data-dir", text(dir)]].concat())
+pub(super) fn run_admin(words: &[&str], dir: &Path) -> ProcessOutput {
+    run(&[&["admin"], words, &["--data-dir", path_text(dir)]].concat())
 }
 
-pub(super) fn text(path: &Path) -> &str {
+pub(super) fn path_text(path: &Path) -> &str {
     path.to_str().expect("a path in UTF-8")
 }
 
 pub(super) fn serve(dir: &Path, more: &[&str], token: &str) -> TestServer {
-    let words = ["serve", "--listen", "127.0.0.1:0", "--rate-limit", "off", "--data-dir", text(dir)];
+    let words = ["serve", "--listen", "127.0.0.1:0", "--rate-limit", "off", "--data-dir", path_text(dir)];
     TestServer::start(berth(&[&words, more].concat()).env("BERTH_LOG__LEVEL", "warn"), token)
 }
 
@@ -77,7 +77,7 @@ pub(super) fn deploy(api: &ApiHandle, environment: &str, session: &str, commit: 
     })
 }
 
-pub(super) fn log_of(api: &ApiHandle, deployment: &Value) -> String {
+pub(super) fn deploy_log(api: &ApiHandle, deployment: &Value) -> String {
     let step = deployment["stages"][0]["steps"][0]["id"].as_str().expect("a step");
     let id = deployment["id"].as_str().expect("its id");
     api.get(&format!("{ORGANIZATION}/deployments/{id}/steps/{step}/logs?raw=true")).text()

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 use rusqlite::Connection;
 use serde_json::{Value, json};
 
-use super::{ORGANIZATION, PATIENCE, SHOP, admin, claim, deploy, log_of, make_shop};
+use super::{ORGANIZATION, PATIENCE, SHOP, claim, deploy, deploy_log, make_shop, run_admin};
 use crate::client::ApiHandle;
 use crate::harness::{TestHome, TestServer, wait_until};
 
@@ -71,17 +71,17 @@ fn log_retention_removes_only_old_logs_of_finished_deployments() {
     let (slow, _) = claim(&server.api, "qa-2");
     let running = deploy(&server.api, "qa-2", &slow, "slow", "running");
     let note = wait_until(PATIENCE, "an old log that is gone", || {
-        let text = log_of(&server.api, &old);
+        let text = deploy_log(&server.api, &old);
         (!text.contains("it runs")).then_some(text)
     });
     assert_eq!(note, "[berth] this log was removed: logs are kept for 2 days (retention.log_days)\n");
-    assert!(log_of(&server.api, &young).contains("it runs"));
-    assert!(log_of(&server.api, &written).contains("it runs"));
+    assert!(deploy_log(&server.api, &young).contains("it runs"));
+    assert!(deploy_log(&server.api, &written).contains("it runs"));
     wait_until(PATIENCE, "the log of what runs", || {
-        log_of(&server.api, &running).contains("it runs").then_some(())
+        deploy_log(&server.api, &running).contains("it runs").then_some(())
     });
     server.stop();
-    let verified = admin(&["verify"], &home.path());
+    let verified = run_admin(&["verify"], &home.path());
     assert_eq!(verified.code, Some(0), "{verified:?}");
 }
 
@@ -106,7 +106,7 @@ fn deploy_through_stages(api: &ApiHandle, path: &str, body: &Value) -> Value {
 }
 
 /// Path of a deployment's artifact.
-fn page(home: &TestHome, deployment: &Value) -> std::path::PathBuf {
+fn artifact_path(home: &TestHome, deployment: &Value) -> std::path::PathBuf {
     let steps = deployment["stages"].as_array().expect("stages").iter().flat_map(|it| it["steps"].as_array());
     let digest = steps.flatten().find_map(|it| it["artifacts"]["page"].as_str()).expect("a digest");
     let digits = digest.strip_prefix("sha256:").expect("a digest");
@@ -128,8 +128,8 @@ fn artifact_retention_keeps_rollback_targets() {
     let [first, second] = ["first-1", "second-1"]
         .map(|it| deploy_through_stages(&server.api, &deployments, &json!({ "commitId": it })));
     server.stop();
-    let [gone_page, first_page] = [&gone, &first].map(|it| page(&home, it));
-    assert_eq!(page(&home, &shared), page(&home, &young), "the same content is one file");
+    let [gone_page, first_page] = [&gone, &first].map(|it| artifact_path(&home, it));
+    assert_eq!(artifact_path(&home, &shared), artifact_path(&home, &young), "the same content is one file");
     let old = Duration::from_micros(LONG_AGO_US.unsigned_abs());
     for deployment in [&gone, &shared, &first, &second] {
         let params = rusqlite::params![LONG_AGO_US, deployment["id"].as_str()];
@@ -139,7 +139,7 @@ fn artifact_retention_keeps_rollback_targets() {
         ] {
             assert!(database(&home).execute(before, params).expect("a change") > 0);
         }
-        let file = File::options().write(true).open(page(&home, deployment)).expect("an artifact");
+        let file = File::options().write(true).open(artifact_path(&home, deployment)).expect("an artifact");
         file.set_modified(SystemTime::now() - old).expect("another time");
     }
 
@@ -147,7 +147,7 @@ fn artifact_retention_keeps_rollback_targets() {
     let server = serve(&home);
     let question = "SELECT id FROM deployments WHERE artifacts_removed_at IS NOT NULL ORDER BY id";
     let given_up = wait_until(PATIENCE, "artifacts that are given up", || {
-        let rows = admin(&["sql", "--read-only", "--json", question], &home.path()).json();
+        let rows = run_admin(&["sql", "--read-only", "--json", question], &home.path()).json();
         (rows.as_array()?.len() >= 2).then_some(rows)
     });
     assert_eq!(given_up, json!([{ "id": gone["id"] }, { "id": shared["id"] }]));
@@ -158,16 +158,16 @@ fn artifact_retention_keeps_rollback_targets() {
 
     let server = serve(&home);
     wait_until(PATIENCE, "an old artifact that is gone", || (!gone_page.exists()).then_some(()));
-    assert!(page(&home, &young).exists() && first_page.exists());
-    let verified = admin(&["verify"], &home.path());
+    assert!(artifact_path(&home, &young).exists() && first_page.exists());
+    let verified = run_admin(&["verify"], &home.path());
     assert_eq!(verified.code, Some(0), "{verified:?}");
     let back =
         format!("{ORGANIZATION}/deployments/{}/stages/staging/rollback", second["id"].as_str().unwrap());
     let back = deploy_through_stages(&server.api, &back, &json!({}));
-    assert_eq!((back["commitId"].as_str(), page(&home, &back)), (Some("first-1"), first_page));
+    assert_eq!((back["commitId"].as_str(), artifact_path(&home, &back)), (Some("first-1"), first_page));
     // The commit is built again, because the artifacts of its earlier build were removed.
     let again = in_session(&server.api, "gone-1");
-    assert_eq!(page(&home, &again), gone_page);
+    assert_eq!(artifact_path(&home, &again), gone_page);
     assert!(gone_page.exists());
     server.stop();
 

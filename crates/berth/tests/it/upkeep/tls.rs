@@ -6,10 +6,10 @@ use std::process::Command;
 use berth_testkit::outcome;
 use rustix::process::Signal;
 
-use super::{PATIENCE, text};
+use super::{PATIENCE, path_text};
 use crate::harness::{BerthProcess, STOP_MAX, TestHome, wait_until};
 
-fn is_there(program: &str) -> bool {
+fn is_installed(program: &str) -> bool {
     Command::new(program).arg("version").output().is_ok()
 }
 
@@ -38,7 +38,14 @@ fn create_certificate(dir: &Path, name: &str) {
 
 fn is_served(address: &str, trusted: &Path) -> bool {
     let told = Command::new("curl")
-        .args(["-sS", "--max-time", "10", "--cacert", text(trusted), &format!("https://{address}/healthz")])
+        .args([
+            "-sS",
+            "--max-time",
+            "10",
+            "--cacert",
+            path_text(trusted),
+            &format!("https://{address}/healthz"),
+        ])
         .output();
     let told = told.expect("curl runs");
     told.status.success() && String::from_utf8_lossy(&told.stdout).contains("ok")
@@ -46,7 +53,7 @@ fn is_served(address: &str, trusted: &Path) -> bool {
 
 #[test]
 fn tls_certificate_is_reloaded_and_an_invalid_one_rejected() {
-    if !is_there("openssl") || !is_there("curl") {
+    if !is_installed("openssl") || !is_installed("curl") {
         outcome::skip("openssl or curl", "apt-get install openssl curl");
         return;
     }
@@ -92,7 +99,7 @@ fn tls_certificate_is_reloaded_and_an_invalid_one_rejected() {
     assert_eq!(process.wait(STOP_MAX).code, Some(0));
 
     std::fs::write(file("live.key"), "nonsense").expect("a bad key");
-    BerthProcess::start(&mut command).wait(STOP_MAX).refused(&["live.key", "no private key"]);
+    BerthProcess::start(&mut command).wait(STOP_MAX).expect_refusal(&["live.key", "no private key"]);
     command.env_remove("BERTH_TLS__KEY");
-    BerthProcess::start(&mut command).wait(STOP_MAX).refused(&["or neither"]);
+    BerthProcess::start(&mut command).wait(STOP_MAX).expect_refusal(&["or neither"]);
 }

@@ -185,8 +185,8 @@ fn complete_drain(draft: &mut LockDraft<'_>) {
     }
     let drain = draft.lock.session.as_mut().and_then(|session| session.drain.as_mut());
     let waited = drain.filter(|drain| drain.completed_at.is_none());
-    let somebody_waited = waited.map(|drain| drain.completed_at = Some(now)).is_some();
-    if somebody_waited || draft.was_contested() {
+    let holder_waited = waited.map(|drain| drain.completed_at = Some(now)).is_some();
+    if holder_waited || draft.was_contested() {
         let event = crate::environment::drained_event(&draft.lock);
         draft.record(event);
     }

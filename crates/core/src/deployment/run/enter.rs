@@ -128,12 +128,12 @@ mod tests {
         DeploymentId::from_parts(Timestamp::from_micros(1), [number; 10])
     }
 
-    fn waits(number: i64) -> WaitingDeployment {
+    fn waiting_deployment(number: i64) -> WaitingDeployment {
         WaitingDeployment { number, is_protected: false, has_bypass: false }
     }
 
     /// Parses contenders: `3q` is deployment 3, queued; `2r` is running; `4qb` is a queued rollback.
-    fn contenders(told: &str) -> Vec<StageContender> {
+    fn parse_contenders(told: &str) -> Vec<StageContender> {
         let one = |word: &str| {
             let number = i64::from(word.as_bytes()[0] - b'0');
             let status = if word.contains('q') { StageRunStatus::Queued } else { StageRunStatus::Running };
@@ -145,8 +145,8 @@ mod tests {
     #[test]
     fn deployment_with_bypass_enters_before_queued_rollback() {
         let passes = WaitingDeployment { number: 3, is_protected: true, has_bypass: true };
-        assert_eq!(decide_entry(passes, &contenders("1qb 5qb")), StageEntry::Free);
-        assert_eq!(decide_entry(passes, &contenders("1qb 2r")), StageEntry::Behind(id(2)));
+        assert_eq!(decide_entry(passes, &parse_contenders("1qb 5qb")), StageEntry::Free);
+        assert_eq!(decide_entry(passes, &parse_contenders("1qb 2r")), StageEntry::Behind(id(2)));
     }
 
     #[test]
@@ -161,9 +161,9 @@ mod tests {
             ("2r 5q", SupersededBy(id(5)), Behind(id(2))),
             ("2rb", Behind(id(2)), Behind(id(2))),
         ] {
-            let others = contenders(told);
+            let others = parse_contenders(told);
             assert_eq!(
-                (decide_entry(waits(3), &others), decide_rollback_entry(3, &others)),
+                (decide_entry(waiting_deployment(3), &others), decide_rollback_entry(3, &others)),
                 (plain, back),
                 "{told}"
             );
@@ -184,10 +184,10 @@ mod tests {
                     deployment: id(other), number: other, status: ALL[status], is_rollback,
                 }).collect();
             let is_taken = others.iter().any(|it| it.status.is_open());
-            prop_assert!(!is_taken || decide_entry(waits(number), &others) != StageEntry::Free);
+            prop_assert!(!is_taken || decide_entry(waiting_deployment(number), &others) != StageEntry::Free);
             prop_assert!(!is_taken || matches!(decide_rollback_entry(number, &others), StageEntry::Behind(_)));
             prop_assert!(!matches!(decide_rollback_entry(number, &others), StageEntry::SupersededBy(_)));
-            if let StageEntry::SupersededBy(by) = decide_entry(waits(number), &others) {
+            if let StageEntry::SupersededBy(by) = decide_entry(waiting_deployment(number), &others) {
                 let by = others.iter().find(|it| it.deployment == by && it.status == Queued).unwrap();
                 prop_assert!(by.number > number && !by.is_rollback);
             }

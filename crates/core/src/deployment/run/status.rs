@@ -38,6 +38,7 @@ impl RunStatus {
 }
 
 fn cancel_of(stage: &StageRun) -> CancelRequest {
-    let nobody = || CancelRequest { by: Actor::system(), cause: CancelCause::Requested, reason: None };
-    stage.cancel.clone().unwrap_or_else(nobody)
+    let system_request =
+        || CancelRequest { by: Actor::system(), cause: CancelCause::Requested, reason: None };
+    stage.cancel.clone().unwrap_or_else(system_request)
 }

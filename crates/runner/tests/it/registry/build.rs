@@ -10,16 +10,16 @@ use berth_runner::registry::{BuiltRegistry, RegistryBuildError, RegistryBuildReq
 use berth_runner::{Confinement, SandboxMode};
 
 use super::ARGUMENTS;
-use crate::fixture::{confinement, sleepers, unique_sleep};
+use crate::fixture::{choose_confinement, list_sleepers, unique_sleep};
 
-struct Yard {
+struct BuildFixture {
     dir: tempfile::TempDir,
     confinement: Confinement,
     timeout: Duration,
     bytes_max: u64,
 }
 
-impl Yard {
+impl BuildFixture {
     fn new(files: &[(&str, &str)]) -> Self {
         // Do not use /tmp, because a sandbox replaces it.
         let dir = tempfile::tempdir_in("/var/tmp").expect("directory");
@@ -30,7 +30,7 @@ impl Yard {
             std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).expect("mode");
         }
         let bytes_max = 64 * 1024 * 1024;
-        let confinement = confinement(SandboxMode::Off, &[]).expect("none");
+        let confinement = choose_confinement(SandboxMode::Off, &[]).expect("none");
         Self { dir, confinement, timeout: Duration::from_secs(60), bytes_max }
     }
 
@@ -61,22 +61,22 @@ impl Yard {
     }
 
     /// Returns the error text that is shown to the registry's author.
-    fn told(&self) -> String {
+    fn build_error(&self) -> String {
         match self.build() {
             (Err(RegistryBuildError::Registry(told)), _) => told,
             (other, printed) => panic!("wanted a bad registry, got {other:?}\n{printed}"),
         }
     }
 
-    fn source(&self) -> &Path {
+    fn root_dir(&self) -> &Path {
         self.dir.path()
     }
 }
 
 /// Creates a shell registry that answers with this metadata.
-fn answering(metadata: &str) -> Yard {
+fn registry_with_metadata(metadata: &str) -> BuildFixture {
     let run = format!("{ARGUMENTS}\nanswer '{metadata}'\n");
-    Yard::new(&[("berth-registry.yaml", "start: sh ./run.sh\n"), ("run.sh", &run)])
+    BuildFixture::new(&[("berth-registry.yaml", "start: sh ./run.sh\n"), ("run.sh", &run)])
 }
 
 #[test]
@@ -89,8 +89,9 @@ fn registry_build_returns_metadata() {
         r#"{"status":"SUCCESS","data":{"metadata":[{"stepType":"CUSTOM:DEPLOY","name":"Deploy"}]}}"#;
     let manifest =
         "build: |\n  echo building; cp steps.json made.json\n  env | sort\nstart: sh ./run.sh\ninput: file\n";
-    let yard = Yard::new(&[("berth-registry.yaml", manifest), ("run.sh", &run), ("steps.json", metadata)]);
-    let (built, printed) = yard.build();
+    let fixture =
+        BuildFixture::new(&[("berth-registry.yaml", manifest), ("run.sh", &run), ("steps.json", metadata)]);
+    let (built, printed) = fixture.build();
     let built = built.unwrap_or_else(|error| panic!("{error}\n{printed}"));
     assert_eq!((built.start.as_str(), built.input), ("sh ./run.sh", InputMode::File));
     assert_eq!(built.steps[0].key, "deploy");
@@ -117,7 +118,7 @@ fn registry_build_returns_metadata() {
 
 #[test]
 fn registry_metadata_with_old_names_is_parsed() {
-    let steps = answering(
+    let steps = registry_with_metadata(
         r#"{"status":"SUCCESS","data":{"metadata":[{"stepType":"Old","jsonSchema":{"type":"object","required":["a"],"properties":{"a":{"type":"string","default":"x"}}}}]}}"#,
     )
     .build()
@@ -140,42 +141,53 @@ fn registry_build_error_is_explained() {
         ),
         ("nonsense", "its metadata cannot be read"),
     ] {
-        let told = answering(metadata).told();
+        let told = registry_with_metadata(metadata).build_error();
         assert!(told.contains(part), "{told}");
     }
-    let silent = Yard::new(&[("berth-registry.yaml", "start: sh -c 'exit 4' x\n")]);
-    assert_eq!(silent.told(), "the call for its metadata failed: it exited with 4, and wrote no answer");
-    let broken = Yard::new(&[("berth-registry.yaml", "build: 'echo oh no; exit 7'\nstart: 'true'\n")]);
+    let silent = BuildFixture::new(&[("berth-registry.yaml", "start: sh -c 'exit 4' x\n")]);
+    assert_eq!(
+        silent.build_error(),
+        "the call for its metadata failed: it exited with 4, and wrote no answer"
+    );
+    let broken =
+        BuildFixture::new(&[("berth-registry.yaml", "build: 'echo oh no; exit 7'\nstart: 'true'\n")]);
     let (built, printed) = broken.build();
     let told = built.expect_err("broken").to_string();
     assert_eq!(told, "`echo oh no; exit 7` exited with 7; its output is in the log of the build");
     assert!(printed.contains("oh no\n"), "{printed}");
-    assert!(Yard::new(&[("README", "")]).told().starts_with("there is neither a berth-registry.yaml nor"));
+    assert!(
+        BuildFixture::new(&[("README", "")])
+            .build_error()
+            .starts_with("there is neither a berth-registry.yaml nor")
+    );
 }
 
 #[test]
 fn registry_build_is_limited_in_time_and_size() {
     let mark = unique_sleep();
     let manifest = format!("build: 'setsid sleep {mark} & sleep {mark}'\nstart: 'true'\n");
-    let mut slow = Yard::new(&[("berth-registry.yaml", &manifest)]);
+    let mut slow = BuildFixture::new(&[("berth-registry.yaml", &manifest)]);
     slow.timeout = Duration::from_secs(1);
-    assert!(slow.told().starts_with("the build took longer than 1 s"), "{}", slow.told());
-    assert_eq!(sleepers(&mark), Vec::<String>::new());
+    assert!(slow.build_error().starts_with("the build took longer than 1 s"), "{}", slow.build_error());
+    assert_eq!(list_sleepers(&mark), Vec::<String>::new());
 
-    let mut large =
-        Yard::new(&[("berth-registry.yaml", "build: head -c 2000000 /dev/zero > big\nstart: 'true'\n")]);
+    let mut large = BuildFixture::new(&[(
+        "berth-registry.yaml",
+        "build: head -c 2000000 /dev/zero > big\nstart: 'true'\n",
+    )]);
     large.bytes_max = 1_000_000;
-    assert!(large.told().starts_with("the built registry is larger than 1000000 bytes"));
+    assert!(large.build_error().starts_with("the built registry is larger than 1000000 bytes"));
 
     // This build fills the disk and does not stop by itself.
-    let mut filling = Yard::new(&[(
+    let mut filling = BuildFixture::new(&[(
         "berth-registry.yaml",
         "build: 'while :; do head -c 100000 /dev/zero >> big; sleep 0.02; done'\nstart: 'true'\n",
     )]);
     filling.bytes_max = 1_000_000;
-    assert!(filling.told().starts_with("the built registry is larger than 1000000 bytes"));
+    assert!(filling.build_error().starts_with("the built registry is larger than 1000000 bytes"));
 
-    let loud = Yard::new(&[("berth-registry.yaml", "build: head -c 6000000 /dev/zero\nstart: 'true'\n")]);
+    let loud =
+        BuildFixture::new(&[("berth-registry.yaml", "build: head -c 6000000 /dev/zero\nstart: 'true'\n")]);
     let printed = loud.build().1;
     assert!(printed.len() < 4_200_000 && printed.contains("[berth] log truncated"), "{}", printed.len());
 }
@@ -184,13 +196,13 @@ fn registry_build_is_limited_in_time_and_size() {
 fn cancelled_registry_build_leaves_no_processes() {
     let mark = unique_sleep();
     let manifest = format!("build: 'echo ready; setsid sleep {mark} & sleep {mark}'\nstart: 'true'\n");
-    let yard = Yard::new(&[("berth-registry.yaml", &manifest)]);
-    let (built, _) = yard.build_until(&|printed| printed.contains("\nready"));
+    let fixture = BuildFixture::new(&[("berth-registry.yaml", &manifest)]);
+    let (built, _) = fixture.build_until(&|printed| printed.contains("\nready"));
     assert!(matches!(built, Err(RegistryBuildError::Stopped)), "{built:?}");
-    assert_eq!(sleepers(&mark), Vec::<String>::new());
+    assert_eq!(list_sleepers(&mark), Vec::<String>::new());
 }
 
-fn check_walls(sandbox: SandboxMode) {
+fn check_confinement(sandbox: SandboxMode) {
     let run = format!(
         "{ARGUMENTS}\ntouch x 2>/dev/null && echo LEAK registry\n\
          answer '{{\"status\":\"SUCCESS\",\"data\":{{\"metadata\":[{{\"stepType\":\"A\"}}]}}}}'\n"
@@ -198,26 +210,26 @@ fn check_walls(sandbox: SandboxMode) {
     let make = "cat ../key 2>/dev/null && echo LEAK key\ntouch /var/berth-outside 2>/dev/null && echo LEAK write\n\
         set -e; echo a > made; echo b > $HOME/b; mktemp >/dev/null\n";
     let manifest = "build: sh ./make.sh\nstart: sh ./run.sh\n";
-    let mut yard = Yard::new(&[
+    let mut fixture = BuildFixture::new(&[
         ("berth-registry.yaml", manifest),
         ("make.sh", make),
         ("run.sh", &run),
         ("../key", "root key"),
     ]);
-    let Some(confinement) = confinement(sandbox, &[yard.dir.path().to_owned()]) else { return };
-    yard.confinement = confinement;
-    let (built, printed) = yard.build();
+    let Some(confinement) = choose_confinement(sandbox, &[fixture.dir.path().to_owned()]) else { return };
+    fixture.confinement = confinement;
+    let (built, printed) = fixture.build();
     built.unwrap_or_else(|error| panic!("{error}\n{printed}"));
     assert!(!printed.contains("LEAK") && !printed.contains("root key"), "{printed}");
-    assert!(yard.source().join("source/made").exists());
+    assert!(fixture.root_dir().join("source/made").exists());
 }
 
 #[test]
 fn registry_build_is_confined_by_bubblewrap() {
-    check_walls(SandboxMode::Bubblewrap);
+    check_confinement(SandboxMode::Bubblewrap);
 }
 
 #[test]
 fn registry_build_is_confined_by_landlock() {
-    check_walls(SandboxMode::Landlock);
+    check_confinement(SandboxMode::Landlock);
 }

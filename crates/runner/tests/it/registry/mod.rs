@@ -9,7 +9,7 @@ mod secrets;
 use berth_api::runner::{AttemptAssignment, CallInput, CustomCall, StepRunOutcome};
 use serde_json::{Value, json};
 
-use crate::fixture::{Fixture, step};
+use crate::fixture::{StepRunnerFixture, step};
 
 /// Shell code that parses the arguments into `$input` (and `$file`), `$output`, `$logs` and `$id`. Its function
 /// `answer` writes its argument to the answer file.
@@ -29,12 +29,12 @@ log() { printf '%s\n' "$1" >> "$logs/$id.jsonl"; }
 "#;
 
 /// Offers a registry whose only program consists of this shell code.
-pub(crate) fn offer(fixture: &Fixture, digest: &str, body: &str) {
+pub(crate) fn offer_script(fixture: &StepRunnerFixture, digest: &str, body: &str) {
     let text = format!("{ARGUMENTS}\n{body}\n");
     fixture.link.offer_registry(digest, &[("run.sh", &text)]);
 }
 
-pub(crate) fn custom(id: &str, digest: &str, params: Value) -> AttemptAssignment {
+pub(crate) fn custom_step(id: &str, digest: &str, params: Value) -> AttemptAssignment {
     let mut assignment = step(id, "tools/deploy", params);
     assignment.custom = Some(CustomCall {
         digest: digest.into(),
@@ -49,12 +49,12 @@ pub(crate) fn custom(id: &str, digest: &str, params: Value) -> AttemptAssignment
 }
 
 /// Makes one call of a step that consists of this shell code.
-pub(crate) fn call(fixture: &Fixture, id: &str, body: &str) -> StepRunOutcome {
-    offer(fixture, id, body);
-    fixture.run(custom(id, id, json!({})))
+pub(crate) fn call_step(fixture: &StepRunnerFixture, id: &str, body: &str) -> StepRunOutcome {
+    offer_script(fixture, id, body);
+    fixture.run(custom_step(id, id, json!({})))
 }
 
-pub(crate) fn unanswered(outcome: &StepRunOutcome) -> &str {
+pub(crate) fn expect_unanswered(outcome: &StepRunOutcome) -> &str {
     match outcome {
         StepRunOutcome::Unanswered { detail } => detail,
         other => panic!("wanted no answer, got {other:?}"),

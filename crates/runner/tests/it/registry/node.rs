@@ -15,12 +15,12 @@ use berth_testkit::outcome;
 use serde_json::{Value, json};
 
 /// Runs npm. Returns `None` if it is not installed.
-fn npm(arguments: &[&str]) -> Option<String> {
-    let told = Command::new("npm").args(arguments).output().ok()?;
-    told.status.success().then(|| String::from_utf8_lossy(&told.stdout).into_owned())
+fn run_npm(arguments: &[&str]) -> Option<String> {
+    let output = Command::new("npm").args(arguments).output().ok()?;
+    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-fn built(dir: &Path, files: &[(&str, &str)]) -> BuiltRegistry {
+fn build_registry(dir: &Path, files: &[(&str, &str)]) -> BuiltRegistry {
     for (name, text) in files {
         let path = dir.join("source").join(name);
         std::fs::create_dir_all(path.parent().expect("parent")).expect("directory");
@@ -42,7 +42,7 @@ fn built(dir: &Path, files: &[(&str, &str)]) -> BuiltRegistry {
     built.unwrap_or_else(|error| panic!("{error}\n{}", String::from_utf8_lossy(&printed)))
 }
 
-fn called(dir: &Path, built: &BuiltRegistry, task: &Value) -> (CustomStepResponse, String) {
+fn call_registry(dir: &Path, built: &BuiltRegistry, task: &Value) -> (CustomStepResponse, String) {
     let mut printed = Vec::new();
     let confinement = Confinement::choose(SandboxMode::Local, &[], &[]).expect("a sandbox");
     let request = RegistryCallRequest {
@@ -83,7 +83,7 @@ if (task.params && task.params.hang) setInterval(() => {}, 1000);
 
 #[test]
 fn node_registry_is_built_by_npm_and_called_directly() {
-    if npm(&["--version"]).is_none() {
+    if run_npm(&["--version"]).is_none() {
         outcome::skip("npm", "install Node 20 or newer");
         return;
     }
@@ -96,13 +96,15 @@ fn node_registry_is_built_by_npm_and_called_directly() {
         },
     });
     let tool = "#!/bin/sh\nexec node \"$@\"\n";
-    let built =
-        built(dir.path(), &[("package.json", &package.to_string()), ("main.js", MAIN), ("tool", tool)]);
+    let built = build_registry(
+        dir.path(),
+        &[("package.json", &package.to_string()), ("main.js", MAIN), ("tool", tool)],
+    );
     assert_eq!(built.start, "steps dist/main.js 'its own argument'");
     assert_eq!(built.steps[0].key, "deploy");
     let params = json!({"target": "it's \"staging\" $HOME `x`\n", "hang": true});
     let params = params.as_object().expect("object");
-    let (answer, printed) = called(dir.path(), &built, &execution_task("DEPLOY", params, None, None));
+    let (answer, printed) = call_registry(dir.path(), &built, &execution_task("DEPLOY", params, None, None));
     let CustomStepResponse::Succeeded { outputs } = answer else { panic!("{answer:?}") };
     assert_eq!(outputs["target"], "it's \"staging\" $HOME `x`\n");
     assert_eq!(outputs["tool"], "its own argument");
@@ -145,8 +147,8 @@ StepRegistry.run([new Deploy(), new Rollout()]);
 fn node_registry_with_public_sdk_runs() {
     // If npm cannot download the SDK, this variable can contain the path of a packed copy.
     let copy = std::env::var("BERTH_TEST_STEP_SDK").ok();
-    if copy.is_none() && npm(&["view", SDK, "version"]).is_none() {
-        outcome::impossible(
+    if copy.is_none() && run_npm(&["view", SDK, "version"]).is_none() {
+        outcome::report_impossible(
             SDK,
             "the npm registry does not have it; BERTH_TEST_STEP_SDK can name a packed copy",
         );
@@ -174,7 +176,7 @@ fn node_registry_with_public_sdk_runs() {
         ("src/index.ts", STEPS.to_owned()),
     ];
     let files: Vec<(&str, &str)> = files.iter().map(|(name, text)| (*name, text.as_str())).collect();
-    let built = built(dir.path(), &files);
+    let built = build_registry(dir.path(), &files);
     let keys: Vec<&str> = built.steps.iter().map(|step| step.key.as_str()).collect();
     assert_eq!(keys, ["deploy", "rollout"]);
     assert!(
@@ -188,14 +190,14 @@ fn node_registry_with_public_sdk_runs() {
     let own_type =
         |key: &str| built.steps.iter().find(|step| step.key == key).expect("step").step_type.clone();
     let (answer, printed) =
-        called(dir.path(), &built, &execution_task(&own_type("deploy"), params, None, None));
+        call_registry(dir.path(), &built, &execution_task(&own_type("deploy"), params, None, None));
     let CustomStepResponse::Succeeded { outputs } = answer else { panic!("{answer:?}") };
     assert_eq!((outputs["target"].as_str(), outputs["replicas"].as_str()), ("staging", "2"));
     assert!(printed.starts_with("deploys"), "{printed}");
     let mut state = None;
     for expected in [Some(0), Some(1), Some(2), None] {
         let task = execution_task(&own_type("rollout"), params, None, state.as_ref());
-        state = match called(dir.path(), &built, &task).0 {
+        state = match call_registry(dir.path(), &built, &task).0 {
             CustomStepResponse::Waiting { state, .. } => Some(state),
             CustomStepResponse::Succeeded { outputs } => {
                 assert_eq!(outputs["looks"], "2");
@@ -205,7 +207,7 @@ fn node_registry_with_public_sdk_runs() {
         };
         assert_eq!(state, expected.map(|looks| json!({"looks": looks})));
     }
-    let (answer, _) = called(dir.path(), &built, &execution_task("deploy", params, None, None));
+    let (answer, _) = call_registry(dir.path(), &built, &execution_task("deploy", params, None, None));
     assert!(
         matches!(answer, CustomStepResponse::Failed { code: Some(code), .. } if code == "STEP_NOT_FOUND")
     );

@@ -3,14 +3,14 @@
 use berth_api::runner::{CallInput, SecretText, StepRunOutcome};
 use serde_json::json;
 
-use super::{custom, offer};
-use crate::fixture::{Fixture, failed, succeeded};
+use super::{custom_step, offer_script};
+use crate::fixture::{StepRunnerFixture, expect_failure, expect_success};
 
 const SECRET: &str = "hunter22-of-the-step";
 
-fn call(fixture: &Fixture, id: &str, body: &str) -> StepRunOutcome {
-    offer(fixture, id, body);
-    let mut assignment = custom(id, id, json!({"token": SECRET}));
+fn call_with_secret(fixture: &StepRunnerFixture, id: &str, body: &str) -> StepRunOutcome {
+    offer_script(fixture, id, body);
+    let mut assignment = custom_step(id, id, json!({"token": SECRET}));
     assignment.masked = vec![SecretText::new(SECRET.into())];
     assignment.env.insert("TOKEN".into(), SECRET.into());
     fixture.run(assignment)
@@ -18,7 +18,7 @@ fn call(fixture: &Fixture, id: &str, body: &str) -> StepRunOutcome {
 
 #[test]
 fn secrets_in_custom_step_output_and_log_are_masked() {
-    let fixture = Fixture::new();
+    let fixture = StepRunnerFixture::new();
     let body = r#"
         echo "raw $TOKEN"; printf '%s' "$TOKEN" | base64; printf '%s' "x$TOKEN" | base64; printf '%s\n' "$input"
         # Cut in two by a line of the log, both ways round.
@@ -31,7 +31,7 @@ fn secrets_in_custom_step_output_and_log_are_masked() {
         # At the place where a long line is shown in pieces.
         { head -c 65530 /dev/zero | tr '\0' x; printf '%s' "$TOKEN"; head -c 70000 /dev/zero | tr '\0' x; echo; } >> "$logs/$id.jsonl"
         answer '{"status":"SUCCESS"}'"#;
-    succeeded(&call(&fixture, "a", body));
+    expect_success(&call_with_secret(&fixture, "a", body));
     let log = fixture.link.text_of("a");
     for part in [
         "hunter22-of-the-step",
@@ -51,7 +51,7 @@ fn secrets_in_custom_step_output_and_log_are_masked() {
 
 #[test]
 fn secret_in_polling_state_or_output_is_rejected() {
-    let fixture = Fixture::new();
+    let fixture = StepRunnerFixture::new();
     for (id, body, part) in [
         (
             "state",
@@ -75,11 +75,11 @@ fn secret_in_polling_state_or_output_is_rejected() {
         ),
         ("name", r#"answer "{\"status\":\"SUCCESS\",\"data\":{\"$TOKEN\":1}}""#, "contains a secret"),
     ] {
-        let outcome = call(&fixture, id, body);
+        let outcome = call_with_secret(&fixture, id, body);
         let detail = match &outcome {
             // The step has started its work, which must not be started again.
             StepRunOutcome::Unanswered { detail } => detail,
-            other => failed(other).1,
+            other => expect_failure(other).1,
         };
         let is_begun = matches!(outcome, StepRunOutcome::Unanswered { .. });
         assert!(is_begun == part.contains("pollingState") && detail.contains(part), "{id}: {detail}");
@@ -89,17 +89,20 @@ fn secret_in_polling_state_or_output_is_rejected() {
 
 #[test]
 fn secrets_in_custom_step_messages_are_masked() {
-    let fixture = Fixture::new();
-    let outcome =
-        call(&fixture, "failed", r#"answer "{\"status\":\"FAILED\",\"error\":\"bad token $TOKEN\"}""#);
-    assert_eq!(failed(&outcome).1, "bad token ***");
+    let fixture = StepRunnerFixture::new();
+    let outcome = call_with_secret(
+        &fixture,
+        "failed",
+        r#"answer "{\"status\":\"FAILED\",\"error\":\"bad token $TOKEN\"}""#,
+    );
+    assert_eq!(expect_failure(&outcome).1, "bad token ***");
     let body =
         r#"answer "{\"status\":\"APPROVAL_REQUIRED\",\"approvalRequest\":{\"context\":\"with $TOKEN\"}}""#;
     assert_eq!(
-        call(&fixture, "context", body),
+        call_with_secret(&fixture, "context", body),
         StepRunOutcome::ApprovalRequired { context: Some("with ***".into()) }
     );
-    let outcome = call(&fixture, "status", r#"answer "{\"status\":\"$TOKEN\"}""#);
+    let outcome = call_with_secret(&fixture, "status", r#"answer "{\"status\":\"$TOKEN\"}""#);
     let StepRunOutcome::Unanswered { detail } = &outcome else { panic!("{outcome:?}") };
     assert!(detail.contains("***") && !detail.contains(SECRET), "{detail}");
     assert!(!fixture.link.text_of("status").contains(SECRET));
@@ -107,25 +110,29 @@ fn secrets_in_custom_step_messages_are_masked() {
 
 #[test]
 fn params_with_secret_are_written_to_tmpfs_only() {
-    let fixture = Fixture::new();
-    offer(&fixture, "d", r#"stat -f -c %T "$file"; grep -c hunter22 "$file"; answer '{"status":"SUCCESS"}'"#);
+    let fixture = StepRunnerFixture::new();
+    offer_script(
+        &fixture,
+        "d",
+        r#"stat -f -c %T "$file"; grep -c hunter22 "$file"; answer '{"status":"SUCCESS"}'"#,
+    );
     let run = |id: &str, masked: bool| {
-        let mut assignment = custom(id, "d", json!({"token": SECRET}));
+        let mut assignment = custom_step(id, "d", json!({"token": SECRET}));
         if masked {
             assignment.masked = vec![SecretText::new(SECRET.into())];
         }
         assignment.custom.as_mut().expect("custom").input = CallInput::File;
-        succeeded(&fixture.run(assignment));
+        expect_success(&fixture.run(assignment));
         fixture.link.text_of(id)
     };
     assert_eq!(run("secret", true), "tmpfs\n1\n");
     assert!(run("plain", false).ends_with("\n1\n"));
 
-    let fixture = Fixture::with(|settings| settings.secret_dirs = vec!["/proc".into()]);
-    offer(&fixture, "d", r#"answer '{"status":"SUCCESS"}'"#);
-    let mut assignment = custom("refused", "d", json!({"token": SECRET}));
+    let fixture = StepRunnerFixture::with_options(|settings| settings.secret_dirs = vec!["/proc".into()]);
+    offer_script(&fixture, "d", r#"answer '{"status":"SUCCESS"}'"#);
+    let mut assignment = custom_step("refused", "d", json!({"token": SECRET}));
     assignment.masked = vec![SecretText::new(SECRET.into())];
     assignment.custom.as_mut().expect("custom").input = CallInput::File;
     let outcome = fixture.run(assignment);
-    assert!(failed(&outcome).1.contains("params that hold a secret need a tmpfs"), "{outcome:?}");
+    assert!(expect_failure(&outcome).1.contains("params that hold a secret need a tmpfs"), "{outcome:?}");
 }

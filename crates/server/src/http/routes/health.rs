@@ -52,8 +52,9 @@ pub(crate) async fn readyz(State(app): State<Arc<App>>) -> Result<ApiResponse<Re
     if app.store().watch_failure().borrow().is_some() {
         return Err(AppError::busy("the database has failed; the server must be restarted"));
     }
-    let nobody = berth_core::name::Slug::parse("readyz").map_err(|error| AppError::bug(error.to_string()))?;
-    let read = app.store().read(None, move |db| Ok::<_, AppError>(organization::by_slug(db, &nobody)?));
+    let probe_slug =
+        berth_core::name::Slug::parse("readyz").map_err(|error| AppError::bug(error.to_string()))?;
+    let read = app.store().read(None, move |db| Ok::<_, AppError>(organization::by_slug(db, &probe_slug)?));
     // This writes nothing, but proves that the database can start a write transaction.
     let write = app.store().transact_lease(|_| Ok::<_, AppError>(()));
     let both = tokio::time::timeout(READY_MAX, async { tokio::try_join!(read, write) }).await;

@@ -107,7 +107,7 @@ pub(super) fn check_link(text: &str) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn place(url: &str, known: &[&str]) -> Option<String> {
+    fn describe_location(url: &str, known: &[&str]) -> Option<String> {
         let known: Vec<_> = known.iter().map(|text| text.parse().unwrap()).collect();
         let (forge, at) = ForgeRepository::locate(&RemoteUrl::parse(url).unwrap(), &known)?;
         Some(format!("{} {} {} {} {}", forge.name(), at.api, at.path, at.owner(), at.name()))
@@ -141,7 +141,7 @@ mod tests {
                 "github http://127.0.0.1:4001 acme/shop acme shop",
             ),
         ] {
-            assert_eq!(place(url, known).as_deref(), Some(expected), "{url}");
+            assert_eq!(describe_location(url, known).as_deref(), Some(expected), "{url}");
         }
         for url in [
             "/srv/shop.git",
@@ -149,7 +149,7 @@ mod tests {
             "https://github.com/shop",
             "https://github.com.evil.test/a/b",
         ] {
-            assert_eq!(place(url, none), None, "{url}");
+            assert_eq!(describe_location(url, none), None, "{url}");
         }
     }
 

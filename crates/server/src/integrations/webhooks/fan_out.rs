@@ -233,7 +233,7 @@ mod tests {
     use super::*;
 
     /// Creates a webhook that subscribes to all events, and returns it with the step for one new event.
-    fn read_step(tx: &mut Tx<'_>) -> Result<(Webhook, FanOutStep), AppError> {
+    fn create_fan_out_step(tx: &mut Tx<'_>) -> Result<(Webhook, FanOutStep), AppError> {
         let now = tx.now();
         let made = Webhook {
             id: WebhookId::from_parts(now, tx.entropy()?),
@@ -257,7 +257,7 @@ mod tests {
     }
 
     /// A concurrent change to the webhook. The last argument is a deactivated copy of the webhook.
-    type Meanwhile = fn(&mut Tx<'_>, &Webhook, Webhook) -> Result<(), AppError>;
+    type ConcurrentChange = fn(&mut Tx<'_>, &Webhook, Webhook) -> Result<(), AppError>;
 
     #[test]
     fn fan_out_step_for_changed_webhook_is_discarded() {
@@ -268,7 +268,7 @@ mod tests {
             version: found.version + 1,
             ..found.clone()
         };
-        let changes: [(&str, Meanwhile, bool); 4] = [
+        let changes: [(&str, ConcurrentChange, bool); 4] = [
             ("as-it-was", |_, _, _| Ok(()), true),
             ("off", |tx, _, off| Ok(webhook::put(tx, &off)?), false),
             ("deleted", |tx, found, _| Ok(webhook::delete(tx, found.id)?), false),
@@ -300,7 +300,7 @@ mod tests {
                         EventKind::OrganizationCreated,
                         EventSubject::new("org", id, None),
                     ))?;
-                    let (found, step) = read_step(tx)?;
+                    let (found, step) = create_fan_out_step(tx)?;
                     change(tx, &found, inactive(&found))?;
                     Ok::<_, AppError>((write_step(tx, step)?, delivery::count_pending(tx, found.id)?))
                 })

@@ -263,6 +263,6 @@ mod tests {
         assert!(starts(Some(first.as_str()), third, &["docs/**", "shop/**"]), "one in between counts");
         assert!(starts(Some(second.as_str()), third, &[]), "without paths everything counts");
         assert!(starts(None, first, &["shop/**"]), "the first head of all");
-        assert!(starts(Some(&"0".repeat(40)), third, &["shop/**"]), "a commit nobody knows any more");
+        assert!(starts(Some(&"0".repeat(40)), third, &["shop/**"]), "a commit that no longer exists");
     }
 }

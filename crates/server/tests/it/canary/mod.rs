@@ -1,8 +1,8 @@
 //! Leak test: sends credentials as canaries to every endpoint. None of them may appear in a response, a log line, an
 //! event, a panic message or a file in the data directory.
 
-mod forms;
-mod watch;
+mod canary_set;
+mod output_capture;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,13 +11,16 @@ use berth_server::auth::tokens::{TokenKind, generate_token};
 use berth_server::config::AppConfig;
 use serde_json::{Value, json};
 
-use self::forms::{Canaries, encoded};
-use self::watch::Watch;
-use super::described::{Operation, operations, sample};
-use super::world::{Account, Browser, Call, DEFINITION, Reply, World, call, get, post, token_of_link};
+use self::canary_set::{CanarySet, percent_encode};
+use self::output_capture::OutputCapture;
+use super::api_operations::{ApiOperation, list_operations, sample_value};
+use super::world::{
+    BrowserSession, DEFINITION, MemberAccount, TestRequest, TestResponse, TestWorld, call, get, post,
+    token_of_link,
+};
 
 /// JSON members whose values all members of the organization can read, so they do not get canaries as valid values.
-const VISIBLE: &[&str] = &[
+const VISIBLE_MEMBERS: &[&str] = &[
     "name",
     "reason",
     "slug",
@@ -30,10 +33,10 @@ const VISIBLE: &[&str] = &[
     "comment",
 ];
 /// JSON members that take an object. An error names the unknown members of that object.
-const OBJECTS: &[&str] = &["head", "scope", "overrideDrain", "bypass"];
+const OBJECT_MEMBERS: &[&str] = &["head", "scope", "overrideDrain", "bypass"];
 /// Part of a pipeline definition. The test must find it in a file of the data directory, which shows that the search
 /// works, but not in the log or in an event.
-const VISIBLE_MARK: &str = "a-mark-that-everybody-may-read";
+const VISIBLE_MARK: &str = "a-mark-that-every-member-may-read";
 /// Operations that return the CSRF token. A browser requests it again when a page is reloaded.
 const CSRF_SHOWN_BY: &[&str] =
     &["POST /api/v1/auth/login", "GET /api/v1/me", "POST /api/v1/me/password", "POST /api/v1/auth/confirm"];
@@ -43,14 +46,14 @@ const TOKENS: &str = "/api/v1/organizations/acme/api-tokens";
 
 #[tokio::test]
 async fn credentials_never_leak_into_responses_logs_events_panics_or_files() {
-    let watch = Watch::begin();
+    let watch = OutputCapture::get_or_install();
     let egress_allow = vec!["127.0.0.1".parse().unwrap()];
     let config =
         AppConfig { rate_limit: false, egress_allow, ..AppConfig::local(([127, 0, 0, 1], 8080).into()) };
-    let world = World::with(config).await;
-    let mut search = Search::begin(world).await;
+    let world = TestWorld::with_config(config).await;
+    let mut search = LeakSearch::start(world).await;
     search.use_credentials().await;
-    let operations = operations(&search.world).await;
+    let operations = list_operations(&search.world).await;
     for (number, operation) in operations.iter().enumerate() {
         // Password hashing is slow, so operations that do it are called by only three callers: an anonymous one, an
         // owner, and the owner of another organization.
@@ -66,24 +69,24 @@ async fn credentials_never_leak_into_responses_logs_events_panics_or_files() {
 
     let log = watch.log();
     assert!(log.lines().filter(|line| line.contains("answered")).count() >= search.sent);
-    search.look("the log", &log, "");
+    search.search_text("the log", &log, "");
     assert!(!log.contains(VISIBLE_MARK), "a definition is in the log");
     assert_eq!(watch.panics(), "");
-    search.look_into_files();
+    search.search_files();
     assert!(search.leaks.is_empty(), "{:#?}", search.leaks);
 }
 
 #[derive(Clone)]
-enum Who {
-    Nobody,
+enum CanaryCaller {
+    Anonymous,
     Token(String),
     Cookie { cookie: String, csrf: String },
 }
 
-struct Search {
-    world: World,
-    canaries: Canaries,
-    callers: Vec<Who>,
+struct LeakSearch {
+    world: TestWorld,
+    canaries: CanarySet,
+    callers: Vec<CanaryCaller>,
     /// Names or ids of existing resources. The keys are path parameters.
     real: BTreeMap<&'static str, String>,
     /// Names of the query parameters of each operation.
@@ -94,34 +97,41 @@ struct Search {
     leaks: BTreeSet<String>,
 }
 
-impl Search {
-    async fn begin(world: World) -> Self {
-        let mut canaries = Canaries::default();
-        let mut callers = vec![Who::Nobody];
+impl LeakSearch {
+    async fn start(world: TestWorld) -> Self {
+        let mut canaries = CanarySet::default();
+        let mut callers = vec![CanaryCaller::Anonymous];
         for (name, account) in [("ada", &world.ada), ("hank", &world.hank)] {
-            callers.push(plant(&mut canaries, name, account));
+            callers.push(plant_account(&mut canaries, name, account));
         }
         for role in ["viewer", "deployer", "admin"] {
-            callers.push(plant(&mut canaries, role, &world.member(&format!("{role}@acme.test"), role).await));
+            callers.push(plant_account(
+                &mut canaries,
+                role,
+                &world.create_member(&format!("{role}@acme.test"), role).await,
+            ));
         }
-        let (_, token) = world.service("ci@acme.test", "deployer").await;
+        let (_, token) = world.create_service_account("ci@acme.test", "deployer").await;
         canaries.plant("the token of a service account", &token);
-        callers.push(Who::Token(token));
+        callers.push(CanaryCaller::Token(token));
         let root = std::fs::read(world.dir.path().join("root.key")).unwrap();
         let root: String = root.iter().map(|byte| format!("{byte:02x}")).collect();
         canaries.plant("the root key", &root);
         let marked = format!("type: dummy\n      env: {{ MARK: {VISIBLE_MARK} }}");
         let definition = DEFINITION.replace("type: dummy", &marked);
         let body = json!({"slug": "shop", "definition": definition});
-        let made = world.send(post("/api/v1/organizations/acme/pipelines").by(&world.ada).json(&body)).await;
+        let made = world
+            .send(post("/api/v1/organizations/acme/pipelines").with_account(&world.ada).json(&body))
+            .await;
         assert_eq!(made.status, 201, "{}", made.text);
         let value = format!("value/ünd+\"long\" {}", passwords::generate().reveal());
         let body = json!({"name": "TOKEN", "value": value});
-        let made = world.send(post("/api/v1/organizations/acme/secrets").by(&world.ada).json(&body)).await;
+        let made =
+            world.send(post("/api/v1/organizations/acme/secrets").with_account(&world.ada).json(&body)).await;
         assert_eq!(made.status, 201, "{}", made.text);
         canaries.plant("the value of a secret", &value);
-        let real = real_things(&world).await;
-        let queries = operations(&world).await.into_iter().map(|operation| {
+        let real = create_resources(&world).await;
+        let queries = list_operations(&world).await.into_iter().map(|operation| {
             let names = operation.query.iter().map(|(name, _)| name.clone()).collect();
             (operation.name(), names)
         });
@@ -156,25 +166,25 @@ impl Search {
             post("/api/v1/auth/login").json(&json!({"email": email, "password": password}))
         };
         for (email, password) in
-            [(email.as_str(), wrong.as_str()), ("nobody@acme.test", &wrong), (&wrong, &old)]
+            [(email.as_str(), wrong.as_str()), ("unknown@acme.test", &wrong), (&wrong, &old)]
         {
             self.send("POST /api/v1/auth/login", log_in(email, password)).await;
         }
-        let browser = self.world.sign_in(&email, &old).await;
+        let browser = self.world.log_in(&email, &old).await;
         let secret = browser.cookie.split_once('=').unwrap().1.to_owned();
         self.canaries.plant("a cookie's secret", &secret);
-        self.canaries.plant_shown("a CSRF token", &browser.csrf, CSRF_SHOWN_BY);
+        self.canaries.plant_visible_in("a CSRF token", &browser.csrf, CSRF_SHOWN_BY);
         for (current, wanted) in [(&wrong, &new), (&old, &"short".to_owned()), (&old, &new)] {
             let change = browser.post("/api/v1/me/password");
             let body = json!({"currentPassword": current, "newPassword": wanted});
             self.send("POST /api/v1/me/password", change.json(&body)).await;
         }
-        let Browser { cookie, csrf } = browser;
-        self.callers.push(Who::Cookie { cookie, csrf });
+        let BrowserSession { cookie, csrf } = browser;
+        self.callers.push(CanaryCaller::Cookie { cookie, csrf });
 
         // A token or a link is returned only once. The response to a retry does not contain it.
         let create = |path: &str, body: Value| {
-            post(path).by(&self.world.ada).header("idempotency-key", "canary").json(&body)
+            post(path).with_account(&self.world.ada).header("idempotency-key", "canary").json(&body)
         };
         let invitations = "/api/v1/organizations/acme/invitations";
         let person = json!({"email": "once@acme.test", "role": "viewer"});
@@ -186,7 +196,7 @@ impl Search {
         let link = token_of_link(&added.body["data"]["url"]);
         self.canaries.plant("the link of an invitation", &link);
         let id = made.body["data"]["id"].as_str().unwrap();
-        let revoke = call("DELETE", &format!("{TOKENS}/{id}")).by(&self.world.ada);
+        let revoke = call("DELETE", &format!("{TOKENS}/{id}")).with_account(&self.world.ada);
         let (used, gone) = (get("/api/v1/me").token(token), get("/api/v1/me").token(token));
         for repeat in repeats {
             let reply = self.send("a repeat", repeat).await;
@@ -198,16 +208,16 @@ impl Search {
     }
 
     /// Sends a canary in every body member, query parameter, header and path segment of the operation.
-    async fn send_everywhere(&mut self, operation: &Operation, who: usize, mut turn: usize) {
+    async fn send_everywhere(&mut self, operation: &ApiOperation, who: usize, mut turn: usize) {
         let who = self.callers[who].clone();
         let name = operation.name();
-        let here = path(operation, &self.real, |_| None);
-        let mut calls: Vec<Call> = Vec::new();
+        let here = fill_path(operation, &self.real, |_| None);
+        let mut calls: Vec<TestRequest> = Vec::new();
         let mut next = || {
             turn += 1;
             self.canaries.value(turn).to_owned()
         };
-        for body in bodies(operation, &mut next) {
+        for body in canary_bodies(operation, &mut next) {
             calls.push(call(&operation.method, &here).json(&body));
         }
         let value = next();
@@ -218,7 +228,7 @@ impl Search {
         calls.push(sent(format!("[\"{value}\"]"), "application/json"));
         calls.push(sent(value, "text/plain"));
         for parameter in operation.query.iter().map(|(name, _)| name.as_str()).chain(["token", "password"]) {
-            let target = format!("{here}?limit=1&{parameter}={}", encoded(&next()));
+            let target = format!("{here}?limit=1&{parameter}={}", percent_encode(&next()));
             calls.push(call(&operation.method, &target));
         }
         for header in [
@@ -241,14 +251,14 @@ impl Search {
             if header == "x-request-id" && !value.starts_with("berth_") {
                 continue;
             }
-            calls.push(call(&operation.method, &here).header(header, &value).json(&operation.body()));
+            calls.push(call(&operation.method, &here).header(header, &value).json(&operation.minimal_body()));
         }
-        for parameter in operation.parameters() {
-            let value = encoded(&next());
-            let there = path(operation, &self.real, |name| (name == parameter).then(|| value.clone()));
-            calls.push(call(&operation.method, &there).json(&operation.body()));
+        for parameter in operation.path_parameters() {
+            let value = percent_encode(&next());
+            let there = fill_path(operation, &self.real, |name| (name == parameter).then(|| value.clone()));
+            calls.push(call(&operation.method, &there).json(&operation.minimal_body()));
         }
-        if matches!(who, Who::Nobody) {
+        if matches!(who, CanaryCaller::Anonymous) {
             for kind in ["Basic ", "Token ", "Bearer x ", "Bearer ", ""] {
                 let value: String = next().chars().filter(char::is_ascii).collect();
                 let call = call(&operation.method, &here).header("authorization", &format!("{kind}{value}"));
@@ -257,9 +267,9 @@ impl Search {
         }
         for call in calls {
             let call = match &who {
-                Who::Nobody => call,
-                Who::Token(token) => call.token(token),
-                Who::Cookie { cookie, csrf } => {
+                CanaryCaller::Anonymous => call,
+                CanaryCaller::Token(token) => call.token(token),
+                CanaryCaller::Cookie { cookie, csrf } => {
                     let call = call.header("cookie", cookie).header("x-berth-csrf", csrf);
                     call.header("sec-fetch-site", "same-origin")
                 }
@@ -268,7 +278,7 @@ impl Search {
         }
     }
 
-    async fn send(&mut self, operation: &str, call: Call) -> Reply {
+    async fn send(&mut self, operation: &str, call: TestRequest) -> TestResponse {
         let (asked, query) = (call.0.uri().path().to_owned(), call.0.uri().query().unwrap_or("").to_owned());
         let mut reply = self.world.send(call).await;
         self.sent += 1;
@@ -285,14 +295,14 @@ impl Search {
             let sent = query.split('&').find(|pair| pair.starts_with(&format!("{parameter}=")));
             headers = sent.map_or(headers.clone(), |pair| headers.replace(pair, ""));
         }
-        self.look(&format!("the answer to {operation}"), &reply.text, operation);
-        self.look(&format!("the headers of {operation}"), &headers, operation);
+        self.search_text(&format!("the answer to {operation}"), &reply.text, operation);
+        self.search_text(&format!("the headers of {operation}"), &headers, operation);
         reply
     }
 
-    fn look(&mut self, place: &str, text: &str, operation: &str) {
+    fn search_text(&mut self, place: &str, text: &str, operation: &str) {
         if self.seen.insert(format!("{operation} {text}")) {
-            let found = self.canaries.found(text, operation).into_iter();
+            let found = self.canaries.find_leaks(text, operation).into_iter();
             self.leaks.extend(found.map(|found| format!("{found} is in {place}")));
         }
     }
@@ -301,7 +311,7 @@ impl Search {
         for (org, who) in [("acme", self.world.ada.clone()), ("globex", self.world.hank.clone())] {
             let mut query = "limit=200".to_owned();
             loop {
-                let list = get(&format!("/api/v1/organizations/{org}/events?{query}")).by(&who);
+                let list = get(&format!("/api/v1/organizations/{org}/events?{query}")).with_account(&who);
                 let reply = self.send("GET events", list).await;
                 assert!(!reply.text.contains(VISIBLE_MARK), "a definition is in an event");
                 let Some(cursor) = reply.body["pagination"]["nextCursor"].as_str() else { break };
@@ -310,7 +320,7 @@ impl Search {
         }
     }
 
-    fn look_into_files(&mut self) {
+    fn search_files(&mut self) {
         let (mut seen, mut dirs) = (0, vec![self.world.dir.path().to_owned()]);
         while let Some(dir) = dirs.pop() {
             for entry in std::fs::read_dir(dir).unwrap() {
@@ -322,7 +332,7 @@ impl Search {
                 let bytes = std::fs::read(&path).unwrap();
                 let text = String::from_utf8_lossy(&bytes);
                 seen += usize::from(text.contains(VISIBLE_MARK));
-                self.look(&path.file_name().unwrap().to_string_lossy(), &text, "");
+                self.search_text(&path.file_name().unwrap().to_string_lossy(), &text, "");
             }
         }
         assert!(seen > 0, "what is stored is found");
@@ -330,31 +340,37 @@ impl Search {
     }
 }
 
-fn plant(canaries: &mut Canaries, name: &str, account: &Account) -> Who {
+fn plant_account(canaries: &mut CanarySet, name: &str, account: &MemberAccount) -> CanaryCaller {
     canaries.plant(&format!("the password of {name}"), &account.password);
     canaries.plant(&format!("the token of {name}"), &account.token);
-    Who::Token(account.token.clone())
+    CanaryCaller::Token(account.token.clone())
 }
 
-async fn real_things(world: &World) -> BTreeMap<&'static str, String> {
+async fn create_resources(world: &TestWorld) -> BTreeMap<&'static str, String> {
     let qa = "/api/v1/organizations/acme/pipelines/shop/ephemeral-environments/qa-1/sessions";
-    let claim =
-        async |body: Value| world.send(post(qa).by(&world.ada).json(&body)).await.body["data"].clone();
+    let claim = async |body: Value| {
+        world.send(post(qa).with_account(&world.ada).json(&body)).await.body["data"].clone()
+    };
     let (held, waits) = (claim(json!({"commitId": "9fceb02"})).await, claim(json!({"queue": true})).await);
     let id = |value: &Value| value.as_str().unwrap().to_owned();
     let deployment = id(&held["deploymentId"]);
-    let approval = world.approval().await;
+    let approval = world.create_approval().await;
     let body = json!({"url": "/srv/git/shop.git"});
-    let made = world.send(post("/api/v1/organizations/acme/repositories").by(&world.ada).json(&body)).await;
+    let made = world
+        .send(post("/api/v1/organizations/acme/repositories").with_account(&world.ada).json(&body))
+        .await;
     let repository = id(&made.body["data"]["id"]);
     let body = json!({"name": "tools", "url": "/srv/git/tools.git"});
-    let made =
-        world.send(post("/api/v1/organizations/acme/step-registries").by(&world.ada).json(&body)).await;
+    let made = world
+        .send(post("/api/v1/organizations/acme/step-registries").with_account(&world.ada).json(&body))
+        .await;
     let registry = id(&made.body["data"]["id"]);
     let body = json!({"name": "ops", "url": "https://127.0.0.1:9/hook", "kinds": ["*"]});
-    let made = world.send(post("/api/v1/organizations/acme/webhooks").by(&world.ada).json(&body)).await;
+    let made =
+        world.send(post("/api/v1/organizations/acme/webhooks").with_account(&world.ada).json(&body)).await;
     assert_eq!(made.status, 201, "{}", made.text);
-    let runner = post("/api/v1/organizations/acme/runners").by(&world.ada).json(&json!({"name": "build-1"}));
+    let runner =
+        post("/api/v1/organizations/acme/runners").with_account(&world.ada).json(&json!({"name": "build-1"}));
     assert_eq!(world.send(runner).await.status, 201);
     BTreeMap::from([
         ("{orgId}", "acme".to_owned()),
@@ -376,8 +392,8 @@ async fn real_things(world: &World) -> BTreeMap<&'static str, String> {
 }
 
 /// The operation's path with the names of existing resources. A request to delete the pipeline gets an unknown name.
-fn path(
-    operation: &Operation,
+fn fill_path(
+    operation: &ApiOperation,
     real: &BTreeMap<&'static str, String>,
     other: impl Fn(&str) -> Option<String>,
 ) -> String {
@@ -394,12 +410,12 @@ fn path(
     operation.path.split('/').map(part).collect::<Vec<_>>().join("/")
 }
 
-fn bodies(operation: &Operation, next: &mut impl FnMut() -> String) -> Vec<Value> {
-    let mut bodies = vec![operation.body()];
+fn canary_bodies(operation: &ApiOperation, next: &mut impl FnMut() -> String) -> Vec<Value> {
+    let mut bodies = vec![operation.minimal_body()];
     let names: Vec<String> = operation.members.iter().flat_map(|members| members.keys().cloned()).collect();
     let filled = names.iter().map(|name| {
-        let hidden = !VISIBLE.contains(&name.as_str());
-        (name.clone(), if hidden { json!(next()) } else { sample(name) })
+        let hidden = !VISIBLE_MEMBERS.contains(&name.as_str());
+        (name.clone(), if hidden { json!(next()) } else { sample_value(name) })
     });
     bodies.push(filled.collect());
     // Leaves out definitions and labels: other members can read them, and diagnostics quote lines of a definition.
@@ -408,10 +424,10 @@ fn bodies(operation: &Operation, next: &mut impl FnMut() -> String) -> Vec<Value
     for name in names.iter().map(String::as_str).chain(["token", "value"]) {
         // Values that are always invalid: a list, an object, and a string with a control character.
         for wrong in [json!([next()]), json!({ next(): 1 }), json!(format!("{}\u{1}", next()))] {
-            let mut body = operation.body();
+            let mut body = operation.minimal_body();
             body[name] = wrong;
             // Errors name unknown members, so it is not a leak if a canary was used as such a name.
-            let is_known = !OBJECTS.contains(&name) && names.iter().any(|known| known == name);
+            let is_known = !OBJECT_MEMBERS.contains(&name) && names.iter().any(|known| known == name);
             if !body[name].is_object() || is_known {
                 bodies.push(body);
             }

@@ -2,14 +2,14 @@
 
 use serde_json::json;
 
-use super::Harbour;
+use super::PipelineFixture;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn build_runs_once_per_commit_and_its_artifacts_are_shared() {
-    let harbour = Harbour::open().await;
-    let (built, seen) = (harbour.file("built"), harbour.file("seen"));
-    harbour
-        .pipeline(&format!(
+    let fixture = PipelineFixture::start().await;
+    let (built, seen) = (fixture.file_path("built"), fixture.file_path("seen"));
+    fixture
+        .create_pipeline(&format!(
             "  build:
     - name: Build
       type: script
@@ -32,26 +32,26 @@ async fn build_runs_once_per_commit_and_its_artifacts_are_shared() {
 "
         ))
         .await;
-    let first = harbour.start("4f2a1c9").await;
-    assert_eq!(harbour.end_of(&first).await["status"], "succeeded");
-    let (_, second) = harbour.claim("4f2a1c9").await;
-    let second = harbour.end_of(&second).await;
+    let first = fixture.start_deployment("4f2a1c9").await;
+    assert_eq!(fixture.wait_for_end(&first).await["status"], "succeeded");
+    let (_, second) = fixture.claim("4f2a1c9").await;
+    let second = fixture.wait_for_end(&second).await;
     assert_eq!(second["status"], "succeeded", "{second}");
     assert_eq!(second["stages"][0]["reusedFrom"], json!(first));
-    assert_eq!(harbour.written("built"), "4f2a1c9\n");
+    assert_eq!(fixture.read_file("built"), "4f2a1c9\n");
     let page = "v1 page of 4f2a1c9";
-    assert_eq!(harbour.written("seen"), format!("staging {page}\nproduction {page}\nqa-1 {page}\n"));
-    let third = harbour.start("77aa001").await;
-    assert_eq!(harbour.end_of(&third).await["status"], "succeeded");
-    assert_eq!(harbour.written("built"), "4f2a1c9\n77aa001\n");
-    harbour.close().await;
+    assert_eq!(fixture.read_file("seen"), format!("staging {page}\nproduction {page}\nqa-1 {page}\n"));
+    let third = fixture.start_deployment("77aa001").await;
+    assert_eq!(fixture.wait_for_end(&third).await["status"], "succeeded");
+    assert_eq!(fixture.read_file("built"), "4f2a1c9\n77aa001\n");
+    fixture.shut_down().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn build_without_running_steps_is_done_at_once() {
-    let harbour = Harbour::open().await;
-    harbour
-        .pipeline(
+    let fixture = PipelineFixture::start().await;
+    fixture
+        .create_pipeline(
             "  build:
     - { name: Build, type: script, if: \"trigger.kind == 'push'\", params: { run: 'exit 1' } }
   stages: [{ name: staging }]
@@ -60,8 +60,8 @@ async fn build_without_running_steps_is_done_at_once() {
         )
         .await;
     for _ in 0..2 {
-        let ended = harbour.end_of(&harbour.start("4f2a1c9").await).await;
+        let ended = fixture.wait_for_end(&fixture.start_deployment("4f2a1c9").await).await;
         assert_eq!(ended["status"], "succeeded", "{ended}");
     }
-    harbour.close().await;
+    fixture.shut_down().await;
 }

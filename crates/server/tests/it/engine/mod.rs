@@ -3,10 +3,9 @@
 mod analysis;
 mod approvals;
 mod authors;
-mod back;
 mod build;
 mod delivery;
-mod fail;
+mod failures;
 mod fix_ends;
 mod fixes;
 mod gates;
@@ -15,6 +14,7 @@ mod model;
 mod repository;
 mod retry;
 mod rollback;
+mod rollback_gates;
 mod stages;
 mod steps;
 mod takeover;
@@ -24,79 +24,79 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::at_work::AtWork;
-use super::world::{Account, Reply, World, call, get, post};
+use super::jobs_with_runner::JobsWithRunner;
+use super::world::{MemberAccount, TestResponse, TestWorld, call, get, post};
 
 const ORG: &str = "/api/v1/organizations/acme";
 /// Timeout of every wait.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-struct Harbour {
-    world: World,
-    at_work: AtWork,
+struct PipelineFixture {
+    world: TestWorld,
+    running_jobs: JobsWithRunner,
     /// A directory outside of the server, for files that steps write and tests read.
     outside: tempfile::TempDir,
 }
 
-impl Harbour {
-    async fn open() -> Self {
-        let world = World::new().await;
-        let at_work = AtWork::begin(&world.app);
-        Self { world, at_work, outside: tempfile::tempdir().unwrap() }
+impl PipelineFixture {
+    async fn start() -> Self {
+        let world = TestWorld::new().await;
+        let running_jobs = JobsWithRunner::start(&world.app);
+        Self { world, running_jobs, outside: tempfile::tempdir().unwrap() }
     }
 
-    async fn close(self) {
-        self.at_work.end().await;
+    async fn shut_down(self) {
+        self.running_jobs.shut_down().await;
     }
 
-    fn ada(&self) -> &Account {
+    fn ada(&self) -> &MemberAccount {
         &self.world.ada
     }
 
     /// The path of a file in `outside`, to be used in scripts.
-    fn file(&self, name: &str) -> String {
+    fn file_path(&self, name: &str) -> String {
         self.outside.path().join(name).display().to_string()
     }
 
-    fn written(&self, name: &str) -> String {
+    fn read_file(&self, name: &str) -> String {
         std::fs::read_to_string(self.outside.path().join(name)).unwrap_or_default()
     }
 
-    async fn send(&self, call: super::world::Call) -> Reply {
+    async fn send(&self, call: super::world::TestRequest) -> TestResponse {
         self.world.send(call).await
     }
 
-    async fn see(&self, path: &str) -> Value {
-        data(&self.send(get(&format!("{ORG}{path}")).by(self.ada())).await, 200)
+    async fn fetch(&self, path: &str) -> Value {
+        expect_data(&self.send(get(&format!("{ORG}{path}")).with_account(self.ada())).await, 200)
     }
 
-    async fn post(&self, path: &str, body: &Value) -> Reply {
-        self.send(post(&format!("{ORG}{path}")).by(self.ada()).json(body)).await
+    async fn post(&self, path: &str, body: &Value) -> TestResponse {
+        self.send(post(&format!("{ORG}{path}")).with_account(self.ada()).json(body)).await
     }
 
     /// Creates the pipeline `shop`. `body` goes below `pipeline:` and is indented by two spaces.
-    async fn pipeline(&self, body: &str) {
+    async fn create_pipeline(&self, body: &str) {
         let definition = format!("version: 1\npipeline:\n  name: Shop\n{body}");
         let made = self.post("/pipelines", &json!({"slug": "shop", "definition": definition})).await;
         assert_eq!(made.status, 201, "{}", made.text);
     }
 
     /// Starts a deployment through the stages of `shop` and returns its id.
-    async fn start(&self, commit: &str) -> String {
+    async fn start_deployment(&self, commit: &str) -> String {
         let started = self.post("/pipelines/shop/deployments", &json!({"commitId": commit})).await;
-        data(&started, 202)["id"].as_str().unwrap().to_owned()
+        expect_data(&started, 202)["id"].as_str().unwrap().to_owned()
     }
 
     /// Claims `qa-1` and deploys there. Returns the ids of the session and of the deployment.
     async fn claim(&self, commit: &str) -> (String, String) {
         let path = "/pipelines/shop/ephemeral-environments/qa-1/sessions";
-        let session = data(&self.post(path, &json!({"commitId": commit})).await, 201);
+        let session = expect_data(&self.post(path, &json!({"commitId": commit})).await, 201);
         let text = |name: &str| session[name].as_str().unwrap().to_owned();
         (text("sessionId"), text("deploymentId"))
     }
 
     /// Long-polls the deployment until `wanted` is true for it, and returns it.
-    async fn until(&self, id: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+    async fn wait_until(&self, id: &str, wanted: impl Fn(&Value) -> bool) -> Value {
         let deadline = Instant::now() + PATIENCE;
         let mut tag = String::new();
         loop {
@@ -106,7 +106,7 @@ impl Harbour {
                 "" => get(&path),
                 tag => get(&format!("{path}?wait=10")).header("if-none-match", tag),
             };
-            let seen = self.send(asked.by(self.ada())).await;
+            let seen = self.send(asked.with_account(self.ada())).await;
             if seen.status != 304 {
                 assert_eq!(seen.status, 200, "{}", seen.text);
                 tag = seen.header("etag").to_owned();
@@ -119,10 +119,11 @@ impl Harbour {
     }
 
     /// Waits for the pipeline's first deployment and returns its id.
-    async fn first_deployment(&self) -> String {
+    async fn wait_for_first_deployment(&self) -> String {
         let deadline = Instant::now() + PATIENCE;
         loop {
-            let seen = self.send(get(&format!("{ORG}/pipelines/shop/deployments")).by(self.ada())).await;
+            let seen =
+                self.send(get(&format!("{ORG}/pipelines/shop/deployments")).with_account(self.ada())).await;
             if let Some(id) = seen.body["data"][0]["id"].as_str() {
                 return id.to_owned();
             }
@@ -131,32 +132,32 @@ impl Harbour {
         }
     }
 
-    async fn end_of(&self, id: &str) -> Value {
-        self.until(id, |it| it["finishedAt"].is_string()).await
+    async fn wait_for_end(&self, id: &str) -> Value {
+        self.wait_until(id, |it| it["finishedAt"].is_string()).await
     }
 
     /// Returns the log of a step.
-    async fn log(&self, id: &str, step: &str) -> String {
+    async fn read_step_log(&self, id: &str, step: &str) -> String {
         let (stage, step) = step.split_once('/').unwrap_or(("", step));
         let stage = if stage.is_empty() { String::new() } else { format!("&stage={stage}") };
         let path = format!("{ORG}/deployments/{id}/steps/{step}/logs?raw=true{stage}");
-        let got = self.send(get(&path).by(self.ada())).await;
+        let got = self.send(get(&path).with_account(self.ada())).await;
         assert_eq!(got.status, 200, "{}", got.text);
         got.text
     }
 
-    async fn delete(&self, path: &str) -> Reply {
-        self.send(call("DELETE", &format!("{ORG}{path}")).by(self.ada())).await
+    async fn delete(&self, path: &str) -> TestResponse {
+        self.send(call("DELETE", &format!("{ORG}{path}")).with_account(self.ada())).await
     }
 }
 
-fn data(reply: &Reply, status: u16) -> Value {
+fn expect_data(reply: &TestResponse, status: u16) -> Value {
     assert_eq!(reply.status.as_u16(), status, "{}", reply.text);
     reply.body["data"].clone()
 }
 
 /// Formats the status and cause of the deployment, its stages and their steps, one per line.
-fn story(deployment: &Value) -> String {
+fn format_outcome(deployment: &Value) -> String {
     let word = |it: &Value| {
         let status = it["status"].as_str().unwrap();
         match it["cause"].as_str() {

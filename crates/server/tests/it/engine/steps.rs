@@ -3,18 +3,18 @@
 use expect_test::expect;
 use serde_json::json;
 
-use super::super::follow::Stream;
+use super::super::event_streams::EventStream;
 use super::super::world::get;
-use super::{Harbour, ORG, story};
+use super::{ORG, PipelineFixture, format_outcome};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn step_gets_declared_inputs_and_passes_outputs() {
-    let harbour = Harbour::open().await;
+    let fixture = PipelineFixture::start().await;
     let secret = json!({"name": "DEPLOY_TOKEN", "value": "hunter2-but-longer"});
-    assert_eq!(harbour.post("/secrets", &secret).await.status, 201);
-    let ledger = harbour.file("ledger");
-    harbour
-        .pipeline(&format!(
+    assert_eq!(fixture.post("/secrets", &secret).await.status, 201);
+    let ledger = fixture.file_path("ledger");
+    fixture
+        .create_pipeline(&format!(
             r#"  ephemeral_environments:
     qa-1:
       vars: {{ url: "https://qa-1.test", replicas: 2 }}
@@ -52,8 +52,8 @@ async fn step_gets_declared_inputs_and_passes_outputs() {
 "#
         ))
         .await;
-    let (_, id) = harbour.claim("4f2a1c9").await;
-    let ended = harbour.end_of(&id).await;
+    let (_, id) = fixture.claim("4f2a1c9").await;
+    let ended = fixture.wait_for_end(&id).await;
     expect![[r#"
         succeeded
         qa-1: succeeded
@@ -62,24 +62,24 @@ async fn step_gets_declared_inputs_and_passes_outputs() {
           never skipped
           last succeeded
     "#]]
-    .assert_eq(&story(&ended));
+    .assert_eq(&format_outcome(&ended));
     assert_eq!(ended["stages"][0]["steps"][0]["outputs"], json!({"image": "shop:4f2a1c9"}));
-    assert_eq!(harbour.written("ledger"), "shop:4f2a1c9 https://qa-1.test/2 fence 1\n");
-    assert_eq!(harbour.log(&id, "make").await, "made by make in qa-1\n");
-    let log = harbour.log(&id, "deploy").await;
+    assert_eq!(fixture.read_file("ledger"), "shop:4f2a1c9 https://qa-1.test/2 fence 1\n");
+    assert_eq!(fixture.read_step_log(&id, "make").await, "made by make in qa-1\n");
+    let log = fixture.read_step_log(&id, "deploy").await;
     assert!(log.starts_with("token is ***\n") && !log.contains("hunter2"), "{log}");
     assert!(!log.contains("aHVudGVyMi1i"), "{log}");
-    let text = harbour.see(&format!("/deployments/{id}")).await.to_string();
+    let text = fixture.fetch(&format!("/deployments/{id}")).await.to_string();
     assert!(!text.contains("hunter2"), "{text}");
-    harbour.close().await;
+    fixture.shut_down().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn failed_step_is_retried_and_all_attempts_are_visible() {
-    let harbour = Harbour::open().await;
-    let count = harbour.file("count");
-    harbour
-        .pipeline(&format!(
+    let fixture = PipelineFixture::start().await;
+    let count = fixture.file_path("count");
+    fixture
+        .create_pipeline(&format!(
             "  ephemeral_environments: {{ qa-1: {{}} }}
   stages: [{{ name: staging }}]
   steps:
@@ -90,24 +90,24 @@ async fn failed_step_is_retried_and_all_attempts_are_visible() {
 "
         ))
         .await;
-    let (_, id) = harbour.claim("4f2a1c9").await;
-    let ended = harbour.end_of(&id).await;
+    let (_, id) = fixture.claim("4f2a1c9").await;
+    let ended = fixture.wait_for_end(&id).await;
     assert_eq!(ended["status"], "succeeded", "{ended}");
     let attempts = ended["stages"][0]["steps"][0]["attempts"].as_array().unwrap().clone();
     let words: Vec<_> = attempts.iter().map(|it| it["status"].as_str().unwrap()).collect();
     assert_eq!(words, ["failed", "failed", "succeeded"]);
     assert_eq!(attempts[0]["exitCode"], 1);
     assert_eq!(attempts[2]["isolation"], "process");
-    harbour.close().await;
+    fixture.shut_down().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn log_stream_of_a_silent_step_ends_at_once_with_the_step() {
-    let harbour = Harbour::open().await;
-    let go = harbour.file("go");
+    let fixture = PipelineFixture::start().await;
+    let go = fixture.file_path("go");
     assert!(std::process::Command::new("mkfifo").arg(&go).status().unwrap().success());
-    harbour
-        .pipeline(&format!(
+    fixture
+        .create_pipeline(&format!(
             "  ephemeral_environments: {{ qa-1: {{}} }}
   stages: []
   steps:
@@ -115,29 +115,29 @@ async fn log_stream_of_a_silent_step_ends_at_once_with_the_step() {
 "
         ))
         .await;
-    let (_, id) = harbour.claim("4f2a1c9").await;
-    harbour.until(&id, |it| it["stages"][0]["steps"][0]["status"] == "running").await;
+    let (_, id) = fixture.claim("4f2a1c9").await;
+    fixture.wait_until(&id, |it| it["stages"][0]["steps"][0]["status"] == "running").await;
     let log = format!("{ORG}/deployments/{id}/steps/quiet/logs");
-    let mut stream = Stream::open(&harbour.world, get(&log).by(harbour.ada())).await;
-    assert_eq!(stream.block().await.unwrap(), ": following\nid: 0");
+    let mut stream = EventStream::open(&fixture.world, get(&log).with_account(fixture.ada())).await;
+    assert_eq!(stream.next_block().await.unwrap(), ": following\nid: 0");
     std::fs::write(&go, "\n").unwrap();
     // The end arrives before any heartbeat, so the stream was notified and did not have to poll.
     let end = "id: 0\nevent: end\ndata: {\"bytes\":0,\"lines\":0}";
-    assert_eq!(stream.block().await.unwrap(), end);
-    harbour.end_of(&id).await;
-    let mut after = Stream::open(&harbour.world, get(&log).by(harbour.ada())).await;
-    assert_eq!(after.block().await.unwrap(), ": following\nid: 0");
-    assert_eq!(after.block().await.unwrap(), end);
-    harbour.close().await;
+    assert_eq!(stream.next_block().await.unwrap(), end);
+    fixture.wait_for_end(&id).await;
+    let mut after = EventStream::open(&fixture.world, get(&log).with_account(fixture.ada())).await;
+    assert_eq!(after.next_block().await.unwrap(), ": following\nid: 0");
+    assert_eq!(after.next_block().await.unwrap(), end);
+    fixture.shut_down().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn value_extracted_from_a_secret_is_masked() {
-    let harbour = Harbour::open().await;
+    let fixture = PipelineFixture::start().await;
     let value = r#"{"user": "shop", "password": "correct-horse"}"#;
-    assert_eq!(harbour.post("/secrets", &json!({"name": "DB", "value": value})).await.status, 201);
-    harbour
-        .pipeline(
+    assert_eq!(fixture.post("/secrets", &json!({"name": "DB", "value": value})).await.status, 201);
+    fixture
+        .create_pipeline(
             "  stages: [{ name: staging }]
   steps:
     - name: Deploy
@@ -147,8 +147,8 @@ async fn value_extracted_from_a_secret_is_masked() {
 ",
         )
         .await;
-    let id = harbour.start("4f2a1c9").await;
-    assert_eq!(harbour.end_of(&id).await["status"], "succeeded");
-    assert_eq!(harbour.log(&id, "deploy").await, "with ***\n");
-    harbour.close().await;
+    let id = fixture.start_deployment("4f2a1c9").await;
+    assert_eq!(fixture.wait_for_end(&id).await["status"], "succeeded");
+    assert_eq!(fixture.read_step_log(&id, "deploy").await, "with ***\n");
+    fixture.shut_down().await;
 }

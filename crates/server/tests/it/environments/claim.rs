@@ -3,15 +3,15 @@
 use berth_core::time::Timestamp;
 use serde_json::{Value, json};
 
-use super::{Shop, at, data, text};
+use super::{EnvironmentsFixture, environments_path, expect_data, expect_str};
 use crate::world::{call, get, post};
 
 #[tokio::test]
 async fn claim_returns_a_session_and_its_location() {
-    let shop = Shop::open().await;
+    let shop = EnvironmentsFixture::new().await;
     let claimed = shop.claim(&shop.grace, &json!({"context": "load test"})).await;
     assert_eq!((claimed.status.as_u16(), claimed.header("etag")), (201, "\"1.2\""), "{}", claimed.text);
-    let shown = shop.send(get(claimed.header("location")).by(&shop.ada)).await;
+    let shown = shop.send(get(claimed.header("location")).with_account(&shop.ada)).await;
     assert_eq!((shown.status.as_u16(), shown.header("etag")), (200, "\"1.2\""));
     assert_eq!(shown.body, claimed.body);
     let session = &claimed.body["data"];
@@ -22,30 +22,36 @@ async fn claim_returns_a_session_and_its_location() {
 
 #[tokio::test]
 async fn claim_with_a_commit_deploys_it_unless_disabled() {
-    let shop = Shop::open().await;
-    let session = shop.claimed(&shop.grace, &json!({"commitId": "feature/login_2"})).await;
-    let deployment = text(&session["deploymentId"]);
+    let shop = EnvironmentsFixture::new().await;
+    let session = shop.claim_session(&shop.grace, &json!({"commitId": "feature/login_2"})).await;
+    let deployment = expect_str(&session["deploymentId"]);
     assert_eq!(session["deployments"][0]["id"], deployment.as_str());
     let path = format!("/api/v1/organizations/acme/deployments/{deployment}");
-    let deployment = data(shop.send(get(&path).by(&shop.ada)).await, 200);
+    let deployment = expect_data(shop.send(get(&path).with_account(&shop.ada)).await, 200);
     assert_eq!(deployment["commitId"], "feature/login_2");
     assert_eq!((&deployment["sessionId"], &deployment["fence"]), (&session["sessionId"], &json!(1)));
     shop.release(&shop.grace, &session).await;
 
-    let session = shop.claimed(&shop.grace, &json!({"commitId": "main", "deploy": false})).await;
+    let session = shop.claim_session(&shop.grace, &json!({"commitId": "main", "deploy": false})).await;
     assert_eq!(session["commitId"], "main");
     assert_eq!((session.get("deploymentId"), &session["deployments"]), (None, &json!([])));
 }
 
 #[tokio::test]
 async fn claim_ttl_defaults_to_the_definitions() {
-    let shop = Shop::open().await;
+    let shop = EnvironmentsFixture::new().await;
     let lasts = async |environment: &str, body: Value| {
-        let claimed =
-            shop.send(post(&at(&format!("{environment}/sessions"))).by(&shop.grace).json(&body)).await;
-        let session = data(claimed, 201);
-        let path = at(&format!("{environment}/sessions/{}", text(&session["sessionId"])));
-        shop.send(call("DELETE", &path).by(&shop.grace)).await;
+        let claimed = shop
+            .send(
+                post(&environments_path(&format!("{environment}/sessions")))
+                    .with_account(&shop.grace)
+                    .json(&body),
+            )
+            .await;
+        let session = expect_data(claimed, 201);
+        let path =
+            environments_path(&format!("{environment}/sessions/{}", expect_str(&session["sessionId"])));
+        shop.send(call("DELETE", &path).with_account(&shop.grace)).await;
         let at = |member: &str| session[member].as_str().map(|text| Timestamp::parse(text).unwrap());
         at("expiresAt").map(|end| end.seconds_since(at("claimedAt").unwrap()))
     };
@@ -61,11 +67,11 @@ async fn claim_ttl_defaults_to_the_definitions() {
 
 #[tokio::test]
 async fn claim_of_a_held_environment_names_holder_reason_and_expiry() {
-    let shop = Shop::open().await;
+    let shop = EnvironmentsFixture::new().await;
     let wish = json!({"commitId": "9fceb02", "context": "load test", "ttlSeconds": 600, "deploy": false});
-    let session = shop.claimed(&shop.grace, &wish).await;
+    let session = shop.claim_session(&shop.grace, &wish).await;
     let refused = shop.claim(&shop.ada, &json!({"commitId": "main"})).await;
-    refused.is(409, "environment_locked");
+    refused.assert_problem(409, "environment_locked");
     for (member, wanted) in [
         ("holder", &session["holder"]),
         ("since", &session["claimedAt"]),
@@ -83,39 +89,42 @@ async fn claim_of_a_held_environment_names_holder_reason_and_expiry() {
     assert!((590..=600).contains(&wait), "{wait}");
     let detail = refused.body["detail"].as_str().unwrap();
     assert!(detail.contains("held by grace") && detail.contains("load test"), "{detail}");
-    let queue = shop.send(get(refused.body["links"]["queue"].as_str().unwrap()).by(&shop.ada)).await;
+    let queue =
+        shop.send(get(refused.body["links"]["queue"].as_str().unwrap()).with_account(&shop.ada)).await;
     assert_eq!((queue.status.as_u16(), &queue.body["data"]), (200, &json!([])));
-    let take = shop.send(post(refused.body["links"]["forceClaim"].as_str().unwrap()).by(&shop.ada)).await;
+    let take =
+        shop.send(post(refused.body["links"]["forceClaim"].as_str().unwrap()).with_account(&shop.ada)).await;
     assert_eq!(take.status, 201, "{}", take.text);
 }
 
 #[tokio::test]
 async fn claim_by_the_holder_with_another_token_says_self() {
-    let shop = Shop::open().await;
-    let session = shop.claimed(&shop.grace, &json!({})).await;
-    let create =
-        post("/api/v1/organizations/acme/api-tokens").by(&shop.grace).json(&json!({"name": "other"}));
-    let other = text(&data(shop.send(create).await, 201)["token"]);
-    let refused = shop.send(post(&at("qa-1/sessions")).token(&other)).await;
-    refused.is(409, "environment_locked");
+    let shop = EnvironmentsFixture::new().await;
+    let session = shop.claim_session(&shop.grace, &json!({})).await;
+    let create = post("/api/v1/organizations/acme/api-tokens")
+        .with_account(&shop.grace)
+        .json(&json!({"name": "other"}));
+    let other = expect_str(&expect_data(shop.send(create).await, 201)["token"]);
+    let refused = shop.send(post(&environments_path("qa-1/sessions")).token(&other)).await;
+    refused.assert_problem(409, "environment_locked");
     assert_eq!((&refused.body["self"], &refused.body["sessionId"]), (&json!(true), &session["sessionId"]));
-    assert_eq!(refused.header("retry-after"), "", "nobody knows when it ends");
-    let path = format!("{}/deploy", super::in_session(&session));
+    assert_eq!(refused.header("retry-after"), "", "the session has no expiry");
+    let path = format!("{}/deploy", super::session_path(&session));
     let deployed = shop.send(post(&path).token(&other).json(&json!({"commitId": "main"}))).await;
     assert_eq!(deployed.status, 202, "the holder is the user: {}", deployed.text);
 }
 
 #[tokio::test]
 async fn service_account_claims_as_itself() {
-    let shop = Shop::open().await;
-    let (id, token) = shop.world.service("ci@acme.test", "deployer").await;
-    let session = data(shop.send(post(&at("qa-1/sessions")).token(&token)).await, 201);
+    let shop = EnvironmentsFixture::new().await;
+    let (id, token) = shop.world.create_service_account("ci@acme.test", "deployer").await;
+    let session = expect_data(shop.send(post(&environments_path("qa-1/sessions")).token(&token)).await, 201);
     assert_eq!(session["holder"], json!({"type": "service", "id": id, "name": "ci"}));
 }
 
 #[tokio::test]
 async fn concurrent_claims_have_one_winner() {
-    let shop = Shop::open().await;
+    let shop = EnvironmentsFixture::new().await;
     let nothing = json!({});
     let who = |number: i32| if number % 2 == 0 { &shop.ada } else { &shop.grace };
     let claims = (0..24).map(|number| shop.claim(who(number), &nothing));
@@ -124,18 +133,19 @@ async fn concurrent_claims_have_one_winner() {
     assert_eq!(won.len(), 1);
     let winner = &won[0].body["data"];
     for reply in lost {
-        reply.is(409, "environment_locked");
-        assert_eq!(reply.body["sessionId"], winner["sessionId"], "everybody hears of the one holder");
+        reply.assert_problem(409, "environment_locked");
+        assert_eq!(reply.body["sessionId"], winner["sessionId"], "every refusal names the same session");
     }
-    assert_eq!(shop.see("qa-1").await["fence"], 1);
+    assert_eq!(shop.fetch("qa-1").await["fence"], 1);
 }
 
 #[tokio::test]
 async fn claims_of_different_environments_are_independent() {
-    let shop = Shop::open().await;
+    let shop = EnvironmentsFixture::new().await;
     for name in ["qa-1", "qa-2", "qa-4"] {
-        let claimed = shop.send(post(&at(&format!("{name}/sessions"))).by(&shop.grace)).await;
-        assert_eq!(data(claimed, 201)["fence"], 1, "{name} counts for itself");
+        let claimed =
+            shop.send(post(&environments_path(&format!("{name}/sessions"))).with_account(&shop.grace)).await;
+        assert_eq!(expect_data(claimed, 201)["fence"], 1, "{name} counts for itself");
     }
-    assert_eq!(shop.see("qa-3").await["lockStatus"], "unlocked");
+    assert_eq!(shop.fetch("qa-3").await["lockStatus"], "unlocked");
 }

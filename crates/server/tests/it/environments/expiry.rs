@@ -9,15 +9,16 @@ use berth_store::tables::environment;
 use berth_store::{StoreError, TxContext};
 use serde_json::{Value, json};
 
-use super::{Shop, at, data, text};
-use crate::history::org;
+use super::{EnvironmentsFixture, environments_path, expect_data, expect_str};
+use crate::audit_export::acme_org_id;
 use crate::world::post;
 
 const HOUR_S: i64 = 60 * 60;
 
 /// Creates a session that Grace claimed two hours ago with this TTL.
-async fn claimed_two_hours_ago(shop: &Shop, ttl_seconds: Option<i64>) -> Value {
-    let (org, id) = (org(&shop.world).await, shop.me(&shop.grace).await.parse::<UserId>().unwrap());
+async fn create_old_session(shop: &EnvironmentsFixture, ttl_seconds: Option<i64>) -> Value {
+    let (org, id) =
+        (acme_org_id(&shop.world).await, shop.user_id(&shop.grace).await.parse::<UserId>().unwrap());
     let claimed = shop.world.app.store().transact(TxContext::system(Some(org)), move |tx| {
         let lock = environment::find(tx, "shop", &EnvName::parse("qa-1").unwrap())?.unwrap();
         let moment = DecisionContext { now: tx.now().plus_seconds(-2 * HOUR_S), ..tx.moment()? };
@@ -35,12 +36,12 @@ async fn claimed_two_hours_ago(shop: &Shop, ttl_seconds: Option<i64>) -> Value {
 
 #[tokio::test]
 async fn expired_session_is_replaced_by_the_next_claim() {
-    let shop = Shop::open().await;
-    let old = claimed_two_hours_ago(&shop, Some(HOUR_S)).await;
+    let shop = EnvironmentsFixture::new().await;
+    let old = create_old_session(&shop, Some(HOUR_S)).await;
     let since = shop.events(0).await.len();
-    let new = shop.claimed(&shop.ada, &json!({})).await;
+    let new = shop.claim_session(&shop.ada, &json!({})).await;
     assert_eq!(new["fence"], 2);
-    let ended = shop.status(&old).await;
+    let ended = shop.session_status(&old).await;
     assert_eq!(
         [&ended["status"], &ended["endReason"], &ended["endedBy"]["type"], &ended["overridden"]],
         [&json!("expired"), &json!("expired"), &json!("system"), &json!(false)]
@@ -55,17 +56,17 @@ async fn expired_session_is_replaced_by_the_next_claim() {
 
 #[tokio::test]
 async fn expired_session_refuses_its_holder_with_the_reason() {
-    let shop = Shop::open().await;
-    let old = claimed_two_hours_ago(&shop, Some(HOUR_S)).await;
+    let shop = EnvironmentsFixture::new().await;
+    let old = create_old_session(&shop, Some(HOUR_S)).await;
     for (verb, body) in [("deploy", json!({"commitId": "main"})), ("extend", json!({}))] {
-        let refused = shop.act(&shop.grace, &old, verb, &body).await;
-        refused.is(409, "session_not_active");
+        let refused = shop.post_to_session(&shop.grace, &old, verb, &body).await;
+        refused.assert_problem(409, "session_not_active");
         assert_eq!(
             (&refused.body["sessionStatus"], &refused.body["overriddenBy"]),
             (&json!("expired"), &json!(null))
         );
     }
-    let released = data(shop.release(&shop.grace, &old).await, 200);
+    let released = expect_data(shop.release(&shop.grace, &old).await, 200);
     assert_eq!((&released["released"], &released["status"]), (&json!(false), &json!("expired")));
     let ends = shop.kinds_since(0).await.into_iter().filter(|kind| kind == "session_expired").count();
     assert_eq!(ends, 1, "it ended once, although every one of these was refused");
@@ -73,23 +74,23 @@ async fn expired_session_refuses_its_holder_with_the_reason() {
 
 #[tokio::test]
 async fn expired_session_is_granted_to_the_queue_before_a_new_claim() {
-    let shop = Shop::open().await;
-    let session = shop.claimed(&shop.grace, &json!({"ttlSeconds": 60})).await;
-    let ticket = shop.queued(&shop.ada, &json!({"commitId": "main"})).await;
-    past_its_end(&shop).await;
-    let (_, token) = shop.world.service("ci@acme.test", "deployer").await;
-    let refused = shop.send(post(&at("qa-1/sessions")).token(&token)).await;
-    refused.is(409, "environment_locked");
+    let shop = EnvironmentsFixture::new().await;
+    let session = shop.claim_session(&shop.grace, &json!({"ttlSeconds": 60})).await;
+    let ticket = shop.join_queue(&shop.ada, &json!({"commitId": "main"})).await;
+    sweep_two_minutes_later(&shop).await;
+    let (_, token) = shop.world.create_service_account("ci@acme.test", "deployer").await;
+    let refused = shop.send(post(&environments_path("qa-1/sessions")).token(&token)).await;
+    refused.assert_problem(409, "environment_locked");
     assert_eq!(refused.body["holder"]["name"], "ada", "the refusal names the holder of this moment");
-    let granted = shop.see(&format!("qa-1/queue/{}", text(&ticket["ticketId"]))).await;
+    let granted = shop.fetch(&format!("qa-1/queue/{}", expect_str(&ticket["ticketId"]))).await;
     assert_eq!((&granted["status"], &granted["sessionId"]), (&json!("granted"), &refused.body["sessionId"]));
     assert!(granted["deploymentId"].is_string(), "with the commit it came for");
-    assert_eq!(shop.status(&session).await["endReason"], "expired");
+    assert_eq!(shop.session_status(&session).await["endReason"], "expired");
 }
 
 /// Runs the sweep of qa-1 as if it were two minutes later.
-async fn past_its_end(shop: &Shop) {
-    let org = org(&shop.world).await;
+async fn sweep_two_minutes_later(shop: &EnvironmentsFixture) {
+    let org = acme_org_id(&shop.world).await;
     let settled = shop.world.app.store().transact(TxContext::system(Some(org)), move |tx| {
         let lock = environment::find(tx, "shop", &EnvName::parse("qa-1").unwrap())?.unwrap();
         let moment = DecisionContext { now: tx.now().plus_seconds(120), ..tx.moment()? };
@@ -102,12 +103,12 @@ async fn past_its_end(shop: &Shop) {
 
 #[tokio::test]
 async fn idle_session_ends_after_the_idle_timeout() {
-    let shop = Shop::open().await;
+    let shop = EnvironmentsFixture::new().await;
     let idle = super::DEFINITION.replace("qa-1: {}", "qa-1: { release: [{ on: timeout, after_idle: 1h }] }");
-    let put = crate::world::call("PUT", &format!("{}/definition", super::PIPELINE)).by(&shop.ada);
+    let put = crate::world::call("PUT", &format!("{}/definition", super::PIPELINE)).with_account(&shop.ada);
     assert_eq!(shop.send(put.json(&json!({"definition": idle}))).await.status, 200);
-    let old = claimed_two_hours_ago(&shop, None).await;
-    shop.claimed(&shop.ada, &json!({})).await;
-    let ended = shop.status(&old).await;
+    let old = create_old_session(&shop, None).await;
+    shop.claim_session(&shop.ada, &json!({})).await;
+    let ended = shop.session_status(&old).await;
     assert_eq!((&ended["status"], &ended["endReason"]), (&json!("expired"), &json!("idle")));
 }

@@ -16,32 +16,38 @@ use proptest::strategy::ValueTree as _;
 use proptest::test_runner::TestRunner;
 use serde_json::{Value, json};
 
-use super::{DEFINITION, PIPELINE, Shop, at, data, text};
-use crate::history::org;
-use crate::world::{Account, Reply, World, call, get, post};
+use super::{DEFINITION, EnvironmentsFixture, PIPELINE, environments_path, expect_data, expect_str};
+use crate::audit_export::acme_org_id;
+use crate::world::{MemberAccount, TestResponse, TestWorld, call, get, post};
 
 const POOL: [&str; 2] = ["qa-2", "qa-3"];
 
-async fn claim_any(world: &World, who: &Account, body: &Value) -> Reply {
-    world.send(post(&format!("{PIPELINE}/claim-any")).by(who).json(body)).await
+async fn claim_any(world: &TestWorld, who: &MemberAccount, body: &Value) -> TestResponse {
+    world.send(post(&format!("{PIPELINE}/claim-any")).with_account(who).json(body)).await
 }
 
 /// Claims both environments of the pool for Grace, and returns the paths of the sessions.
-async fn pool_held(shop: &Shop) -> Vec<String> {
+async fn claim_pool(shop: &EnvironmentsFixture) -> Vec<String> {
     let mut sessions = Vec::new();
     for name in POOL {
-        let held = shop.send(post(&at(&format!("{name}/sessions"))).by(&shop.grace).json(&json!({}))).await;
-        sessions.push(format!("{name}/sessions/{}", text(&data(held, 201)["sessionId"])));
+        let held = shop
+            .send(
+                post(&environments_path(&format!("{name}/sessions")))
+                    .with_account(&shop.grace)
+                    .json(&json!({})),
+            )
+            .await;
+        sessions.push(format!("{name}/sessions/{}", expect_str(&expect_data(held, 201)["sessionId"])));
     }
     sessions
 }
 
-async fn waits_for_any(shop: &Shop, who: &Account) -> Reply {
+async fn queue_for_any(shop: &EnvironmentsFixture, who: &MemberAccount) -> TestResponse {
     claim_any(&shop.world, who, &json!({"label": "small", "queue": true, "commitId": "main"})).await
 }
 
 /// The stored tickets of a group.
-async fn tickets(world: &World, org: OrgId, group: &str) -> Vec<Ticket> {
+async fn load_tickets(world: &TestWorld, org: OrgId, group: &str) -> Vec<Ticket> {
     let group: TicketGroupId = group.parse().unwrap();
     let read = world.app.store().read(Some(org), move |db| ticket::list_of_group(db, group));
     read.await.unwrap()
@@ -49,28 +55,28 @@ async fn tickets(world: &World, org: OrgId, group: &str) -> Vec<Ticket> {
 
 #[tokio::test]
 async fn claim_any_waits_in_every_queue_and_gets_the_first_that_becomes_free() {
-    let shop = Shop::open().await;
-    let held = pool_held(&shop).await;
-    let accepted = waits_for_any(&shop, &shop.ada).await;
+    let shop = EnvironmentsFixture::new().await;
+    let held = claim_pool(&shop).await;
+    let accepted = queue_for_any(&shop, &shop.ada).await;
     let watch = accepted.header("location").to_owned();
-    let mine = data(accepted, 202);
-    assert!(text(&mine["groupId"]).starts_with("tkg_"), "{mine}");
+    let mine = expect_data(accepted, 202);
+    assert!(expect_str(&mine["groupId"]).starts_with("tkg_"), "{mine}");
     for name in POOL {
-        let queue = shop.see(&format!("{name}/queue")).await;
+        let queue = shop.fetch(&format!("{name}/queue")).await;
         assert_eq!((&queue[0]["groupId"], &queue[0]["position"]), (&mine["groupId"], &json!(1)), "{name}");
     }
     assert_eq!(mine["envName"], "qa-2", "the answer is one of them");
     let since = shop.events(0).await.len();
 
     // The second environment becomes free.
-    data(shop.send(call("DELETE", &at(&held[1])).by(&shop.grace)).await, 200);
-    let told = data(shop.send(get(&watch).by(&shop.ada)).await, 200);
+    expect_data(shop.send(call("DELETE", &environments_path(&held[1])).with_account(&shop.grace)).await, 200);
+    let told = expect_data(shop.send(get(&watch).with_account(&shop.ada)).await, 200);
     assert_eq!((&told["status"], &told["envName"]), (&json!("granted"), &json!("qa-3")), "{told}");
     assert!(told["deploymentId"].is_string(), "with the commit it came for");
-    let lock = shop.see("qa-3").await["lock"].clone();
+    let lock = shop.fetch("qa-3").await["lock"].clone();
     assert_eq!((&lock["holder"]["name"], &lock["sessionId"]), (&json!("ada"), &told["sessionId"]));
     for name in POOL {
-        assert_eq!(shop.see(name).await["queueLength"], 0, "{name}");
+        assert_eq!(shop.fetch(name).await["queueLength"], 0, "{name}");
     }
     let events = shop.events(since).await;
     let cancelled = events.iter().find(|event| event["kind"] == "ticket_cancelled").unwrap();
@@ -80,111 +86,126 @@ async fn claim_any_waits_in_every_queue_and_gets_the_first_that_becomes_free() {
     );
 
     // The first environment becomes free later and stays free, because its ticket was withdrawn.
-    data(shop.send(call("DELETE", &at(&held[0])).by(&shop.grace)).await, 200);
-    assert_eq!(shop.see("qa-2").await["lockStatus"], "unlocked");
-    let insights = shop.see("qa-2/insights").await;
+    expect_data(shop.send(call("DELETE", &environments_path(&held[0])).with_account(&shop.grace)).await, 200);
+    assert_eq!(shop.fetch("qa-2").await["lockStatus"], "unlocked");
+    let insights = shop.fetch("qa-2/insights").await;
     assert_eq!(insights["gaveUp"], 0, "{insights}");
 }
 
 #[tokio::test]
 async fn claim_any_long_poll_on_one_ticket_ends_with_the_grant_of_another() {
-    let shop = Shop::open().await;
-    let held = pool_held(&shop).await;
-    let accepted = waits_for_any(&shop, &shop.ada).await;
+    let shop = EnvironmentsFixture::new().await;
+    let held = claim_pool(&shop).await;
+    let accepted = queue_for_any(&shop, &shop.ada).await;
     let (watch, tag) = (accepted.header("location").to_owned(), accepted.header("etag").to_owned());
-    let poll = get(&format!("{watch}?wait=20")).by(&shop.ada).header("if-none-match", &tag);
+    let poll = get(&format!("{watch}?wait=20")).with_account(&shop.ada).header("if-none-match", &tag);
     let release = async {
         tokio::time::sleep(crate::world::POLL_EVERY).await;
-        shop.send(call("DELETE", &at(&held[1])).by(&shop.grace)).await
+        shop.send(call("DELETE", &environments_path(&held[1])).with_account(&shop.grace)).await
     };
     let (told, released) = tokio::join!(shop.send(poll), release);
     assert_eq!(released.status, 200);
-    let told = data(told, 200);
+    let told = expect_data(told, 200);
     assert_eq!((&told["status"], &told["envName"]), (&json!("granted"), &json!("qa-3")));
 }
 
 #[tokio::test]
 async fn cancelling_one_ticket_of_a_group_cancels_the_group() {
-    let shop = Shop::open().await;
-    let held = pool_held(&shop).await;
-    let mine = data(waits_for_any(&shop, &shop.ada).await, 202);
-    let other = shop.see("qa-3/queue").await[0].clone();
-    let path = at(&format!("qa-3/queue/{}", text(&other["ticketId"])));
-    let left = data(shop.send(call("DELETE", &path).by(&shop.ada)).await, 200);
+    let shop = EnvironmentsFixture::new().await;
+    let held = claim_pool(&shop).await;
+    let mine = expect_data(queue_for_any(&shop, &shop.ada).await, 202);
+    let other = shop.fetch("qa-3/queue").await[0].clone();
+    let path = environments_path(&format!("qa-3/queue/{}", expect_str(&other["ticketId"])));
+    let left = expect_data(shop.send(call("DELETE", &path).with_account(&shop.ada)).await, 200);
     assert_eq!((&left["status"], &left["cause"]), (&json!("cancelled"), &json!("requested")));
-    let first = shop.see(&format!("qa-2/queue/{}", text(&mine["ticketId"]))).await;
+    let first = shop.fetch(&format!("qa-2/queue/{}", expect_str(&mine["ticketId"]))).await;
     assert_eq!((&first["status"], &first["cause"]), (&json!("cancelled"), &json!("requested")));
-    let before = shop.dump().await;
-    assert_eq!(data(shop.send(call("DELETE", &path).by(&shop.ada)).await, 200), left, "again is calm");
-    assert_eq!(shop.dump().await, before);
+    let before = shop.snapshot().await;
+    assert_eq!(
+        expect_data(shop.send(call("DELETE", &path).with_account(&shop.ada)).await, 200),
+        left,
+        "again is calm"
+    );
+    assert_eq!(shop.snapshot().await, before);
     for session in held {
-        data(shop.send(call("DELETE", &at(&session)).by(&shop.grace)).await, 200);
+        expect_data(
+            shop.send(call("DELETE", &environments_path(&session)).with_account(&shop.grace)).await,
+            200,
+        );
     }
     for name in POOL {
-        assert_eq!(shop.see(name).await["lockStatus"], "unlocked", "{name}");
+        assert_eq!(shop.fetch(name).await["lockStatus"], "unlocked", "{name}");
     }
 }
 
 #[tokio::test]
 async fn group_continues_without_a_removed_environment() {
-    let shop = Shop::open().await;
-    let held = pool_held(&shop).await;
-    let mine = data(waits_for_any(&shop, &shop.ada).await, 202);
+    let shop = EnvironmentsFixture::new().await;
+    let held = claim_pool(&shop).await;
+    let mine = expect_data(queue_for_any(&shop, &shop.ada).await, 202);
     let without = DEFINITION.replace("    qa-2: { labels: [small] }\n", "");
-    let put = call("PUT", &format!("{PIPELINE}/definition")).by(&shop.ada);
+    let put = call("PUT", &format!("{PIPELINE}/definition")).with_account(&shop.ada);
     assert_eq!(shop.send(put.json(&json!({"definition": without}))).await.status, 200);
-    assert_eq!(shop.see("qa-3").await["queueLength"], 1);
-    data(shop.send(call("DELETE", &at(&held[1])).by(&shop.grace)).await, 200);
-    assert_eq!(shop.see("qa-3").await["lock"]["holder"]["name"], "ada");
-    let first = shop.see(&format!("qa-2/queue/{}", text(&mine["ticketId"]))).await;
+    assert_eq!(shop.fetch("qa-3").await["queueLength"], 1);
+    expect_data(shop.send(call("DELETE", &environments_path(&held[1])).with_account(&shop.grace)).await, 200);
+    assert_eq!(shop.fetch("qa-3").await["lock"]["holder"]["name"], "ada");
+    let first = shop.fetch(&format!("qa-2/queue/{}", expect_str(&mine["ticketId"]))).await;
     assert_eq!(first["cause"], "environment_deleted");
 }
 
 #[tokio::test]
 async fn claim_any_joins_the_queues_that_have_room_and_is_refused_when_none_has() {
-    let shop = Shop::open().await;
-    pool_held(&shop).await;
+    let shop = EnvironmentsFixture::new().await;
+    claim_pool(&shop).await;
     let queued = async |name: &str| {
-        shop.send(post(&at(&format!("{name}/sessions"))).by(&shop.ada).json(&json!({"queue": true}))).await
+        shop.send(
+            post(&environments_path(&format!("{name}/sessions")))
+                .with_account(&shop.ada)
+                .json(&json!({"queue": true})),
+        )
+        .await
     };
     for _ in 0..100 {
         assert_eq!(queued("qa-2").await.status, 202);
     }
-    let mine = data(waits_for_any(&shop, &shop.ada).await, 202);
+    let mine = expect_data(queue_for_any(&shop, &shop.ada).await, 202);
     assert_eq!(mine["envName"], "qa-3");
     for _ in 0..99 {
         assert_eq!(queued("qa-3").await.status, 202);
     }
-    let before = shop.see("").await;
-    waits_for_any(&shop, &shop.ada).await.is(409, "invalid_state");
-    assert_eq!(shop.see("").await, before);
+    let before = shop.fetch("").await;
+    queue_for_any(&shop, &shop.ada).await.assert_problem(409, "invalid_state");
+    assert_eq!(shop.fetch("").await, before);
 }
 
 /// Two environments are released at the same moment. On PostgreSQL, the requests go to two different servers.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn claim_any_gets_one_of_two_environments_that_become_free_at_once() {
-    let shop = Shop::open().await;
+    let shop = EnvironmentsFixture::new().await;
     let other = shop.world.another_server().await;
-    let org = org(&shop.world).await;
+    let org = acme_org_id(&shop.world).await;
     for _ in 0..10 {
-        let held = pool_held(&shop).await;
-        let mine = data(waits_for_any(&shop, &shop.ada).await, 202);
+        let held = claim_pool(&shop).await;
+        let mine = expect_data(queue_for_any(&shop, &shop.ada).await, 202);
         let there = other.as_ref().unwrap_or(&shop.world);
         let (one, two) = tokio::join!(
-            shop.world.send(call("DELETE", &at(&held[0])).by(&shop.grace)),
-            there.send(call("DELETE", &at(&held[1])).by(&shop.grace)),
+            shop.world.send(call("DELETE", &environments_path(&held[0])).with_account(&shop.grace)),
+            there.send(call("DELETE", &environments_path(&held[1])).with_account(&shop.grace)),
         );
         assert_eq!((one.status.as_u16(), two.status.as_u16()), (200, 200));
-        check_group(&tickets(&shop.world, org, &text(&mine["groupId"])).await);
+        check_group(&load_tickets(&shop.world, org, &expect_str(&mine["groupId"])).await);
         let mut holders = Vec::new();
         for name in POOL {
-            if let Some(lock) = shop.see(name).await["lock"].as_object() {
+            if let Some(lock) = shop.fetch(name).await["lock"].as_object() {
                 assert_eq!(lock["holder"]["name"], "ada");
-                holders.push(format!("{name}/sessions/{}", text(&lock["sessionId"])));
+                holders.push(format!("{name}/sessions/{}", expect_str(&lock["sessionId"])));
             }
         }
         assert_eq!(holders.len(), 1, "{holders:?}");
-        data(shop.send(call("DELETE", &at(&holders[0])).by(&shop.ada)).await, 200);
+        expect_data(
+            shop.send(call("DELETE", &environments_path(&holders[0])).with_account(&shop.ada)).await,
+            200,
+        );
     }
 }
 
@@ -192,9 +213,9 @@ async fn claim_any_gets_one_of_two_environments_that_become_free_at_once() {
 /// granted. The ticket for the other one is then withdrawn and must not be granted as well.
 #[tokio::test]
 async fn claim_any_gets_one_of_two_environments_whose_sessions_are_overdue() {
-    let shop = Shop::open().await;
-    let org = org(&shop.world).await;
-    let (ada, grace) = (holder(&shop, &shop.ada).await, holder(&shop, &shop.grace).await);
+    let shop = EnvironmentsFixture::new().await;
+    let org = acme_org_id(&shop.world).await;
+    let (ada, grace) = (lock_holder(&shop, &shop.ada).await, lock_holder(&shop, &shop.grace).await);
     let joined = shop.world.app.store().transact(TxContext::system(Some(org)), move |tx| {
         let group = TicketGroupId::from_parts(tx.now(), tx.entropy()?);
         for name in POOL {
@@ -219,21 +240,21 @@ async fn claim_any_gets_one_of_two_environments_whose_sessions_are_overdue() {
     });
     let group = joined.await.unwrap();
     berth_server::jobs::tick(shop.world.app.jobs()).await.unwrap();
-    let found = tickets(&shop.world, org, &group).await;
+    let found = load_tickets(&shop.world, org, &group).await;
     check_group(&found);
     assert!(found.iter().any(|it| matches!(it.status, TicketState::Granted { .. })), "{found:#?}");
     let mut held = Vec::new();
     for name in POOL {
-        held.push(shop.see(name).await["lockStatus"].clone());
+        held.push(shop.fetch(name).await["lockStatus"].clone());
     }
     held.sort_by_key(Value::to_string);
     assert_eq!(held, ["locked", "unlocked"]);
 }
 
-async fn holder(shop: &Shop, who: &Account) -> LockHolder {
+async fn lock_holder(shop: &EnvironmentsFixture, who: &MemberAccount) -> LockHolder {
     LockHolder {
         kind: ActorType::User,
-        id: shop.me(who).await.parse().unwrap(),
+        id: shop.user_id(who).await.parse().unwrap(),
         name: who.email.clone(),
         session_token: None,
     }
@@ -256,78 +277,78 @@ fn check_group(tickets: &[Ticket]) {
 
 /// A step of the simulation. The numbers select a person, an environment, a session or a ticket.
 #[derive(Debug, Clone)]
-enum Step {
+enum SimulationStep {
     ClaimAny(usize),
     Queue(usize, usize),
-    Force(usize, usize),
+    ForceClaim(usize, usize),
     Release(usize),
-    Leave(usize),
+    CancelTicket(usize),
     /// Sweeps one environment as if it were this many seconds later.
-    Settle(usize, i64),
+    Sweep(usize, i64),
     /// Applies a definition that has both environments, or only the second one.
     Define(bool),
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn simulation_step() -> impl Strategy<Value = SimulationStep> {
     prop_oneof![
-        4 => (0..2usize).prop_map(Step::ClaimAny),
-        2 => (0..2usize, 0..2usize).prop_map(|(who, place)| Step::Queue(who, place)),
-        1 => (0..2usize, 0..2usize).prop_map(|(who, place)| Step::Force(who, place)),
-        4 => (0..2usize).prop_map(Step::Release),
-        1 => (0..100usize).prop_map(Step::Leave),
-        2 => (0..2usize, prop_oneof![Just(61i64), Just(4_000)]).prop_map(|(place, late)| Step::Settle(place, late)),
-        1 => any::<bool>().prop_map(Step::Define),
+        4 => (0..2usize).prop_map(SimulationStep::ClaimAny),
+        2 => (0..2usize, 0..2usize).prop_map(|(who, place)| SimulationStep::Queue(who, place)),
+        1 => (0..2usize, 0..2usize).prop_map(|(who, place)| SimulationStep::ForceClaim(who, place)),
+        4 => (0..2usize).prop_map(SimulationStep::Release),
+        1 => (0..100usize).prop_map(SimulationStep::CancelTicket),
+        2 => (0..2usize, prop_oneof![Just(61i64), Just(4_000)]).prop_map(|(place, late)| SimulationStep::Sweep(place, late)),
+        1 => any::<bool>().prop_map(SimulationStep::Define),
     ]
 }
 
-struct Simulation {
-    shop: Shop,
+struct GroupSimulation {
+    shop: EnvironmentsFixture,
     org: OrgId,
     /// A second server on the same database; `None` on SQLite.
-    other: Option<World>,
+    other: Option<TestWorld>,
     groups: BTreeSet<String>,
     tickets: Vec<String>,
 }
 
-impl Simulation {
-    async fn take(&mut self, number: usize, step: &Step) {
+impl GroupSimulation {
+    async fn run_step(&mut self, number: usize, step: &SimulationStep) {
         let shop = &self.shop;
         let world = self.other.as_ref().filter(|_| number % 2 == 1).unwrap_or(&shop.world);
         let people = [&shop.ada, &shop.grace];
         let wish = json!({"queue": true, "ttlSeconds": 60});
         match step {
-            Step::ClaimAny(who) => {
+            SimulationStep::ClaimAny(who) => {
                 let mut body = wish;
                 body["label"] = json!("small");
                 let answer = claim_any(world, people[*who], &body).await;
                 assert!([201, 202, 400].contains(&answer.status.as_u16()), "{}", answer.text);
                 if answer.status == 202 {
-                    self.groups.insert(text(&answer.body["data"]["groupId"]));
-                    let place = text(&answer.body["data"]["envName"]);
-                    self.tickets.push(format!("{place}/queue/{}", text(&answer.body["data"]["id"])));
+                    self.groups.insert(expect_str(&answer.body["data"]["groupId"]));
+                    let place = expect_str(&answer.body["data"]["envName"]);
+                    self.tickets.push(format!("{place}/queue/{}", expect_str(&answer.body["data"]["id"])));
                 }
             }
-            Step::Queue(who, place) => {
-                let path = at(&format!("{}/sessions", POOL[*place]));
-                world.send(post(&path).by(people[*who]).json(&wish)).await;
+            SimulationStep::Queue(who, place) => {
+                let path = environments_path(&format!("{}/sessions", POOL[*place]));
+                world.send(post(&path).with_account(people[*who]).json(&wish)).await;
             }
-            Step::Force(who, place) => {
-                let path = at(&format!("{}/force-claim", POOL[*place]));
-                world.send(post(&path).by(people[*who]).json(&json!({"ttlSeconds": 60}))).await;
+            SimulationStep::ForceClaim(who, place) => {
+                let path = environments_path(&format!("{}/force-claim", POOL[*place]));
+                world.send(post(&path).with_account(people[*who]).json(&json!({"ttlSeconds": 60}))).await;
             }
-            Step::Release(place) => {
-                let seen = world.send(get(&at(POOL[*place])).by(&shop.ada)).await;
+            SimulationStep::Release(place) => {
+                let seen = world.send(get(&environments_path(POOL[*place])).with_account(&shop.ada)).await;
                 if let Some(session) = seen.body["data"]["lock"]["sessionId"].as_str() {
-                    let path = at(&format!("{}/sessions/{session}", POOL[*place]));
-                    assert_eq!(world.send(call("DELETE", &path).by(&shop.ada)).await.status, 200);
+                    let path = environments_path(&format!("{}/sessions/{session}", POOL[*place]));
+                    assert_eq!(world.send(call("DELETE", &path).with_account(&shop.ada)).await.status, 200);
                 }
             }
-            Step::Leave(which) if !self.tickets.is_empty() => {
-                let path = at(&self.tickets[which % self.tickets.len()]);
-                assert_eq!(world.send(call("DELETE", &path).by(&shop.ada)).await.status, 200);
+            SimulationStep::CancelTicket(which) if !self.tickets.is_empty() => {
+                let path = environments_path(&self.tickets[which % self.tickets.len()]);
+                assert_eq!(world.send(call("DELETE", &path).with_account(&shop.ada)).await.status, 200);
             }
-            Step::Leave(_) => {}
-            Step::Settle(place, late) => {
+            SimulationStep::CancelTicket(_) => {}
+            SimulationStep::Sweep(place, late) => {
                 let (name, late) = (EnvName::parse(POOL[*place]).unwrap(), *late);
                 let done = world.app.store().transact(TxContext::system(Some(self.org)), move |tx| {
                     let lock = environment::find(tx, "shop", &name)?.unwrap();
@@ -338,10 +359,10 @@ impl Simulation {
                 });
                 done.await.unwrap();
             }
-            Step::Define(both) => {
+            SimulationStep::Define(both) => {
                 let without = DEFINITION.replace("    qa-2: { labels: [small] }\n", "");
                 let body = json!({"definition": if *both { DEFINITION } else { &without }});
-                let put = call("PUT", &format!("{PIPELINE}/definition")).by(&shop.ada);
+                let put = call("PUT", &format!("{PIPELINE}/definition")).with_account(&shop.ada);
                 let answer = world.send(put.json(&body)).await;
                 assert_eq!(answer.status, 200, "{}", answer.text);
             }
@@ -351,9 +372,9 @@ impl Simulation {
 
     async fn check(&self) {
         for group in &self.groups {
-            check_group(&tickets(&self.shop.world, self.org, group).await);
+            check_group(&load_tickets(&self.shop.world, self.org, group).await);
         }
-        for seen in self.shop.see("").await.as_array().unwrap() {
+        for seen in self.shop.fetch("").await.as_array().unwrap() {
             let is_free = seen["lockStatus"] == "unlocked";
             assert!(!is_free || seen["queueLength"] == 0, "free while a ticket waits: {seen}");
         }
@@ -365,14 +386,14 @@ fn claim_any_never_gets_two_environments_and_leaves_no_ticket() {
     let mut runner = TestRunner::deterministic();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     for _ in 0..6 {
-        let steps = vec(step(), 60).new_tree(&mut runner).unwrap().current();
+        let steps = vec(simulation_step(), 60).new_tree(&mut runner).unwrap().current();
         runtime.block_on(async {
-            let shop = Shop::open().await;
-            let (org, other) = (org(&shop.world).await, shop.world.another_server().await);
+            let shop = EnvironmentsFixture::new().await;
+            let (org, other) = (acme_org_id(&shop.world).await, shop.world.another_server().await);
             let mut simulation =
-                Simulation { shop, org, other, groups: BTreeSet::new(), tickets: Vec::new() };
+                GroupSimulation { shop, org, other, groups: BTreeSet::new(), tickets: Vec::new() };
             for (number, step) in steps.iter().enumerate() {
-                simulation.take(number, step).await;
+                simulation.run_step(number, step).await;
             }
             assert!(!simulation.groups.is_empty(), "it simulated nothing: {steps:?}");
         });

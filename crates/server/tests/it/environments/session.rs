@@ -2,17 +2,18 @@
 
 use serde_json::json;
 
-use super::{Shop, in_session};
+use super::{EnvironmentsFixture, session_path};
 use crate::world::get;
 
 #[tokio::test]
 async fn session_stays_readable_after_its_end_with_the_current_lock() {
-    let shop = Shop::open().await;
-    let vera = shop.viewer().await;
-    let first = shop.claimed(&shop.grace, &json!({"context": "load test", "commitId": "9fceb02"})).await;
+    let shop = EnvironmentsFixture::new().await;
+    let vera = shop.create_viewer().await;
+    let first =
+        shop.claim_session(&shop.grace, &json!({"context": "load test", "commitId": "9fceb02"})).await;
     shop.release(&shop.grace, &first).await;
-    let second = shop.claimed(&shop.ada, &json!({})).await;
-    let shown = shop.send(get(&in_session(&first)).by(&vera)).await;
+    let second = shop.claim_session(&shop.ada, &json!({})).await;
+    let shown = shop.send(get(&session_path(&first)).with_account(&vera)).await;
     let shown = &shown.body["data"];
     assert_eq!(
         [&shown["status"], &shown["endReason"], &shown["endedBy"]["name"], &shown["overridden"]],
@@ -29,12 +30,12 @@ async fn session_stays_readable_after_its_end_with_the_current_lock() {
 
 #[tokio::test]
 async fn session_lists_its_deployments_newest_first_with_status() {
-    let shop = Shop::open().await;
-    let session = shop.claimed(&shop.grace, &json!({"commitId": "one"})).await;
+    let shop = EnvironmentsFixture::new().await;
+    let session = shop.claim_session(&shop.grace, &json!({"commitId": "one"})).await;
     for commit in ["two", "three"] {
-        shop.act(&shop.grace, &session, "deploy", &json!({"commitId": commit})).await;
+        shop.post_to_session(&shop.grace, &session, "deploy", &json!({"commitId": commit})).await;
     }
-    let shown = shop.status(&session).await;
+    let shown = shop.session_status(&session).await;
     let history = shown["deploymentHistory"].as_array().unwrap();
     assert_eq!(history.iter().map(|it| &it["commitId"]).collect::<Vec<_>>(), ["three", "two", "one"]);
     assert_eq!(history.iter().map(|it| &it["number"]).collect::<Vec<_>>(), [3, 2, 1]);
@@ -42,7 +43,7 @@ async fn session_lists_its_deployments_newest_first_with_status() {
     assert_eq!(shown["commitId"], "three", "what was asked for last");
 
     shop.release(&shop.grace, &session).await;
-    for deployment in shop.status(&session).await["deploymentHistory"].as_array().unwrap() {
+    for deployment in shop.session_status(&session).await["deploymentHistory"].as_array().unwrap() {
         assert_eq!(
             [&deployment["status"], &deployment["cause"], &deployment["cancelledBy"]["name"]],
             [&json!("cancelled"), &json!("session_ended"), &json!("grace")]
@@ -52,11 +53,11 @@ async fn session_lists_its_deployments_newest_first_with_status() {
 
 #[tokio::test]
 async fn session_etag_starts_with_its_fence() {
-    let shop = Shop::open().await;
-    let first = shop.claimed(&shop.grace, &json!({})).await;
-    shop.force(&shop.ada, &json!({})).await;
-    let shown = shop.send(get(&in_session(&first)).by(&shop.grace)).await;
+    let shop = EnvironmentsFixture::new().await;
+    let first = shop.claim_session(&shop.grace, &json!({})).await;
+    shop.force_claim(&shop.ada, &json!({})).await;
+    let shown = shop.send(get(&session_path(&first)).with_account(&shop.grace)).await;
     assert_eq!(shown.header("etag"), "\"1.3\"");
-    let known = get(&in_session(&first)).by(&shop.grace).header("if-none-match", "\"1.3\"");
+    let known = get(&session_path(&first)).with_account(&shop.grace).header("if-none-match", "\"1.3\"");
     assert_eq!(shop.send(known).await.status, 304);
 }

@@ -4,30 +4,30 @@
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 
-use super::{Shop, data, text};
+use super::{EnvironmentsFixture, expect_data, expect_str};
 use crate::world::get;
 
 /// Compares a value with the expected text, after replacing ids, hashes and times by placeholders.
-fn check(value: &Value, wanted: &Expect) {
-    let mut shown = serde_json::to_string_pretty(&plain(value)).unwrap();
+fn check_shape(value: &Value, wanted: &Expect) {
+    let mut shown = serde_json::to_string_pretty(&normalize_value(value)).unwrap();
     shown.push('\n');
     wanted.assert_eq(&shown);
 }
 
-fn plain(value: &Value) -> Value {
+fn normalize_value(value: &Value) -> Value {
     match value {
         Value::Object(object) => {
-            Value::Object(object.iter().map(|(name, value)| (name.clone(), plain(value))).collect())
+            Value::Object(object.iter().map(|(name, value)| (name.clone(), normalize_value(value))).collect())
         }
-        Value::Array(list) => list.iter().map(plain).collect(),
+        Value::Array(list) => list.iter().map(normalize_value).collect(),
         Value::String(text) => {
-            Value::String(text.split_inclusive([' ', '/', ',', '"', '=']).map(word).collect())
+            Value::String(text.split_inclusive([' ', '/', ',', '"', '=']).map(normalize_word).collect())
         }
         other => other.clone(),
     }
 }
 
-fn word(word: &str) -> String {
+fn normalize_word(word: &str) -> String {
     let text = word.trim_end_matches([' ', '/', ',', '"', '.', '=']);
     let rest = &word[text.len()..];
     let is_time = text.len() > 20 && text.starts_with("20") && text.contains('T');
@@ -42,20 +42,20 @@ fn word(word: &str) -> String {
 
 /// A shop in which Grace holds qa-1 and has requested a deployment. The pipeline is stopped, so that the deployment
 /// stays queued.
-async fn held() -> (Shop, Value) {
-    let shop = Shop::open().await;
-    let stop = crate::world::post(&format!("{}/stop", super::PIPELINE)).by(&shop.ada);
+async fn create_held_session() -> (EnvironmentsFixture, Value) {
+    let shop = EnvironmentsFixture::new().await;
+    let stop = crate::world::post(&format!("{}/stop", super::PIPELINE)).with_account(&shop.ada);
     assert_eq!(shop.send(stop).await.status, 200);
     let wish = json!({"commitId": "9fceb02", "context": "load test", "ttlSeconds": 86_400});
-    let session = shop.claimed(&shop.grace, &wish).await;
+    let session = shop.claim_session(&shop.grace, &wish).await;
     (shop, session)
 }
 
 #[tokio::test]
 async fn environment_shape() {
-    let (shop, _) = held().await;
-    check(
-        &shop.see("qa-1").await,
+    let (shop, _) = create_held_session().await;
+    check_shape(
+        &shop.fetch("qa-1").await,
         &expect![[r#"
         {
           "id": "env_…",
@@ -105,14 +105,14 @@ async fn environment_shape() {
 
 #[tokio::test]
 async fn overridden_session_shape() {
-    let (shop, session) = held().await;
-    shop.force(&shop.ada, &json!({"reason": "production is down"})).await;
-    let mut shown = shop.status(&session).await;
+    let (shop, session) = create_held_session().await;
+    shop.force_claim(&shop.ada, &json!({"reason": "production is down"})).await;
+    let mut shown = shop.session_status(&session).await;
     assert_eq!(shown["deployments"], shown["deploymentHistory"]);
     shown["deployments"] = json!("the same as deploymentHistory");
     let history = shown["deploymentHistory"].as_array().unwrap().len();
     shown["deploymentHistory"] = json!(format!("{history} deployment"));
-    check(
+    check_shape(
         &shown,
         &expect![[r#"
             {
@@ -182,11 +182,11 @@ async fn overridden_session_shape() {
 
 #[tokio::test]
 async fn take_over_ticket_shape() {
-    let (shop, _) = held().await;
+    let (shop, _) = create_held_session().await;
     let body = json!({"mode": "grace", "graceSeconds": 300, "reason": "release day", "commitId": "main"});
-    let mut ticket = data(shop.force(&shop.ada, &body).await, 202);
+    let mut ticket = expect_data(shop.force_claim(&shop.ada, &body).await, 202);
     ticket["etaSeconds"] = json!("300 or a little less");
-    check(
+    check_shape(
         &ticket,
         &expect![[r#"
         {
@@ -219,12 +219,12 @@ async fn take_over_ticket_shape() {
 
 #[tokio::test]
 async fn history_entry_shape() {
-    let (shop, session) = held().await;
+    let (shop, session) = create_held_session().await;
     shop.release(&shop.ada, &session).await;
-    let mut entry = shop.see("qa-1/history").await[0].clone();
+    let mut entry = shop.fetch("qa-1/history").await[0].clone();
     assert!(entry["durationSeconds"].is_i64());
     entry["durationSeconds"] = json!("0 or a little more");
-    check(
+    check_shape(
         &entry,
         &expect![[r#"
         {
@@ -256,10 +256,10 @@ async fn history_entry_shape() {
 
 #[tokio::test]
 async fn deployment_shape() {
-    let (shop, session) = held().await;
-    let path = format!("/api/v1/organizations/acme/deployments/{}", text(&session["deploymentId"]));
-    check(
-        &data(shop.send(get(&path).by(&shop.ada)).await, 200),
+    let (shop, session) = create_held_session().await;
+    let path = format!("/api/v1/organizations/acme/deployments/{}", expect_str(&session["deploymentId"]));
+    check_shape(
+        &expect_data(shop.send(get(&path).with_account(&shop.ada)).await, 200),
         &expect![[r#"
             {
               "id": "dep_…",
@@ -322,12 +322,12 @@ async fn deployment_shape() {
 
 #[tokio::test]
 async fn refused_claim_shape() {
-    let (shop, _) = held().await;
+    let (shop, _) = create_held_session().await;
     let mut refused = shop.claim(&shop.ada, &json!({})).await.body;
     assert!(refused["retryAfterSeconds"].is_i64() && refused["requestId"].is_string());
     refused["retryAfterSeconds"] = json!("a day or a little less");
     refused["requestId"] = json!("…");
-    check(
+    check_shape(
         &refused,
         &expect![[r#"
         {

@@ -1,9 +1,9 @@
 //! Clients of forges. The client for GitHub is tested with an emulator and with GitHub's OpenAPI description. Those for
 //! GitLab and Gitea are tested with fakes, because these forges cannot be installed here.
 
-mod double;
-mod doubles;
-mod emulated;
+mod fake_forge;
+mod forge_requests;
+mod github_emulator;
 
 use std::time::Duration;
 
@@ -12,13 +12,13 @@ use berth_engine::credential::RedactedString;
 use berth_engine::egress::{EgressClient, EgressPolicy, system_lookup};
 use berth_server::integrations::forges::{BranchPair, ForgeClient, ForgeRepository, PullRequestDraft};
 
-pub(crate) use double::Double;
-pub(crate) use emulated::{TOKEN, asked, github, told};
+pub(crate) use fake_forge::FakeForge;
+pub(crate) use github_emulator::{TOKEN, call_emulator, call_emulator_with, start_github};
 
-const LIMIT: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A client for the repository `acme/shop` on a forge of this kind.
-fn client(kind: &str, api: &str, token: &str, limit: Duration) -> ForgeClient {
+fn forge_client(kind: &str, api: &str, token: &str, limit: Duration) -> ForgeClient {
     let url = RemoteUrl::parse("https://git.acme.test/acme/shop.git").unwrap();
     let known = [format!("git.acme.test={kind}={api}").parse().unwrap()];
     let (forge, at) = ForgeRepository::locate(&url, &known).unwrap();
@@ -29,5 +29,5 @@ fn client(kind: &str, api: &str, token: &str, limit: Duration) -> ForgeClient {
 
 const BRANCHES: BranchPair<'_> = BranchPair { head: "berth/fix-0123456789ab", base: "main" };
 
-const NEW: PullRequestDraft<'_> =
+const DRAFT: PullRequestDraft<'_> =
     PullRequestDraft { branches: BRANCHES, title: "Make deploy.sh executable", body: "Because.\n" };

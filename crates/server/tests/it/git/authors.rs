@@ -8,11 +8,11 @@ use berth_core::approval::ChangeAuthors;
 use berth_engine::git::{CommitHash, NewCommit};
 use berth_engine::limits::{CHANGE_COMMITS_MAX, FIRST_CHANGE_COMMITS_MAX};
 
-use super::{Mirrored, Origin, anything, mirrored};
+use super::{MirrorFixture, OriginRepository, create_mirror, unrestricted_access};
 
-impl Origin {
+impl OriginRepository {
     /// Adds `count` commits to `main` and returns the last one. `author` returns the author of each, given its index.
-    pub(crate) fn pile_up(&self, count: usize, author: impl Fn(usize) -> String) -> CommitHash {
+    pub(crate) fn add_commits(&self, count: usize, author: impl Fn(usize) -> String) -> CommitHash {
         let is_empty = self.git(&["branch"]).is_empty();
         let mut stream = String::new();
         for number in 0..count {
@@ -31,30 +31,30 @@ impl Origin {
     }
 }
 
-fn addresses(found: &ChangeAuthors) -> Vec<&str> {
+fn author_emails(found: &ChangeAuthors) -> Vec<&str> {
     found.emails.iter().map(String::as_str).collect()
 }
 
-fn mirror_of(origin: &Origin) -> Mirrored {
-    let it = mirrored();
-    it.mirror.sync(&origin.url(), None, &anything()).unwrap();
+fn sync_new_mirror(origin: &OriginRepository) -> MirrorFixture {
+    let it = create_mirror();
+    it.mirror.sync(&origin.url(), None, &unrestricted_access()).unwrap();
     it
 }
 
 #[test]
 fn git_authors_committers_and_co_authors_are_read() {
-    let origin = Origin::new();
+    let origin = OriginRepository::new();
     let first = origin.commit("by Ada");
     let bob = "--author=Bob <BOB@acme.test>";
     let trailers = "more\n\nCo-Authored-By: Carol <Carol@Acme.Test>\nco-authored-by: dora@acme.test\nCo-authored-by: E\n  <erin@acme.test>\n";
     origin.git(&["commit", "--quiet", "--allow-empty", bob, "-m", "with others", "-m", trailers]);
     origin.git(&["commit", "--quiet", "--allow-empty", "--author=N <>", "-m", "without an address"]);
     let last = CommitHash::parse(&origin.git(&["rev-parse", "HEAD"])).unwrap();
-    let it = mirror_of(&origin);
+    let it = sync_new_mirror(&origin);
     let found = it.mirror.authors(Some(&first), &last).unwrap();
     let wanted =
         ["", "ada@acme.test", "bob@acme.test", "carol@acme.test", "dora@acme.test", "erin@acme.test"];
-    assert_eq!((addresses(&found), found.is_cut), (wanted.to_vec(), false));
+    assert_eq!((author_emails(&found), found.is_cut), (wanted.to_vec(), false));
     assert_eq!(it.mirror.authors(Some(&last), &last).unwrap(), ChangeAuthors::default());
     assert_eq!(
         it.mirror.authors(Some(&last), &first).unwrap(),
@@ -65,10 +65,10 @@ fn git_authors_committers_and_co_authors_are_read() {
 
 #[test]
 fn git_authors_exclude_berth_as_committer() {
-    let origin = Origin::new();
+    let origin = OriginRepository::new();
     origin.write("a.txt", "1");
     let first = origin.commit("by Ada");
-    let it = mirror_of(&origin);
+    let it = sync_new_mirror(&origin);
     let content = b"2".to_vec();
     let after = Some(berth_engine::git::NewFile { content, is_executable: false });
     let change = berth_engine::git::FileChange { path: "a.txt".into(), after };
@@ -76,14 +76,14 @@ fn git_authors_exclude_berth_as_committer() {
     let (changes, author_email) = (&[change][..], "bob@acme.test");
     let fix =
         it.mirror.commit(NewCommit { parent: &first, changes, message: "fix", author_email, at }).unwrap();
-    assert_eq!(addresses(&it.mirror.authors(Some(&first), &fix).unwrap()), ["bob@acme.test"]);
+    assert_eq!(author_emails(&it.mirror.authors(Some(&first), &fix).unwrap()), ["bob@acme.test"]);
 }
 
 #[test]
 fn git_authors_without_a_known_base_are_limited() {
-    let origin = Origin::new();
-    let last = origin.pile_up(FIRST_CHANGE_COMMITS_MAX + 3, |number| format!("{number}@acme.test"));
-    let it = mirror_of(&origin);
+    let origin = OriginRepository::new();
+    let last = origin.add_commits(FIRST_CHANGE_COMMITS_MAX + 3, |number| format!("{number}@acme.test"));
+    let it = sync_new_mirror(&origin);
     let wanted: BTreeSet<String> =
         (3..FIRST_CHANGE_COMMITS_MAX + 3).map(|number| format!("{number}@acme.test")).collect();
     let gone = CommitHash::parse(&"0".repeat(40)).unwrap();
@@ -95,13 +95,13 @@ fn git_authors_without_a_known_base_are_limited() {
 
 #[test]
 fn git_authors_of_a_too_long_change_are_unknown() {
-    let origin = Origin::new();
+    let origin = OriginRepository::new();
     let first = origin.commit("by Ada");
     let same = |_| "bob@acme.test".to_owned();
-    let whole = origin.pile_up(CHANGE_COMMITS_MAX, same);
-    let longer = origin.pile_up(1, same);
-    let many = origin.pile_up(1_001, |number| format!("{number}@acme.test"));
-    let it = mirror_of(&origin);
+    let whole = origin.add_commits(CHANGE_COMMITS_MAX, same);
+    let longer = origin.add_commits(1, same);
+    let many = origin.add_commits(1_001, |number| format!("{number}@acme.test"));
+    let it = sync_new_mirror(&origin);
     let cut = |since: &CommitHash, until: &CommitHash| it.mirror.authors(Some(since), until).unwrap().is_cut;
     assert_eq!([cut(&first, &whole), cut(&first, &longer)], [false, true]);
     assert!(cut(&longer, &many), "more addresses than are kept");

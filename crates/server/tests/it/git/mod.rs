@@ -3,11 +3,11 @@
 mod authors;
 mod branch;
 mod hostile;
+mod http_server;
 mod mirror;
 mod names;
-mod served;
 
-pub(crate) use served::serve;
+pub(crate) use http_server::serve_git;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -20,11 +20,11 @@ use berth_engine::git::{CommitHash, GitMirror, RepositoryAccess};
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A repository with a work tree, like that of a developer.
-pub(crate) struct Origin {
+pub(crate) struct OriginRepository {
     dir: tempfile::TempDir,
 }
 
-impl Origin {
+impl OriginRepository {
     pub(crate) fn new() -> Self {
         let made = Self { dir: tempfile::tempdir().unwrap() };
         made.git(&["init", "--quiet", "--initial-branch=main"]);
@@ -67,7 +67,7 @@ impl Origin {
     }
 
     /// Creates commits until two of their hashes have the same first four characters, and returns these two.
-    pub(crate) fn alike(&self) -> [CommitHash; 2] {
+    pub(crate) fn create_similar_commits(&self) -> [CommitHash; 2] {
         let tree = self.git(&["rev-parse", "HEAD^{tree}"]);
         let mut parent = self.git(&["rev-parse", "HEAD"]);
         let mut seen = std::collections::HashMap::new();
@@ -83,18 +83,18 @@ impl Origin {
     }
 }
 
-struct Mirrored {
+struct MirrorFixture {
     mirror: GitMirror,
     path: PathBuf,
     dir: tempfile::TempDir,
 }
 
-fn mirrored() -> Mirrored {
+fn create_mirror() -> MirrorFixture {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("git/org/rep.git");
-    Mirrored { mirror: GitMirror::standalone(path.clone(), PATIENCE), path, dir }
+    MirrorFixture { mirror: GitMirror::standalone(path.clone(), PATIENCE), path, dir }
 }
 
-fn anything() -> RepositoryAccess {
+fn unrestricted_access() -> RepositoryAccess {
     RepositoryAccess { is_local: true, roots: Vec::new(), hosts: Vec::new() }
 }

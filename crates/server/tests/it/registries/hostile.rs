@@ -5,10 +5,10 @@ use std::time::Duration;
 use berth_server::config::AppConfig;
 use serde_json::json;
 
-use super::super::world::World;
+use super::super::world::TestWorld;
 use super::*;
 
-fn limited() -> AppConfig {
+fn limited_config() -> AppConfig {
     AppConfig {
         registry_build_max: Duration::from_secs(3),
         registry_bytes_max: 4 * 1024 * 1024,
@@ -17,23 +17,26 @@ fn limited() -> AppConfig {
 }
 
 /// Builds a registry with this script. Returns the error of the registry and the build log.
-async fn failing(world: &World, script: &str) -> (String, String) {
-    let origin = origin(&["deploy"]);
+async fn build_failing_registry(world: &TestWorld, script: &str) -> (String, String) {
+    let origin = create_origin(&["deploy"]);
     origin.write("build.sh", script);
     origin.commit("hostile");
-    added(world, "tools", &origin).await;
-    let seen = view(world, "tools").await;
+    add_and_build(world, "tools", &origin).await;
+    let seen = read_registry(world, "tools").await;
     assert_eq!(seen["status"], "failed", "{seen}");
-    (seen["error"].as_str().unwrap().to_owned(), log(world, "tools", 1).await)
+    (seen["error"].as_str().unwrap().to_owned(), read_build_log(world, "tools", 1).await)
 }
 
 #[tokio::test]
 async fn registry_build_with_endless_output_is_stopped() {
-    let world = World::with(limited()).await;
-    let (error, _) =
-        failing(&world, "while :; do echo yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy; done\n").await;
+    let world = TestWorld::with_config(limited_config()).await;
+    let (error, _) = build_failing_registry(
+        &world,
+        "while :; do echo yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy; done\n",
+    )
+    .await;
     assert!(error.contains("took longer than 3 s"), "{error}");
-    let shown = view(&world, "tools/builds/1/logs?tail=5").await;
+    let shown = read_registry(&world, "tools/builds/1/logs?tail=5").await;
     let bytes = shown["bytes"].as_u64().unwrap();
     assert!(bytes < 2 * berth_server::limits::BUILD_LOG_BYTES_MAX, "{bytes}");
     assert!(shown.to_string().contains("log truncated after"), "{shown}");
@@ -41,9 +44,9 @@ async fn registry_build_with_endless_output_is_stopped() {
 
 #[tokio::test]
 async fn registry_build_above_the_size_limit_is_refused() {
-    let world = World::with(limited()).await;
+    let world = TestWorld::with_config(limited_config()).await;
     let script = "dd if=/dev/urandom of=big bs=1M count=8 2>/dev/null\n";
-    let (error, _) = failing(&world, script).await;
+    let (error, _) = build_failing_registry(&world, script).await;
     assert!(error.contains("larger than 4194304 bytes"), "{error}");
     let left = std::fs::read_dir(world.dir.path().join("registries/work/attempts")).unwrap().count();
     assert_eq!(left, 0, "places are removed");
@@ -51,27 +54,27 @@ async fn registry_build_above_the_size_limit_is_refused() {
 
 #[tokio::test]
 async fn registry_build_with_escaping_symlinks_is_refused() {
-    let world = World::with(limited()).await;
+    let world = TestWorld::with_config(limited_config()).await;
     for target in ["/etc/passwd", "../../../../../etc/passwd"] {
-        let origin = origin(&["deploy"]);
+        let origin = create_origin(&["deploy"]);
         origin.write("build.sh", &format!("mkdir -p a && ln -s {target} a/out\n"));
         origin.commit("links");
-        added(&world, "out", &origin).await;
-        let error = view(&world, "out").await["error"].as_str().unwrap().to_owned();
+        add_and_build(&world, "out", &origin).await;
+        let error = read_registry(&world, "out").await["error"].as_str().unwrap().to_owned();
         assert!(error.starts_with("the build output cannot be stored: a/out: is a link"), "{error}");
         let gone = call("DELETE", &format!("{REGISTRIES}/out"));
-        assert_eq!(world.send(gone.by(&world.ada)).await.status, 200);
+        assert_eq!(world.send(gone.with_account(&world.ada)).await.status, 200);
     }
 
-    let origin = origin(&["deploy"]);
+    let origin = create_origin(&["deploy"]);
     let script = "mkdir -p node_modules/.bin node_modules/tool\necho 'echo tool' > node_modules/tool/cli\n\
                   chmod +x node_modules/tool/cli\nln -s ../tool/cli node_modules/.bin/tool\n";
     origin.write("build.sh", script);
     origin.commit("as npm does");
-    added(&world, "tools", &origin).await;
-    let seen = view(&world, "tools").await;
+    add_and_build(&world, "tools", &origin).await;
+    let seen = read_registry(&world, "tools").await;
     assert_eq!(seen["status"], "ready", "{seen}");
-    let org = super::super::history::org(&world).await;
+    let org = super::super::audit_export::acme_org_id(&world).await;
     let into = tempfile::tempdir().unwrap();
     let digest = seen["lastGood"]["digest"].as_str().unwrap();
     world.app.artifacts().unpack(org, digest, into.path()).unwrap();
@@ -83,14 +86,14 @@ async fn registry_build_with_escaping_symlinks_is_refused() {
 
 #[tokio::test]
 async fn registry_build_leaves_no_processes() {
-    let world = World::with(limited()).await;
-    let origin = origin(&["deploy"]);
+    let world = TestWorld::with_config(limited_config()).await;
+    let origin = create_origin(&["deploy"]);
     let script =
         "(setsid sh -c 'while :; do sleep 0.05; done; exit 0' hostile-left-over >/dev/null 2>&1 &)\n";
     origin.write("build.sh", script);
     origin.commit("leaves");
-    added(&world, "tools", &origin).await;
-    let seen = view(&world, "tools").await;
+    add_and_build(&world, "tools", &origin).await;
+    let seen = read_registry(&world, "tools").await;
     assert_eq!(seen["status"], "ready", "{seen}");
     let mine = world.dir.path().display().to_string();
     let alive = std::fs::read_dir("/proc").unwrap().flatten().filter(|entry| {
@@ -104,12 +107,12 @@ async fn registry_build_leaves_no_processes() {
 
 #[tokio::test]
 async fn registry_build_with_hanging_metadata_is_stopped() {
-    let world = World::with(limited()).await;
-    let origin = origin(&["deploy"]);
+    let world = TestWorld::with_config(limited_config()).await;
+    let origin = create_origin(&["deploy"]);
     origin.write("start.sh", "while :; do sleep 0.05; done\n");
     origin.commit("hangs");
-    added(&world, "tools", &origin).await;
-    let seen = view(&world, "tools").await;
+    add_and_build(&world, "tools", &origin).await;
+    let seen = read_registry(&world, "tools").await;
     assert_eq!(seen["status"], json!("failed"));
     assert!(seen["error"].as_str().unwrap().contains("took longer than"), "{seen}");
 }

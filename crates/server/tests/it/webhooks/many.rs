@@ -17,12 +17,12 @@ use berth_store::{StoreError, Tx, TxContext};
 use serde_json::json;
 use tokio::sync::Notify;
 
-use super::{Answer, Harbour, PATIENCE, Receiver, config};
+use super::{PATIENCE, ReceiverResponse, WebhookFixture, WebhookReceiver, local_egress_config};
 use crate::world::post;
 
 /// Creates an organization that is older than all others and has the maximum number of webhooks. None of these webhooks
 /// is subscribed to the event that the test causes.
-fn indifferent(tx: &mut Tx<'_>, number: u8) -> Result<(), StoreError> {
+fn create_unsubscribed_organization(tx: &mut Tx<'_>, number: u8) -> Result<(), StoreError> {
     let now = tx.now();
     let id = OrgId::from_parts(Timestamp::from_micros(1), [number; 10]);
     let slug = Slug::parse(&format!("old-{number}")).unwrap();
@@ -54,46 +54,51 @@ fn indifferent(tx: &mut Tx<'_>, number: u8) -> Result<(), StoreError> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn webhook_is_delivered_despite_a_thousand_unrelated_ones() {
-    let harbour = Harbour::open().await;
-    harbour.world.pipeline("shop").await;
+    let fixture = WebhookFixture::start().await;
+    fixture.world.create_pipeline("shop").await;
     for number in 0..11 {
-        let made =
-            harbour.world.app.store().transact(TxContext::system(None), move |tx| indifferent(tx, number));
+        let made = fixture
+            .world
+            .app
+            .store()
+            .transact(TxContext::system(None), move |tx| create_unsubscribed_organization(tx, number));
         made.await.unwrap();
     }
-    let receiver = Receiver::start(|_| Answer::Status(200)).await;
-    harbour.webhook("ops", &receiver.url(), &["pipeline_stopped"]).await;
-    harbour.stop_and_resume("shop").await;
-    assert_eq!(receiver.heard(1).await[0].json()["type"], "pipeline_stopped");
-    harbour.close().await;
+    let receiver = WebhookReceiver::start(|_| ReceiverResponse::Status(200)).await;
+    fixture.create_webhook("ops", &receiver.url(), &["pipeline_stopped"]).await;
+    fixture.stop_and_resume("shop").await;
+    assert_eq!(receiver.wait_for_requests(1).await[0].json()["type"], "pipeline_stopped");
+    fixture.shut_down().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn webhook_pings_are_shared_among_organizations() {
-    let harbour = Arc::new(Harbour::with(AppConfig { webhook_max: PATIENCE, ..config() }).await);
+    let fixture = Arc::new(
+        WebhookFixture::with_config(AppConfig { webhook_max: PATIENCE, ..local_egress_config() }).await,
+    );
     let may = Arc::new(Notify::new());
     let answers = may.clone();
-    let slow = Receiver::start(move |_| Answer::Later(200, answers.clone())).await;
-    let quick = Receiver::start(|_| Answer::Status(200)).await;
-    harbour.webhook("ops", &slow.url(), &["step_failed"]).await;
+    let slow = WebhookReceiver::start(move |_| ReceiverResponse::Later(200, answers.clone())).await;
+    let quick = WebhookReceiver::start(|_| ReceiverResponse::Status(200)).await;
+    fixture.create_webhook("ops", &slow.url(), &["step_failed"]).await;
     let mut waiting = Vec::new();
     for _ in 0..PINGS_AT_ONCE.share {
-        let harbour = harbour.clone();
-        waiting.push(tokio::spawn(async move { harbour.post("/ops/ping", &json!({})).await }));
+        let fixture = fixture.clone();
+        waiting.push(tokio::spawn(async move { fixture.post("/ops/ping", &json!({})).await }));
     }
-    slow.heard(PINGS_AT_ONCE.share).await;
-    harbour.post("/ops/ping", &json!({})).await.is(503, "unavailable");
+    slow.wait_for_requests(PINGS_AT_ONCE.share).await;
+    fixture.post("/ops/ping", &json!({})).await.assert_problem(503, "unavailable");
 
     let theirs = "/api/v1/organizations/globex/webhooks";
     let body = json!({"name": "ops", "url": quick.url(), "kinds": ["step_failed"]});
-    let made = harbour.world.send(post(theirs).by(&harbour.world.hank).json(&body)).await;
+    let made = fixture.world.send(post(theirs).with_account(&fixture.world.hank).json(&body)).await;
     assert_eq!(made.status, 201, "{}", made.text);
-    let ping = post(&format!("{theirs}/ops/ping")).by(&harbour.world.hank).json(&json!({}));
-    assert_eq!(harbour.world.send(ping).await.body["data"]["isAccepted"], true);
+    let ping = post(&format!("{theirs}/ops/ping")).with_account(&fixture.world.hank).json(&json!({}));
+    assert_eq!(fixture.world.send(ping).await.body["data"]["isAccepted"], true);
 
     may.notify_one();
     for one in waiting {
         assert_eq!(one.await.unwrap().status, 200);
     }
-    Arc::into_inner(harbour).unwrap().close().await;
+    Arc::into_inner(fixture).unwrap().shut_down().await;
 }

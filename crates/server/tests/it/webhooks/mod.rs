@@ -1,12 +1,12 @@
 //! Outgoing webhooks, received by a real HTTP server.
 
+mod concurrent_change;
 mod deliver;
 mod many;
-mod named;
-mod refuse;
+mod recipients;
+mod refusals;
 mod resource;
 mod secret;
-mod switched;
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -25,9 +25,9 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
 
-use super::at_work::AtWork;
-use super::history;
-use super::world::{Account, Reply, World, call, get, post};
+use super::audit_export;
+use super::jobs_with_runner::JobsWithRunner;
+use super::world::{MemberAccount, TestResponse, TestWorld, call, get, post};
 
 pub(crate) const WEBHOOKS: &str = "/api/v1/organizations/acme/webhooks";
 /// Timeout of every wait.
@@ -37,12 +37,12 @@ const RECEIVER_MAX: Duration = Duration::from_millis(500);
 
 /// A request that the receiver got.
 #[derive(Clone)]
-struct Received {
+struct ReceivedRequest {
     headers: HeaderMap,
     body: Vec<u8>,
 }
 
-impl Received {
+impl ReceivedRequest {
     fn id(&self) -> &str {
         self.headers["webhook-id"].to_str().unwrap()
     }
@@ -58,11 +58,11 @@ impl Received {
 }
 
 /// Returns the response to a request, given its number (starting at 0).
-type Behaviour = Arc<dyn Fn(usize) -> Answer + Send + Sync>;
+type ReceiverBehaviour = Arc<dyn Fn(usize) -> ReceiverResponse + Send + Sync>;
 
-enum Answer {
+enum ReceiverResponse {
     Status(u16),
-    With(u16, &'static str, String),
+    WithHeader(u16, &'static str, String),
     Body(Body),
     /// Never responds.
     Hang,
@@ -71,23 +71,24 @@ enum Answer {
 }
 
 #[derive(Clone)]
-struct Receiver {
+struct WebhookReceiver {
     address: SocketAddr,
-    received: Arc<Mutex<Vec<Received>>>,
+    received: Arc<Mutex<Vec<ReceivedRequest>>>,
     more: Arc<Notify>,
 }
 
-impl Receiver {
-    async fn start(behaviour: impl Fn(usize) -> Answer + Send + Sync + 'static) -> Self {
+impl WebhookReceiver {
+    async fn start(behaviour: impl Fn(usize) -> ReceiverResponse + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let receiver = Self { address, received: Arc::default(), more: Arc::default() };
-        let behaviour: Behaviour = Arc::new(behaviour);
+        let behaviour: ReceiverBehaviour = Arc::new(behaviour);
         let serving = receiver.clone();
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 let (serving, behaviour) = (serving.clone(), behaviour.clone());
-                let service = service_fn(move |request| serving.clone().take(request, behaviour.clone()));
+                let service =
+                    service_fn(move |request| serving.clone().handle_request(request, behaviour.clone()));
                 let builder = hyper::server::conn::http1::Builder::new();
                 // Ignores the error if the client closes the connection early.
                 tokio::spawn(
@@ -98,32 +99,32 @@ impl Receiver {
         receiver
     }
 
-    async fn take(
+    async fn handle_request(
         self,
         request: http::Request<hyper::body::Incoming>,
-        behaviour: Behaviour,
+        behaviour: ReceiverBehaviour,
     ) -> Result<Response<Body>, Infallible> {
         let (parts, body) = request.into_parts();
         let body = body.collect().await.unwrap().to_bytes().to_vec();
         let number = {
             let mut received = self.received.lock().unwrap();
-            received.push(Received { headers: parts.headers, body });
+            received.push(ReceivedRequest { headers: parts.headers, body });
             received.len() - 1
         };
         self.more.notify_waiters();
         Ok(match behaviour(number) {
-            Answer::Status(status) => noted(status),
-            Answer::Later(status, may) => {
+            ReceiverResponse::Status(status) => text_response(status),
+            ReceiverResponse::Later(status, may) => {
                 may.notified().await;
                 // Passes the notification on, so that the next waiting response is sent too.
                 may.notify_one();
-                noted(status)
+                text_response(status)
             }
-            Answer::With(status, name, value) => {
+            ReceiverResponse::WithHeader(status, name, value) => {
                 Response::builder().status(status).header(name, value).body(Body::empty()).unwrap()
             }
-            Answer::Body(body) => Response::new(body),
-            Answer::Hang => std::future::pending().await,
+            ReceiverResponse::Body(body) => Response::new(body),
+            ReceiverResponse::Hang => std::future::pending().await,
         })
     }
 
@@ -131,64 +132,64 @@ impl Receiver {
         format!("http://{}/hook?key=hidden-from-viewers", self.address)
     }
 
-    fn all(&self) -> Vec<Received> {
+    fn all_requests(&self) -> Vec<ReceivedRequest> {
         self.received.lock().unwrap().clone()
     }
 
     /// Waits until this many requests have been received.
-    async fn heard(&self, count: usize) -> Vec<Received> {
+    async fn wait_for_requests(&self, count: usize) -> Vec<ReceivedRequest> {
         let waited = tokio::time::timeout(PATIENCE, async {
             loop {
                 let more = self.more.notified();
-                let all = self.all();
+                let all = self.all_requests();
                 if all.len() >= count {
                     return all;
                 }
                 more.await;
             }
         });
-        waited.await.unwrap_or_else(|_| panic!("{} of {count} arrived", self.all().len()))
+        waited.await.unwrap_or_else(|_| panic!("{} of {count} arrived", self.all_requests().len()))
     }
 }
 
-fn noted(status: u16) -> Response<Body> {
+fn text_response(status: u16) -> Response<Body> {
     Response::builder().status(status).body(Body::from("noted")).unwrap()
 }
 
 /// A running server that allows webhooks to addresses on this machine.
-struct Harbour {
-    world: World,
-    at_work: AtWork,
-    ada: Account,
+struct WebhookFixture {
+    world: TestWorld,
+    running_jobs: JobsWithRunner,
+    ada: MemberAccount,
 }
 
-impl Harbour {
-    async fn open() -> Self {
-        Self::with(config()).await
+impl WebhookFixture {
+    async fn start() -> Self {
+        Self::with_config(local_egress_config()).await
     }
 
-    async fn with(config: AppConfig) -> Self {
-        let world = World::with(config).await;
-        let (at_work, ada) = (AtWork::begin(&world.app), world.ada.clone());
-        Self { world, at_work, ada }
+    async fn with_config(config: AppConfig) -> Self {
+        let world = TestWorld::with_config(config).await;
+        let (running_jobs, ada) = (JobsWithRunner::start(&world.app), world.ada.clone());
+        Self { world, running_jobs, ada }
     }
 
-    async fn close(self) {
-        self.at_work.end().await;
+    async fn shut_down(self) {
+        self.running_jobs.shut_down().await;
     }
 
-    async fn post(&self, path: &str, body: &Value) -> Reply {
-        self.world.send(post(&format!("{WEBHOOKS}{path}")).by(&self.ada).json(body)).await
+    async fn post(&self, path: &str, body: &Value) -> TestResponse {
+        self.world.send(post(&format!("{WEBHOOKS}{path}")).with_account(&self.ada).json(body)).await
     }
 
-    async fn see(&self, path: &str) -> Value {
-        let reply = self.world.send(get(&format!("{WEBHOOKS}{path}")).by(&self.ada)).await;
+    async fn fetch(&self, path: &str) -> Value {
+        let reply = self.world.send(get(&format!("{WEBHOOKS}{path}")).with_account(&self.ada)).await;
         assert_eq!(reply.status, 200, "{}", reply.text);
         reply.body["data"].clone()
     }
 
     /// Creates a webhook and returns its secret.
-    async fn webhook(&self, name: &str, url: &str, kinds: &[&str]) -> String {
+    async fn create_webhook(&self, name: &str, url: &str, kinds: &[&str]) -> String {
         let made = self.post("", &json!({"name": name, "url": url, "kinds": kinds})).await;
         assert_eq!(made.status, 201, "{}", made.text);
         made.body["data"]["secret"].as_str().unwrap().to_owned()
@@ -198,16 +199,17 @@ impl Harbour {
     async fn stop_and_resume(&self, slug: &str) {
         for verb in ["stop", "resume"] {
             let path = format!("/api/v1/organizations/acme/pipelines/{slug}/{verb}");
-            let done = self.world.send(post(&path).by(&self.ada).json(&json!({"reason": "a test"}))).await;
+            let done =
+                self.world.send(post(&path).with_account(&self.ada).json(&json!({"reason": "a test"}))).await;
             assert_eq!(done.status, 200, "{}", done.text);
         }
     }
 
     /// Polls the resource at this path until `wanted` is true for it.
-    async fn until(&self, path: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+    async fn wait_until(&self, path: &str, wanted: impl Fn(&Value) -> bool) -> Value {
         let looked = tokio::time::timeout(PATIENCE, async {
             loop {
-                let seen = self.see(path).await;
+                let seen = self.fetch(path).await;
                 if wanted(&seen) {
                     return seen;
                 }
@@ -216,19 +218,19 @@ impl Harbour {
         });
         match looked.await {
             Ok(seen) => seen,
-            Err(_) => panic!("it stays {}", self.see(path).await),
+            Err(_) => panic!("it stays {}", self.fetch(path).await),
         }
     }
 
     /// Makes pending retries due now.
-    async fn hasten(&self, name: &str) {
-        let id = self.see(&format!("/{name}")).await["id"].as_str().unwrap().parse().unwrap();
-        let context = TxContext::system(Some(history::org(&self.world).await));
+    async fn make_retries_due(&self, name: &str) {
+        let id = self.fetch(&format!("/{name}")).await["id"].as_str().unwrap().parse().unwrap();
+        let context = TxContext::system(Some(audit_export::acme_org_id(&self.world).await));
         self.world.app.store().transact(context, move |tx| delivery::make_pending_due(tx, id)).await.unwrap();
     }
 }
 
-fn config() -> AppConfig {
+fn local_egress_config() -> AppConfig {
     AppConfig {
         egress_allow: vec!["127.0.0.1".parse().unwrap()],
         webhook_max: RECEIVER_MAX,
@@ -237,10 +239,10 @@ fn config() -> AppConfig {
     }
 }
 
-fn delete(path: &str) -> super::world::Call {
+fn delete(path: &str) -> super::world::TestRequest {
     call("DELETE", &format!("{WEBHOOKS}{path}"))
 }
 
-fn patch(path: &str) -> super::world::Call {
+fn patch(path: &str) -> super::world::TestRequest {
     call("PATCH", &format!("{WEBHOOKS}{path}"))
 }

@@ -18,7 +18,9 @@ use berth_core::memory_store::MemoryStore;
 use berth_core::name::{DisplayName, Email, Slug};
 use berth_core::pipeline::state::{self, CheckedDefinition, CreatePipelineCommand, DefinitionOutline};
 use berth_core::step::NetworkAccess;
-use berth_sim::locks::{EnvironmentIndex, LockAnswer, LockRecords, LockRequest, Surroundings, cast, execute};
+use berth_sim::locks::{
+    EnvironmentIndex, LockAnswer, LockRecords, LockRequest, Surroundings, execute, fixtures,
+};
 use berth_store::tables::deployment;
 use berth_store::tables::member::{self, Member};
 use berth_store::tables::organization::{self, Organization};
@@ -27,27 +29,27 @@ use berth_store::tables::user::{self, User, UserAccount};
 use berth_store::tables::{environment, pipeline, session, ticket};
 use berth_store::{Store, StoreError, Tx, TxContext};
 
-use super::super::{Place as Where, new_organization};
-use super::beside::Beside;
+use super::super::{DatabaseLocation, create_organization};
+use super::raw_connection::RawConnection;
 
 /// One database for many runs.
-pub(super) struct Database {
+pub(super) struct SharedDatabase {
     // Must be dropped before the directory of its database.
     store: Store,
-    pub(super) beside: Mutex<Beside>,
-    place: Where,
+    pub(super) raw_connection: Mutex<RawConnection>,
+    location: DatabaseLocation,
 }
 
 /// The database side of one run.
-pub(super) struct Run<'d> {
-    database: &'d Database,
+pub(super) struct DatabaseRun<'d> {
+    database: &'d SharedDatabase,
     pub(super) org: OrgId,
-    ids: Arc<Ids>,
+    ids: Arc<NumberedIds>,
 }
 
 /// Maps the numbers that commands use to ids. Filled from rows of the database, not from the model.
 #[derive(Clone, Default)]
-struct Ids {
+struct NumberedIds {
     sessions: BTreeMap<(EnvironmentId, i64), SessionId>,
     tickets: BTreeMap<(EnvironmentId, i64), TicketId>,
     deployments: BTreeMap<(EnvironmentId, i64), DeploymentId>,
@@ -55,50 +57,50 @@ struct Ids {
 
 /// A decision together with the state that it is based on.
 #[derive(Clone)]
-pub(super) struct Looked {
+pub(super) struct LoadedDecision {
     pub(super) before: Option<Lock>,
     pub(super) decision: Option<RuleDecision<LockAnswer>>,
     place: EnvironmentIndex,
-    ask: LockRequest,
-    around: Surroundings,
+    request: LockRequest,
+    surroundings: Surroundings,
 }
 
 /// A command, with everything else that its decision depends on: other state, the time and the random bytes.
 #[derive(Clone)]
-pub(super) struct Asked {
+pub(super) struct PreparedRequest {
     pub(super) place: EnvironmentIndex,
-    pub(super) ask: LockRequest,
-    pub(super) around: Surroundings,
+    pub(super) request: LockRequest,
+    pub(super) surroundings: Surroundings,
     pub(super) moment: DecisionContext,
 }
 
-impl Database {
+impl SharedDatabase {
     pub(super) fn is_postgres(&self) -> bool {
-        self.place.postgres.is_some()
+        self.location.postgres.is_some()
     }
 
     pub(super) fn new() -> Self {
-        let place = Where::new();
-        let (store, beside) = (place.open(), Beside::at(&place));
-        let org = new_organization(&store, "home");
+        let place = DatabaseLocation::new();
+        let (store, raw_connection) = (place.open(), RawConnection::open(&place));
+        let org = create_organization(&store, "home");
         let people = store.transact_blocking(TxContext::system(Some(org)), |tx| {
-            for (index, name) in (0..).zip(cast::PEOPLE) {
+            for (index, name) in (0..).zip(fixtures::PEOPLE) {
                 let account = UserAccount::Person { password_hash: "x".into(), password_is_generated: true };
                 let email = Email::parse(&format!("{name}@cast.test")).unwrap();
-                let (id, name) = (cast::person(index).id, DisplayName::parse(name).unwrap());
+                let (id, name) = (fixtures::person(index).id, DisplayName::parse(name).unwrap());
                 user::put(tx, &User { id, email, name, account, created_at: tx.now() })?;
             }
             tx.record(NewEvent::new(EventKind::MemberAdded, EventSubject::new("user", "cast", None)))
         });
-        people.map(|()| Self { store, beside: Mutex::new(beside), place }).unwrap()
+        people.map(|()| Self { store, raw_connection: Mutex::new(raw_connection), location: place }).unwrap()
     }
 }
 
-impl<'d> Run<'d> {
+impl<'d> DatabaseRun<'d> {
     /// Creates an organization with the users and environments of a new model.
-    pub(super) fn begin(database: &'d Database, number: u32, world: &MemoryStore) -> Self {
+    pub(super) fn begin(database: &'d SharedDatabase, number: u32, world: &MemoryStore) -> Self {
         let [a, b, c, d] = number.to_be_bytes();
-        let org = OrgId::from_parts(cast::START, [0, 0, 0, 5, a, b, c, d, 0, 0]);
+        let org = OrgId::from_parts(fixtures::START, [0, 0, 0, 5, a, b, c, d, 0, 0]);
         let run = Self { database, org, ids: Arc::default() };
         let environments: Vec<_> = world.environments.values().cloned().map(Box::new).collect();
         run.transact(move |tx| {
@@ -128,36 +130,37 @@ impl<'d> Run<'d> {
         &self,
         work: impl FnOnce(&mut Tx<'_>) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
-        let context = TxContext { org: Some(self.org), actor: caller(), request_id: None, access: None };
+        let context =
+            TxContext { org: Some(self.org), actor: caller_actor(), request_id: None, access: None };
         self.database.store.transact_blocking(context, work)
     }
 
     /// Loads the state and makes a decision, without writing it.
-    pub(super) fn look(&self, asked: Asked) -> Result<Looked, StoreError> {
+    pub(super) fn load_and_decide(&self, asked: PreparedRequest) -> Result<LoadedDecision, StoreError> {
         let ids = self.ids.clone();
         self.transact(move |tx| Ok(decide(tx, &ids, asked)))
     }
 
     /// Writes a decision that an earlier transaction made.
-    pub(super) fn commit(&mut self, looked: Looked) -> Result<(), StoreError> {
+    pub(super) fn commit(&mut self, looked: LoadedDecision) -> Result<(), StoreError> {
         let noted = looked.clone();
         self.transact(move |tx| write(tx, &looked))?;
-        self.note(&noted);
+        self.record_ids(&noted);
         Ok(())
     }
 
     /// Decides and writes in one transaction, as a server does.
-    pub(super) fn perform(&mut self, asked: Asked) -> Result<Looked, StoreError> {
+    pub(super) fn perform(&mut self, asked: PreparedRequest) -> Result<LoadedDecision, StoreError> {
         let ids = self.ids.clone();
         let looked = self.transact(move |tx| {
             let looked = decide(tx, &ids, asked);
             write(tx, &looked).map(|()| looked)
         })?;
-        self.note(&looked);
+        self.record_ids(&looked);
         Ok(looked)
     }
 
-    fn note(&mut self, looked: &Looked) {
+    fn record_ids(&mut self, looked: &LoadedDecision) {
         let ids = Arc::make_mut(&mut self.ids);
         for RecordChange::Put(record) in looked.decision.iter().flat_map(|it| &it.changes) {
             match record {
@@ -180,13 +183,16 @@ impl<'d> Run<'d> {
     }
 
     /// Writes state that is not part of a lock, such as roles and tokens. On a real server, other requests change it.
-    pub(super) fn mirror(&self, around: &Surroundings) {
-        let (org, tracked) = (self.org.to_string(), cast::tracked_commit());
-        let status = if around.is_paused { "stopped" } else { "active" };
-        let people: Vec<String> =
-            around.revoked_people.iter().map(|person| cast::person(*person).id.to_string()).collect();
+    pub(super) fn write_surroundings(&self, surroundings: &Surroundings) {
+        let (org, tracked) = (self.org.to_string(), fixtures::tracked_commit());
+        let status = if surroundings.is_paused { "stopped" } else { "active" };
+        let people: Vec<String> = surroundings
+            .revoked_people
+            .iter()
+            .map(|person| fixtures::person(*person).id.to_string())
+            .collect();
         let tokens: Vec<String> =
-            around.revoked_tokens.iter().map(|person| cast::token(*person).to_string()).collect();
+            surroundings.revoked_tokens.iter().map(|person| fixtures::token(*person).to_string()).collect();
         let stopped = [org.as_str(), status];
         let tracking = [org.as_str(), tracked.as_str()];
         let people: Vec<_> = people.iter().map(|id| [org.as_str(), id]).collect();
@@ -199,7 +205,7 @@ impl<'d> Run<'d> {
             ),
             ("DELETE FROM deployments WHERE org_id = $1 AND environment_id IS NULL", &stopped[..1]),
         ];
-        if around.is_tracked {
+        if surroundings.is_tracked {
             changes.push((
                 "INSERT INTO deployments (org_id, id, pipeline_id, number, stage, definition_hash, commit_id,
                    requested_by, status, created_at, finished_at)
@@ -212,38 +218,40 @@ impl<'d> Run<'d> {
         changes.extend(people.iter().map(|params| (leave, &params[..])));
         let revoke = "UPDATE api_tokens SET revoked_at = 1 WHERE org_id = $1 AND id = $2";
         changes.extend(tokens.iter().map(|params| (revoke, &params[..])));
-        self.database.beside.lock().unwrap().change(&changes);
+        self.database.raw_connection.lock().unwrap().execute_all(&changes);
     }
 }
 
 /// The actor of the transactions. It is not a user of the model, so that events with an explicit actor can be told
 /// apart from events with this default.
-pub(super) fn caller() -> Actor {
+pub(super) fn caller_actor() -> Actor {
     Actor { kind: ActorType::Service, id: None, name: "caller".into(), token: None }
 }
 
-fn decide(tx: &mut Tx<'_>, ids: &Ids, asked: Asked) -> Looked {
-    let Asked { place, ask, around, moment } = asked;
-    let id = match ask {
-        LockRequest::Recreate => around.next_environment(place),
-        _ => around.environment(place),
+fn decide(tx: &mut Tx<'_>, ids: &NumberedIds, asked: PreparedRequest) -> LoadedDecision {
+    let PreparedRequest { place, request, surroundings, moment } = asked;
+    let id = match request {
+        LockRequest::Recreate => surroundings.next_environment(place),
+        _ => surroundings.environment(place),
     };
-    let rows = Rows { tx: RefCell::new(tx), ids };
+    let rows = DatabaseRecords { tx: RefCell::new(tx), ids };
     let before = rows.lock(id);
-    let decision = execute(&rows, &around, place, &ask, &moment);
-    Looked { before, decision, place, ask, around }
+    let decision = execute(&rows, &surroundings, place, &request, &moment);
+    LoadedDecision { before, decision, place, request, surroundings }
 }
 
 /// Writes a decision. If it changes the definition of an environment, the pipeline is changed too, as on a server.
-fn write(tx: &mut Tx<'_>, looked: &Looked) -> Result<(), StoreError> {
-    let Looked { decision: Some(decision), place, ask, around, .. } = looked else { return Ok(()) };
-    let incarnation = around.incarnations[usize::from(*place)];
-    if *ask == LockRequest::Recreate {
+fn write(tx: &mut Tx<'_>, looked: &LoadedDecision) -> Result<(), StoreError> {
+    let LoadedDecision { decision: Some(decision), place, request, surroundings, .. } = looked else {
+        return Ok(());
+    };
+    let incarnation = surroundings.incarnations[usize::from(*place)];
+    if *request == LockRequest::Recreate {
         add_pipeline(tx, *place, incarnation + 1)?;
     }
     tx.commit(decision.clone())?;
-    let id = cast::pipeline(*place, incarnation);
-    match ask {
+    let id = fixtures::pipeline(*place, incarnation);
+    match request {
         LockRequest::Delete { .. } => match pipeline::by_id(tx, id)? {
             Some(found) => tx.commit(state::delete(&found, None, tx.now()).unwrap()).map(drop),
             None => Ok(()),
@@ -256,10 +264,10 @@ fn write(tx: &mut Tx<'_>, looked: &Looked) -> Result<(), StoreError> {
 }
 
 fn add_member(tx: &mut Tx<'_>, run: u32, person: u8) -> Result<(), StoreError> {
-    let user = cast::person(person).id;
+    let user = fixtures::person(person).id;
     member::put(tx, &Member { user, role: Role::Deployer, version: 1, created_at: tx.now() })?;
     let token = Token {
-        id: cast::token(person),
+        id: fixtures::token(person),
         user,
         name: DisplayName::parse("laptop").unwrap(),
         prefix: "brt_".into(),
@@ -285,23 +293,23 @@ fn add_pipeline(tx: &mut Tx<'_>, place: EnvironmentIndex, incarnation: u8) -> Re
         custom_types: BTreeSet::new(),
     };
     let definition = CheckedDefinition { hash: "h".into(), outline, environments: BTreeMap::new() };
-    let id = cast::pipeline(place, incarnation);
-    let command = CreatePipelineCommand { id, slug: slug(place), name: None, definition };
+    let id = fixtures::pipeline(place, incarnation);
+    let command = CreatePipelineCommand { id, slug: pipeline_slug(place), name: None, definition };
     tx.commit(state::create(command, None, tx.now()).unwrap()).map(drop)
 }
 
 /// The slug of the pipeline at this index. It stays the same when the pipeline is deleted and recreated.
-pub(super) fn slug(place: EnvironmentIndex) -> Slug {
-    Slug::parse(&format!("pipeline-of-{}", cast::name(place))).unwrap()
+pub(super) fn pipeline_slug(place: EnvironmentIndex) -> Slug {
+    Slug::parse(&format!("pipeline-of-{}", fixtures::name(place))).unwrap()
 }
 
-struct Rows<'a, 'c> {
+struct DatabaseRecords<'a, 'c> {
     tx: RefCell<&'a mut Tx<'c>>,
-    ids: &'a Ids,
+    ids: &'a NumberedIds,
 }
 
 // If a row cannot be read, the transaction fails, and with it the run.
-impl LockRecords for Rows<'_, '_> {
+impl LockRecords for DatabaseRecords<'_, '_> {
     fn lock(&self, id: EnvironmentId) -> Option<Lock> {
         environment::by_id(*self.tx.borrow_mut(), id).unwrap()
     }
@@ -322,6 +330,6 @@ impl LockRecords for Rows<'_, '_> {
     }
 
     fn last_fence(&self, place: EnvironmentIndex) -> Fence {
-        environment::last_fence(*self.tx.borrow_mut(), &slug(place), &cast::name(place)).unwrap()
+        environment::last_fence(*self.tx.borrow_mut(), &pipeline_slug(place), &fixtures::name(place)).unwrap()
     }
 }

@@ -34,8 +34,8 @@ fn commit(dir: &Path) -> String {
     git(dir, "rev-parse HEAD")
 }
 
-fn site(desk: &CliFixture) -> std::path::PathBuf {
-    let dir = desk.config.path().join("site");
+fn create_site(cli: &CliFixture) -> std::path::PathBuf {
+    let dir = cli.config.path().join("site");
     std::fs::create_dir_all(dir.join(".berth/site")).expect("a directory");
     std::fs::write(dir.join(".berth/site/pipeline.yaml"), SITE).expect("a file");
     std::fs::write(dir.join("page.txt"), "a page\n").expect("a file");
@@ -44,11 +44,11 @@ fn site(desk: &CliFixture) -> std::path::PathBuf {
 
 #[test]
 fn pipeline_validate_apply_remove() {
-    let desk = CliFixture::new();
-    std::fs::write(desk.config.path().join("wrong.yaml"), "version: 1\npipeline: { nam: x }\n")
+    let cli = CliFixture::new();
+    std::fs::write(cli.config.path().join("wrong.yaml"), "version: 1\npipeline: { nam: x }\n")
         .expect("a file");
-    let mut talk = Transcript::new(&desk);
-    talk.run_all(&[
+    let mut transcript = Transcript::new(&cli);
+    transcript.run_all(&[
         "pipeline validate shop.yaml",
         "pipeline validate wrong.yaml",
         "pipeline plan shop.yaml --environment qa-1 --commit v1",
@@ -64,29 +64,29 @@ fn pipeline_validate_apply_remove() {
         "pipeline rm web",
         "pipeline list",
     ]);
-    talk.run_long("pipeline schema");
-    talk.compare(&expect_file!["expected/pipeline.txt"]);
+    transcript.run_long("pipeline schema");
+    transcript.compare(&expect_file!["expected/pipeline.txt"]);
 }
 
 #[test]
 fn run_stage_locally() {
-    let desk = CliFixture::new();
-    let dir = site(&desk);
-    let mut talk = Transcript::new(&desk);
-    talk.run_all(&["run staging --dir site", "run nowhere --dir site"]);
+    let cli = CliFixture::new();
+    let dir = create_site(&cli);
+    let mut transcript = Transcript::new(&cli);
+    transcript.run_all(&["run staging --dir site", "run nowhere --dir site"]);
     std::fs::write(dir.join("broken"), "").expect("a file");
-    talk.run("run prod --dir site");
-    talk.compare(&expect_file!["expected/run.txt"]);
+    transcript.run("run prod --dir site");
+    transcript.compare(&expect_file!["expected/run.txt"]);
 }
 
 #[test]
 fn repo_add_sync_remove() {
-    let desk = CliFixture::new();
-    let head = commit(&site(&desk));
-    let mut talk = Transcript::new(&desk);
-    talk.hide(&head[..10], "HEAD");
-    let address = desk.config.path().join("site").display().to_string();
-    talk.run_all(&[
+    let cli = CliFixture::new();
+    let head = commit(&create_site(&cli));
+    let mut transcript = Transcript::new(&cli);
+    transcript.hide(&head[..10], "HEAD");
+    let address = cli.config.path().join("site").display().to_string();
+    transcript.run_all(&[
         "repo add site",
         "repo add ftp://acme.test/shop.git",
         "repo list",
@@ -95,33 +95,34 @@ fn repo_add_sync_remove() {
         &format!("repo rm {address}"),
         &format!("repo rm {address} --force"),
     ]);
-    talk.compare(&expect_file!["expected/repository.txt"]);
+    transcript.compare(&expect_file!["expected/repository.txt"]);
 }
 
 #[test]
 fn registry_new_test_add_remove() {
-    let desk = CliFixture::new();
-    let mut talk = Transcript::new(&desk);
-    talk.run_all(&[
+    let cli = CliFixture::new();
+    let mut transcript = Transcript::new(&cli);
+    transcript.run_all(&[
         "registry new shelly --lang shell",
         "registry new shelly --lang shell",
         "registry test shelly --step greet --params {\"who\":\"world\"}",
         "registry test nowhere",
     ]);
-    let dir = desk.config.path().join("shelly");
+    let dir = cli.config.path().join("shelly");
     let head = commit(&dir);
-    talk.hide(&head[..10], "HEAD");
+    transcript.hide(&head[..10], "HEAD");
     let address = dir.display().to_string();
-    talk.run_all(&[&format!("registry add shelly {address}"), &format!("registry add shelly {address}")]);
+    transcript
+        .run_all(&[&format!("registry add shelly {address}"), &format!("registry add shelly {address}")]);
     wait_until(BUILD_MAX, "registry that is built", || {
-        desk.run("registry list").stdout.contains("\tready\t").then_some(())
+        cli.run("registry list").stdout.contains("\tready\t").then_some(())
     });
-    talk.run_all(&[
+    transcript.run_all(&[
         "registry list",
         "registry sync shelly",
         "registry sync nothing",
         "registry rm shelly",
         "registry rm shelly",
     ]);
-    talk.compare(&expect_file!["expected/registry.txt"]);
+    transcript.compare(&expect_file!["expected/registry.txt"]);
 }

@@ -47,10 +47,10 @@ impl CliFixture {
 
 #[test]
 fn deploy_through_the_stages_with_approval() {
-    let desk = CliFixture::new();
-    let id = desk.start("shop v1");
-    let approval = desk.pending_approval();
-    let mut before = Transcript::new(&desk);
+    let cli = CliFixture::new();
+    let id = cli.start("shop v1");
+    let approval = cli.pending_approval();
+    let mut before = Transcript::new(&cli);
     before.run_all(&[
         "status shop",
         "approve",
@@ -59,12 +59,12 @@ fn deploy_through_the_stages_with_approval() {
         "logs shop nothing",
         &format!("approve {id} --why fine"),
     ]);
-    before.run_watching("status shop --watch");
+    before.run_without_display("status shop --watch");
     before.run(&format!("approve {approval}"));
     before.compare(&expect_file!["expected/stages-before.txt"]);
 
-    let mut after = Transcript::new(&desk);
-    after.run_watching("deploy shop bad");
+    let mut after = Transcript::new(&cli);
+    after.run_without_display("deploy shop bad");
     after.run_all(&[
         "deployment list",
         "deployment list --pipeline nothing",
@@ -82,75 +82,75 @@ fn deploy_through_the_stages_with_approval() {
 
 #[test]
 fn deployment_reject_cancel_retry_rollback() {
-    let desk = CliFixture::new();
-    let mut talk = Transcript::new(&desk);
-    talk.run("reject");
-    let rejected = desk.start("shop v1");
-    desk.pending_approval();
-    talk.run(&format!("reject {rejected} --why unripe"));
-    assert_eq!(desk.watch(&rejected), Some(1));
-    talk.run(&format!("reject {rejected}"));
+    let cli = CliFixture::new();
+    let mut transcript = Transcript::new(&cli);
+    transcript.run("reject");
+    let rejected = cli.start("shop v1");
+    cli.pending_approval();
+    transcript.run(&format!("reject {rejected} --why unripe"));
+    assert_eq!(cli.watch(&rejected), Some(1));
+    transcript.run(&format!("reject {rejected}"));
 
-    let stopped = desk.start("shop v2");
-    desk.pending_approval();
-    talk.run(&format!("deployment cancel {stopped} --why later"));
-    assert_eq!(desk.watch(&stopped), Some(1));
-    talk.run_all(&[
+    let stopped = cli.start("shop v2");
+    cli.pending_approval();
+    transcript.run(&format!("deployment cancel {stopped} --why later"));
+    assert_eq!(cli.watch(&stopped), Some(1));
+    transcript.run_all(&[
         &format!("deployment cancel {stopped}"),
         &format!("deployment show {stopped}"),
         "deployment cancel nothing",
     ]);
 
-    talk.run_watching("deploy shop bad");
-    let failed = desk.run("deployment list --status failed --json");
+    transcript.run_without_display("deploy shop bad");
+    let failed = cli.run("deployment list --status failed --json");
     let failed = failed.json()["data"][0]["id"].as_str().expect("an id").to_owned();
-    talk.run_watching(&format!("deployment retry {failed}"));
-    assert_eq!(desk.watch(&failed), Some(1));
-    talk.run("deployment retry nothing");
+    transcript.run_without_display(&format!("deployment retry {failed}"));
+    assert_eq!(cli.watch(&failed), Some(1));
+    transcript.run("deployment retry nothing");
 
-    talk.run_watching("deploy shop v3 --bypass fire");
-    talk.run_watching("deploy shop v4 --bypass fire");
-    let newest = desk.run("status shop --json").json()["id"].as_str().expect("an id").to_owned();
-    talk.run(&format!("deployment rollback {newest} nowhere"));
-    talk.run_watching(&format!("deployment rollback {newest} staging --why slow"));
-    talk.run(&format!("deployment retry {newest}"));
-    talk.compare(&expect_file!["expected/deployment.txt"]);
+    transcript.run_without_display("deploy shop v3 --bypass fire");
+    transcript.run_without_display("deploy shop v4 --bypass fire");
+    let newest = cli.run("status shop --json").json()["id"].as_str().expect("an id").to_owned();
+    transcript.run(&format!("deployment rollback {newest} nowhere"));
+    transcript.run_without_display(&format!("deployment rollback {newest} staging --why slow"));
+    transcript.run(&format!("deployment retry {newest}"));
+    transcript.compare(&expect_file!["expected/deployment.txt"]);
 }
 
 #[test]
 fn deployment_resolve_unknown_step() {
-    let mut desk = CliFixture::new();
-    std::fs::write(desk.config.path().join("ask.yaml"), ASKS).expect("a file");
-    assert_eq!(desk.run("pipeline apply ask.yaml").code, Some(0));
-    let id = desk.start("ask v1");
-    wait_until(PATIENCE, "log", || desk.run("logs ask deploy").stdout.contains("begins").then_some(()));
-    desk.server.process.kill();
-    desk.server = TestServer::start(&mut desk.home.serve_command(), &desk.home.token);
+    let mut cli = CliFixture::new();
+    std::fs::write(cli.config.path().join("ask.yaml"), ASKS).expect("a file");
+    assert_eq!(cli.run("pipeline apply ask.yaml").code, Some(0));
+    let id = cli.start("ask v1");
+    wait_until(PATIENCE, "log", || cli.run("logs ask deploy").stdout.contains("begins").then_some(()));
+    cli.server.process.kill();
+    cli.server = TestServer::start(&mut cli.home.serve_command(), &cli.home.token);
     let step = wait_until(PATIENCE, "question", || {
-        let seen = desk.run(&format!("status {id} --json")).json();
+        let seen = cli.run(&format!("status {id} --json")).json();
         let asks = seen["blockedBy"][0]["kind"] == "unknown_outcome";
         asks.then(|| seen["stages"][0]["steps"][0]["id"].as_str().expect("a step").to_owned())
     });
-    let mut talk = Transcript::new(&desk);
-    talk.run_all(&[
+    let mut transcript = Transcript::new(&cli);
+    transcript.run_all(&[
         "status ask",
         &format!("deployment resolve {id} nothing ran"),
         &format!("deployment resolve {id} {step} perhaps"),
         &format!("deployment resolve {id} {step} ran"),
     ]);
-    assert_eq!(desk.watch(&id), Some(0));
-    talk.compare(&expect_file!["expected/resolved.txt"]);
+    assert_eq!(cli.watch(&id), Some(0));
+    transcript.compare(&expect_file!["expected/resolved.txt"]);
 }
 
 #[test]
 fn approval_without_enough_approvers_says_how_to_continue() {
-    let desk = CliFixture::new();
-    std::fs::write(desk.config.path().join("alone.yaml"), ALONE).expect("a file");
-    assert_eq!(desk.run("pipeline apply alone.yaml").code, Some(0));
-    let id = desk.start("alone v1");
-    desk.pending_approval();
-    let mut talk = Transcript::new(&desk);
-    talk.run_all(&["approve", "status alone", &format!("approve {id}")]);
-    talk.run_watching("deploy alone v1 --bypass fire");
-    talk.compare(&expect_file!["expected/unreachable.txt"]);
+    let cli = CliFixture::new();
+    std::fs::write(cli.config.path().join("alone.yaml"), ALONE).expect("a file");
+    assert_eq!(cli.run("pipeline apply alone.yaml").code, Some(0));
+    let id = cli.start("alone v1");
+    cli.pending_approval();
+    let mut transcript = Transcript::new(&cli);
+    transcript.run_all(&["approve", "status alone", &format!("approve {id}")]);
+    transcript.run_without_display("deploy alone v1 --bypass fire");
+    transcript.compare(&expect_file!["expected/unreachable.txt"]);
 }

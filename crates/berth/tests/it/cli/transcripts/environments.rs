@@ -7,9 +7,9 @@ use crate::linear::accounts::create_accounts;
 
 #[test]
 fn environment_claim_deploy_release() {
-    let desk = CliFixture::new();
-    let mut talk = Transcript::new(&desk);
-    talk.run_all(&[
+    let cli = CliFixture::new();
+    let mut transcript = Transcript::new(&cli);
+    transcript.run_all(&[
         "env list",
         "env list --pipeline nothing",
         "env claim qa-1 --why load-test --detach",
@@ -27,18 +27,18 @@ fn environment_claim_deploy_release() {
         "env extend qa-1",
         "env deploy qa-1 v1",
     ]);
-    talk.compare(&expect_file!["expected/environment.txt"]);
+    transcript.compare(&expect_file!["expected/environment.txt"]);
 }
 
 #[test]
 fn environment_hand_over_queue_take_over() {
-    let desk = CliFixture::new();
-    create_accounts(&desk.server.api, 1);
-    let mut talk = Transcript::new(&desk);
-    talk.run_all(&[
+    let cli = CliFixture::new();
+    create_accounts(&cli.server.api, 1);
+    let mut transcript = Transcript::new(&cli);
+    transcript.run_all(&[
         "env hand-over qa-1 robot-0@acme.test",
         "env claim qa-1",
-        "env hand-over qa-1 nobody@acme.test",
+        "env hand-over qa-1 unknown@acme.test",
         "env hand-over qa-1 robot-0@acme.test",
         "env claim qa-1",
         "env release qa-1",
@@ -49,15 +49,15 @@ fn environment_hand_over_queue_take_over() {
         "env list",
         "env history qa-1",
     ]);
-    talk.compare(&expect_file!["expected/handed-over.txt"]);
+    transcript.compare(&expect_file!["expected/handed-over.txt"]);
 }
 
 #[test]
 fn environment_deploy_is_watched_to_the_end() {
-    let desk = CliFixture::new();
-    let mut talk = Transcript::new(&desk);
-    talk.run("env claim qa-1");
-    talk.run_watching("env deploy qa-1 v1");
-    talk.run_watching("env deploy qa-1 bad");
-    talk.compare(&expect_file!["expected/environment-deploy.txt"]);
+    let cli = CliFixture::new();
+    let mut transcript = Transcript::new(&cli);
+    transcript.run("env claim qa-1");
+    transcript.run_without_display("env deploy qa-1 v1");
+    transcript.run_without_display("env deploy qa-1 bad");
+    transcript.compare(&expect_file!["expected/environment-deploy.txt"]);
 }

@@ -20,16 +20,16 @@ const HEAD_LINES: usize = 3;
 
 /// A recorded sequence of commands with their output.
 struct Transcript<'a> {
-    desk: &'a CliFixture,
+    cli: &'a CliFixture,
     text: String,
     hidden: Vec<(String, String)>,
 }
 
 impl<'a> Transcript<'a> {
-    fn new(desk: &'a CliFixture) -> Self {
-        let here = desk.config.path().display().to_string();
-        let data = desk.home.path().display().to_string();
-        Self { desk, text: String::new(), hidden: vec![(here, "HERE".into()), (data, "DATA".into())] }
+    fn new(cli: &'a CliFixture) -> Self {
+        let here = cli.config.path().display().to_string();
+        let data = cli.home.path().display().to_string();
+        Self { cli, text: String::new(), hidden: vec![(here, "HERE".into()), (data, "DATA".into())] }
     }
 
     /// Replaces a value that differs between runs.
@@ -39,7 +39,7 @@ impl<'a> Transcript<'a> {
     }
 
     fn run(&mut self, command: &str) -> ProcessOutput {
-        let ran = self.desk.run(command);
+        let ran = self.cli.run(command);
         self.record(command, &[&ran.stdout, &ran.stderr], &ran);
         ran
     }
@@ -53,26 +53,26 @@ impl<'a> Transcript<'a> {
     /// Runs a command with a token that the server rejects.
     fn run_with_invalid_token(&mut self, command: &str) {
         let words: Vec<&str> = command.split(' ').collect();
-        let mut program = self.desk.command(&words);
+        let mut program = self.cli.command(&words);
         let ran = BerthProcess::start(program.env("BERTH_TOKEN", "wrong")).wait(PATIENCE);
         self.record(command, &[&ran.stdout, &ran.stderr], &ran);
     }
 
     /// Runs a command without its live display, which differs between runs.
-    fn run_watching(&mut self, command: &str) {
-        let ran = self.desk.run(command);
+    fn run_without_display(&mut self, command: &str) {
+        let ran = self.cli.run(command);
         self.record(command, &[&ran.stdout], &ran);
     }
 
     /// Runs a command and records the beginning of its output.
     fn run_long(&mut self, command: &str) {
-        let ran = self.desk.run(command);
+        let ran = self.cli.run(command);
         let head: Vec<&str> = ran.stdout.lines().take(HEAD_LINES).collect();
         self.record(command, &[&head.join("\n"), "…"], &ran);
     }
 
     fn run_with_input(&mut self, command: &str, input: &str) -> ProcessOutput {
-        let ran = self.desk.run_with_input(command, input);
+        let ran = self.cli.run_with_input(command, input);
         self.record(command, &[&ran.stdout, &ran.stderr], &ran);
         ran
     }
@@ -80,7 +80,7 @@ impl<'a> Transcript<'a> {
     fn record(&mut self, command: &str, said: &[&str], ran: &ProcessOutput) {
         self.text.push_str(&format!("$ berth {command}\n"));
         for text in said {
-            for line in self.desk.normalize(text).lines() {
+            for line in self.cli.normalize(text).lines() {
                 self.text.push_str(&format!("{line}\n"));
             }
         }
@@ -91,7 +91,7 @@ impl<'a> Transcript<'a> {
     }
 
     fn compare(self, expected: &ExpectFile) {
-        let mut text = self.desk.normalize(&self.text);
+        let mut text = self.cli.normalize(&self.text);
         for (what, shown) in &self.hidden {
             text = text.replace(what, shown);
         }

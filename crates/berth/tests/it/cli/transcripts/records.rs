@@ -10,19 +10,20 @@ use crate::harness::{BerthProcess, wait_until};
 
 #[test]
 fn secret_set_list_remove() {
-    let desk = CliFixture::new();
-    let mut talk = Transcript::new(&desk);
-    talk.run_with_input("secret set DEPLOY_TOKEN", "s3cr3t-value-of-some-length\n");
-    talk.run_with_input("secret set DEPLOY_TOKEN", "another-value-of-some-length\n");
-    talk.run_with_input("secret set deploy-token", "s3cr3t-value-of-some-length\n");
-    let made = desk.run("token create ci --days 7 --json").json();
+    let cli = CliFixture::new();
+    let mut transcript = Transcript::new(&cli);
+    transcript.run_with_input("secret set DEPLOY_TOKEN", "s3cr3t-value-of-some-length\n");
+    transcript.run_with_input("secret set DEPLOY_TOKEN", "another-value-of-some-length\n");
+    transcript.run_with_input("secret set deploy-token", "s3cr3t-value-of-some-length\n");
+    let made = cli.run("token create ci --days 7 --json").json();
     let token = made["token"].as_str().expect("a token").to_owned();
     let used =
-        || BerthProcess::start(desk.command(&["env", "list"]).env("BERTH_TOKEN", &token)).wait(PATIENCE);
+        || BerthProcess::start(cli.command(&["env", "list"]).env("BERTH_TOKEN", &token)).wait(PATIENCE);
     assert_eq!(used().code, Some(0));
-    talk.run_all(&[&format!("token revoke {}", made["id"].as_str().expect("an id")), "token revoke nothing"]);
+    transcript
+        .run_all(&[&format!("token revoke {}", made["id"].as_str().expect("an id")), "token revoke nothing"]);
     assert_eq!(used().code, Some(4));
-    talk.run_all(&[
+    transcript.run_all(&[
         "secret list",
         "secret rm DEPLOY_TOKEN",
         "secret rm DEPLOY_TOKEN",
@@ -35,59 +36,58 @@ fn secret_set_list_remove() {
         "open --print shop/qa-1",
         "open --print shop qa-1",
     ]);
-    talk.compare(&expect_file!["expected/records.txt"]);
+    transcript.compare(&expect_file!["expected/records.txt"]);
 }
 
 #[test]
 fn token_create_list_revoke() {
-    let desk = CliFixture::new();
-    let mut talk = Transcript::new(&desk);
-    let made = talk.run("token create ci --days 7");
-    talk.hide(made.stdout.trim(), "TOKEN");
-    let listed = talk.run("token list");
+    let cli = CliFixture::new();
+    let mut transcript = Transcript::new(&cli);
+    let made = transcript.run("token create ci --days 7");
+    transcript.hide(made.stdout.trim(), "TOKEN");
+    let listed = transcript.run("token list");
     for line in listed.stdout.lines() {
-        talk.hide(line.split('\t').nth(1).expect("how it begins"), "BEGINS…");
+        transcript.hide(line.split('\t').nth(1).expect("how it begins"), "BEGINS…");
     }
-    talk.run("token create ci --days 367");
-    talk.compare(&expect_file!["expected/tokens.txt"]);
+    transcript.run("token create ci --days 367");
+    transcript.compare(&expect_file!["expected/tokens.txt"]);
 }
 
 #[test]
 fn event_list_follow_export_verify() {
-    let desk = CliFixture::new();
-    let mut talk = Transcript::new(&desk);
-    let follow = BerthProcess::start(&mut desk.command(&["event", "follow", "--kind", "pipeline_stopped"]));
+    let cli = CliFixture::new();
+    let mut transcript = Transcript::new(&cli);
+    let follow = BerthProcess::start(&mut cli.command(&["event", "follow", "--kind", "pipeline_stopped"]));
     let seen = wait_until(PATIENCE, "event", || {
-        assert_eq!(desk.run("pipeline stop shop --why freeze").code, Some(0));
-        assert_eq!(desk.run("pipeline resume shop").code, Some(0));
+        assert_eq!(cli.run("pipeline stop shop --why freeze").code, Some(0));
+        assert_eq!(cli.run("pipeline resume shop").code, Some(0));
         (!follow.stdout_now().is_empty()).then(|| follow.stdout_now())
     });
     follow.signal(Signal::INT);
     let ran = follow.wait(PATIENCE);
     let event = seen.lines().next().expect("an event");
     let (number, _) = event.split_once(' ').expect("a number");
-    talk.record("event follow --kind pipeline_stopped", &[&event.replacen(number, "N", 1)], &ran);
-    talk.run("event follow --actor");
-    talk.run_long("event export");
-    std::fs::write(desk.config.path().join("history.jsonl"), desk.run("event export").stdout)
-        .expect("a file");
-    let checked = talk.run("event verify");
+    transcript.record("event follow --kind pipeline_stopped", &[&event.replacen(number, "N", 1)], &ran);
+    transcript.run("event follow --actor");
+    transcript.run_long("event export");
+    std::fs::write(cli.config.path().join("history.jsonl"), cli.run("event export").stdout).expect("a file");
+    let checked = transcript.run("event verify");
     let words = checked.stdout.split(['(', ' ']);
     let count = words.clone().find_map(|it| it.parse::<u64>().ok()).expect("how many");
-    talk.hide(&format!("({count} events"), "(N events");
-    talk.hide(&format!("({} intact", count - 1), "(N-1 intact");
-    talk.hide(&format!("head {count}:"), "head N:");
-    talk.run_all(&["event verify history.jsonl", "event verify missing.jsonl"]);
-    talk.hide(&format!("--head {count}:"), "--head N:");
-    talk.hide(&format!("event {count}:"), "event N:");
-    talk.run(&format!("event verify --head {count}:sha256:{}", "0".repeat(64)));
-    talk.compare(&expect_file!["expected/events.txt"]);
+    transcript.hide(&format!("({count} events"), "(N events");
+    transcript.hide(&format!("({} intact", count - 1), "(N-1 intact");
+    transcript.hide(&format!("head {count}:"), "head N:");
+    transcript.run_all(&["event verify history.jsonl", "event verify missing.jsonl"]);
+    transcript.hide(&format!("--head {count}:"), "--head N:");
+    transcript.hide(&format!("event {count}:"), "event N:");
+    transcript.run(&format!("event verify --head {count}:sha256:{}", "0".repeat(64)));
+    transcript.compare(&expect_file!["expected/events.txt"]);
 }
 
 #[test]
 fn list_commands_with_an_invalid_token_fail() {
-    let desk = CliFixture::new();
-    let mut talk = Transcript::new(&desk);
+    let cli = CliFixture::new();
+    let mut transcript = Transcript::new(&cli);
     for command in [
         "env list",
         "approve",
@@ -98,53 +98,53 @@ fn list_commands_with_an_invalid_token_fail() {
         "registry list",
         "token list",
     ] {
-        talk.run_with_invalid_token(command);
+        transcript.run_with_invalid_token(command);
     }
-    talk.compare(&expect_file!["expected/invalid-token.txt"]);
+    transcript.compare(&expect_file!["expected/invalid-token.txt"]);
 }
 
 #[test]
 fn login_saves_a_private_file_and_logout_removes_it() {
-    let desk = CliFixture::new();
-    let address = format!("http://{}", desk.server.address);
+    let cli = CliFixture::new();
+    let address = format!("http://{}", cli.server.address);
     let bare = |words: &[&str]| {
-        let mut command = desk.command(words);
+        let mut command = cli.command(words);
         command.env_remove("BERTH_TOKEN").env_remove("BERTH_SERVER");
         command
     };
     let run = |words: &[&str]| BerthProcess::start(&mut bare(words)).wait(PATIENCE);
     assert_eq!(run(&["env", "list"]).code, Some(4));
-    let mut talk = Transcript::new(&desk);
-    talk.run(&format!("login {address}"));
-    let file = desk.config.path().join("berth/login.json");
+    let mut transcript = Transcript::new(&cli);
+    transcript.run(&format!("login {address}"));
+    let file = cli.config.path().join("berth/login.json");
     let mode = std::fs::metadata(&file).expect("the file").permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
     assert_eq!(run(&["env", "list"]).code, Some(0));
     // A saved token is sent only to its own server.
     let elsewhere = run(&["env", "list", "--server", "http://127.0.0.1:9"]);
     assert_eq!(elsewhere.code, Some(4), "{elsewhere:?}");
-    talk.run_with_invalid_token(&format!("login {address}"));
-    talk.run("logout");
+    transcript.run_with_invalid_token(&format!("login {address}"));
+    transcript.run("logout");
     assert!(!file.exists());
-    talk.run("logout");
-    talk.compare(&expect_file!["expected/login.txt"]);
+    transcript.run("logout");
+    transcript.compare(&expect_file!["expected/login.txt"]);
 }
 
 #[test]
 fn completion_and_man_write_their_output() {
-    let desk = CliFixture::new();
-    let mut talk = Transcript::new(&desk);
-    talk.run_long("completion bash");
-    talk.run_all(&["completion csh", "man pages", "man shop.yaml"]);
-    assert!(desk.config.path().join("pages/berth-env-claim.1").is_file());
-    talk.compare(&expect_file!["expected/shell.txt"]);
+    let cli = CliFixture::new();
+    let mut transcript = Transcript::new(&cli);
+    transcript.run_long("completion bash");
+    transcript.run_all(&["completion csh", "man pages", "man shop.yaml"]);
+    assert!(cli.config.path().join("pages/berth-env-claim.1").is_file());
+    transcript.compare(&expect_file!["expected/shell.txt"]);
 }
 
 #[test]
 fn errors_have_exit_codes_and_hints() {
-    let desk = CliFixture::new();
-    let mut talk = Transcript::new(&desk);
-    talk.run_all(&[
+    let cli = CliFixture::new();
+    let mut transcript = Transcript::new(&cli);
+    transcript.run_all(&[
         "env claim",
         "env claim qa-1 --ttl soon",
         "status dep_01m7g4d0vte3jvz7vxfqbbnt37",
@@ -152,8 +152,8 @@ fn errors_have_exit_codes_and_hints() {
         "env claim qa-1 --commit HEAD",
         "pipeline apply missing.yaml",
     ]);
-    talk.compare(&expect_file!["expected/errors.txt"]);
-    let away = desk.run("env list --server http://127.0.0.1:9");
+    transcript.compare(&expect_file!["expected/errors.txt"]);
+    let away = cli.run("env list --server http://127.0.0.1:9");
     assert_eq!(away.code, Some(1), "{away:?}");
     assert!(away.stderr.contains("cannot reach http://127.0.0.1:9"), "{away:?}");
 }

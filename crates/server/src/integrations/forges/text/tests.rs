@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn about<'a>(hostile: &'a str, evidence: &'a [QuotedLine]) -> PullRequestContext<'a> {
+fn hostile_context<'a>(hostile: &'a str, evidence: &'a [QuotedLine]) -> PullRequestContext<'a> {
     PullRequestContext {
         summary: hostile,
         root_cause: hostile,
@@ -22,7 +22,7 @@ fn about<'a>(hostile: &'a str, evidence: &'a [QuotedLine]) -> PullRequestContext
 }
 
 /// Returns the text outside fenced code blocks.
-fn outside(body: &str) -> String {
+fn text_outside_code(body: &str) -> String {
     let (mut out, mut fence) = (String::new(), None::<String>);
     for line in body.lines() {
         match &fence {
@@ -53,10 +53,10 @@ const HOSTILE: &[&str] = &[
 fn untrusted_text_stays_inert_in_pull_request() {
     for hostile in HOSTILE {
         let evidence = [QuotedLine { line: 7, text: (*hostile).to_owned() }];
-        let about = about(hostile, &evidence);
+        let about = hostile_context(hostile, &evidence);
         let (body, title, message) =
             (render_body(&about), render_title(&about), render_commit_message(&about));
-        let outside = outside(&body);
+        let outside = text_outside_code(&body);
         let without_ours = outside.replace("[deployment dep_1](<https://berth.acme.test/d/dep_1>)", "");
         for text in [&without_ours, &title, &message] {
             for active in ["@", "#", "![", "](", "://", "www.", "<img", "<!--", "`", "\n/", "[skip", "GH-"] {
@@ -77,7 +77,7 @@ fn pull_request_text_has_cause_evidence_and_requester() {
         summary: "Make deploy.sh executable",
         root_cause: "`deploy.sh` has lost its executable bit.",
         asked_by: "Ada Lovelace",
-        ..about("", &evidence)
+        ..hostile_context("", &evidence)
     };
     assert_eq!(render_title(&about), "Make deploy.sh executable");
     expect_test::expect![[r"
@@ -114,7 +114,7 @@ fn pull_request_text_has_cause_evidence_and_requester() {
 fn long_pull_request_texts_are_truncated() {
     let long = "word ".repeat(10_000);
     let evidence = vec![QuotedLine { line: 1, text: long.clone() }; 100];
-    let about = about(&long, &evidence);
+    let about = hostile_context(&long, &evidence);
     assert!(render_body(&about).len() < 16 * 1024);
     assert_eq!(render_title(&about).chars().count(), TITLE_CHARS_MAX);
 }
@@ -123,8 +123,8 @@ proptest! {
     #[test]
     fn code_blocks_contain_arbitrary_text(text in "(`|~|@|/|#|\n|[a-z ]|\\PC){0,80}") {
         let evidence = [QuotedLine { line: 1, text: text.clone() }];
-        let made = render_body(&about(&text, &evidence));
-        let outside = outside(&made).replace("[deployment dep_1](<https://berth.acme.test/d/dep_1>)", "");
+        let made = render_body(&hostile_context(&text, &evidence));
+        let outside = text_outside_code(&made).replace("[deployment dep_1](<https://berth.acme.test/d/dep_1>)", "");
         prop_assert!(!outside.contains('@') && !outside.contains('#') && !outside.contains('`'), "{}", made);
         prop_assert!(!made.lines().any(|line| line.starts_with('/')), "{}", made);
     }
