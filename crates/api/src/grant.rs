@@ -55,7 +55,7 @@ pub struct GrantNew {
     #[schema(max_length = 300, example = "team:qa")]
     pub subject: String,
     /// Not higher than your own role. The role `owner` can be given only in the whole organization, to a member.
-    #[schema(value_type = WireRole)]
+    #[schema(value_type = WireRole, example = "tester")]
     pub role: String,
     /// `org`, `pipeline:NAME`, `environment:PIPELINE/NAME` or `stage:PIPELINE@NAME`. A name may end with `*`.
     #[schema(max_length = 200, example = "environment:shop/qa-*")]

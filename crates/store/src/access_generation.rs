@@ -53,12 +53,20 @@ mod tests {
             sql::all_statements().filter(|it| is_changed_by(it.text)).map(|it| it.name).collect();
         expect_test::expect![[r#"
             [
+                "berth_store::tables::grant::INSERT",
+                "berth_store::tables::grant::DELETE",
+                "berth_store::tables::grant::DELETE_OF_SUBJECT",
                 "berth_store::tables::member::PUT",
                 "berth_store::tables::member::DELETE",
                 "berth_store::tables::organization::PUT",
+                "berth_store::tables::team::ADD_MEMBER",
+                "berth_store::tables::team::REMOVE_MEMBER",
+                "berth_store::tables::team::REMOVE_ALL_MEMBERS",
+                "berth_store::tables::team::REMOVE_USER",
                 "berth_store::tables::token::INSERT",
                 "berth_store::tables::token::REVOKE",
                 "berth_store::tables::token::REVOKE_OF_USER",
+                "berth_store::tables::token::DELETE_ENDED",
                 "berth_store::tables::user::PUT",
             ]
         "#]]

@@ -54,7 +54,7 @@ pub(crate) fn run(args: &GrantArgs) -> anyhow::Result<ExitCode> {
             out.print_reply(&made.raw, || {
                 let WireGrant { id, subject, scope, .. } = &made.data;
                 let name = strip_control_chars(&subject.name);
-                format!("{name} now has the role {role} on {scope} ({id}).")
+                format!("{name} now has the role {role} on {scope}. Remove it with: berth grant remove {id}")
             })?;
         }
         GrantCommand::List { subject } => {

@@ -189,12 +189,15 @@ pub(super) fn require_operable(
         AccessTarget::Stage { stage, .. } => stage == name,
         _ => true,
     };
-    let affected: Vec<&AccessTarget> = match affected {
-        AffectedStages::All => targets.iter().collect(),
+    let mut affected: Vec<&AccessTarget> = match affected {
+        AffectedStages::All => Vec::new(),
         AffectedStages::One(name) => targets.iter().filter(|target| is_named(target, name)).collect(),
         AffectedStages::From(name) => targets.iter().skip_while(|target| !is_named(target, name)).collect(),
     };
-    // The use case reports a stage that does not exist.
+    // The build belongs to no stage, and what it produces goes to all of them.
+    if affected.is_empty() {
+        affected = targets.iter().collect();
+    }
     for target in affected {
         require(access, operate, target, "deployment")?;
         if is_in_stages {

@@ -35,6 +35,7 @@ mod plan;
 mod pollution;
 mod registries;
 mod repositories;
+mod resource_target;
 mod runners;
 mod scoped_access;
 mod secrets;

@@ -6,7 +6,7 @@ use berth_server::http::{RouteAccess, RouteInfo};
 use serde_json::{Value, json};
 
 use super::api_operations::{ApiOperation, list_operations};
-use super::confusion::ResourceTarget;
+use super::resource_target::ResourceTarget;
 use super::world::{MemberAccount, TestWorld, call, get, post};
 
 /// Creates a member of acme with only these grants in addition to the role `member`.
@@ -215,6 +215,23 @@ async fn stage_grant_does_not_allow_a_deployment_through_other_stages() {
     grant(&world, "user:stan@acme.test", "deployer", "stage:shop@prod*").await;
     let reply = world.send(post(path).with_account(&stan).json(&json!({"commitId": "9fceb02"}))).await;
     assert_eq!(reply.status, 202, "{}", reply.text);
+}
+
+#[tokio::test]
+async fn build_of_a_deployment_is_operated_with_permission_for_every_stage() {
+    let world = TestWorld::new().await;
+    shop(&world).await;
+    let path = "/api/v1/organizations/acme/pipelines/shop/deployments";
+    let body = json!({"commitId": "9fceb02"});
+    let started = world.send(post(path).with_account(&world.ada).json(&body)).await;
+    let id = started.body["data"]["id"].as_str().unwrap().to_owned();
+    let stan = scoped_member(&world, "stan@acme.test", &[("deployer", "stage:shop@staging")]).await;
+    for operation in ["cancel", "stages/build/cancel", "stages/build/retry", "stages/production/cancel"] {
+        let path = format!("/api/v1/organizations/acme/deployments/{id}/{operation}");
+        let reply = world.send(post(&path).with_account(&stan)).await;
+        reply.assert_problem(403, "forbidden");
+        assert_eq!(reply.body["scope"], "stage:shop@production", "{operation}");
+    }
 }
 
 #[tokio::test]

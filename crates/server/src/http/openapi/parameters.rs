@@ -75,6 +75,7 @@ const CONDITIONAL: &[&str] = &[
     "deleteRunner",
     "deleteSecret",
     "deleteStepRegistry",
+    "deleteTeam",
     "deleteWebhook",
     "deployCommit",
     "extendSession",
@@ -93,6 +94,7 @@ const CONDITIONAL: &[&str] = &[
     "updateRepository",
     "updateSecret",
     "updateStepRegistry",
+    "updateTeam",
     "updateWebhook",
 ];
 

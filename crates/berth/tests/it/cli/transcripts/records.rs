@@ -54,6 +54,45 @@ fn token_create_list_revoke() {
 }
 
 #[test]
+fn member_team_grant() {
+    let cli = CliFixture::new();
+    let mut transcript = Transcript::new(&cli);
+    transcript.run_all(&[
+        "member list",
+        "team create sre --name Reliability",
+        "team create sre",
+        "team list",
+        "team add sre ada",
+        "team add sre unknown",
+        "team members sre",
+        "team members unknown",
+    ]);
+    let made = transcript.run("grant add team:sre deployer shop@production --json");
+    let id = made.json()["id"].as_str().expect("an id").to_owned();
+    transcript.run_all(&[
+        "grant add ada tester shop/qa-*",
+        "grant add ada tester shop/qa-*",
+        "grant add ada owner shop",
+        "grant list",
+        "grant list team:sre",
+        "grant list team:unknown",
+        "member access ada shop@production --permission stages:deploy",
+        "member access ada org --permission nothing",
+        &format!("grant remove {id}"),
+        &format!("grant remove {id}"),
+        "team remove sre ada",
+        "team remove sre ada",
+        "team delete sre",
+        "team delete sre",
+    ]);
+    for command in ["member list", "team list"] {
+        transcript.run_with_invalid_token(command);
+    }
+    transcript.run("token create ci --restrict-to environments:claim=everything/else/there");
+    transcript.compare(&expect_file!["expected/access.txt"]);
+}
+
+#[test]
 fn event_list_follow_export_verify() {
     let cli = CliFixture::new();
     let mut transcript = Transcript::new(&cli);
