@@ -27,9 +27,9 @@ test("a tester on quay-1 gets stage buttons after joining a team of deployers", 
   await ada.getByRole("button", { name: "Add grant" }).click();
   const dialog = ada.getByRole("dialog");
   await dialog.getByLabel("Role").selectOption("tester");
-  await dialog.getByLabel("On").selectOption("environment");
-  await dialog.getByRole("textbox", { name: "Pipeline" }).fill("quay");
-  await dialog.getByRole("textbox", { name: "Environment" }).fill("quay-1*");
+  await dialog.getByLabel("On", { exact: true }).selectOption("environment");
+  await dialog.getByRole("combobox", { name: "Pipeline" }).fill("quay");
+  await dialog.getByRole("combobox", { name: "Environment" }).fill("quay-1*");
   await expect(dialog.getByRole("status")).toHaveText(
     "Grace Hopper can claim, deploy and release in environments of quay that begin with quay-1",
   );
@@ -74,9 +74,9 @@ test("a tester on quay-1 gets stage buttons after joining a team of deployers", 
   await ada.goto(`/o/acme/settings/members/${grace.id}`);
   const access = ada.getByRole("region", { name: "Access" });
   await access.getByLabel("Resource").selectOption("stage");
-  await access.getByRole("textbox", { name: "Pipeline" }).fill("quay");
-  await access.getByRole("textbox", { name: "Stage" }).fill("production");
-  await expect(access.getByRole("row", { name: /stages:deploy/ })).toContainText(
+  await access.getByRole("combobox", { name: "Pipeline" }).fill("quay");
+  await access.getByRole("combobox", { name: "Stage" }).fill("production");
+  await expect(access.getByRole("row", { name: /^stages:deploy/ })).toContainText(
     "role deployer on the stage production of quay, team Site reliability",
   );
   await expectAccessible(ada, "the access of a member");
@@ -91,8 +91,8 @@ test("a restricted token is created and its restriction is listed", async ({ ada
   await expect(dialog.getByRole("button", { name: "Create" })).toBeDisabled();
   await dialog.getByLabel("environments:claim").check();
   await dialog.getByLabel("In", { exact: true }).selectOption("environment");
-  await dialog.getByRole("textbox", { name: "Pipeline" }).fill("quay");
-  await dialog.getByRole("textbox", { name: "Environment" }).fill("quay-*");
+  await dialog.getByRole("combobox", { name: "Pipeline" }).fill("quay");
+  await dialog.getByRole("combobox", { name: "Environment" }).fill("quay-*");
   await expectAccessible(ada, "the dialog to create a restricted token");
   await dialog.getByRole("button", { name: "Create" }).click();
   await ada.getByRole("button", { name: "Done" }).click();
