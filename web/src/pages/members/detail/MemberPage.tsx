@@ -67,7 +67,7 @@ function MemberRole({ member }: { member: Member }) {
         data={roleOptions(mine)}
         value={member.role}
         onChange={event => setRole(event.currentTarget.value as Role)}
-        maw={520}
+        maw={640}
       />
       {role && <ChangeRoleDialog member={member} role={role} onClose={() => setRole(null)} />}
     </>
