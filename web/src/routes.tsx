@@ -11,6 +11,7 @@ import { setLoggedOutHandler } from "./api/client";
 import { toProblem } from "./api/problem";
 import { deployedQuery } from "./data/deployed";
 import { meQuery } from "./data/me";
+import { maySomewhere } from "./data/permissions";
 import { queryClient } from "./data/queryClient";
 import { ME_KEY } from "./data/queryKeys";
 import {
@@ -87,7 +88,12 @@ const home = createRoute({
   getParentRoute: () => org,
   path: "/",
   // Prefetched in parallel with the page's code.
-  loader: ({ params }) => void queryClient.prefetchInfiniteQuery(deployedQuery(params.org)),
+  loader: ({ params }) => {
+    const me = queryClient.getQueryData(meQuery.queryKey);
+    const organization = me?.organizations.find(each => each.slug === params.org);
+    if (organization && maySomewhere(organization, "deployments:read"))
+      void queryClient.prefetchInfiniteQuery(deployedQuery(params.org));
+  },
   component: lazyRouteComponent(() => import("./pages/home/HomePage"), "HomePage"),
 });
 
@@ -205,6 +211,24 @@ const members = createRoute({
   component: lazyRouteComponent(() => import("./pages/members/list/MembersPage"), "MembersPage"),
 });
 
+const member = createRoute({
+  getParentRoute: () => settings,
+  path: "members/$userId",
+  component: lazyRouteComponent(() => import("./pages/members/detail/MemberPage"), "MemberPage"),
+});
+
+const teams = createRoute({
+  getParentRoute: () => settings,
+  path: "teams",
+  component: lazyRouteComponent(() => import("./pages/teams/list/TeamsPage"), "TeamsPage"),
+});
+
+const team = createRoute({
+  getParentRoute: () => settings,
+  path: "teams/$teamId",
+  component: lazyRouteComponent(() => import("./pages/teams/detail/TeamPage"), "TeamPage"),
+});
+
 const secrets = createRoute({
   getParentRoute: () => settings,
   path: "secrets",
@@ -281,6 +305,9 @@ const routeTree = root.addChildren([
       general,
       tokens,
       members,
+      member,
+      teams,
+      team,
       secrets,
       repositories,
       webhooks,

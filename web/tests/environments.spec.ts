@@ -105,6 +105,6 @@ test("a session is extended and handed over", async ({ ada }) => {
 test("a viewer sees environments without actions", async ({ context, world }) => {
   const page = await openPageAs(context, world, world.vera);
   await page.goto(BOARD);
-  await expect(card(page, "quay-1")).toContainText("You need the deployer role");
+  await expect(card(page, "quay-1")).toContainText("You don’t have permission to claim this environment.");
   await expect(page.getByRole("button", { name: "Claim" })).toHaveCount(0);
 });

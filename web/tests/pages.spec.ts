@@ -17,6 +17,7 @@ const PAGES: [string, string, string][] = [
   ["general", "/o/acme/settings/general", "General"],
   ["tokens", "/o/acme/settings/tokens", "API Tokens"],
   ["members", "/o/acme/settings/members", "Members"],
+  ["teams", "/o/acme/settings/teams", "Teams"],
   ["secrets", "/o/acme/settings/secrets", "Secrets"],
   ["repositories", "/o/acme/settings/repositories", "Repositories"],
   ["webhooks", "/o/acme/settings/webhooks", "Webhooks"],

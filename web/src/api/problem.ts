@@ -1,4 +1,5 @@
 /** Problem details of the API (RFC 9457), and the texts shown for them. */
+import { formatAlternatives, formatScopeName } from "@/format/access";
 import type { components } from "./schema.gen";
 
 export type Problem = {
@@ -66,9 +67,18 @@ export function problemMember<T>(problem: Problem, name: string): T | undefined 
   return (problem as Record<string, unknown>)[name] as T | undefined;
 }
 
+/** Returns whom to ask for a missing permission: “Ask Ada or Grace for stages:deploy on stage:shop@production.” */
+function suggestGrantor(problem: Problem): string {
+  const permission = problemMember<string>(problem, "permission");
+  const scope = problemMember<string>(problem, "scope");
+  const names = problemMember<string[]>(problem, "grantedBy") ?? [];
+  const whom = names.length > 0 ? formatAlternatives(names) : "an admin of this organization";
+  if (!permission) return `Ask ${whom} for access.`;
+  return `Ask ${whom} for the permission ${permission}${scope && scope !== "org" ? ` on ${formatScopeName(scope)}` : ""}.`;
+}
+
 /** Returns what the user can do about a problem, or null. */
 export function suggestAction(problem: Problem): string | null {
-  const required = problemMember<string>(problem, "permission");
   switch (problem.code) {
     case "unreachable":
     case "unavailable":
@@ -76,7 +86,7 @@ export function suggestAction(problem: Problem): string | null {
     case "unauthenticated":
       return "Log in again.";
     case "forbidden":
-      return `Ask an admin of this organization for ${required ? `the permission ${required}` : "access"}.`;
+      return suggestGrantor(problem);
     case "not_found":
       return "It may have been deleted, or the link belongs to another organization.";
     case "precondition_failed":

@@ -3,15 +3,17 @@ import { type QueryClient, useQueryClient } from "@tanstack/react-query";
 import { useEffect, useSyncExternalStore } from "react";
 import { EVENT_KINDS } from "@/api/kinds.gen";
 import type { Event } from "@/api/types";
-import { type Resource, resourceKey, resourcesInvalidatedBy } from "./queryKeys";
+import { changesAccess, ME_KEY, type Resource, resourceKey, resourcesInvalidatedBy } from "./queryKeys";
 
-export type ConnectionState = "connecting" | "live" | "interrupted";
+export type ConnectionState = "connecting" | "live" | "interrupted" | "unavailable";
 
 /** Debounce: events come in bursts. Queries are invalidated soon after the first event, then at most once per interval. */
 const COALESCE_MS = 150;
 const FLUSH_EVERY_MS = 1_000;
 const RECONNECT_MS_MIN = 1_000;
 const RECONNECT_MS_MAX = 30_000;
+/** Interval at which a user without permission for the event stream checks for new permissions. */
+const ACCESS_POLL_MS = 15_000;
 
 let state: ConnectionState = "connecting";
 const watchers = new Set<() => void>();
@@ -43,10 +45,15 @@ export function useEventListener(listen: (event: Event) => void) {
   }, [listen]);
 }
 
-/** Opens the event stream of the organization. Used once, by the shell. */
-export function useEventStream(org: string) {
+/** Opens the event stream of the organization if the user may read events. Used once, by the shell. */
+export function useEventStream(org: string, mayRead: boolean) {
   const queries = useQueryClient();
   useEffect(() => {
+    if (!mayRead) {
+      setState("unavailable");
+      const poll = setInterval(() => queries.invalidateQueries({ queryKey: ME_KEY }), ACCESS_POLL_MS);
+      return () => clearInterval(poll);
+    }
     const stale = new Set<Resource>();
     let due: ReturnType<typeof setTimeout> | undefined;
     let flushedAt = 0;
@@ -60,16 +67,21 @@ export function useEventStream(org: string) {
       onEvent(event) {
         for (const noun of resourcesInvalidatedBy(event.kind)) stale.add(noun);
         stale.add("events");
+        if (changesAccess(event.kind)) queries.invalidateQueries({ queryKey: ME_KEY });
         due ??= setTimeout(flush, Math.max(COALESCE_MS, flushedAt + FLUSH_EVERY_MS - Date.now()));
         for (const listener of listeners) listener(event);
       },
-      onOpen: () => refetchAll(queries, org),
+      onOpen() {
+        // The server ends the stream when the user's access changes.
+        queries.invalidateQueries({ queryKey: ME_KEY });
+        refetchAll(queries, org);
+      },
     });
     return () => {
       clearTimeout(due);
       stop();
     };
-  }, [org, queries]);
+  }, [org, queries, mayRead]);
 }
 
 /** Refetches all queries, after those in flight: responses from before the stream opened may have missed events. */

@@ -4,7 +4,14 @@ import { useParams } from "@tanstack/react-router";
 import { api, fetchData, setCsrfToken } from "@/api/client";
 import type { components } from "@/api/schema.gen";
 import type { Me } from "@/api/types";
-import { type Permission, roleHasPermission } from "./permissions";
+import {
+  type Access,
+  type AccessTarget,
+  may,
+  maySomewhere,
+  ORGANIZATION,
+  type Permission,
+} from "./permissions";
 import { ME_KEY } from "./queryKeys";
 
 type Schemas = components["schemas"];
@@ -34,10 +41,21 @@ export function useOrganization() {
   return useMe().organizations.find(each => each.slug === org || each.id === org);
 }
 
-/** Whether the current user has this permission in the organization. */
-export function usePermission(permission: Permission): boolean {
-  const role = useOrganization()?.role;
-  return role !== undefined && roleHasPermission(role, permission);
+const NO_ACCESS: Access = { role: "member", grants: [] };
+
+/** Role and grants of the current user in the organization. */
+export function useAccess(): Access {
+  return useOrganization() ?? NO_ACCESS;
+}
+
+/** Whether the current user has this permission on a resource; by default, in the whole organization. */
+export function usePermission(permission: Permission, target: AccessTarget = ORGANIZATION): boolean {
+  return may(useAccess(), permission, target);
+}
+
+/** Whether there can be a resource on which the current user has this permission. */
+export function usePermissionSomewhere(permission: Permission): boolean {
+  return maySomewhere(useAccess(), permission);
 }
 
 export function useLogIn() {

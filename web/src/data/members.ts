@@ -51,3 +51,15 @@ export function useRemoveMember(org: string) {
     ),
   );
 }
+
+export function memberQuery(org: string, userId: string) {
+  return queryOptions({
+    queryKey: resourceKey(org, "members", userId),
+    queryFn: () =>
+      fetchData(
+        api.GET("/api/v1/organizations/{orgId}/members/{userId}", {
+          params: { path: { orgId: org, userId } },
+        }),
+      ),
+  });
+}

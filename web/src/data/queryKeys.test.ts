@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { EVENT_KINDS } from "@/api/kinds.gen";
-import { resourcesInvalidatedBy } from "./queryKeys";
+import { changesAccess, resourcesInvalidatedBy } from "./queryKeys";
 
 /** Prefixes of kinds that invalidate only the audit log. */
 const AUDIT_LOG_ONLY = ["login", "password", "access", "root"];
@@ -12,4 +12,12 @@ test("every event kind invalidates at least one resource", () => {
 
 test("session_claimed invalidates Environments and Home", () => {
   expect(resourcesInvalidatedBy("session_claimed")).toEqual(["environments", "deployed"]);
+});
+
+test.each(["grant_created", "team_member_removed", "member_updated"])("%s can change access", kind => {
+  expect(changesAccess(kind)).toBe(true);
+});
+
+test("session_claimed does not change access", () => {
+  expect(changesAccess("session_claimed")).toBe(false);
 });

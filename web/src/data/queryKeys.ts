@@ -1,5 +1,6 @@
 /** Keys of the query cache: organization, then resource, so that an event can invalidate all queries of a resource. */
 export const RESOURCES = [
+  "access",
   "analyses",
   "approvals",
   "deployed",
@@ -7,6 +8,7 @@ export const RESOURCES = [
   "deployments",
   "environments",
   "events",
+  "grants",
   "insights",
   "invitations",
   "members",
@@ -16,6 +18,7 @@ export const RESOURCES = [
   "repositories",
   "runners",
   "secrets",
+  "teams",
   "tokens",
   "webhooks",
 ] as const;
@@ -34,9 +37,16 @@ export function resourcesInvalidatedBy(kind: string): Resource[] {
   return INVALIDATED_BY[subject] ?? [];
 }
 
+/** Whether an event of this kind can change what the current user may do. */
+export function changesAccess(kind: string): boolean {
+  return resourcesInvalidatedBy(kind).includes("access");
+}
+
 const INVALIDATED_BY: Record<string, Resource[]> = {
   organization: ["organization"],
-  member: ["members", "invitations", "organization", "approvals"],
+  member: ["members", "invitations", "organization", "approvals", "teams", "grants", "access"],
+  team: ["teams", "grants", "access", "approvals"],
+  grant: ["grants", "access", "approvals"],
   invitation: ["invitations"],
   token: ["tokens"],
   pipeline: ["pipelines", "deployed", "environments"],

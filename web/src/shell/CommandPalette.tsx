@@ -5,9 +5,9 @@ import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
 import { deployedQuery } from "@/data/deployed";
-import { useMe, useOrg } from "@/data/me";
+import { useAccess, useMe, useOrg, usePermissionSomewhere } from "@/data/me";
 import { pipelinesQuery } from "@/data/pipelines";
-import { NAV_ITEMS, SETTINGS_TABS } from "./navigation";
+import { NAV_ITEMS, SETTINGS_TABS, visiblePages } from "./navigation";
 
 const SHOWN_MAX = 12;
 const TYPED_MS = 150;
@@ -16,12 +16,14 @@ const TYPED_MS = 150;
 export default function CommandPalette({ toggleScheme }: { toggleScheme: () => void }) {
   const org = useOrg();
   const me = useMe();
+  const access = useAccess();
+  const mayRead = usePermissionSomewhere("pipelines:read");
   const navigate = useNavigate();
   const [opened, setOpened] = useState(true);
   const [typed, setTyped] = useState("");
   const [search] = useDebouncedValue(typed.trim(), TYPED_MS);
-  const pages = useInfiniteQuery({ ...deployedQuery(org), enabled: opened });
-  const named = useQuery({ ...pipelinesQuery(org, { search }), enabled: opened && search !== "" });
+  const pages = useInfiniteQuery({ ...deployedQuery(org), enabled: opened && mayRead });
+  const named = useQuery({ ...pipelinesQuery(org, { search }), enabled: opened && mayRead && search !== "" });
   const deployed = pages.data?.pages.flatMap(page => page.data) ?? [];
   // Only the first pages are loaded; the server searches the others.
   const others = (named.data?.data ?? []).filter(each => !deployed.some(it => it.pipelineId === each.id));
@@ -40,13 +42,13 @@ export default function CommandPalette({ toggleScheme }: { toggleScheme: () => v
     })),
   ];
   const pageActions: SpotlightActionData[] = [
-    ...NAV_ITEMS.map(item => ({
+    ...visiblePages(access, NAV_ITEMS).map(item => ({
       id: item.to,
       label: item.label,
       leftSection: <item.icon size={18} />,
       onClick: () => navigate({ to: item.to, params: { org } }),
     })),
-    ...SETTINGS_TABS.map(item => ({
+    ...visiblePages(access, SETTINGS_TABS).map(item => ({
       id: item.to,
       label: `Organization Settings: ${item.label}`,
       leftSection: <IconSettings size={18} />,

@@ -2,9 +2,10 @@ import { Group, Text } from "@mantine/core";
 import { IconPlugConnectedX, IconPointFilled } from "@tabler/icons-react";
 import { useConnectionState } from "@/data/eventStream";
 
-/** State of the event stream. */
+/** State of the event stream; nothing for users who may not read events. */
 export function ConnectionStatus() {
   const state = useConnectionState();
+  if (state === "unavailable") return null;
   const isLive = state === "live";
   const labels = { live: "Live", connecting: "Connecting…", interrupted: "Reconnecting…" };
   const Icon = state === "interrupted" ? IconPlugConnectedX : IconPointFilled;

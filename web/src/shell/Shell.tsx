@@ -11,12 +11,12 @@ import { useDisclosure, useHotkeys } from "@mantine/hooks";
 import { Outlet, useNavigate } from "@tanstack/react-router";
 import { lazy, Suspense, useEffect, useState } from "react";
 import { useEventStream } from "@/data/eventStream";
-import { useMe, useOrg, useOrganization } from "@/data/me";
+import { useAccess, useMe, useOrg, useOrganization, usePermissionSomewhere } from "@/data/me";
 import { LoadingRows } from "@/ui/LoadingRows";
 import { ErrorPage } from "./ErrorPage";
 import { Logo } from "./Logo";
 import { saveLastOrganization } from "./lastOrganization";
-import { NAV_ITEMS } from "./navigation";
+import { NAV_ITEMS, visiblePages } from "./navigation";
 import { Sidebar } from "./Sidebar";
 import { useSessionToasts } from "./sessionToasts";
 import { useShortcuts } from "./shortcuts";
@@ -29,6 +29,7 @@ const CommandPalette = lazy(() => import("./CommandPalette"));
 export function Shell() {
   const org = useOrg();
   const organization = useOrganization();
+  const access = useAccess();
   const isDemo = useMe().demo != null;
   const navigate = useNavigate();
   const [menu, { toggle, close }] = useDisclosure();
@@ -38,7 +39,7 @@ export function Shell() {
   const scheme = useComputedColorScheme("light");
   const toggleScheme = () => setColorScheme(scheme === "dark" ? "light" : "dark");
 
-  useEventStream(org);
+  useEventStream(org, usePermissionSomewhere("events:read"));
   useSessionToasts();
   useEffect(() => {
     if (organization) saveLastOrganization(organization.slug);
@@ -54,7 +55,10 @@ export function Shell() {
     t: toggleScheme,
     "/": () => document.querySelector<HTMLInputElement>("[data-page-search]")?.focus(),
     ...Object.fromEntries(
-      NAV_ITEMS.map(item => [`g ${item.key}`, () => navigate({ to: item.to, params: { org } })]),
+      visiblePages(access, NAV_ITEMS).map(item => [
+        `g ${item.key}`,
+        () => navigate({ to: item.to, params: { org } }),
+      ]),
     ),
   });
 

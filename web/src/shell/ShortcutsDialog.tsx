@@ -1,21 +1,26 @@
 import { Group, Kbd, Modal, Table, Text } from "@mantine/core";
-import { NAV_ITEMS } from "./navigation";
+import { useAccess } from "@/data/me";
+import { NAV_ITEMS, visiblePages } from "./navigation";
 
 const SHORTCUTS: [string[], string][] = [
   [["⌘ / Ctrl", "K"], "Search"],
   [["?"], "Show keyboard shortcuts"],
   [["t"], "Toggle theme"],
   [["/"], "Focus the search field"],
-  ...NAV_ITEMS.map((item): [string[], string] => [["g", item.key], `Go to ${item.label}`]),
 ];
 
 /** List of keyboard shortcuts. */
 export default function ShortcutsDialog({ onClose }: { onClose: () => void }) {
+  const pages = visiblePages(useAccess(), NAV_ITEMS);
+  const shortcuts = [
+    ...SHORTCUTS,
+    ...pages.map((item): [string[], string] => [["g", item.key], `Go to ${item.label}`]),
+  ];
   return (
     <Modal opened onClose={onClose} title={<Text fw={650}>Keyboard shortcuts</Text>}>
       <Table>
         <Table.Tbody>
-          {SHORTCUTS.map(([keys, what]) => (
+          {shortcuts.map(([keys, what]) => (
             <Table.Tr key={what}>
               <Table.Td w={140}>
                 <Group gap={4}>

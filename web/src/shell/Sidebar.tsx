@@ -14,9 +14,9 @@ import { useQuery } from "@tanstack/react-query";
 import { createLink } from "@tanstack/react-router";
 import { forwardRef, lazy, Suspense, useState } from "react";
 import { pendingApprovalsQuery } from "@/data/approvals";
-import { useOrg } from "@/data/me";
+import { useAccess, useOrg, usePermissionSomewhere } from "@/data/me";
 import { ConnectionStatus } from "./ConnectionStatus";
-import { NAV_ITEMS } from "./navigation";
+import { NAV_ITEMS, visiblePages } from "./navigation";
 import { OrgButton } from "./OrgButton";
 import { ProfileButton } from "./ProfileButton";
 
@@ -33,7 +33,10 @@ type Props = { find: () => void; showKeys: () => void; toggleScheme: () => void;
 /** Sidebar: organization, search, pages, connection state and profile. */
 export function Sidebar({ find, showKeys, toggleScheme, onNavigate }: Props) {
   const org = useOrg();
-  const waiting = useQuery(pendingApprovalsQuery(org)).data?.data.length ?? 0;
+  const access = useAccess();
+  const mayReadApprovals = usePermissionSomewhere("approvals:read");
+  const approvals = useQuery({ ...pendingApprovalsQuery(org), enabled: mayReadApprovals });
+  const waiting = approvals.data?.data.length ?? 0;
   // A click on a menu that is still loading opens it once it is loaded.
   const [clicked, setClicked] = useState<"organizations" | "profile">();
   return (
@@ -59,7 +62,7 @@ export function Sidebar({ find, showKeys, toggleScheme, onNavigate }: Props) {
       </UnstyledButton>
       <Box style={{ flex: 1, overflowY: "auto" }}>
         <Stack gap={2} component="nav" aria-label="Main">
-          {NAV_ITEMS.map(item => (
+          {visiblePages(access, NAV_ITEMS).map(item => (
             <SidebarLink
               key={item.to}
               to={item.to}

@@ -10,26 +10,64 @@ import {
   type TablerIcon,
 } from "@tabler/icons-react";
 
-export type NavItem = { to: string; label: string; icon: TablerIcon; key: string; exact?: boolean };
+import { type Access, may, maySomewhere, type Permission } from "@/data/permissions";
+
+/** The permission that a page needs: on any resource, or in the whole organization. */
+type PageAccess = { needs: Permission; everywhere?: true };
+
+export type NavItem = PageAccess & {
+  to: string;
+  label: string;
+  icon: TablerIcon;
+  key: string;
+  exact?: boolean;
+};
 
 export const NAV_ITEMS = [
-  { to: "/o/$org", label: "Home", icon: IconHome, key: "h", exact: true },
-  { to: "/o/$org/environments", label: "Environments", icon: IconAnchor, key: "e" },
-  { to: "/o/$org/pipelines", label: "Pipelines", icon: IconRoute, key: "p" },
-  { to: "/o/$org/approvals", label: "Approvals", icon: IconThumbUp, key: "a" },
-  { to: "/o/$org/events", label: "Audit log", icon: IconActivity, key: "v" },
-  { to: "/o/$org/insights", label: "Insights", icon: IconChartHistogram, key: "i" },
-  { to: "/o/$org/settings", label: "Organization Settings", icon: IconSettings, key: "s" },
+  { to: "/o/$org", label: "Home", icon: IconHome, key: "h", exact: true, needs: "organization:read" },
+  {
+    to: "/o/$org/environments",
+    label: "Environments",
+    icon: IconAnchor,
+    key: "e",
+    needs: "environments:read",
+  },
+  { to: "/o/$org/pipelines", label: "Pipelines", icon: IconRoute, key: "p", needs: "pipelines:read" },
+  { to: "/o/$org/approvals", label: "Approvals", icon: IconThumbUp, key: "a", needs: "approvals:read" },
+  { to: "/o/$org/events", label: "Audit log", icon: IconActivity, key: "v", needs: "events:read" },
+  {
+    to: "/o/$org/insights",
+    label: "Insights",
+    icon: IconChartHistogram,
+    key: "i",
+    needs: "deployments:read",
+    everywhere: true,
+  },
+  {
+    to: "/o/$org/settings",
+    label: "Organization Settings",
+    icon: IconSettings,
+    key: "s",
+    needs: "organization:read",
+  },
 ] as const satisfies NavItem[];
 
 export const SETTINGS_TABS = [
-  { to: "/o/$org/settings/general", label: "General" },
-  { to: "/o/$org/settings/tokens", label: "API Tokens" },
-  { to: "/o/$org/settings/members", label: "Members" },
-  { to: "/o/$org/settings/secrets", label: "Secrets" },
-  { to: "/o/$org/settings/repositories", label: "Repositories" },
-  { to: "/o/$org/settings/webhooks", label: "Webhooks" },
-  { to: "/o/$org/settings/custom-steps", label: "Custom steps" },
-  { to: "/o/$org/settings/runners", label: "Runners" },
-  { to: "/o/$org/settings/analysis", label: "Analysis" },
-] as const;
+  { to: "/o/$org/settings/general", label: "General", needs: "organization:read" },
+  { to: "/o/$org/settings/tokens", label: "API Tokens", needs: "tokens:own" },
+  { to: "/o/$org/settings/members", label: "Members", needs: "members:read" },
+  { to: "/o/$org/settings/teams", label: "Teams", needs: "members:read" },
+  { to: "/o/$org/settings/secrets", label: "Secrets", needs: "secrets:read" },
+  { to: "/o/$org/settings/repositories", label: "Repositories", needs: "repositories:read" },
+  { to: "/o/$org/settings/webhooks", label: "Webhooks", needs: "webhooks:read" },
+  { to: "/o/$org/settings/custom-steps", label: "Custom steps", needs: "registries:read" },
+  { to: "/o/$org/settings/runners", label: "Runners", needs: "runners:read" },
+  { to: "/o/$org/settings/analysis", label: "Analysis", needs: "analysis:read", everywhere: true },
+] as const satisfies (PageAccess & { to: string; label: string })[];
+
+/** The pages that the user may read. */
+export function visiblePages<Item extends PageAccess>(access: Access, pages: readonly Item[]): Item[] {
+  return pages.filter(({ needs, everywhere }) =>
+    everywhere ? may(access, needs) : maySomewhere(access, needs),
+  );
+}

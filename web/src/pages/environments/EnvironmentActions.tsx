@@ -4,6 +4,7 @@ import { lazy, Suspense, useState } from "react";
 import type { Environment } from "@/api/types";
 import { type EnvironmentKey, queueQuery, useLeaveQueue } from "@/data/environments";
 import { useMe, usePermission } from "@/data/me";
+import { environmentTarget } from "@/data/permissions";
 import { toast } from "@/ui/toast";
 
 const EnvironmentDialog = lazy(() => import("./dialogs/EnvironmentDialog"));
@@ -17,20 +18,27 @@ export type EnvironmentAction =
   | "hand-over"
   | "release";
 
-type Props = { where: EnvironmentKey; environment: Environment };
+type Props = {
+  where: EnvironmentKey;
+  environment: Environment;
+  /** The slug of the pipeline; undefined until it is loaded. */
+  pipeline: string | undefined;
+};
 
 /** Actions on an environment that the user may take in its current state. */
-export function EnvironmentActions({ where, environment }: Props) {
+export function EnvironmentActions({ where, environment, pipeline }: Props) {
   const me = useMe().user.id;
-  const mayClaim = usePermission("environments:claim");
-  const mayTakeOver = usePermission("environments:force_claim");
+  const target = environmentTarget(pipeline, environment.envName);
+  const mayClaim = usePermission("environments:claim", target);
+  const mayTakeOver = usePermission("environments:force_claim", target);
+  const mayReleaseOthers = usePermission("environments:release_others", target);
   const [action, setAction] = useState<EnvironmentAction | null>(null);
   const { lock } = environment;
   const isMine = lock?.holder.id === me;
   if (!mayClaim) {
     return (
       <Text size="sm" c="dimmed">
-        You need the deployer role to claim environments.
+        You don’t have permission to claim this environment.
       </Text>
     );
   }
@@ -57,6 +65,11 @@ export function EnvironmentActions({ where, environment }: Props) {
           {mayTakeOver && (
             <Button variant="default" c="var(--berth-bad)" onClick={() => setAction("take-over")}>
               Take over
+            </Button>
+          )}
+          {mayReleaseOthers && (
+            <Button variant="default" onClick={() => setAction("release")}>
+              Release
             </Button>
           )}
         </>

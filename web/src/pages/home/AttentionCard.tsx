@@ -1,9 +1,10 @@
 import { Card, Group, Stack, Text, Title } from "@mantine/core";
 import { IconAnchor, IconThumbUp } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
-import type { Deployed } from "@/api/types";
+import type { Approval, Deployed } from "@/api/types";
 import { pendingApprovalsQuery } from "@/data/approvals";
-import { useMe, useOrg, usePermission } from "@/data/me";
+import { useAccess, useMe, useOrg, usePermissionSomewhere } from "@/data/me";
+import { may, stageTarget } from "@/data/permissions";
 import { CommitId } from "@/ui/CommitId";
 import { Link } from "@/ui/Link";
 import { RelativeTime, SinceTime } from "@/ui/RelativeTime";
@@ -14,9 +15,14 @@ const SHOWN_MAX = 5;
 export function AttentionCard({ pipelines }: { pipelines: Deployed[] }) {
   const org = useOrg();
   const me = useMe();
-  const mayDecide = usePermission("approvals:decide");
-  const approvals = useQuery(pendingApprovalsQuery(org)).data?.data ?? [];
-  const asked = mayDecide ? approvals.slice(0, SHOWN_MAX) : [];
+  const access = useAccess();
+  const mayRead = usePermissionSomewhere("approvals:read");
+  const approvals = useQuery({ ...pendingApprovalsQuery(org), enabled: mayRead }).data?.data ?? [];
+  const mayDecide = ({ pipelineId, stage }: Approval) => {
+    const slug = pipelines.find(each => each.pipelineId === pipelineId)?.slug;
+    return may(access, "approvals:decide", stageTarget(slug, stage));
+  };
+  const asked = approvals.filter(mayDecide).slice(0, SHOWN_MAX);
   const held = pipelines.flatMap(pipeline =>
     pipeline.environments.filter(each => each.holder?.id === me.user.id).map(each => ({ pipeline, each })),
   );

@@ -2,7 +2,8 @@ import { Alert, Button, Stack } from "@mantine/core";
 import { IconKey } from "@tabler/icons-react";
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { deployedQuery } from "@/data/deployed";
-import { useMe, useOrg } from "@/data/me";
+import { useMe, useOrg, usePermission, usePermissionSomewhere } from "@/data/me";
+import { EmptyState } from "@/ui/EmptyState";
 import { Link } from "@/ui/Link";
 import { LoadingRows } from "@/ui/LoadingRows";
 import { Page } from "@/ui/Page";
@@ -15,7 +16,9 @@ import { PipelineCard } from "./PipelineCard";
 export function HomePage() {
   const org = useOrg();
   const me = useMe();
-  const deployed = useInfiniteQuery(deployedQuery(org));
+  const mayRead = usePermissionSomewhere("deployments:read");
+  const maySetUp = usePermission("repositories:read");
+  const deployed = useInfiniteQuery({ ...deployedQuery(org), enabled: mayRead });
   const pipelines = deployed.data?.pages.flatMap(page => page.data) ?? [];
   const isEmpty = deployed.isSuccess && pipelines.length === 0;
   return (
@@ -25,11 +28,16 @@ export function HomePage() {
           <Link to="/profile">Change your password</Link>
         </Alert>
       )}
-      {deployed.isPending && <LoadingRows rows={3} height={150} />}
+      {mayRead && deployed.isPending && <LoadingRows rows={3} height={150} />}
       {deployed.isError && pipelines.length === 0 && (
         <ProblemPanel error={deployed.error} retry={() => deployed.refetch()} />
       )}
-      {isEmpty && <SetupSteps />}
+      {isEmpty && maySetUp && <SetupSteps />}
+      {(!mayRead || (isEmpty && !maySetUp)) && (
+        <EmptyState icon={IconKey} title="No access to pipelines yet">
+          Ask an admin of this organization for a role on the pipelines or environments you work with.
+        </EmptyState>
+      )}
       {pipelines.length > 0 && <AttentionCard pipelines={pipelines} />}
       <Stack>
         {pipelines.map(each => (

@@ -1,13 +1,14 @@
 import { Box, Tabs } from "@mantine/core";
 import { Outlet, useLocation, useNavigate } from "@tanstack/react-router";
 import { useEffect, useRef } from "react";
-import { useOrg } from "@/data/me";
-import { SETTINGS_TABS } from "@/shell/navigation";
+import { useAccess, useOrg } from "@/data/me";
+import { SETTINGS_TABS, visiblePages } from "@/shell/navigation";
 import styles from "./settings.module.css";
 
 /** Tabs of the organization's settings. */
 export function SettingsLayout() {
   const org = useOrg();
+  const visible = visiblePages(useAccess(), SETTINGS_TABS);
   const { pathname } = useLocation();
   const navigate = useNavigate();
   const current = SETTINGS_TABS.find(tab => pathname.startsWith(tab.to.replace("$org", org)));
@@ -31,7 +32,7 @@ export function SettingsLayout() {
         activateTabWithKeyboard={false}
       >
         <Tabs.List ref={tabs} aria-label="Organization Settings" className={styles.tabs}>
-          {SETTINGS_TABS.map(tab => (
+          {visible.map(tab => (
             <Tabs.Tab key={tab.to} value={tab.to} style={{ flex: "none" }}>
               {tab.label}
             </Tabs.Tab>

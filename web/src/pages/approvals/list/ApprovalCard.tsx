@@ -2,6 +2,7 @@ import { Button, Card, Group, Stack, Text, Title } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useEffect, useRef, useState } from "react";
 import type { Approval } from "@/api/types";
+import { approvalTarget } from "@/data/deploymentAccess";
 import { useOrg, usePermission } from "@/data/me";
 import { pipelineQuery } from "@/data/pipelines";
 import { APPROVAL_STATUS_STYLE } from "@/theme/status";
@@ -17,8 +18,10 @@ type Props = { approval: Approval; isHighlighted: boolean };
 /** One approval: what it unblocks, who can give it, and the votes so far. */
 export function ApprovalCard({ approval, isHighlighted }: Props) {
   const org = useOrg();
-  const mayDecide = usePermission("approvals:decide");
   const pipeline = useQuery(pipelineQuery(org, approval.pipelineId)).data;
+  const isStage = pipeline?.stages.some(each => each.name === approval.stage) ?? true;
+  const target = approvalTarget(approval, { envName: isStage ? null : approval.stage }, pipeline?.slug);
+  const mayDecide = usePermission("approvals:decide", target);
   const [choice, setChoice] = useState<"approve" | "reject" | null>(null);
   const card = useRef<HTMLDivElement>(null);
   useEffect(() => {

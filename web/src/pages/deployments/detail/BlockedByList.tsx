@@ -9,9 +9,11 @@ import {
   type TablerIcon,
 } from "@tabler/icons-react";
 import { useState } from "react";
-import type { Approval, BlockedBy, Deployment } from "@/api/types";
+import type { Approval, BlockedBy, Deployment, Pipeline } from "@/api/types";
 import { useNow } from "@/data/clock";
-import { usePermission } from "@/data/me";
+import { approvalTarget, mayOperate } from "@/data/deploymentAccess";
+import { useAccess } from "@/data/me";
+import { may } from "@/data/permissions";
 import {
   findBlockingApproval,
   findBlockingDeployment,
@@ -41,19 +43,24 @@ const ICONS: Record<BlockedBy["kind"], TablerIcon> = {
   no_runner: IconHourglass,
 };
 
-type Props = { org: string; pipelineId: string; deployment: Deployment; approvals: Approval[] };
+type Props = {
+  org: string;
+  pipelineId: string;
+  pipeline: Pipeline | undefined;
+  deployment: Deployment;
+  approvals: Approval[];
+};
 
 /** What the deployment waits for, with the actions that unblock it. */
-export function BlockedByList({ org, pipelineId, deployment, approvals }: Props) {
+export function BlockedByList({ approvals, ...rest }: Props) {
+  const { deployment } = rest;
   if (deployment.blockedBy.length === 0) return null;
   return (
     <Stack gap="xs">
       {deployment.blockedBy.map(blocked => (
         <BlockedByCard
           key={`${blocked.kind}${blocked.detail}`}
-          org={org}
-          pipelineId={pipelineId}
-          deployment={deployment}
+          {...rest}
           blocked={blocked}
           approval={approvals.find(each => each.id === findBlockingApproval(blocked))}
         />
@@ -134,14 +141,15 @@ function ApprovalFacts({ approval }: { approval: Approval }) {
 
 type OpenDialog = "approve" | "reject" | "end" | "refuse" | "resolve" | null;
 
-function BlockedByActions({ org, deployment, blocked, approval }: BlockedByCardProps) {
+function BlockedByActions({ org, pipeline, deployment, blocked, approval }: BlockedByCardProps) {
   const [open, setOpen] = useState<OpenDialog>(null);
-  const mayOperate = usePermission("deployments:operate");
-  const mayDecide = usePermission("approvals:decide");
+  const access = useAccess();
   const close = () => setOpen(null);
   const stepId = findBlockingStep(blocked);
-  const step = listStageSteps(deployment).find(each => each.step.id === stepId)?.step;
-  if (approval && mayDecide) {
+  const found = listStageSteps(deployment).find(each => each.step.id === stepId);
+  const step = found?.step;
+  const mayResolve = mayOperate(access, deployment, pipeline, found ? { only: found.stage.name } : "all");
+  if (approval && may(access, "approvals:decide", approvalTarget(approval, deployment, pipeline?.slug))) {
     return (
       <Group gap="xs">
         <Button size="sm" onClick={() => setOpen("approve")}>
@@ -156,7 +164,7 @@ function BlockedByActions({ org, deployment, blocked, approval }: BlockedByCardP
       </Group>
     );
   }
-  if (!stepId || !mayOperate) return null;
+  if (!stepId || !mayResolve) return null;
   const at = { org, deploymentId: deployment.id, stepId, onClose: close };
   if (blocked.kind === "soak") {
     return (

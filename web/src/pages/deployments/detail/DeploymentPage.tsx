@@ -4,10 +4,12 @@ import { IconArrowBackUp, IconBan, IconRefresh } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useParams, useSearch } from "@tanstack/react-router";
 import { lazy, Suspense, useCallback, useState } from "react";
-import type { Deployment } from "@/api/types";
+import type { Deployment, Pipeline } from "@/api/types";
 import { useNow } from "@/data/clock";
+import { mayOperate, stageTargets } from "@/data/deploymentAccess";
 import { deploymentApprovalsQuery, deploymentQuery } from "@/data/deployments";
-import { usePermission } from "@/data/me";
+import { useAccess, useMe } from "@/data/me";
+import { environmentTarget, may } from "@/data/permissions";
 import { pipelineQuery } from "@/data/pipelines";
 import { elapsedSeconds, findInitialStep, formatTrigger, isFinished, listStageSteps } from "@/format/run";
 import { formatDuration } from "@/format/time";
@@ -79,12 +81,13 @@ function DeploymentDetail({ org, deployment }: { org: string; deployment: Deploy
           deployment={deployment}
         />
       }
-      actions={<DeploymentActions org={org} deployment={deployment} />}
+      actions={<DeploymentActions org={org} deployment={deployment} pipeline={pipeline.data} />}
     >
       <DeploymentBanners org={org} deployment={deployment} />
       <BlockedByList
         org={org}
         pipelineId={pipelineId}
+        pipeline={pipeline.data}
         deployment={deployment}
         approvals={approvals.data?.data ?? []}
       />
@@ -93,6 +96,7 @@ function DeploymentDetail({ org, deployment }: { org: string; deployment: Deploy
         <StepPanel
           org={org}
           deployment={deployment}
+          pipeline={pipeline.data}
           stageStep={stageStep}
           attempt={search.attempt ? Number(search.attempt) : undefined}
           view={{ lines: search.lines, q: search.q }}
@@ -171,51 +175,64 @@ function DeploymentLead({ org, pipelineId, name, deployment }: LeadProps) {
   );
 }
 
-function DeploymentActions({ org, deployment }: { org: string; deployment: Deployment }) {
+type ActionsProps = { org: string; deployment: Deployment; pipeline: Pipeline | undefined };
+
+function DeploymentActions({ org, deployment, pipeline }: ActionsProps) {
   const [open, setOpen] = useState<"cancel" | "rollback" | null>(null);
   const [retried, setRetried] = useState<string | null>(null);
-  const mayOperate = usePermission("deployments:operate");
-  const mayBypass = usePermission("gates:bypass");
+  const access = useAccess();
+  const me = useMe().user.id;
   const close = () => setOpen(null);
   const failed = deployment.stages.find(each => each.status === "failed");
+  const mayBypass = stageTargets(pipeline).every(stage => may(access, "gates:bypass", stage));
   // A reset has no session to retry it in.
-  const mayRetry = failed && deployment.trigger !== "reset" && (!deployment.bypass || mayBypass);
+  const mayRetry =
+    failed &&
+    deployment.trigger !== "reset" &&
+    (!deployment.bypass || mayBypass) &&
+    mayOperate(access, deployment, pipeline, { from: failed.name });
+  const revertible = enteredStages(deployment).filter(stage =>
+    mayOperate(access, deployment, pipeline, { only: stage }),
+  );
+  const mayCancel =
+    mayOperate(access, deployment, pipeline, "all") &&
+    (deployment.envName == null ||
+      deployment.actor.id === me ||
+      may(access, "environments:release_others", environmentTarget(pipeline?.slug, deployment.envName)));
   const isStoppable = !isFinished(deployment.status) && deployment.status !== "cancelling";
   return (
     <>
       <StatusBadge status={RUN_STATUS_STYLE[deployment.status]} size="lg" />
-      {mayOperate && (
-        <>
-          {mayRetry && (
-            <Button
-              variant="default"
-              leftSection={<IconRefresh size={16} />}
-              onClick={() => setRetried(failed.name)}
-            >
-              Retry
-            </Button>
-          )}
-          {enteredStages(deployment).length > 0 && (
-            <Button
-              variant="default"
-              leftSection={<IconArrowBackUp size={16} />}
-              onClick={() => setOpen("rollback")}
-            >
-              Roll back
-            </Button>
-          )}
-          {isStoppable && (
-            <Button variant="default" leftSection={<IconBan size={16} />} onClick={() => setOpen("cancel")}>
-              Cancel
-            </Button>
-          )}
-        </>
+      {mayRetry && (
+        <Button
+          variant="default"
+          leftSection={<IconRefresh size={16} />}
+          onClick={() => setRetried(failed.name)}
+        >
+          Retry
+        </Button>
+      )}
+      {revertible.length > 0 && (
+        <Button
+          variant="default"
+          leftSection={<IconArrowBackUp size={16} />}
+          onClick={() => setOpen("rollback")}
+        >
+          Roll back
+        </Button>
+      )}
+      {isStoppable && mayCancel && (
+        <Button variant="default" leftSection={<IconBan size={16} />} onClick={() => setOpen("cancel")}>
+          Cancel
+        </Button>
       )}
       {open === "cancel" && <CancelDialog org={org} deployment={deployment} onClose={close} />}
       {retried !== null && (
         <RetryDialog org={org} deployment={deployment} stage={retried} onClose={() => setRetried(null)} />
       )}
-      {open === "rollback" && <RollBackDialog org={org} deployment={deployment} onClose={close} />}
+      {open === "rollback" && (
+        <RollBackDialog org={org} deployment={deployment} stages={revertible} onClose={close} />
+      )}
     </>
   );
 }

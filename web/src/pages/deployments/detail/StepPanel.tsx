@@ -1,9 +1,12 @@
 import { Box, Code, Group, SegmentedControl, Stack, Table, Text, Title } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { lazy, Suspense, useState } from "react";
-import type { Deployment, DeploymentStep } from "@/api/types";
+import type { Deployment, DeploymentStep, Pipeline } from "@/api/types";
 import { useNow } from "@/data/clock";
+import { deploymentTargets } from "@/data/deploymentAccess";
 import { fetchTail, type LogSource, type LogStream } from "@/data/logs";
+import { useAccess } from "@/data/me";
+import { may } from "@/data/permissions";
 import { elapsedSeconds, formatAttempt, formatCause, type StageStep } from "@/format/run";
 import { formatExposed, formatIsolation } from "@/format/runner";
 import { capitalize } from "@/format/text";
@@ -21,6 +24,7 @@ const LogViewer = lazy(() => import("./log/LogViewer"));
 type Props = {
   org: string;
   deployment: Deployment;
+  pipeline: Pipeline | undefined;
   stageStep: StageStep;
   attempt: number | undefined;
   view: LogView;
@@ -33,6 +37,10 @@ export function StepPanel(props: Props) {
   const { org, deployment, stageStep, view, onView } = props;
   const { stage, step } = stageStep;
   const shown = step.attempts.find(each => each.number === props.attempt) ?? step.attempts.at(-1);
+  const access = useAccess();
+  const targets = deploymentTargets(deployment, props.pipeline);
+  const mayAnalyze = targets.some(target => may(access, "analysis:run", target));
+  const mayReadAnalysis = targets.some(target => may(access, "analysis:read", target));
   const [jump, setJump] = useState<LineTarget | null>(null);
   const hasFailed = shown ? shown.status === "failed" : step.status === "failed";
   return (
@@ -87,7 +95,7 @@ export function StepPanel(props: Props) {
         )}
       </Text>
       <StepOutputs step={step} />
-      {hasFailed && (
+      {hasFailed && mayReadAnalysis && (
         <AnalysisPanel
           key={`analysis ${step.id}/${shown?.number}`}
           org={org}
@@ -95,6 +103,7 @@ export function StepPanel(props: Props) {
           stepId={step.id}
           attempt={shown?.number ?? 0}
           isLast={step.status === "failed" && shown === step.attempts.at(-1)}
+          mayRun={mayAnalyze}
           onLines={lines => setJump({ lines })}
         />
       )}

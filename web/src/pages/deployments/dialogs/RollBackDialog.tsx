@@ -8,15 +8,20 @@ import { formatCommit } from "@/format/commit";
 import { ConfirmDialog } from "@/ui/ConfirmDialog";
 import { ReasonField } from "@/ui/fields/ReasonField";
 
-type Props = { org: string; deployment: Deployment; onClose: () => void };
+type Props = {
+  org: string;
+  deployment: Deployment;
+  /** The stages that the user may roll back. */
+  stages: string[];
+  onClose: () => void;
+};
 
 /** Rolls back a stage to an earlier deployment. */
-export function RollBackDialog({ org, deployment, onClose }: Props) {
+export function RollBackDialog({ org, deployment, stages, onClose }: Props) {
   const navigate = useNavigate();
   const rollBack = useRollBackStage(org, deployment.id);
   const recent = useQuery(recentDeploymentsQuery(org, deployment.pipelineId));
-  const entered = enteredStages(deployment);
-  const [stage, setStage] = useState(entered.at(-1) ?? "");
+  const [stage, setStage] = useState(stages.at(-1) ?? "");
   const [to, setTo] = useState<string | null>(null);
   const [reason, setReason] = useState("");
   const good = (recent.data?.data ?? []).filter(
@@ -42,7 +47,7 @@ export function RollBackDialog({ org, deployment, onClose }: Props) {
     >
       <Select
         label="Stage"
-        data={entered}
+        data={stages}
         value={stage}
         allowDeselect={false}
         onChange={value => {

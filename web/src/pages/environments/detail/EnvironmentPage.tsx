@@ -41,7 +41,7 @@ export function EnvironmentPage() {
             <Card component="section" aria-label="Session">
               <Stack h="100%" justify="space-between">
                 <SessionSummary where={where} environment={found} />
-                <EnvironmentActions where={where} environment={found} />
+                <EnvironmentActions where={where} environment={found} pipeline={pipeline.data?.slug} />
               </Stack>
             </Card>
             <ConfigurationCard environment={found} />

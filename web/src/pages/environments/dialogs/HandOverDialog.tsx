@@ -2,18 +2,23 @@ import { NativeSelect, Text } from "@mantine/core";
 import { useForm } from "@mantine/form";
 import { useQuery } from "@tanstack/react-query";
 import { useHandOverSession } from "@/data/environments";
+import { claimersQuery } from "@/data/grants";
 import { useMe } from "@/data/me";
-import { membersQuery } from "@/data/members";
-import { roleHasPermission } from "@/data/permissions";
+import { environmentTarget } from "@/data/permissions";
+import { pipelineQuery } from "@/data/pipelines";
 import { ConfirmDialog } from "@/ui/ConfirmDialog";
 import type { SessionDialogProps } from "./EnvironmentDialog";
 
 export function HandOverDialog({ where, lock, onClose }: SessionDialogProps) {
   const me = useMe().user.id;
   const handOver = useHandOverSession(where, lock.sessionId);
-  const members = useQuery(membersQuery(where.org)).data?.data ?? [];
+  const slug = useQuery(pipelineQuery(where.org, where.pipelineId)).data?.slug;
+  const claimers = useQuery({
+    ...claimersQuery(where.org, environmentTarget(slug, where.envName)),
+    enabled: slug !== undefined,
+  });
   const form = useForm({ initialValues: { to: "" } });
-  const others = members.filter(each => each.id !== me && roleHasPermission(each.role, "environments:claim"));
+  const others = claimers.data?.filter(each => each.id !== me) ?? [];
   const chosen = others.find(each => each.id === form.values.to);
   return (
     <ConfirmDialog

@@ -7,6 +7,7 @@ import { StatusBadge } from "@/ui/StatusBadge";
 import { EnvironmentActions } from "../EnvironmentActions";
 import { SessionSummary } from "../SessionSummary";
 
+/** `pipelineId` is the slug of the pipeline. */
 type Props = { pipelineId: string; environment: Environment };
 
 export function EnvironmentCard({ pipelineId, environment }: Props) {
@@ -32,7 +33,11 @@ export function EnvironmentCard({ pipelineId, environment }: Props) {
           </Group>
           <SessionSummary where={{ org, pipelineId, envName }} environment={environment} />
         </Stack>
-        <EnvironmentActions where={{ org, pipelineId, envName }} environment={environment} />
+        <EnvironmentActions
+          where={{ org, pipelineId, envName }}
+          environment={environment}
+          pipeline={pipelineId}
+        />
       </Stack>
     </Card>
   );

@@ -3,7 +3,7 @@ import { IconActivity, IconDownload, IconShieldCheck, IconShieldX } from "@table
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { useSearch } from "@tanstack/react-router";
 import { eventsQuery, exportUrl, useVerifyAuditLog } from "@/data/events";
-import { useOrg } from "@/data/me";
+import { useOrg, usePermission } from "@/data/me";
 import { EmptyState } from "@/ui/EmptyState";
 import { LoadingRows } from "@/ui/LoadingRows";
 import { Page } from "@/ui/Page";
@@ -18,24 +18,31 @@ export function AuditLogPage() {
   const { event: _, ...filter } = useSearch({ from: "/o/$org/events" });
   const events = useInfiniteQuery(eventsQuery(org, filter));
   const all = events.data?.pages.flatMap(page => page.data) ?? [];
+  const mayReadAll = usePermission("events:read");
   const isFiltered = Object.keys(filter).length > 0;
   return (
     <Page
       title="Audit log"
-      lead="All events in this organization, newest first"
+      lead={
+        mayReadAll
+          ? "All events in this organization, newest first"
+          : "Events of the resources you have access to, newest first"
+      }
       actions={
-        <>
-          <VerifyButton />
-          <Button
-            component="a"
-            href={exportUrl(org)}
-            download
-            variant="default"
-            leftSection={<IconDownload size={16} />}
-          >
-            Export
-          </Button>
-        </>
+        mayReadAll && (
+          <>
+            <VerifyButton />
+            <Button
+              component="a"
+              href={exportUrl(org)}
+              download
+              variant="default"
+              leftSection={<IconDownload size={16} />}
+            >
+              Export
+            </Button>
+          </>
+        )
       }
     >
       <AuditLogFilters />

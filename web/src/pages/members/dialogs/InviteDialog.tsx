@@ -2,16 +2,17 @@ import { NativeSelect, Text, TextInput } from "@mantine/core";
 import { useForm } from "@mantine/form";
 import type { Role } from "@/api/types";
 import { useInviteMember } from "@/data/invitations";
-import { useOrg } from "@/data/me";
+import { useAccess, useOrg } from "@/data/me";
+import { roleOptions } from "@/format/access";
 import { ConfirmDialog } from "@/ui/ConfirmDialog";
 import { OneTimeSecretDialog } from "@/ui/OneTimeSecretDialog";
-import { ROLE_OPTIONS } from "./roles";
 
 type Values = { email: string; name: string; role: Role };
 
 /** Invites a person and shows the link once. */
 export function InviteDialog({ onClose }: { onClose: () => void }) {
   const invite = useInviteMember(useOrg());
+  const mine = useAccess().role;
   const form = useForm<Values>({ initialValues: { email: "", name: "", role: "deployer" } });
   const made = invite.data;
   if (made?.url) {
@@ -45,7 +46,7 @@ export function InviteDialog({ onClose }: { onClose: () => void }) {
         maxLength={120}
         {...form.getInputProps("name")}
       />
-      <NativeSelect label="Role" data={ROLE_OPTIONS} {...form.getInputProps("role")} />
+      <NativeSelect label="Role" data={roleOptions(mine)} {...form.getInputProps("role")} />
     </ConfirmDialog>
   );
 }

@@ -1,11 +1,11 @@
 import { Button, Group, Modal, NativeSelect, Stack, Text, TextInput } from "@mantine/core";
 import { useForm } from "@mantine/form";
 import type { Role } from "@/api/types";
-import { useOrg } from "@/data/me";
+import { useAccess, useOrg } from "@/data/me";
 import { useAddServiceAccount } from "@/data/members";
+import { roleOptions } from "@/format/access";
 import { ConfirmDialog } from "@/ui/ConfirmDialog";
 import { LinkButton } from "@/ui/Link";
-import { ROLE_OPTIONS } from "./roles";
 
 type Values = { email: string; name: string; role: Role };
 
@@ -13,6 +13,7 @@ type Values = { email: string; name: string; role: Role };
 export function NewServiceAccountDialog({ onClose }: { onClose: () => void }) {
   const org = useOrg();
   const add = useAddServiceAccount(org);
+  const mine = useAccess().role;
   const form = useForm<Values>({ initialValues: { email: "", name: "", role: "deployer" } });
   if (add.data) {
     return (
@@ -51,7 +52,7 @@ export function NewServiceAccountDialog({ onClose }: { onClose: () => void }) {
         {...form.getInputProps("email")}
       />
       <TextInput label="Name" {...form.getInputProps("name")} />
-      <NativeSelect label="Role" data={ROLE_OPTIONS} {...form.getInputProps("role")} />
+      <NativeSelect label="Role" data={roleOptions(mine)} {...form.getInputProps("role")} />
     </ConfirmDialog>
   );
 }

@@ -2,8 +2,8 @@ import { Text } from "@mantine/core";
 import type { Member, Role } from "@/api/types";
 import { useOrg } from "@/data/me";
 import { useChangeRole, useRemoveMember } from "@/data/members";
+import { ROLE_CONSEQUENCES } from "@/format/access";
 import { ConfirmDialog } from "@/ui/ConfirmDialog";
-import { ROLE_CONSEQUENCES } from "./roles";
 
 type Props = { member: Member; onClose: () => void };
 

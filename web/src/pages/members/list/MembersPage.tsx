@@ -2,15 +2,17 @@ import { Avatar, Badge, Button, Group, NativeSelect, Table, Text } from "@mantin
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import type { Member, Role } from "@/api/types";
-import { useMe, useOrg, usePermission } from "@/data/me";
+import { useAccess, useMe, useOrg, usePermission } from "@/data/me";
 import { membersQuery } from "@/data/members";
+import { roleIncludes } from "@/data/permissions";
+import { roleOptions } from "@/format/access";
+import { Link } from "@/ui/Link";
 import { ActionsCell, LabelledCell } from "@/ui/lists/ResponsiveTable";
 import { SettingsList } from "@/ui/lists/SettingsList";
 import { RelativeTime } from "@/ui/RelativeTime";
 import { InviteDialog } from "../dialogs/InviteDialog";
 import { ChangeRoleDialog, RemoveMemberDialog } from "../dialogs/memberDialogs";
 import { NewServiceAccountDialog } from "../dialogs/NewServiceAccountDialog";
-import { ROLE_OPTIONS } from "../dialogs/roles";
 import { PendingInvitations } from "./PendingInvitations";
 
 type MemberDialog =
@@ -64,7 +66,10 @@ type RowProps = {
 };
 
 function MemberRow({ member, mayWrite, changeRole, remove }: RowProps) {
+  const org = useOrg();
   const isMe = member.id === useMe().user.id;
+  const mine = useAccess().role;
+  const mayChange = mayWrite && !isMe && roleIncludes(mine, member.role);
   return (
     <Table.Tr>
       <Table.Td>
@@ -72,7 +77,10 @@ function MemberRow({ member, mayWrite, changeRole, remove }: RowProps) {
           <Avatar name={member.name} color="tide" size={32} radius="xl" />
           <div>
             <Text fw={550}>
-              {member.name} {isMe && "(you)"}{" "}
+              <Link to="/o/$org/settings/members/$userId" params={{ org, userId: member.id }} inherit>
+                {member.name}
+              </Link>{" "}
+              {isMe && "(you)"}{" "}
               {member.kind === "service" && (
                 <Badge color="gray" c="inherit" ml={4}>
                   service account
@@ -86,13 +94,13 @@ function MemberRow({ member, mayWrite, changeRole, remove }: RowProps) {
         </Group>
       </Table.Td>
       <LabelledCell of="Role">
-        {mayWrite && !isMe ? (
+        {mayChange ? (
           <NativeSelect
             aria-label={`Role of ${member.name}`}
-            data={ROLE_OPTIONS.map(role => role.value)}
+            data={roleOptions(mine)}
             value={member.role}
             onChange={event => changeRole(event.currentTarget.value as Role)}
-            w={130}
+            w={180}
           />
         ) : (
           member.role
@@ -102,7 +110,7 @@ function MemberRow({ member, mayWrite, changeRole, remove }: RowProps) {
         <RelativeTime at={member.createdAt} />
       </LabelledCell>
       <ActionsCell>
-        {mayWrite && !isMe && (
+        {mayChange && (
           <Button size="xs" variant="default" onClick={remove} aria-label={`Remove ${member.name}`}>
             Remove
           </Button>

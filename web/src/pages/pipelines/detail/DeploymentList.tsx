@@ -3,6 +3,9 @@ import { IconRocket } from "@tabler/icons-react";
 import type { UseInfiniteQueryResult } from "@tanstack/react-query";
 import type { Deployment, Pagination, Pipeline } from "@/api/types";
 import { useNow } from "@/data/clock";
+import { stageTargets } from "@/data/deploymentAccess";
+import { useAccess } from "@/data/me";
+import { may } from "@/data/permissions";
 import { elapsedSeconds, formatTrigger, isFinished } from "@/format/run";
 import { formatDuration } from "@/format/time";
 import { RUN_STATUS_STYLE } from "@/theme/status";
@@ -18,6 +21,8 @@ type Props = { org: string; pipeline: Pipeline; of: UseInfiniteQueryResult<{ pag
 
 /** Deployments of a pipeline, newest first. */
 export function DeploymentList({ org, pipeline, of }: Props) {
+  const access = useAccess();
+  const mayDeploy = stageTargets(pipeline).every(stage => may(access, "stages:deploy", stage));
   return (
     <QueryResult of={of}>
       {({ pages }) => {
@@ -25,9 +30,7 @@ export function DeploymentList({ org, pipeline, of }: Props) {
         if (all.length === 0) {
           return (
             <EmptyState icon={IconRocket} title="No deployments yet">
-              {pipeline.tracks
-                ? `Push a commit to ${pipeline.tracks}, or click Deploy.`
-                : "Click Deploy to start one."}
+              {formatFirstStep(pipeline.tracks, mayDeploy)}
             </EmptyState>
           );
         }
@@ -93,4 +96,9 @@ function DeploymentRow({ org, deployment }: { org: string; deployment: Deploymen
       </Group>
     </Card>
   );
+}
+
+function formatFirstStep(tracks: string | null | undefined, mayDeploy: boolean): string | null {
+  if (tracks) return `Push a commit to ${tracks}${mayDeploy ? ", or click Deploy" : ""}.`;
+  return mayDeploy ? "Click Deploy to start one." : null;
 }

@@ -5,8 +5,10 @@ import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { useNavigate, useParams, useSearch } from "@tanstack/react-router";
 import { lazy, Suspense, useState } from "react";
 import type { Pipeline } from "@/api/types";
+import { stageTargets } from "@/data/deploymentAccess";
 import { pipelineDeploymentsQuery } from "@/data/deployments";
-import { usePermission } from "@/data/me";
+import { useAccess } from "@/data/me";
+import { may, pipelineTarget } from "@/data/permissions";
 import { pipelineQuery } from "@/data/pipelines";
 import { PAUSED_STATUS_STYLE } from "@/theme/status";
 import { LoadingRows } from "@/ui/LoadingRows";
@@ -98,13 +100,14 @@ function PipelineLead({ pipeline }: { pipeline: Pipeline }) {
 
 function PipelineActions({ org, pipeline }: Props) {
   const [open, setOpen] = useState<"deploy" | "pause" | null>(null);
-  const mayDeploy = usePermission("deployments:operate");
-  const mayOperate = usePermission("pipelines:operate");
+  const access = useAccess();
+  const mayDeploy = stageTargets(pipeline).every(stage => may(access, "stages:deploy", stage));
+  const mayPause = may(access, "pipelines:operate", pipelineTarget(pipeline.slug));
   const isPaused = hasPause(pipeline);
   return (
     <>
       {isPaused && <StatusBadge status={PAUSED_STATUS_STYLE} size="lg" />}
-      {mayOperate && (
+      {mayPause && (
         <Button
           variant="default"
           leftSection={isPaused ? <IconPlayerPlay size={16} /> : <IconPlayerPause size={16} />}

@@ -2,8 +2,10 @@ import { Radio, Stack, Switch, Text, TextInput } from "@mantine/core";
 import { useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
 import type { Pipeline } from "@/api/types";
+import { stageTargets } from "@/data/deploymentAccess";
 import { type DeploymentRequest, useStartDeployment } from "@/data/deployments";
-import { usePermission } from "@/data/me";
+import { useAccess } from "@/data/me";
+import { may } from "@/data/permissions";
 import { ConfirmDialog } from "@/ui/ConfirmDialog";
 import { ReasonField } from "@/ui/fields/ReasonField";
 
@@ -15,7 +17,8 @@ type Props = { org: string; pipeline: Pipeline; onClose: () => void };
 export function DeployPipelineDialog({ org, pipeline, onClose }: Props) {
   const navigate = useNavigate();
   const start = useStartDeployment(org, pipeline.slug);
-  const mayBypass = usePermission("gates:bypass");
+  const access = useAccess();
+  const mayBypass = stageTargets(pipeline).every(stage => may(access, "gates:bypass", stage));
   const hasRepository = pipeline.repository != null;
   const [what, setWhat] = useState<CommitSource>(hasRepository && pipeline.tracks ? "head" : "commit");
   const [name, setName] = useState("");

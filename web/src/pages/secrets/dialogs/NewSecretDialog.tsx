@@ -1,7 +1,8 @@
 import { NativeSelect, PasswordInput, TextInput } from "@mantine/core";
 import { useForm } from "@mantine/form";
 import { useQuery } from "@tanstack/react-query";
-import { useOrg } from "@/data/me";
+import { useOrg, usePermission } from "@/data/me";
+import { pipelineTarget } from "@/data/permissions";
 import { pipelineQuery } from "@/data/pipelines";
 import { useCreateSecret } from "@/data/secrets";
 import { ConfirmDialog } from "@/ui/ConfirmDialog";
@@ -24,6 +25,8 @@ export function NewSecretDialog({ onClose }: { onClose: () => void }) {
   });
   const { name, value, description, pipelineId, stage } = form.values;
   const pipeline = useQuery({ ...pipelineQuery(org, pipelineId), enabled: pipelineId !== "" }).data;
+  const mayWriteAll = usePermission("secrets:write");
+  const mayWrite = usePermission("secrets:write", pipelineTarget(pipeline?.slug));
   const targets = [...(pipeline?.stages.map(each => each.name) ?? []), ...(pipeline?.environments ?? [])];
   const scope = !pipelineId
     ? ({ type: "organization" } as const)
@@ -36,7 +39,7 @@ export function NewSecretDialog({ onClose }: { onClose: () => void }) {
       title="Create secret"
       action="Create"
       mutation={create}
-      disabled={!NAME_PATTERN.test(name) || value === ""}
+      disabled={!NAME_PATTERN.test(name) || value === "" || !mayWrite}
       input={{ name, value, description: description.trim() || undefined, scope }}
       success={() => `${name} created`}
     >
@@ -53,7 +56,8 @@ export function NewSecretDialog({ onClose }: { onClose: () => void }) {
       <PipelineSelect
         label="Scope"
         by="id"
-        none="All pipelines"
+        none={mayWriteAll ? "All pipelines" : "Select a pipeline"}
+        error={pipeline && !mayWrite && "You don’t have permission to create secrets of this pipeline"}
         value={pipelineId}
         onChange={id => form.setValues({ pipelineId: id, stage: "" })}
       />

@@ -3,7 +3,8 @@ import { IconAlertTriangle, IconShieldLock } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import type { Secret } from "@/api/types";
-import { useOrg, usePermission } from "@/data/me";
+import { useOrg, usePermission, usePermissionSomewhere } from "@/data/me";
+import { pipelineTarget } from "@/data/permissions";
 import { pipelineQuery } from "@/data/pipelines";
 import { secretsQuery } from "@/data/secrets";
 import { Snippet } from "@/ui/Copy";
@@ -20,7 +21,7 @@ const USAGE_YAML = ["env: { KEY: ", '"$', '{{ secrets.DEPLOY_KEY }}" }'].join(""
 
 /** Secrets with scope, usage and version; never their values. */
 export function SecretsPage() {
-  const mayWrite = usePermission("secrets:write");
+  const mayCreate = usePermissionSomewhere("secrets:write");
   const secrets = useQuery(secretsQuery(useOrg()));
   const [dialog, setDialog] = useState<SecretDialog | null>(null);
   const close = () => setDialog(null);
@@ -28,10 +29,10 @@ export function SecretsPage() {
     <SettingsList
       title="Secrets"
       lead="Values are write-only. Only steps that reference a secret receive it, and it is masked in their logs."
-      add={mayWrite && { label: "Create secret", onClick: () => setDialog({ of: "create" }) }}
+      add={mayCreate && { label: "Create secret", onClick: () => setDialog({ of: "create" }) }}
       query={secrets}
       columns={["Name", "Scope", "Used by", "Version"]}
-      row={secret => <SecretRow secret={secret} mayWrite={mayWrite} act={of => setDialog({ of, secret })} />}
+      row={secret => <SecretRow secret={secret} act={of => setDialog({ of, secret })} />}
       empty={
         <EmptyState icon={IconShieldLock} title="No secrets yet">
           <Stack gap="sm" w="100%">
@@ -48,13 +49,15 @@ export function SecretsPage() {
   );
 }
 
-type RowProps = { secret: Secret; mayWrite: boolean; act: (of: "change" | "delete") => void };
+type RowProps = { secret: Secret; act: (of: "change" | "delete") => void };
 
-function SecretRow({ secret, mayWrite, act }: RowProps) {
+function SecretRow({ secret, act }: RowProps) {
   const org = useOrg();
   const { scope } = secret;
   const id = scope.pipelineId ?? "";
-  const pipeline = useQuery({ ...pipelineQuery(org, id), enabled: id !== "" }).data?.name ?? id;
+  const found = useQuery({ ...pipelineQuery(org, id), enabled: id !== "" }).data;
+  const pipeline = found?.name ?? id;
+  const mayWrite = usePermission("secrets:write", pipelineTarget(found?.slug));
   const scopeLabel =
     scope.type === "organization" ? "All pipelines" : [pipeline, scope.stage].filter(Boolean).join(" → ");
   return (

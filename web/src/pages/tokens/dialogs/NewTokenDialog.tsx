@@ -1,5 +1,6 @@
 import { NativeSelect, Text, TextInput } from "@mantine/core";
 import { useForm } from "@mantine/form";
+import { useState } from "react";
 import type { Member } from "@/api/types";
 import { useMe, useOrg } from "@/data/me";
 import { SERVER_URL } from "@/data/serverUrl";
@@ -7,6 +8,7 @@ import { useCreateToken } from "@/data/tokens";
 import { ConfirmDialog } from "@/ui/ConfirmDialog";
 import { Snippet } from "@/ui/Copy";
 import { OneTimeSecretDialog } from "@/ui/OneTimeSecretDialog";
+import { RestrictionFields, toRestriction, UNRESTRICTED } from "./RestrictionFields";
 
 const EXPIRIES = [
   { value: "7", label: "7 days" },
@@ -25,6 +27,8 @@ export function NewTokenDialog({ onClose, members }: Props) {
   const create = useCreateToken(org);
   const form = useForm({ initialValues: { name: "", days: "90", ownerId: me.id } });
   const { name, days, ownerId } = form.values;
+  const [draft, setDraft] = useState(UNRESTRICTED);
+  const restrictTo = toRestriction(draft);
   const services = members.filter(each => each.kind === "service");
   const made = create.data?.token;
   if (made) {
@@ -54,11 +58,16 @@ export function NewTokenDialog({ onClose, members }: Props) {
       title="Create token"
       action="Create"
       mutation={create}
-      input={{
-        name: name.trim(),
-        expiresInDays: Number(days),
-        ownerId: ownerId === me.id ? undefined : ownerId,
-      }}
+      input={
+        restrictTo === null
+          ? null
+          : {
+              name: name.trim(),
+              expiresInDays: Number(days),
+              ownerId: ownerId === me.id ? undefined : ownerId,
+              restrictTo,
+            }
+      }
     >
       <TextInput
         label="Name"
@@ -79,6 +88,7 @@ export function NewTokenDialog({ onClose, members }: Props) {
           {...form.getInputProps("ownerId")}
         />
       )}
+      <RestrictionFields value={draft} onChange={setDraft} />
     </ConfirmDialog>
   );
 }

@@ -1,12 +1,13 @@
 import { Button, Table, Text } from "@mantine/core";
 import { IconKey } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
-import { useState } from "react";
+import { Fragment, useState } from "react";
 import type { ApiToken } from "@/api/types";
 import { useNow } from "@/data/clock";
 import { useMe, useOrg, usePermission } from "@/data/me";
 import { membersQuery } from "@/data/members";
 import { tokensQuery } from "@/data/tokens";
+import { formatScopeName } from "@/format/access";
 import { EmptyState } from "@/ui/EmptyState";
 import { ActionsCell, LabelledCell } from "@/ui/lists/ResponsiveTable";
 import { SettingsList } from "@/ui/lists/SettingsList";
@@ -32,10 +33,10 @@ export function TokensPage() {
   return (
     <SettingsList
       title="API Tokens"
-      lead="Tokens for CI and the command line. A token has the permissions of its owner in this organization."
+      lead="Tokens for CI and the command line. A token has the permissions of its owner in this organization, or fewer."
       add={{ label: "Create token", onClick: () => setAdding(true) }}
       query={tokens}
-      columns={["Name", "Owner", "Prefix", "Last used", "Expires"]}
+      columns={["Name", "Owner", "Access", "Prefix", "Last used", "Expires"]}
       row={token => <TokenRow token={token} owner={ownerOf(token)} revoke={() => setRevoking(token)} />}
       empty={
         <EmptyState icon={IconKey} title="No tokens yet">
@@ -58,6 +59,9 @@ function TokenRow({ token, owner, revoke }: RowProps) {
     <Table.Tr>
       <Table.Td fw={550}>{token.name}</Table.Td>
       <LabelledCell of="Owner">{owner}</LabelledCell>
+      <LabelledCell of="Access">
+        <TokenAccess token={token} />
+      </LabelledCell>
       <LabelledCell of="Prefix">
         <code>{token.prefix}…</code>
       </LabelledCell>
@@ -88,5 +92,24 @@ function TokenRow({ token, owner, revoke }: RowProps) {
         </Button>
       </ActionsCell>
     </Table.Tr>
+  );
+}
+
+function TokenAccess({ token }: { token: ApiToken }) {
+  if (!token.restrictTo) return <>full access of the owner</>;
+  return (
+    <>
+      {token.restrictTo.map(each => (
+        <div key={`${each.scope} ${each.permissions.join()}`}>
+          {each.permissions.map((permission, index) => (
+            <Fragment key={permission}>
+              {index > 0 && ", "}
+              <code>{permission}</code>
+            </Fragment>
+          ))}{" "}
+          in {formatScopeName(each.scope)}
+        </div>
+      ))}
+    </>
   );
 }

@@ -17,15 +17,16 @@ type Props = {
   attempt: number;
   /** Whether this is the attempt with which the step failed; only that one can be analyzed. */
   isLast: boolean;
+  /** Whether the user may analyze failures of this deployment. */
+  mayRun: boolean;
   /** Called when a link into the log is clicked. */
   onLines: (lines: string) => void;
 };
 
 /** Failure analysis of a step: the button to start it, its progress and its result. */
 export function AnalysisPanel(props: Props) {
-  const { org, deploymentId, stepId, attempt, isLast } = props;
+  const { org, deploymentId, stepId, attempt, isLast, mayRun } = props;
   const all = useQuery(analysesQuery(org, deploymentId));
-  const mayRun = usePermission("analysis:run");
   const found = all.data?.data.find(each => each.stepId === stepId && each.attempt === attempt);
   if (!all.data || (!found && !(isLast && mayRun))) return null;
   if (!found) return <StartAnalysis {...props} />;
@@ -39,7 +40,6 @@ export function AnalysisPanel(props: Props) {
 /** Fetches the full analysis; the list leaves out long members. */
 function AnalysisView({ listed, ...props }: Props & { listed: Analysis }) {
   const full = useQuery(analysisQuery(props.org, listed.id));
-  const mayRun = usePermission("analysis:run");
   // Show the list's version until the full one is loaded.
   const analysis = full.data ?? listed;
   switch (analysis.status) {
@@ -53,7 +53,7 @@ function AnalysisView({ listed, ...props }: Props & { listed: Analysis }) {
               {analysis.error}
             </Text>
           </Alert>
-          {mayRun && props.isLast && <AnalyzeButton {...props} label="Retry analysis" />}
+          {props.mayRun && props.isLast && <AnalyzeButton {...props} label="Retry analysis" />}
         </Stack>
       );
     default:
@@ -73,7 +73,8 @@ function AnalysisView({ listed, ...props }: Props & { listed: Analysis }) {
 
 /** Button that starts the analysis, in one line so that the failing log line stays visible. */
 function StartAnalysis(props: Props) {
-  const settings = useQuery(analysisSettingsQuery(props.org));
+  const mayReadSettings = usePermission("analysis:read");
+  const settings = useQuery({ ...analysisSettingsQuery(props.org), enabled: mayReadSettings });
   const [isPreviewing, setPreviewing] = useState(false);
   const hasModel = settings.data !== undefined && settings.data.provider !== "none";
   return (
@@ -90,9 +91,8 @@ function StartAnalysis(props: Props) {
         </Button>
       )}
       <Text size="sm" c="dimmed">
-        {hasModel
-          ? `Rules read the log first, then it is sent to ${settings.data?.model}.`
-          : "Rules read the log. Nothing leaves this server."}
+        {hasModel && `Rules read the log first, then it is sent to ${settings.data?.model}.`}
+        {!hasModel && mayReadSettings && "Rules read the log. Nothing leaves this server."}
       </Text>
       {isPreviewing && (
         <PreviewDialog

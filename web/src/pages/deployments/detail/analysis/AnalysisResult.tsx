@@ -18,12 +18,12 @@ import { EvidenceList, LinesLink } from "./EvidenceList";
 import { ModelRequests } from "./ModelRequests";
 import { SuggestedFix } from "./SuggestedFix";
 
-type Props = { org: string; analysis: Analysis; onLines: (lines: string) => void };
+type Props = { org: string; analysis: Analysis; mayRun: boolean; onLines: (lines: string) => void };
 
 const NEW_LINES_SHOWN_MAX = 8;
 
 /** Result of an analysis: cause, evidence, advice and suggested fix. */
-export function AnalysisResult({ org, analysis, onLines }: Props) {
+export function AnalysisResult({ org, analysis, mayRun, onLines }: Props) {
   const { rootCause, category, confidence, advice, note, evidence, newLines } = analysis;
   return (
     <Stack gap="md">
@@ -79,7 +79,9 @@ export function AnalysisResult({ org, analysis, onLines }: Props) {
           )}
         </Group>
       )}
-      {analysis.suggestedFix && <SuggestedFix org={org} analysis={analysis} fix={analysis.suggestedFix} />}
+      {analysis.suggestedFix && (
+        <SuggestedFix org={org} analysis={analysis} fix={analysis.suggestedFix} mayRun={mayRun} />
+      )}
       {note && (
         <Text size="sm" c="var(--berth-warn)" className="wrap">
           {escapeBidi(note)}

@@ -3,21 +3,24 @@ import { IconAlertTriangle, IconGitPullRequest } from "@tabler/icons-react";
 import { useState } from "react";
 import type { Analysis, FixPullRequest } from "@/api/types";
 import { useProposeFix } from "@/data/analyses";
-import { usePermission } from "@/data/me";
 import { formatPullRequest, safeUrl } from "@/format/analysis";
 import { ConfirmDialog } from "@/ui/ConfirmDialog";
 import { CopyIconButton } from "@/ui/Copy";
 import { DiffView } from "@/ui/DiffView";
 import { escapeBidi } from "@/ui/escape";
 
-type Props = { org: string; analysis: Analysis; fix: NonNullable<Analysis["suggestedFix"]> };
+type Props = {
+  org: string;
+  analysis: Analysis;
+  fix: NonNullable<Analysis["suggestedFix"]>;
+  mayRun: boolean;
+};
 
 /** States after which another pull request may be opened. */
 const ENDED_STATES: FixPullRequest["state"][] = ["failed", "merged", "closed"];
 
 /** The suggested fix, and its pull request. A person merges it. */
-export function SuggestedFix({ org, analysis, fix }: Props) {
-  const mayRun = usePermission("analysis:run");
+export function SuggestedFix({ org, analysis, fix, mayRun }: Props) {
   const [isAsking, setAsking] = useState(false);
   const pull = analysis.pullRequest;
   const mayAsk = mayRun && analysis.commitId != null && (!pull || ENDED_STATES.includes(pull.state));

@@ -6,6 +6,7 @@ import { problemMember, toProblem } from "@/api/problem";
 import type { components } from "@/api/schema.gen";
 import type { Pipeline } from "@/api/types";
 import { usePermission } from "@/data/me";
+import { pipelineTarget } from "@/data/permissions";
 import { definitionQuery, diagnosticsQuery, repositoryQuery, useSaveDefinition } from "@/data/pipelines";
 import { ProblemPanel } from "@/ui/ProblemPanel";
 import { QueryResult } from "@/ui/QueryResult";
@@ -61,10 +62,12 @@ function DefinitionOrigin({ org, origin }: { org: string; origin: NonNullable<Pi
 type EditorProps = Props & { source: string; hash: string };
 
 function DefinitionEditor({ org, pipeline, source, hash }: EditorProps) {
-  const mayWrite = usePermission("pipelines:write");
+  const mayWrite = usePermission("pipelines:write", pipelineTarget(pipeline.slug));
+  // The server validates only for users who may view all pipelines.
+  const mayValidate = usePermission("pipelines:read");
   const [draft, setDraft] = useState<string | null>(null);
   const [checked, setChecked] = useState(source);
-  const validation = useQuery(diagnosticsQuery(org, checked));
+  const validation = useQuery({ ...diagnosticsQuery(org, checked), enabled: mayValidate });
   const save = useSaveDefinition(org, pipeline.slug);
   const isEditing = draft !== null;
   const diagnostics = findDiagnostics(save.error) ?? validation.data?.diagnostics ?? NONE;

@@ -1,0 +1,101 @@
+/** Scoped access: what a member with grants sees, and how grants and teams are managed. */
+import { addMember, withToken } from "./harness/api";
+import { expect, expectAccessible, openPageAs, test } from "./harness/test";
+import type { World } from "./harness/world";
+
+test.use({ parts: ["quay"] });
+
+/** The server applies changed access within a second and ends the stream within 15; then the page updates. */
+const ACCESS_MS_MAX = 30_000;
+
+async function findMember(world: World, email: string): Promise<{ id: string }> {
+  const members: { id: string; email: string }[] = await withToken(world)("GET", "/ORG/members");
+  const found = members.find(each => each.email === email);
+  if (!found) throw new Error(`${email} is not a member`);
+  return found;
+}
+
+test("a tester on quay-1 gets stage buttons after joining a team of deployers", async ({
+  ada,
+  browser,
+  world,
+}) => {
+  await addMember(world, world.grace, "Grace Hopper", "member");
+  const grace = await findMember(world, world.grace.email);
+
+  await ada.goto(`/o/acme/settings/members/${grace.id}`);
+  await ada.getByRole("button", { name: "Add grant" }).click();
+  const dialog = ada.getByRole("dialog");
+  await dialog.getByLabel("Role").selectOption("tester");
+  await dialog.getByLabel("On", { exact: true }).selectOption("environment");
+  await dialog.getByRole("combobox", { name: "Pipeline" }).fill("quay");
+  await dialog.getByRole("combobox", { name: "Environment" }).fill("quay-1*");
+  await expect(dialog.getByRole("status")).toHaveText(
+    "Grace Hopper can claim, deploy and release in environments of quay that begin with quay-1",
+  );
+  await expectAccessible(ada, "the dialog to add a grant");
+  await dialog.getByRole("button", { name: "Add grant" }).click();
+  await expect(ada.getByRole("region", { name: "Grants" })).toContainText("environment:quay/quay-1*");
+
+  const page = await openPageAs(await browser.newContext({ baseURL: world.base }), world, world.grace);
+  await page.goto("/o/acme/environments");
+  await expect(
+    page.getByRole("article", { name: "quay-1" }).getByRole("button", { name: "Claim" }),
+  ).toBeVisible();
+  await expect(page.getByRole("article", { name: "quay-2" })).toHaveCount(0);
+  await expect(page.getByRole("navigation").getByText("Insights")).toHaveCount(0);
+  await page.goto("/o/acme/pipelines/quay");
+  await expect(page.getByRole("heading", { level: 1, name: "Quay" })).toBeVisible();
+  await expect(page.getByRole("button", { name: "Deploy" })).toHaveCount(0);
+  await expect(page.getByRole("button", { name: "Pause new deployments" })).toHaveCount(0);
+
+  await ada.goto("/o/acme/settings/teams");
+  await ada.getByRole("button", { name: "Create team" }).click();
+  await dialog.getByLabel("Slug").fill("sre");
+  await dialog.getByLabel("Name").fill("Site reliability");
+  await dialog.getByRole("button", { name: "Create" }).click();
+  await expect(ada.getByRole("heading", { level: 1, name: "Site reliability" })).toBeVisible();
+  await withToken(world)("POST", "/ORG/grants", {
+    subject: "team:sre",
+    role: "deployer",
+    scope: "stage:quay@production",
+  });
+  await ada.getByRole("button", { name: "Add member" }).click();
+  await dialog.getByLabel("Member").selectOption({ label: "Grace Hopper (grace@acme.test)" });
+  await dialog.getByRole("button", { name: "Add" }).click();
+  await expect(ada.getByRole("region", { name: "Members" })).toContainText("Grace Hopper");
+  await expect(ada.getByRole("region", { name: "Grants" })).toContainText("the stage production of quay");
+  await expectAccessible(ada, "a team");
+
+  // Without a reload.
+  await expect(page.getByRole("button", { name: "Deploy" })).toBeVisible({ timeout: ACCESS_MS_MAX });
+  await expect(page.getByRole("button", { name: "Pause new deployments" })).toHaveCount(0);
+
+  await ada.goto(`/o/acme/settings/members/${grace.id}`);
+  const access = ada.getByRole("region", { name: "Access" });
+  await access.getByLabel("Resource").selectOption("stage");
+  await access.getByRole("combobox", { name: "Pipeline" }).fill("quay");
+  await access.getByRole("combobox", { name: "Stage" }).fill("production");
+  await expect(access.getByRole("row", { name: /^stages:deploy/ })).toContainText(
+    "role deployer on the stage production of quay, team Site reliability",
+  );
+  await expectAccessible(ada, "the access of a member");
+});
+
+test("a restricted token is created and its restriction is listed", async ({ ada }) => {
+  await ada.goto("/o/acme/settings/tokens");
+  await ada.getByRole("button", { name: "Create token" }).click();
+  const dialog = ada.getByRole("dialog");
+  await dialog.getByLabel("Name").fill("nightly");
+  await dialog.getByLabel("Only selected permissions").check();
+  await expect(dialog.getByRole("button", { name: "Create" })).toBeDisabled();
+  await dialog.getByLabel("environments:claim").check();
+  await dialog.getByLabel("In", { exact: true }).selectOption("environment");
+  await dialog.getByRole("combobox", { name: "Pipeline" }).fill("quay");
+  await dialog.getByRole("combobox", { name: "Environment" }).fill("quay-*");
+  await expectAccessible(ada, "the dialog to create a restricted token");
+  await dialog.getByRole("button", { name: "Create" }).click();
+  await ada.getByRole("button", { name: "Done" }).click();
+  const row = ada.getByRole("row", { name: /nightly/ });
+  await expect(row).toContainText("environments:claim in environments of quay that begin with quay-");
+});
