@@ -189,7 +189,7 @@ fn requirements_are_checked() {
         "stages: [{ name: a, requires: { approvals: 21, from: [owner, boss], timeout: soon } }]",
         &expect![[r#"
             4:46: error: must be a whole number from 1 to 20 [out_of_range]
-            4:64: error: `boss` is neither a role nor an e-mail address; there are viewer, deployer, admin and owner [unknown_value]
+            4:64: error: `boss` is neither a role, a team (team:NAME) nor an e-mail address; there are member, viewer, tester, approver, deployer, admin and owner [unknown_value]
             4:80: error: `soon` is not a duration; write it like 30s, 10m, 24h, 7d or 1h30m [bad_duration]
         "#]],
     );

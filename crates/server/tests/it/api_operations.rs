@@ -49,6 +49,7 @@ pub(crate) fn sample_value(member: &str) -> Value {
         "outputTokensMax" | "monthlyTokensMax" => json!(1_000),
         "timeoutSeconds" => json!(60),
         "slug" => json!("sample"),
+        "outcome" => json!("ran"),
         "subject" => json!("team:sre"),
         "scope" => json!("pipeline:sample"),
         "restrictTo" => json!([{"permissions": ["events:read"], "scope": "org"}]),

@@ -171,6 +171,7 @@ impl ExampleBuilder<'_> {
             ("Extend", "ttlSeconds") => json!(3_600),
             ("ForceClaim", "commitId") => json!("9fceb02"),
             ("ForceClaim", "reason") => json!("hotfix for the checkout"),
+            ("GrantNew", "role") => json!("tester"),
             ("InvitationToken" | "SignUp", "token") => json!("berth_invite_…"),
             ("PasswordReset", "token") => json!("berth_reset_…"),
             ("MemberNew", "kind") => json!("service"),
