@@ -98,9 +98,8 @@ const COMMAND_GROUPS: &[(&str, &[&str])] = &[
         &["env", "deploy", "status", "logs", "approve", "reject", "analyze", "deployment", "open"],
     ),
     ("Pipelines and settings", &["pipeline", "run", "repo", "secret", "registry", "event"]),
-    ("People and access", &["member", "team", "grant", "token"]),
-    ("Client setup", &["login", "logout", "completion", "man"]),
-    ("Server", &["init", "serve", "runner", "admin", "demo"]),
+    ("Login and access", &["login", "logout", "member", "team", "grant", "token"]),
+    ("Server and setup", &["init", "serve", "runner", "admin", "demo", "completion", "man"]),
 ];
 
 /// Returns the parser of the command line, with grouped help.

@@ -156,10 +156,10 @@ fn label(text: &str) -> Result<String, ()> {
 }
 
 fn line(text: &str, chars_max: usize) -> Option<String> {
+    let fits = text.chars().count() <= chars_max;
     let text = text.trim();
-    let count = text.chars().count();
     let printable = text.chars().all(|c| !c.is_control() && !('\u{202a}'..='\u{202e}').contains(&c));
-    ((1..=chars_max).contains(&count) && printable).then(|| text.to_owned())
+    (fits && !text.is_empty() && printable).then(|| text.to_owned())
 }
 
 #[cfg(test)]

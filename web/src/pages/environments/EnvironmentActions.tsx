@@ -31,7 +31,6 @@ export function EnvironmentActions({ where, environment, pipeline }: Props) {
   const target = environmentTarget(pipeline, environment.envName);
   const mayClaim = usePermission("environments:claim", target);
   const mayTakeOver = usePermission("environments:force_claim", target);
-  const mayReleaseOthers = usePermission("environments:release_others", target);
   const [action, setAction] = useState<EnvironmentAction | null>(null);
   const { lock } = environment;
   const isMine = lock?.holder.id === me;
@@ -65,11 +64,6 @@ export function EnvironmentActions({ where, environment, pipeline }: Props) {
           {mayTakeOver && (
             <Button variant="default" c="var(--berth-bad)" onClick={() => setAction("take-over")}>
               Take over
-            </Button>
-          )}
-          {mayReleaseOthers && (
-            <Button variant="default" onClick={() => setAction("release")}>
-              Release
             </Button>
           )}
         </>

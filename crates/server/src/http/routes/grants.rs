@@ -79,10 +79,10 @@ pub(crate) async fn view_member_access(
     Path((_, user)): Path<(String, String)>,
     query: QueryParams,
 ) -> Result<ApiResponse<MemberAccess>, AppError> {
-    let user: UserId = user.parse().map_err(|_| AppError::not_found("member"))?;
     let scope = query.parse::<AccessScope>("resource")?.unwrap_or(AccessScope::Organization);
     let target = AccessTarget::try_from(scope)
         .map_err(|_| AppError::invalid_parameter("resource", "must name one resource, without *"))?;
+    let user: UserId = user.parse().map_err(|_| AppError::not_found("member"))?;
     app.explain_access(&who, user, target).await
 }
 
