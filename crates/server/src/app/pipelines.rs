@@ -18,7 +18,7 @@ use berth_store::tables::{pipeline, repository, stage};
 use berth_store::{StoreRead, Tx};
 
 use super::deployed::{BEHIND_WAIT, TrackedHead, list_stages};
-use super::resource_access::{require_on_pipeline, visible_page};
+use super::resource_access::{require_on_pipeline, require_whole_pipeline, visible_page};
 use super::{ApiResponse, App, IdempotentResponse, ResponsePage};
 use crate::auth::authorize::AuthorizedCaller;
 use crate::error::AppError;
@@ -83,6 +83,7 @@ impl App {
         let access = who.access().clone();
         self.read(who, move |db| {
             let found = find(db, &access, Action::PipelinesRead, &key)?;
+            require_whole_pipeline(&access, &found.slug)?;
             let source = pipeline::load_definition(db, &found.definition_hash)?;
             let source = source.ok_or_else(|| AppError::bug(format!("{} has no definition", found.id)))?;
             let body = wire::Definition { hash: found.definition_hash, source };

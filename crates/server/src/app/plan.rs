@@ -16,7 +16,7 @@ use berth_engine::definitions::parse_definition;
 use berth_store::tables::{organization, pipeline, registry};
 
 use super::pipelines::find;
-use super::resource_access::require_everywhere;
+use super::resource_access::{require_everywhere, require_whole_pipeline};
 use super::{ApiResponse, App};
 use crate::auth::authorize::AuthorizedCaller;
 use crate::error::AppError;
@@ -62,6 +62,7 @@ impl App {
                 PlanSource::Pipeline(key) => key,
             };
             let found = find(db, &access, Action::PipelinesRead, &key)?;
+            require_whole_pipeline(&access, &found.slug)?;
             let source = pipeline::load_definition(db, &found.definition_hash)?
                 .ok_or_else(|| AppError::bug(format!("{} has no definition", found.id)))?;
             let (id, slug, name) = (found.id.to_string(), found.slug.to_string(), found.name.to_string());

@@ -61,6 +61,16 @@ pub(super) fn require_on_pipeline(
     require(access, action, &AccessTarget::Pipeline(pipeline.to_string()), "pipeline")
 }
 
+/// Checks that the caller may read a pipeline itself. A grant on its environments or stages shows only its name and state.
+pub(super) fn require_whole_pipeline(access: &EffectiveAccess, pipeline: &Slug) -> Result<(), AppError> {
+    let (action, target) = (Action::PipelinesRead, AccessTarget::Pipeline(pipeline.to_string()));
+    let has_role = access.roles_on(&target).iter().any(|role| role.may(action));
+    let is_within = access.restriction.as_ref().is_none_or(|all| {
+        all.iter().any(|it| it.permissions.contains(&action) && it.scope.contains(&target))
+    });
+    if has_role && is_within { Ok(()) } else { Err(AppError::forbidden(action, Some(&target))) }
+}
+
 /// Checks a permission on an environment.
 pub(super) fn require_on_environment(
     db: &mut impl StoreRead,

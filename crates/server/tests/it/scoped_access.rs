@@ -201,6 +201,10 @@ async fn tester_works_a_day_in_the_granted_environments() {
     }
     let release = call("DELETE", &env_path("qa-2", &format!("/sessions/{theirs}"))).with_account(&tess);
     world.send(release).await.assert_problem(403, "not_session_holder");
+    let definition = get("/api/v1/organizations/acme/pipelines/shop/definition").with_account(&tess);
+    world.send(definition).await.assert_problem(403, "forbidden");
+    let plan = post("/api/v1/organizations/acme/pipelines/plan").with_account(&tess);
+    world.send(plan.json(&json!({"pipelineId": "shop"}))).await.assert_problem(403, "forbidden");
     for hidden in [env_path("perf", ""), "/api/v1/organizations/acme/pipelines/docs".to_owned()] {
         world.send(get(&hidden).with_account(&tess)).await.assert_problem(404, "not_found");
     }
