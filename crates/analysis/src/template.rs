@@ -8,7 +8,7 @@ use regex::{Captures, Regex};
 use crate::pattern::compile;
 
 /// A hexadecimal word without digits counts as an id only if it has at least this many letters.
-const WORD_LETTERS_MAX: usize = 12;
+const ID_LETTERS_MIN: usize = 12;
 
 /// Patterns for words that differ from run to run, with the names of their placeholders. Longer forms come first.
 const VARYING: &[(&str, &str)] = &[
@@ -33,7 +33,7 @@ static PATTERN: LazyLock<Regex> = LazyLock::new(|| {
 pub fn template(line: &str) -> String {
     let replaced = PATTERN.replace_all(line, |found: &Captures<'_>| {
         // A short word of the letters a to f is an ordinary word, not an id.
-        if found[0].len() < WORD_LETTERS_MAX && found[0].bytes().all(|b| b.is_ascii_alphabetic()) {
+        if found[0].len() < ID_LETTERS_MIN && found[0].bytes().all(|b| b.is_ascii_alphabetic()) {
             return found[0].to_owned();
         }
         let kind = VARYING.iter().find(|(name, _)| found.name(name).is_some());

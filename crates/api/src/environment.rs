@@ -46,6 +46,9 @@ pub struct EnvironmentConfiguration {
     /// Steps that are skipped in this environment.
     pub skip: Vec<String>,
     pub labels: Vec<String>,
+    /// Team that is responsible for the environment; null if none.
+    #[schema(example = "team:qa")]
+    pub owner: Option<String>,
     /// Default length of a session; null if sessions do not expire.
     pub ttl_seconds: Option<i64>,
 }

@@ -21,6 +21,9 @@ pub struct WireOrganization {
     pub role: WireRole,
     /// The caller's roles on parts of the organization, directly and through teams.
     pub grants: Vec<ScopedRole>,
+    /// Slugs of the teams that the caller belongs to.
+    #[schema(example = json!(["qa"]))]
+    pub teams: Vec<String>,
     /// Network access of steps that do not set `network`.
     pub default_network: Network,
     #[schema(format = DateTime)]

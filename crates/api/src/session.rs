@@ -204,6 +204,13 @@ pub enum ClaimResult {
 }
 
 impl ClaimResult {
+    pub fn session_token(&self) -> Option<&str> {
+        match self {
+            ClaimResult::Session(session) => session.session_token.as_deref(),
+            ClaimResult::Ticket(ticket) => ticket.session_token.as_deref(),
+        }
+    }
+
     pub fn set_session_token(&mut self, token: &str) {
         *self.session_token_mut() = Some(token.to_owned());
     }

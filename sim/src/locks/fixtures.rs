@@ -68,6 +68,7 @@ pub fn configuration(place: u8) -> EnvironmentDefinition {
         on_release: ReleaseAction::None,
         ttl: None,
         labels: Vec::new(),
+        owner: None,
         vars: BTreeMap::new(),
         skip: BTreeSet::new(),
     };

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { Event } from "@/api/types";
-import { formatSessionMessage } from "./sessionToasts";
+import { formatOwnerMessage, formatSessionMessage } from "./sessionToasts";
 
 function takeoverEvent(by: string, from: string): Event {
   return {
@@ -25,4 +25,15 @@ test("a takeover notifies only the former holder, with actor and reason", () => 
   );
   expect(formatSessionMessage(takeoverEvent("usr_ada", "usr_grace"), "usr_ada")).toBeNull();
   expect(formatSessionMessage(takeoverEvent("usr_grace", "usr_grace"), "usr_grace")).toBeNull();
+});
+
+test("a waiting claim notifies the owning team, except its author", () => {
+  const queued: Event = {
+    ...takeoverEvent("usr_ada", "usr_ada"),
+    kind: "ticket_queued",
+    data: { holder: "ada", owner: "team:qa" } as unknown as Event["data"],
+  };
+  expect(formatOwnerMessage(queued, "usr_grace", ["qa"])).toBe("ada is waiting for qa-1");
+  expect(formatOwnerMessage(queued, "usr_grace", ["sre"])).toBeNull();
+  expect(formatOwnerMessage(queued, "usr_ada", ["qa"])).toBeNull();
 });

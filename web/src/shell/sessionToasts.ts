@@ -1,8 +1,8 @@
-/** Toasts for events about the user's own sessions and tickets, on every page. */
+/** Toasts about the user's own sessions and tickets and about the environments of their teams, on every page. */
 import { useCallback } from "react";
 import type { Event } from "@/api/types";
 import { useEventListener } from "@/data/eventStream";
-import { useMe } from "@/data/me";
+import { useMe, useOrganization } from "@/data/me";
 import { toast } from "@/ui/toast";
 
 const MESSAGES: Record<string, (event: Event, envName: string) => string> = {
@@ -28,18 +28,34 @@ function formatReason(event: Event): string {
 export function formatSessionMessage(event: Event, me: string): string | null {
   const message = MESSAGES[event.kind];
   if (!message || readText(event, "holderId") !== me || event.actor.id === me) return null;
-  const envName = event.subjects.find(each => each.type === "environment")?.name ?? "an environment";
-  return message(event, envName);
+  return message(event, environmentOf(event));
 }
+
+/** Returns the toast for a member of the team that owns the environment when a claim by another actor has to wait. */
+export function formatOwnerMessage(event: Event, me: string, teams: string[]): string | null {
+  const owner = readText(event, "owner");
+  if (event.kind !== "ticket_queued" || event.actor.id === me || !owner) return null;
+  if (!teams.some(team => owner === `team:${team}`)) return null;
+  return `${readText(event, "holder") ?? event.actor.name} is waiting for ${environmentOf(event)}`;
+}
+
+function environmentOf(event: Event): string {
+  return event.subjects.find(each => each.type === "environment")?.name ?? "an environment";
+}
+
+const NO_TEAMS: string[] = [];
 
 export function useSessionToasts() {
   const me = useMe().user.id;
+  const teams = useOrganization()?.teams ?? NO_TEAMS;
   const listen = useCallback(
     (event: Event) => {
       const message = formatSessionMessage(event, me);
       if (message) toast[event.kind === "ticket_granted" ? "success" : "warning"](message);
+      const waiting = formatOwnerMessage(event, me, teams);
+      if (waiting) toast.warning(waiting);
     },
-    [me],
+    [me, teams],
   );
   useEventListener(listen);
 }

@@ -88,7 +88,7 @@ pub(super) const RULES: &[Rule] = &[
             r"Failed to pull image (?P<what>\x22[^\x22]+\x22)",
         ],
         says: "The cluster cannot pull the image ({what}).",
-        advice: "Check name and tag, and add a pull secret to the namespace.",
+        advice: "Check the name and the tag of the image, and add a pull secret to the namespace if the registry is private.",
         ..CAUSE
     },
     Rule {

@@ -65,6 +65,12 @@ impl ApiClient {
         Self { agent: Agent::new_with_config(config), login }
     }
 
+    /// The same client with another token.
+    pub(crate) fn with_token(&self, token: &str) -> Self {
+        let login = ServerLogin { token: token.to_owned(), ..self.login.clone() };
+        Self { agent: self.agent.clone(), login }
+    }
+
     /// URL of a dashboard page.
     pub(crate) fn dashboard_url(&self, path: &str) -> String {
         format!("{}/o/{}{path}", self.login.server, self.login.organization)

@@ -51,4 +51,5 @@ pub(super) fn ticket_event(kind: EventKind, lock: &Lock, ticket: &Ticket) -> New
         .with("holderId", ticket.holder.id.to_string())
         .with_some("commitId", ticket.terms.commit.as_ref())
         .with_some("groupId", ticket.group)
+        .with_some("owner", lock.environment.configuration.owner.as_ref())
 }

@@ -237,9 +237,40 @@ pub struct EnvironmentDefinition {
     /// Default TTL of a session.
     pub ttl: Option<DurationSeconds>,
     pub labels: Vec<Label>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<OwnerTeam>,
     pub vars: BTreeMap<VarName, VarValue>,
     pub skip: BTreeSet<StepId>,
 }
+
+/// The team that is responsible for an environment, written `team:qa`. Owning an environment grants no permissions.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct OwnerTeam(pub Slug);
+
+impl TryFrom<String> for OwnerTeam {
+    type Error = InvalidOwner;
+    fn try_from(text: String) -> Result<Self, InvalidOwner> {
+        let slug = text.strip_prefix("team:").ok_or(InvalidOwner)?;
+        Slug::parse(slug).map(OwnerTeam).map_err(|_| InvalidOwner)
+    }
+}
+
+impl From<OwnerTeam> for String {
+    fn from(owner: OwnerTeam) -> String {
+        owner.to_string()
+    }
+}
+
+impl fmt::Display for OwnerTeam {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "team:{}", self.0)
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("is not a team; write team:NAME")]
+pub struct InvalidOwner;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "on", rename_all = "snake_case")]

@@ -1,7 +1,11 @@
 //! Reads ephemeral environments.
 
 use berth_core::pipeline::limits::{DURATION_S_MAX, LIST_ITEMS_MAX};
-use berth_core::pipeline::model::{ClaimTrigger, EnvironmentDefinition, ReleaseAction, ReleaseCondition};
+use berth_core::pipeline::model::{
+    ClaimTrigger, EnvironmentDefinition, OwnerTeam, ReleaseAction, ReleaseCondition,
+};
+
+use berth_core::wording::quote;
 
 use super::branch;
 use super::stage::{skip, vars};
@@ -18,11 +22,13 @@ pub(super) fn read_environment(at: &NodeCursor<'_>) -> Option<EnvironmentDefinit
             on_release: ReleaseAction::default(),
             ttl: None,
             labels: Vec::new(),
+            owner: None,
             vars: std::collections::BTreeMap::default(),
             skip: std::collections::BTreeSet::default(),
         });
     }
-    let fields = at.fields(&["triggers", "release", "on_release", "ttl", "labels", "vars", "skip"])?;
+    let fields =
+        at.fields(&["triggers", "release", "on_release", "ttl", "labels", "owner", "vars", "skip"])?;
     let rules =
         |name, what| fields.get(name).and_then(|at| at.items(what, LIST_ITEMS_MAX)).unwrap_or_default();
     Some(EnvironmentDefinition {
@@ -31,6 +37,7 @@ pub(super) fn read_environment(at: &NodeCursor<'_>) -> Option<EnvironmentDefinit
         on_release: fields.read("on_release").unwrap_or_default(),
         ttl: fields.get("ttl").and_then(|at| at.duration(1, DURATION_S_MAX)),
         labels: fields.list("labels", "labels"),
+        owner: fields.read("owner"),
         vars: vars(&fields),
         skip: skip(&fields),
     })
@@ -39,6 +46,17 @@ pub(super) fn read_environment(at: &NodeCursor<'_>) -> Option<EnvironmentDefinit
 impl ReadNode for ReleaseAction {
     fn read(at: &NodeCursor<'_>) -> Option<Self> {
         at.choice(&[("none", ReleaseAction::None), ("deploy_tracked", ReleaseAction::DeployTracked)])
+    }
+}
+
+impl ReadNode for OwnerTeam {
+    fn read(at: &NodeCursor<'_>) -> Option<Self> {
+        let text = at.text()?;
+        let owner = OwnerTeam::try_from(text.to_owned());
+        if let Err(invalid) = &owner {
+            at.add(DefinitionProblem::error("unknown_value", format!("{} {invalid}", quote(text))));
+        }
+        owner.ok()
     }
 }
 

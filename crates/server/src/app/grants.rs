@@ -15,6 +15,7 @@ use berth_store::tables::{environment, member, team, user};
 use berth_store::{StoreRead, Tx};
 
 use super::members::check_reach;
+use super::resource_access::{is_visible, visible_page};
 use super::{ApiResponse, App, IdempotentResponse, ResponsePage, teams};
 use crate::auth::authorize::{AuthorizedCaller, load_member_access};
 use crate::error::AppError;
@@ -31,7 +32,8 @@ pub struct NewGrant {
 }
 
 impl App {
-    /// Lists grants. `subject` limits the list to one member or team.
+    /// Lists grants. `subject` limits the list to one member or team. Callers who cannot see all pipelines get only
+    /// their own grants and those of their teams, because scopes contain names of pipelines.
     pub async fn list_grants(
         &self,
         who: &AuthorizedCaller<permit::MembersRead>,
@@ -39,6 +41,7 @@ impl App {
         from: PageStart,
         limit: i64,
     ) -> Result<ResponsePage<wire::WireGrant>, AppError> {
+        let access = who.access().clone();
         let slice = self.read(who, move |db| {
             let subject = match subject {
                 None => None,
@@ -47,7 +50,16 @@ impl App {
                         .map_err(|detail| AppError::invalid_parameter("subject", detail))?,
                 ),
             };
-            let ListPage { items, total, has_more } = grant::list(db, subject, &from, limit)?;
+            let ListPage { items, total, has_more } = match sees_all_grants(&access) {
+                true => grant::list(db, subject, &from, limit)?,
+                false => visible_page(
+                    db,
+                    (&from, limit),
+                    |db, from, limit| grant::list(db, subject, from, limit),
+                    |it| it.id.to_string(),
+                    |_, it| Ok(is_own(&access, it.id)),
+                )?,
+            };
             let items = items.iter().map(|it| to_response(db, it)).collect::<Result<Vec<_>, _>>()?;
             Ok(ListPage { items, total, has_more })
         });
@@ -59,8 +71,12 @@ impl App {
         who: &AuthorizedCaller<permit::MembersRead>,
         id: GrantId,
     ) -> Result<ApiResponse<wire::WireGrant>, AppError> {
+        let access = who.access().clone();
         self.read(who, move |db| {
             let found = find(db, id)?;
+            if !sees_all_grants(&access) && !is_own(&access, id) {
+                return Err(AppError::not_found("grant"));
+            }
             Ok(ApiResponse::ok(to_response(db, &found)?).with_version(GRANT_VERSION))
         })
         .await
@@ -133,7 +149,11 @@ impl App {
         user: UserId,
         target: AccessTarget,
     ) -> Result<ApiResponse<wire::MemberAccess>, AppError> {
+        let (caller, caller_access) = (who.principal().user, who.access().clone());
         self.read(who, move |db| {
+            if user != caller && !is_visible(&caller_access, &target) {
+                return Err(AppError::not_found("resource"));
+            }
             let member = member::find_view(db, user)?.ok_or_else(|| AppError::not_found("member"))?;
             let access = load_member_access(db, user)?.ok_or_else(|| AppError::not_found("member"))?;
             let mut permissions = Vec::with_capacity(Action::ALL.len());
@@ -150,6 +170,15 @@ impl App {
         })
         .await
     }
+}
+
+fn sees_all_grants(access: &EffectiveAccess) -> bool {
+    access.may_everywhere(Action::PipelinesRead)
+}
+
+/// Whether this is a grant of the caller or of one of the caller's teams.
+fn is_own(access: &EffectiveAccess, id: GrantId) -> bool {
+    access.grants.iter().any(|it| it.id == id)
 }
 
 fn explain_permission(

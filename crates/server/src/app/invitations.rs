@@ -216,6 +216,7 @@ impl App {
                 let body = super::organizations::to_response(
                     &organization,
                     &EffectiveAccess::of_role(invitation.role),
+                    &[],
                 );
                 Ok(ApiResponse::created(format!("/api/v1/organizations/{org}"), body))
             })

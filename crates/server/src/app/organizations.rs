@@ -3,10 +3,10 @@
 use berth_api::organization as wire;
 use berth_core::access::{EffectiveAccess, ScopedGrant, permit};
 use berth_core::event::{EventKind, EventSubject, NewEvent};
-use berth_core::name::DisplayName;
+use berth_core::name::{DisplayName, Slug};
 use berth_core::step::NetworkAccess;
 use berth_store::tables::organization::{self, Organization};
-use berth_store::tables::{grant, member};
+use berth_store::tables::{grant, member, team};
 
 use super::{ApiResponse, App, IdempotentResponse};
 use crate::auth::authorize::{AuthMethod, AuthorizedCaller, Membership, Principal};
@@ -23,10 +23,11 @@ impl App {
         &self,
         who: &AuthorizedCaller<permit::OrganizationRead>,
     ) -> Result<ApiResponse<wire::WireOrganization>, AppError> {
-        let (id, access) = (who.org(), who.access().clone());
+        let (id, user, access) = (who.org(), who.principal().user, who.access().clone());
         self.read(who, move |db| {
             let org = organization::by_id(db, id)?.ok_or_else(|| AppError::not_found("organization"))?;
-            Ok(build_response(&org, &access))
+            let teams = team::list_slugs_in(db, id, user)?;
+            Ok(build_response(&org, &access, &teams))
         })
         .await
     }
@@ -37,10 +38,11 @@ impl App {
         change: OrganizationChange,
         expected: Option<i64>,
     ) -> Result<IdempotentResponse<wire::WireOrganization>, AppError> {
-        let (id, access) = (who.org(), who.access().clone());
+        let (id, user, access) = (who.org(), who.principal().user, who.access().clone());
         self.change(who, None, move |tx, _| {
             let org = organization::by_id(tx, id)?.ok_or_else(|| AppError::not_found("organization"))?;
             super::check_version(org.version, expected)?;
+            let teams = team::list_slugs_in(tx, id, user)?;
             let name = change.name.unwrap_or_else(|| org.name.clone());
             let default_network = change.default_network.unwrap_or(org.default_network);
             let mut event = NewEvent::new(EventKind::OrganizationUpdated, organization_subject(&org));
@@ -53,12 +55,12 @@ impl App {
                     .with("previousDefaultNetwork", org.default_network.as_str());
             }
             if name == org.name && default_network == org.default_network {
-                return Ok(build_response(&org, &access));
+                return Ok(build_response(&org, &access, &teams));
             }
             let changed = Organization { name, default_network, version: org.version + 1, ..org };
             organization::put(tx, &changed)?;
             tx.record(event)?;
-            Ok(build_response(&changed, &access))
+            Ok(build_response(&changed, &access, &teams))
         })
         .await
     }
@@ -82,7 +84,8 @@ impl App {
                     if let Some(role) = member::role_in(db, user, org.id)?.filter(|_| in_reach) {
                         let grants = grant::list_of_member_in(db, org.id, user)?;
                         let access = EffectiveAccess { grants, ..EffectiveAccess::of_role(role) };
-                        reached.push(to_response(&org, &access));
+                        let teams = team::list_slugs_in(db, org.id, user)?;
+                        reached.push(to_response(&org, &access, &teams));
                     }
                 }
                 Ok(reached)
@@ -123,17 +126,26 @@ pub(crate) fn organization_subject(org: &Organization) -> EventSubject {
     EventSubject::new("organization", org.id, Some(org.slug.as_str()))
 }
 
-/// Builds the response. Its `ETag` covers the caller's access, which is part of the body.
-fn build_response(org: &Organization, access: &EffectiveAccess) -> ApiResponse<wire::WireOrganization> {
-    let scopes: Vec<String> = access.grants.iter().map(|it| format!("{}:{}", it.role, it.scope)).collect();
-    let variant = match scopes.is_empty() {
+/// Builds the response. Its `ETag` covers the caller's access and teams, which are part of the body.
+fn build_response(
+    org: &Organization,
+    access: &EffectiveAccess,
+    teams: &[Slug],
+) -> ApiResponse<wire::WireOrganization> {
+    let scopes = access.grants.iter().map(|it| format!("{}:{}", it.role, it.scope));
+    let parts: Vec<String> = scopes.chain(teams.iter().map(ToString::to_string)).collect();
+    let variant = match parts.is_empty() {
         true => access.role.to_string(),
-        false => format!("{}.{}", access.role, crc32fast::hash(scopes.join(",").as_bytes())),
+        false => format!("{}.{}", access.role, crc32fast::hash(parts.join(",").as_bytes())),
     };
-    ApiResponse::ok(to_response(org, access)).with_version(org.version).with_variant(variant)
+    ApiResponse::ok(to_response(org, access, teams)).with_version(org.version).with_variant(variant)
 }
 
-pub(super) fn to_response(org: &Organization, access: &EffectiveAccess) -> wire::WireOrganization {
+pub(super) fn to_response(
+    org: &Organization,
+    access: &EffectiveAccess,
+    teams: &[Slug],
+) -> wire::WireOrganization {
     let scoped = |it: &ScopedGrant| wire::ScopedRole {
         role: crate::wire::role_to_wire(it.role),
         scope: it.scope.to_string(),
@@ -144,6 +156,7 @@ pub(super) fn to_response(org: &Organization, access: &EffectiveAccess) -> wire:
         name: org.name.to_string(),
         role: crate::wire::role_to_wire(access.role),
         grants: access.grants.iter().map(scoped).collect(),
+        teams: teams.iter().map(ToString::to_string).collect(),
         default_network: berth_engine::wire::network(org.default_network),
         created_at: org.created_at.to_string(),
     }

@@ -41,7 +41,7 @@ pub(super) fn require(
     }
 }
 
-fn is_visible(access: &EffectiveAccess, target: &AccessTarget) -> bool {
+pub(super) fn is_visible(access: &EffectiveAccess, target: &AccessTarget) -> bool {
     match target {
         AccessTarget::Organization => true,
         AccessTarget::Environment { .. } => access.may(Action::EnvironmentsRead, target),

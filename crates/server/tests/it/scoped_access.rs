@@ -1,16 +1,11 @@
-//! Access limited to parts of an organization: every route with existing resources, called by members whose grants
-//! contain those resources, other resources, or too small a role. The cases are generated from the route table.
+//! Access limited to parts of an organization: grants, teams and restricted tokens. `scoped_matrix.rs` calls every route.
 
-use berth_core::access::{Action, ActionLevel, Role};
-use berth_server::http::{RouteAccess, RouteInfo};
 use serde_json::{Value, json};
 
-use super::api_operations::{ApiOperation, list_operations};
-use super::resource_target::ResourceTarget;
 use super::world::{MemberAccount, TestWorld, call, get, post};
 
 /// Creates a member of acme with only these grants in addition to the role `member`.
-async fn scoped_member(world: &TestWorld, email: &str, grants: &[(&str, &str)]) -> MemberAccount {
+pub(crate) async fn scoped_member(world: &TestWorld, email: &str, grants: &[(&str, &str)]) -> MemberAccount {
     let account = world.create_member(email, "member").await;
     for (role, scope) in grants {
         grant(world, &format!("user:{email}"), role, scope).await;
@@ -27,110 +22,14 @@ async fn grant(world: &TestWorld, subject: &str, role: &str, scope: &str) -> Str
     made.body["data"]["id"].as_str().unwrap().to_owned()
 }
 
-/// The operations that require a permission, with the action.
-async fn guarded(world: &TestWorld) -> Vec<(ApiOperation, Action)> {
-    let routes = world.edge.routes().to_vec();
-    let all = list_operations(world).await.into_iter();
-    let action = |operation: &ApiOperation| {
-        let is_its = |it: &&RouteInfo| (&it.method, &it.path) == (&operation.method, &operation.path);
-        match routes.iter().find(is_its).unwrap().access {
-            RouteAccess::Permission(action) => Some(action),
-            _ => None,
-        }
-    };
-    all.filter_map(|operation| action(&operation).map(|action| (operation, action))).collect()
-}
-
-/// Whether the path names a resource of the pipeline, not only the organization.
-fn names_resource(operation: &ApiOperation) -> bool {
-    operation.path_parameters().iter().any(|it| it != "{orgId}")
-}
-
-#[tokio::test]
-async fn member_with_grants_elsewhere_sees_nothing_of_a_pipeline() {
-    let target = ResourceTarget::new().await;
-    let world = &target.world;
-    let outsider = scoped_member(
-        world,
-        "olga@acme.test",
-        &[("admin", "pipeline:other"), ("admin", "environment:other/qa-*"), ("admin", "stage:other@staging")],
-    )
-    .await;
-    for (operation, action) in guarded(world).await {
-        let name = operation.name();
-        let reply =
-            target.send_request(&operation, &target.fill_path(&operation), Some(&outsider.token)).await;
-        let status = reply.status.as_u16();
-        assert!(status < 500, "{name}: {}", reply.text);
-        if action.level() == ActionLevel::Organization {
-            assert_eq!(status == 403, !Role::Member.may(action), "{name}: {}", reply.text);
-        } else if names_resource(&operation) {
-            assert_eq!((status, reply.problem_code()), (404, "not_found"), "{name}: {}", reply.text);
-        } else if status == 200 {
-            assert!(!reply.text.contains(&target.pipeline), "{name}: {}", reply.text);
-        } else {
-            // Creates something, or needs the permission in the whole organization.
-            assert!([400, 403, 404].contains(&status), "{name}: {}", reply.text);
-        }
-    }
-    let list = world.send(get("/api/v1/organizations/acme/pipelines").with_account(&outsider)).await;
-    assert_eq!(list.body["data"], json!([]));
-}
-
-#[tokio::test]
-async fn role_on_a_pipeline_allows_exactly_its_permissions_there() {
-    let target = ResourceTarget::new().await;
-    let world = &target.world;
-    for role in [Role::Viewer, Role::Tester, Role::Approver, Role::Deployer, Role::Admin] {
-        let email = format!("{role}-here@acme.test");
-        let insider = scoped_member(
-            world,
-            &email,
-            // The approval belongs to the pipeline `gated`.
-            &[(role.as_str(), "pipeline:shop"), (role.as_str(), "pipeline:gated")],
-        )
-        .await;
-        for (operation, action) in guarded(world).await {
-            if action.level() == ActionLevel::Organization || !names_resource(&operation) {
-                continue;
-            }
-            // The secret and the event of the fixture belong to the organization.
-            if ["{secretId}", "{eventId}"].iter().any(|it| operation.path.contains(it)) {
-                continue;
-            }
-            let name = format!("{} as {role}", operation.name());
-            let is_read = operation.method == "GET";
-            // Writes that are allowed would change what the following requests see.
-            if role.may(action) && !is_read {
-                continue;
-            }
-            let reply =
-                target.send_request(&operation, &target.fill_path(&operation), Some(&insider.token)).await;
-            if role.may(action) {
-                assert_eq!(reply.status, 200, "{name}: {}", reply.text);
-                continue;
-            }
-            assert_eq!(
-                (reply.status.as_u16(), reply.problem_code()),
-                (403, "forbidden"),
-                "{name}: {}",
-                reply.text
-            );
-            assert_eq!(reply.body["permission"], action.as_str(), "{name}");
-            assert!(reply.body["scope"].is_string(), "{name}");
-            assert_eq!(reply.body["grantedBy"], json!(["ada"]), "{name}: {}", reply.text);
-        }
-    }
-}
-
 /// The paths of an environment, relative to the organization.
-fn env_path(name: &str, rest: &str) -> String {
+pub(crate) fn env_path(name: &str, rest: &str) -> String {
     format!("/api/v1/organizations/acme/pipelines/shop/ephemeral-environments/{name}{rest}")
 }
 
 const DEFINITION: &str = "version: 1\npipeline:\n  name: Shop\n  stages:\n    - name: staging\n    - name: production\n  steps:\n    - name: Deploy\n      type: dummy\n  ephemeral_environments:\n    qa-1: {}\n    qa-2: {}\n    perf: {}\n";
 
-async fn shop(world: &TestWorld) {
+pub(crate) async fn shop(world: &TestWorld) {
     let body = json!({"slug": "shop", "definition": DEFINITION});
     let made =
         world.send(post("/api/v1/organizations/acme/pipelines").with_account(&world.ada).json(&body)).await;
@@ -409,69 +308,23 @@ async fn approval_can_ask_for_a_team() {
 }
 
 #[tokio::test]
-async fn session_token_uses_only_its_session_and_ends_with_it() {
+async fn members_without_access_to_all_pipelines_see_only_their_own_grants() {
     let world = TestWorld::new().await;
     shop(&world).await;
-    let (_, ci) = world.create_service_account("ci@acme.test", "deployer").await;
-    let claim = async |token: &str, body: Value| {
-        world.send(post(&env_path("qa-1", "/sessions")).token(token).json(&body)).await
-    };
-    let first = claim(&ci, json!({"sessionToken": true})).await;
-    assert_eq!(first.status, 201, "{}", first.text);
-    let session = first.body["data"]["sessionId"].as_str().unwrap().to_owned();
-    let token = first.body["data"]["sessionToken"].as_str().unwrap().to_owned();
-    let at = |rest: &str| env_path("qa-1", &format!("/sessions/{session}{rest}"));
-
-    let second = claim(&ci, json!({})).await;
-    second.assert_problem(409, "environment_locked");
-    assert_eq!(second.body["self"], false, "another job of the same account is another holder");
-    let deploy = json!({"commitId": "9fceb02"});
-    let other_job = world.send(post(&at("/deploy")).token(&ci).json(&deploy)).await;
-    other_job.assert_problem(403, "not_session_holder");
-
-    let deployed = world.send(post(&at("/deploy")).token(&token).json(&deploy)).await;
-    assert_eq!(deployed.status, 202, "{}", deployed.text);
-    let extended = world.send(post(&at("/extend")).token(&token).json(&json!({"ttlSeconds": 600}))).await;
-    assert_eq!(extended.status, 200, "{}", extended.text);
-    assert_eq!(world.send(get(&at("")).token(&token)).await.status, 200);
-    claim(&token, json!({})).await.assert_problem(403, "forbidden");
-    world
-        .send(post(&env_path("qa-2", "/sessions")).token(&token).json(&json!({})))
-        .await
-        .assert_problem(403, "forbidden");
-    world.send(get(&env_path("qa-2", "")).token(&token)).await.assert_problem(404, "not_found");
-    world.send(post(&env_path("qa-1", "/force-claim")).token(&token)).await.assert_problem(403, "forbidden");
-    world
-        .send(get("/api/v1/organizations/acme/members").token(&token))
-        .await
-        .assert_problem(403, "forbidden");
-    let create = post("/api/v1/organizations/acme/api-tokens").token(&token).json(&json!({"name": "more"}));
-    world.send(create).await.assert_problem(403, "forbidden");
-    let listed = world.send(get("/api/v1/organizations/acme/api-tokens").with_account(&world.ada)).await;
-    assert!(!listed.text.contains("session token"), "{}", listed.text);
-
-    assert_eq!(world.send(call("DELETE", &at("")).token(&token)).await.status, 200);
-    let after = world.send(get(&at("")).token(&token)).await;
-    after.assert_problem(401, "unauthenticated");
-    assert!(after.text.contains("no longer valid"), "{}", after.text);
-}
-
-#[tokio::test]
-async fn session_token_of_a_ticket_works_once_the_ticket_is_granted() {
-    let world = TestWorld::new().await;
-    shop(&world).await;
-    let claim = async |body: Value| {
-        world.send(post(&env_path("qa-1", "/sessions")).with_account(&world.ada).json(&body)).await.body["data"].clone()
-    };
-    let first = claim(json!({"sessionToken": true})).await;
-    let waiting = claim(json!({"sessionToken": true, "queue": true})).await;
-    let [held, queued] = [&first, &waiting].map(|it| it["sessionToken"].as_str().unwrap().to_owned());
-    assert_ne!(held, queued);
-    let path = env_path("qa-1", &format!("/sessions/{}", first["sessionId"].as_str().unwrap()));
-    world.send(call("DELETE", &path).token(&queued)).await.assert_problem(403, "not_session_holder");
-    assert_eq!(world.send(call("DELETE", &path).token(&held)).await.status, 200);
-    let environment = world.send(get(&env_path("qa-1", "")).token(&queued)).await;
-    let session = environment.body["data"]["lock"]["sessionId"].as_str().unwrap().to_owned();
-    let path = env_path("qa-1", &format!("/sessions/{session}"));
-    assert_eq!(world.send(call("DELETE", &path).token(&queued)).await.status, 200);
+    let tess = scoped_member(&world, "tess@acme.test", &[("tester", "environment:shop/qa-*")]).await;
+    let hidden = grant(&world, "user:ada@acme.test", "viewer", "pipeline:merger-plans").await;
+    let (all, one) =
+        ("/api/v1/organizations/acme/grants", format!("/api/v1/organizations/acme/grants/{hidden}"));
+    let listed = world.send(get(all).with_account(&tess)).await;
+    assert_eq!(listed.body["data"].as_array().unwrap().len(), 1, "{}", listed.text);
+    assert!(!listed.text.contains("merger-plans"), "{}", listed.text);
+    world.send(get(&one).with_account(&tess)).await.assert_problem(404, "not_found");
+    let ada = world.send(get("/api/v1/me").with_account(&world.ada)).await.body["data"]["user"]["id"].clone();
+    let explain = format!(
+        "/api/v1/organizations/acme/members/{}/access?resource=pipeline:merger-plans",
+        ada.as_str().unwrap()
+    );
+    world.send(get(&explain).with_account(&tess)).await.assert_problem(404, "not_found");
+    assert_eq!(world.send(get(&explain).with_account(&world.ada)).await.status, 200);
+    assert!(world.send(get(all).with_account(&world.ada)).await.text.contains("merger-plans"));
 }

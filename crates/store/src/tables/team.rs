@@ -1,6 +1,6 @@
 //! Teams and their members.
 
-use berth_core::id::{TeamId, UserId};
+use berth_core::id::{OrgId, TeamId, UserId};
 use berth_core::name::{DisplayName, Email, Slug};
 use berth_core::time::Timestamp;
 
@@ -31,6 +31,8 @@ statements! {
     Org Read OF_USER => sql("SELECT ").columns(&Team::TABLE, "t").then(
         " FROM team_members m JOIN teams t ON t.org_id = m.org_id AND t.id = m.team_id
           WHERE m.org_id = $1 AND m.user_id = $2 ORDER BY t.id LIMIT $3");
+    Instance Read SLUGS_IN = "SELECT t.slug FROM team_members m JOIN teams t ON t.org_id = m.org_id AND t.id = m.team_id
+        WHERE m.org_id = $1 AND m.user_id = $2 ORDER BY t.slug LIMIT $3";
     Org Read MEMBERS = "SELECT u.id, u.email, u.name, m.source, m.created_at
         FROM team_members m JOIN users u ON u.id = m.user_id
         WHERE m.org_id = $1 AND m.team_id = $2 ORDER BY m.user_id LIMIT $3";
@@ -86,6 +88,11 @@ pub fn count(db: &mut impl StoreRead) -> Result<i64, StoreError> {
 
 pub fn list_of_user(db: &mut impl StoreRead, user: UserId) -> Result<Vec<Team>, StoreError> {
     db.fetch_all(&OF_USER, &[text(user), TEAMS_MAX.into()])
+}
+
+/// The slugs of a user's teams in an organization.
+pub fn list_slugs_in(db: &mut impl StoreRead, org: OrgId, user: UserId) -> Result<Vec<Slug>, StoreError> {
+    db.fetch_all(&SLUGS_IN, &[text(org), text(user), TEAMS_MAX.into()])
 }
 
 pub fn list_members(db: &mut impl StoreRead, team: TeamId) -> Result<Vec<TeamMemberView>, StoreError> {

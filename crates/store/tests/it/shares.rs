@@ -122,6 +122,7 @@ fn add_startable(tx: &mut Tx<'_>, at: i64) -> Result<DeploymentId, StoreError> {
             on_release: ReleaseAction::None,
             ttl: None,
             labels: vec![],
+            owner: None,
             vars: BTreeMap::new(),
             skip: BTreeSet::new(),
         },

@@ -45,6 +45,9 @@ pub(super) struct ClaimArgs {
     /// Return immediately; keep the queue ticket
     #[arg(long, conflicts_with = "command")]
     detach: bool,
+    /// Give the session a token of its own, so that other jobs with your token are not its holder
+    #[arg(long)]
+    session_token: bool,
     /// Hold the environment only while this command runs
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<String>,
@@ -86,14 +89,20 @@ pub(super) fn claim(client: &ApiClient, out: &CommandOutput, args: &ClaimArgs) -
         deploy: args.no_deploy.then_some(false),
         queue: Some(args.queue),
         wait_seconds: args.wait,
-        session_token: None,
+        session_token: args.session_token.then_some(true),
     };
     if !args.command.is_empty() {
         terminal::block_stop_signals()?;
     }
     let undo = SessionGuard::listen(client)?;
     let claimed = client.post::<ClaimResult>(&format!("{}/sessions", place.path()), &body);
-    let session = match claimed.map_err(|error| add_lock_hint(error, &place))? {
+    let claimed = claimed.map_err(|error| add_lock_hint(error, &place))?;
+    // Only the session token may use the session or ticket from here on.
+    let session_token = claimed.data.session_token().map(str::to_owned);
+    let own_client = session_token.as_deref().map(|token| client.with_token(token));
+    let client = own_client.as_ref().unwrap_or(client);
+    undo.set_client(client);
+    let mut session = match claimed {
         ApiReply { data: ClaimResult::Session(session), raw, .. } => {
             ApiReply { data: *session, raw, etag: None }
         }
@@ -106,6 +115,11 @@ pub(super) fn claim(client: &ApiClient, out: &CommandOutput, args: &ClaimArgs) -
             wait_in_queue(client, &place, *ticket).inspect_err(|_| undo.release_now())?
         }
     };
+    if let Some(token) = session_token {
+        // The session of a granted ticket is loaded separately, without the token.
+        session.raw["sessionToken"] = token.clone().into();
+        session.data.session_token = Some(token);
+    }
     undo.arm(place.session_path(&session.data.session_id));
     if args.command.is_empty() {
         undo.disarm();
@@ -177,8 +191,13 @@ fn report_session(
             || "until you release it".to_owned(),
             |at| format!("until {} ({})", format_clock(at), format_time_left(at)),
         );
+        let token = session
+            .data
+            .session_token
+            .as_ref()
+            .map_or_else(String::new, |token| format!("Session token, shown only once: {token}\n"));
         format!(
-            "Claimed {} {until}, fence {}.\n{}",
+            "Claimed {} {until}, fence {}.\n{token}{}",
             place.name,
             session.data.fence,
             place.dashboard_page(client)

@@ -42,7 +42,7 @@ const TERMINAL_RETRY: Duration = Duration::from_secs(1);
 /// Releases the session or ticket on interrupt, and forwards signals to the command.
 #[derive(Clone)]
 pub(super) struct SessionGuard {
-    client: ApiClient,
+    client: Arc<Mutex<ApiClient>>,
     state: Arc<Mutex<GuardState>>,
 }
 
@@ -75,10 +75,15 @@ impl CommandGroup {
 impl SessionGuard {
     /// Installs the signal handlers.
     pub(super) fn listen(client: &ApiClient) -> anyhow::Result<Self> {
-        let undo = Self { client: client.clone(), state: Arc::default() };
+        let undo = Self { client: Arc::new(Mutex::new(client.clone())), state: Arc::default() };
         let teller = undo.clone();
         signals::on_signal(move |heard| teller.handle_signal(heard))?;
         Ok(undo)
+    }
+
+    /// Sets the client that releases the session or ticket.
+    pub(super) fn set_client(&self, client: &ApiClient) {
+        *self.client.lock() = client.clone();
     }
 
     /// Forwards the signal to the command if it runs, otherwise releases the session or ticket and exits.
@@ -102,7 +107,7 @@ impl SessionGuard {
         }
         let path = state.path.take();
         if let Some(path) = &path {
-            release(&self.client, path);
+            release(&self.client.lock(), path);
         }
         // If there is no path yet, the claim may be in flight; `arm` releases the session when the response arrives.
         if path.is_some() || state.is_disarmed || again {
@@ -113,7 +118,7 @@ impl SessionGuard {
     /// Releases the session or ticket, if there is one.
     pub(super) fn release_now(&self) {
         if let Some(path) = self.state.lock().path.take() {
-            release(&self.client, &path);
+            release(&self.client.lock(), &path);
         }
     }
 
@@ -122,7 +127,7 @@ impl SessionGuard {
     pub(super) fn arm(&self, path: String) {
         let mut state = self.state.lock();
         if state.is_interrupted {
-            release(&self.client, &path);
+            release(&self.client.lock(), &path);
             std::process::exit(i32::from(exit_code::INTERRUPTED));
         }
         state.path = Some(path);
@@ -271,6 +276,9 @@ fn run_child(
     process.env("BERTH_SESSION_ID", &session.session_id);
     process.env("BERTH_ENVIRONMENT", &session.env_name);
     process.env("BERTH_FENCE", session.fence.to_string());
+    if let Some(token) = &session.session_token {
+        process.env("BERTH_TOKEN", token);
+    }
     process.process_group(0);
     let mut child = {
         let mut state = undo.state.lock();

@@ -110,6 +110,9 @@ fn describe(it: &WireEnvironment, place: &EnvironmentRef, client: &ApiClient) ->
         0 => "queue     empty".to_owned(),
         count => format!("queue     {count} waiting"),
     });
+    if let Some(owner) = &it.configuration.owner {
+        lines.push(format!("owner     {owner}"));
+    }
     lines.push(dim(&place.dashboard_page(client)));
     lines.join("\n")
 }

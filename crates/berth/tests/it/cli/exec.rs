@@ -45,6 +45,25 @@ fn exec_passes_session_variables_and_the_exit_code() {
 }
 
 #[test]
+fn exec_with_session_token_lets_only_the_command_use_the_session() {
+    let cli = CliFixture::new();
+    let extend = ["env", "extend", "shop/qa-1", "--ttl", "5m"];
+    let script = format!(
+        "case $BERTH_TOKEN in berth_ses_*) echo began;; esac; while [ ! -e go ]; do sleep 0.05; done; {} {}",
+        program().display(),
+        extend.join(" ")
+    );
+    let mut process = cli.claim_and_run(&["--session-token"], &script);
+    assert_eq!(process.first_line(), "began");
+    let other_job = cli.run_words(&extend);
+    assert!(other_job.code != Some(0) && !cli.is_free(), "{other_job:?}");
+    std::fs::write(cli.config.path().join("go"), "").unwrap();
+    let ran = process.wait(PATIENCE);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(cli.is_free());
+}
+
+#[test]
 fn exec_after_a_failed_deployment_does_not_start_the_command() {
     let cli = CliFixture::new();
     let ran = cli.claim_and_run(&["--commit", "bad"], "echo began").wait(PATIENCE);

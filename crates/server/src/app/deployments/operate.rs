@@ -5,7 +5,10 @@ use berth_core::access::{Action, EffectiveAccess, permit};
 use berth_core::decision::CommandRefusal;
 use berth_core::deployment::environment::cancel as in_environment;
 use berth_core::deployment::run::{OutcomeResolution, cancel, gated_steps, resolve};
-use berth_core::deployment::{CancelCause, CancelRequest, Deployment, DeploymentTarget, StartTrigger};
+use berth_core::deployment::{
+    CancelCause, CancelRequest, Deployment, DeploymentPurpose, DeploymentTarget, EnvironmentTarget,
+    StartTrigger,
+};
 use berth_core::event::Actor;
 use berth_core::id::StepRunId;
 use berth_core::name::{CommitId, Reason};
@@ -13,7 +16,7 @@ use berth_engine::stage_deployments::{self, StartRequest};
 use berth_engine::{DeploymentAggregate, LoadedDeployment, RunCache};
 use berth_store::Tx;
 use berth_store::idempotency::IdempotencyKey;
-use berth_store::tables::{environment, pipeline};
+use berth_store::tables::{environment, pipeline, session};
 
 use super::{find, load_full_response, location};
 use crate::app::resource_access::{
@@ -225,7 +228,7 @@ fn load_step(
     Ok((aggregate, step))
 }
 
-/// Refuses to interfere with a deployment in another member's session, except for callers who may release it.
+/// Refuses to interfere with a deployment in another holder's session, except for callers who may release it.
 fn check_holds_session(
     tx: &mut Tx<'_>,
     access: &EffectiveAccess,
@@ -234,12 +237,20 @@ fn check_holds_session(
 ) -> Result<(), AppError> {
     let DeploymentTarget::Environment(target) = &found.target else { return Ok(()) };
     let others = Action::EnvironmentsReleaseOthers;
-    if found.requested_by.id == by.id || access.may_everywhere(others) {
+    let is_own = found.requested_by.id == by.id && !belongs_to_other_token(tx, target, by)?;
+    if is_own || access.may_everywhere(others) {
         return Ok(());
     }
     let lock = environment::by_id(tx, target.environment)?;
     let lock = lock.ok_or_else(|| AppError::bug("a deployment without an environment"))?;
     require_on_environment(tx, access, others, &lock.environment)
+}
+
+/// Whether the deployment's session belongs to a session token other than the caller's.
+fn belongs_to_other_token(tx: &mut Tx<'_>, target: &EnvironmentTarget, by: &Actor) -> Result<bool, AppError> {
+    let DeploymentPurpose::Session(id) = target.purpose else { return Ok(false) };
+    let owner = session::by_id(tx, id)?.and_then(|session| session.holder.session_token);
+    Ok(owner.is_some_and(|owner| by.token != Some(owner)))
 }
 
 fn cancel_all(

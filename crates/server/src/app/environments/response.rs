@@ -75,6 +75,7 @@ fn configuration_to_wire(it: &Configuration) -> wire::EnvironmentConfiguration {
         vars: it.vars.iter().map(|(name, value)| (name.to_string(), scalar(value))).collect(),
         skip: it.skip.iter().map(ToString::to_string).collect(),
         labels: it.labels.iter().map(ToString::to_string).collect(),
+        owner: it.owner.as_ref().map(ToString::to_string),
         ttl_seconds: it.ttl.and_then(|ttl| i64::try_from(ttl.as_secs()).ok()),
     }
 }

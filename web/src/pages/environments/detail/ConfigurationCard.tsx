@@ -29,6 +29,7 @@ export function ConfigurationCard({ environment }: { environment: Environment })
           <ConfigurationRow name="On release">
             {configuration.onRelease === "deploy_tracked" ? "redeploy the tracked branch" : "keep as is"}
           </ConfigurationRow>
+          {configuration.owner && <ConfigurationRow name="Owner">{configuration.owner}</ConfigurationRow>}
           {configuration.labels.length > 0 && (
             <ConfigurationRow name="Labels">
               <Group gap={4}>
