@@ -38,6 +38,8 @@ mod repositories;
 mod resource_target;
 mod runners;
 mod scoped_access;
+mod second_factor;
+mod second_factor_required;
 mod secrets;
 mod sign_in;
 mod step_records;
