@@ -97,7 +97,7 @@ fn member_team_grant() {
 fn second_factor_reset() {
     let cli = CliFixture::on_sqlite();
     let invitation = json!({"email": "grace@acme.test", "name": "Grace", "role": "deployer"});
-    let invited = cli.server.api.post("/api/v1/organizations/acme/invitations", &invitation).body;
+    let invited = cli.server.api.post("/api/v1/organizations/acme/invitations", &invitation).json();
     let link = invited["data"]["url"].as_str().and_then(|url| url.split_once('#')).expect("a link").1;
     let account = json!({"token": link, "password": "gulls over a quiet quay"});
     assert_eq!(cli.server.api.post("/api/v1/auth/sign-up", &account).status, 200);
