@@ -7,13 +7,14 @@ import {
   Outlet,
   redirect,
 } from "@tanstack/react-router";
-import { setLoggedOutHandler } from "./api/client";
+import { setLoggedOutHandler, setSecondFactorHandler } from "./api/client";
 import { toProblem } from "./api/problem";
 import { deployedQuery } from "./data/deployed";
 import { meQuery } from "./data/me";
 import { maySomewhere } from "./data/permissions";
 import { queryClient } from "./data/queryClient";
 import { ME_KEY } from "./data/queryKeys";
+import { lacksSecondFactor } from "./data/secondFactor";
 import {
   createSearchValidator,
   parseCount,
@@ -73,6 +74,7 @@ const resetPassword = createRoute({
 const profile = createRoute({
   getParentRoute: () => root,
   path: "/profile",
+  validateSearch: createSearchValidator({ required: parseText }),
   beforeLoad: ({ location }) => requireLogin(location.href).then(() => {}),
   component: lazyRouteComponent(() => import("./pages/profile/ProfilePage"), "ProfilePage"),
 });
@@ -80,7 +82,12 @@ const profile = createRoute({
 const org = createRoute({
   getParentRoute: () => root,
   path: "/o/$org",
-  beforeLoad: ({ location }) => requireLogin(location.href).then(() => {}),
+  beforeLoad: async ({ location, params }) => {
+    const me = await requireLogin(location.href);
+    const organization = me.organizations.find(each => each.slug === params.org || each.id === params.org);
+    if (organization && lacksSecondFactor(me, organization))
+      throw redirect({ to: "/profile", search: { required: organization.slug } });
+  },
   component: Shell,
 });
 
@@ -338,6 +345,12 @@ setLoggedOutHandler(() => {
   queryClient.removeQueries({ queryKey: ME_KEY });
   const { href, pathname } = router.state.location;
   if (pathname !== "/sign-in") router.navigate({ to: "/sign-in", search: { next: href } });
+});
+
+// The requirement was switched on while the dashboard was open. Loads the user again and the page with it, which
+// leads to the profile.
+setSecondFactorHandler(() => {
+  void queryClient.refetchQueries({ queryKey: ME_KEY }).then(() => router.invalidate());
 });
 
 declare module "@tanstack/react-router" {

@@ -15,6 +15,10 @@ pub struct LoginRequest {
     pub email: String,
     #[schema(format = Password)]
     pub password: String,
+    /// If the account has a second factor: the current code from the authenticator app, or a recovery code.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(max_length = 32)]
+    pub code: Option<String>,
 }
 
 #[derive(Serialize, Deserialize, ToSchema)]
@@ -27,6 +31,10 @@ pub struct PasswordChange {
     /// Also revoke your API tokens, in every organization.
     #[serde(default)]
     pub revoke_tokens: bool,
+    /// If the account has a second factor: the current code from the authenticator app, or a recovery code.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(max_length = 32)]
+    pub code: Option<String>,
 }
 
 /// Sets a new password without the old one.
@@ -57,6 +65,74 @@ pub struct PasswordResetDone {
 pub struct PasswordConfirmation {
     #[schema(format = Password)]
     pub password: String,
+    /// If the account has a second factor: the current code from the authenticator app, or a recovery code.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(max_length = 32)]
+    pub code: Option<String>,
+}
+
+/// A new second factor that is not in effect yet.
+#[derive(Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SecondFactorEnrolment {
+    /// The secret, to type into an authenticator app.
+    #[schema(example = "JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP")]
+    pub secret: String,
+    /// The same secret as a URI, to show as a QR code.
+    #[schema(
+        example = "otpauth://totp/Berth:ada%40acme.test?secret=JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP&issuer=Berth&algorithm=SHA1&digits=6&period=30"
+    )]
+    pub uri: String,
+}
+
+/// Proves that the authenticator app works.
+#[derive(Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct SecondFactorConfirmation {
+    /// The code that the authenticator app shows.
+    #[schema(max_length = 32, example = "492039")]
+    pub code: String,
+}
+
+/// Recovery codes. Each replaces one code of the authenticator app. They are shown only once.
+#[derive(Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RecoveryCodes {
+    #[schema(min_items = 10, max_items = 10, example = json!(["k7mfq-2xw9d"]))]
+    pub recovery_codes: Vec<String>,
+}
+
+/// Switches off the second factor.
+#[derive(Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct SecondFactorRemoval {
+    #[schema(format = Password)]
+    pub password: String,
+    /// The current code from the authenticator app, or a recovery code.
+    #[schema(max_length = 32, example = "492039")]
+    pub code: String,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = SecondFactor)]
+pub struct SecondFactorState {
+    pub status: SecondFactorStatus,
+    /// When it was switched on.
+    #[schema(format = DateTime)]
+    pub enabled_at: Option<String>,
+    /// Number of unused recovery codes.
+    #[schema(minimum = 0)]
+    pub recovery_codes_left: i64,
+}
+
+/// `unavailable` if the account has no password, and therefore needs no second factor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum SecondFactorStatus {
+    Enabled,
+    Disabled,
+    Unavailable,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
@@ -64,6 +140,7 @@ pub struct PasswordConfirmation {
 #[schema(as = Me)]
 pub struct CurrentUser {
     pub user: WireUser,
+    pub second_factor: SecondFactorState,
     /// Organizations the caller can access: all of a logged-in user's, or the one the API token belongs to.
     pub organizations: Vec<WireOrganization>,
     /// Send it as `X-Berth-CSRF` with every request that changes something and authenticates with the cookie. Null for

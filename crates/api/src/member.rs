@@ -18,6 +18,8 @@ pub struct WireMember {
     pub role: WireRole,
     /// For a service account: the user responsible for it.
     pub owner_id: Option<String>,
+    /// Whether the account has a second factor.
+    pub has_second_factor: bool,
     #[schema(format = DateTime)]
     pub created_at: String,
     #[serde(skip_serializing_if = "Option::is_none")]

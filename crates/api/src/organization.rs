@@ -26,6 +26,8 @@ pub struct WireOrganization {
     pub teams: Vec<String>,
     /// Network access of steps that do not set `network`.
     pub default_network: Network,
+    /// Whether people who log in with a password need a second factor to access the organization.
+    pub require_second_factor: bool,
     #[schema(format = DateTime)]
     pub created_at: String,
 }
@@ -48,4 +50,8 @@ pub struct OrganizationPatch {
     pub name: Option<String>,
     /// Network access of steps that do not set `network`. Applies to new deployments.
     pub default_network: Option<Network>,
+    /// Require a second factor from people who log in with a password. Only an owner can change this, and needs a
+    /// second factor to switch it on. Members without one lose access, also with their API tokens, until they set one
+    /// up.
+    pub require_second_factor: Option<bool>,
 }

@@ -55,6 +55,10 @@ codes! {
         "Your roles do not allow this. `permission` names the missing permission, `scope` the resource, and `grantedBy` members who can grant it.";
     ReauthenticationRequired, 403, "reauthentication_required", "Confirm your password",
         "You entered your password in this browser more than an hour ago. Confirm it with `POST /api/v1/auth/confirm` and repeat the request. API tokens never need this.";
+    SecondFactorCodeRequired, 403, "second_factor_code_required", "Enter a code",
+        "The password is correct, and the account has a second factor. Repeat the request with `code`: the current code from the authenticator app, or a recovery code.";
+    SecondFactorRequired, 403, "second_factor_required", "Set up a second factor",
+        "The organization requires a second factor, and your account has none. Log in to the dashboard and set one up under Profile. Until then, your login and your API tokens have no access to the organization. Service accounts need none.";
     NotSessionHolder, 403, "not_session_holder", "Another member holds this session",
         "Only the holder of a session may do this. `holder` says who that is; they can hand over the environment to you.";
     NotEligible, 403, "not_eligible", "Not eligible to decide this approval",

@@ -145,6 +145,11 @@ kinds! {
     FixPullRequestMerged = "fix_pull_request_merged",
     FixPullRequestClosed = "fix_pull_request_closed",
     EventsRemoved = "events_removed",
+    SecondFactorEnabled = "second_factor_enabled",
+    SecondFactorDisabled = "second_factor_disabled",
+    SecondFactorReset = "second_factor_reset",
+    RecoveryCodesReplaced = "recovery_codes_replaced",
+    RecoveryCodeUsed = "recovery_code_used",
 }
 
 impl fmt::Display for EventKind {

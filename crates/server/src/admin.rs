@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{UnixListener, UnixStream};
 
-use crate::app::{App, ResetLink, issue_reset_link};
+use crate::app::{self, App, ResetLink, issue_reset_link};
 use crate::auth::tokens;
 use crate::error::AppError;
 
@@ -48,6 +48,10 @@ pub enum AdminRequest {
     ResetPassword {
         email: Email,
     },
+    /// Removes the second factor of this user.
+    ResetSecondFactor {
+        email: Email,
+    },
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -64,6 +68,7 @@ pub enum AdminResponse {
         #[serde(rename = "expiresAt")]
         expires_at: String,
     },
+    SecondFactorReset,
     Failed(String),
 }
 
@@ -153,6 +158,12 @@ async fn handle_connection(app: &Arc<App>, pass: &RedactedString, stream: UnixSt
                 app.services.store.transact(TxContext::system(None), move |tx| issue_reset_link(tx, &email));
             reset_link(issued.await, &app.config.base_url())
         }
+        Some(AdminMessage { request: AdminRequest::ResetSecondFactor { email }, .. }) => {
+            let store = &app.services.store;
+            let reset =
+                store.transact(TxContext::system(None), move |tx| app::reset_second_factor(tx, &email));
+            second_factor_response(reset.await)
+        }
     };
     writer.write_all(format!("{}\n", serde_json::to_string(&answer)?).as_bytes()).await
 }
@@ -172,6 +183,19 @@ async fn rotate_keys(app: Arc<App>) -> AdminResponse {
 pub fn reset_password(store: &Store, email: Email, base_url: &str) -> AdminResponse {
     let issued = store.transact_blocking(TxContext::system(None), move |tx| issue_reset_link(tx, &email));
     reset_link(issued, base_url)
+}
+
+/// Removes the second factor of a user directly in the database, for use when no server is running.
+pub fn reset_second_factor(store: &Store, email: Email) -> AdminResponse {
+    let context = TxContext::system(None);
+    second_factor_response(store.transact_blocking(context, move |tx| app::reset_second_factor(tx, &email)))
+}
+
+fn second_factor_response(reset: Result<(), AppError>) -> AdminResponse {
+    match reset {
+        Ok(()) => AdminResponse::SecondFactorReset,
+        Err(error) => AdminResponse::Failed(error.into_problem().detail),
+    }
 }
 
 fn reset_link(issued: Result<ResetLink, AppError>, base_url: &str) -> AdminResponse {

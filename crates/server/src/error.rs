@@ -60,6 +60,13 @@ impl AppError {
             .into()
     }
 
+    /// The organization requires a second factor, and the caller's account has none.
+    pub fn second_factor_required() -> Self {
+        let text = "this organization requires a second factor, and your account has none; log in to the dashboard and \
+                    set one up under Profile";
+        Self::new(Code::SecondFactorRequired, text)
+    }
+
     pub fn unauthenticated(detail: &str) -> Self {
         Self::new(Code::Unauthenticated, detail)
     }
@@ -73,7 +80,7 @@ impl AppError {
     }
 
     /// Returns why `action` was denied, if the denial belongs in the audit log. It does if it is a 403, except for a
-    /// missing password confirmation, or a takeover or approval vote that the current state does not allow.
+    /// missing password confirmation or second factor, or a takeover or approval vote that the current state does not allow.
     pub fn denial_reason(&self, action: Action) -> Option<DenialReason> {
         let AppError::Problem(problem) = self else { return None };
         let is_grave = matches!(action, Action::EnvironmentsForceClaim | Action::ApprovalsDecide);
@@ -86,8 +93,9 @@ impl AppError {
             Some(action) => DenialReason::Permission(*action),
             None => DenialReason::Code(problem.code.clone()),
         };
-        let is_denied = problem.status == Code::Forbidden.status()
-            && problem.code != Code::ReauthenticationRequired.as_str();
+        let unrecorded = [Code::ReauthenticationRequired, Code::SecondFactorRequired].map(Code::as_str);
+        let is_denied =
+            problem.status == Code::Forbidden.status() && !unrecorded.contains(&problem.code.as_str());
         is_denied.then_some(denied)
     }
 

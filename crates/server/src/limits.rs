@@ -97,6 +97,12 @@ pub const INVITATIONS_PER_ORGANIZATION_MAX: i64 = 1_000;
 pub const PASSWORD_RESET_HOURS: i64 = 24;
 /// How long after entering the password a browser session may create tokens and change roles and secrets, in seconds.
 pub const PASSWORD_CONFIRMED_S: i64 = 60 * 60;
+/// How long after it was begun the set-up of a second factor can be confirmed, in seconds.
+pub const SECOND_FACTOR_ENROLMENT_S: i64 = 60 * 60;
+/// Number of recovery codes of an account.
+pub const RECOVERY_CODES: usize = 10;
+/// Maximum length of a code from an authenticator app or of a recovery code, with separators.
+pub const SECOND_FACTOR_CODE_CHARS_MAX: usize = 32;
 
 /// Minimum interval between two updates of a last-used time.
 pub const LAST_USED_EVERY_S: i64 = 60;

@@ -44,6 +44,7 @@ pub fn create_organization(
             version: 1,
             created_at: tx.now(),
             default_network: NetworkAccess::Host,
+            require_second_factor: false,
         };
         organization::put(tx, &org)?;
         let (user, password) = match user::by_email(tx, &email)? {

@@ -8,11 +8,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::sql;
 
 /// Tables that decide who a caller is and what the caller may do.
-const TABLES: [&str; 6] = ["api_tokens", "grants", "memberships", "organizations", "team_members", "users"];
+const TABLES: [&str; 7] =
+    ["api_tokens", "grants", "memberships", "organizations", "second_factors", "team_members", "users"];
 
-/// The start of the statement that updates when a token was last used. It runs often and does not affect permissions,
-/// so it must not invalidate the cache.
-const IRRELEVANT: &str = "UPDATE api_tokens SET last_used_at";
+/// The starts of statements that run often and do not affect permissions, so they must not invalidate the cache: when
+/// a token was last used, and which code of a second factor was last used.
+const IRRELEVANT: [&str; 2] = ["UPDATE api_tokens SET last_used_at", "UPDATE second_factors SET last_step"];
 
 /// The counter is odd from the first statement that writes to one of [`TABLES`] until the end of the transaction. While
 /// it is odd, permissions are read from the database and not cached.
@@ -40,7 +41,8 @@ impl AccessGeneration {
 /// Whether this statement may change permissions. This is derived from the SQL text, so that no new statement can be
 /// forgotten.
 pub(crate) fn is_changed_by(text: &str) -> bool {
-    !text.starts_with(IRRELEVANT) && TABLES.iter().any(|table| sql::writes_table(text, table))
+    !IRRELEVANT.iter().any(|start| text.starts_with(start))
+        && TABLES.iter().any(|table| sql::writes_table(text, table))
 }
 
 #[cfg(test)]
@@ -59,6 +61,10 @@ mod tests {
                 "berth_store::tables::member::PUT",
                 "berth_store::tables::member::DELETE",
                 "berth_store::tables::organization::PUT",
+                "berth_store::tables::second_factor::BEGIN",
+                "berth_store::tables::second_factor::CONFIRM",
+                "berth_store::tables::second_factor::DELETE",
+                "berth_store::tables::second_factor::DELETE_UNCONFIRMED",
                 "berth_store::tables::team::ADD_MEMBER",
                 "berth_store::tables::team::REMOVE_MEMBER",
                 "berth_store::tables::team::REMOVE_ALL_MEMBERS",

@@ -5,6 +5,7 @@ import type { paths } from "./schema.gen";
 
 let csrfToken: string | null = null;
 let onLoggedOut: () => void = () => {};
+let onSecondFactorMissing: () => void = () => {};
 let confirmPassword: () => Promise<boolean> = async () => false;
 
 /** Sets the CSRF token from `GET /me`; it is sent with every request that changes something. */
@@ -15,6 +16,11 @@ export function setCsrfToken(token: string | null | undefined) {
 /** Sets the handler for responses with status 401. */
 export function setLoggedOutHandler(act: () => void) {
   onLoggedOut = act;
+}
+
+/** Sets the handler for requests to an organization that requires a second factor which the account lacks. */
+export function setSecondFactorHandler(act: () => void) {
+  onSecondFactorMissing = act;
 }
 
 /** Sets the prompt for the user's password; it resolves to false when the user cancels. */
@@ -63,6 +69,7 @@ export async function fetchBody<T>(request: Promise<ApiResult<T>>): Promise<Excl
   if (answer.response.ok && answer.data !== undefined) return answer.data as Exclude<T, string>;
   const problem = parseProblem(answer.error, answer.response);
   if (problem.status === 401 && !answer.response.url.endsWith("/auth/login")) onLoggedOut();
+  if (problem.code === "second_factor_required") onSecondFactorMissing();
   throw new ProblemError(problem);
 }
 

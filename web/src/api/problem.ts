@@ -92,6 +92,8 @@ export function suggestAction(problem: Problem): string | null {
     case "precondition_failed":
     case "session_not_active":
       return "It has changed in the meantime. The page now shows its current state.";
+    case "second_factor_required":
+      return "Open your profile to set it up.";
     case "rate_limited":
       return "Wait a moment, then try again.";
     case "internal":

@@ -113,6 +113,7 @@ export function useResetPassword() {
 
 export function useConfirmPassword() {
   return useMutation({
-    mutationFn: (password: string) => fetchData(api.POST("/api/v1/auth/confirm", { body: { password } })),
+    mutationFn: (confirmation: Schemas["PasswordConfirmation"]) =>
+      fetchData(api.POST("/api/v1/auth/confirm", { body: confirmation })),
   });
 }

@@ -1,4 +1,4 @@
-/** Organization settings: name and default network of steps. */
+/** Organization settings: name, default network of steps, and the second factor. */
 import { queryOptions, useMutation, useQueryClient } from "@tanstack/react-query";
 import { api, fetchData } from "@/api/client";
 import type { components } from "@/api/schema.gen";

@@ -48,6 +48,7 @@ const INVALIDATED_BY: Record<string, Resource[]> = {
   team: ["teams", "grants", "access", "approvals"],
   grant: ["grants", "access", "approvals"],
   invitation: ["invitations"],
+  second: ["members"],
   token: ["tokens"],
   pipeline: ["pipelines", "deployed", "environments"],
   repository: ["repositories", "pipelines", "deployed", "environments"],

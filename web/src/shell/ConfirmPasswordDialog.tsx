@@ -1,7 +1,9 @@
 import { Button, Group, Modal, PasswordInput, Stack, Text } from "@mantine/core";
+import { useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { fieldError, toProblem } from "@/api/problem";
-import { useConfirmPassword } from "@/data/me";
+import { meQuery, useConfirmPassword } from "@/data/me";
+import { CodeInput } from "@/ui/CodeInput";
 import { ProblemPanel } from "@/ui/ProblemPanel";
 
 /** Above the dialog that sent the request. */
@@ -9,10 +11,15 @@ const Z_INDEX = 300;
 
 type Props = { onAnswer: (isConfirmed: boolean) => void };
 
-/** Dialog that asks for the user's password. */
+/** Dialog that asks for the user's password, and for a code if the account has a second factor. */
 export default function ConfirmPasswordDialog({ onAnswer }: Props) {
   const confirm = useConfirmPassword();
   const [password, setPassword] = useState("");
+  const [code, setCode] = useState("");
+  const hasFactor = useQueryClient().getQueryData(meQuery.queryKey)?.secondFactor.status === "enabled";
+  const isCodeRequest = confirm.isError && toProblem(confirm.error).code === "second_factor_code_required";
+  const needsCode = hasFactor || isCodeRequest;
+  const wrongCode = confirm.isError && fieldError(confirm.error, "/code");
   const isWrong = confirm.isError && fieldError(confirm.error, "/password") !== undefined;
   return (
     <Modal
@@ -25,7 +32,7 @@ export default function ConfirmPasswordDialog({ onAnswer }: Props) {
       <form
         onSubmit={event => {
           event.preventDefault();
-          confirm.mutate(password, {
+          confirm.mutate(needsCode ? { password, code } : { password }, {
             onSuccess: () => onAnswer(true),
             // The login has expired: the client redirects to the login page.
             onError: error => toProblem(error).status === 401 && onAnswer(false),
@@ -46,7 +53,14 @@ export default function ConfirmPasswordDialog({ onAnswer }: Props) {
             }}
             error={isWrong && "Wrong password"}
           />
-          {confirm.isError && !isWrong && <ProblemPanel error={confirm.error} compact />}
+          {needsCode && (
+            <CodeInput
+              value={code}
+              onChange={event => setCode(event.currentTarget.value)}
+              error={wrongCode && `The code ${wrongCode}`}
+            />
+          )}
+          {confirm.isError && !isWrong && !wrongCode && <ProblemPanel error={confirm.error} compact />}
           <Group justify="flex-end">
             <Button variant="default" onClick={() => onAnswer(false)}>
               Cancel

@@ -33,6 +33,11 @@ enum MemberCommand {
         #[arg(long)]
         permission: Option<String>,
     },
+    /// Remove the second factor of a member who has lost it
+    ResetSecondFactor {
+        /// E-mail address, name or id of a member
+        member: String,
+    },
 }
 
 pub(crate) fn run(args: &MemberArgs) -> anyhow::Result<ExitCode> {
@@ -72,6 +77,18 @@ pub(crate) fn run(args: &MemberArgs) -> anyhow::Result<ExitCode> {
             out.print_table(&found.raw, &["permission", "allowed", "because of"], &rows, "No permissions.")?;
             let is_missing = permission.is_some() && shown.iter().any(|it| !it.allowed);
             Ok(if is_missing { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+        }
+        MemberCommand::ResetSecondFactor { member } => {
+            let member = find_member(&client, member)?;
+            let path = format!("/members/{}/second-factor", percent_encode(&member.id));
+            let reset = client.delete::<WireMember>(&path)?;
+            out.print_reply(&reset.raw, || {
+                format!(
+                    "Reset the second factor of {}. They can now log in with the password alone.",
+                    strip_control_chars(&reset.data.name)
+                )
+            })?;
+            Ok(ExitCode::SUCCESS)
         }
     }
 }

@@ -81,6 +81,8 @@ pub enum AccessDecision {
     NotGranted,
     /// The owner of the token has the permission, but the token is restricted to others.
     TokenRestricted,
+    /// The organization requires a second factor, and the account has none.
+    SecondFactorMissing,
 }
 
 /// The permissions of a caller in one organization.
@@ -91,16 +93,21 @@ pub struct EffectiveAccess {
     pub grants: Arc<[ScopedGrant]>,
     /// `None` if the caller did not use a token, or a token without restrictions.
     pub restriction: Option<Arc<[TokenRestriction]>>,
+    /// Whether the organization requires a second factor and the account has none. Such a caller may do nothing.
+    pub is_factor_missing: bool,
 }
 
 impl EffectiveAccess {
     /// The access of a member who has no scoped grants.
     pub fn of_role(role: Role) -> Self {
-        Self { role, grants: Arc::default(), restriction: None }
+        Self { role, grants: Arc::default(), restriction: None, is_factor_missing: false }
     }
 
     /// Decides whether the caller may perform the action on the resource, and why.
     pub fn decide(&self, action: Action, target: &AccessTarget) -> AccessDecision {
+        if self.is_factor_missing {
+            return AccessDecision::SecondFactorMissing;
+        }
         let by = match self.role.may(action) {
             true => Some(AccessSource::OrganizationRole(self.role)),
             false => {
@@ -137,7 +144,9 @@ impl EffectiveAccess {
             || self.grants.iter().any(|it| it.role.may(action) && can_cover(&it.scope, action));
         let is_within =
             |it: &TokenRestriction| it.permissions.contains(&action) && can_cover(&it.scope, action);
-        granted && self.restriction.as_ref().is_none_or(|all| all.iter().any(is_within))
+        !self.is_factor_missing
+            && granted
+            && self.restriction.as_ref().is_none_or(|all| all.iter().any(is_within))
     }
 }
 
@@ -170,7 +179,7 @@ mod tests {
 
     fn access(role: Role, grants: &[(Role, &str)]) -> EffectiveAccess {
         let grants = grants.iter().map(|(role, scope)| grant(*role, scope)).collect();
-        EffectiveAccess { role, grants, restriction: None }
+        EffectiveAccess { grants, ..EffectiveAccess::of_role(role) }
     }
 
     fn target(text: &str) -> AccessTarget {
@@ -218,6 +227,17 @@ mod tests {
             assert!(!access.may(action, &target(on)), "{action} on {on}");
         }
         assert!(!access.may_somewhere(StagesDeploy) && !access.may_somewhere(SecretsRead));
+    }
+
+    #[test]
+    fn missing_second_factor_allows_nothing() {
+        let owner =
+            EffectiveAccess { is_factor_missing: true, ..access(Role::Owner, &[(Role::Admin, "org")]) };
+        for action in Action::ALL {
+            assert!(!owner.may_somewhere(*action) && !owner.may_everywhere(*action), "{action}");
+        }
+        let refused = owner.decide(Action::OrganizationRead, &AccessTarget::Organization);
+        assert_eq!(refused, AccessDecision::SecondFactorMissing);
     }
 
     #[test]
@@ -276,10 +296,10 @@ mod tests {
         fn removing_a_grant_never_adds_a_permission(
             role in prop::sample::select(Role::ALL.to_vec()), grants in any_grants(), removed in 0usize..6
         ) {
-            let before = EffectiveAccess { role, grants: grants.clone().into(), restriction: None };
+            let before = EffectiveAccess { grants: grants.clone().into(), ..EffectiveAccess::of_role(role) };
             let mut rest = grants;
             if removed < rest.len() { rest.remove(removed); }
-            let after = EffectiveAccess { role, grants: rest.into(), restriction: None };
+            let after = EffectiveAccess { grants: rest.into(), ..EffectiveAccess::of_role(role) };
             for action in Action::ALL {
                 prop_assert!(before.may_somewhere(*action) || !after.may_somewhere(*action));
                 for on in TARGETS.map(target) {
@@ -293,7 +313,7 @@ mod tests {
         fn access_is_the_union_of_role_and_grants(
             role in prop::sample::select(Role::ALL.to_vec()), grants in any_grants()
         ) {
-            let whole = EffectiveAccess { role, grants: grants.clone().into(), restriction: None };
+            let whole = EffectiveAccess { grants: grants.clone().into(), ..EffectiveAccess::of_role(role) };
             for action in Action::ALL {
                 for on in TARGETS.map(target) {
                     let alone = |it: &ScopedGrant| {

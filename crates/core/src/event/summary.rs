@@ -115,6 +115,11 @@ pub fn summarize(event: &Event, pipeline: Option<&str>) -> String {
         "password_reset_requested" => {
             format!("A link to reset the password of {} was created", named("user", "a user"))
         }
+        "second_factor_enabled" => format!("{actor} switched on the second factor"),
+        "second_factor_disabled" => format!("{actor} switched off the second factor"),
+        "second_factor_reset" => format!("{actor} reset the second factor of {}", named("user", "a user")),
+        "recovery_codes_replaced" => format!("{actor} created new recovery codes"),
+        "recovery_code_used" => format!("{actor} used a recovery code"),
         "access_denied" => {
             format!("{actor} was denied access{}", facts.first_of(&["permission", "code"]))
         }

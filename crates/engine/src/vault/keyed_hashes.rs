@@ -1,4 +1,4 @@
-//! Keyed hashes (HMAC) for request bodies, CSRF tokens and browser cookies.
+//! Keyed hashes (HMAC) for request bodies, CSRF tokens, browser cookies and recovery codes.
 
 use aws_lc_rs::{constant_time, hkdf, hmac};
 
@@ -12,6 +12,7 @@ pub struct KeyedHashes {
     request_hash: hmac::Key,
     csrf: hmac::Key,
     browser: hmac::Key,
+    recovery_code: hmac::Key,
 }
 
 impl KeyedHashes {
@@ -26,6 +27,7 @@ impl KeyedHashes {
             request_hash: key(b"idempotency request hash"),
             csrf: key(b"csrf token"),
             browser: key(b"known browser"),
+            recovery_code: key(b"recovery code"),
         }
     }
 
@@ -57,6 +59,11 @@ impl KeyedHashes {
         let wanted = self.sign_browser(account, id);
         constant_time::verify_slices_are_equal(wanted.as_bytes(), signature.as_bytes()).ok()?;
         Some(id)
+    }
+
+    /// Returns the stored hash of a recovery code. Without the key, codes cannot be guessed from their hashes.
+    pub fn recovery_code(&self, account: &str, code: &str) -> Vec<u8> {
+        hmac::sign(&self.recovery_code, format!("{account}.{code}").as_bytes()).as_ref().to_vec()
     }
 
     fn sign_browser(&self, account: &str, id: &str) -> String {

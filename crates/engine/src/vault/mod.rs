@@ -3,6 +3,7 @@
 //! A value is bound to its organization, scope, name, version and key, so it cannot be decrypted if it is moved to
 //! another database row.
 
+mod accounts;
 mod keyed_hashes;
 mod root;
 mod rotate;
@@ -73,6 +74,7 @@ pub struct SecretVault {
     path: PathBuf,
     roots: RwLock<RootKeys>,
     marks: KeyedHashes,
+    account_key: accounts::AccountKey,
     /// Held while the root key is rotated.
     rotation: Mutex<()>,
 }
@@ -110,9 +112,14 @@ impl SecretVault {
         };
         let next = rotate::load_next_key(path)?;
         let roots = RootKeys { current, next };
-        let marks = KeyedHashes::new(&instance_key(store, &roots, path)?);
-        let vault =
-            Self { path: path.to_owned(), roots: RwLock::new(roots), marks, rotation: Mutex::default() };
+        let instance_key = instance_key(store, &roots, path)?;
+        let vault = Self {
+            path: path.to_owned(),
+            roots: RwLock::new(roots),
+            marks: KeyedHashes::new(&instance_key),
+            account_key: accounts::AccountKey::new(&instance_key),
+            rotation: Mutex::default(),
+        };
         if vault.is_rotating() {
             vault.rotate(store)?;
         }

@@ -188,7 +188,9 @@ fn explain_permission(
     target: &AccessTarget,
 ) -> Result<wire::PermissionAccess, AppError> {
     let granted_by = match access.decide(action, target) {
-        AccessDecision::NotGranted | AccessDecision::TokenRestricted => None,
+        AccessDecision::NotGranted
+        | AccessDecision::TokenRestricted
+        | AccessDecision::SecondFactorMissing => None,
         AccessDecision::Allowed { by: AccessSource::OrganizationRole(role) } => {
             Some(wire::PermissionSource {
                 role: role_to_wire(role),

@@ -44,7 +44,7 @@ impl App {
     ) -> Result<ApiResponse<wire::WireMember>, AppError> {
         self.read(who, move |db| {
             let found = find(db, user)?;
-            Ok(ApiResponse::ok(to_response(&found)).with_version(found.version))
+            Ok(build_response(&found))
         })
         .await
     }
@@ -91,7 +91,7 @@ impl App {
             super::check_version(found.version, expected)?;
             check_reach(own, found.role)?;
             let Some(role) = role.filter(|role| *role != found.role) else {
-                return Ok(ApiResponse::ok(to_response(&found)).with_version(found.version));
+                return Ok(build_response(&found));
             };
             standing.check_confirmed(tx.now())?;
             check_reach(own, role)?;
@@ -104,7 +104,7 @@ impl App {
             environment::make_queues_due(tx, user)?;
             let event = member_event(EventKind::MemberUpdated, user, &found.name);
             tx.record(event.with("role", role.as_str()).with("previousRole", found.role.as_str()))?;
-            Ok(ApiResponse::ok(to_response(&MemberView { role, version, ..found })).with_version(version))
+            Ok(build_response(&MemberView { role, version, ..found }))
         })
         .await
     }
@@ -157,7 +157,7 @@ pub(crate) fn default_name(email: &Email) -> Result<DisplayName, AppError> {
     DisplayName::parse(&local).map_err(|error| AppError::invalid_member("/name", error.to_string()))
 }
 
-fn find(db: &mut impl StoreRead, user: UserId) -> Result<MemberView, AppError> {
+pub(super) fn find(db: &mut impl StoreRead, user: UserId) -> Result<MemberView, AppError> {
     member::find_view(db, user)?.ok_or_else(|| AppError::not_found("member"))
 }
 
@@ -184,6 +184,15 @@ fn member_event(kind: EventKind, user: UserId, name: &DisplayName) -> NewEvent {
     NewEvent::new(kind, EventSubject::new("user", user, Some(name.as_str())))
 }
 
+/// Builds the response. Its `ETag` covers the second factor, which is no part of the membership.
+pub(super) fn build_response(member: &MemberView) -> ApiResponse<wire::WireMember> {
+    let response = ApiResponse::ok(to_response(member)).with_version(member.version);
+    match member.has_second_factor {
+        true => response.with_variant("second-factor"),
+        false => response,
+    }
+}
+
 fn to_response(member: &MemberView) -> wire::WireMember {
     wire::WireMember {
         id: member.user.to_string(),
@@ -192,6 +201,7 @@ fn to_response(member: &MemberView) -> wire::WireMember {
         kind: user_kind(member.is_service),
         role: role_to_wire(member.role),
         owner_id: member.owner.map(|owner| owner.to_string()),
+        has_second_factor: member.has_second_factor,
         created_at: member.created_at.to_string(),
         deleted_at: None,
     }

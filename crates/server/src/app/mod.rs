@@ -31,6 +31,7 @@ mod repositories;
 mod resource_access;
 mod runner_calls;
 mod runners;
+mod second_factor;
 mod secrets;
 mod sign_in;
 mod teams;
@@ -60,6 +61,7 @@ pub use plan::{PlanFacts, PlanPreviewRequest, PlanSource, plan_definition};
 pub use registries::{NewRegistry, RegistryChange};
 pub use registry_builds::BuildLogPart;
 pub use repositories::{NewRepository, RepositoryChange};
+pub use second_factor::reset_second_factor;
 pub use secrets::{NewScope, NewSecret, SecretChange};
 pub use sign_in::{LoginAttempt, SignedIn};
 pub use teams::NewTeam;
@@ -219,6 +221,9 @@ impl App {
         let principal = who.principal().clone();
         let done = self.transact(who.context(), once, move |tx| {
             let standing = authorize::load_current_access(tx, &principal)?;
+            if standing.access.is_factor_missing {
+                return Err(AppError::second_factor_required());
+            }
             if !standing.access.may_somewhere(P::ACTION) {
                 return Err(AppError::forbidden(P::ACTION, None));
             }

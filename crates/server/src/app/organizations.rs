@@ -1,21 +1,26 @@
 //! Organizations: view, change, and list those of the caller.
 
 use berth_api::organization as wire;
-use berth_core::access::{EffectiveAccess, ScopedGrant, permit};
+use berth_api::problem::Code;
+use berth_core::access::{EffectiveAccess, Role, ScopedGrant, permit};
 use berth_core::event::{EventKind, EventSubject, NewEvent};
+use berth_core::id::UserId;
 use berth_core::name::{DisplayName, Slug};
 use berth_core::step::NetworkAccess;
+use berth_store::Tx;
 use berth_store::tables::organization::{self, Organization};
-use berth_store::tables::{grant, member, team};
+use berth_store::tables::{grant, member, second_factor, team};
 
+use super::members::check_reach;
 use super::{ApiResponse, App, IdempotentResponse};
-use crate::auth::authorize::{AuthMethod, AuthorizedCaller, Membership, Principal};
+use crate::auth::authorize::{AuthMethod, AuthorizedCaller, CurrentAccess, Membership, Principal};
 use crate::error::AppError;
 
 /// Changes to an organization. `None` keeps the current value.
 pub struct OrganizationChange {
     pub name: Option<DisplayName>,
     pub default_network: Option<NetworkAccess>,
+    pub require_second_factor: Option<bool>,
 }
 
 impl App {
@@ -39,7 +44,7 @@ impl App {
         expected: Option<i64>,
     ) -> Result<IdempotentResponse<wire::WireOrganization>, AppError> {
         let (id, user, access) = (who.org(), who.principal().user, who.access().clone());
-        self.change(who, None, move |tx, _| {
+        self.change(who, None, move |tx, standing| {
             let org = organization::by_id(tx, id)?.ok_or_else(|| AppError::not_found("organization"))?;
             super::check_version(org.version, expected)?;
             let teams = team::list_slugs_in(tx, id, user)?;
@@ -54,10 +59,17 @@ impl App {
                     .with("defaultNetwork", default_network.as_str())
                     .with("previousDefaultNetwork", org.default_network.as_str());
             }
-            if name == org.name && default_network == org.default_network {
+            let require_second_factor = change.require_second_factor.unwrap_or(org.require_second_factor);
+            if require_second_factor != org.require_second_factor {
+                check_factor_requirement(tx, standing, user, require_second_factor)?;
+                event = event.with("requireSecondFactor", require_second_factor);
+            }
+            let version = org.version + 1;
+            let changed = Organization { name, default_network, require_second_factor, ..org.clone() };
+            if changed == org {
                 return Ok(build_response(&org, &access, &teams));
             }
-            let changed = Organization { name, default_network, version: org.version + 1, ..org };
+            let changed = Organization { version, ..changed };
             organization::put(tx, &changed)?;
             tx.record(event)?;
             Ok(build_response(&changed, &access, &teams))
@@ -113,13 +125,33 @@ impl App {
                         let Some(org) = org else { return Ok(None) };
                         let Some(role) = member::role_in(db, user, org.id)? else { return Ok(None) };
                         let grants = grant::list_of_member_in(db, org.id, user)?;
-                        let access = EffectiveAccess { grants, ..EffectiveAccess::of_role(role) };
+                        let is_factor_missing = second_factor::is_missing_in(db, org.id, user)?;
+                        let access =
+                            EffectiveAccess { grants, is_factor_missing, ..EffectiveAccess::of_role(role) };
                         Ok(Some(Membership { org: org.id, org_slug: org.slug, access }))
                     })
                     .await
             }
         }
     }
+}
+
+/// Only an owner may change whether the organization requires a second factor, and must have one to switch it on:
+/// otherwise the change would lock out the owner.
+fn check_factor_requirement(
+    tx: &mut Tx<'_>,
+    standing: &CurrentAccess,
+    user: UserId,
+    is_required: bool,
+) -> Result<(), AppError> {
+    check_reach(standing.role(), Role::Owner)?;
+    standing.check_confirmed(tx.now())?;
+    let has_factor = second_factor::by_user(tx, user)?.is_some_and(|it| it.confirmed_at.is_some());
+    if is_required && !has_factor {
+        let text = "set up a second factor for your own account before you require one from all members";
+        return Err(AppError::new(Code::InvalidState, text));
+    }
+    Ok(())
 }
 
 pub(crate) fn organization_subject(org: &Organization) -> EventSubject {
@@ -158,6 +190,7 @@ pub(super) fn to_response(
         grants: access.grants.iter().map(scoped).collect(),
         teams: teams.iter().map(ToString::to_string).collect(),
         default_network: berth_engine::wire::network(org.default_network),
+        require_second_factor: org.require_second_factor,
         created_at: org.created_at.to_string(),
     }
 }

@@ -35,6 +35,7 @@ impl App {
         &self,
         who: &Principal,
         current: RedactedString,
+        code: Option<RedactedString>,
         new: RedactedString,
         revoke_tokens: bool,
         once: Option<IdempotencyKey>,
@@ -43,8 +44,10 @@ impl App {
         if let Some(earlier) = self.find_stored_response(self.context(who), once.clone()).await? {
             return Ok(IdempotentResponse::Replayed(earlier));
         }
-        let (user, tried) = self.verify_own_password(who, current, "/currentPassword").await?;
-        let password_hash = self.hash_new_password(&user, new, "/newPassword").await?;
+        // Check the new password first, so that a weak one does not use up the code.
+        self.check_strength(&self.load_user(who.user).await?, &new, "/newPassword").await?;
+        let (user, tried) = self.verify_own_password(who, current, code, "/currentPassword").await?;
+        let password_hash = self.passwords.hash(new).await?;
         let me = self.me(who).await?;
         let me = wire::CurrentUser { user: wire::WireUser { password_is_generated: false, ..me.user }, ..me };
         let via = who.via.clone();
@@ -72,12 +75,13 @@ impl App {
         &self,
         who: &Principal,
         password: RedactedString,
+        code: Option<RedactedString>,
     ) -> Result<wire::CurrentUser, AppError> {
         let AuthMethod::SignIn { id } = who.via else {
             let text = "API tokens have no password and never need to confirm one";
             return Err(AppError::new(Code::InvalidState, text));
         };
-        let (user, tried) = self.verify_own_password(who, password, "/password").await?;
+        let (user, tried) = self.verify_own_password(who, password, code, "/password").await?;
         self.services
             .store
             .transact(self.context(who), move |tx| {
@@ -105,7 +109,8 @@ impl App {
             }
             false => return Err(link_over_error()),
         };
-        let password_hash = self.hash_new_password(&user, new, "/newPassword").await?;
+        self.check_strength(&user, &new, "/newPassword").await?;
+        let password_hash = self.passwords.hash(new).await?;
         let context = TxContext { request_id: Some(request_id), ..TxContext::system(None) };
         self.services
             .store
@@ -121,10 +126,12 @@ impl App {
             .await
     }
 
-    async fn verify_own_password(
+    /// Verifies the caller's password and, if the account has a second factor, the code.
+    pub(super) async fn verify_own_password(
         &self,
         who: &Principal,
         password: RedactedString,
+        code: Option<RedactedString>,
         pointer: &str,
     ) -> Result<(User, ThrottleKeys), AppError> {
         let user = self.load_user(who.user).await?;
@@ -134,15 +141,11 @@ impl App {
             self.record_failure(self.context(who), Some(user)).await?;
             return Err(AppError::invalid_member(pointer, "is not your password"));
         }
+        self.verify_own_code(who, &user, code, &tried).await?;
         Ok((user, tried))
     }
 
-    async fn hash_new_password(
-        &self,
-        user: &User,
-        new: RedactedString,
-        pointer: &str,
-    ) -> Result<String, AppError> {
+    async fn check_strength(&self, user: &User, new: &RedactedString, pointer: &str) -> Result<(), AppError> {
         let id = user.id;
         let organizations = self
             .services
@@ -154,7 +157,7 @@ impl App {
         if let Some(weakness) = passwords::weakness(new.reveal(), &names) {
             return Err(AppError::invalid_member(pointer, weakness));
         }
-        self.passwords.hash(new).await
+        Ok(())
     }
 }
 

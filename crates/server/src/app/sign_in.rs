@@ -14,6 +14,7 @@ use berth_store::tables::{member, sign_in};
 use berth_store::{Tx, TxContext};
 
 use super::App;
+use super::second_factor::{FactorCheck, verify_code};
 use super::throttle::ThrottleKeys;
 use crate::auth::authorize::{AuthMethod, Membership, Principal};
 use crate::auth::tokens::{TokenKind, generate_token, hash_token, is_well_formed};
@@ -23,6 +24,8 @@ use crate::limits::LAST_USED_EVERY_S;
 pub struct LoginAttempt {
     pub email: Email,
     pub password: RedactedString,
+    /// Code of the second factor, if the user has entered one.
+    pub code: Option<RedactedString>,
     pub address: IpAddr,
     /// Cookie that identifies a browser in which an account has logged in before.
     pub known_browser: Option<String>,
@@ -60,13 +63,27 @@ impl App {
             return Err(AppError::unauthenticated("the e-mail address or the password is wrong"));
         };
 
-        let signed = user.clone();
-        let begun = self.services.store.transact(context, move |tx| {
+        let code = attempt.code;
+        let code_tried = self.count_code(&context, &user, code.as_ref(), browser).await?;
+        let (signed, vault) = (user.clone(), self.services.vault.clone());
+        let begun = self.services.store.transact(context.clone(), move |tx| {
             check_unchanged(tx, &signed)?;
+            tx.set_actor(actor(&signed));
+            let checked = verify_code(tx, &vault, &signed, code.as_ref())?;
+            if checked == FactorCheck::CodeWrong {
+                return Ok(Err(checked));
+            }
             Self::uncount_attempt(tx, &tried)?;
-            begin_sign_in(tx, &signed)
+            code_tried.iter().try_for_each(|tried| Self::uncount_attempt(tx, tried))?;
+            match checked {
+                FactorCheck::Passed => begin_sign_in(tx, &signed).map(Ok),
+                refused => Ok(Err(refused)),
+            }
         });
-        let (id, secret) = begun.await?;
+        let (id, secret) = match begun.await? {
+            Ok(begun) => begun,
+            Err(checked) => return Err(self.refuse_login_code(context, user, checked).await?),
+        };
         self.build_signed_in(&user, id, secret, attempt.request_id).await
     }
 
@@ -128,6 +145,7 @@ impl App {
                 kind: crate::wire::user_kind(matches!(user.account, UserAccount::Service { .. })),
                 password_is_generated: generated,
             },
+            second_factor: self.second_factor_state(&user).await?,
             organizations: self.list_organizations_of(who).await?,
             csrf_token,
             demo: self

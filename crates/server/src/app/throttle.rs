@@ -57,6 +57,16 @@ impl ThrottleKeys {
         }
     }
 
+    /// Counters for codes of a second factor, entered together with the correct password.
+    pub(super) fn for_code(email: &Email, known_browser: Option<&str>) -> Self {
+        let of = known_browser.map_or_else(|| email.key(), |id| format!("browser {id}"));
+        Self {
+            account: format!("code account:{of}"),
+            network: format!("code network:{of}"),
+            pair: format!("code:{of}"),
+        }
+    }
+
     fn subjects(&self) -> [&str; 3] {
         [&self.account, &self.network, &self.pair]
     }

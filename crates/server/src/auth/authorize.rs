@@ -10,7 +10,7 @@ use berth_core::id::{OrgId, SignInId, TokenId, UserId};
 use berth_core::name::{DisplayName, Slug};
 use berth_core::time::Timestamp;
 use berth_store::tables::token::TokenAccess;
-use berth_store::tables::{grant, member, sign_in, token};
+use berth_store::tables::{grant, member, second_factor, sign_in, token};
 use berth_store::{StoreRead, Tx, TxContext};
 
 use crate::error::AppError;
@@ -105,6 +105,9 @@ pub fn authorize(
     action: Action,
     membership: &Membership,
 ) -> Result<RouteGrant, AppError> {
+    if membership.access.is_factor_missing {
+        return Err(AppError::second_factor_required());
+    }
     if !membership.access.may_somewhere(action) {
         return Err(AppError::forbidden(action, None));
     }
@@ -130,14 +133,17 @@ impl CurrentAccess {
     /// Requires that the user has confirmed the password recently. Access to an unattended browser must not be enough
     /// to create lasting access.
     pub fn check_confirmed(&self, now: Timestamp) -> Result<(), AppError> {
-        match self.confirmed_at {
-            Some(at) if now.seconds_since(at) > PASSWORD_CONFIRMED_S => Err(AppError::new(
-                Code::ReauthenticationRequired,
-                "you entered your password more than an hour ago; confirm it and try again",
-            )),
-            _ => Ok(()),
-        }
+        self.confirmed_at.map_or(Ok(()), |at| check_recent_confirmation(at, now))
     }
+}
+
+/// Fails if the password was confirmed too long ago.
+pub(crate) fn check_recent_confirmation(confirmed_at: Timestamp, now: Timestamp) -> Result<(), AppError> {
+    if now.seconds_since(confirmed_at) > PASSWORD_CONFIRMED_S {
+        let text = "you entered your password more than an hour ago; confirm it and try again";
+        return Err(AppError::new(Code::ReauthenticationRequired, text));
+    }
+    Ok(())
 }
 
 /// Returns the principal's current access. For a token, the access found by the middleware is reused unless the store's
@@ -177,7 +183,8 @@ pub fn load_member_access(
 ) -> Result<Option<EffectiveAccess>, AppError> {
     let Some(member) = member::by_user(db, user)? else { return Ok(None) };
     let grants = grant::list_of_member(db, user)?;
-    Ok(Some(EffectiveAccess { grants, ..EffectiveAccess::of_role(member.role) }))
+    let is_factor_missing = second_factor::is_missing(db, user)?;
+    Ok(Some(EffectiveAccess { grants, is_factor_missing, ..EffectiveAccess::of_role(member.role) }))
 }
 
 impl RouteGrant {

@@ -5,3 +5,4 @@ pub(crate) mod callers;
 pub mod passwords;
 pub mod rate_limit;
 pub mod tokens;
+pub mod totp;

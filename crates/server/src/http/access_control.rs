@@ -16,7 +16,7 @@ use super::path::decode;
 use super::router::{RouteAccess, RouteInfo};
 use crate::app::App;
 use crate::auth::authorize::{AuthorizedCaller, Principal, RouteGrant, authorize};
-use crate::error::{AppError, DenialReason};
+use crate::error::AppError;
 
 /// All routes with the access they require. Paths are matched in the same way as in the router.
 pub(super) struct RouteTable(matchit::Router<RouteEntry>);
@@ -86,7 +86,9 @@ pub(super) async fn authorize_request(
         match authorize(&principal, action, &membership) {
             Ok(grant) => request.extensions.insert(grant),
             Err(refused) => {
-                app.record_denied(&principal, membership.org, DenialReason::Permission(action)).await;
+                if let Some(denied) = refused.denial_reason(action) {
+                    app.record_denied(&principal, membership.org, denied).await;
+                }
                 return Err(app.name_grantors(membership.org, refused).await);
             }
         };

@@ -102,7 +102,7 @@ pub(super) fn build(app: &Arc<App>) -> (Router, Vec<RouteInfo>, openapi::LazyDoc
     use routes::{
         analyses, approvals, auth, deployed, deployments, environments, events, fixes, grants, health,
         invitations, logs, members, organizations, pipelines, queue, registries, repositories, runner,
-        runners, secrets, sessions, teams, tokens, webhooks,
+        runners, second_factor, secrets, sessions, teams, tokens, webhooks,
     };
 
     let served = openapi::LazyDocuments::default();
@@ -125,6 +125,10 @@ pub(super) fn build(app: &Arc<App>) -> (Router, Vec<RouteInfo>, openapi::LazyDoc
         .for_callers(routes!(auth::me))
         .for_callers(routes!(auth::change_password))
         .for_callers(routes!(auth::confirm_password))
+        .for_callers(routes!(second_factor::begin_second_factor))
+        .for_callers(routes!(second_factor::confirm_second_factor))
+        .for_callers(routes!(second_factor::replace_recovery_codes))
+        .for_callers(routes!(second_factor::disable_second_factor))
         .for_callers(routes!(invitations::join_organization))
         .for_callers(routes!(organizations::list_organizations))
         .route(OrganizationRead, routes!(organizations::view_organization))
@@ -134,6 +138,7 @@ pub(super) fn build(app: &Arc<App>) -> (Router, Vec<RouteInfo>, openapi::LazyDoc
         .route(MembersRead, routes!(members::view_member))
         .route(MembersWrite, routes!(members::update_member))
         .route(MembersWrite, routes!(members::remove_member))
+        .route(MembersWrite, routes!(second_factor::reset_second_factor))
         .route(MembersWrite, routes!(invitations::list_invitations))
         .route(MembersWrite, routes!(invitations::create_invitation))
         .route(MembersWrite, routes!(invitations::view_invitation))

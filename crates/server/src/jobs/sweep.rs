@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use berth_store::TxContext;
 use berth_store::idempotency::{self, FORGET_BATCH_MAX};
-use berth_store::tables::{delivery, invitation, password_reset, sign_in, token, webhook};
+use berth_store::tables::{delivery, invitation, password_reset, second_factor, sign_in, token, webhook};
 
 use super::BackgroundJobs;
 use crate::error::AppError;
-use crate::limits::{DELIVERIES_KEPT_MAX, DELIVERY_DAYS_KEPT};
+use crate::limits::{DELIVERIES_KEPT_MAX, DELIVERY_DAYS_KEPT, SECOND_FACTOR_ENROLMENT_S};
 use crate::worker::{BackgroundJob, TurnResult};
 
 /// Number of webhooks read per page.
@@ -40,6 +40,8 @@ pub async fn sweep(jobs: &BackgroundJobs) -> Result<(), AppError> {
         .transact(TxContext::system(None), |tx| {
             invitation::delete_expired(tx)?;
             password_reset::delete_expired(tx)?;
+            let oldest = tx.now().plus_seconds(-SECOND_FACTOR_ENROLMENT_S);
+            second_factor::delete_unconfirmed(tx, oldest)?;
             token::delete_expired_of_sessions(tx)?;
             Ok::<_, AppError>(sign_in::delete_expired(tx)?)
         })

@@ -45,7 +45,7 @@ pub(crate) fn sample_value(member: &str) -> Value {
         "isActive" => json!(true),
         "provider" => json!("none"),
         "baseUrl" => json!("https://models.acme.test/v1"),
-        "preview" | "permitDefinition" => json!(false),
+        "preview" | "permitDefinition" | "requireSecondFactor" => json!(false),
         "outputTokensMax" | "monthlyTokensMax" => json!(1_000),
         "timeoutSeconds" => json!(60),
         "slug" => json!("sample"),

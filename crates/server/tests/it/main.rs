@@ -39,6 +39,8 @@ mod resource_target;
 mod runners;
 mod scoped_access;
 mod scoped_matrix;
+mod second_factor;
+mod second_factor_required;
 mod secrets;
 mod session_tokens;
 mod sign_in;

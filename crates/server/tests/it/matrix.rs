@@ -196,6 +196,7 @@ async fn foreign_ids_are_not_found_in_the_own_organization() {
         ("GET", format!("members/{member}")),
         ("PATCH", format!("members/{member}")),
         ("DELETE", format!("members/{member}")),
+        ("DELETE", format!("members/{member}/second-factor")),
         ("DELETE", format!("api-tokens/{token}")),
         ("GET", format!("step-registries/{registry}")),
         ("GET", format!("step-registries/{registry}/steps")),

@@ -7,7 +7,9 @@ CREATE TABLE organizations (
   version BIGINT NOT NULL,
   created_at BIGINT NOT NULL,
   -- The network of steps that do not name one: host or none.
-  default_network TEXT NOT NULL DEFAULT 'host'
+  default_network TEXT NOT NULL DEFAULT 'host',
+  -- Whether people who log in with a password need a second factor.
+  require_second_factor BIGINT NOT NULL DEFAULT 0
 );
 
 CREATE TABLE users (
@@ -961,6 +963,23 @@ CREATE TABLE password_resets (
   user_id TEXT NOT NULL PRIMARY KEY REFERENCES users (id),
   hash BYTEA NOT NULL UNIQUE,
   expires_at BIGINT NOT NULL
+);
+
+-- The second factor (TOTP) of an account. It is in effect once it was confirmed with a code.
+CREATE TABLE second_factors (
+  user_id TEXT NOT NULL PRIMARY KEY REFERENCES users (id),
+  -- The shared secret, encrypted.
+  sealed BYTEA NOT NULL,
+  created_at BIGINT NOT NULL,
+  confirmed_at BIGINT,
+  -- The last time step whose code was used. A code works once.
+  last_step BIGINT NOT NULL
+);
+
+CREATE TABLE recovery_codes (
+  user_id TEXT NOT NULL REFERENCES users (id),
+  hash BYTEA NOT NULL,
+  PRIMARY KEY (user_id, hash)
 );
 
 -- Authors of what a deployment brings into a stage, as its commits name them.

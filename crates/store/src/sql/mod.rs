@@ -147,6 +147,7 @@ pub fn all_statements() -> impl Iterator<Item = &'static SqlStatement> {
         crate::tables::repository::STATEMENTS,
         crate::tables::retention::STATEMENTS,
         crate::tables::runner::STATEMENTS,
+        crate::tables::second_factor::STATEMENTS,
         crate::tables::secret::STATEMENTS,
         crate::tables::session::STATEMENTS,
         crate::tables::sign_in::STATEMENTS,

@@ -133,7 +133,7 @@ pub(crate) fn allows_claim(
 ) -> Result<bool, StoreError> {
     let named: Option<(String, String)> = db.fetch_optional(&ENVIRONMENT_NAME, &[text(environment)])?;
     let Some((pipeline, environment)) = named else { return Ok(false) };
-    let access = EffectiveAccess { role, grants: list_of_member(db, user)?, restriction: None };
+    let access = EffectiveAccess { grants: list_of_member(db, user)?, ..EffectiveAccess::of_role(role) };
     Ok(access.may(Action::EnvironmentsClaim, &AccessTarget::Environment { pipeline, environment }))
 }
 

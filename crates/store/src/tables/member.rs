@@ -20,8 +20,9 @@ table!(Org Member in memberships {
 
 const fn select_view(condition: &str) -> SqlText {
     let text = sql("SELECT u.id, u.email, u.name, CAST(CASE u.kind WHEN 'service' THEN 1 ELSE 0 END AS BIGINT), u.owner_id,
-        m.role, m.version, m.created_at");
-    text.then(" FROM memberships m JOIN users u ON u.id = m.user_id WHERE m.org_id = $1 AND ").then(condition)
+        m.role, m.version, m.created_at, CAST(CASE WHEN f.confirmed_at IS NULL THEN 0 ELSE 1 END AS BIGINT)");
+    let text = text.then(" FROM memberships m JOIN users u ON u.id = m.user_id");
+    text.then(" LEFT JOIN second_factors f ON f.user_id = m.user_id WHERE m.org_id = $1 AND ").then(condition)
 }
 
 statements! {
@@ -58,8 +59,9 @@ pub struct MemberView {
     pub role: Role,
     pub version: i64,
     pub created_at: Timestamp,
+    pub has_second_factor: bool,
 }
-from_row!(MemberView { user, email, name, is_service, owner, role, version, created_at });
+from_row!(MemberView { user, email, name, is_service, owner, role, version, created_at, has_second_factor });
 
 pub fn by_user(db: &mut impl StoreRead, user: UserId) -> Result<Option<Member>, StoreError> {
     db.fetch_optional(&BY_USER, &[text(user)])

@@ -31,6 +31,7 @@ pub mod retention;
 pub mod run;
 pub mod runner;
 pub mod schedule;
+pub mod second_factor;
 pub mod secret;
 pub mod session;
 pub mod sign_in;

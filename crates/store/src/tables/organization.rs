@@ -16,7 +16,7 @@ pub const ORGANIZATIONS_PER_USER_MAX: i64 = 100;
 
 table!(Instance Organization in organizations {
     key: [id],
-    update: [name, version, default_network],
+    update: [name, version, default_network, require_second_factor],
     insert: [slug, created_at],
 });
 word_columns!(NetworkAccess: NetworkAccess::ALL);
@@ -39,6 +39,8 @@ pub struct Organization {
     pub created_at: Timestamp,
     /// Network access of steps that do not declare it themselves.
     pub default_network: NetworkAccess,
+    /// Whether people who log in with a password need a second factor.
+    pub require_second_factor: bool,
 }
 
 pub fn by_id(db: &mut impl StoreRead, id: OrgId) -> Result<Option<Organization>, StoreError> {

@@ -5,7 +5,7 @@ use berth_core::environment::{ClaimTerms, PendingTakeover, Ticket, TicketCause, 
 use berth_core::id::{EnvironmentId, TicketGroupId, TicketId};
 use berth_core::time::Timestamp;
 
-use super::grant;
+use super::{grant, second_factor};
 use crate::error::StoreError;
 use crate::sql::value::{SqlValue, text};
 use crate::sql::{
@@ -111,6 +111,7 @@ fn fetch_entitled(
 ) -> Result<Vec<Ticket>, StoreError> {
     let now = db.now();
     let rows: Vec<(Ticket, OwnerAccess)> = db.fetch_all(statement, params)?;
+    let is_factor_required = !rows.is_empty() && second_factor::is_required(db)?;
     let tickets = rows.into_iter().map(|(ticket, (role, revoked_at, expires_at))| {
         let may_claim = match role {
             None => false,
@@ -118,7 +119,8 @@ fn fetch_entitled(
             Some(role) => grant::allows_claim(db, ticket.holder.id, role, ticket.environment)?,
         };
         let has_token = revoked_at.is_none() && expires_at.is_none_or(|end| end > now);
-        Ok(Ticket { is_entitled: may_claim && has_token, ..ticket })
+        let lacks_factor = is_factor_required && second_factor::is_missing(db, ticket.holder.id)?;
+        Ok(Ticket { is_entitled: may_claim && has_token && !lacks_factor, ..ticket })
     });
     tickets.collect()
 }

@@ -8,7 +8,7 @@ use berth_core::id::{EnvironmentId, OrgId, TokenId, UserId};
 use berth_core::name::{DisplayName, EnvName, Slug};
 use berth_core::time::Timestamp;
 
-use super::grant;
+use super::{grant, second_factor};
 use crate::error::StoreError;
 use crate::pagination::{ListPage, PageStart, fetch_bounded_count, fetch_page};
 use crate::sql::value::text;
@@ -148,6 +148,7 @@ pub fn find_caller(
     let found: Option<TokenCaller> = db.fetch_optional(&CALLER_BY_HASH, &[hash.into(), now.into()])?;
     let Some(mut caller) = found else { return Ok(None) };
     caller.access.grants = grant::list_of_member_in(db, caller.org, caller.user)?;
+    caller.access.is_factor_missing = second_factor::is_missing_in(db, caller.org, caller.user)?;
     Ok(Some(caller))
 }
 
@@ -179,7 +180,8 @@ pub fn find_access(db: &mut impl StoreRead, id: TokenId) -> Result<Option<TokenA
     let found: Option<TokenOwner> = db.fetch_optional(&STANDING, &[text(id), now.into()])?;
     let Some(TokenOwner { user, role, expires_at, limits }) = found else { return Ok(None) };
     let grants = grant::list_of_member(db, user)?;
-    let access = EffectiveAccess { role, grants, restriction: limits.restriction };
+    let is_factor_missing = second_factor::is_missing(db, user)?;
+    let access = EffectiveAccess { role, grants, restriction: limits.restriction, is_factor_missing };
     Ok(Some(TokenAccess { access, expires_at }))
 }
 

@@ -6,7 +6,7 @@ import { Page } from "@/ui/Page";
 import { QueryResult } from "@/ui/QueryResult";
 import { OrganizationForm } from "./OrganizationForm";
 
-/** General settings of the organization: its name and the default network of steps. */
+/** General settings of the organization: its name, the default network of steps, and the second factor. */
 export function GeneralPage() {
   const org = useOrg();
   const mayWrite = usePermission("organization:write");
@@ -14,12 +14,12 @@ export function GeneralPage() {
   // Not in the form, which is remounted with the saved values.
   const save = useChangeOrganization(org);
   return (
-    <Page title="General" lead="Name and default network of steps">
+    <Page title="General" lead="Name, default network of steps, and login">
       <QueryResult of={organization}>
         {found => (
           <Card>
             <OrganizationForm
-              key={`${found.name} ${found.defaultNetwork}`}
+              key={`${found.name} ${found.defaultNetwork} ${found.requireSecondFactor}`}
               organization={found}
               save={save}
               mayWrite={mayWrite}

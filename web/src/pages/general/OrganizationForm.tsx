@@ -1,6 +1,7 @@
-import { Button, Group, NativeSelect, Stack, Text, TextInput } from "@mantine/core";
+import { Button, Checkbox, Group, NativeSelect, Stack, Text, TextInput } from "@mantine/core";
 import { useForm } from "@mantine/form";
 import type { components } from "@/api/schema.gen";
+import { useMe } from "@/data/me";
 import type { useChangeOrganization } from "@/data/organization";
 import { ProblemPanel } from "@/ui/ProblemPanel";
 import { toast } from "@/ui/toast";
@@ -19,12 +20,18 @@ type Props = {
 };
 
 export function OrganizationForm({ organization, save, mayWrite }: Props) {
+  const hasFactor = useMe().secondFactor.status === "enabled";
+  const isOwner = organization.role === "owner";
   const form = useForm({
-    initialValues: { name: organization.name, defaultNetwork: organization.defaultNetwork },
+    initialValues: {
+      name: organization.name,
+      defaultNetwork: organization.defaultNetwork,
+      requireSecondFactor: organization.requireSecondFactor,
+    },
     validate: { name: name => (name.trim() === "" ? "Enter a name" : null) },
   });
-  const submit = form.onSubmit(({ name, defaultNetwork }) =>
-    save.mutate({ name: name.trim(), defaultNetwork }, { onSuccess: () => toast.success("Saved") }),
+  const submit = form.onSubmit(({ name, ...values }) =>
+    save.mutate({ ...values, name: name.trim() }, { onSuccess: () => toast.success("Saved") }),
   );
   return (
     <form onSubmit={submit}>
@@ -36,6 +43,16 @@ export function OrganizationForm({ organization, save, mayWrite }: Props) {
           data={NETWORKS}
           disabled={!mayWrite}
           {...form.getInputProps("defaultNetwork")}
+        />
+        <Checkbox
+          label="Require a second factor"
+          description={
+            isOwner && !hasFactor && !organization.requireSecondFactor
+              ? "To require one, first set up a second factor in your own profile."
+              : "People who log in with a password need a second factor. Members without one lose access, also with their API tokens, until they set one up. Only owners can change this."
+          }
+          disabled={!isOwner || (!hasFactor && !organization.requireSecondFactor)}
+          {...form.getInputProps("requireSecondFactor", { type: "checkbox" })}
         />
         {save.error != null && <ProblemPanel error={save.error} compact />}
         {mayWrite ? (

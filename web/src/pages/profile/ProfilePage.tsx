@@ -1,16 +1,24 @@
-import { Button, Card, Checkbox, Container, Group, PasswordInput, Stack, Text, Title } from "@mantine/core";
+import { Alert, Button, Card, Checkbox, Container, Group, PasswordInput, Stack, Text, Title } from "@mantine/core";
 import { useForm } from "@mantine/form";
+import { IconShieldLock } from "@tabler/icons-react";
+import { useSearch } from "@tanstack/react-router";
 import { fieldError } from "@/api/problem";
 import { useChangePassword, useMe } from "@/data/me";
+import { lacksSecondFactor } from "@/data/secondFactor";
+import { CodeInput } from "@/ui/CodeInput";
 import { Link, LinkButton } from "@/ui/Link";
 import { checkNewPassword, NewPasswordInput, newPasswordError } from "@/ui/NewPasswordInput";
 import { Page } from "@/ui/Page";
 import { ProblemPanel } from "@/ui/ProblemPanel";
 import { toast } from "@/ui/toast";
+import { SecondFactorCard } from "./SecondFactorCard";
 
-/** Profile of the current user: password and organizations. */
+/** Profile of the current user: password, second factor and organizations. */
 export function ProfilePage() {
-  const { user, organizations } = useMe();
+  const me = useMe();
+  const { user, organizations } = me;
+  const { required } = useSearch({ from: "/profile" });
+  const requiring = organizations.find(each => each.slug === required);
   return (
     <Container component="main" size="sm" py="xl">
       <Page
@@ -22,6 +30,17 @@ export function ProfilePage() {
           </LinkButton>
         }
       >
+        {requiring && lacksSecondFactor(me, requiring) && (
+          <Alert
+            role="status"
+            color="lantern"
+            icon={<IconShieldLock />}
+            title={`${requiring.name} requires a second factor`}
+          >
+            Set one up below to continue. Until then, your API tokens do not work in {requiring.name} either.
+          </Alert>
+        )}
+        <SecondFactorCard />
         <PasswordCard isGenerated={user.passwordIsGenerated} />
         <Card component="section" aria-label="Your organizations">
           <Title order={2} mb="sm">
@@ -53,16 +72,18 @@ export function ProfilePage() {
 
 function PasswordCard({ isGenerated }: { isGenerated: boolean }) {
   const change = useChangePassword();
+  const hasFactor = useMe().secondFactor.status === "enabled";
   const form = useForm({
-    initialValues: { currentPassword: "", newPassword: "", revokeTokens: false },
+    initialValues: { currentPassword: "", newPassword: "", revokeTokens: false, code: "" },
     validate: { newPassword: checkNewPassword },
   });
   const current = form.getInputProps("currentPassword");
   const chosen = form.getInputProps("newPassword");
   const isWrong = change.isError && fieldError(change.error, "/currentPassword") !== undefined;
+  const wrongCode = change.isError && fieldError(change.error, "/code");
   const chosenProblem = newPasswordError(change.error, "/newPassword");
-  const submit = form.onSubmit(values =>
-    change.mutate(values, {
+  const submit = form.onSubmit(({ code, ...values }) =>
+    change.mutate(hasFactor ? { ...values, code } : values, {
       onSuccess: () => {
         form.reset();
         toast.success("Password changed");
@@ -88,12 +109,17 @@ function PasswordCard({ isGenerated }: { isGenerated: boolean }) {
             error={current.error ?? (isWrong && "Wrong password")}
           />
           <NewPasswordInput {...chosen} error={chosen.error ?? chosenProblem} />
+          {hasFactor && (
+            <CodeInput {...form.getInputProps("code")} error={wrongCode && `The code ${wrongCode}`} />
+          )}
           <Checkbox
             label="Also revoke my API tokens"
             description="They stop working immediately, in all your organizations"
             {...form.getInputProps("revokeTokens", { type: "checkbox" })}
           />
-          {change.isError && !isWrong && !chosenProblem && <ProblemPanel error={change.error} compact />}
+          {change.isError && !isWrong && !chosenProblem && !wrongCode && (
+            <ProblemPanel error={change.error} compact />
+          )}
           <Group justify="flex-end">
             <Button type="submit" loading={change.isPending}>
               Change password

@@ -5,6 +5,7 @@ mod copy;
 mod doctor;
 mod raise_epoch;
 mod reset_password;
+mod reset_second_factor;
 mod restore;
 mod rotate_keys;
 mod sql;
@@ -35,6 +36,8 @@ pub(crate) enum AdminCommand {
     RaiseEpoch(raise_epoch::RaiseEpochArgs),
     /// Create a link to set a new password
     ResetPassword(reset_password::ResetPasswordArgs),
+    /// Remove the second factor of a user who has lost it
+    ResetSecondFactor(reset_second_factor::ResetSecondFactorArgs),
     /// Create a new root key and re-encrypt the data keys; the server can keep running
     RotateKeys(rotate_keys::RotateKeysArgs),
     /// Run a read-only SQL query
@@ -108,6 +111,7 @@ pub(crate) fn run(command: &AdminCommand) -> anyhow::Result<ExitCode> {
         AdminCommand::Copy(args) => copy::run(args),
         AdminCommand::RaiseEpoch(args) => raise_epoch::run(args),
         AdminCommand::ResetPassword(args) => reset_password::run(args),
+        AdminCommand::ResetSecondFactor(args) => reset_second_factor::run(args),
         AdminCommand::RotateKeys(args) => rotate_keys::run(args),
         AdminCommand::Sql(args) => sql::run(args),
     }

@@ -2,7 +2,7 @@
 
 use berth_api::deployment::WireDeployment;
 use berth_api::session as wire;
-use berth_core::access::{Action, EffectiveAccess, permit};
+use berth_core::access::{Action, permit};
 use berth_core::environment::deploy::{self, ConflictMode, DeployCommand};
 use berth_core::environment::fence::Fence;
 use berth_core::environment::release::{self, ReleaseCommand};
@@ -11,7 +11,7 @@ use berth_core::event::ActorType;
 use berth_core::id::{SessionId, UserId};
 use berth_core::name::{CommitId, Email, Reason};
 use berth_store::idempotency::IdempotencyKey;
-use berth_store::tables::{deployment, grant, member, session, user};
+use berth_store::tables::{deployment, member, session, user};
 use berth_store::{StoreRead, Tx};
 
 use super::session_token::refuse_session_token;
@@ -19,7 +19,7 @@ use super::view::with_environment_tag;
 use super::{EnvironmentPath, holder, location, response};
 use crate::app::resource_access::{may_on_environment, require_on_environment};
 use crate::app::{ApiResponse, App, IdempotentResponse, RuleOutcome, deployments};
-use crate::auth::authorize::AuthorizedCaller;
+use crate::auth::authorize::{AuthorizedCaller, load_member_access};
 use crate::error::AppError;
 
 /// Maximum number of deployments included in a session response.
@@ -218,10 +218,8 @@ fn find_receiver(tx: &mut Tx<'_>, to: &str, of: &Environment) -> Result<LockHold
     };
     let member = id.map(|id| member::find_view(tx, id)).transpose()?.flatten();
     let member = member.ok_or_else(|| refused("is not a member of this organization"))?;
-    let access = EffectiveAccess {
-        grants: grant::list_of_member(tx, member.user)?,
-        ..EffectiveAccess::of_role(member.role)
-    };
+    let access = load_member_access(tx, member.user)?;
+    let access = access.ok_or_else(|| refused("is not a member of this organization"))?;
     if !may_on_environment(tx, &access, Action::EnvironmentsClaim, of)? {
         return Err(refused("may not claim this environment; they need the role tester or higher"));
     }

@@ -60,6 +60,7 @@ const TAGGED: &[&str] = &[
     "rejectSoak",
     "releaseSession",
     "requestAnalysis",
+    "resetSecondFactor",
     "resolveStep",
     "resumePipeline",
     "retryStage",

@@ -99,7 +99,14 @@ const CONDITIONAL: &[&str] = &[
 ];
 
 /// POST operations that take no `Idempotency-Key`, because repeating them is harmless.
-const UNKEYED: &[&str] = &["confirmPassword", "joinOrganization"];
+const UNKEYED: &[&str] = &[
+    "beginSecondFactor",
+    "confirmPassword",
+    "confirmSecondFactor",
+    "disableSecondFactor",
+    "joinOrganization",
+    "replaceRecoveryCodes",
+];
 
 pub(super) fn complete(operation: &mut Value, route: &RouteInfo) {
     let id = operation["operationId"].as_str().unwrap_or_default().to_owned();

@@ -25,7 +25,8 @@ use crate::http::edge::RequestOrigin;
 /// Lifetime in seconds of the cookie that identifies a browser in which an account has logged in.
 const KNOWN_BROWSER_S: i64 = 365 * 24 * 60 * 60;
 
-/// Log in. Returns the current user and sets a session cookie. Send `csrfToken` as `X-Berth-CSRF` with every request
+/// Log in. Returns the current user and sets a session cookie. If the account has a second factor, the response to a
+/// correct password without `code` is the problem `second_factor_code_required`: send both again. Send `csrfToken` as `X-Berth-CSRF` with every request
 /// that changes something.
 #[utoipa::path(post, path = "/api/v1/auth/login", tag = "sign-in", request_body = LoginRequest,
     responses((status = 200, body = Data<CurrentUser>)))]
@@ -34,11 +35,12 @@ pub(crate) async fn log_in(State(app): State<Arc<App>>, request: Request) -> Res
     access_control::check_same_origin(&app, request.headers())?;
     let RequestOrigin { request_id, address } = access_control::request_origin(request.extensions())?.clone();
     let known_browser = access_control::cookie(request.headers(), &browser_cookie(cookie)).map(str::to_owned);
-    let JsonBody(LoginRequest { email, password }) = JsonBody::from_request(request, &app).await?;
-    let password = RedactedString::new(password);
+    let JsonBody(LoginRequest { email, password, code }) = JsonBody::from_request(request, &app).await?;
+    let (password, code) = (RedactedString::new(password), code.map(RedactedString::new));
     let email =
         Email::parse(&email).map_err(|error| AppError::invalid_member("/email", error.to_string()))?;
-    let signed_in = app.log_in(LoginAttempt { email, password, address, known_browser, request_id }).await?;
+    let attempt = LoginAttempt { email, password, code, address, known_browser, request_id };
+    let signed_in = app.log_in(attempt).await?;
     Ok(respond_signed_in(signed_in, cookie))
 }
 
@@ -76,10 +78,11 @@ pub(crate) async fn change_password(
 ) -> Result<IdempotentResponse<CurrentUser>, AppError> {
     let body = posted.body;
     let (current, new) = (RedactedString::new(body.current_password), RedactedString::new(body.new_password));
-    app.change_password(&who, current, new, body.revoke_tokens, posted.idempotency_key).await
+    let code = body.code.map(RedactedString::new);
+    app.change_password(&who, current, code, new, body.revoke_tokens, posted.idempotency_key).await
 }
 
-/// Confirm your password in this browser. Creating tokens and changing roles or secrets requires a confirmation less
+/// Confirm your password, and a code if you have a second factor, in this browser. Creating tokens and changing roles or secrets requires a confirmation less
 /// than an hour old.
 #[utoipa::path(post, path = "/api/v1/auth/confirm", tag = "sign-in", request_body = PasswordConfirmation,
     responses((status = 200, body = Data<CurrentUser>)))]
@@ -88,7 +91,8 @@ pub(crate) async fn confirm_password(
     RequireCaller(who): RequireCaller,
     JsonBody(body): JsonBody<PasswordConfirmation>,
 ) -> Result<ApiResponse<CurrentUser>, AppError> {
-    app.confirm_password(&who, RedactedString::new(body.password)).await.map(ApiResponse::ok)
+    let (password, code) = (RedactedString::new(body.password), body.code.map(RedactedString::new));
+    app.confirm_password(&who, password, code).await.map(ApiResponse::ok)
 }
 
 /// Set a new password with the token from a reset link. Logs the account out everywhere.

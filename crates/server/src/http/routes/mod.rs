@@ -20,6 +20,7 @@ pub(super) mod registries;
 pub(super) mod repositories;
 pub(super) mod runner;
 pub(super) mod runners;
+pub(super) mod second_factor;
 pub(super) mod secrets;
 pub(super) mod sessions;
 pub(super) mod teams;

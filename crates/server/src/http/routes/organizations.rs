@@ -44,7 +44,8 @@ pub(crate) async fn view_organization(
     app.view_organization(&who).await
 }
 
-/// Update an organization. Changes its name or the default network access of its steps.
+/// Update an organization. Changes its name, the default network access of its steps, or whether members need a second
+/// factor.
 #[utoipa::path(patch, path = "/api/v1/organizations/{orgId}", tag = "organizations", request_body = Option<OrganizationPatch>,
     responses((status = 200, body = Data<WireOrganization>)))]
 pub(crate) async fn update_organization(
@@ -57,5 +58,7 @@ pub(crate) async fn update_organization(
     let name = check.optional("/name", body.name.as_deref(), DisplayName::parse);
     let name = check.finish(Some(name))?;
     let default_network = body.default_network.map(domain_network);
-    app.update_organization(&who, OrganizationChange { name, default_network }, expected).await
+    let require_second_factor = body.require_second_factor;
+    let change = OrganizationChange { name, default_network, require_second_factor };
+    app.update_organization(&who, change, expected).await
 }

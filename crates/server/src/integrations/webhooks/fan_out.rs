@@ -293,6 +293,7 @@ mod tests {
                     version: 1,
                     created_at: now,
                     default_network: berth_core::step::NetworkAccess::Host,
+                    require_second_factor: false,
                 };
                 organization::put(tx, &org)?;
                 tx.within_org(id, |tx| {

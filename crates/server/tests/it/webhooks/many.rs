@@ -28,7 +28,10 @@ fn create_unsubscribed_organization(tx: &mut Tx<'_>, number: u8) -> Result<(), S
     let slug = Slug::parse(&format!("old-{number}")).unwrap();
     let name = DisplayName::from(slug.clone());
     let default_network = NetworkAccess::Host;
-    organization::put(tx, &Organization { id, slug, name, version: 1, created_at: now, default_network })?;
+    let require_second_factor = false;
+    let organization =
+        Organization { id, slug, name, version: 1, created_at: now, default_network, require_second_factor };
+    organization::put(tx, &organization)?;
     tx.within_org(id, |tx| {
         let event =
             || NewEvent::new(EventKind::OrganizationCreated, EventSubject::new("organization", id, None));

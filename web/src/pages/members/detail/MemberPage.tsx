@@ -1,4 +1,4 @@
-import { Badge, Card, Group, NativeSelect, Stack, Text, Title } from "@mantine/core";
+import { Badge, Button, Card, Group, NativeSelect, Stack, Text, Title } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useParams } from "@tanstack/react-router";
 import { useState } from "react";
@@ -12,7 +12,7 @@ import { GrantList } from "@/ui/access/GrantList";
 import { Link } from "@/ui/Link";
 import { Page } from "@/ui/Page";
 import { QueryResult } from "@/ui/QueryResult";
-import { ChangeRoleDialog } from "../dialogs/memberDialogs";
+import { ChangeRoleDialog, ResetSecondFactorDialog } from "../dialogs/memberDialogs";
 import { AccessExplanation } from "./AccessExplanation";
 
 /** One member: role, teams, grants, and what they may do. */
@@ -30,6 +30,7 @@ export function MemberPage() {
             <Stack>
               <MemberRole member={found} />
               <MemberTeams member={found} />
+              {found.kind === "person" && <MemberSecondFactor member={found} />}
             </Stack>
           </Card>
           <GrantList
@@ -71,6 +72,29 @@ function MemberRole({ member }: { member: Member }) {
       />
       {role && <ChangeRoleDialog member={member} role={role} onClose={() => setRole(null)} />}
     </>
+  );
+}
+
+function MemberSecondFactor({ member }: { member: Member }) {
+  const isMe = member.id === useMe().user.id;
+  const mine = useAccess().role;
+  const mayReset = usePermission("members:write") && !isMe && roleIncludes(mine, member.role);
+  const [isResetting, setResetting] = useState(false);
+  return (
+    <div>
+      <Title order={2} fz="sm" mb={4}>
+        Second factor
+      </Title>
+      <Group>
+        <Text>{member.hasSecondFactor ? "On" : "Off"}</Text>
+        {member.hasSecondFactor && mayReset && (
+          <Button size="xs" variant="default" onClick={() => setResetting(true)}>
+            Reset
+          </Button>
+        )}
+      </Group>
+      {isResetting && <ResetSecondFactorDialog member={member} onClose={() => setResetting(false)} />}
+    </div>
   );
 }
 

@@ -2,6 +2,7 @@ import { Text } from "@mantine/core";
 import type { Member, Role } from "@/api/types";
 import { useOrg } from "@/data/me";
 import { useChangeRole, useRemoveMember } from "@/data/members";
+import { useResetSecondFactor } from "@/data/secondFactor";
 import { ROLE_CONSEQUENCES } from "@/format/access";
 import { ConfirmDialog } from "@/ui/ConfirmDialog";
 
@@ -37,6 +38,26 @@ export function RemoveMemberDialog({ member, onClose }: Props) {
     >
       <Text size="sm">
         Their tokens for this organization stop working immediately. Their events stay in the audit log.
+      </Text>
+    </ConfirmDialog>
+  );
+}
+
+export function ResetSecondFactorDialog({ member, onClose }: Props) {
+  const reset = useResetSecondFactor(useOrg());
+  return (
+    <ConfirmDialog
+      onClose={onClose}
+      title={`Reset the second factor of ${member.name}?`}
+      action="Reset"
+      danger
+      mutation={reset}
+      input={member.id}
+      success={() => `Second factor of ${member.name} reset`}
+    >
+      <Text size="sm">
+        Do this if {member.name} has lost both the phone and the recovery codes. Until they set up a new one,
+        their password is enough to log in. Make sure that the request really comes from them.
       </Text>
     </ConfirmDialog>
   );

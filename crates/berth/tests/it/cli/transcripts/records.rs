@@ -1,9 +1,10 @@
-//! Secrets, tokens, events, login, completions and exit codes.
+//! Secrets, tokens, members, events, login, completions and exit codes.
 
 use std::os::unix::fs::PermissionsExt as _;
 
 use expect_test::expect_file;
 use rustix::process::Signal;
+use serde_json::json;
 
 use super::{CliFixture, PATIENCE, Transcript};
 use crate::harness::{BerthProcess, wait_until};
@@ -90,6 +91,34 @@ fn member_team_grant() {
     }
     transcript.run("token create ci --restrict-to environments:claim=everything/else/there");
     transcript.compare(&expect_file!["expected/access.txt"]);
+}
+
+#[test]
+fn second_factor_reset() {
+    let cli = CliFixture::on_sqlite();
+    let invitation = json!({"email": "grace@acme.test", "name": "Grace", "role": "deployer"});
+    let invited = cli.server.api.post("/api/v1/organizations/acme/invitations", &invitation).json();
+    let link = invited["data"]["url"].as_str().and_then(|url| url.split_once('#')).expect("a link").1;
+    let account = json!({"token": link, "password": "gulls over a quiet quay"});
+    assert_eq!(cli.server.api.post("/api/v1/auth/sign-up", &account).status, 200);
+    let database = rusqlite::Connection::open(cli.home.path().join("berth.db")).expect("the database");
+    let added = database.execute(
+        "INSERT INTO second_factors (user_id, sealed, created_at, confirmed_at, last_step)
+         SELECT id, x'00', 1, 1, 0 FROM users",
+        [],
+    );
+    assert_eq!(added, Ok(2));
+    let data = format!("--data-dir {}", cli.home.path().display());
+    let mut transcript = Transcript::new(&cli);
+    transcript.run_all(&[
+        "member reset-second-factor grace",
+        "member reset-second-factor grace",
+        "member reset-second-factor ada",
+        &format!("admin reset-second-factor ada@acme.test {data}"),
+        &format!("admin reset-second-factor ada@acme.test {data}"),
+        &format!("admin reset-second-factor unknown@acme.test {data}"),
+    ]);
+    transcript.compare(&expect_file!["expected/second-factor.txt"]);
 }
 
 #[test]
