@@ -1,4 +1,4 @@
-//! Keyed hashes (HMAC) for request bodies, CSRF tokens and browser cookies.
+//! Keyed hashes (HMAC) for request bodies, CSRF tokens, browser cookies and codes of CLI logins.
 
 use aws_lc_rs::{constant_time, hkdf, hmac};
 
@@ -12,6 +12,7 @@ pub struct KeyedHashes {
     request_hash: hmac::Key,
     csrf: hmac::Key,
     browser: hmac::Key,
+    user_code: hmac::Key,
 }
 
 impl KeyedHashes {
@@ -26,12 +27,19 @@ impl KeyedHashes {
             request_hash: key(b"idempotency request hash"),
             csrf: key(b"csrf token"),
             browser: key(b"known browser"),
+            user_code: key(b"cli login user code"),
         }
     }
 
     /// Returns a hash of a request body. Without the key, the hash reveals nothing about the body.
     pub fn request_hash(&self, body: &[u8]) -> Vec<u8> {
         hmac::sign(&self.request_hash, body).as_ref().to_vec()
+    }
+
+    /// Returns a hash of the code that a person confirms for a login of the CLI. The code is short, so without the key
+    /// it could be found by trying all codes.
+    pub fn user_code_hash(&self, code: &str) -> Vec<u8> {
+        hmac::sign(&self.user_code, code.as_bytes()).as_ref().to_vec()
     }
 
     /// Returns the CSRF token of a browser session. The token is only valid for that login.

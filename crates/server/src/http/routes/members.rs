@@ -92,6 +92,6 @@ pub(crate) async fn remove_member(
     app.remove_member(&who, user_id(&user)?, expected).await
 }
 
-fn user_id(text: &str) -> Result<UserId, AppError> {
+pub(super) fn user_id(text: &str) -> Result<UserId, AppError> {
     text.parse().map_err(|_| AppError::not_found("member"))
 }
