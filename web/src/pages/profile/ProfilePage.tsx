@@ -7,8 +7,9 @@ import { checkNewPassword, NewPasswordInput, newPasswordError } from "@/ui/NewPa
 import { Page } from "@/ui/Page";
 import { ProblemPanel } from "@/ui/ProblemPanel";
 import { toast } from "@/ui/toast";
+import { LoginsCard } from "./LoginsCard";
 
-/** Profile of the current user: password and organizations. */
+/** Profile of the current user: password, active logins and organizations. */
 export function ProfilePage() {
   const { user, organizations } = useMe();
   return (
@@ -23,6 +24,7 @@ export function ProfilePage() {
         }
       >
         <PasswordCard isGenerated={user.passwordIsGenerated} />
+        <LoginsCard />
         <Card component="section" aria-label="Your organizations">
           <Title order={2} mb="sm">
             Your organizations
