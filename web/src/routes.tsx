@@ -71,6 +71,13 @@ const resetPassword = createRoute({
   ),
 });
 
+const device = createRoute({
+  getParentRoute: () => root,
+  path: "/device",
+  beforeLoad: ({ location }) => requireLogin(location.href).then(() => {}),
+  component: lazyRouteComponent(() => import("./pages/device/DevicePage"), "DevicePage"),
+});
+
 const profile = createRoute({
   getParentRoute: () => root,
   path: "/profile",
@@ -295,6 +302,7 @@ const routeTree = root.addChildren([
   login,
   invitation,
   resetPassword,
+  device,
   profile,
   org.addChildren([
     home,

@@ -5,6 +5,7 @@
 pub mod analysis;
 pub mod approval;
 pub mod auth;
+pub mod cli_login;
 pub mod deployed;
 pub mod deployment;
 pub mod environment;
@@ -14,6 +15,7 @@ pub mod grant;
 pub mod insights;
 pub mod invitation;
 pub mod log;
+pub mod login;
 pub mod member;
 pub mod organization;
 pub mod page;

@@ -22,6 +22,12 @@ pub struct ApiToken {
     pub expires_at: Option<String>,
     #[schema(format = DateTime)]
     pub last_used_at: Option<String>,
+    /// Address that last used the token.
+    #[schema(example = "203.0.113.7")]
+    pub last_used_address: Option<String>,
+    /// Program that last used the token.
+    #[schema(example = "berth CLI")]
+    pub last_used_client: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(format = DateTime, nullable = false)]
     pub revoked_at: Option<String>,

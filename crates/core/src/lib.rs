@@ -6,6 +6,7 @@
 pub mod access;
 pub mod analysis;
 pub mod approval;
+pub mod client_info;
 pub mod decision;
 pub mod deployment;
 pub mod environment;

@@ -90,6 +90,16 @@ pub const ARTIFACT_UPLOAD_BYTES_MAX: u64 = 2 * 1024 * 1024 * 1024;
 pub const TOKEN_DAYS_MAX: i64 = 366;
 /// Default lifetime of a token.
 pub const TOKEN_DAYS: i64 = 90;
+/// Time in which a person has to approve a login of the CLI, and the CLI has to fetch its token.
+pub const CLI_LOGIN_S: i64 = 10 * 60;
+/// Seconds between two polls of the CLI. Raised by the same number when the CLI polls too early.
+pub const CLI_LOGIN_INTERVAL_S: i64 = 5;
+pub const CLI_LOGIN_INTERVAL_S_MAX: i64 = 60;
+/// Maximum number of open CLI logins, and of those from one network.
+pub const CLI_LOGINS_MAX: i64 = 10_000;
+pub const CLI_LOGINS_PER_NETWORK_MAX: i64 = 50;
+/// Wrong user codes of CLI logins that a user may enter within [`LOGIN_FAILURE_WINDOW_S`].
+pub const CLI_CODE_GUESSES_MAX: i64 = 10;
 /// Lifetime of an invitation link.
 pub const INVITATION_DAYS: i64 = 7;
 pub const INVITATIONS_PER_ORGANIZATION_MAX: i64 = 1_000;

@@ -3,6 +3,7 @@ import type { components } from "./schema.gen";
 
 type Schemas = components["schemas"];
 
+export type ActiveLogin = Schemas["ActiveLogin"];
 export type Actor = Schemas["Actor"];
 export type Analysis = Schemas["Analysis"];
 export type AnalysisSettings = Schemas["AnalysisSettings"];
@@ -33,6 +34,7 @@ export type Member = Schemas["Member"];
 export type MemberAccess = Schemas["MemberAccess"];
 export type Organization = Schemas["Organization"];
 export type Pagination = Schemas["Pagination"];
+export type PendingCliLogin = Schemas["PendingCliLogin"];
 export type PermissionSource = Schemas["PermissionSource"];
 export type Pipeline = Schemas["Pipeline"];
 export type Repository = Schemas["Repository"];

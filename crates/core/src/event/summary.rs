@@ -111,6 +111,9 @@ pub fn summarize(event: &Event, pipeline: Option<&str>) -> String {
         "login_succeeded" => format!("{actor} logged in"),
         "login_failed" => format!("{actor} failed to log in"),
         "login_ended" => format!("{actor} logged out"),
+        "logins_ended" => format!("{} was logged out everywhere by {actor}", named("user", "a member")),
+        "cli_login_approved" => format!("{actor} approved a CLI login{}", facts.first_of(&["machine"])),
+        "cli_login_denied" => format!("{actor} denied a CLI login{}", facts.first_of(&["machine"])),
         "password_changed" => format!("{actor} changed the password"),
         "password_reset_requested" => {
             format!("A link to reset the password of {} was created", named("user", "a user"))

@@ -1,4 +1,4 @@
-//! Keyed hashes (HMAC) for request bodies, CSRF tokens, browser cookies and recovery codes.
+//! Keyed hashes (HMAC) for request bodies, CSRF tokens, browser cookies, recovery codes and codes of CLI logins.
 
 use aws_lc_rs::{constant_time, hkdf, hmac};
 
@@ -13,6 +13,7 @@ pub struct KeyedHashes {
     csrf: hmac::Key,
     browser: hmac::Key,
     recovery_code: hmac::Key,
+    user_code: hmac::Key,
 }
 
 impl KeyedHashes {
@@ -28,12 +29,19 @@ impl KeyedHashes {
             csrf: key(b"csrf token"),
             browser: key(b"known browser"),
             recovery_code: key(b"recovery code"),
+            user_code: key(b"cli login user code"),
         }
     }
 
     /// Returns a hash of a request body. Without the key, the hash reveals nothing about the body.
     pub fn request_hash(&self, body: &[u8]) -> Vec<u8> {
         hmac::sign(&self.request_hash, body).as_ref().to_vec()
+    }
+
+    /// Returns a hash of the code that a person confirms for a login of the CLI. The code is short, so without the key
+    /// it could be found by trying all codes.
+    pub fn user_code_hash(&self, code: &str) -> Vec<u8> {
+        hmac::sign(&self.user_code, code.as_bytes()).as_ref().to_vec()
     }
 
     /// Returns the CSRF token of a browser session. The token is only valid for that login.

@@ -8,6 +8,7 @@
 use berth_api::invitation as wire;
 use berth_api::problem::Code;
 use berth_core::access::{Action, EffectiveAccess, permit};
+use berth_core::client_info::ClientInfo;
 use berth_core::event::{EventKind, EventSubject, NewEvent};
 use berth_core::id::{InvitationId, OrgId, UserId};
 use berth_core::name::{DisplayName, Email};
@@ -46,6 +47,7 @@ pub struct SignUpRequest {
     pub link: RedactedString,
     pub name: Option<DisplayName>,
     pub password: RedactedString,
+    pub client: ClientInfo,
     pub request_id: String,
 }
 
@@ -182,7 +184,7 @@ impl App {
             let user = User { id, email: invitation.email.clone(), name, account, created_at: tx.now() };
             user::put(tx, &user)?;
             accept(tx, org, &invitation, &user)?;
-            let (id, secret) = begin_sign_in(tx, &user)?;
+            let (id, secret) = begin_sign_in(tx, &user, &new.client)?;
             Ok::<_, AppError>((user, id, secret))
         });
         let (user, id, secret) = made.await?;

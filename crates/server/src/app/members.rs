@@ -43,7 +43,7 @@ impl App {
         user: UserId,
     ) -> Result<ApiResponse<wire::WireMember>, AppError> {
         self.read(who, move |db| {
-            let found = find(db, user)?;
+            let found = find_member(db, user)?;
             Ok(build_response(&found))
         })
         .await
@@ -73,7 +73,7 @@ impl App {
             user::put(tx, &User { id, email: new.email, name: name.clone(), account, created_at: tx.now() })?;
             add_member(tx, id, &name, new.role)?;
             let location = format!("/api/v1/organizations/{org}/members/{id}");
-            Ok(ApiResponse::created(location, to_response(&find(tx, id)?)).with_version(1))
+            Ok(ApiResponse::created(location, to_response(&find_member(tx, id)?)).with_version(1))
         })
         .await
     }
@@ -87,7 +87,7 @@ impl App {
     ) -> Result<IdempotentResponse<wire::WireMember>, AppError> {
         self.change(who, None, move |tx, standing| {
             let own = standing.role();
-            let found = find(tx, user)?;
+            let found = find_member(tx, user)?;
             super::check_version(found.version, expected)?;
             check_reach(own, found.role)?;
             let Some(role) = role.filter(|role| *role != found.role) else {
@@ -117,7 +117,7 @@ impl App {
         expected: Option<i64>,
     ) -> Result<IdempotentResponse<wire::WireMember>, AppError> {
         self.change(who, None, move |tx, standing| {
-            let found = find(tx, user)?;
+            let found = find_member(tx, user)?;
             super::check_version(found.version, expected)?;
             check_reach(standing.role(), found.role)?;
             check_last_owner(tx, &found)?;
@@ -157,7 +157,7 @@ pub(crate) fn default_name(email: &Email) -> Result<DisplayName, AppError> {
     DisplayName::parse(&local).map_err(|error| AppError::invalid_member("/name", error.to_string()))
 }
 
-pub(super) fn find(db: &mut impl StoreRead, user: UserId) -> Result<MemberView, AppError> {
+pub(super) fn find_member(db: &mut impl StoreRead, user: UserId) -> Result<MemberView, AppError> {
     member::find_view(db, user)?.ok_or_else(|| AppError::not_found("member"))
 }
 

@@ -60,7 +60,9 @@ impl App {
                     sign_in::end_others(tx, user.id, id)?;
                     sign_in::confirm(tx, id)?;
                 }
-                AuthMethod::Token { .. } => sign_in::end_all(tx, user.id)?,
+                AuthMethod::Token { .. } => {
+                    sign_in::end_all(tx, user.id)?;
+                }
             }
             if revoke_tokens {
                 revoke_all_tokens(tx, user.id)?;
@@ -191,7 +193,7 @@ fn set_password(tx: &mut Tx<'_>, user: &User, password_hash: String) -> Result<(
 }
 
 /// Revokes the user's tokens in every organization and records an event for each.
-fn revoke_all_tokens(tx: &mut Tx<'_>, user: UserId) -> Result<u64, AppError> {
+pub(super) fn revoke_all_tokens(tx: &mut Tx<'_>, user: UserId) -> Result<u64, AppError> {
     let mut revoked = 0;
     for org in member::list_organizations(tx, user)? {
         tx.within_org(org, |tx| {

@@ -1,9 +1,8 @@
 //! Login, logout, and authentication by token or cookie.
 
-use std::net::IpAddr;
-
 use berth_api::auth as wire;
 use berth_api::problem::Code;
+use berth_core::client_info::{ClientInfo, describe_user_agent};
 use berth_core::event::{Actor, ActorType, EventKind, EventSubject, NewEvent};
 use berth_core::id::{SignInId, UserId};
 use berth_core::name::Email;
@@ -26,7 +25,7 @@ pub struct LoginAttempt {
     pub password: RedactedString,
     /// Code of the second factor, if the user has entered one.
     pub code: Option<RedactedString>,
-    pub address: IpAddr,
+    pub client: ClientInfo,
     /// Cookie that identifies a browser in which an account has logged in before.
     pub known_browser: Option<String>,
     pub request_id: String,
@@ -48,7 +47,7 @@ impl App {
         });
         let tried = match browser {
             Some(id) => ThrottleKeys::for_known_browser(id),
-            None => ThrottleKeys::new(&attempt.email, attempt.address),
+            None => ThrottleKeys::new(&attempt.email, attempt.client.address()),
         };
         let context = TxContext { request_id: Some(attempt.request_id.clone()), ..TxContext::system(None) };
         self.count_attempt(context.clone(), tried.clone()).await?;
@@ -76,7 +75,7 @@ impl App {
             Self::uncount_attempt(tx, &tried)?;
             code_tried.iter().try_for_each(|tried| Self::uncount_attempt(tx, tried))?;
             match checked {
-                FactorCheck::Passed => begin_sign_in(tx, &signed).map(Ok),
+                FactorCheck::Passed => begin_sign_in(tx, &signed, &attempt.client).map(Ok),
                 refused => Ok(Err(refused)),
             }
         });
@@ -160,6 +159,7 @@ impl App {
     pub async fn authenticate_token(
         &self,
         text: &str,
+        client: &ClientInfo,
         request_id: String,
     ) -> Result<Option<Principal>, AppError> {
         if ![TokenKind::Api, TokenKind::Session].iter().any(|kind| is_well_formed(*kind, text)) {
@@ -170,7 +170,7 @@ impl App {
         let known = access.and_then(|access| self.callers.find(access, &hashed));
         let caller = match known {
             Some(caller) => caller,
-            None => match self.look_up_caller(hashed.clone()).await? {
+            None => match self.look_up_caller(hashed.clone(), client).await? {
                 None => return Ok(None),
                 // A session token becomes invalid with its session, which does not change the access generation.
                 Some(caller) if caller.environment.is_some() => {
@@ -200,19 +200,23 @@ impl App {
         }))
     }
 
-    async fn look_up_caller(&self, hashed: Vec<u8>) -> Result<Option<TokenCaller>, AppError> {
+    async fn look_up_caller(
+        &self,
+        hashed: Vec<u8>,
+        client: &ClientInfo,
+    ) -> Result<Option<TokenCaller>, AppError> {
         let found = self.services.store.read(None, move |db| {
             let now = db.now();
             Ok::<_, AppError>(token::find_caller(db, &hashed, now)?.map(|caller| (caller, now)))
         });
         let Some((mut caller, now)) = found.await? else { return Ok(None) };
         if caller.last_used_at.is_none_or(|last| now.seconds_since(last) >= LAST_USED_EVERY_S) {
-            let id = caller.token;
+            let (id, client) = (caller.token, client.clone());
             let context = TxContext::system(Some(caller.org));
             let used = self
                 .services
                 .store
-                .transact(context, move |tx| Ok::<_, AppError>(token::touch(tx, id)?))
+                .transact(context, move |tx| Ok::<_, AppError>(token::touch(tx, id, &client)?))
                 .await;
             log_bookkeeping_error(used);
             caller.last_used_at = Some(now);
@@ -224,6 +228,7 @@ impl App {
     pub async fn authenticate_cookie(
         &self,
         text: &str,
+        client: &ClientInfo,
         request_id: String,
     ) -> Result<Option<Principal>, AppError> {
         if !is_well_formed(TokenKind::SignIn, text) {
@@ -237,7 +242,8 @@ impl App {
         });
         let Some((found, user, now)) = found.await? else { return Ok(None) };
         if now.seconds_since(found.last_seen_at) >= LAST_USED_EVERY_S {
-            let seen = move |tx: &mut Tx<'_>| Ok::<_, AppError>(sign_in::touch(tx, found.id)?);
+            let client = client.clone();
+            let seen = move |tx: &mut Tx<'_>| Ok::<_, AppError>(sign_in::touch(tx, found.id, &client)?);
             log_bookkeeping_error(self.services.store.transact(TxContext::system(None), seen).await);
         }
         Ok(Some(principal_of(&user, AuthMethod::SignIn { id: found.id }, request_id)))
@@ -292,20 +298,34 @@ pub(super) fn actor(user: &User) -> Actor {
 
 /// Creates a browser session and the secret for its cookie. The caller of this function must have authenticated the
 /// user.
-pub(super) fn begin_sign_in(tx: &mut Tx<'_>, user: &User) -> Result<(SignInId, RedactedString), AppError> {
+pub(super) fn begin_sign_in(
+    tx: &mut Tx<'_>,
+    user: &User,
+    client: &ClientInfo,
+) -> Result<(SignInId, RedactedString), AppError> {
     let secret = generate_token(TokenKind::SignIn);
     let id = SignInId::from_parts(tx.now(), tx.entropy()?);
-    sign_in::insert(tx, id, user.id, &hash_token(secret.reveal()))?;
+    sign_in::insert(tx, id, user.id, &hash_token(secret.reveal()), client)?;
     tx.set_actor(actor(user));
-    record_at_home(tx, user, EventKind::LoginSucceeded)?;
+    let event = account_event(EventKind::LoginSucceeded, user).with("address", client.address().to_string());
+    let described = describe_user_agent(client.user_agent()).unwrap_or_default();
+    record_event_at_home(tx, user, event.with("client", described))?;
     Ok((id, secret))
 }
 
 /// Records an account event in the audit log of the organization that created the account, not in those of
 /// organizations that added it later.
 pub(super) fn record_at_home(tx: &mut Tx<'_>, user: &User, kind: EventKind) -> Result<(), AppError> {
+    record_event_at_home(tx, user, account_event(kind, user))
+}
+
+pub(super) fn account_event(kind: EventKind, user: &User) -> NewEvent {
+    NewEvent::new(kind, EventSubject::new("user", user.id, Some(user.name.as_str())))
+}
+
+/// Like [`record_at_home`], for an event with data.
+pub(super) fn record_event_at_home(tx: &mut Tx<'_>, user: &User, event: NewEvent) -> Result<(), AppError> {
     if let Some(org) = member::find_home(tx, user.id)? {
-        let event = NewEvent::new(kind, EventSubject::new("user", user.id, Some(user.name.as_str())));
         tx.within_org(org, |tx| tx.record(event))?;
     }
     Ok(())

@@ -113,7 +113,7 @@ impl App {
 
 /// Returns the /24 (IPv4) or /64 (IPv6) network of an address. Failures are counted per network, so that an attacker
 /// gains no attempts by using neighbouring addresses.
-fn network_of(address: IpAddr) -> String {
+pub(super) fn network_of(address: IpAddr) -> String {
     match address.to_canonical() {
         IpAddr::V4(v4) => {
             let [a, b, c, _] = v4.octets();

@@ -3,6 +3,7 @@
 use berth_api::problem::Code;
 use berth_api::token as wire;
 use berth_core::access::{Action, TokenRestriction, permit};
+use berth_core::client_info::describe_user_agent;
 use berth_core::event::{EventKind, EventSubject, NewEvent};
 use berth_core::id::{TokenId, UserId};
 use berth_core::name::DisplayName;
@@ -156,6 +157,8 @@ pub fn issue_token(
         restriction,
         environment: None,
         last_used_at: None,
+        last_used_address: None,
+        last_used_client: None,
         revoked_at: None,
     };
     token::insert(tx, &record, &hash_token(secret.reveal()))?;
@@ -182,6 +185,8 @@ fn to_response(token: &Token) -> wire::ApiToken {
         created_at: token.created_at.to_string(),
         expires_at: token.expires_at.map(|time| time.to_string()),
         last_used_at: token.last_used_at.map(|time| time.to_string()),
+        last_used_address: token.last_used_address.clone(),
+        last_used_client: token.last_used_client.as_deref().and_then(describe_user_agent),
         revoked_at: token.revoked_at.map(|time| time.to_string()),
         restrict_to: token.restriction.as_ref().map(|all| all.iter().map(restriction_to_wire).collect()),
     }

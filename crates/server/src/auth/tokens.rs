@@ -26,11 +26,20 @@ pub enum TokenKind {
     PasswordReset,
     /// Token of one session in an environment.
     Session,
+    /// Device code of a CLI login, and the code of its redirect.
+    CliLogin,
 }
 
 impl TokenKind {
-    const ALL: [Self; 6] =
-        [Self::Api, Self::SignIn, Self::Runner, Self::Invitation, Self::PasswordReset, Self::Session];
+    const ALL: [Self; 7] = [
+        Self::Api,
+        Self::SignIn,
+        Self::Runner,
+        Self::Invitation,
+        Self::PasswordReset,
+        Self::Session,
+        Self::CliLogin,
+    ];
 
     const fn prefix(self) -> &'static str {
         match self {
@@ -40,6 +49,7 @@ impl TokenKind {
             TokenKind::Invitation => "berth_invite_",
             TokenKind::PasswordReset => "berth_reset_",
             TokenKind::Session => "berth_ses_",
+            TokenKind::CliLogin => "berth_cli_",
         }
     }
 }

@@ -99,25 +99,25 @@ pub(super) async fn authorize_request(
 
 async fn authenticate(app: &App, request: &Parts) -> Result<Principal, AppError> {
     let headers = &request.headers;
-    let RequestOrigin { request_id: id, address } = request_origin(&request.extensions)?;
+    let RequestOrigin { request_id: id, client } = request_origin(&request.extensions)?;
     let found = match read_credentials(app, headers)? {
         RequestCredentials::None => Err(AppError::unauthenticated("send Authorization: Bearer <token>")),
         RequestCredentials::Token(token) => {
-            app.authenticate_token(token, id.clone()).await?.ok_or_else(|| {
+            app.authenticate_token(token, client, id.clone()).await?.ok_or_else(|| {
                 AppError::unauthenticated(
                     "the token is invalid, expired or revoked, or its user has left the organization",
                 )
             })
         }
         RequestCredentials::Cookie(cookie) => {
-            let principal = app.authenticate_cookie(cookie, id.clone()).await?;
+            let principal = app.authenticate_cookie(cookie, client, id.clone()).await?;
             principal.ok_or_else(|| AppError::unauthenticated("your login has expired; log in again"))
         }
     };
     let principal = match found {
         Ok(principal) => principal,
         Err(refused) => {
-            return Err(app.rates.check_stranger(*address).err().map_or(refused, rate_limit_error));
+            return Err(app.rates.check_stranger(client.address()).err().map_or(refused, rate_limit_error));
         }
     };
     if let crate::auth::authorize::AuthMethod::SignIn { id } = &principal.via
@@ -146,7 +146,7 @@ async fn authenticate_runner(
     };
     match found {
         Err(refused) => {
-            let address = request_origin(&request.extensions)?.address;
+            let address = request_origin(&request.extensions)?.client.address();
             Err(app.rates.check_stranger(address).err().map_or(refused, rate_limit_error))
         }
         found => found,
@@ -187,7 +187,7 @@ fn bearer(headers: &HeaderMap) -> Result<Option<&str>, AppError> {
 
 /// Applies the rate limit per IP address on open routes that check a secret, whether or not the secret is correct.
 pub(super) fn check_stranger(app: &App, request: &axum::extract::Request) -> Result<(), AppError> {
-    app.rates.check_stranger(request_origin(request.extensions())?.address).map_err(rate_limit_error)
+    app.rates.check_stranger(request_origin(request.extensions())?.client.address()).map_err(rate_limit_error)
 }
 
 /// CSRF protection: the cookie is accepted only in requests from the dashboard's own pages, according to

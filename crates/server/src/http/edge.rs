@@ -13,6 +13,7 @@ use axum::body::Body;
 use axum::extract::Request;
 use axum::response::{IntoResponse, Response};
 use berth_api::problem::{Code, ProblemDetails};
+use berth_core::client_info::ClientInfo;
 use berth_engine::credential::BASE62;
 use futures_util::FutureExt;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
@@ -41,8 +42,8 @@ const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; st
 pub(crate) struct RequestOrigin {
     /// Appears in the request log, the audit log and problem bodies.
     pub(crate) request_id: String,
-    /// The client's address. Taken from `X-Forwarded-For` if the request came through trusted proxies.
-    pub(crate) address: IpAddr,
+    /// The client. Its address is taken from `X-Forwarded-For` if the request came through trusted proxies.
+    pub(crate) client: ClientInfo,
 }
 
 /// The complete HTTP service: the router with its middleware.
@@ -76,7 +77,10 @@ impl HttpService {
             problem_as_json: lists_json_alone(request.headers()),
         };
         let address = self.client_address(peer, request.headers());
-        request.extensions_mut().insert(RequestOrigin { request_id: id.clone(), address });
+        let user_agent = request.headers().get(header::USER_AGENT).map(HeaderValue::as_bytes);
+        let user_agent = String::from_utf8_lossy(user_agent.unwrap_or_default());
+        let client = ClientInfo::new(address, &user_agent);
+        request.extensions_mut().insert(RequestOrigin { request_id: id.clone(), client });
 
         let mut route = None;
         let response = match check_host(&request).and_then(|()| canonical_uri(request.uri())) {

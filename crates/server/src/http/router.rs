@@ -21,6 +21,8 @@ pub const OPEN_ROUTES: &[(&str, &str)] = &[
     ("POST", "/api/v1/auth/invitation"),
     ("POST", "/api/v1/auth/sign-up"),
     ("POST", "/api/v1/auth/reset-password"),
+    ("POST", "/api/v1/auth/cli-logins"),
+    ("POST", "/api/v1/auth/cli-logins/token"),
     ("GET", "/"),
     ("GET", "/docs/errors"),
     ("GET", "/docs/errors/{code}"),
@@ -100,8 +102,8 @@ impl RouteBuilder {
 pub(super) fn build(app: &Arc<App>) -> (Router, Vec<RouteInfo>, openapi::LazyDocuments) {
     use Action::*;
     use routes::{
-        analyses, approvals, auth, deployed, deployments, environments, events, fixes, grants, health,
-        invitations, logs, members, organizations, pipelines, queue, registries, repositories, runner,
+        analyses, approvals, auth, cli_logins, deployed, deployments, environments, events, fixes, grants, health,
+        invitations, logins, logs, members, organizations, pipelines, queue, registries, repositories, runner,
         runners, second_factor, secrets, sessions, teams, tokens, webhooks,
     };
 
@@ -122,6 +124,13 @@ pub(super) fn build(app: &Arc<App>) -> (Router, Vec<RouteInfo>, openapi::LazyDoc
         .open(routes!(invitations::view_offer))
         .open(routes!(invitations::sign_up))
         .for_callers(routes!(auth::log_out))
+        .open(routes!(cli_logins::start_cli_login))
+        .open(routes!(cli_logins::exchange_cli_login))
+        .for_callers(routes!(cli_logins::find_cli_login))
+        .for_callers(routes!(cli_logins::deny_cli_login))
+        .for_callers(routes!(logins::list_logins))
+        .for_callers(routes!(logins::end_login))
+        .for_callers(routes!(logins::log_out_everywhere))
         .for_callers(routes!(auth::me))
         .for_callers(routes!(auth::change_password))
         .for_callers(routes!(auth::confirm_password))
@@ -139,6 +148,7 @@ pub(super) fn build(app: &Arc<App>) -> (Router, Vec<RouteInfo>, openapi::LazyDoc
         .route(MembersWrite, routes!(members::update_member))
         .route(MembersWrite, routes!(members::remove_member))
         .route(MembersWrite, routes!(second_factor::reset_second_factor))
+        .route(MembersWrite, routes!(logins::log_out_member))
         .route(MembersWrite, routes!(invitations::list_invitations))
         .route(MembersWrite, routes!(invitations::create_invitation))
         .route(MembersWrite, routes!(invitations::view_invitation))
@@ -156,6 +166,7 @@ pub(super) fn build(app: &Arc<App>) -> (Router, Vec<RouteInfo>, openapi::LazyDoc
         .route(MembersRead, routes!(teams::list_team_members))
         .route(MembersWrite, routes!(teams::add_team_member))
         .route(MembersWrite, routes!(teams::remove_team_member))
+        .route(TokensOwn, routes!(cli_logins::approve_cli_login))
         .route(TokensOwn, routes!(tokens::list_api_tokens))
         .route(TokensOwn, routes!(tokens::create_api_token))
         .route(TokensOwn, routes!(tokens::view_api_token))

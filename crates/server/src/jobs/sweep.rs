@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use berth_store::TxContext;
 use berth_store::idempotency::{self, FORGET_BATCH_MAX};
-use berth_store::tables::{delivery, invitation, password_reset, second_factor, sign_in, token, webhook};
+use berth_store::tables::{
+    cli_login, delivery, invitation, password_reset, second_factor, sign_in, token, webhook,
+};
 
 use super::BackgroundJobs;
 use crate::error::AppError;
@@ -42,6 +44,7 @@ pub async fn sweep(jobs: &BackgroundJobs) -> Result<(), AppError> {
             password_reset::delete_expired(tx)?;
             let oldest = tx.now().plus_seconds(-SECOND_FACTOR_ENROLMENT_S);
             second_factor::delete_unconfirmed(tx, oldest)?;
+            cli_login::delete_expired(tx)?;
             token::delete_expired_of_sessions(tx)?;
             Ok::<_, AppError>(sign_in::delete_expired(tx)?)
         })

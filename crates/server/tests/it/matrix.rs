@@ -3,7 +3,7 @@
 use berth_core::access::Role;
 use berth_core::id::{
     AnalysisId, ApprovalId, DeliveryId, DeploymentId, GrantId, OrgId, RegistryId, RepositoryId, SessionId,
-    TicketId, TokenId, UserId,
+    SignInId, TicketId, TokenId, UserId,
 };
 use berth_core::name::DisplayName;
 use berth_core::time::Timestamp;
@@ -29,6 +29,7 @@ fn route_path(route: &RouteInfo, org: &str) -> String {
         .replace("{buildNumber}", "1")
         .replace("{userId}", &UserId::from_parts(at, [0; 10]).to_string())
         .replace("{tokenId}", &TokenId::from_parts(at, [0; 10]).to_string())
+        .replace("{loginId}", &SignInId::from_parts(at, [0; 10]).to_string())
         .replace("{teamId}", "no-such-team")
         .replace("{grantId}", &GrantId::from_parts(at, [0; 10]).to_string())
         .replace("{envName}", "no-such-environment")
@@ -281,6 +282,8 @@ async fn create_expired_token(world: &TestWorld) -> String {
             restriction: None,
             environment: None,
             last_used_at: None,
+            last_used_address: None,
+            last_used_client: None,
             revoked_at: None,
         };
         token::insert(tx, &record, &hashed)?;

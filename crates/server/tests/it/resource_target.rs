@@ -28,6 +28,7 @@ pub(crate) struct ResourceTarget {
     registry: String,
     event: String,
     token: String,
+    login: String,
     invitation: String,
     user: String,
     session: String,
@@ -58,6 +59,9 @@ impl ResourceTarget {
             world.send(list).await.body["data"][0]["id"].as_str().unwrap().to_owned()
         };
         let (event, token, user) = (first("events").await, first("api-tokens").await, first("members").await);
+        world.log_in(&world.ada.email, &world.ada.password).await;
+        let logins = world.send(get("/api/v1/me/logins").with_account(&world.ada)).await;
+        let login = logins.body["data"][0]["id"].as_str().unwrap().to_owned();
         world.invite("invited@acme.test", "viewer").await;
         let invitation = first("invitations").await;
         let claim = async |body: Value| {
@@ -105,6 +109,7 @@ impl ResourceTarget {
             registry,
             event,
             token,
+            login,
             invitation,
             user,
             session,
@@ -121,6 +126,7 @@ impl ResourceTarget {
     pub(crate) fn fill_path(&self, operation: &ApiOperation) -> String {
         let path = operation.path.replace("{orgId}", "acme").replace("{pipelineId}", &self.pipeline);
         let path = path.replace("{eventId}", &self.event).replace("{tokenId}", &self.token);
+        let path = path.replace("{loginId}", &self.login);
         let path = path
             .replace("{userId}", &self.user)
             .replace("{invitationId}", &self.invitation)

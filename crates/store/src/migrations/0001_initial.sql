@@ -82,6 +82,9 @@ CREATE TABLE api_tokens (
   created_at BIGINT NOT NULL,
   expires_at BIGINT,
   last_used_at BIGINT,
+  -- Address and User-Agent of the last use.
+  last_used_address TEXT,
+  last_used_client TEXT,
   revoked_at BIGINT,
   -- Permissions and scopes that the token is limited to, as JSON.
   restriction TEXT,
@@ -99,7 +102,10 @@ CREATE TABLE sign_ins (
   created_at BIGINT NOT NULL,
   last_seen_at BIGINT NOT NULL,
   -- When the password was last checked in this browser.
-  confirmed_at BIGINT NOT NULL DEFAULT 0
+  confirmed_at BIGINT NOT NULL DEFAULT 0,
+  -- Address and User-Agent of the last request.
+  address TEXT NOT NULL,
+  user_agent TEXT NOT NULL
 );
 CREATE INDEX sign_ins_by_user ON sign_ins (user_id);
 
@@ -981,6 +987,30 @@ CREATE TABLE recovery_codes (
   hash BYTEA NOT NULL,
   PRIMARY KEY (user_id, hash)
 );
+
+-- Logins of the CLI that wait for a person, until the CLI has fetched its token. All codes are hashed.
+CREATE TABLE cli_logins (
+  device_hash BYTEA NOT NULL PRIMARY KEY,
+  user_code_hash BYTEA NOT NULL UNIQUE,
+  machine TEXT NOT NULL,
+  address TEXT NOT NULL,
+  network TEXT NOT NULL,
+  user_agent TEXT NOT NULL,
+  -- Port of the loopback redirect with its state and PKCE challenge; null if the CLI polls.
+  redirect_port BIGINT,
+  state TEXT,
+  code_challenge TEXT,
+  created_at BIGINT NOT NULL,
+  expires_at BIGINT NOT NULL,
+  interval_s BIGINT NOT NULL,
+  polled_at BIGINT,
+  status TEXT NOT NULL CHECK (status IN ('pending', 'approved', 'denied')),
+  approved_org TEXT,
+  approved_by TEXT REFERENCES users (id),
+  token_days BIGINT,
+  code_hash BYTEA
+);
+CREATE INDEX cli_logins_by_network ON cli_logins (network);
 
 -- Authors of what a deployment brings into a stage, as its commits name them.
 CREATE TABLE change_authors (

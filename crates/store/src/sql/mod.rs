@@ -127,6 +127,7 @@ pub fn all_statements() -> impl Iterator<Item = &'static SqlStatement> {
         crate::tables::analysis_settings::STATEMENTS,
         crate::tables::approval::STATEMENTS,
         crate::tables::change_authors::STATEMENTS,
+        crate::tables::cli_login::STATEMENTS,
         crate::tables::delivery::STATEMENTS,
         crate::tables::environment::STATEMENTS,
         crate::tables::event::STATEMENTS,

@@ -5,6 +5,7 @@ pub mod analysis_settings;
 pub mod approval;
 pub mod attempt;
 pub mod change_authors;
+pub mod cli_login;
 pub mod current_deployment;
 pub mod delivery;
 pub mod deployment;

@@ -1,9 +1,12 @@
 //! Browser logins, and counters of failed logins.
 
+use berth_core::client_info::ClientInfo;
 use berth_core::id::{SignInId, UserId};
 use berth_core::time::Timestamp;
 
+use super::cli_login;
 use crate::error::StoreError;
+use crate::pagination::{ListPage, PageStart, fetch_bounded_count, fetch_page};
 use crate::sql::value::{SqlValue, text};
 use crate::sql::{from_row, statements};
 use crate::tx::{StoreRead, Tx};
@@ -20,10 +23,17 @@ statements! {
         WHERE hash = $1 AND created_at > $2 AND last_seen_at > $3";
     Instance Read BY_ID = "SELECT id, user_id, last_seen_at, confirmed_at FROM sign_ins
         WHERE id = $1 AND created_at > $2 AND last_seen_at > $3";
-    Instance Upkeep INSERT = "INSERT INTO sign_ins (id, user_id, hash, created_at, last_seen_at, confirmed_at)
-        VALUES ($1, $2, $3, $4, $4, $4)";
+    Instance Read LIST = "SELECT id, created_at, last_seen_at, address, user_agent FROM sign_ins
+        WHERE user_id = $1 AND created_at > $2 AND last_seen_at > $3 AND id > $4 ORDER BY id LIMIT $5 OFFSET $6";
+    Instance Read COUNT = "SELECT CAST(COUNT(*) AS BIGINT) FROM (SELECT id FROM sign_ins
+        WHERE user_id = $1 AND created_at > $2 AND last_seen_at > $3 LIMIT $4) AS counted";
+    Instance Read OF_USER = "SELECT id, created_at, last_seen_at, address, user_agent FROM sign_ins
+        WHERE user_id = $1 AND created_at > $2 AND last_seen_at > $3 AND id = $4";
+    Instance Upkeep INSERT = "INSERT INTO sign_ins
+        (id, user_id, hash, created_at, last_seen_at, confirmed_at, address, user_agent)
+        VALUES ($1, $2, $3, $4, $4, $4, $5, $6)";
     Instance Upkeep CONFIRM = "UPDATE sign_ins SET confirmed_at = $2 WHERE id = $1";
-    Instance Upkeep SEEN = "UPDATE sign_ins SET last_seen_at = $2 WHERE id = $1";
+    Instance Upkeep SEEN = "UPDATE sign_ins SET last_seen_at = $2, address = $3, user_agent = $4 WHERE id = $1";
     Instance Upkeep END = "DELETE FROM sign_ins WHERE id = $1";
     Instance Upkeep END_ALL = "DELETE FROM sign_ins WHERE user_id = $1";
     Instance Upkeep END_OTHERS = "DELETE FROM sign_ins WHERE user_id = $1 AND id <> $2";
@@ -51,6 +61,18 @@ pub struct SignIn {
 }
 from_row!(SignIn { id, user, last_seen_at, confirmed_at });
 
+/// A login as its user sees it.
+#[derive(Debug, Clone)]
+pub struct ActiveSignIn {
+    pub id: SignInId,
+    pub created_at: Timestamp,
+    pub last_seen_at: Timestamp,
+    /// Address of the last request.
+    pub address: String,
+    pub user_agent: String,
+}
+from_row!(ActiveSignIn { id, created_at, last_seen_at, address, user_agent });
+
 /// The times before which a login has expired: the first is for its creation, the second for its last use.
 fn expiry_bounds(now: Timestamp) -> [SqlValue; 2] {
     [now.plus_seconds(-SIGN_IN_AGE_S_MAX).into(), now.plus_seconds(-SIGN_IN_IDLE_S_MAX).into()]
@@ -68,15 +90,50 @@ pub fn by_id(db: &mut impl StoreRead, id: SignInId, now: Timestamp) -> Result<Op
     db.fetch_optional(&BY_ID, &[text(id), oldest, idle])
 }
 
-pub fn insert(tx: &mut Tx<'_>, id: SignInId, user: UserId, hash: &[u8]) -> Result<(), StoreError> {
+/// Lists the valid logins of a user.
+pub fn list_of_user(
+    db: &mut impl StoreRead,
+    user: UserId,
+    from: &PageStart,
+    limit: i64,
+) -> Result<ListPage<ActiveSignIn>, StoreError> {
+    let [oldest, idle] = expiry_bounds(db.now());
+    let filter = [text(user), oldest, idle];
+    let total = fetch_bounded_count(db, &COUNT, &filter)?;
+    Ok(fetch_page(db, &LIST, &filter, from.by_id(), limit)?.with_total(total))
+}
+
+/// Finds a valid login of this user.
+pub fn find_of_user(
+    db: &mut impl StoreRead,
+    user: UserId,
+    id: SignInId,
+) -> Result<Option<ActiveSignIn>, StoreError> {
+    let [oldest, idle] = expiry_bounds(db.now());
+    db.fetch_optional(&OF_USER, &[text(user), oldest, idle, text(id)])
+}
+
+pub fn insert(
+    tx: &mut Tx<'_>,
+    id: SignInId,
+    user: UserId,
+    hash: &[u8],
+    client: &ClientInfo,
+) -> Result<(), StoreError> {
     let now = tx.now();
-    tx.execute_one(&INSERT, &[text(id), text(user), hash.into(), now.into()])
+    let [address, user_agent] = client_params(client);
+    tx.execute_one(&INSERT, &[text(id), text(user), hash.into(), now.into(), address, user_agent])
 }
 
 /// Records that the browser has just sent a request.
-pub fn touch(tx: &mut Tx<'_>, id: SignInId) -> Result<(), StoreError> {
+pub fn touch(tx: &mut Tx<'_>, id: SignInId, client: &ClientInfo) -> Result<(), StoreError> {
     let now = tx.now();
-    tx.execute(&SEEN, &[text(id), now.into()]).map(drop)
+    let [address, user_agent] = client_params(client);
+    tx.execute(&SEEN, &[text(id), now.into(), address, user_agent]).map(drop)
+}
+
+fn client_params(client: &ClientInfo) -> [SqlValue; 2] {
+    [text(client.address()), client.user_agent().into()]
 }
 
 /// Records that the user has just entered the password.
@@ -89,13 +146,17 @@ pub fn end(tx: &mut Tx<'_>, id: SignInId) -> Result<(), StoreError> {
     tx.execute(&END, &[text(id)]).map(drop)
 }
 
-/// Ends all logins of a user except one.
-pub fn end_others(tx: &mut Tx<'_>, user: UserId, kept: SignInId) -> Result<(), StoreError> {
-    tx.execute(&END_OTHERS, &[text(user), text(kept)]).map(drop)
+/// Ends all logins of a user except one, and returns how many ended. Logins of the CLI that the user has approved but
+/// that have no token yet are cancelled.
+pub fn end_others(tx: &mut Tx<'_>, user: UserId, kept: SignInId) -> Result<u64, StoreError> {
+    cli_login::delete_of_user(tx, user)?;
+    tx.execute(&END_OTHERS, &[text(user), text(kept)])
 }
 
-pub fn end_all(tx: &mut Tx<'_>, user: UserId) -> Result<(), StoreError> {
-    tx.execute(&END_ALL, &[text(user)]).map(drop)
+/// Like [`end_others`], without an exception.
+pub fn end_all(tx: &mut Tx<'_>, user: UserId) -> Result<u64, StoreError> {
+    cli_login::delete_of_user(tx, user)?;
+    tx.execute(&END_ALL, &[text(user)])
 }
 
 /// Deletes expired logins and old failure counters.

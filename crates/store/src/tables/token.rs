@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use berth_core::access::{EffectiveAccess, Role, TokenRestriction};
+use berth_core::client_info::ClientInfo;
 use berth_core::event::Actor;
 use berth_core::id::{EnvironmentId, OrgId, TokenId, UserId};
 use berth_core::name::{DisplayName, EnvName, Slug};
@@ -23,7 +24,7 @@ pub const TOKENS_PER_USER_MAX: i64 = 100;
 table!(Org Token in api_tokens {
     key: [id],
     insert: [user: user_id, name, prefix, created_at, expires_at, restriction, environment: environment_id],
-    read: [last_used_at, revoked_at],
+    read: [last_used_at, last_used_address, last_used_client, revoked_at],
 });
 
 statements! {
@@ -58,7 +59,8 @@ statements! {
     Org Write REVOKE_OF_USER = "UPDATE api_tokens SET revoked_at = $3
         WHERE org_id = $1 AND user_id = $2 AND revoked_at IS NULL";
     Instance Upkeep DELETE_ENDED = "DELETE FROM api_tokens WHERE environment_id IS NOT NULL AND expires_at <= $1";
-    Org Upkeep USED = "UPDATE api_tokens SET last_used_at = $3 WHERE org_id = $1 AND id = $2";
+    Org Upkeep USED = "UPDATE api_tokens SET last_used_at = $3, last_used_address = $4, last_used_client = $5
+        WHERE org_id = $1 AND id = $2";
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -75,6 +77,9 @@ pub struct Token {
     /// For a session token: the environment of its session.
     pub environment: Option<EnvironmentId>,
     pub last_used_at: Option<Timestamp>,
+    pub last_used_address: Option<String>,
+    /// `User-Agent` of the last use.
+    pub last_used_client: Option<String>,
     pub revoked_at: Option<Timestamp>,
 }
 json_columns!(Vec<TokenRestriction>);
@@ -226,8 +231,9 @@ pub fn delete_expired_of_sessions(tx: &mut Tx<'_>) -> Result<(), StoreError> {
     tx.execute(&DELETE_ENDED, &[now.into()]).map(drop)
 }
 
-/// Records that a token has just been used.
-pub fn touch(tx: &mut Tx<'_>, id: TokenId) -> Result<(), StoreError> {
+/// Records that a token has just been used by this client.
+pub fn touch(tx: &mut Tx<'_>, id: TokenId, client: &ClientInfo) -> Result<(), StoreError> {
     let now = tx.now();
-    tx.execute(&USED, &[text(id), now.into()]).map(drop)
+    let params = [text(id), now.into(), text(client.address()), client.user_agent().into()];
+    tx.execute(&USED, &params).map(drop)
 }

@@ -1,6 +1,7 @@
 //! Cached permissions stay valid until the access generation changes.
 
 use berth_core::access::Role;
+use berth_core::client_info::ClientInfo;
 use berth_core::event::{EventKind, EventSubject, NewEvent};
 use berth_core::id::{TokenId, UserId};
 use berth_core::name::{DisplayName, Email};
@@ -61,6 +62,8 @@ fn insert_token(tx: &mut Tx<'_>, expires_at: Option<Timestamp>) -> Result<(UserI
         restriction: None,
         environment: None,
         last_used_at: None,
+        last_used_address: None,
+        last_used_client: None,
         revoked_at: None,
     };
     token::insert(tx, &token, &[1; 32])?;
@@ -124,7 +127,8 @@ fn lowered_role_applies_to_later_jobs_of_the_same_commit() {
 fn access_generation_ignores_unrelated_writes() {
     let authorized = TokenFixture::new(None);
     let token = authorized.token;
-    authorized.transact(move |tx| token::touch(tx, token)).unwrap();
+    let client = ClientInfo::new([127, 0, 0, 1].into(), "berth/0.1.0");
+    authorized.transact(move |tx| token::touch(tx, token, &client)).unwrap();
     authorized.transact(record_event).unwrap();
     authorized.check(true, Some(Role::Owner));
 }

@@ -11,9 +11,10 @@ import { checkNewPassword, NewPasswordInput, newPasswordError } from "@/ui/NewPa
 import { Page } from "@/ui/Page";
 import { ProblemPanel } from "@/ui/ProblemPanel";
 import { toast } from "@/ui/toast";
+import { LoginsCard } from "./LoginsCard";
 import { SecondFactorCard } from "./SecondFactorCard";
 
-/** Profile of the current user: password, second factor and organizations. */
+/** Profile of the current user: password, second factor, active logins and organizations. */
 export function ProfilePage() {
   const me = useMe();
   const { user, organizations } = me;
@@ -42,6 +43,7 @@ export function ProfilePage() {
         )}
         <SecondFactorCard />
         <PasswordCard isGenerated={user.passwordIsGenerated} />
+        <LoginsCard />
         <Card component="section" aria-label="Your organizations">
           <Title order={2} mb="sm">
             Your organizations

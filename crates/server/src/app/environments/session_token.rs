@@ -108,6 +108,8 @@ pub(super) fn issue_session_token(
         restriction: None,
         environment: Some(environment),
         last_used_at: None,
+        last_used_address: None,
+        last_used_client: None,
         revoked_at: None,
     };
     token::insert(tx, &record, &hash_token(secret.reveal()))?;

@@ -3,8 +3,8 @@
 use berth_api::page::{PAGE_SIZE_DEFAULT, PAGE_SIZE_MAX};
 use berth_core::id::{
     AnalysisId, ApprovalId, DeliveryId, DeploymentId, EventId, GrantId, InvitationId, OrgId, PipelineId,
-    RegistryId, RepositoryId, RunnerId, SecretId, SessionId, StepRunId, TeamId, TicketId, TokenId, UserId,
-    WebhookId,
+    RegistryId, RepositoryId, RunnerId, SecretId, SessionId, SignInId, StepRunId, TeamId, TicketId, TokenId,
+    UserId, WebhookId,
 };
 use serde_json::{Value, json};
 
@@ -56,6 +56,7 @@ const PARTS: &[(&str, &str, PathPart)] = &[
     ("teamId", "Id or slug of the team", IdOr(TeamId::PREFIX, SLUG, "sre")),
     ("grantId", "Id of the grant", Id(GrantId::PREFIX)),
     ("tokenId", "Id of the token", Id(TokenId::PREFIX)),
+    ("loginId", "Id of the login", Id(SignInId::PREFIX)),
     ("invitationId", "Id of the invitation", Id(InvitationId::PREFIX)),
     (
         "secretId",
@@ -100,11 +101,15 @@ const CONDITIONAL: &[&str] = &[
 
 /// POST operations that take no `Idempotency-Key`, because repeating them is harmless.
 const UNKEYED: &[&str] = &[
+    "approveCliLogin",
     "beginSecondFactor",
     "confirmPassword",
     "confirmSecondFactor",
+    "denyCliLogin",
     "disableSecondFactor",
+    "findCliLogin",
     "joinOrganization",
+    "logOutEverywhere",
     "replaceRecoveryCodes",
 ];
 

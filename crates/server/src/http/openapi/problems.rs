@@ -36,12 +36,14 @@ const RESPONSES: &[(u16, &str, Code, &str)] = &[
     (503, "Unavailable", Code::Unavailable, "the server is stopping"),
 ];
 
-/// Routes that take a token from a link. The link may already have been used.
+/// Routes that take a token from a link or the code of a CLI login, which may already have been used.
 const LINK_ROUTES: &[&str] = &[
     "/api/v1/auth/invitation",
     "/api/v1/auth/sign-up",
     "/api/v1/auth/reset-password",
     "/api/v1/me/organizations",
+    "/api/v1/auth/cli-logins/find",
+    "/api/v1/auth/cli-logins/deny",
 ];
 
 /// Adds the `Problem` schema. All members are merged into a single schema, because client generators create one type

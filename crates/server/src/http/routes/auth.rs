@@ -33,13 +33,13 @@ const KNOWN_BROWSER_S: i64 = 365 * 24 * 60 * 60;
 pub(crate) async fn log_in(State(app): State<Arc<App>>, request: Request) -> Result<Response, AppError> {
     let cookie = cookie_name(&app, request.headers())?;
     access_control::check_same_origin(&app, request.headers())?;
-    let RequestOrigin { request_id, address } = access_control::request_origin(request.extensions())?.clone();
+    let RequestOrigin { request_id, client } = access_control::request_origin(request.extensions())?.clone();
     let known_browser = access_control::cookie(request.headers(), &browser_cookie(cookie)).map(str::to_owned);
     let JsonBody(LoginRequest { email, password, code }) = JsonBody::from_request(request, &app).await?;
     let (password, code) = (RedactedString::new(password), code.map(RedactedString::new));
     let email =
         Email::parse(&email).map_err(|error| AppError::invalid_member("/email", error.to_string()))?;
-    let attempt = LoginAttempt { email, password, code, address, known_browser, request_id };
+    let attempt = LoginAttempt { email, password, code, client, known_browser, request_id };
     let signed_in = app.log_in(attempt).await?;
     Ok(respond_signed_in(signed_in, cookie))
 }
@@ -53,9 +53,7 @@ pub(crate) async fn log_out(
 ) -> Result<Response, AppError> {
     app.log_out(&who).await?;
     let mut response = ApiResponse::ok(SignedOut { signed_out: true }).into_response();
-    if let Some(cookie) = app.config.cookie_name() {
-        set_cookie(&mut response, cookie, "", 0);
-    }
+    clear_cookie(&app, &mut response);
     Ok(response)
 }
 
@@ -138,6 +136,12 @@ pub(super) fn respond_signed_in(signed_in: SignedIn, cookie: &str) -> Response {
     set_cookie(&mut response, cookie, signed_in.secret.reveal(), SIGN_IN_AGE_S_MAX);
     set_cookie(&mut response, &browser_cookie(cookie), &signed_in.known_browser, KNOWN_BROWSER_S);
     response
+}
+
+pub(super) fn clear_cookie(app: &App, response: &mut Response) {
+    if let Some(cookie) = app.config.cookie_name() {
+        set_cookie(response, cookie, "", 0);
+    }
 }
 
 /// Builds the cookie that identifies the browser. It is kept on logout, so that failed logins from other browsers do

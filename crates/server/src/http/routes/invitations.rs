@@ -101,13 +101,13 @@ pub(crate) async fn sign_up(State(app): State<Arc<App>>, request: Request) -> Re
     let cookie = cookie_name(&app, request.headers())?;
     access_control::check_stranger(&app, &request)?;
     access_control::check_same_origin(&app, request.headers())?;
-    let RequestOrigin { request_id, .. } = access_control::request_origin(request.extensions())?.clone();
+    let RequestOrigin { request_id, client } = access_control::request_origin(request.extensions())?.clone();
     let JsonBody(body) = JsonBody::<SignUpBody>::from_request(request, &app).await?;
     let mut check = InputChecker::default();
     let name = check.optional("/name", body.name.as_deref(), DisplayName::parse);
     let name = check.finish(Some(name))?;
     let (link, password) = (RedactedString::new(body.token), RedactedString::new(body.password));
-    let signed_in = app.sign_up(SignUpRequest { link, name, password, request_id }).await?;
+    let signed_in = app.sign_up(SignUpRequest { link, name, password, client, request_id }).await?;
     Ok(respond_signed_in(signed_in, cookie))
 }
 
@@ -123,7 +123,7 @@ pub(crate) async fn join_organization(
 }
 
 /// Returns the base URL of the dashboard: the configured one, or else the host that this request was sent to.
-fn base_url(app: &App, headers: &HeaderMap) -> String {
+pub(super) fn base_url(app: &App, headers: &HeaderMap) -> String {
     if let Some(dashboard) = access_control::dashboard_elsewhere(app, headers) {
         return dashboard;
     }

@@ -3,6 +3,7 @@
 pub(super) mod analyses;
 pub(super) mod approvals;
 pub(super) mod auth;
+pub(super) mod cli_logins;
 pub(super) mod deployed;
 pub(super) mod deployments;
 pub(super) mod environments;
@@ -11,6 +12,7 @@ pub(super) mod fixes;
 pub(super) mod grants;
 pub(super) mod health;
 pub(super) mod invitations;
+pub(super) mod logins;
 pub(super) mod logs;
 pub(super) mod members;
 pub(super) mod organizations;

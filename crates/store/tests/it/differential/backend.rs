@@ -276,6 +276,8 @@ fn add_member(tx: &mut Tx<'_>, run: u32, person: u8) -> Result<(), StoreError> {
         restriction: None,
         environment: None,
         last_used_at: None,
+        last_used_address: None,
+        last_used_client: None,
         revoked_at: None,
     };
     token::insert(tx, &token, format!("{run} {person}").as_bytes())

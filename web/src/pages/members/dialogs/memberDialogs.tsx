@@ -1,5 +1,6 @@
 import { Text } from "@mantine/core";
 import type { Member, Role } from "@/api/types";
+import { useLogOutMember } from "@/data/logins";
 import { useOrg } from "@/data/me";
 import { useChangeRole, useRemoveMember } from "@/data/members";
 import { useResetSecondFactor } from "@/data/secondFactor";
@@ -20,6 +21,26 @@ export function ChangeRoleDialog({ member, role, onClose }: Props & { role: Role
       success={() => `Role of ${member.name} changed to ${role}`}
     >
       <Text size="sm">{ROLE_CONSEQUENCES[role]}</Text>
+    </ConfirmDialog>
+  );
+}
+
+export function LogOutMemberDialog({ member, onClose }: Props) {
+  const end = useLogOutMember(useOrg());
+  return (
+    <ConfirmDialog
+      onClose={onClose}
+      title={`Log ${member.name} out everywhere?`}
+      action="Log out"
+      danger
+      mutation={end}
+      input={member.id}
+      success={() => `${member.name} logged out everywhere`}
+    >
+      <Text size="sm">
+        All browsers of {member.name} have to log in again, also for other organizations. API tokens stay
+        valid.
+      </Text>
     </ConfirmDialog>
   );
 }

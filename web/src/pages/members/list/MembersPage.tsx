@@ -11,13 +11,14 @@ import { ActionsCell, LabelledCell } from "@/ui/lists/ResponsiveTable";
 import { SettingsList } from "@/ui/lists/SettingsList";
 import { RelativeTime } from "@/ui/RelativeTime";
 import { InviteDialog } from "../dialogs/InviteDialog";
-import { ChangeRoleDialog, RemoveMemberDialog } from "../dialogs/memberDialogs";
+import { ChangeRoleDialog, LogOutMemberDialog, RemoveMemberDialog } from "../dialogs/memberDialogs";
 import { NewServiceAccountDialog } from "../dialogs/NewServiceAccountDialog";
 import { PendingInvitations } from "./PendingInvitations";
 
 type MemberDialog =
   | { of: "invite" }
   | { of: "service" }
+  | { of: "logout"; member: Member }
   | { of: "remove"; member: Member }
   | { of: "role"; member: Member; role: Role };
 
@@ -43,6 +44,7 @@ export function MembersPage() {
           member={member}
           mayWrite={mayWrite}
           changeRole={role => setDialog({ of: "role", member, role })}
+          logOut={() => setDialog({ of: "logout", member })}
           remove={() => setDialog({ of: "remove", member })}
         />
       )}
@@ -53,6 +55,7 @@ export function MembersPage() {
       {dialog?.of === "role" && (
         <ChangeRoleDialog member={dialog.member} role={dialog.role} onClose={close} />
       )}
+      {dialog?.of === "logout" && <LogOutMemberDialog member={dialog.member} onClose={close} />}
       {dialog?.of === "remove" && <RemoveMemberDialog member={dialog.member} onClose={close} />}
     </SettingsList>
   );
@@ -62,10 +65,11 @@ type RowProps = {
   member: Member;
   mayWrite: boolean;
   changeRole: (role: Role) => void;
+  logOut: () => void;
   remove: () => void;
 };
 
-function MemberRow({ member, mayWrite, changeRole, remove }: RowProps) {
+function MemberRow({ member, mayWrite, changeRole, logOut, remove }: RowProps) {
   const org = useOrg();
   const isMe = member.id === useMe().user.id;
   const mine = useAccess().role;
@@ -110,6 +114,11 @@ function MemberRow({ member, mayWrite, changeRole, remove }: RowProps) {
         <RelativeTime at={member.createdAt} />
       </LabelledCell>
       <ActionsCell>
+        {mayChange && member.kind === "person" && (
+          <Button size="xs" variant="default" onClick={logOut} aria-label={`Log out ${member.name}`}>
+            Log out
+          </Button>
+        )}
         {mayChange && (
           <Button size="xs" variant="default" onClick={remove} aria-label={`Remove ${member.name}`}>
             Remove

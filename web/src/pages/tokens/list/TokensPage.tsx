@@ -67,7 +67,7 @@ function TokenRow({ token, owner, revoke }: RowProps) {
       </LabelledCell>
       <LabelledCell of="Last used">
         {token.lastUsedAt ? (
-          <RelativeTime at={token.lastUsedAt} />
+          <TokenUse at={token.lastUsedAt} by={token} />
         ) : (
           <Text inherit c="dimmed">
             never
@@ -92,6 +92,20 @@ function TokenRow({ token, owner, revoke }: RowProps) {
         </Button>
       </ActionsCell>
     </Table.Tr>
+  );
+}
+
+function TokenUse({ at, by }: { at: string; by: ApiToken }) {
+  const source = [by.lastUsedClient, by.lastUsedAddress].filter(each => each !== null).join(", ");
+  return (
+    <>
+      <RelativeTime at={at} />
+      {source && (
+        <Text size="sm" c="dimmed">
+          {source}
+        </Text>
+      )}
+    </>
   );
 }
 
