@@ -157,7 +157,7 @@ impl App {
         let (own, org) = (who.principal().user, who.org());
         self.change(who, None, move |tx, standing| {
             standing.check_confirmed(tx.now())?;
-            let found = members::find(tx, user)?;
+            let found = members::find_member(tx, user)?;
             check_reach(standing.role(), found.role)?;
             let refused = |text: &str| Err(AppError::new(Code::InvalidState, text));
             if user == own {
@@ -175,7 +175,7 @@ impl App {
             environment::make_queues_due(tx, user)?;
             let subject = EventSubject::new("user", user, Some(found.name.as_str()));
             tx.record(NewEvent::new(EventKind::SecondFactorReset, subject))?;
-            Ok(members::build_response(&members::find(tx, user)?))
+            Ok(members::build_response(&members::find_member(tx, user)?))
         })
         .await
     }
