@@ -145,6 +145,7 @@ kinds! {
     FixPullRequestMerged = "fix_pull_request_merged",
     FixPullRequestClosed = "fix_pull_request_closed",
     EventsRemoved = "events_removed",
+    IdTokenIssued = "id_token_issued",
 }
 
 impl fmt::Display for EventKind {

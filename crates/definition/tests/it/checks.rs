@@ -224,6 +224,18 @@ fn invalid_and_reserved_variable_names_are_refused() {
         8:44: error: `not-a-name` is not a secret name; use 1 to 128 letters, digits and _, beginning with a letter or _ [invalid_name]
     "#]],
     );
+    check_step(
+        "params: { run: a }\nenv: { A: x }\nid_token: { audience: 'a b', file: PATH, ttl: 1h }",
+        &expect![[""]],
+    );
+    check_step(
+        "params: { run: a }\nenv: { A: x }\nid_token: { audience: \"${{ vars.a }}\", file: A }",
+        &expect![[""]],
+    );
+    check_step(
+        "params: { run: a }\nenv: { A: x }\nid_token: { audience: sts.example, file: A }",
+        &expect![[""]],
+    );
     check_pipeline(
         "stages: [{ name: a, vars: { 'a b': x, list: [1], ok: true } }]",
         &expect![[r#"

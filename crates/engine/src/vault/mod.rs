@@ -19,6 +19,7 @@ use berth_store::tables::secret::{self, SealedValue};
 use berth_store::tables::webhook::SigningSecret;
 use berth_store::{Store, StoreError, StoreRead, Tx, TxContext, pagination};
 use parking_lot::{Mutex, RwLock};
+use zeroize::Zeroizing;
 
 pub use keyed_hashes::KeyedHashes;
 pub use keyed_hashes::hex;
@@ -73,6 +74,8 @@ pub struct SecretVault {
     path: PathBuf,
     roots: RwLock<RootKeys>,
     marks: KeyedHashes,
+    /// Encrypts the signing keys of ID tokens. Derived from the installation's key, which outlives root keys.
+    signing_keys: KeyBytes,
     /// Held while the root key is rotated.
     rotation: Mutex<()>,
 }
@@ -110,9 +113,14 @@ impl SecretVault {
         };
         let next = rotate::load_next_key(path)?;
         let roots = RootKeys { current, next };
-        let marks = KeyedHashes::new(&instance_key(store, &roots, path)?);
-        let vault =
-            Self { path: path.to_owned(), roots: RwLock::new(roots), marks, rotation: Mutex::default() };
+        let instance_key = instance_key(store, &roots, path)?;
+        let vault = Self {
+            path: path.to_owned(),
+            roots: RwLock::new(roots),
+            marks: KeyedHashes::new(&instance_key),
+            signing_keys: root::derive(&instance_key, b"id token signing keys v1")?,
+            rotation: Mutex::default(),
+        };
         if vault.is_rotating() {
             vault.rotate(store)?;
         }
@@ -167,6 +175,15 @@ impl SecretVault {
         let plain = root::open(&key, &secret.sealed.bytes, &parts)?;
         let value = std::str::from_utf8(&plain).map_err(|_| KeyError::Damaged)?;
         Ok(RedactedString::new(value.to_owned()))
+    }
+
+    /// Encrypts the private key with this id, which signs ID tokens.
+    pub(crate) fn seal_signing_key(&self, id: &str, private: &[u8]) -> Result<Vec<u8>, KeyError> {
+        root::seal(&self.signing_keys, private, &["signing key", id])
+    }
+
+    pub(crate) fn open_signing_key(&self, id: &str, sealed: &[u8]) -> Result<Zeroizing<Vec<u8>>, KeyError> {
+        root::open(&self.signing_keys, sealed, &["signing key", id])
     }
 
     /// Returns the current data key of the organization. Creates one if there is none.

@@ -15,6 +15,8 @@ use crate::app::App;
 pub const OPEN_ROUTES: &[(&str, &str)] = &[
     ("GET", "/healthz"),
     ("GET", "/readyz"),
+    ("GET", "/.well-known/openid-configuration"),
+    ("GET", "/.well-known/jwks.json"),
     ("GET", "/api/v1/openapi.json"),
     ("GET", "/api/v1/openapi-runner.json"),
     ("POST", "/api/v1/auth/login"),
@@ -102,7 +104,7 @@ pub(super) fn build(app: &Arc<App>) -> (Router, Vec<RouteInfo>, openapi::LazyDoc
     use routes::{
         analyses, approvals, auth, deployed, deployments, environments, events, fixes, grants, health,
         invitations, logs, members, organizations, pipelines, queue, registries, repositories, runner,
-        runners, secrets, sessions, teams, tokens, webhooks,
+        runners, secrets, sessions, teams, tokens, webhooks, well_known,
     };
 
     let served = openapi::LazyDocuments::default();
@@ -112,6 +114,8 @@ pub(super) fn build(app: &Arc<App>) -> (Router, Vec<RouteInfo>, openapi::LazyDoc
     let routes = RouteBuilder { router: OpenApiRouter::new(), table: Vec::new() }
         .open(routes!(health::healthz))
         .open(routes!(health::readyz))
+        .open(routes!(well_known::openid_configuration))
+        .open(routes!(well_known::jwks))
         .open(documents(routes!(openapi::openapi_json)))
         .open(documents(routes!(openapi::openapi_runner_json)))
         .open(routes!(pages::index))

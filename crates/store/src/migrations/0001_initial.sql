@@ -207,6 +207,17 @@ CREATE TABLE instance_keys (
   wrapped BYTEA NOT NULL
 );
 
+-- Keys that sign the ID tokens of steps. The private key is encrypted.
+CREATE TABLE signing_keys (
+  id TEXT NOT NULL PRIMARY KEY,
+  -- A JSON Web Key.
+  public_key TEXT NOT NULL,
+  sealed BYTEA NOT NULL,
+  created_at BIGINT NOT NULL,
+  -- Published from the start, used for signing from then on.
+  signs_from BIGINT NOT NULL
+);
+
 CREATE TABLE data_keys (
   org_id TEXT NOT NULL REFERENCES organizations (id),
   id TEXT NOT NULL,

@@ -150,6 +150,7 @@ pub fn all_statements() -> impl Iterator<Item = &'static SqlStatement> {
         crate::tables::secret::STATEMENTS,
         crate::tables::session::STATEMENTS,
         crate::tables::sign_in::STATEMENTS,
+        crate::tables::signing_key::STATEMENTS,
         crate::tables::team::STATEMENTS,
         crate::tables::ticket::STATEMENTS,
         crate::tables::token::STATEMENTS,

@@ -34,6 +34,7 @@ pub mod schedule;
 pub mod secret;
 pub mod session;
 pub mod sign_in;
+pub mod signing_key;
 pub mod stage;
 pub mod stage_end;
 pub mod team;

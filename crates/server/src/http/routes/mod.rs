@@ -25,3 +25,4 @@ pub(super) mod sessions;
 pub(super) mod teams;
 pub(super) mod tokens;
 pub(super) mod webhooks;
+pub(super) mod well_known;
