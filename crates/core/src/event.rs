@@ -146,6 +146,7 @@ kinds! {
     FixPullRequestClosed = "fix_pull_request_closed",
     EventsRemoved = "events_removed",
     IdTokenIssued = "id_token_issued",
+    OrganizationDeleted = "organization_deleted",
 }
 
 impl fmt::Display for EventKind {

@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::sql;
 
 /// Tables that decide who a caller is and what the caller may do.
-const TABLES: [&str; 6] = ["api_tokens", "grants", "memberships", "organizations", "team_members", "users"];
+const TABLES: [&str; 7] =
+    ["api_tokens", "grants", "instance_admins", "memberships", "organizations", "team_members", "users"];
 
 /// The start of the statement that updates when a token was last used. It runs often and does not affect permissions,
 /// so it must not invalidate the cache.

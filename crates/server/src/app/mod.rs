@@ -17,6 +17,7 @@ mod follow;
 mod follow_log;
 mod grants;
 mod insights;
+mod instance_organizations;
 mod invitations;
 mod logs;
 mod long_poll;
@@ -47,6 +48,7 @@ pub use environments::{ClaimRequest, DeployRequest, EnvironmentPath, ForceClaimR
 pub use events::EventFilter;
 pub use grants::NewGrant;
 pub use insights::InsightsRequest;
+pub use instance_organizations::OrganizationRenaming;
 pub use invitations::{NewInvitation, SignUpRequest};
 pub use logs::{LogDownload, LogPart, LogSelector, SearchFrom};
 pub use long_poll::LongPoll;

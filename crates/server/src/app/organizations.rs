@@ -3,8 +3,10 @@
 use berth_api::organization as wire;
 use berth_core::access::{EffectiveAccess, ScopedGrant, permit};
 use berth_core::event::{EventKind, EventSubject, NewEvent};
-use berth_core::name::DisplayName;
+use berth_core::id::OrgId;
+use berth_core::name::{DisplayName, Slug};
 use berth_core::step::NetworkAccess;
+use berth_store::StoreRead;
 use berth_store::tables::organization::{self, Organization};
 use berth_store::tables::{grant, member};
 
@@ -95,8 +97,9 @@ impl App {
     pub async fn find_membership(&self, who: &Principal, key: &str) -> Result<Option<Membership>, AppError> {
         match &who.via {
             AuthMethod::Token { membership, .. } => {
-                let here = key == membership.org_slug.as_str() || key == membership.org.to_string();
-                Ok(here.then(|| membership.clone()))
+                let is_current = key == membership.org_slug.as_str() || key == membership.org.to_string();
+                let is_here = is_current || self.is_former_slug(membership.org, key).await?;
+                Ok(is_here.then(|| membership.clone()))
             }
             AuthMethod::SignIn { .. } => {
                 let (user, key) = (who.user, key.to_owned());
@@ -104,10 +107,16 @@ impl App {
                     .store
                     .read(None, move |db| {
                         let mine = organization::list_of_user(db, user)?;
-                        let org = mine
-                            .into_iter()
-                            .find(|org| org.id.to_string() == key || org.slug.as_str() == key);
-                        let Some(org) = org else { return Ok(None) };
+                        let is_named =
+                            |org: &Organization| org.id.to_string() == key || org.slug.as_str() == key;
+                        let org = match mine.iter().find(|org| is_named(org)) {
+                            Some(org) => Some(org),
+                            None => {
+                                let owner = find_slug_owner(db, &key)?;
+                                mine.iter().find(|org| Some(org.id) == owner)
+                            }
+                        };
+                        let Some(org) = org.cloned() else { return Ok(None) };
                         let Some(role) = member::role_in(db, user, org.id)? else { return Ok(None) };
                         let grants = grant::list_of_member_in(db, org.id, user)?;
                         let access = EffectiveAccess { grants, ..EffectiveAccess::of_role(role) };
@@ -117,6 +126,18 @@ impl App {
             }
         }
     }
+
+    /// Whether the organization had this slug earlier.
+    async fn is_former_slug(&self, org: OrgId, key: &str) -> Result<bool, AppError> {
+        let key = key.to_owned();
+        let read = self.services.store.read(None, move |db| find_slug_owner(db, &key));
+        Ok(read.await? == Some(org))
+    }
+}
+
+fn find_slug_owner(db: &mut impl StoreRead, key: &str) -> Result<Option<OrgId>, AppError> {
+    let Ok(slug) = Slug::parse(key) else { return Ok(None) };
+    Ok(organization::find_slug_owner(db, &slug)?)
 }
 
 pub(crate) fn organization_subject(org: &Organization) -> EventSubject {

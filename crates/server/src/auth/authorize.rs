@@ -130,13 +130,18 @@ impl CurrentAccess {
     /// Requires that the user has confirmed the password recently. Access to an unattended browser must not be enough
     /// to create lasting access.
     pub fn check_confirmed(&self, now: Timestamp) -> Result<(), AppError> {
-        match self.confirmed_at {
-            Some(at) if now.seconds_since(at) > PASSWORD_CONFIRMED_S => Err(AppError::new(
-                Code::ReauthenticationRequired,
-                "you entered your password more than an hour ago; confirm it and try again",
-            )),
-            _ => Ok(()),
-        }
+        check_confirmed_at(self.confirmed_at, now)
+    }
+}
+
+/// Requires that the password was checked recently. `confirmed_at` is `None` for a token, which has none.
+pub(super) fn check_confirmed_at(confirmed_at: Option<Timestamp>, now: Timestamp) -> Result<(), AppError> {
+    match confirmed_at {
+        Some(at) if now.seconds_since(at) > PASSWORD_CONFIRMED_S => Err(AppError::new(
+            Code::ReauthenticationRequired,
+            "you entered your password more than an hour ago; confirm it and try again",
+        )),
+        _ => Ok(()),
     }
 }
 

@@ -34,6 +34,8 @@ pub enum RouteAccess {
     Open,
     /// Any valid API token or browser session.
     Caller,
+    /// An instance admin, who need not be a member of the organization in the path.
+    InstanceAdmin,
     /// The credential of a runner.
     Runner,
     /// The registration token of a runner.
@@ -63,6 +65,11 @@ impl RouteBuilder {
     /// Adds a route that is open to any authenticated caller.
     fn for_callers(self, routes: UtoipaMethodRouter<Arc<App>>) -> Self {
         self.add_route(RouteAccess::Caller, routes)
+    }
+
+    /// Adds a route for instance admins.
+    fn for_instance_admins(self, routes: UtoipaMethodRouter<Arc<App>>) -> Self {
+        self.add_route(RouteAccess::InstanceAdmin, routes)
     }
 
     /// Adds a route for remote runners.
@@ -103,8 +110,8 @@ pub(super) fn build(app: &Arc<App>) -> (Router, Vec<RouteInfo>, openapi::LazyDoc
     use Action::*;
     use routes::{
         analyses, approvals, auth, deployed, deployments, environments, events, fixes, grants, health,
-        invitations, logs, members, organizations, pipelines, queue, registries, repositories, runner,
-        runners, secrets, sessions, teams, tokens, webhooks, well_known,
+        instance, invitations, logs, members, organizations, pipelines, queue, registries, repositories,
+        runner, runners, secrets, sessions, teams, tokens, webhooks, well_known,
     };
 
     let served = openapi::LazyDocuments::default();
@@ -131,6 +138,11 @@ pub(super) fn build(app: &Arc<App>) -> (Router, Vec<RouteInfo>, openapi::LazyDoc
         .for_callers(routes!(auth::confirm_password))
         .for_callers(routes!(invitations::join_organization))
         .for_callers(routes!(organizations::list_organizations))
+        .for_instance_admins(routes!(instance::list_instance_organizations))
+        .for_instance_admins(routes!(instance::create_organization))
+        .for_instance_admins(routes!(instance::view_instance_organization))
+        .for_instance_admins(routes!(instance::rename_organization))
+        .for_instance_admins(routes!(instance::delete_organization))
         .route(OrganizationRead, routes!(organizations::view_organization))
         .route(OrganizationWrite, routes!(organizations::update_organization))
         .route(MembersRead, routes!(members::list_members))

@@ -46,7 +46,9 @@ pub(super) fn run(args: &RotateKeysArgs) -> anyhow::Result<ExitCode> {
     };
     match &answer {
         AdminResponse::Failed(why) => anyhow::bail!("{why}"),
-        AdminResponse::ResetLink { .. } => anyhow::bail!("unexpected response from the server"),
+        AdminResponse::ResetLink { .. } | AdminResponse::InstanceAdmins { .. } => {
+            anyhow::bail!("unexpected response from the server")
+        }
         AdminResponse::Rotated { root_key_id, data_keys } => {
             print_line(&if args.json {
                 serde_json::json!({ "rootKeyId": root_key_id, "dataKeys": data_keys }).to_string()

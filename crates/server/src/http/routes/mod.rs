@@ -10,6 +10,7 @@ pub(super) mod events;
 pub(super) mod fixes;
 pub(super) mod grants;
 pub(super) mod health;
+pub(super) mod instance;
 pub(super) mod invitations;
 pub(super) mod logs;
 pub(super) mod members;
