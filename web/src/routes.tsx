@@ -11,6 +11,7 @@ import { setLoggedOutHandler } from "./api/client";
 import { toProblem } from "./api/problem";
 import { deployedQuery } from "./data/deployed";
 import { meQuery } from "./data/me";
+import { findOrganization } from "./data/organization";
 import { maySomewhere } from "./data/permissions";
 import { queryClient } from "./data/queryClient";
 import { ME_KEY } from "./data/queryKeys";
@@ -77,10 +78,24 @@ const profile = createRoute({
   component: lazyRouteComponent(() => import("./pages/profile/ProfilePage"), "ProfilePage"),
 });
 
+const instanceOrganizations = createRoute({
+  getParentRoute: () => root,
+  path: "/instance/organizations",
+  beforeLoad: ({ location }) => requireLogin(location.href).then(() => {}),
+  component: lazyRouteComponent(() => import("./pages/instance/OrganizationsPage"), "OrganizationsPage"),
+});
+
 const org = createRoute({
   getParentRoute: () => root,
   path: "/o/$org",
-  beforeLoad: ({ location }) => requireLogin(location.href).then(() => {}),
+  beforeLoad: async ({ location, params }) => {
+    const { organizations } = await requireLogin(location.href);
+    if (organizations.some(each => each.slug === params.org || each.id === params.org)) return;
+    // The URL may contain a former slug.
+    const renamed = await findOrganization(params.org);
+    if (renamed)
+      throw redirect({ href: location.href.replace(`/o/${params.org}`, `/o/${renamed.slug}`), replace: true });
+  },
   component: Shell,
 });
 
@@ -289,6 +304,7 @@ const routeTree = root.addChildren([
   invitation,
   resetPassword,
   profile,
+  instanceOrganizations,
   org.addChildren([
     home,
     welcome,
