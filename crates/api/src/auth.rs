@@ -146,6 +146,9 @@ pub struct CurrentUser {
     /// Send it as `X-Berth-CSRF` with every request that changes something and authenticates with the cookie. Null for
     /// an API token.
     pub csrf_token: Option<String>,
+    /// Whether the caller may create, rename and delete organizations.
+    #[serde(default)]
+    pub is_instance_admin: bool,
     /// Set on demo servers only.
     #[serde(default)]
     pub demo: Option<DemoInfo>,

@@ -55,3 +55,42 @@ pub struct OrganizationPatch {
     /// up.
     pub require_second_factor: Option<bool>,
 }
+
+/// An organization as instance admins see it.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct InstanceOrganization {
+    #[schema(example = "org_01k9x8s6q0e3v8n5j2m4t7w9yb")]
+    pub id: String,
+    #[schema(example = "acme")]
+    pub slug: String,
+    #[schema(example = "Acme")]
+    pub name: String,
+    /// Earlier slugs, which still work in paths.
+    pub former_slugs: Vec<String>,
+    pub member_count: i64,
+    #[schema(format = DateTime)]
+    pub created_at: String,
+}
+
+impl ReplayableBody for InstanceOrganization {}
+
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct OrganizationNew {
+    #[schema(max_length = 63, pattern = "^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$", example = "globex")]
+    pub slug: String,
+    /// Defaults to the slug.
+    #[schema(max_length = 120)]
+    pub name: Option<String>,
+}
+
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct OrganizationRename {
+    /// The previous slug keeps working.
+    #[schema(max_length = 63, pattern = "^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$", example = "globex")]
+    pub slug: Option<String>,
+    #[schema(max_length = 120)]
+    pub name: Option<String>,
+}

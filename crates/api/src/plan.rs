@@ -46,7 +46,7 @@ pub struct PlannedStage {
 }
 
 /// A planned step with its known values filled in. `[SECRET:NAME]` stands for a secret, `[OUTPUT:step/name]` for an
-/// output that is known only at run time.
+/// output that is known only at run time, `[ID_TOKEN:audience]` for an ID token.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PlannedStep {

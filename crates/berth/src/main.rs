@@ -81,6 +81,8 @@ enum CliCommand {
     Team(cmd::team::TeamArgs),
     /// Give members and teams roles on parts of the organization
     Grant(cmd::grant::GrantArgs),
+    /// Create, rename and delete organizations
+    Org(cmd::org::OrgArgs),
     /// Manage API tokens
     Token(cmd::token::TokenArgs),
     /// Open a dashboard page in the browser
@@ -98,7 +100,7 @@ const COMMAND_GROUPS: &[(&str, &[&str])] = &[
         &["env", "deploy", "status", "logs", "approve", "reject", "analyze", "deployment", "open"],
     ),
     ("Pipelines and settings", &["pipeline", "run", "repo", "secret", "registry", "event"]),
-    ("Login and access", &["login", "logout", "member", "team", "grant", "token"]),
+    ("Login and access", &["login", "logout", "member", "team", "grant", "org", "token"]),
     ("Server and setup", &["init", "serve", "runner", "admin", "demo", "completion", "man"]),
 ];
 
@@ -151,6 +153,7 @@ fn main() -> ExitCode {
         CliCommand::Member(args) => cmd::member::run(&args),
         CliCommand::Team(args) => cmd::team::run(&args),
         CliCommand::Grant(args) => cmd::grant::run(&args),
+        CliCommand::Org(args) => cmd::org::run(&args),
         CliCommand::Token(args) => cmd::token::run(&args),
         CliCommand::Open(args) => cmd::open::run(&args),
         CliCommand::Completion(args) => cmd::shell::print_completion(&args, Cli::command()),

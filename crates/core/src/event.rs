@@ -153,6 +153,8 @@ kinds! {
     SecondFactorReset = "second_factor_reset",
     RecoveryCodesReplaced = "recovery_codes_replaced",
     RecoveryCodeUsed = "recovery_code_used",
+    IdTokenIssued = "id_token_issued",
+    OrganizationDeleted = "organization_deleted",
 }
 
 impl fmt::Display for EventKind {

@@ -73,6 +73,7 @@ pub fn reduce_to_target(
     alone.choose_steps(steps)?;
     alone.leave_out_waits();
     alone.clear_labels();
+    alone.clear_id_tokens();
     alone.refuse_custom()?;
     Ok(alone)
 }
@@ -221,6 +222,14 @@ impl LocalDefinition {
     fn clear_labels(&mut self) {
         for step in self.definition.build.iter_mut().chain(&mut self.definition.steps) {
             step.runs_on.clear();
+        }
+    }
+
+    fn clear_id_tokens(&mut self) {
+        for step in self.definition.build.iter_mut().chain(&mut self.definition.steps) {
+            if step.id_token.take().is_some() {
+                self.notes.push(format!("the step {} gets no ID token: only a server issues them", step.id));
+            }
         }
     }
 

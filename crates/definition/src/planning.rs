@@ -119,6 +119,19 @@ pub fn obstacles(plan: &Plan, offers: &AvailableSteps) -> Vec<String> {
     found
 }
 
+/// Sentences that name the steps which ask for an ID token, for a server that cannot issue them.
+pub fn id_token_obstacles(plan: &Plan) -> Vec<String> {
+    let steps = plan.stages.iter().flat_map(|stage| &stage.steps);
+    let asking = steps.filter(|step| step.when != StepActivation::Never && step.id_token.is_some());
+    let ids: BTreeSet<&StepId> = asking.map(|step| &step.id).collect();
+    let sentence = |id| {
+        format!(
+            "the step `{id}` asks for an ID token, but this server has no public URL that other services could verify it at; set `public_url`"
+        )
+    };
+    ids.into_iter().map(sentence).collect()
+}
+
 fn obstacles_of(step: &StepPlan, offers: &AvailableSteps) -> Vec<String> {
     let id = &step.id;
     let StepType::Custom(kind) = &step.kind else {
@@ -352,6 +365,7 @@ fn plan_step(step: &StepDefinition, needs: Vec<usize>, when: StepActivation) -> 
         params: step.params.clone(),
         env: step.env.clone(),
         secret_files: step.secret_files.clone(),
+        id_token: step.id_token.clone(),
         outputs: step.outputs.clone(),
         artifacts: step.artifacts.clone(),
         needs_artifacts: step.needs_artifacts.clone(),

@@ -5,9 +5,9 @@
 
 use berth_core::access::Role;
 use berth_core::pipeline::limits::{
-    APPROVALS_MAX, DURATION_S_MAX, ENVIRONMENTS_MAX, LIST_ITEMS_MAX, MAP_ENTRIES_MAX, NAME_CHARS_MAX,
-    NOTIFICATIONS_MAX, RETRY_ATTEMPTS_MAX, RETRY_BACKOFF_S_MAX, SECRET_NAME_CHARS_MAX, STAGES_MAX,
-    STEP_TIMEOUT_S_MAX, STEPS_MAX,
+    APPROVALS_MAX, AUDIENCE_CHARS_MAX, DURATION_S_MAX, ENVIRONMENTS_MAX, LIST_ITEMS_MAX, MAP_ENTRIES_MAX,
+    NAME_CHARS_MAX, NOTIFICATIONS_MAX, RETRY_ATTEMPTS_MAX, RETRY_BACKOFF_S_MAX, SECRET_NAME_CHARS_MAX,
+    STAGES_MAX, STEP_TIMEOUT_S_MAX, STEPS_MAX,
 };
 use berth_core::pipeline::seconds::DurationSeconds;
 use berth_core::pipeline::window::WindowDay;
@@ -194,6 +194,10 @@ fn step() -> Value {
         "needs_artifacts": list(&word(MEMBER), "Artifacts of other steps to place in the workspace."),
         "env": variables(&json!({ "type": ["string", "number", "boolean"] }), "Environment variables. Values may contain ${{ … }}."),
         "secret_files": variables(&json!({ "type": "string", "maxLength": SECRET_NAME_CHARS_MAX, "pattern": VARIABLE }), "Secret names by variable. The variable holds the path of a file with the secret."),
+        "id_token": with_required(object("An ID token that other services accept instead of a stored credential.", &json!({
+            "audience": { "type": "string", "minLength": 1, "maxLength": AUDIENCE_CHARS_MAX, "pattern": "^[!-~]+$", "description": "The service that the token is for, without expressions." },
+            "file": with_description(word(VARIABLE), "Variable that holds the path of a file with the token."),
+        })), &["audience", "file"]),
         "params": { "type": "object", "maxProperties": MAP_ENTRIES_MAX, "description": "Parameters of the step type." },
         "outputs": list(&word(MEMBER), "Names of outputs that the step writes to $BERTH_OUTPUT as name=value."),
         "artifacts": {

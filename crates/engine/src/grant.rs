@@ -23,6 +23,7 @@ use super::lost_attempts::LIVE_MAX;
 use super::slots::RunnerSlots;
 use crate::credential::RedactedString;
 use crate::error::EngineError;
+use crate::id_tokens::{StepClaims, grant_claims};
 use crate::services::Services;
 use crate::vault::{KeyError, SecretVault};
 
@@ -43,6 +44,8 @@ pub(super) struct GrantedAttempt {
     /// The environment that the attempt changes, and its fence.
     pub(super) holder: Option<(EnvironmentId, Fence)>,
     pub(super) secrets: BTreeMap<SecretName, RedactedString>,
+    /// The claims of the ID token that the step asks for, or why it gets none.
+    pub(super) id_token: Option<Result<StepClaims, String>>,
     pub(super) now: Timestamp,
 }
 
@@ -180,7 +183,8 @@ pub(super) fn grant_in(
     let mut given = GrantResult::default();
     for nonce in asking.nonces {
         let has = |step: &Arc<StepRun>| step.live.as_ref().is_some_and(|live| live.nonce == *nonce);
-        let (at, attempt) = match aggregate.run.steps.iter().position(has) {
+        let existing = aggregate.run.steps.iter().position(has);
+        let (at, attempt) = match existing {
             Some(at) => (at, aggregate.run.steps[at].live.clone()),
             None if asking.only_existing => continue,
             None => {
@@ -211,13 +215,14 @@ pub(super) fn grant_in(
         match reveal_secrets(tx, aggregate, vault, at, &attempt)? {
             Ok(secrets) => given.granted.push(GrantedAttempt {
                 org: tx.org()?,
-                attempt,
                 at,
                 facts: berth_variables(aggregate, at),
                 holder: aggregate.deployment.environment_fence(),
                 run: aggregate.run.clone(),
                 plan: aggregate.plan.clone(),
+                id_token: grant_claims(tx, aggregate, at, &attempt, existing.is_some())?,
                 secrets,
+                attempt,
                 now: tx.now(),
             }),
             // The attempt has not reached a runner, so the step can safely fail here.

@@ -23,6 +23,7 @@ pub mod gates;
 pub mod git;
 mod git_credentials;
 mod grant;
+pub mod id_tokens;
 mod late_output;
 pub mod limits;
 mod link;

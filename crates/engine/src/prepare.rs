@@ -9,7 +9,7 @@ use berth_core::pipeline::PipelineDefinition;
 use berth_core::pipeline::state::Pipeline;
 use berth_core::time::Timestamp;
 use berth_definition::parse;
-use berth_definition::planning::{EntityNames, PlanInputs, PlanTarget, plan};
+use berth_definition::planning::{EntityNames, PlanInputs, PlanTarget, id_token_obstacles, plan};
 use berth_store::TxContext;
 use berth_store::tables::{organization, pipeline, registry, repository};
 use serde_json::{Map, Value, json};
@@ -120,7 +120,11 @@ pub(super) async fn prepare(
         plan(&definition, &target, &facts)
     };
     let made = services.engine.planning.run(org, planned).await?;
+    let has_issuer = services.config.public_url.is_some();
     Ok(match made {
+        Ok(plan) if !has_issuer && !id_token_obstacles(&plan).is_empty() => {
+            PrepareResult::Failed(not_runnable(id_token_obstacles(&plan).swap_remove(0)))
+        }
         Ok(plan) => PrepareResult::Ready(PreparedPlan { plan, commit }),
         Err(failure) => PrepareResult::Failed(failure),
     })

@@ -28,6 +28,7 @@ use super::report::{
 use super::rollback::rollback_artifact;
 use crate::error::EngineError;
 use crate::git::{CommitHash, GitError};
+use crate::id_tokens::{self, IdTokenError};
 use crate::logs::{AppendResult, LogError, LogKey, LogStream};
 use crate::services::Services;
 use crate::wire::{domain_network, isolation};
@@ -66,16 +67,24 @@ pub(super) fn build_assignment(
     services: &Services,
     granted: &GrantedAttempt,
 ) -> Result<Option<AttemptAssignment>, EngineError> {
-    let assigned = assign(granted).map_err(|detail| {
+    let not_runnable = |detail| {
         let failure = ExecutionFailure { cause: FailureCode::NotRunnable, detail };
         AttemptOutcome::Failed { failure, exit_code: None }
-    });
+    };
+    let assigned = assign(granted).map_err(not_runnable);
     let assigned = assigned.and_then(|mut assignment| {
         if let Some(call) = assignment.custom.as_mut().filter(|_| granted.attempt.calls > 1) {
             // If the log cannot be read now, the call is reported as never started and can be repeated later.
             call.log_bytes = log_length(services, granted).map_err(AttemptOutcome::never_started)?;
         }
-        Ok(assignment)
+        match id_tokens::add_token(services, granted, &mut assignment) {
+            Ok(()) => Ok(assignment),
+            Err(IdTokenError::Refused(detail)) => Err(not_runnable(detail)),
+            Err(IdTokenError::Engine(error)) => {
+                tracing::error!(?error, deployment = %granted.run.deployment, "signing an ID token failed");
+                Err(not_runnable("its ID token cannot be signed; the server log says why".to_owned()))
+            }
+        }
     });
     match assigned {
         Ok(assignment) => Ok(Some(assignment)),

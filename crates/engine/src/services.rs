@@ -30,6 +30,8 @@ pub struct ServicesConfig {
     pub data_dir: PathBuf,
     /// Directory that no other server uses. For a single server, the same as `data_dir`.
     pub own_dir: PathBuf,
+    /// URL at which users and other services reach the server; the issuer of ID tokens.
+    pub public_url: Option<String>,
     /// Isolation level of the steps and builds that run on this server. `None` if it runs neither.
     pub isolation: Option<Isolation>,
     pub runner_times: RunnerTimeouts,

@@ -96,6 +96,7 @@ mod tests {
         let config = ServicesConfig {
             data_dir: dir.path().to_owned(),
             own_dir: dir.path().to_owned(),
+            public_url: None,
             isolation: None,
             runner_times: RunnerTimeouts::default(),
             git_max: Duration::from_secs(1),

@@ -10,10 +10,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use berth_api::problem::Code;
 use berth_core::name::Email;
 use berth_engine::credential::{RedactedString, random_base62};
 use berth_engine::vault::KeyError;
-use berth_store::{Store, TxContext};
+use berth_store::tables::instance_admin;
+use berth_store::tables::user::{self, UserAccount};
+use berth_store::{Store, Tx, TxContext};
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{UnixListener, UnixStream};
@@ -52,6 +55,11 @@ pub enum AdminRequest {
     ResetSecondFactor {
         email: Email,
     },
+    /// Adds or removes an instance admin.
+    SetInstanceAdmin {
+        email: Email,
+        remove: bool,
+    },
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -69,6 +77,9 @@ pub enum AdminResponse {
         expires_at: String,
     },
     SecondFactorReset,
+    InstanceAdmins {
+        emails: Vec<String>,
+    },
     Failed(String),
 }
 
@@ -164,6 +175,13 @@ async fn handle_connection(app: &Arc<App>, pass: &RedactedString, stream: UnixSt
                 store.transact(TxContext::system(None), move |tx| app::reset_second_factor(tx, &email));
             second_factor_response(reset.await)
         }
+        Some(AdminMessage { request: AdminRequest::SetInstanceAdmin { email, remove }, .. }) => {
+            let changed = app
+                .services
+                .store
+                .transact(TxContext::system(None), move |tx| change_instance_admin(tx, &email, remove));
+            instance_admins(changed.await)
+        }
     };
     writer.write_all(format!("{}\n", serde_json::to_string(&answer)?).as_bytes()).await
 }
@@ -210,4 +228,33 @@ fn reset_link(issued: Result<ResetLink, AppError>, base_url: &str) -> AdminRespo
 
 fn failure_response(error: &KeyError) -> AdminResponse {
     AdminResponse::Failed(error.to_string())
+}
+
+/// Adds or removes an instance admin directly in the database, for use when no server is running.
+pub fn set_instance_admin(store: &Store, email: Email, remove: bool) -> AdminResponse {
+    let change = move |tx: &mut Tx<'_>| change_instance_admin(tx, &email, remove);
+    instance_admins(store.transact_blocking(TxContext::system(None), change))
+}
+
+fn change_instance_admin(tx: &mut Tx<'_>, email: &Email, remove: bool) -> Result<Vec<Email>, AppError> {
+    let user = user::by_email(tx, email)?.ok_or_else(|| AppError::not_found("account"))?;
+    if matches!(user.account, UserAccount::Service { .. }) {
+        let text = format!("{email} is a service account; an instance admin must be a person");
+        return Err(AppError::new(Code::InvalidState, text));
+    }
+    if remove {
+        instance_admin::delete(tx, user.id)?;
+    } else {
+        instance_admin::insert(tx, user.id)?;
+    }
+    Ok(instance_admin::list(tx)?)
+}
+
+fn instance_admins(changed: Result<Vec<Email>, AppError>) -> AdminResponse {
+    match changed {
+        Ok(admins) => {
+            AdminResponse::InstanceAdmins { emails: admins.iter().map(ToString::to_string).collect() }
+        }
+        Err(error) => AdminResponse::Failed(error.into_problem().detail),
+    }
 }

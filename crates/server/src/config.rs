@@ -154,6 +154,7 @@ impl AppConfig {
         ServicesConfig {
             data_dir: self.data_dir.clone(),
             own_dir: self.own_dir.clone(),
+            public_url: self.public_url.as_deref().map(|url| url.trim_end_matches('/').to_owned()),
             isolation: self.isolation,
             runner_times: self.runner_times,
             git_max: self.git_max,

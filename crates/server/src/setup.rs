@@ -6,6 +6,7 @@ use berth_core::id::{OrgId, UserId};
 use berth_core::name::{DisplayName, Email, Slug};
 use berth_core::step::NetworkAccess;
 use berth_engine::credential::RedactedString;
+use berth_store::tables::instance_admin;
 use berth_store::tables::member::{self, Member};
 use berth_store::tables::organization::{self, Organization};
 use berth_store::tables::user::{self, User, UserAccount};
@@ -33,20 +34,11 @@ pub fn create_organization(
     let password = passwords::generate();
     let hash = passwords::hash(&password, cost);
     store.transact_blocking(TxContext::system(None), move |tx| {
-        if organization::by_slug(tx, &slug)?.is_some() {
-            let text = format!("an organization \"{slug}\" already exists");
+        if organization::find_slug_owner(tx, &slug)?.is_some() {
+            let text = format!("an organization \"{slug}\" already exists or existed");
             return Err(berth_core::decision::CommandRefusal::AlreadyExists(text).into());
         }
-        let org = Organization {
-            id: OrgId::from_parts(tx.now(), tx.entropy()?),
-            name: DisplayName::from(slug.clone()),
-            slug,
-            version: 1,
-            created_at: tx.now(),
-            default_network: NetworkAccess::Host,
-            require_second_factor: false,
-        };
-        organization::put(tx, &org)?;
+        let is_first = organization::count(tx)? == 0;
         let (user, password) = match user::by_email(tx, &email)? {
             Some(user) if matches!(user.account, UserAccount::Service { .. }) => {
                 let text = format!("{email} is a service account; an owner must be a person");
@@ -58,19 +50,45 @@ pub fn create_organization(
         let owner =
             Actor { kind: ActorType::User, id: Some(user.id), name: user.name.to_string(), token: None };
         tx.set_actor(owner);
+        let org = insert_organization(tx, slug.clone(), DisplayName::from(slug), &user)?;
+        // The operator who sets up the installation manages its organizations.
+        if is_first {
+            instance_admin::insert(tx, user.id)?;
+        }
         tx.within_org(org.id, |tx| {
-            member::put(
-                tx,
-                &Member { user: user.id, role: Role::Owner, version: 1, created_at: org.created_at },
-            )?;
-            tx.record(NewEvent::new(EventKind::OrganizationCreated, organization_subject(&org)))?;
-            let subject = EventSubject::new("user", user.id, Some(user.name.as_str()));
-            tx.record(NewEvent::new(EventKind::MemberAdded, subject).with("role", Role::Owner.as_str()))?;
             let name = DisplayName::parse("init").map_err(|error| AppError::bug(error.to_string()))?;
             let (_, token) = issue_token(tx, user.id, name, None, None)?;
             Ok(CreatedOrganization { org: org.clone(), user, password, token })
         })
     })
+}
+
+/// Writes an organization, its first owner, and their events.
+pub(crate) fn insert_organization(
+    tx: &mut Tx<'_>,
+    slug: Slug,
+    name: DisplayName,
+    owner: &User,
+) -> Result<Organization, AppError> {
+    let org = Organization {
+        id: OrgId::from_parts(tx.now(), tx.entropy()?),
+        slug,
+        name,
+        version: 1,
+        created_at: tx.now(),
+        default_network: NetworkAccess::Host,
+        require_second_factor: false,
+    };
+    organization::put(tx, &org)?;
+    tx.within_org(org.id, |tx| {
+        let membership = Member { user: owner.id, role: Role::Owner, version: 1, created_at: org.created_at };
+        member::put(tx, &membership)?;
+        tx.record(NewEvent::new(EventKind::OrganizationCreated, organization_subject(&org)))?;
+        let subject = EventSubject::new("user", owner.id, Some(owner.name.as_str()));
+        tx.record(NewEvent::new(EventKind::MemberAdded, subject).with("role", Role::Owner.as_str()))?;
+        Ok::<_, AppError>(())
+    })?;
+    Ok(org)
 }
 
 fn create_owner(tx: &mut Tx<'_>, email: Email, password_hash: String) -> Result<User, AppError> {

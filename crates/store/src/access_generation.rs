@@ -8,8 +8,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::sql;
 
 /// Tables that decide who a caller is and what the caller may do.
-const TABLES: [&str; 7] =
-    ["api_tokens", "grants", "memberships", "organizations", "second_factors", "team_members", "users"];
+const TABLES: [&str; 8] =
+    [
+        "api_tokens",
+        "grants",
+        "instance_admins",
+        "memberships",
+        "organizations",
+        "second_factors",
+        "team_members",
+        "users",
+    ];
 
 /// The starts of statements that run often and do not affect permissions, so they must not invalidate the cache: when
 /// a token was last used, and which code of a second factor was last used.

@@ -135,6 +135,7 @@ fn planned_step(stage: &str, at: usize, shape: &StepShape) -> StepPlan {
         params: Default::default(),
         env: BTreeMap::new(),
         secret_files: BTreeMap::new(),
+        id_token: None,
         outputs: Vec::new(),
         artifacts: BTreeMap::new(),
         needs_artifacts: Vec::new(),

@@ -26,6 +26,7 @@ export type FixPullRequest = Schemas["FixPullRequest"];
 export type Grant = Schemas["Grant"];
 export type HistoryEntry = Schemas["HistoryEntry"];
 export type Holder = Schemas["Holder"];
+export type InstanceOrganization = Schemas["InstanceOrganization"];
 export type Insights = Schemas["Insights"];
 export type Invitation = Schemas["Invitation"];
 export type InvitationOffer = Schemas["InvitationOffer"];

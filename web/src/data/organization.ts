@@ -23,3 +23,12 @@ export function useChangeOrganization(org: string) {
     onSettled: () => queries.invalidateQueries({ queryKey: ME_KEY }),
   });
 }
+
+/** Finds an organization of the current user by a slug that it has or had. */
+export async function findOrganization(slug: string) {
+  try {
+    return await fetchData(api.GET(ORGANIZATION, { params: { path: { orgId: slug } } }));
+  } catch {
+    return null;
+  }
+}

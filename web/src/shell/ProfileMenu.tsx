@@ -1,7 +1,7 @@
 import { Menu } from "@mantine/core";
-import { IconKeyboard, IconLogout, IconMoon, IconUser } from "@tabler/icons-react";
+import { IconBuilding, IconKeyboard, IconLogout, IconMoon, IconUser } from "@tabler/icons-react";
 import { useNavigate } from "@tanstack/react-router";
-import { useLogOut } from "@/data/me";
+import { useLogOut, useMe } from "@/data/me";
 import { toast } from "@/ui/toast";
 import { ProfileButton } from "./ProfileButton";
 
@@ -11,6 +11,7 @@ type Props = { isOpened: boolean; showKeys: () => void; toggleScheme: () => void
 export default function ProfileMenu({ isOpened, showKeys, toggleScheme }: Props) {
   const navigate = useNavigate();
   const logOut = useLogOut();
+  const { isInstanceAdmin } = useMe();
   const handleLogOut = () =>
     logOut.mutate(undefined, { onSuccess: () => navigate({ to: "/sign-in" }), onError: toast.problem });
   return (
@@ -22,6 +23,14 @@ export default function ProfileMenu({ isOpened, showKeys, toggleScheme }: Props)
         <Menu.Item leftSection={<IconUser size={16} />} onClick={() => navigate({ to: "/profile" })}>
           Your profile
         </Menu.Item>
+        {isInstanceAdmin && (
+          <Menu.Item
+            leftSection={<IconBuilding size={16} />}
+            onClick={() => navigate({ to: "/instance/organizations" })}
+          >
+            Organizations
+          </Menu.Item>
+        )}
         <Menu.Item leftSection={<IconMoon size={16} />} onClick={toggleScheme}>
           Toggle theme
         </Menu.Item>

@@ -13,7 +13,7 @@ use berth_testkit::outcome::{LONG_VARIABLE, STRICT_VARIABLE};
 use tempfile::TempDir;
 
 use crate::tool::{self, TaskResult, cargo, cargo_has};
-use crate::{clients, mutants, npm, schemathesis, web};
+use crate::{clients, mutants, npm, python, schemathesis, web};
 use build::{BuildResult, cargo_with_lints};
 use prepare::TestTools;
 use report::{CollectedReports, SuiteOutcome, TestSuite};
@@ -212,6 +212,9 @@ impl TestRun {
         }
         if let Some(dir) = &self.tools.npm {
             command.env(npm::VARIABLE, dir);
+        }
+        if let Some(python) = &self.tools.python {
+            command.env(python::VARIABLE, python);
         }
         if let Some(scratch) = &self.scratch {
             command.env("TMPDIR", scratch.path());

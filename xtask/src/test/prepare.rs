@@ -6,7 +6,7 @@ use std::process::Command;
 use berth_testkit::PostgresServer;
 
 use crate::tool::{apt_install, cargo, cargo_has, may_install, output, run};
-use crate::{clients, dist, npm, postgres, schemathesis, web};
+use crate::{clients, dist, npm, postgres, python, schemathesis, web};
 
 /// Programs from Debian packages: path, package, and the suites that need them.
 const PROGRAMS: &[(&str, &str, &str)] = &[
@@ -37,6 +37,8 @@ pub(super) struct TestTools {
     /// One PostgreSQL server for all tests, stopped on drop.
     pub(super) postgres_server: Option<PostgresServer>,
     pub(super) npm: Option<PathBuf>,
+    /// Interpreter with the Python packages of the tests.
+    pub(super) python: Option<PathBuf>,
     pub(super) schemathesis: Option<PathBuf>,
     pub(super) generators: clients::ClientGenerators,
     pub(super) has_node: bool,
@@ -52,6 +54,7 @@ pub(super) fn prepare(quick: bool) -> Result<TestTools, String> {
     prepare_postgres(installs, &mut tools)?;
     if quick {
         tools.npm = npm::find();
+        tools.python = python::find_for_tests();
         return Ok(tools);
     }
     match web::find_node() {
@@ -71,6 +74,10 @@ pub(super) fn prepare(quick: bool) -> Result<TestTools, String> {
             Ok(dir) => tools.generators.npm = Some(dir),
             Err(why) => tools.add_missing("the TypeScript generator", "generated clients", why),
         }
+    }
+    match python::install_for_tests() {
+        Ok(python) => tools.python = Some(python),
+        Err(why) => tools.add_missing("packages from PyPI", "ID tokens", why),
     }
     match clients::install_python() {
         Ok(venv) => tools.generators.venv = Some(venv),

@@ -140,6 +140,14 @@ impl ApiClient {
         self.request_json(&Method::PUT, path, Some(&serde_json::to_string(body)?), &[])
     }
 
+    pub(crate) fn patch<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: &impl Serialize,
+    ) -> anyhow::Result<ApiReply<T>> {
+        self.request_json(&Method::PATCH, path, Some(&serde_json::to_string(body)?), &[])
+    }
+
     pub(crate) fn delete<T: DeserializeOwned>(&self, path: &str) -> anyhow::Result<ApiReply<T>> {
         self.request_json(&Method::DELETE, path, None, &[])
     }

@@ -14,6 +14,7 @@ pub(crate) mod login;
 pub(crate) mod logs;
 pub(crate) mod member;
 pub(crate) mod open;
+pub(crate) mod org;
 pub(crate) mod pipeline;
 pub(crate) mod registry;
 pub(crate) mod repo;

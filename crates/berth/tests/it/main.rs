@@ -15,6 +15,7 @@ mod gates;
 mod given_interface;
 mod harness;
 mod hostile;
+mod id_tokens;
 mod isolation;
 mod keys;
 mod linear;

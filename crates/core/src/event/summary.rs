@@ -126,6 +126,10 @@ pub fn summarize(event: &Event, pipeline: Option<&str>) -> String {
         "access_denied" => {
             format!("{actor} was denied access{}", facts.first_of(&["permission", "code"]))
         }
+        "id_token_issued" => {
+            let audience = facts.text("audience").map(|it| format!(" for {it}")).unwrap_or_default();
+            format!("{} received an ID token{audience}", facts.part())
+        }
         "events_removed" => match facts.text("through") {
             Some(last) => format!("Events up to no. {last} were removed after their retention period"),
             None => "Old events were removed after their retention period".to_owned(),

@@ -36,6 +36,8 @@ pub const MAP_ENTRIES_MAX: usize = 500;
 
 pub const NAME_CHARS_MAX: usize = 63;
 pub const SECRET_NAME_CHARS_MAX: usize = 128;
+/// Maximum length of the audience of an ID token.
+pub const AUDIENCE_CHARS_MAX: usize = 255;
 pub const PATTERN_BYTES_MAX: usize = 1024;
 pub const PATH_BYTES_MAX: usize = 1024;
 

@@ -77,6 +77,9 @@ pub struct StepDefinition {
     pub env: BTreeMap<EnvVarName, String>,
     /// Each variable contains the path of a file that contains the secret.
     pub secret_files: BTreeMap<EnvVarName, SecretName>,
+    /// The ID token that the step receives.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub id_token: Option<IdTokenRequest>,
     /// Values may contain expressions, except the value of `run`.
     pub params: Map<String, Value>,
     pub outputs: Vec<OutputName>,
@@ -128,6 +131,15 @@ pub struct StepCondition(pub String);
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Artifact {
     pub path: String,
+}
+
+/// An ID token that identifies the step to other services.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IdTokenRequest {
+    /// The service that the token is for.
+    pub audience: String,
+    /// The variable that contains the path of the token's file.
+    pub file: EnvVarName,
 }
 
 /// When to retry a failed step. For attempts with an unknown outcome, `on_lost` applies instead.

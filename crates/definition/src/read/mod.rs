@@ -4,6 +4,7 @@
 //! checked. The definition is only returned if there are no errors.
 
 mod environment;
+mod id_token;
 mod stage;
 mod step;
 

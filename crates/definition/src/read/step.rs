@@ -8,13 +8,16 @@ use berth_core::pipeline::grammar::{ArtifactName, EnvVarName, SecretName, StepId
 use berth_core::pipeline::limits::{
     MAP_ENTRIES_MAX, PATH_BYTES_MAX, RETRY_ATTEMPTS_MAX, RETRY_BACKOFF_S_MAX, STEP_TIMEOUT_S_MAX,
 };
-use berth_core::pipeline::model::{Artifact, RetryPolicy, StepCondition, StepDefinition, StepType};
+use berth_core::pipeline::model::{
+    Artifact, IdTokenRequest, RetryPolicy, StepCondition, StepDefinition, StepType,
+};
 use berth_core::pipeline::seconds::DurationSeconds;
 use berth_core::registry::TypeRef;
 use berth_core::step::{NetworkAccess, OnLost};
 use berth_core::wording::quote;
 use serde_json::{Map, Value as Json};
 
+use super::id_token;
 use crate::cursor::{FieldReader, NodeCursor, ReadNode, parse_key};
 use crate::report::DefinitionProblem;
 use crate::step::spec::PLANNED;
@@ -37,6 +40,7 @@ pub(super) fn step(at: &NodeCursor<'_>, previous: &mut PreviousStep) -> Option<S
         "needs_artifacts",
         "env",
         "secret_files",
+        "id_token",
         "params",
         "outputs",
         "artifacts",
@@ -73,6 +77,14 @@ pub(super) fn step(at: &NodeCursor<'_>, previous: &mut PreviousStep) -> Option<S
             .descend(&format!("/secret_files/{twice}"))
             .add_at_key(DefinitionProblem::error("duplicate_variable", message));
     }
+    let id_token = id_token::read(&fields, &kind);
+    if let Some(IdTokenRequest { file, .. }) = &id_token
+        && (env.contains_key(file) || secret_files.contains_key(file))
+    {
+        let message =
+            format!("the variable `{file}` is also set in `env` or `secret_files`; choose another name");
+        fields.at.descend("/id_token/file").error("duplicate_variable", message);
+    }
     Some(StepDefinition {
         name,
         id,
@@ -81,6 +93,7 @@ pub(super) fn step(at: &NodeCursor<'_>, previous: &mut PreviousStep) -> Option<S
         needs_artifacts: fields.list("needs_artifacts", "artifacts"),
         env,
         secret_files,
+        id_token,
         params: params(&fields),
         outputs: fields.list("outputs", "outputs"),
         artifacts: fields
@@ -199,7 +212,7 @@ fn secret_files(fields: &FieldReader<'_>) -> BTreeMap<EnvVarName, SecretName> {
 }
 
 /// A reserved name gets a message of its own; the general message would suggest that the name is misspelled.
-fn variable(name: &str) -> Result<EnvVarName, DefinitionProblem> {
+pub(super) fn variable(name: &str) -> Result<EnvVarName, DefinitionProblem> {
     if is_reserved(name) {
         let message = format!(
             "the variable {} is reserved: it could change what runs. Choose another name",

@@ -224,6 +224,26 @@ fn invalid_and_reserved_variable_names_are_refused() {
         8:44: error: `not-a-name` is not a secret name; use 1 to 128 letters, digits and _, beginning with a letter or _ [invalid_name]
     "#]],
     );
+    check_step(
+        "params: { run: a }\nenv: { A: x }\nid_token: { audience: 'a b', file: PATH, ttl: 1h }",
+        &expect![[r#"
+            9:29: error: `a b` must be the name or URL of one service, at most 255 characters without spaces [bad_audience]
+            9:42: error: the variable `PATH` is reserved: it could change what runs. Choose another name [reserved_env_name]
+            9:48: error: unknown field `ttl`; there are audience and file [unknown_field]
+        "#]],
+    );
+    check_step(
+        "params: { run: a }\nenv: { A: x }\nid_token: { audience: \"${{ vars.a }}\", file: A }",
+        &expect![[r#"
+            9:29: error: expressions work in `env`, `params` and `if` only; write the value itself [expression_not_allowed]
+        "#]],
+    );
+    check_step(
+        "params: { run: a }\nenv: { A: x }\nid_token: { audience: sts.example, file: A }",
+        &expect![[r#"
+            9:48: error: the variable `A` is also set in `env` or `secret_files`; choose another name [duplicate_variable]
+        "#]],
+    );
     check_pipeline(
         "stages: [{ name: a, vars: { 'a b': x, list: [1], ok: true } }]",
         &expect![[r#"

@@ -20,6 +20,7 @@ use berth_store::tables::secret::{self, SealedValue};
 use berth_store::tables::webhook::SigningSecret;
 use berth_store::{Store, StoreError, StoreRead, Tx, TxContext, pagination};
 use parking_lot::{Mutex, RwLock};
+use zeroize::Zeroizing;
 
 pub use keyed_hashes::KeyedHashes;
 pub use keyed_hashes::hex;
@@ -75,6 +76,8 @@ pub struct SecretVault {
     roots: RwLock<RootKeys>,
     marks: KeyedHashes,
     account_key: accounts::AccountKey,
+    /// Encrypts the signing keys of ID tokens. Derived from the installation's key, which outlives root keys.
+    signing_keys: KeyBytes,
     /// Held while the root key is rotated.
     rotation: Mutex<()>,
 }
@@ -118,6 +121,7 @@ impl SecretVault {
             roots: RwLock::new(roots),
             marks: KeyedHashes::new(&instance_key),
             account_key: accounts::AccountKey::new(&instance_key),
+            signing_keys: root::derive(&instance_key, b"id token signing keys v1")?,
             rotation: Mutex::default(),
         };
         if vault.is_rotating() {
@@ -174,6 +178,15 @@ impl SecretVault {
         let plain = root::open(&key, &secret.sealed.bytes, &parts)?;
         let value = std::str::from_utf8(&plain).map_err(|_| KeyError::Damaged)?;
         Ok(RedactedString::new(value.to_owned()))
+    }
+
+    /// Encrypts the private key with this id, which signs ID tokens.
+    pub(crate) fn seal_signing_key(&self, id: &str, private: &[u8]) -> Result<Vec<u8>, KeyError> {
+        root::seal(&self.signing_keys, private, &["signing key", id])
+    }
+
+    pub(crate) fn open_signing_key(&self, id: &str, sealed: &[u8]) -> Result<Zeroizing<Vec<u8>>, KeyError> {
+        root::open(&self.signing_keys, sealed, &["signing key", id])
     }
 
     /// Returns the current data key of the organization. Creates one if there is none.

@@ -6,7 +6,7 @@ use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, Nonce, RandomizedNonceKey};
-use aws_lc_rs::digest;
+use aws_lc_rs::{digest, hkdf};
 use zeroize::Zeroizing;
 
 use super::KeyError;
@@ -90,6 +90,16 @@ impl RootKey {
 pub(super) fn random() -> Result<KeyBytes, KeyError> {
     let mut bytes = Zeroizing::new([0u8; KEY_BYTES]);
     aws_lc_rs::rand::fill(&mut *bytes).map_err(|_| KeyError::NoRandomness)?;
+    Ok(bytes)
+}
+
+/// Derives a key for one purpose.
+pub(super) fn derive(key: &KeyBytes, purpose: &[u8]) -> Result<KeyBytes, KeyError> {
+    let extracted = hkdf::Salt::new(hkdf::HKDF_SHA256, b"berth derived keys v1").extract(&**key);
+    let mut bytes = Zeroizing::new([0u8; KEY_BYTES]);
+    let info = [purpose];
+    let expanded = extracted.expand(&info, &AES_256_GCM).and_then(|okm| okm.fill(&mut *bytes));
+    expanded.map_err(|_| KeyError::Damaged)?;
     Ok(bytes)
 }
 

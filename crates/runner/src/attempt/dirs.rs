@@ -88,7 +88,7 @@ impl AttemptDirs {
     ) -> Result<(), String> {
         let mut paths = BTreeMap::new();
         if !files.is_empty() {
-            self.require_tmpfs("`secret_files`", settings)?;
+            self.require_tmpfs("`secret_files` and `id_token`", settings)?;
             let written = (|| {
                 self.create_secrets_dir(settings)?;
                 for (index, (name, value)) in files.iter().enumerate() {

@@ -18,6 +18,7 @@ mod follow;
 mod follow_log;
 mod grants;
 mod insights;
+mod instance_organizations;
 mod invitations;
 mod logins;
 mod logs;
@@ -51,6 +52,7 @@ pub use environments::{ClaimRequest, DeployRequest, EnvironmentPath, ForceClaimR
 pub use events::EventFilter;
 pub use grants::NewGrant;
 pub use insights::InsightsRequest;
+pub use instance_organizations::OrganizationRenaming;
 pub use invitations::{NewInvitation, SignUpRequest};
 pub use logs::{LogDownload, LogPart, LogSelector, SearchFrom};
 pub use long_poll::LongPoll;

@@ -4,10 +4,10 @@ use berth_api::organization as wire;
 use berth_api::problem::Code;
 use berth_core::access::{EffectiveAccess, Role, ScopedGrant, permit};
 use berth_core::event::{EventKind, EventSubject, NewEvent};
-use berth_core::id::UserId;
+use berth_core::id::{OrgId, UserId};
 use berth_core::name::{DisplayName, Slug};
 use berth_core::step::NetworkAccess;
-use berth_store::Tx;
+use berth_store::{StoreRead, Tx};
 use berth_store::tables::organization::{self, Organization};
 use berth_store::tables::{grant, member, second_factor, team};
 
@@ -110,8 +110,9 @@ impl App {
     pub async fn find_membership(&self, who: &Principal, key: &str) -> Result<Option<Membership>, AppError> {
         match &who.via {
             AuthMethod::Token { membership, .. } => {
-                let here = key == membership.org_slug.as_str() || key == membership.org.to_string();
-                Ok(here.then(|| membership.clone()))
+                let is_current = key == membership.org_slug.as_str() || key == membership.org.to_string();
+                let is_here = is_current || self.is_former_slug(membership.org, key).await?;
+                Ok(is_here.then(|| membership.clone()))
             }
             AuthMethod::SignIn { .. } => {
                 let (user, key) = (who.user, key.to_owned());
@@ -119,10 +120,16 @@ impl App {
                     .store
                     .read(None, move |db| {
                         let mine = organization::list_of_user(db, user)?;
-                        let org = mine
-                            .into_iter()
-                            .find(|org| org.id.to_string() == key || org.slug.as_str() == key);
-                        let Some(org) = org else { return Ok(None) };
+                        let is_named =
+                            |org: &Organization| org.id.to_string() == key || org.slug.as_str() == key;
+                        let org = match mine.iter().find(|org| is_named(org)) {
+                            Some(org) => Some(org),
+                            None => {
+                                let owner = find_slug_owner(db, &key)?;
+                                mine.iter().find(|org| Some(org.id) == owner)
+                            }
+                        };
+                        let Some(org) = org.cloned() else { return Ok(None) };
                         let Some(role) = member::role_in(db, user, org.id)? else { return Ok(None) };
                         let grants = grant::list_of_member_in(db, org.id, user)?;
                         let is_factor_missing = second_factor::is_missing_in(db, org.id, user)?;
@@ -134,6 +141,18 @@ impl App {
             }
         }
     }
+
+    /// Whether the organization had this slug earlier.
+    async fn is_former_slug(&self, org: OrgId, key: &str) -> Result<bool, AppError> {
+        let key = key.to_owned();
+        let read = self.services.store.read(None, move |db| find_slug_owner(db, &key));
+        Ok(read.await? == Some(org))
+    }
+}
+
+fn find_slug_owner(db: &mut impl StoreRead, key: &str) -> Result<Option<OrgId>, AppError> {
+    let Ok(slug) = Slug::parse(key) else { return Ok(None) };
+    Ok(organization::find_slug_owner(db, &slug)?)
 }
 
 /// Only an owner may change whether the organization requires a second factor, and must have one to switch it on:

@@ -11,7 +11,9 @@ use berth_core::name::{CommitId, EnvName};
 use berth_core::pipeline::PipelineDefinition;
 use berth_core::registry::AvailableSteps;
 use berth_core::step::NetworkAccess;
-use berth_definition::planning::{EntityNames, PLAN_FUEL_MAX, PlanInputs, PlanTarget, obstacles, preview};
+use berth_definition::planning::{
+    EntityNames, PLAN_FUEL_MAX, PlanInputs, PlanTarget, id_token_obstacles, obstacles, preview,
+};
 use berth_engine::definitions::parse_definition;
 use berth_store::tables::{organization, pipeline, registry};
 
@@ -75,10 +77,11 @@ impl App {
             Ok::<_, AppError>(registry::resolve_types(db, types.iter().map(String::as_str))?)
         });
         let offers = looked_up.await?;
+        let lacks_issuer = self.services.config.public_url.is_none();
         let planned = self.parsing.run(org, move || {
             check_plan_target(&definition, environment.as_ref())?;
             let organization = Some(organization);
-            let known = PlanFacts { organization, pipeline, commit, default_network, offers };
+            let known = PlanFacts { organization, pipeline, commit, default_network, offers, lacks_issuer };
             plan_definition(&definition, environment.as_ref(), known).map_err(|failure| {
                 let problem = ProblemDetails::new(Code::PipelineInvalid, failure.detail);
                 AppError::from(problem.with_member("diagnostics", serde_json::json!([])))
@@ -96,6 +99,8 @@ pub struct PlanFacts {
     pub commit: Option<CommitId>,
     pub default_network: NetworkAccess,
     pub offers: AvailableSteps,
+    /// The server cannot issue ID tokens.
+    pub lacks_issuer: bool,
 }
 
 /// Plans a definition, with markers such as `[COMMIT]` in place of unknown values.
@@ -118,7 +123,13 @@ pub fn plan_definition(
         offers: known.offers,
     };
     let target = environment.map_or(PlanTarget::Stages, PlanTarget::Environment);
-    preview(definition, &target, &facts).map(|plan| to_response(&plan, &facts.offers))
+    preview(definition, &target, &facts).map(|plan| {
+        let mut response = to_response(&plan, &facts.offers);
+        if known.lacks_issuer {
+            response.obstacles.extend(id_token_obstacles(&plan));
+        }
+        response
+    })
 }
 
 /// Checks that the requested environment exists, so that a wrong name is reported as an error in the request and not in
@@ -172,6 +183,9 @@ fn step_to_response(step: &StepPlan, stage: &StagePlan, marks: &mut MarkerRender
             .secret_files
             .iter()
             .map(|(name, secret)| (name.to_string(), format!("[SECRET:{secret}]")))
+            .chain(
+                step.id_token.iter().map(|it| (it.file.to_string(), format!("[ID_TOKEN:{}]", it.audience))),
+            )
             .collect(),
         params: step.params.iter().map(|(name, value)| (name.clone(), marks.value(value))).collect(),
         runs_on: step.runs_on.iter().map(ToString::to_string).collect(),

@@ -16,6 +16,7 @@ use super::App;
 use super::second_factor::{FactorCheck, verify_code};
 use super::throttle::ThrottleKeys;
 use crate::auth::authorize::{AuthMethod, Membership, Principal};
+use crate::auth::instance_admin::is_instance_admin;
 use crate::auth::tokens::{TokenKind, generate_token, hash_token, is_well_formed};
 use crate::error::AppError;
 use crate::limits::LAST_USED_EVERY_S;
@@ -135,6 +136,9 @@ impl App {
             AuthMethod::SignIn { id } => Some(self.services.vault.keyed_hashes().csrf_token(&id.to_string())),
             AuthMethod::Token { .. } => None,
         };
+        let caller = who.clone();
+        let read = self.services.store.read(None, move |db| is_instance_admin(db, &caller));
+        let is_instance_admin = read.await?;
         let generated = matches!(user.account, UserAccount::Person { password_is_generated: true, .. });
         Ok(wire::CurrentUser {
             user: wire::WireUser {
@@ -147,6 +151,7 @@ impl App {
             second_factor: self.second_factor_state(&user).await?,
             organizations: self.list_organizations_of(who).await?,
             csrf_token,
+            is_instance_admin,
             demo: self
                 .config
                 .demo_sites

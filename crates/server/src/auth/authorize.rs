@@ -133,8 +133,13 @@ impl CurrentAccess {
     /// Requires that the user has confirmed the password recently. Access to an unattended browser must not be enough
     /// to create lasting access.
     pub fn check_confirmed(&self, now: Timestamp) -> Result<(), AppError> {
-        self.confirmed_at.map_or(Ok(()), |at| check_recent_confirmation(at, now))
+        check_confirmed_at(self.confirmed_at, now)
     }
+}
+
+/// Requires that the password was checked recently. `confirmed_at` is `None` for a token, which has none.
+pub(super) fn check_confirmed_at(confirmed_at: Option<Timestamp>, now: Timestamp) -> Result<(), AppError> {
+    confirmed_at.map_or(Ok(()), |at| check_recent_confirmation(at, now))
 }
 
 /// Fails if the password was confirmed too long ago.

@@ -16,7 +16,8 @@ use super::path::decode;
 use super::router::{RouteAccess, RouteInfo};
 use crate::app::App;
 use crate::auth::authorize::{AuthorizedCaller, Principal, RouteGrant, authorize};
-use crate::error::AppError;
+use crate::auth::instance_admin::{InstanceAdmin, authorize_instance_admin};
+use crate::error::{AppError, DenialReason};
 
 /// All routes with the access they require. Paths are matched in the same way as in the router.
 pub(super) struct RouteTable(matchit::Router<RouteEntry>);
@@ -74,7 +75,7 @@ pub(super) async fn authorize_request(
             request.extensions.insert(caller);
             return Ok(());
         }
-        Some(RouteAccess::Caller) => None,
+        Some(RouteAccess::Caller | RouteAccess::InstanceAdmin) => None,
         Some(RouteAccess::Permission(action)) => Some(action),
     };
     let principal = Arc::new(authenticate(app, request).await?);
@@ -92,6 +93,11 @@ pub(super) async fn authorize_request(
                 return Err(app.name_grantors(membership.org, refused).await);
             }
         };
+    }
+    if matched.access == Some(RouteAccess::InstanceAdmin) {
+        let who = principal.clone();
+        let found = app.services.store.read(None, move |db| authorize_instance_admin(db, &who));
+        request.extensions.insert(found.await?);
     }
     request.extensions.insert(principal);
     Ok(())
@@ -240,6 +246,18 @@ impl<S: Send + Sync> FromRequestParts<S> for RequireCaller {
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, AppError> {
         let principal = parts.extensions.get::<Arc<Principal>>().cloned();
         principal.map(Self).ok_or_else(|| AppError::bug("a route without a guard"))
+    }
+}
+
+/// Extractor for the proof that the caller is an instance admin.
+pub(super) struct RequireInstanceAdmin(pub(super) InstanceAdmin);
+
+impl<S: Send + Sync> FromRequestParts<S> for RequireInstanceAdmin {
+    type Rejection = AppError;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, AppError> {
+        let admin = parts.extensions.get::<InstanceAdmin>().cloned();
+        admin.map(Self).ok_or_else(|| AppError::bug("a route without a guard"))
     }
 }
 

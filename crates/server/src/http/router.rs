@@ -15,6 +15,8 @@ use crate::app::App;
 pub const OPEN_ROUTES: &[(&str, &str)] = &[
     ("GET", "/healthz"),
     ("GET", "/readyz"),
+    ("GET", "/.well-known/openid-configuration"),
+    ("GET", "/.well-known/jwks.json"),
     ("GET", "/api/v1/openapi.json"),
     ("GET", "/api/v1/openapi-runner.json"),
     ("POST", "/api/v1/auth/login"),
@@ -34,6 +36,8 @@ pub enum RouteAccess {
     Open,
     /// Any valid API token or browser session.
     Caller,
+    /// An instance admin, who need not be a member of the organization in the path.
+    InstanceAdmin,
     /// The credential of a runner.
     Runner,
     /// The registration token of a runner.
@@ -63,6 +67,11 @@ impl RouteBuilder {
     /// Adds a route that is open to any authenticated caller.
     fn for_callers(self, routes: UtoipaMethodRouter<Arc<App>>) -> Self {
         self.add_route(RouteAccess::Caller, routes)
+    }
+
+    /// Adds a route for instance admins.
+    fn for_instance_admins(self, routes: UtoipaMethodRouter<Arc<App>>) -> Self {
+        self.add_route(RouteAccess::InstanceAdmin, routes)
     }
 
     /// Adds a route for remote runners.
@@ -103,8 +112,8 @@ pub(super) fn build(app: &Arc<App>) -> (Router, Vec<RouteInfo>, openapi::LazyDoc
     use Action::*;
     use routes::{
         analyses, approvals, auth, cli_logins, deployed, deployments, environments, events, fixes, grants, health,
-        invitations, logins, logs, members, organizations, pipelines, queue, registries, repositories, runner,
-        runners, second_factor, secrets, sessions, teams, tokens, webhooks,
+        instance, invitations, logins, logs, members, organizations, pipelines, queue, registries, repositories,
+        runner, runners, second_factor, secrets, sessions, teams, tokens, webhooks, well_known,
     };
 
     let served = openapi::LazyDocuments::default();
@@ -114,6 +123,8 @@ pub(super) fn build(app: &Arc<App>) -> (Router, Vec<RouteInfo>, openapi::LazyDoc
     let routes = RouteBuilder { router: OpenApiRouter::new(), table: Vec::new() }
         .open(routes!(health::healthz))
         .open(routes!(health::readyz))
+        .open(routes!(well_known::openid_configuration))
+        .open(routes!(well_known::jwks))
         .open(documents(routes!(openapi::openapi_json)))
         .open(documents(routes!(openapi::openapi_runner_json)))
         .open(routes!(pages::index))
@@ -140,6 +151,11 @@ pub(super) fn build(app: &Arc<App>) -> (Router, Vec<RouteInfo>, openapi::LazyDoc
         .for_callers(routes!(second_factor::disable_second_factor))
         .for_callers(routes!(invitations::join_organization))
         .for_callers(routes!(organizations::list_organizations))
+        .for_instance_admins(routes!(instance::list_instance_organizations))
+        .for_instance_admins(routes!(instance::create_organization))
+        .for_instance_admins(routes!(instance::view_instance_organization))
+        .for_instance_admins(routes!(instance::rename_organization))
+        .for_instance_admins(routes!(instance::delete_organization))
         .route(OrganizationRead, routes!(organizations::view_organization))
         .route(OrganizationWrite, routes!(organizations::update_organization))
         .route(MembersRead, routes!(members::list_members))

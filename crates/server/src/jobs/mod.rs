@@ -9,10 +9,12 @@ mod logs;
 pub mod registry_builds;
 mod retention;
 mod seal;
+mod signing_keys;
 mod stages;
 mod sweep;
 mod sync;
 
+pub use signing_keys::rotate as rotate_signing_keys;
 pub use sweep::sweep;
 
 use std::sync::Arc;
@@ -80,6 +82,7 @@ pub async fn run(jobs: Arc<BackgroundJobs>) {
         worker::run(Arc::new(logs::FollowLogs(services.clone())), stop.clone()),
         worker::run(Arc::new(seal::SealLogs(services.clone())), stop.clone()),
         jobs.lead.run(Arc::new(sweep::SweepJob(jobs.clone())), stop),
+        jobs.lead.run(Arc::new(signing_keys::SigningKeyRotation(services.clone())), stop),
         jobs.lead.run(Arc::new(retention::LogRetention(jobs.clone())), stop),
         jobs.lead.run(Arc::new(retention::ArtifactRetention(jobs.clone())), stop),
         jobs.lead.run(Arc::new(retention::EventRetention(jobs.clone())), stop),

@@ -322,12 +322,19 @@ async fn alternative_path_spelling_has_the_same_authorization() {
         if operation.method != "GET" && route.access == RouteAccess::Open {
             continue;
         }
+        // Not found without a public URL, which the server of this test does not have.
+        if route.path.starts_with("/.well-known/") {
+            continue;
+        }
         for variant in accepted_spellings(&target.fill_path(operation)) {
             let what = format!("{} {variant}", operation.method);
             let anonymous = target.send_request(operation, &variant, None).await.status.as_u16();
             match route.access {
                 RouteAccess::Open => assert_eq!(anonymous, 200, "{what}"),
-                RouteAccess::Caller | RouteAccess::Runner | RouteAccess::NewRunner => {
+                RouteAccess::Caller
+                | RouteAccess::InstanceAdmin
+                | RouteAccess::Runner
+                | RouteAccess::NewRunner => {
                     assert_eq!(anonymous, 401, "{what}");
                 }
                 RouteAccess::Permission(_) => {

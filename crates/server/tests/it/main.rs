@@ -21,6 +21,7 @@ mod fairness;
 mod forge;
 mod git;
 mod idempotency;
+mod instance_organizations;
 mod invitations;
 mod jobs_fixture;
 mod jobs_with_runner;

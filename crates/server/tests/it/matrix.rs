@@ -76,6 +76,7 @@ async fn route_authorization_holds_for_every_kind_of_caller() {
             match route.access {
                 RouteAccess::Open => assert_ne!(reply.status, 401, "{name} as {who}"),
                 RouteAccess::Caller
+                | RouteAccess::InstanceAdmin
                 | RouteAccess::Permission(_)
                 | RouteAccess::Runner
                 | RouteAccess::NewRunner => {
@@ -151,7 +152,7 @@ async fn check_runner_access(world: &TestWorld, route: &RouteInfo, runner: &Runn
     let known = |reply: &super::world::TestResponse| reply.status != 401;
     let (is_new, is_work) = match route.access {
         RouteAccess::Open => (true, true),
-        RouteAccess::Caller | RouteAccess::Permission(_) => (false, false),
+        RouteAccess::Caller | RouteAccess::InstanceAdmin | RouteAccess::Permission(_) => (false, false),
         RouteAccess::Runner => (false, true),
         RouteAccess::NewRunner => (true, false),
     };

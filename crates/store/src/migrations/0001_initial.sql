@@ -24,6 +24,21 @@ CREATE TABLE users (
   created_at BIGINT NOT NULL
 );
 
+-- People who manage the organizations of this installation.
+CREATE TABLE instance_admins (
+  user_id TEXT NOT NULL PRIMARY KEY REFERENCES users (id),
+  created_at BIGINT NOT NULL
+);
+
+-- Earlier slugs of organizations, also of deleted ones. They keep working as aliases and are never given to another
+-- organization.
+CREATE TABLE organization_slugs (
+  slug TEXT NOT NULL PRIMARY KEY,
+  organization_id TEXT NOT NULL,
+  created_at BIGINT NOT NULL
+);
+CREATE INDEX organization_slugs_by_organization ON organization_slugs (organization_id, slug);
+
 CREATE TABLE memberships (
   org_id TEXT NOT NULL REFERENCES organizations (id),
   user_id TEXT NOT NULL REFERENCES users (id),
@@ -213,6 +228,17 @@ CREATE TABLE instance_keys (
   id TEXT NOT NULL PRIMARY KEY,
   root_key_id TEXT NOT NULL,
   wrapped BYTEA NOT NULL
+);
+
+-- Keys that sign the ID tokens of steps. The private key is encrypted.
+CREATE TABLE signing_keys (
+  id TEXT NOT NULL PRIMARY KEY,
+  -- A JSON Web Key.
+  public_key TEXT NOT NULL,
+  sealed BYTEA NOT NULL,
+  created_at BIGINT NOT NULL,
+  -- Published from the start, used for signing from then on.
+  signs_from BIGINT NOT NULL
 );
 
 CREATE TABLE data_keys (

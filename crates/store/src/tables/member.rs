@@ -36,6 +36,8 @@ statements! {
         WHERE m.org_id = $1 AND m.role = $2 AND u.kind = 'person' ORDER BY m.created_at, m.user_id LIMIT $3";
     Org Read COUNT_ROLE = "SELECT CAST(COUNT(*) AS BIGINT) FROM memberships WHERE org_id = $1 AND role = $2";
     Org Read COUNT_ALL = "SELECT CAST(COUNT(*) AS BIGINT) FROM memberships WHERE org_id = $1";
+    // For instance admins, who need not be members.
+    Instance Read COUNT_IN = "SELECT CAST(COUNT(*) AS BIGINT) FROM memberships WHERE org_id = $1";
     Org Write PUT => Member::TABLE.upsert("WHERE memberships.version = excluded.version - 1");
     Org Write DELETE = "DELETE FROM memberships WHERE org_id = $1 AND user_id = $2";
 }
@@ -118,4 +120,8 @@ pub fn put(tx: &mut Tx<'_>, member: &Member) -> Result<(), StoreError> {
 
 pub fn delete(tx: &mut Tx<'_>, user: UserId) -> Result<(), StoreError> {
     tx.execute_one(&DELETE, &[text(user)])
+}
+
+pub fn count_in(db: &mut impl StoreRead, org: OrgId) -> Result<i64, StoreError> {
+    db.fetch_count(&COUNT_IN, &[text(org)])
 }

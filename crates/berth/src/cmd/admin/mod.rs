@@ -3,6 +3,7 @@
 mod backup;
 mod copy;
 mod doctor;
+mod instance_admin;
 mod raise_epoch;
 mod reset_password;
 mod reset_second_factor;
@@ -32,6 +33,8 @@ pub(crate) enum AdminCommand {
     Doctor(doctor::DoctorArgs),
     /// Copy the database from SQLite to PostgreSQL or back
     Copy(copy::CopyArgs),
+    /// Add or remove a person who may create, rename and delete organizations
+    InstanceAdmin(instance_admin::InstanceAdminArgs),
     /// Raise fencing tokens above all issued ones, after PostgreSQL was restored or failed over
     RaiseEpoch(raise_epoch::RaiseEpochArgs),
     /// Create a link to set a new password
@@ -109,6 +112,7 @@ pub(crate) fn run(command: &AdminCommand) -> anyhow::Result<ExitCode> {
         AdminCommand::Verify(args) => verify::run(args),
         AdminCommand::Doctor(args) => doctor::run(args),
         AdminCommand::Copy(args) => copy::run(args),
+        AdminCommand::InstanceAdmin(args) => instance_admin::run(args),
         AdminCommand::RaiseEpoch(args) => raise_epoch::run(args),
         AdminCommand::ResetPassword(args) => reset_password::run(args),
         AdminCommand::ResetSecondFactor(args) => reset_second_factor::run(args),

@@ -43,7 +43,9 @@ pub(super) fn run(args: &ResetPasswordArgs) -> anyhow::Result<ExitCode> {
     let (url, expires_at) = match answer {
         AdminResponse::ResetLink { url, expires_at } => (url, expires_at),
         AdminResponse::Failed(why) => anyhow::bail!("{why}"),
-        AdminResponse::Rotated { .. } | AdminResponse::SecondFactorReset => {
+        AdminResponse::Rotated { .. }
+        | AdminResponse::SecondFactorReset
+        | AdminResponse::InstanceAdmins { .. } => {
             anyhow::bail!("unexpected response from the server")
         }
     };

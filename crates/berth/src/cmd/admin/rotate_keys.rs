@@ -46,7 +46,9 @@ pub(super) fn run(args: &RotateKeysArgs) -> anyhow::Result<ExitCode> {
     };
     match &answer {
         AdminResponse::Failed(why) => anyhow::bail!("{why}"),
-        AdminResponse::ResetLink { .. } | AdminResponse::SecondFactorReset => {
+        AdminResponse::ResetLink { .. }
+        | AdminResponse::SecondFactorReset
+        | AdminResponse::InstanceAdmins { .. } => {
             anyhow::bail!("unexpected response from the server")
         }
         AdminResponse::Rotated { root_key_id, data_keys } => {

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use crate::id::{RepositoryId, SecretId};
 use crate::pipeline::grammar::{ArtifactName, EnvVarName, Label, OutputName, SecretName, StepId};
-use crate::pipeline::model::{ApprovalPolicy, Artifact, OnFailure, RetryPolicy, StepType};
+use crate::pipeline::model::{ApprovalPolicy, Artifact, IdTokenRequest, OnFailure, RetryPolicy, StepType};
 use crate::pipeline::seconds::DurationSeconds;
 use crate::pipeline::window::DeploymentWindow;
 use crate::registry::PinnedStep;
@@ -142,6 +142,8 @@ pub struct StepPlan {
     pub params: Map<String, Value>,
     pub env: BTreeMap<EnvVarName, String>,
     pub secret_files: BTreeMap<EnvVarName, SecretName>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub id_token: Option<IdTokenRequest>,
     pub outputs: Vec<OutputName>,
     pub artifacts: BTreeMap<ArtifactName, Artifact>,
     pub needs_artifacts: Vec<ArtifactName>,

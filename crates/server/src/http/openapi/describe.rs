@@ -15,7 +15,11 @@ pub(super) fn complete(operation: &mut Value, route: &RouteInfo) {
     operation["description"] = json!(sentences.join(" "));
     operation["security"] = match route.access {
         RouteAccess::Open => json!([]),
-        RouteAccess::Caller | RouteAccess::Runner | RouteAccess::NewRunner | RouteAccess::Permission(_) => {
+        RouteAccess::Caller
+        | RouteAccess::InstanceAdmin
+        | RouteAccess::Runner
+        | RouteAccess::NewRunner
+        | RouteAccess::Permission(_) => {
             json!([{"token": []}])
         }
     };
@@ -47,6 +51,7 @@ fn describe_access(access: RouteAccess) -> String {
     match access {
         RouteAccess::Open => "No authentication required.".to_owned(),
         RouteAccess::Caller => "Requires a valid API token or login.".to_owned(),
+        RouteAccess::InstanceAdmin => "Requires an instance admin.".to_owned(),
         RouteAccess::Runner => "Requires the credential of a runner.".to_owned(),
         RouteAccess::NewRunner => "Requires the registration token of a runner.".to_owned(),
         RouteAccess::Permission(action) => format!("Requires the `{action}` permission."),

@@ -27,6 +27,7 @@ const TAGS: &[(&str, &str)] = &[
     ("server", "Health, readiness and these documents."),
     ("sign-in", "Login, and the current user's account and password."),
     ("step registries", "Git repositories of custom step types."),
+    ("instance", "Organizations of the installation, for instance admins."),
     ("teams", "Groups of members that have grants."),
     ("webhooks", "Event notifications and their deliveries."),
 ];

@@ -71,6 +71,7 @@ const PARTS: &[(&str, &str, PathPart)] = &[
 
 /// Operations that accept `If-Match`.
 const CONDITIONAL: &[&str] = &[
+    "deleteOrganization",
     "deletePipeline",
     "deleteRepository",
     "deleteRunner",
@@ -87,6 +88,7 @@ const CONDITIONAL: &[&str] = &[
     "putSecret",
     "releaseSession",
     "removeMember",
+    "renameOrganization",
     "resumePipeline",
     "revokeApiToken",
     "stopPipeline",
@@ -139,7 +141,8 @@ pub(super) fn complete(operation: &mut Value, route: &RouteInfo) {
         all.push(header("If-Match", text, &schema));
     }
     // Runners use nonces instead of idempotency keys.
-    let is_for_people = matches!(route.access, RouteAccess::Caller | RouteAccess::Permission(_));
+    let is_for_people =
+        matches!(route.access, RouteAccess::Caller | RouteAccess::InstanceAdmin | RouteAccess::Permission(_));
     if route.method == "POST" && is_for_people && !UNKEYED.contains(&&*id) {
         let text = "Unique key of the request. For 7 days, requests with the same key and body are executed once and get the same response.";
         let pattern = format!("^[ -~]{{1,{IDEMPOTENCY_KEY_BYTES_MAX}}}$");

@@ -68,7 +68,8 @@ pub(super) fn complete(operation: &mut Value, route: &RouteInfo) {
     if route.path.starts_with("/api/") {
         statuses.push(429);
     }
-    if route.path.contains('{') {
+    // A server without a public URL issues no ID tokens.
+    if route.path.contains('{') || route.path.starts_with("/.well-known/") {
         statuses.push(404);
     }
     // A POST route parses its body even if the body has no members.

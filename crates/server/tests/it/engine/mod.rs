@@ -9,6 +9,7 @@ mod failures;
 mod fix_ends;
 mod fixes;
 mod gates;
+mod id_tokens;
 mod injections;
 mod model;
 mod repository;
@@ -40,7 +41,10 @@ struct PipelineFixture {
 
 impl PipelineFixture {
     async fn start() -> Self {
-        let world = TestWorld::new().await;
+        Self::for_world(TestWorld::new().await)
+    }
+
+    fn for_world(world: TestWorld) -> Self {
         let running_jobs = JobsWithRunner::start(&world.app);
         Self { world, running_jobs, outside: tempfile::tempdir().unwrap() }
     }

@@ -106,6 +106,8 @@ fn admin_commands() {
     transcript.hide(word_after(&link.stdout, "/reset-password#"), "LINK");
     transcript.hide(word_after(&link.stdout, "expires at "), "TIME");
     transcript.run(&format!("admin reset-password unknown@acme.test {data}"));
+    transcript.run(&format!("admin instance-admin ada@acme.test {data}"));
+    transcript.run(&format!("admin instance-admin unknown@acme.test {data}"));
     let rotated = transcript.run(&format!("admin rotate-keys {data}"));
     transcript.hide(word_after(&rotated.stdout, "is now "), "NEXT");
     transcript.run(&format!("admin rotate-keys {gone}"));

@@ -7,7 +7,7 @@ use rustix::process::Signal;
 use serde_json::json;
 
 use super::{CliFixture, PATIENCE, Transcript};
-use crate::harness::{BerthProcess, wait_until};
+use crate::harness::{BerthProcess, TestHome, TestServer, berth, wait_until};
 
 #[test]
 fn secret_set_list_remove() {
@@ -119,6 +119,38 @@ fn second_factor_reset() {
         &format!("admin reset-second-factor unknown@acme.test {data}"),
     ]);
     transcript.compare(&expect_file!["expected/second-factor.txt"]);
+}
+
+#[test]
+fn org_create_rename_delete() {
+    let cli = CliFixture::new();
+    let mut transcript = Transcript::new(&cli);
+    // A server with --local has only one organization.
+    transcript.run("org create globex");
+    transcript.run_all(&["org list", "org rename acme apex", "org rename unknown apex"]);
+    transcript.run_all(&["org delete apex --confirm acme", "org delete apex --confirm apex"]);
+    transcript.run_with_invalid_token("org list");
+
+    let home = TestHome::new();
+    let mut command = berth(&["serve", "--listen", "127.0.0.1:0", "--no-runner", "--data-dir"]);
+    command.arg(home.path());
+    if let Some(url) = home.database() {
+        command.args(["--database", url]);
+    }
+    let server = TestServer::start(&mut command, &home.token);
+    let run = |words: &str| {
+        let mut command = cli.command(&words.split(' ').collect::<Vec<_>>());
+        command.env("BERTH_SERVER", format!("http://{}", server.address)).env("BERTH_TOKEN", &home.token);
+        BerthProcess::start(&mut command).wait(PATIENCE)
+    };
+    for words in
+        ["org create globex --name Globex", "org create globex", "org list", "org delete globex --confirm globex"]
+    {
+        let ran = run(words);
+        let said = [cli.normalize(&ran.stdout), cli.normalize(&ran.stderr)];
+        transcript.record(words, &[&said[0], &said[1]], &ran);
+    }
+    transcript.compare(&expect_file!["expected/organizations.txt"]);
 }
 
 #[test]

@@ -1,0 +1,84 @@
+//! Authorization of instance admins, who manage organizations. Being an owner of an organization is not enough.
+
+use std::sync::Arc;
+
+use berth_api::problem::Code;
+use berth_core::time::Timestamp;
+use berth_store::tables::{instance_admin, sign_in, token};
+use berth_store::{StoreRead, Tx, TxContext};
+
+use super::authorize::{AuthMethod, Principal, check_confirmed_at};
+use crate::error::AppError;
+
+/// Proof that a principal is an instance admin.
+#[derive(Debug, Clone)]
+pub struct InstanceAdmin(Arc<Principal>);
+
+impl InstanceAdmin {
+    pub fn principal(&self) -> &Arc<Principal> {
+        &self.0
+    }
+
+    pub fn context(&self) -> TxContext {
+        TxContext {
+            org: None,
+            actor: self.0.actor(),
+            request_id: Some(self.0.request_id.clone()),
+            access: None,
+        }
+    }
+}
+
+/// Whether a principal may act as an instance admin. A restricted token or a session token never may, nor may a token
+/// whose organization requires a second factor that the user lacks.
+pub fn is_instance_admin(db: &mut impl StoreRead, who: &Principal) -> Result<bool, AppError> {
+    let is_limited = match &who.via {
+        AuthMethod::Token { membership, is_of_session, .. } => {
+            let access = &membership.access;
+            *is_of_session || access.restriction.is_some() || access.is_factor_missing
+        }
+        AuthMethod::SignIn { .. } => false,
+    };
+    Ok(!who.is_service && !is_limited && instance_admin::contains(db, who.user)?)
+}
+
+pub fn authorize_instance_admin(
+    db: &mut impl StoreRead,
+    who: &Arc<Principal>,
+) -> Result<InstanceAdmin, AppError> {
+    if !is_instance_admin(db, who)? {
+        let text = "only an instance admin may do this; `berth admin instance-admin` on the server's machine adds one";
+        return Err(AppError::new(Code::Forbidden, text));
+    }
+    Ok(InstanceAdmin(who.clone()))
+}
+
+/// Access of an instance admin at the time of a transaction.
+pub struct InstanceAccess {
+    /// When the password was last checked in this browser session. `None` for a token.
+    confirmed_at: Option<Timestamp>,
+}
+
+impl InstanceAccess {
+    /// Requires that the user has confirmed the password recently.
+    pub fn check_confirmed(&self, now: Timestamp) -> Result<(), AppError> {
+        check_confirmed_at(self.confirmed_at, now)
+    }
+}
+
+/// Checks again inside the transaction, because access may have been revoked while the request was sent.
+pub fn load_instance_access(tx: &mut Tx<'_>, who: &Arc<Principal>) -> Result<InstanceAccess, AppError> {
+    let now = tx.now();
+    let found = match &who.via {
+        AuthMethod::Token { id, membership, .. } => {
+            let live = tx.within_org(membership.org, |tx| token::find_access(tx, *id))?;
+            live.map(|_| InstanceAccess { confirmed_at: None })
+        }
+        AuthMethod::SignIn { id } => sign_in::by_id(tx, *id, now)?
+            .map(|browser| InstanceAccess { confirmed_at: Some(browser.confirmed_at) }),
+    };
+    let revoked = || AppError::unauthenticated("your access was revoked while the request was sent");
+    let found = found.ok_or_else(revoked)?;
+    authorize_instance_admin(tx, who)?;
+    Ok(found)
+}
