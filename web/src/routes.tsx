@@ -15,7 +15,6 @@ import { findOrganization } from "./data/organization";
 import { maySomewhere } from "./data/permissions";
 import { queryClient } from "./data/queryClient";
 import { ME_KEY } from "./data/queryKeys";
-import { lacksSecondFactor } from "./data/secondFactor";
 import {
   createSearchValidator,
   parseCount,
@@ -23,6 +22,7 @@ import {
   parseText,
   stringifySearch,
 } from "./data/searchParams";
+import { lacksSecondFactor } from "./data/secondFactor";
 import { ErrorPage } from "./shell/ErrorPage";
 import { loadLastOrganization } from "./shell/lastOrganization";
 import { Shell } from "./shell/Shell";
@@ -82,7 +82,8 @@ const device = createRoute({
 const profile = createRoute({
   getParentRoute: () => root,
   path: "/profile",
-  validateSearch: createSearchValidator({ required: parseText }),
+  // `required` is the organization that requires a second factor.
+  validateSearch: createSearchValidator<"required">({ required: parseText }),
   beforeLoad: ({ location }) => requireLogin(location.href).then(() => {}),
   component: lazyRouteComponent(() => import("./pages/profile/ProfilePage"), "ProfilePage"),
 });
@@ -97,7 +98,7 @@ const instanceOrganizations = createRoute({
 const org = createRoute({
   getParentRoute: () => root,
   path: "/o/$org",
-  beforeLoad: async ({ location, params }) => {
+  beforeLoad: async ({ location, params }): Promise<void> => {
     const me = await requireLogin(location.href);
     const organization = me.organizations.find(each => each.slug === params.org || each.id === params.org);
     if (organization && lacksSecondFactor(me, organization))

@@ -9,7 +9,10 @@ import { ME_KEY } from "./queryKeys";
 type Schemas = components["schemas"];
 
 /** Whether the organization refuses the current user because the account has no second factor. */
-export function lacksSecondFactor(me: Me, organization: { requireSecondFactor: boolean } | undefined): boolean {
+export function lacksSecondFactor(
+  me: Me,
+  organization: { requireSecondFactor: boolean } | undefined,
+): boolean {
   return organization?.requireSecondFactor === true && me.secondFactor.status === "disabled";
 }
 

@@ -1,4 +1,15 @@
-import { Alert, Button, Card, Checkbox, Container, Group, PasswordInput, Stack, Text, Title } from "@mantine/core";
+import {
+  Alert,
+  Button,
+  Card,
+  Checkbox,
+  Container,
+  Group,
+  PasswordInput,
+  Stack,
+  Text,
+  Title,
+} from "@mantine/core";
 import { useForm } from "@mantine/form";
 import { IconShieldLock } from "@tabler/icons-react";
 import { useSearch } from "@tanstack/react-router";

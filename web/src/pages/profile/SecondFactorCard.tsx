@@ -21,7 +21,11 @@ export function SecondFactorCard() {
       <Title order={2} mb={4}>
         Second factor
       </Title>
-      {secondFactor.status === "enabled" ? <EnabledFactor show={setCodes} /> : <DisabledFactor show={setCodes} />}
+      {secondFactor.status === "enabled" ? (
+        <EnabledFactor show={setCodes} />
+      ) : (
+        <DisabledFactor show={setCodes} />
+      )}
       {codes && <RecoveryCodesDialog codes={codes} onClose={() => setCodes(null)} />}
     </Card>
   );
@@ -57,8 +61,13 @@ function EnabledFactor({ show }: Props) {
   return (
     <>
       <Text size="sm">
-        On{enabledAt && <>, set up <RelativeTime at={enabledAt} /></>}. Logging in needs a code from your
-        authenticator app.
+        On
+        {enabledAt && (
+          <>
+            , set up <RelativeTime at={enabledAt} />
+          </>
+        )}
+        . Logging in needs a code from your authenticator app.
       </Text>
       <Text size="sm" c={recoveryCodesLeft < FEW_CODES ? "var(--berth-warn)" : "dimmed"} mb="sm">
         {recoveryCodesLeft === 1 ? "1 recovery code" : `${recoveryCodesLeft} recovery codes`} left
