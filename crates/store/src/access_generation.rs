@@ -8,11 +8,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::sql;
 
 /// Tables that decide who a caller is and what the caller may do.
-const TABLES: [&str; 6] = ["api_tokens", "grants", "memberships", "organizations", "team_members", "users"];
+const TABLES: [&str; 7] =
+    ["api_tokens", "grants", "memberships", "organizations", "provider_identities", "team_members", "users"];
 
-/// The start of the statement that updates when a token was last used. It runs often and does not affect permissions,
-/// so it must not invalidate the cache.
-const IRRELEVANT: &str = "UPDATE api_tokens SET last_used_at";
+/// The starts of statements that run often and take no permission away, so they must not invalidate the cache: they
+/// record the use of a token and that an identity provider was asked about an account and confirmed it.
+const IRRELEVANT: [&str; 3] = [
+    "UPDATE api_tokens SET last_used_at",
+    "UPDATE provider_identities SET next_check_at",
+    "UPDATE provider_identities SET verified_at",
+];
 
 /// The counter is odd from the first statement that writes to one of [`TABLES`] until the end of the transaction. While
 /// it is odd, permissions are read from the database and not cached.
@@ -40,7 +45,7 @@ impl AccessGeneration {
 /// Whether this statement may change permissions. This is derived from the SQL text, so that no new statement can be
 /// forgotten.
 pub(crate) fn is_changed_by(text: &str) -> bool {
-    !text.starts_with(IRRELEVANT) && TABLES.iter().any(|table| sql::writes_table(text, table))
+    !IRRELEVANT.iter().any(|start| text.starts_with(start)) && TABLES.iter().any(|table| sql::writes_table(text, table))
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Keyed hashes (HMAC) for request bodies, CSRF tokens and browser cookies.
+//! Keyed hashes (HMAC) for request bodies, CSRF tokens, browser cookies and logins at identity providers.
 
 use aws_lc_rs::{constant_time, hkdf, hmac};
 
@@ -12,6 +12,7 @@ pub struct KeyedHashes {
     request_hash: hmac::Key,
     csrf: hmac::Key,
     browser: hmac::Key,
+    provider_login: hmac::Key,
 }
 
 impl KeyedHashes {
@@ -26,6 +27,7 @@ impl KeyedHashes {
             request_hash: key(b"idempotency request hash"),
             csrf: key(b"csrf token"),
             browser: key(b"known browser"),
+            provider_login: key(b"provider login"),
         }
     }
 
@@ -57,6 +59,16 @@ impl KeyedHashes {
         let wanted = self.sign_browser(account, id);
         constant_time::verify_slices_are_equal(wanted.as_bytes(), signature.as_bytes()).ok()?;
         Some(id)
+    }
+
+    /// Derives a value for a login at an identity provider, such as its nonce. Different purposes have different values.
+    pub fn provider_login_value(&self, purpose: &str, text: &str) -> String {
+        hex(hmac::sign(&self.provider_login, format!("{purpose}.{text}").as_bytes()).as_ref())
+    }
+
+    pub fn is_provider_login_value(&self, purpose: &str, text: &str, sent: &str) -> bool {
+        let wanted = self.provider_login_value(purpose, text);
+        constant_time::verify_slices_are_equal(wanted.as_bytes(), sent.as_bytes()).is_ok()
     }
 
     fn sign_browser(&self, account: &str, id: &str) -> String {

@@ -4,6 +4,7 @@
 //! another database row.
 
 mod keyed_hashes;
+mod provider_tokens;
 mod root;
 mod rotate;
 mod search;
@@ -22,6 +23,7 @@ use parking_lot::{Mutex, RwLock};
 
 pub use keyed_hashes::KeyedHashes;
 pub use keyed_hashes::hex;
+pub use provider_tokens::ProviderTokenKind;
 use root::{KeyBytes, RootKey};
 pub use rotate::{RotationResult, is_being_rotated};
 

@@ -21,6 +21,9 @@ pub const OPEN_ROUTES: &[(&str, &str)] = &[
     ("POST", "/api/v1/auth/invitation"),
     ("POST", "/api/v1/auth/sign-up"),
     ("POST", "/api/v1/auth/reset-password"),
+    ("GET", "/api/v1/auth/providers"),
+    ("POST", "/api/v1/auth/providers/{provider}/login"),
+    ("GET", "/api/v1/auth/providers/{provider}/callback"),
     ("GET", "/"),
     ("GET", "/docs/errors"),
     ("GET", "/docs/errors/{code}"),
@@ -101,7 +104,7 @@ pub(super) fn build(app: &Arc<App>) -> (Router, Vec<RouteInfo>, openapi::LazyDoc
     use Action::*;
     use routes::{
         analyses, approvals, auth, deployed, deployments, environments, events, fixes, grants, health,
-        invitations, logs, members, organizations, pipelines, queue, registries, repositories, runner,
+        invitations, logs, members, organizations, pipelines, providers, queue, registries, repositories, runner,
         runners, secrets, sessions, teams, tokens, webhooks,
     };
 
@@ -119,12 +122,19 @@ pub(super) fn build(app: &Arc<App>) -> (Router, Vec<RouteInfo>, openapi::LazyDoc
         .open(routes!(pages::error_page))
         .open(routes!(auth::log_in))
         .open(routes!(auth::reset_password))
+        .open(routes!(providers::view_login_options))
+        .open(routes!(providers::start_login))
+        .open(routes!(providers::finish_login))
         .open(routes!(invitations::view_offer))
         .open(routes!(invitations::sign_up))
         .for_callers(routes!(auth::log_out))
         .for_callers(routes!(auth::me))
         .for_callers(routes!(auth::change_password))
         .for_callers(routes!(auth::confirm_password))
+        .for_callers(routes!(providers::start_link))
+        .for_callers(routes!(providers::start_confirmation))
+        .for_callers(routes!(providers::list_identities))
+        .for_callers(routes!(providers::unlink_identity))
         .for_callers(routes!(invitations::join_organization))
         .for_callers(routes!(organizations::list_organizations))
         .route(OrganizationRead, routes!(organizations::view_organization))

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use berth_store::TxContext;
 use berth_store::idempotency::{self, FORGET_BATCH_MAX};
-use berth_store::tables::{delivery, invitation, password_reset, sign_in, token, webhook};
+use berth_store::tables::{delivery, invitation, password_reset, provider_login, sign_in, token, webhook};
 
 use super::BackgroundJobs;
 use crate::error::AppError;
@@ -40,6 +40,7 @@ pub async fn sweep(jobs: &BackgroundJobs) -> Result<(), AppError> {
         .transact(TxContext::system(None), |tx| {
             invitation::delete_expired(tx)?;
             password_reset::delete_expired(tx)?;
+            provider_login::delete_expired_states(tx)?;
             token::delete_expired_of_sessions(tx)?;
             Ok::<_, AppError>(sign_in::delete_expired(tx)?)
         })

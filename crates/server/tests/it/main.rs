@@ -20,6 +20,7 @@ mod fairness;
 mod forge;
 mod git;
 mod idempotency;
+mod identity_provider;
 mod invitations;
 mod jobs_fixture;
 mod jobs_with_runner;

@@ -2,7 +2,7 @@
 
 use berth_api::page::{PAGE_SIZE_DEFAULT, PAGE_SIZE_MAX};
 use berth_core::id::{
-    AnalysisId, ApprovalId, DeliveryId, DeploymentId, EventId, GrantId, InvitationId, OrgId, PipelineId,
+    AnalysisId, ApprovalId, DeliveryId, DeploymentId, EventId, GrantId, IdentityId, InvitationId, OrgId, PipelineId,
     RegistryId, RepositoryId, RunnerId, SecretId, SessionId, StepRunId, TeamId, TicketId, TokenId, UserId,
     WebhookId,
 };
@@ -65,6 +65,8 @@ const PARTS: &[(&str, &str, PathPart)] = &[
     ("webhookId", "Id or name of the webhook", IdOr(WebhookId::PREFIX, SLUG, "ops")),
     ("deliveryId", "Id of the delivery", Id(DeliveryId::PREFIX)),
     ("eventId", "Id of the event", Id(EventId::PREFIX)),
+    ("provider", "Name of the identity provider", Name(SLUG, "corp")),
+    ("identityId", "Id of the linked account", Id(IdentityId::PREFIX)),
     ("code", "Problem code", ProblemCode),
 ];
 
@@ -99,7 +101,7 @@ const CONDITIONAL: &[&str] = &[
 ];
 
 /// POST operations that take no `Idempotency-Key`, because repeating them is harmless.
-const UNKEYED: &[&str] = &["confirmPassword", "joinOrganization"];
+const UNKEYED: &[&str] = &["confirmPassword", "joinOrganization", "startProviderConfirmation", "startProviderLink"];
 
 pub(super) fn complete(operation: &mut Value, route: &RouteInfo) {
     let id = operation["operationId"].as_str().unwrap_or_default().to_owned();
