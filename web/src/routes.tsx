@@ -70,6 +70,12 @@ const resetPassword = createRoute({
   ),
 });
 
+const confirmed = createRoute({
+  getParentRoute: () => root,
+  path: "/confirmed",
+  component: lazyRouteComponent(() => import("./pages/confirmed/ConfirmedPage"), "ConfirmedPage"),
+});
+
 const profile = createRoute({
   getParentRoute: () => root,
   path: "/profile",
@@ -288,6 +294,7 @@ const routeTree = root.addChildren([
   login,
   invitation,
   resetPassword,
+  confirmed,
   profile,
   org.addChildren([
     home,

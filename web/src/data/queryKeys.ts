@@ -49,6 +49,7 @@ const INVALIDATED_BY: Record<string, Resource[]> = {
   grant: ["grants", "access", "approvals"],
   invitation: ["invitations"],
   token: ["tokens"],
+  account: ["members"],
   pipeline: ["pipelines", "deployed", "environments"],
   repository: ["repositories", "pipelines", "deployed", "environments"],
   session: ["environments", "deployed"],

@@ -1,16 +1,24 @@
 import { Button, Group, Modal, PasswordInput, Stack, Text } from "@mantine/core";
+import { useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { fieldError, toProblem } from "@/api/problem";
-import { useConfirmPassword } from "@/data/me";
+import { meQuery, useConfirmPassword } from "@/data/me";
 import { ProblemPanel } from "@/ui/ProblemPanel";
+import { ConfirmWithProviderDialog } from "./ConfirmWithProviderDialog";
 
 /** Above the dialog that sent the request. */
 const Z_INDEX = 300;
 
 type Props = { onAnswer: (isConfirmed: boolean) => void };
 
-/** Dialog that asks for the user's password. */
-export default function ConfirmPasswordDialog({ onAnswer }: Props) {
+/** Dialog that asks the user to confirm: with the password, or at the identity provider that the login came from. */
+export default function ConfirmationDialog({ onAnswer }: Props) {
+  const provider = useQueryClient().getQueryData(meQuery.queryKey)?.provider;
+  if (provider) return <ConfirmWithProviderDialog provider={provider} zIndex={Z_INDEX} onAnswer={onAnswer} />;
+  return <ConfirmPasswordDialog onAnswer={onAnswer} />;
+}
+
+function ConfirmPasswordDialog({ onAnswer }: Props) {
   const confirm = useConfirmPassword();
   const [password, setPassword] = useState("");
   const isWrong = confirm.isError && fieldError(confirm.error, "/password") !== undefined;

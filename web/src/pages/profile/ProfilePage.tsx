@@ -7,6 +7,7 @@ import { checkNewPassword, NewPasswordInput, newPasswordError } from "@/ui/NewPa
 import { Page } from "@/ui/Page";
 import { ProblemPanel } from "@/ui/ProblemPanel";
 import { toast } from "@/ui/toast";
+import { LinkedAccountsCard } from "./LinkedAccountsCard";
 
 /** Profile of the current user: password and organizations. */
 export function ProfilePage() {
@@ -22,7 +23,8 @@ export function ProfilePage() {
           </LinkButton>
         }
       >
-        <PasswordCard isGenerated={user.passwordIsGenerated} />
+        {user.hasPassword && <PasswordCard isGenerated={user.passwordIsGenerated} />}
+        <LinkedAccountsCard />
         <Card component="section" aria-label="Your organizations">
           <Title order={2} mb="sm">
             Your organizations
