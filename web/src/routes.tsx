@@ -79,6 +79,12 @@ const device = createRoute({
   component: lazyRouteComponent(() => import("./pages/device/DevicePage"), "DevicePage"),
 });
 
+const confirmed = createRoute({
+  getParentRoute: () => root,
+  path: "/confirmed",
+  component: lazyRouteComponent(() => import("./pages/confirmed/ConfirmedPage"), "ConfirmedPage"),
+});
+
 const profile = createRoute({
   getParentRoute: () => root,
   path: "/profile",
@@ -317,6 +323,7 @@ const routeTree = root.addChildren([
   invitation,
   resetPassword,
   device,
+  confirmed,
   profile,
   instanceOrganizations,
   org.addChildren([

@@ -1,4 +1,4 @@
-//! npm packages that tests use: emulators of forges and model providers, and API descriptions.
+//! npm packages that tests use: emulators of forges, model providers and identity providers, and API descriptions.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -13,6 +13,7 @@ const PACKAGES: &[(&str, &str)] = &[
     ("@octokit/openapi", "23.0.2"),
     ("@stoplight/prism-cli", "5.14.2"),
     ("@copilotkit/aimock", "1.43.0"),
+    ("oauth2-mock-server", "8.2.3"),
 ];
 
 /// Returns the packages' directory if all of them are installed.

@@ -12,6 +12,7 @@ pub mod environment;
 pub mod event;
 pub mod fix;
 pub mod grant;
+pub mod identity;
 pub mod insights;
 pub mod invitation;
 pub mod log;

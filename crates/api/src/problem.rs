@@ -51,14 +51,18 @@ codes! {
         "The body has a field that this request does not accept. Nothing was changed. `errors` lists each unknown field, and suggests the field that was probably meant.";
     Unauthenticated, 401, "unauthenticated", "Authentication required",
         "The request has no API token or login, or it is invalid, expired or revoked, or its user has left the organization. Send `Authorization: Bearer <token>`.";
+    IdentityUnverified, 401, "identity_unverified", "Your identity provider does not vouch for you",
+        "You log in through an identity provider, and it has refused your account, or has not confirmed it for 15 minutes. Your logins and API tokens do not work until you log in again.";
     Forbidden, 403, "forbidden", "Permission denied",
         "Your roles do not allow this. `permission` names the missing permission, `scope` the resource, and `grantedBy` members who can grant it.";
     ReauthenticationRequired, 403, "reauthentication_required", "Confirm your password",
-        "You entered your password in this browser more than an hour ago. Confirm it with `POST /api/v1/auth/confirm` and repeat the request. API tokens never need this.";
+        "You entered your password in this browser more than an hour ago. Confirm it with `POST /api/v1/auth/confirm`, or with `POST /api/v1/auth/confirm-with-provider` if you logged in through an identity provider, and repeat the request. API tokens never need this.";
     SecondFactorCodeRequired, 403, "second_factor_code_required", "Enter a code",
         "The password is correct, and the account has a second factor. Repeat the request with `code`: the current code from the authenticator app, or a recovery code.";
     SecondFactorRequired, 403, "second_factor_required", "Set up a second factor",
         "The organization requires a second factor, and your account has none. Log in to the dashboard and set one up under Profile. Until then, your login and your API tokens have no access to the organization. Service accounts need none.";
+    ProviderLoginFailed, 403, "provider_login_failed", "Login through the identity provider failed",
+        "The identity provider refused the login, its response was not accepted, or its account has no access here. `detail` says why. Start the login again.";
     NotSessionHolder, 403, "not_session_holder", "Another member holds this session",
         "Only the holder of a session may do this. `holder` says who that is; they can hand over the environment to you.";
     NotEligible, 403, "not_eligible", "Not eligible to decide this approval",

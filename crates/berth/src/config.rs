@@ -1,5 +1,7 @@
 //! Server settings: defaults < file < `BERTH_…` environment variables < flags.
 
+mod auth;
+
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -9,6 +11,8 @@ use berth_core::runner::RunnerTimeouts;
 use berth_server::auth::passwords::PasswordCost;
 use berth_server::limits::{KEEP_ALIVE_S_DEFAULT, KEEP_ALIVE_S_MAX, KEEP_ALIVE_S_MIN, STREAMS_PER_TOKEN_MAX};
 use serde::Deserialize;
+
+pub(crate) use auth::AuthSettings;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -29,6 +33,7 @@ pub(crate) struct ServerSettings {
     pub(crate) repository_roots: Vec<PathBuf>,
     pub(crate) repository_hosts: Vec<String>,
     pub(crate) egress: EgressSettings,
+    pub(crate) auth: AuthSettings,
     /// Same as the flag `--forge`.
     pub(crate) forges: Vec<String>,
     pub(crate) metrics: MetricsSettings,
@@ -208,6 +213,7 @@ impl Default for ServerSettings {
             repository_roots: Vec::new(),
             repository_hosts: Vec::new(),
             egress: EgressSettings::default(),
+            auth: AuthSettings::default(),
             forges: Vec::new(),
             metrics: MetricsSettings::default(),
             tls: TlsSettings::default(),
@@ -242,6 +248,7 @@ const VARIABLES: &[&str] = &[
     "BERTH_REPOSITORY_ROOTS",
     "BERTH_REPOSITORY_HOSTS",
     "BERTH_EGRESS__ALLOW",
+    "BERTH_AUTH__PASSWORD_LOGIN",
     "BERTH_FORGES",
     "BERTH_METRICS__LISTEN",
     "BERTH_TLS__CERTIFICATE",

@@ -131,6 +131,8 @@ id! {
     /// A machine that executes steps.
     RunnerId = "run",
     TokenId = "tok",
+    /// An account at an identity provider that is linked to a user.
+    IdentityId = "idn",
     /// An invitation to an organization.
     InvitationId = "inv",
     EventId = "evt",

@@ -12,6 +12,7 @@ use berth_engine::git::RepositoryAccess;
 
 use crate::auth::passwords::PasswordCost;
 use crate::integrations::forges::ForgeHost;
+use crate::integrations::oidc::{PasswordLogin, ProviderConfig};
 use crate::limits::{
     GIT_S_MAX, KEEP_ALIVE_S_DEFAULT, REGISTRY_BUILD_S_MAX, REGISTRY_BYTES_MAX, REQUESTS_PER_TOKEN_BURST,
     REQUESTS_PER_TOKEN_PER_S, STREAM_CHECK_EVERY, STREAMS_PER_TOKEN_MAX, WEBHOOK_BEHIND_MAX,
@@ -97,6 +98,10 @@ pub struct AppConfig {
     pub egress_allow: Vec<AllowedDestination>,
     /// The forge type of repository hosts that cannot be recognized by name.
     pub forges: Vec<ForgeHost>,
+    /// Identity providers that people log in with.
+    pub providers: Vec<ProviderConfig>,
+    /// Who may log in with a password.
+    pub password_login: PasswordLogin,
     /// Timeout of a webhook request.
     pub webhook_max: Duration,
     /// How many events a webhook may lag behind before the oldest are dropped.
@@ -138,6 +143,8 @@ impl AppConfig {
             registry_bytes_max: REGISTRY_BYTES_MAX,
             egress_allow: Vec::new(),
             forges: Vec::new(),
+            providers: Vec::new(),
+            password_login: PasswordLogin::default(),
             webhook_max: egress::REQUEST_MAX,
             webhook_behind_max: WEBHOOK_BEHIND_MAX,
             demo_sites: None,

@@ -58,6 +58,11 @@ pub const LOGIN_FAILURES_PER_NETWORK_MAX: i64 = 100;
 /// Delay of each login attempt while the account has too many failures in total, from all networks.
 pub const LOGIN_SLOW_DOWN: Duration = Duration::from_secs(2);
 
+/// How long a person may take to log in at an identity provider, in seconds.
+pub const PROVIDER_LOGIN_S_MAX: i64 = 10 * 60;
+/// Maximum length of the path that a login at a provider returns to.
+pub const RETURN_PATH_BYTES_MAX: usize = 1_024;
+
 pub const PASSWORD_CHARS_MIN: usize = 15;
 pub const PASSWORD_CHARS_MAX: usize = 256;
 /// Number of password hashes computed at once; the next constant limits how many may wait. Each needs 64 MiB. The share

@@ -96,7 +96,7 @@ fn create_owner(tx: &mut Tx<'_>, email: Email, password_hash: String) -> Result<
         id: UserId::from_parts(tx.now(), tx.entropy()?),
         name: default_name(&email)?,
         email,
-        account: UserAccount::Person { password_hash, password_is_generated: true },
+        account: UserAccount::Person { password_hash: Some(password_hash), password_is_generated: true },
         created_at: tx.now(),
     };
     user::put(tx, &user)?;

@@ -8,21 +8,27 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::sql;
 
 /// Tables that decide who a caller is and what the caller may do.
-const TABLES: [&str; 8] =
-    [
-        "api_tokens",
-        "grants",
-        "instance_admins",
-        "memberships",
-        "organizations",
-        "second_factors",
-        "team_members",
-        "users",
-    ];
+const TABLES: [&str; 9] = [
+    "api_tokens",
+    "grants",
+    "instance_admins",
+    "memberships",
+    "organizations",
+    "provider_identities",
+    "second_factors",
+    "team_members",
+    "users",
+];
 
-/// The starts of statements that run often and do not affect permissions, so they must not invalidate the cache: when
-/// a token was last used, and which code of a second factor was last used.
-const IRRELEVANT: [&str; 2] = ["UPDATE api_tokens SET last_used_at", "UPDATE second_factors SET last_step"];
+/// The starts of statements that run often and take no permission away, so they must not invalidate the cache: they
+/// record the use of a token or of a code of a second factor, and that an identity provider was asked about an account
+/// and confirmed it.
+const IRRELEVANT: [&str; 4] = [
+    "UPDATE api_tokens SET last_used_at",
+    "UPDATE provider_identities SET next_check_at",
+    "UPDATE provider_identities SET verified_at",
+    "UPDATE second_factors SET last_step",
+];
 
 /// The counter is odd from the first statement that writes to one of [`TABLES`] until the end of the transaction. While
 /// it is odd, permissions are read from the database and not cached.

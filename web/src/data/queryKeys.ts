@@ -50,6 +50,7 @@ const INVALIDATED_BY: Record<string, Resource[]> = {
   invitation: ["invitations"],
   second: ["members"],
   token: ["tokens"],
+  account: ["members"],
   pipeline: ["pipelines", "deployed", "environments"],
   repository: ["repositories", "pipelines", "deployed", "environments"],
   session: ["environments", "deployed"],

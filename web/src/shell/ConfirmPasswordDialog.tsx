@@ -5,14 +5,22 @@ import { fieldError, toProblem } from "@/api/problem";
 import { meQuery, useConfirmPassword } from "@/data/me";
 import { CodeInput } from "@/ui/CodeInput";
 import { ProblemPanel } from "@/ui/ProblemPanel";
+import { ConfirmWithProviderDialog } from "./ConfirmWithProviderDialog";
 
 /** Above the dialog that sent the request. */
 const Z_INDEX = 300;
 
 type Props = { onAnswer: (isConfirmed: boolean) => void };
 
+/** Dialog that asks the user to confirm: with the password, or at the identity provider that the login came from. */
+export default function ConfirmationDialog({ onAnswer }: Props) {
+  const provider = useQueryClient().getQueryData(meQuery.queryKey)?.provider;
+  if (provider) return <ConfirmWithProviderDialog provider={provider} zIndex={Z_INDEX} onAnswer={onAnswer} />;
+  return <ConfirmPasswordDialog onAnswer={onAnswer} />;
+}
+
 /** Dialog that asks for the user's password, and for a code if the account has a second factor. */
-export default function ConfirmPasswordDialog({ onAnswer }: Props) {
+function ConfirmPasswordDialog({ onAnswer }: Props) {
   const confirm = useConfirmPassword();
   const [password, setPassword] = useState("");
   const [code, setCode] = useState("");

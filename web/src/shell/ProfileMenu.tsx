@@ -13,7 +13,11 @@ export default function ProfileMenu({ isOpened, showKeys, toggleScheme }: Props)
   const logOut = useLogOut();
   const { isInstanceAdmin } = useMe();
   const handleLogOut = () =>
-    logOut.mutate(undefined, { onSuccess: () => navigate({ to: "/sign-in" }), onError: toast.problem });
+    logOut.mutate(undefined, {
+      onSuccess: ({ providerLogoutUrl }) =>
+        providerLogoutUrl ? window.location.assign(providerLogoutUrl) : navigate({ to: "/sign-in" }),
+      onError: toast.problem,
+    });
   return (
     <Menu width={220} position="top-start" defaultOpened={isOpened}>
       <Menu.Target>

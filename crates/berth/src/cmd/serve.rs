@@ -142,6 +142,8 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
         repository_hosts: [settings.repository_hosts, args.repository_host.clone()].concat(),
         egress_allow: parse_all("egress-allow", &settings.egress.allow, &args.egress_allow)?,
         forges: parse_all("forge", &settings.forges, &args.forge)?,
+        password_login: settings.auth.password_login(),
+        providers: settings.auth.load_providers()?,
         runner_times: runner_times(&settings.runner, database.is_some())?,
         metrics_listen: settings.metrics.listen,
         logs_kept: retention(settings.retention.log_days),

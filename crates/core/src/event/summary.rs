@@ -114,6 +114,15 @@ pub fn summarize(event: &Event, pipeline: Option<&str>) -> String {
         "logins_ended" => format!("{} was logged out everywhere by {actor}", named("user", "a member")),
         "cli_login_approved" => format!("{actor} approved a CLI login{}", facts.first_of(&["machine"])),
         "cli_login_denied" => format!("{actor} denied a CLI login{}", facts.first_of(&["machine"])),
+        "identity_linked" => format!("{actor} linked the account at {}", facts.provider()),
+        "identity_unlinked" => format!("{actor} unlinked the account at {}", facts.provider()),
+        "account_provisioned" => {
+            format!("{} created the account of {}", facts.provider(), named("user", "a person"))
+        }
+        "access_suspended" => {
+            format!("Access of {} was suspended by {}{reason}", named("user", "a person"), facts.provider())
+        }
+        "access_restored" => format!("Access of {} was restored", named("user", "a person")),
         "password_changed" => format!("{actor} changed the password"),
         "password_reset_requested" => {
             format!("A link to reset the password of {} was created", named("user", "a user"))
@@ -198,6 +207,11 @@ impl SummaryFacts<'_> {
             "grant_created" => format!("{actor} gave {subject} the role {role} on {scope}"),
             _ => format!("{actor} removed the role {role} on {scope} from {subject}"),
         }
+    }
+
+    /// The name of an identity provider.
+    fn provider(&self) -> String {
+        self.text("provider").unwrap_or_else(|| "the identity provider".to_owned())
     }
 
     /// A suffix such as ` at 4f2a1c9e`.

@@ -1,4 +1,5 @@
-//! Keyed hashes (HMAC) for request bodies, CSRF tokens, browser cookies, recovery codes and codes of CLI logins.
+//! Keyed hashes (HMAC) for request bodies, CSRF tokens, browser cookies, recovery codes, codes of CLI logins and logins at
+//! identity providers.
 
 use aws_lc_rs::{constant_time, hkdf, hmac};
 
@@ -14,6 +15,7 @@ pub struct KeyedHashes {
     browser: hmac::Key,
     recovery_code: hmac::Key,
     user_code: hmac::Key,
+    provider_login: hmac::Key,
 }
 
 impl KeyedHashes {
@@ -30,6 +32,7 @@ impl KeyedHashes {
             browser: key(b"known browser"),
             recovery_code: key(b"recovery code"),
             user_code: key(b"cli login user code"),
+            provider_login: key(b"provider login"),
         }
     }
 
@@ -72,6 +75,16 @@ impl KeyedHashes {
     /// Returns the stored hash of a recovery code. Without the key, codes cannot be guessed from their hashes.
     pub fn recovery_code(&self, account: &str, code: &str) -> Vec<u8> {
         hmac::sign(&self.recovery_code, format!("{account}.{code}").as_bytes()).as_ref().to_vec()
+    }
+
+    /// Derives a value for a login at an identity provider, such as its nonce. Different purposes have different values.
+    pub fn provider_login_value(&self, purpose: &str, text: &str) -> String {
+        hex(hmac::sign(&self.provider_login, format!("{purpose}.{text}").as_bytes()).as_ref())
+    }
+
+    pub fn is_provider_login_value(&self, purpose: &str, text: &str, sent: &str) -> bool {
+        let wanted = self.provider_login_value(purpose, text);
+        constant_time::verify_slices_are_equal(wanted.as_bytes(), sent.as_bytes()).is_ok()
     }
 
     fn sign_browser(&self, account: &str, id: &str) -> String {

@@ -5,6 +5,7 @@
 
 mod accounts;
 mod keyed_hashes;
+mod provider_tokens;
 mod root;
 mod rotate;
 mod search;
@@ -24,6 +25,7 @@ use zeroize::Zeroizing;
 
 pub use keyed_hashes::KeyedHashes;
 pub use keyed_hashes::hex;
+pub use provider_tokens::ProviderTokenKind;
 use root::{KeyBytes, RootKey};
 pub use rotate::{RotationResult, is_being_rotated};
 

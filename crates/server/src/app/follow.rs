@@ -11,14 +11,14 @@ use berth_core::event::{Event, summarize};
 use berth_core::id::OrgId;
 use berth_store::audit;
 use berth_store::feed::{EventFollower, FeedItem};
-use berth_store::tables::{event, sign_in, token};
+use berth_store::tables::{event, token};
 use futures_util::Stream;
 use serde_json::Value;
 use tokio::time::Instant;
 
 use super::events::{PipelineSlugs, is_visible, resolve_pipeline_id};
 use super::{App, EventFilter};
-use crate::auth::authorize::{AuthMethod, AuthorizedCaller, load_member_access};
+use crate::auth::authorize::{AuthMethod, AuthorizedCaller, find_browser_login, load_member_access};
 use crate::error::AppError;
 use crate::streams::StreamSlot;
 
@@ -102,10 +102,9 @@ impl<P> StreamAccess<P> {
     pub(super) async fn is_still_allowed(&mut self) -> bool {
         let who = self.who.principal().clone();
         let access = self.app.read(&self.who, move |db| {
-            let now = db.now();
             match who.via {
                 AuthMethod::Token { id, .. } => Ok(token::find_access(db, id)?.map(|found| found.access)),
-                AuthMethod::SignIn { id } => match sign_in::by_id(db, id, now)? {
+                AuthMethod::SignIn { id } => match find_browser_login(db, id)? {
                     None => Ok(None),
                     Some(_) => load_member_access(db, who.user),
                 },

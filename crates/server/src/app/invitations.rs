@@ -7,7 +7,7 @@
 
 use berth_api::invitation as wire;
 use berth_api::problem::Code;
-use berth_core::access::{Action, EffectiveAccess, permit};
+use berth_core::access::{Action, EffectiveAccess, Role, permit};
 use berth_core::client_info::ClientInfo;
 use berth_core::event::{EventKind, EventSubject, NewEvent};
 use berth_core::id::{InvitationId, OrgId, UserId};
@@ -28,6 +28,7 @@ use crate::auth::authorize::{AuthMethod, AuthorizedCaller, Principal};
 use crate::auth::passwords;
 use crate::auth::tokens::{TokenKind, generate_token, hash_token, is_well_formed};
 use crate::error::AppError;
+use crate::integrations::oidc::PasswordLogin;
 use crate::limits::{INVITATION_DAYS, INVITATIONS_PER_ORGANIZATION_MAX};
 use crate::wire::role_to_wire;
 
@@ -37,7 +38,7 @@ const INVITATION_VERSION: i64 = 1;
 pub struct NewInvitation {
     pub email: Email,
     pub name: Option<DisplayName>,
-    pub role: berth_core::access::Role,
+    pub role: Role,
     /// Base URL of the dashboard, for the link.
     pub base_url: String,
 }
@@ -157,13 +158,17 @@ impl App {
     /// Accepts an invitation with a new account and logs the user in.
     pub async fn sign_up(&self, new: SignUpRequest) -> Result<SignedIn, AppError> {
         let link_hash = hash_link(&new.link)?;
-        let hashed = link_hash.clone();
+        let (hashed, rule) = (link_hash.clone(), self.config.password_login);
         let (email, name, slug) = self
             .services
             .store
             .read(None, move |db| {
                 let (org, invitation) = find_open_invitation(db, &hashed)?;
                 check_no_account(db, &invitation.email)?;
+                if rule == PasswordLogin::Owners && invitation.role != Role::Owner {
+                    let text = "on this server, only owners have a password; log in through your identity provider";
+                    return Err(AppError::new(Code::Forbidden, text));
+                }
                 let organization = organization::by_id(db, org)?.ok_or_else(invitation_over_error)?;
                 Ok::<_, AppError>((invitation.email, invitation.name, organization.slug))
             })
@@ -179,7 +184,7 @@ impl App {
         let made = self.services.store.transact(context, move |tx| {
             let (org, invitation) = find_open_invitation(tx, &link_hash)?;
             check_no_account(tx, &invitation.email)?;
-            let account = UserAccount::Person { password_hash, password_is_generated: false };
+            let account = UserAccount::Person { password_hash: Some(password_hash), password_is_generated: false };
             let id = UserId::from_parts(tx.now(), tx.entropy()?);
             let user = User { id, email: invitation.email.clone(), name, account, created_at: tx.now() };
             user::put(tx, &user)?;

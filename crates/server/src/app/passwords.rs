@@ -11,7 +11,7 @@ use berth_store::idempotency::IdempotencyKey;
 use berth_store::pagination::PageStart;
 use berth_store::tables::token::{self, TOKENS_PER_USER_MAX};
 use berth_store::tables::user::{self, User, UserAccount};
-use berth_store::tables::{environment, member, organization, password_reset, sign_in};
+use berth_store::tables::{environment, member, organization, password_reset, provider_login, sign_in};
 use berth_store::{Tx, TxContext};
 
 use super::sign_in::{actor, check_unchanged, password_hash, record_at_home};
@@ -83,6 +83,13 @@ impl App {
             let text = "API tokens have no password and never need to confirm one";
             return Err(AppError::new(Code::InvalidState, text));
         };
+        let login = self.services.store.read(None, move |db| {
+            Ok::<_, AppError>(provider_login::by_sign_in(db, id)?)
+        });
+        if login.await?.is_some() {
+            let text = "you logged in through an identity provider; confirm there that it is you";
+            return Err(AppError::new(Code::InvalidState, text));
+        }
         let (user, tried) = self.verify_own_password(who, password, code, "/password").await?;
         self.services
             .store
@@ -187,7 +194,7 @@ fn link_over_error() -> AppError {
 }
 
 fn set_password(tx: &mut Tx<'_>, user: &User, password_hash: String) -> Result<(), AppError> {
-    let account = UserAccount::Person { password_hash, password_is_generated: false };
+    let account = UserAccount::Person { password_hash: Some(password_hash), password_is_generated: false };
     user::put(tx, &User { account, ..user.clone() })?;
     record_at_home(tx, user, EventKind::PasswordChanged)
 }

@@ -9,16 +9,18 @@ use berth_core::name::Email;
 use berth_engine::credential::RedactedString;
 use berth_store::tables::token::{self, TokenCaller};
 use berth_store::tables::user::{self, User, UserAccount};
-use berth_store::tables::{member, sign_in};
+use berth_store::tables::{member, provider_identity, provider_login, sign_in};
 use berth_store::{Tx, TxContext};
 
 use super::App;
+use super::provider_login::check_standing;
 use super::second_factor::{FactorCheck, verify_code};
 use super::throttle::ThrottleKeys;
 use crate::auth::authorize::{AuthMethod, Membership, Principal};
 use crate::auth::instance_admin::is_instance_admin;
 use crate::auth::tokens::{TokenKind, generate_token, hash_token, is_well_formed};
 use crate::error::AppError;
+use crate::integrations::oidc::PasswordLogin;
 use crate::limits::LAST_USED_EVERY_S;
 
 pub struct LoginAttempt {
@@ -63,7 +65,7 @@ impl App {
             return Err(AppError::unauthenticated("the e-mail address or the password is wrong"));
         };
 
-        let code = attempt.code;
+        let (code, rule) = (attempt.code, self.config.password_login);
         let code_tried = self.count_code(&context, &user, code.as_ref(), browser).await?;
         let (signed, vault) = (user.clone(), self.services.vault.clone());
         let begun = self.services.store.transact(context.clone(), move |tx| {
@@ -75,10 +77,14 @@ impl App {
             }
             Self::uncount_attempt(tx, &tried)?;
             code_tried.iter().try_for_each(|tried| Self::uncount_attempt(tx, tried))?;
-            match checked {
-                FactorCheck::Passed => begin_sign_in(tx, &signed, &attempt.client).map(Ok),
-                refused => Ok(Err(refused)),
+            if checked != FactorCheck::Passed {
+                return Ok(Err(checked));
             }
+            check_password_login(tx, rule, &signed)?;
+            if provider_identity::set_dormant(tx, signed.id)? > 0 {
+                record_at_home(tx, &signed, EventKind::AccessRestored)?;
+            }
+            begin_sign_in(tx, &signed, &attempt.client).map(Ok)
         });
         let (id, secret) = match begun.await? {
             Ok(begun) => begun,
@@ -112,8 +118,9 @@ impl App {
             .await
     }
 
-    /// Ends the browser session. Refused for API tokens, which must be revoked instead.
-    pub async fn log_out(&self, who: &Principal) -> Result<(), AppError> {
+    /// Ends the browser session. Refused for API tokens, which must be revoked instead. Returns the URL that also logs
+    /// the person out at the identity provider, if the login came from one.
+    pub async fn log_out(&self, who: &Principal) -> Result<Option<String>, AppError> {
         let AuthMethod::SignIn { id } = who.via else {
             return Err(AppError::new(
                 Code::InvalidState,
@@ -121,13 +128,15 @@ impl App {
             ));
         };
         let user = self.load_user(who.user).await?;
+        let provider_url = self.provider_logout_url(id).await;
         self.services
             .store
             .transact(self.context(who), move |tx| {
                 sign_in::end(tx, id)?;
                 record_at_home(tx, &user, EventKind::LoginEnded)
             })
-            .await
+            .await?;
+        Ok(provider_url)
     }
 
     pub async fn me(&self, who: &Principal) -> Result<wire::CurrentUser, AppError> {
@@ -139,6 +148,10 @@ impl App {
         let caller = who.clone();
         let read = self.services.store.read(None, move |db| is_instance_admin(db, &caller));
         let is_instance_admin = read.await?;
+        let provider = match who.via {
+            AuthMethod::SignIn { id } => self.find_login_provider(id).await?,
+            AuthMethod::Token { .. } => None,
+        };
         let generated = matches!(user.account, UserAccount::Person { password_is_generated: true, .. });
         Ok(wire::CurrentUser {
             user: wire::WireUser {
@@ -147,17 +160,27 @@ impl App {
                 name: user.name.to_string(),
                 kind: crate::wire::user_kind(matches!(user.account, UserAccount::Service { .. })),
                 password_is_generated: generated,
+                has_password: password_hash(&user).is_some(),
             },
             second_factor: self.second_factor_state(&user).await?,
             organizations: self.list_organizations_of(who).await?,
             csrf_token,
             is_instance_admin,
+            provider,
             demo: self
                 .config
                 .demo_sites
                 .as_ref()
                 .map(|sites| wire::DemoInfo { sites: sites_to_response(sites) }),
         })
+    }
+
+    /// Returns the name of the identity provider that a browser login came from.
+    async fn find_login_provider(&self, id: SignInId) -> Result<Option<String>, AppError> {
+        let login = self.services.store.read(None, move |db| {
+            Ok::<_, AppError>(provider_login::by_sign_in(db, id)?.map(|login| login.provider))
+        });
+        login.await
     }
 
     /// Authenticates a bearer token.
@@ -215,6 +238,7 @@ impl App {
             Ok::<_, AppError>(token::find_caller(db, &hashed, now)?.map(|caller| (caller, now)))
         });
         let Some((mut caller, now)) = found.await? else { return Ok(None) };
+        check_standing(&caller.standing)?;
         if caller.last_used_at.is_none_or(|last| now.seconds_since(last) >= LAST_USED_EVERY_S) {
             let (id, client) = (caller.token, client.clone());
             let context = TxContext::system(Some(caller.org));
@@ -243,6 +267,7 @@ impl App {
         let found = self.services.store.read(None, move |db| {
             let now = db.now();
             let Some(found) = sign_in::by_hash(db, &hashed, now)? else { return Ok::<_, AppError>(None) };
+            check_standing(&provider_login::load_standing(db, found.id)?)?;
             Ok(user::by_id(db, found.user)?.map(|user| (found, user, now)))
         });
         let Some((found, user, now)) = found.await? else { return Ok(None) };
@@ -285,9 +310,19 @@ pub(super) fn check_unchanged(tx: &mut Tx<'_>, verified: &User) -> Result<(), Ap
     Err(AppError::unauthenticated("the password was changed in the meantime"))
 }
 
+/// Refuses a login with a password if only owners may use one. Called after the password was verified, so that the
+/// refusal reveals nothing about other accounts.
+fn check_password_login(tx: &mut Tx<'_>, rule: PasswordLogin, user: &User) -> Result<(), AppError> {
+    if rule == PasswordLogin::Everyone || provider_identity::is_local_owner(tx, user.id)? {
+        return Ok(());
+    }
+    let text = "on this server, only owners log in with a password; log in through your identity provider";
+    Err(AppError::new(Code::Forbidden, text))
+}
+
 pub(super) fn password_hash(user: &User) -> Option<String> {
     match &user.account {
-        UserAccount::Person { password_hash, .. } => Some(password_hash.clone()),
+        UserAccount::Person { password_hash, .. } => password_hash.clone(),
         UserAccount::Service { .. } => None,
     }
 }

@@ -133,7 +133,8 @@ impl App {
         .await
     }
 
-    /// Adds a member of the organization to a team. Idempotent.
+    /// Adds a member of the organization to a team. Idempotent. A membership that comes from an identity provider stays
+    /// from then on, even if the provider's group goes.
     pub async fn add_team_member(
         &self,
         who: &AuthorizedCaller<permit::MembersWrite>,
@@ -144,8 +145,9 @@ impl App {
             standing.check_confirmed(tx.now())?;
             let found = find(tx, &key)?;
             let added = member::find_view(tx, user)?.ok_or_else(|| AppError::not_found("member"))?;
-            if team::find_source(tx, found.id, user)?.is_none() {
-                if team::count_members(tx, found.id)? >= TEAM_MEMBERS_MAX {
+            let source = team::find_source(tx, found.id, user)?;
+            if source.as_deref() != Some(MANUAL_SOURCE) {
+                if source.is_none() && team::count_members(tx, found.id)? >= TEAM_MEMBERS_MAX {
                     let text = format!("a team has at most {TEAM_MEMBERS_MAX} members");
                     return Err(AppError::new(Code::InvalidState, text));
                 }

@@ -37,6 +37,17 @@ impl ThrottleKeys {
         }
     }
 
+    /// Counters for an attempt to log in through an identity provider. The account is not known yet, so only the network
+    /// is limited.
+    pub(super) fn for_provider(provider: &str, address: IpAddr) -> Self {
+        let network = network_of(address);
+        Self {
+            account: format!("provider account:{provider} {network}"),
+            pair: format!("provider pair:{provider} {network}"),
+            network: format!("network:{network}"),
+        }
+    }
+
     /// Counters for an attempt from a browser in which the account has logged in before. They are separate, so that
     /// failures from other browsers neither lock nor delay this one.
     pub(super) fn for_known_browser(id: &str) -> Self {

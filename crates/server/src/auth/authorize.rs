@@ -10,7 +10,8 @@ use berth_core::id::{OrgId, SignInId, TokenId, UserId};
 use berth_core::name::{DisplayName, Slug};
 use berth_core::time::Timestamp;
 use berth_store::tables::token::TokenAccess;
-use berth_store::tables::{grant, member, second_factor, sign_in, token};
+use berth_store::tables::sign_in::SignIn;
+use berth_store::tables::{grant, member, provider_login, second_factor, sign_in, token};
 use berth_store::{StoreRead, Tx, TxContext};
 
 use crate::error::AppError;
@@ -169,7 +170,7 @@ pub fn load_current_access(tx: &mut Tx<'_>, who: &Principal) -> Result<CurrentAc
                 confirmed_at: None,
             })
         }
-        AuthMethod::SignIn { id } => match sign_in::by_id(tx, *id, now)? {
+        AuthMethod::SignIn { id } => match find_browser_login(tx, *id)? {
             None => None,
             Some(browser) => load_member_access(tx, who.user)?.map(|access| CurrentAccess {
                 access,
@@ -179,6 +180,14 @@ pub fn load_current_access(tx: &mut Tx<'_>, who: &Principal) -> Result<CurrentAc
         },
     };
     found.ok_or_else(|| AppError::unauthenticated("your access was revoked while the request was sent"))
+}
+
+/// Finds a browser login that is still valid. `None` if it has ended, or if the identity provider that it came from no
+/// longer vouches for the person.
+pub fn find_browser_login(db: &mut impl StoreRead, id: SignInId) -> Result<Option<SignIn>, AppError> {
+    let now = db.now();
+    let Some(found) = sign_in::by_id(db, id, now)? else { return Ok(None) };
+    Ok(provider_login::load_standing(db, id)?.is_good().then_some(found))
 }
 
 /// Returns what a member of the transaction's organization may do. `None` if the user is not a member.

@@ -2,6 +2,7 @@
 //! until then.
 
 use berth_core::time::Timestamp;
+use berth_store::tables::provider_identity::AccountStanding;
 use berth_store::tables::token::TokenCaller;
 use quick_cache::sync::Cache;
 
@@ -19,12 +20,18 @@ impl Default for CallerCache {
 
 impl CallerCache {
     /// Returns the caller of this token if the access generation is still `mark`. Returns `None` for expired tokens,
-    /// and for tokens whose last-used time must be updated.
+    /// for tokens whose last-used time must be updated, and if the owner's identity provider has not confirmed the
+    /// account recently.
     pub(crate) fn find(&self, (mark, now): (u64, Timestamp), hash: &[u8]) -> Option<TokenCaller> {
         let (_, caller) = self.0.get(hash).filter(|(known, _)| *known == mark)?;
         let is_live = caller.expires_at.is_none_or(|end| end > now);
         let is_noted = caller.last_used_at.is_some_and(|last| now.seconds_since(last) < LAST_USED_EVERY_S);
-        (is_live && is_noted).then_some(caller)
+        let is_vouched_for = match caller.standing {
+            AccountStanding::Local => true,
+            AccountStanding::Verified { until } => now < until,
+            AccountStanding::Unverified { .. } | AccountStanding::Suspended { .. } => false,
+        };
+        (is_live && is_noted && is_vouched_for).then_some(caller)
     }
 
     /// `mark` is the access generation read before the token was looked up.
@@ -59,7 +66,19 @@ mod tests {
             last_used_at: Some(at(100)),
             expires_at,
             environment: None,
+            standing: AccountStanding::Local,
         }
+    }
+
+    #[test]
+    fn caller_confirmed_by_provider_is_cached_until_the_confirmation_expires() {
+        let callers = CallerCache::default();
+        let standing = AccountStanding::Verified { until: at(105) };
+        callers.insert(4, vec![1], TokenCaller { standing, ..caller(None) });
+        let suspended = AccountStanding::Suspended { provider: "corp".into() };
+        callers.insert(4, vec![2], TokenCaller { standing: suspended, ..caller(None) });
+        let knows = |now, hash: u8| callers.find((4, at(now)), &[hash]).is_some();
+        assert!(knows(104, 1) && !knows(105, 1) && !knows(104, 2));
     }
 
     #[test]

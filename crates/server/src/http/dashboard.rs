@@ -28,8 +28,15 @@ const DOCUMENT: &str = "/index.html";
 /// Directory of files whose names contain a hash of their content.
 const ASSETS: &str = "/assets/";
 /// Page URLs that do not belong to an organization. The page URLs of organizations start with `/o/`.
-const PAGES: &[&str] =
-    &["/sign-in", "/invitation", "/reset-password", "/device", "/profile", "/instance/organizations"];
+const PAGES: &[&str] = &[
+    "/sign-in",
+    "/invitation",
+    "/reset-password",
+    "/device",
+    "/confirmed",
+    "/profile",
+    "/instance/organizations",
+];
 
 const FOR_EVER: &str = "public, max-age=31536000, immutable";
 const ASK_AGAIN: &str = "no-cache";

@@ -60,6 +60,12 @@ pub(super) async fn error_page(Path(code): Path<String>) -> Result<Html<String>,
     Ok(page(code.as_str(), &body))
 }
 
+/// Returns the page that a browser gets if a login through an identity provider fails.
+pub(super) fn login_failed(detail: &str) -> Html<String> {
+    let detail = detail.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+    page("You are not logged in", &format!("<p>{detail}</p><p><a href=\"/sign-in\">Log in</a></p>"))
+}
+
 fn page(title: &str, body: &str) -> Html<String> {
     docs::render_page(title, &format!("<h1>{title}</h1>{body}"))
 }

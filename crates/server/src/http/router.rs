@@ -25,6 +25,9 @@ pub const OPEN_ROUTES: &[(&str, &str)] = &[
     ("POST", "/api/v1/auth/reset-password"),
     ("POST", "/api/v1/auth/cli-logins"),
     ("POST", "/api/v1/auth/cli-logins/token"),
+    ("GET", "/api/v1/auth/providers"),
+    ("POST", "/api/v1/auth/providers/{provider}/login"),
+    ("GET", "/api/v1/auth/providers/{provider}/callback"),
     ("GET", "/"),
     ("GET", "/docs/errors"),
     ("GET", "/docs/errors/{code}"),
@@ -112,8 +115,8 @@ pub(super) fn build(app: &Arc<App>) -> (Router, Vec<RouteInfo>, openapi::LazyDoc
     use Action::*;
     use routes::{
         analyses, approvals, auth, cli_logins, deployed, deployments, environments, events, fixes, grants, health,
-        instance, invitations, logins, logs, members, organizations, pipelines, queue, registries, repositories,
-        runner, runners, second_factor, secrets, sessions, teams, tokens, webhooks, well_known,
+        instance, invitations, logins, logs, members, organizations, pipelines, providers, queue, registries,
+        repositories, runner, runners, second_factor, secrets, sessions, teams, tokens, webhooks, well_known,
     };
 
     let served = openapi::LazyDocuments::default();
@@ -132,6 +135,9 @@ pub(super) fn build(app: &Arc<App>) -> (Router, Vec<RouteInfo>, openapi::LazyDoc
         .open(routes!(pages::error_page))
         .open(routes!(auth::log_in))
         .open(routes!(auth::reset_password))
+        .open(routes!(providers::view_login_options))
+        .open(routes!(providers::start_login))
+        .open(routes!(providers::finish_login))
         .open(routes!(invitations::view_offer))
         .open(routes!(invitations::sign_up))
         .for_callers(routes!(auth::log_out))
@@ -149,6 +155,10 @@ pub(super) fn build(app: &Arc<App>) -> (Router, Vec<RouteInfo>, openapi::LazyDoc
         .for_callers(routes!(second_factor::confirm_second_factor))
         .for_callers(routes!(second_factor::replace_recovery_codes))
         .for_callers(routes!(second_factor::disable_second_factor))
+        .for_callers(routes!(providers::start_link))
+        .for_callers(routes!(providers::start_confirmation))
+        .for_callers(routes!(providers::list_identities))
+        .for_callers(routes!(providers::unlink_identity))
         .for_callers(routes!(invitations::join_organization))
         .for_callers(routes!(organizations::list_organizations))
         .for_instance_admins(routes!(instance::list_instance_organizations))

@@ -1,4 +1,5 @@
 //! Clients of external systems.
 
 pub mod forges;
+pub mod oidc;
 pub(crate) mod webhooks;

@@ -6,6 +6,7 @@ mod expire;
 pub(crate) mod fix_prs;
 mod leader;
 mod logs;
+pub(crate) mod provider_checks;
 pub mod registry_builds;
 mod retention;
 mod seal;
@@ -24,11 +25,13 @@ use berth_engine::Services;
 
 use crate::auth::rate_limit::RateLimits;
 use crate::config::AppConfig;
+use crate::integrations::oidc::ProviderSet;
 use crate::integrations::webhooks::WebhookNotifier;
 use crate::worker::{self, BackgroundJob as _};
 use analyze::AnalysisJob;
 use fix_prs::{FixEnds, FixPullRequestJob};
 pub(crate) use leader::LeaderState;
+use provider_checks::ProviderCheckJob;
 use registry_builds::RegistryJob;
 use sync::SyncJob;
 
@@ -39,6 +42,9 @@ pub struct BackgroundJobs {
     pub(crate) rates: Arc<RateLimits>,
     /// Whether this server is the leader, which runs the jobs that only one server may run.
     pub(crate) lead: LeaderState,
+    /// The identity providers that people log in with.
+    pub(crate) providers: Arc<ProviderSet>,
+    pub(crate) provider_checks: Arc<ProviderCheckJob>,
     pub(crate) syncs: Arc<SyncJob>,
     pub(crate) registries: Arc<RegistryJob>,
     pub(crate) fixes: Arc<FixPullRequestJob>,
@@ -48,8 +54,11 @@ pub struct BackgroundJobs {
 
 impl BackgroundJobs {
     pub(crate) fn new(services: Arc<Services>, config: Arc<AppConfig>, rates: Arc<RateLimits>) -> Self {
+        let providers = Arc::new(ProviderSet::new(&config.providers, &services.egress));
         Self {
             lead: LeaderState::default(),
+            provider_checks: Arc::new(ProviderCheckJob::new(services.clone(), providers.clone())),
+            providers,
             syncs: Arc::new(SyncJob::new(services.clone(), config.clone())),
             registries: Arc::new(RegistryJob::new(services.clone(), config.clone())),
             fixes: Arc::new(FixPullRequestJob::new(services.clone(), config.clone())),
@@ -94,6 +103,7 @@ pub async fn run(jobs: Arc<BackgroundJobs>) {
         jobs.lead.run(jobs.fixes.clone(), stop),
         jobs.lead.run(Arc::new(FixEnds::new(jobs.fixes.clone())), stop),
         jobs.lead.run(jobs.notify.clone(), stop),
+        jobs.lead.run(jobs.provider_checks.clone(), stop),
         jobs.lead.run(jobs.analyses.clone(), stop),
     );
     // Fsync the last output of steps.
@@ -116,4 +126,9 @@ pub async fn tick(jobs: &BackgroundJobs) -> Result<(), AppError> {
 /// For tests: checks once whether fix pull requests were merged or closed.
 pub async fn notice_fix_ends(jobs: &BackgroundJobs) -> Result<(), AppError> {
     FixEnds::new(jobs.fixes.clone()).turn().await.map(drop)
+}
+
+/// For tests: asks identity providers about all accounts that are due.
+pub async fn check_providers(jobs: &BackgroundJobs) -> Result<(), AppError> {
+    worker::run_once(&*jobs.provider_checks).await
 }

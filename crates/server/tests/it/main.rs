@@ -21,6 +21,7 @@ mod fairness;
 mod forge;
 mod git;
 mod idempotency;
+mod identity_provider;
 mod instance_organizations;
 mod invitations;
 mod jobs_fixture;

@@ -4,7 +4,7 @@ use berth_core::access::AccessScope;
 use berth_core::environment::fence::Fence;
 use berth_core::id::{
     AnalysisId, ApprovalId, DataKeyId, DeliveryId, DeploymentId, EffectId, EnvironmentId, EventId, GrantId,
-    InvitationId, OrgId, PipelineId, RegistryId, RepositoryId, RunnerId, SecretId, SessionId, SignInId,
+    IdentityId, InvitationId, OrgId, PipelineId, RegistryId, RepositoryId, RunnerId, SecretId, SessionId, SignInId,
     StepRunId, TeamId, TicketGroupId, TicketId, TokenId, UserId, WebhookId,
 };
 use berth_core::name::{CommitId, DisplayName, Email, EnvName, Reason, Slug};
@@ -132,7 +132,7 @@ macro_rules! text_columns {
     )+};
 }
 text_columns! {
-    AnalysisId, ApprovalId, DataKeyId, DeliveryId, DeploymentId, EffectId, EnvironmentId, EventId, GrantId, InvitationId,
+    AnalysisId, ApprovalId, DataKeyId, DeliveryId, DeploymentId, EffectId, EnvironmentId, EventId, GrantId, IdentityId, InvitationId,
     OrgId, PipelineId, RegistryId, RepositoryId, RunnerId, SecretId, SessionId, SignInId, StepRunId, TeamId,
     TicketGroupId, TicketId, TokenId, UserId, WebhookId,
     AccessScope, CommitId, DisplayName, Email, EnvName, Reason, RegistryName, RemoteUrl, SecretName, Slug, StageName, StepId,

@@ -145,6 +145,8 @@ pub fn all_statements() -> impl Iterator<Item = &'static SqlStatement> {
         crate::tables::password_reset::STATEMENTS,
         crate::tables::pipeline::STATEMENTS,
         crate::tables::plan::STATEMENTS,
+        crate::tables::provider_identity::STATEMENTS,
+        crate::tables::provider_login::STATEMENTS,
         crate::tables::registry::STATEMENTS,
         crate::tables::registry_build::STATEMENTS,
         crate::tables::repository::STATEMENTS,

@@ -27,6 +27,8 @@ pub mod organization_removal;
 pub mod password_reset;
 pub mod pipeline;
 pub mod plan;
+pub mod provider_identity;
+pub mod provider_login;
 pub mod registry;
 pub mod registry_build;
 pub mod repository;

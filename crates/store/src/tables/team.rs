@@ -33,6 +33,9 @@ statements! {
           WHERE m.org_id = $1 AND m.user_id = $2 ORDER BY t.id LIMIT $3");
     Instance Read SLUGS_IN = "SELECT t.slug FROM team_members m JOIN teams t ON t.org_id = m.org_id AND t.id = m.team_id
         WHERE m.org_id = $1 AND m.user_id = $2 ORDER BY t.slug LIMIT $3";
+    Org Read OF_USER_FROM => sql("SELECT ").columns(&Team::TABLE, "t").then(
+        " FROM team_members m JOIN teams t ON t.org_id = m.org_id AND t.id = m.team_id
+          WHERE m.org_id = $1 AND m.user_id = $2 AND m.source = $3 ORDER BY t.id LIMIT $4");
     Org Read MEMBERS = "SELECT u.id, u.email, u.name, m.source, m.created_at
         FROM team_members m JOIN users u ON u.id = m.user_id
         WHERE m.org_id = $1 AND m.team_id = $2 ORDER BY m.user_id LIMIT $3";
@@ -93,6 +96,15 @@ pub fn list_of_user(db: &mut impl StoreRead, user: UserId) -> Result<Vec<Team>, 
 /// The slugs of a user's teams in an organization.
 pub fn list_slugs_in(db: &mut impl StoreRead, org: OrgId, user: UserId) -> Result<Vec<Slug>, StoreError> {
     db.fetch_all(&SLUGS_IN, &[text(org), text(user), TEAMS_MAX.into()])
+}
+
+/// The teams that a user is in because of this source.
+pub fn list_of_user_from(
+    db: &mut impl StoreRead,
+    user: UserId,
+    source: &str,
+) -> Result<Vec<Team>, StoreError> {
+    db.fetch_all(&OF_USER_FROM, &[text(user), source.into(), TEAMS_MAX.into()])
 }
 
 pub fn list_members(db: &mut impl StoreRead, team: TeamId) -> Result<Vec<TeamMemberView>, StoreError> {

@@ -9,6 +9,7 @@ use berth_core::id::{EnvironmentId, OrgId, TokenId, UserId};
 use berth_core::name::{DisplayName, EnvName, Slug};
 use berth_core::time::Timestamp;
 
+use super::provider_identity::{self, AccountStanding};
 use super::{grant, second_factor};
 use crate::error::StoreError;
 use crate::pagination::{ListPage, PageStart, fetch_bounded_count, fetch_page};
@@ -98,10 +99,12 @@ pub struct TokenCaller {
     pub expires_at: Option<Timestamp>,
     /// For a session token: the environment of its session.
     pub environment: Option<EnvironmentId>,
+    /// Whether the identity providers of the token's owner vouch for the owner.
+    pub standing: AccountStanding,
 }
 
 impl FromRow for TokenCaller {
-    /// Leaves out the scoped grants, which [`find_caller`] adds.
+    /// Leaves out the scoped grants and the standing, which [`find_caller`] adds.
     fn from_row(row: &mut RowReader) -> Result<Self, StoreError> {
         let (token, org, org_slug): (_, _, _) = row.take()?;
         let (user, user_name, is_service): (_, _, _) = row.take()?;
@@ -119,6 +122,7 @@ impl FromRow for TokenCaller {
             last_used_at,
             expires_at,
             environment,
+            standing: AccountStanding::Local,
         })
     }
 }
@@ -154,6 +158,7 @@ pub fn find_caller(
     let Some(mut caller) = found else { return Ok(None) };
     caller.access.grants = grant::list_of_member_in(db, caller.org, caller.user)?;
     caller.access.is_factor_missing = second_factor::is_missing_in(db, caller.org, caller.user)?;
+    caller.standing = provider_identity::load_standing(db, caller.user)?;
     Ok(Some(caller))
 }
 
@@ -179,11 +184,15 @@ pub struct TokenAccess {
     pub expires_at: Option<Timestamp>,
 }
 
-/// The current access of the token. `None` if the token is no longer valid or its user is no longer a member.
+/// The current access of the token. `None` if the token is no longer valid, its user is no longer a member, or no
+/// identity provider vouches for the user.
 pub fn find_access(db: &mut impl StoreRead, id: TokenId) -> Result<Option<TokenAccess>, StoreError> {
     let now = db.now();
     let found: Option<TokenOwner> = db.fetch_optional(&STANDING, &[text(id), now.into()])?;
     let Some(TokenOwner { user, role, expires_at, limits }) = found else { return Ok(None) };
+    if !provider_identity::load_standing(db, user)?.is_good() {
+        return Ok(None);
+    }
     let grants = grant::list_of_member(db, user)?;
     let is_factor_missing = second_factor::is_missing(db, user)?;
     let access = EffectiveAccess { role, grants, restriction: limits.restriction, is_factor_missing };

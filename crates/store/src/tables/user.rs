@@ -35,8 +35,8 @@ pub struct User {
 #[derive(Debug, Clone, PartialEq)]
 pub enum UserAccount {
     Person {
-        /// Argon2id hash in PHC string format.
-        password_hash: String,
+        /// Argon2id hash in PHC string format. `None` if the person logs in only through an identity provider.
+        password_hash: Option<String>,
         password_is_generated: bool,
     },
     Service {
@@ -71,7 +71,7 @@ impl ToParams for UserAccount {
     fn to_params(&self, params: &mut Vec<SqlValue>) -> Result<(), StoreError> {
         let (owner, hash, is_generated) = match self {
             UserAccount::Person { password_hash, password_is_generated } => {
-                (None, Some(password_hash), *password_is_generated)
+                (None, password_hash.as_ref(), *password_is_generated)
             }
             UserAccount::Service { owner } => (Some(owner), None, false),
         };

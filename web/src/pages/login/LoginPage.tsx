@@ -1,9 +1,12 @@
 import { Alert, Anchor, Code, Stack, Text } from "@mantine/core";
 import { IconCheck } from "@tabler/icons-react";
+import { useQuery } from "@tanstack/react-query";
 import { useLocation, useRouter, useSearch } from "@tanstack/react-router";
 import { useLogIn } from "@/data/me";
+import { loginOptionsQuery } from "@/data/providers";
 import { EntryPage } from "@/ui/entry/EntryPage";
 import { LoginForm } from "@/ui/entry/LoginForm";
+import { ProviderButtons } from "./ProviderButtons";
 import { safeRedirectPath } from "./safeRedirectPath";
 
 const CAN_STORE_COOKIE = window.isSecureContext;
@@ -13,6 +16,7 @@ export function LoginPage() {
   const notice = useLocation({ select: location => location.state.notice });
   const router = useRouter();
   const logIn = useLogIn();
+  const options = useQuery(loginOptionsQuery).data;
   return (
     <EntryPage
       name="Log in"
@@ -28,6 +32,12 @@ export function LoginPage() {
         <Text size="sm" c="var(--berth-warn)">
           This page was loaded over HTTP from another machine, so your browser will not store the login. Use
           HTTPS, or open the dashboard on the server’s own machine.
+        </Text>
+      )}
+      <ProviderButtons providers={options?.providers ?? []} next={safeRedirectPath(next)} />
+      {options?.passwordLogin === "owners" && (
+        <Text size="sm" c="dimmed">
+          Only owners log in with a password
         </Text>
       )}
       <LoginForm logIn={logIn} onSuccess={() => router.history.push(safeRedirectPath(next))} />

@@ -22,6 +22,7 @@ import { checkNewPassword, NewPasswordInput, newPasswordError } from "@/ui/NewPa
 import { Page } from "@/ui/Page";
 import { ProblemPanel } from "@/ui/ProblemPanel";
 import { toast } from "@/ui/toast";
+import { LinkedAccountsCard } from "./LinkedAccountsCard";
 import { LoginsCard } from "./LoginsCard";
 import { SecondFactorCard } from "./SecondFactorCard";
 
@@ -52,8 +53,13 @@ export function ProfilePage() {
             Set one up below to continue. Until then, your API tokens do not work in {requiring.name} either.
           </Alert>
         )}
-        <SecondFactorCard />
-        <PasswordCard isGenerated={user.passwordIsGenerated} />
+        {user.hasPassword && (
+          <>
+            <SecondFactorCard />
+            <PasswordCard isGenerated={user.passwordIsGenerated} />
+          </>
+        )}
+        <LinkedAccountsCard />
         <LoginsCard />
         <Card component="section" aria-label="Your organizations">
           <Title order={2} mb="sm">

@@ -36,7 +36,9 @@ fn add_member(
     let hash = (!is_service).then(|| passwords::hash(&passwords::generate(), PasswordCost::default()));
     store.transact_blocking(TxContext::system(Some(org)), move |tx| {
         let account = match hash {
-            Some(password_hash) => UserAccount::Person { password_hash, password_is_generated: true },
+            Some(password_hash) => {
+                UserAccount::Person { password_hash: Some(password_hash), password_is_generated: true }
+            }
             None => UserAccount::Service { owner },
         };
         let (id, created_at) = (UserId::from_parts(tx.now(), tx.entropy()?), tx.now());

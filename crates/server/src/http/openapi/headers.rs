@@ -87,7 +87,15 @@ const TAGGED: &[&str] = &[
 const UNTAGGED_STATUSES: &[(&str, &str)] = &[("requestAnalysis", "200")];
 
 /// Operations that set or remove the session cookie.
-const COOKIES: &[&str] = &["logIn", "logOut", "signUp"];
+const COOKIES: &[&str] = &[
+    "finishProviderLogin",
+    "logIn",
+    "logOut",
+    "signUp",
+    "startProviderConfirmation",
+    "startProviderLink",
+    "startProviderLogin",
+];
 
 pub(super) fn is_tagged(operation: &Value, status: &str) -> bool {
     let id = operation["operationId"].as_str().unwrap_or_default();
@@ -134,6 +142,7 @@ pub(super) fn complete(operation: &mut Value, route: &RouteInfo) {
         let location = match (&**status, &*id) {
             ("201", _) | ("200", "handOverSession") => Some("Path of the new record"),
             ("202", _) => Some("Path of the record to poll for the result"),
+            ("303", _) => Some("Path of the dashboard"),
             ("307", _) => Some("URL of the dashboard"),
             _ => None,
         };

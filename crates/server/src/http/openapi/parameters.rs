@@ -2,9 +2,9 @@
 
 use berth_api::page::{PAGE_SIZE_DEFAULT, PAGE_SIZE_MAX};
 use berth_core::id::{
-    AnalysisId, ApprovalId, DeliveryId, DeploymentId, EventId, GrantId, InvitationId, OrgId, PipelineId,
-    RegistryId, RepositoryId, RunnerId, SecretId, SessionId, SignInId, StepRunId, TeamId, TicketId, TokenId,
-    UserId, WebhookId,
+    AnalysisId, ApprovalId, DeliveryId, DeploymentId, EventId, GrantId, IdentityId, InvitationId, OrgId,
+    PipelineId, RegistryId, RepositoryId, RunnerId, SecretId, SessionId, SignInId, StepRunId, TeamId, TicketId,
+    TokenId, UserId, WebhookId,
 };
 use serde_json::{Value, json};
 
@@ -66,6 +66,8 @@ const PARTS: &[(&str, &str, PathPart)] = &[
     ("webhookId", "Id or name of the webhook", IdOr(WebhookId::PREFIX, SLUG, "ops")),
     ("deliveryId", "Id of the delivery", Id(DeliveryId::PREFIX)),
     ("eventId", "Id of the event", Id(EventId::PREFIX)),
+    ("provider", "Name of the identity provider", Name(SLUG, "corp")),
+    ("identityId", "Id of the linked account", Id(IdentityId::PREFIX)),
     ("code", "Problem code", ProblemCode),
 ];
 
@@ -113,6 +115,8 @@ const UNKEYED: &[&str] = &[
     "joinOrganization",
     "logOutEverywhere",
     "replaceRecoveryCodes",
+    "startProviderConfirmation",
+    "startProviderLink",
 ];
 
 pub(super) fn complete(operation: &mut Value, route: &RouteInfo) {

@@ -79,6 +79,9 @@ pub(super) fn complete(operation: &mut Value, route: &RouteInfo) {
     if route.path.ends_with("/auth/login") {
         statuses.extend([401, 403]);
     }
+    if route.path.starts_with("/api/v1/auth/providers/") {
+        statuses.extend([401, 403, 409]);
+    }
     if LINK_ROUTES.contains(&&*route.path) {
         statuses.extend([403, 404]);
     }

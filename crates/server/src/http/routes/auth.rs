@@ -51,8 +51,9 @@ pub(crate) async fn log_out(
     RequireCaller(who): RequireCaller,
     _: PostBody<EmptyBody>,
 ) -> Result<Response, AppError> {
-    app.log_out(&who).await?;
-    let mut response = ApiResponse::ok(SignedOut { signed_out: true }).into_response();
+    let provider_logout_url = app.log_out(&who).await?;
+    let mut response =
+        ApiResponse::ok(SignedOut { signed_out: true, provider_logout_url }).into_response();
     clear_cookie(&app, &mut response);
     Ok(response)
 }
@@ -132,9 +133,8 @@ pub(super) fn cookie_name(app: &App, headers: &HeaderMap) -> Result<&'static str
 }
 
 pub(super) fn respond_signed_in(signed_in: SignedIn, cookie: &str) -> Response {
-    let mut response = ApiResponse::ok(signed_in.me).into_response();
-    set_cookie(&mut response, cookie, signed_in.secret.reveal(), SIGN_IN_AGE_S_MAX);
-    set_cookie(&mut response, &browser_cookie(cookie), &signed_in.known_browser, KNOWN_BROWSER_S);
+    let mut response = ApiResponse::ok(signed_in.me.clone()).into_response();
+    set_sign_in_cookies(&mut response, &signed_in, cookie);
     response
 }
 
@@ -144,13 +144,18 @@ pub(super) fn clear_cookie(app: &App, response: &mut Response) {
     }
 }
 
+pub(super) fn set_sign_in_cookies(response: &mut Response, signed_in: &SignedIn, cookie: &str) {
+    set_cookie(response, cookie, signed_in.secret.reveal(), SIGN_IN_AGE_S_MAX);
+    set_cookie(response, &browser_cookie(cookie), &signed_in.known_browser, KNOWN_BROWSER_S);
+}
+
 /// Builds the cookie that identifies the browser. It is kept on logout, so that failed logins from other browsers do
 /// not lock out this one.
 fn browser_cookie(cookie: &str) -> String {
     format!("{cookie}-browser")
 }
 
-fn set_cookie(response: &mut Response, name: &str, value: &str, age_s: i64) {
+pub(super) fn set_cookie(response: &mut Response, name: &str, value: &str, age_s: i64) {
     let secure = if name.starts_with("__Host-") { "; Secure" } else { "" };
     let cookie = format!("{name}={value}; Path=/; HttpOnly; SameSite=Lax; Max-Age={age_s}{secure}");
     if let Ok(cookie) = HeaderValue::from_str(&cookie) {

@@ -18,6 +18,7 @@ pub(super) mod logs;
 pub(super) mod members;
 pub(super) mod organizations;
 pub(super) mod pipelines;
+pub(super) mod providers;
 pub(super) mod queue;
 pub(super) mod registries;
 pub(super) mod repositories;
