@@ -133,7 +133,14 @@ async function findFreePort(): Promise<number> {
 
 async function waitForProvider(url: string) {
   await expect
-    .poll(() => fetch(`${url}/control`).then(answer => answer.ok, () => false), { timeout: START_MS_MAX })
+    .poll(
+      () =>
+        fetch(`${url}/control`).then(
+          answer => answer.ok,
+          () => false,
+        ),
+      { timeout: START_MS_MAX },
+    )
     .toBe(true);
 }
 

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Instant, SystemTime};
 
+use crate::npm;
 use crate::tool::{self, TaskResult, output, root};
 
 /// The oldest supported version of Node.
@@ -79,6 +80,9 @@ pub(crate) fn run_browser_tests(program: &Path, files: &[&str], junit: &Path) ->
         .map_err(|error| format!("cannot find {}: {error}", program.display()))?;
     let mut command = command("npx");
     command.args(["playwright", "test"]).args(files);
+    if let Some(packages) = npm::find() {
+        command.env(npm::VARIABLE, packages);
+    }
     tool::run(command.env("BERTH_PROGRAM", program).env("BERTH_JUNIT_BROWSER", junit))
 }
 

@@ -207,6 +207,5 @@ pub struct SignedOut {
     pub signed_out: bool,
     /// Open this URL to also log out at the identity provider through which you logged in.
     #[serde(default)]
-    #[schema(format = Uri)]
     pub provider_logout_url: Option<String>,
 }

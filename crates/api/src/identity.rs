@@ -45,7 +45,7 @@ pub struct ProviderLoginRequest {
 #[serde(rename_all = "camelCase")]
 pub struct ProviderLoginStarted {
     /// Open this URL in the browser that received the cookie of this response.
-    #[schema(format = Uri, example = "https://login.acme.test/authorize?client_id=berth")]
+    #[schema(example = "https://login.acme.test/authorize?client_id=berth")]
     pub url: String,
 }
 

@@ -19,7 +19,8 @@ export function ConfirmWithProviderDialog({ provider, zIndex, onAnswer }: Props)
     >
       <Stack>
         <Text size="sm">
-          You logged in more than an hour ago. Log in to {provider} again to continue; it opens in another tab.
+          You logged in more than an hour ago. Log in to {provider} again to continue; it opens in another
+          tab.
         </Text>
         {confirm.isError && <ProblemPanel error={confirm.error} compact />}
         <Group justify="flex-end">

@@ -23,7 +23,7 @@ const USAGE: &str = "usage: cargo xtask test [--quick | --long] [--strict]";
 const RESULTS: &str = "test-results";
 /// Filter for tests that depend on the database. They run on SQLite with all other tests, and then again on PostgreSQL.
 const ON_POSTGRES: &str = "(package(berth-store) & test(/^(differential|event_lists|feed|lists|registries|stored_responses|transactions)::/)) | \
-     (package(berth-server) & test(/^(environments|event_streams|events|idempotency|matrix|scoped_access|scoped_matrix|session_tokens)::/)) | \
+     (package(berth-server) & test(/^(cli_logins|environments|event_streams|events|idempotency|identity_provider|instance_organizations|logins|matrix|scoped_access|scoped_matrix|second_factor|second_factor_required|session_tokens)::/)) | \
      (package(berth-server) & test(/^engine::/) & not test(/^engine::model::/)) | \
      (package(berth) & test(/^crash::/))";
 const EXAMPLES: u32 = 20;

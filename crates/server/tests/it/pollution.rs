@@ -55,6 +55,8 @@ fn fill_path(operation: &ApiOperation) -> String {
         .replace("{analysisId}", "unknown")
         .replace("{approvalId}", "unknown")
         .replace("{stepId}", "unknown")
+        .replace("{provider}", "unknown")
+        .replace("{identityId}", "unknown")
         .replace("{stage}", "unknown")
         .replace("{webhookId}", "unknown")
         .replace("{deliveryId}", "unknown")

@@ -145,6 +145,8 @@ impl ResourceTarget {
             .replace("{teamId}", &self.team)
             .replace("{grantId}", &self.grant)
             .replace("{stepId}", "deploy")
+            .replace("{provider}", "corp")
+            .replace("{identityId}", "idn_00000000000000000000000000")
             .replace("{stage}", "qa-1")
             .replace("{webhookId}", "ops")
             .replace("{deliveryId}", "dlv_00000000000000000000000000");

@@ -1,7 +1,12 @@
 import { Badge, Button, Card, Group, Stack, Text, Title } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useMe } from "@/data/me";
-import { identitiesQuery, loginOptionsQuery, useStartProviderLink, useUnlinkIdentity } from "@/data/providers";
+import {
+  identitiesQuery,
+  loginOptionsQuery,
+  useStartProviderLink,
+  useUnlinkIdentity,
+} from "@/data/providers";
 import { LoadingRows } from "@/ui/LoadingRows";
 import { ProblemPanel } from "@/ui/ProblemPanel";
 import { RelativeTime } from "@/ui/RelativeTime";

@@ -10,7 +10,7 @@ use berth_api::environment::All;
 use berth_api::identity::{LinkedIdentity, LoginOptions, ProviderLoginRequest, ProviderLoginStarted};
 use berth_core::id::IdentityId;
 use http::StatusCode;
-use http::header::{ACCEPT, HeaderMap, HeaderValue, LOCATION};
+use http::header::{HeaderMap, HeaderValue, LOCATION};
 
 use super::auth::{cookie_name, set_cookie, set_sign_in_cookies};
 use crate::app::{ApiResponse, App, ProviderCallback, StartedProviderLogin};
@@ -88,20 +88,24 @@ pub(crate) async fn finish_login(
     Path(provider): Path<String>,
     request: Request,
 ) -> Result<Response, AppError> {
-    let wants_page = accepts_html(request.headers());
-    let finished = finish(&app, &params, provider, &request).await;
+    let wants_page = is_navigation(request.headers());
+    let finished = match read_callback(&app, &params, provider, &request) {
+        Ok((callback, cookie)) => finish(&app, callback, cookie).await,
+        Err(error) => Err(error),
+    };
     match finished {
         Err(error) if wants_page => Ok(respond_page(error)),
         finished => finished,
     }
 }
 
-async fn finish(
+/// Reads the callback, and the name of the session cookie.
+fn read_callback(
     app: &App,
     params: &QueryParams,
     provider: String,
     request: &Request,
-) -> Result<Response, AppError> {
+) -> Result<(ProviderCallback, &'static str), AppError> {
     let param = |name| Ok::<_, AppError>(params.get(name)?.map(str::to_owned));
     let (state, code) = (param("state")?, param("code")?);
     let (error, issuer) = (param("error")?, param("iss")?);
@@ -113,6 +117,10 @@ async fn finish(
     let (pending, session) = (sent(&pending_cookie(cookie)), sent(cookie));
     let callback =
         ProviderCallback { provider, state, code, error, issuer, pending, session, address, request_id };
+    Ok((callback, cookie))
+}
+
+async fn finish(app: &App, callback: ProviderCallback, cookie: &str) -> Result<Response, AppError> {
     let finished = app.finish_provider_login(callback).await?;
     let mut response = StatusCode::SEE_OTHER.into_response();
     if let Ok(next) = HeaderValue::try_from(finished.next) {
@@ -158,8 +166,9 @@ fn pending_cookie(cookie: &str) -> String {
     format!("{cookie}-provider")
 }
 
-fn accepts_html(headers: &HeaderMap) -> bool {
-    headers.get(ACCEPT).and_then(|value| value.to_str().ok()).is_some_and(|value| value.contains("text/html"))
+/// Whether a browser loads the response as a page. Browsers send this header to secure origins.
+fn is_navigation(headers: &HeaderMap) -> bool {
+    headers.get("sec-fetch-dest").is_some_and(|value| value == "document")
 }
 
 /// Responds to a browser with a page, because there is no script that could show a problem.

@@ -62,7 +62,7 @@ async fn provider_login_state_is_bound_to_the_browser_and_used_once() {
     replayed.assert_problem(refused.0, refused.1);
     assert_eq!(provider.seen()["codes"], 1, "the code was sent once");
 
-    let page = get(&path).header("cookie", &started.cookie).header("accept", "text/html,*/*");
+    let page = get(&path).header("cookie", &started.cookie).header("sec-fetch-dest", "document");
     let page = world.edge.handle_request(page.0, [127, 0, 0, 1].into()).await;
     assert_eq!(page.status(), 403);
     assert!(page.headers()["content-type"].to_str().unwrap().starts_with("text/html"));
