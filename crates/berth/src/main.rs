@@ -45,8 +45,8 @@ enum CliCommand {
 
     /// Log in to a server
     Login(cmd::login::LoginArgs),
-    /// Log out
-    Logout,
+    /// Log out and revoke the token of this login
+    Logout(cmd::login::LogoutArgs),
     /// Claim, deploy to, release and take over environments
     Env(cmd::env::EnvArgs),
     /// Deploy a commit through the stages of a pipeline
@@ -135,7 +135,7 @@ fn main() -> ExitCode {
         CliCommand::Demo(command) => cmd::demo::run(&command),
         CliCommand::Admin(command) => cmd::admin::run(&command),
         CliCommand::Login(args) => cmd::login::run(&args),
-        CliCommand::Logout => cmd::login::log_out(),
+        CliCommand::Logout(args) => cmd::login::log_out(&args),
         CliCommand::Env(args) => cmd::env::run(&args),
         CliCommand::Deploy(args) => cmd::deployment::run_deploy(&args),
         CliCommand::Status(args) => cmd::deployment::run_status(&args),

@@ -12,7 +12,7 @@ import type { World } from "./world";
 const TEMPORARY = "/var/tmp";
 /** Password of the members that tests add. */
 const PASSWORD = "gulls over a quiet quay";
-const PROGRAM = process.env.BERTH_PROGRAM ?? "../target/debug/berth";
+export const PROGRAM = process.env.BERTH_PROGRAM ?? "../target/debug/berth";
 
 /** Changes the database of the running server. */
 const AGE_LOGINS = `

@@ -31,6 +31,9 @@ pub(crate) struct ServerLogin {
     pub(crate) server: String,
     pub(crate) organization: String,
     pub(crate) token: String,
+    /// Id of the token if `berth login` created it; `berth logout` revokes it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) token_id: Option<String>,
 }
 
 impl RemoteArgs {
@@ -55,23 +58,29 @@ impl RemoteArgs {
             (None, Some(kept)) if is_own => kept.organization,
             _ => return ServerLogin::from_token(&server, token).map(ApiClient::new),
         };
-        Ok(ApiClient::new(ServerLogin { server, organization, token }))
+        Ok(ApiClient::new(ServerLogin { server, organization, token, token_id: None }))
     }
 }
 
 impl ServerLogin {
+    /// A login with which only open routes can be called.
+    pub(crate) fn without_token(server: &str) -> Self {
+        Self {
+            server: normalize_url(server),
+            organization: String::new(),
+            token: String::new(),
+            token_id: None,
+        }
+    }
+
     /// Looks up the token's organization on the server.
     pub(crate) fn from_token(server: &str, token: String) -> anyhow::Result<Self> {
-        let server = normalize_url(server);
-        let asking = ApiClient::new(Self {
-            server: server.clone(),
-            organization: String::new(),
-            token: token.clone(),
-        });
+        let asked = Self { token, ..Self::without_token(server) };
+        let asking = ApiClient::new(asked.clone());
         let me: berth_api::auth::CurrentUser = asking.get("/api/v1/me")?.data;
         let organization =
             me.organizations.first().context("the token belongs to no organization")?.slug.clone();
-        Ok(Self { server, organization, token })
+        Ok(Self { organization, ..asked })
     }
 
     pub(crate) fn load() -> anyhow::Result<Option<Self>> {

@@ -37,15 +37,19 @@ pub(crate) fn run(args: &OpenArgs) -> anyhow::Result<ExitCode> {
     };
     let page = use_dashboard_host(page);
     print_line(&page)?;
-    if !args.print {
-        let opener = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
-        let mut open = Command::new(opener);
-        open.arg(&page).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        if open.spawn().is_err() {
-            print_note("Cannot open a browser; open the URL yourself.");
-        }
+    if !args.print && !open_in_browser(&page) {
+        print_note("Cannot open a browser; open the URL yourself.");
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Opens a page with the program in `BROWSER`, or with the system's default browser. Returns whether the program started.
+pub(crate) fn open_in_browser(page: &str) -> bool {
+    let default = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
+    let chosen = std::env::var_os("BROWSER").filter(|it| !it.is_empty());
+    let mut open = Command::new(chosen.unwrap_or_else(|| default.into()));
+    open.arg(page).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    open.spawn().is_ok()
 }
 
 /// Replaces a loopback address with the dashboard's host name. The server would redirect browsers there anyway.

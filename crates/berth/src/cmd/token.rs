@@ -68,6 +68,7 @@ pub(crate) fn run(args: &TokenArgs) -> anyhow::Result<ExitCode> {
                     strip_control_chars(&it.name),
                     format!("{}…", it.prefix),
                     or_dash(it.last_used_at.as_deref().map(format_ago).as_deref()),
+                    or_dash(it.last_used_address.as_deref().map(strip_control_chars).as_deref()),
                     or_dash(it.expires_at.as_deref().map(format_time_left).as_deref()),
                     it.id.clone(),
                 ]
@@ -75,7 +76,7 @@ pub(crate) fn run(args: &TokenArgs) -> anyhow::Result<ExitCode> {
             let rows: Vec<_> = found.data.iter().map(row).collect();
             out.print_table(
                 &found.raw,
-                &["name", "prefix", "last used", "expires", "id"],
+                &["name", "prefix", "last used", "from", "expires", "id"],
                 &rows,
                 "No API tokens.",
             )?;

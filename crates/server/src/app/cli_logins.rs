@@ -146,7 +146,8 @@ impl App {
             if !cli_login::approve(tx, &hash, (org, user), token_days, code_hash.as_deref())? {
                 return Err(unknown_code_error());
             }
-            let account = user::by_id(tx, user)?.ok_or_else(|| AppError::bug("the caller's account is gone"))?;
+            let account =
+                user::by_id(tx, user)?.ok_or_else(|| AppError::bug("the caller's account is gone"))?;
             let event = account_event(EventKind::CliLoginApproved, &account);
             tx.record(event.with("machine", found.machine.as_str()).with("address", found.address.as_str()))?;
             let redirect_to = code.and_then(|code| redirect_url(&found, "code", code.reveal()));
@@ -257,18 +258,19 @@ fn is_proven(found: &CliLogin, proof: &CliLoginProof) -> bool {
 
 /// Creates the token for the person who approved the login, if that person is still a member.
 fn issue(tx: &mut Tx<'_>, found: &CliLogin) -> Result<wire::CliLoginResult, AppError> {
-    let (Some(org), Some(user), Some(days)) = (found.approved_org, found.approved_by, found.token_days) else {
+    let (Some(org), Some(user), Some(days)) = (found.approved_org, found.approved_by, found.token_days)
+    else {
         return Err(AppError::bug("an approved CLI login without approval"));
     };
     let account = user::by_id(tx, user)?;
     let is_member = member::role_in(tx, user, org)?.is_some();
-    let (Some(account), Some(organization), true) = (account, organization::by_id(tx, org)?, is_member) else {
+    let (Some(account), Some(organization), true) = (account, organization::by_id(tx, org)?, is_member)
+    else {
         return Ok(result(wire::WireCliLoginStatus::Denied, found.interval_s));
     };
     tx.set_actor(actor(&account));
     let (name, expires_at) = (token_name(&found.machine)?, tx.now().plus_seconds(days * 24 * 60 * 60));
-    let (record, token) =
-        tx.within_org(org, |tx| issue_token(tx, user, name, Some(expires_at), None))?;
+    let (record, token) = tx.within_org(org, |tx| issue_token(tx, user, name, Some(expires_at), None))?;
     Ok(wire::CliLoginResult {
         token: Some(token.reveal().to_owned()),
         token_id: Some(record.id.to_string()),

@@ -48,7 +48,8 @@ impl App {
                 let found = sign_in::find_of_user(tx, user.id, id)?;
                 let found = found.ok_or_else(|| AppError::not_found("login"))?;
                 sign_in::end(tx, id)?;
-                let event = account_event(EventKind::LoginEnded, &user).with("address", found.address.as_str());
+                let event =
+                    account_event(EventKind::LoginEnded, &user).with("address", found.address.as_str());
                 let event = event.with_some("client", describe_user_agent(&found.user_agent));
                 record_event_at_home(tx, &user, event)?;
                 Ok(to_response(&found, current))

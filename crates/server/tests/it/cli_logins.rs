@@ -82,17 +82,15 @@ async fn device_login_gives_a_token_once() {
         found.text
     );
     assert_eq!(approve(&world, &ada, &started).await["redirectTo"], json!(null));
-    world
-        .send(ada.post(APPROVE).json(&json!({"userCode": code})))
-        .await
-        .assert_problem(404, "not_found");
+    world.send(ada.post(APPROVE).json(&json!({"userCode": code}))).await.assert_problem(404, "not_found");
 
     let done = poll(&world, &started).await;
     assert_eq!((&done["status"], &done["organization"]), (&json!("approved"), &json!("acme")), "{done}");
     let token = done["token"].as_str().unwrap();
     assert_eq!(world.send(get("/api/v1/me").token(token)).await.status, 200);
     let tokens = world.send(get("/api/v1/organizations/acme/api-tokens").with_account(&world.ada)).await;
-    let record = tokens.body["data"].as_array().unwrap().iter().find(|it| it["id"] == done["tokenId"]).unwrap();
+    let record =
+        tokens.body["data"].as_array().unwrap().iter().find(|it| it["id"] == done["tokenId"]).unwrap();
     assert_eq!(record["name"], "berth CLI on build-7");
     assert_eq!(record["expiresAt"], done["expiresAt"]);
     assert!(record["expiresAt"].is_string(), "the token expires");
@@ -156,7 +154,11 @@ async fn redirect_login_accepts_only_a_port_state_and_challenge() {
         let mut bad = good.clone();
         bad[member] = value.clone();
         let reply = world.send(post(START).json(&bad)).await;
-        assert_eq!((reply.status.as_u16(), reply.problem_code()), (400, "invalid_request"), "{member}: {value}");
+        assert_eq!(
+            (reply.status.as_u16(), reply.problem_code()),
+            (400, "invalid_request"),
+            "{member}: {value}"
+        );
     }
     let uri = json!({"machine": "laptop", "redirectUri": "https://evil.test/"});
     world.send(post(START).json(&uri)).await.assert_problem(400, "unknown_member");
@@ -187,7 +189,10 @@ async fn only_a_recently_confirmed_browser_can_approve() {
     let started = start_device(&world).await;
     let body = json!({"userCode": started["userCode"]});
     for path in [APPROVE, FIND, DENY] {
-        world.send(post(path).with_account(&world.ada).json(&body)).await.assert_problem(409, "invalid_state");
+        world
+            .send(post(path).with_account(&world.ada).json(&body))
+            .await
+            .assert_problem(409, "invalid_state");
     }
     let forged = post(APPROVE).header("cookie", &ada.cookie).json(&body);
     world.send(forged).await.assert_problem(403, "forbidden");

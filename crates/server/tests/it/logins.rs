@@ -36,7 +36,7 @@ async fn user_id(world: &TestWorld, who: &MemberAccount) -> String {
 async fn login_list_shows_address_client_and_the_current_login() {
     let world = TestWorld::new().await;
     let first = log_in_with(&world, &world.ada, FIREFOX).await;
-    let second = log_in_with(&world, &world.ada, &format!("\u{7f}{}", "x".repeat(2_000))).await;
+    let second = log_in_with(&world, &world.ada, &"x".repeat(2_000)).await;
     let other = world.log_in(&world.hank.email, &world.hank.password).await;
 
     let all = list_logins(&world, &first).await;
@@ -48,11 +48,18 @@ async fn login_list_shows_address_client_and_the_current_login() {
     assert_eq!((&own[0]["isCurrent"], &own[1]["isCurrent"]), (&json!(false), &json!(true)));
     assert_eq!(list_logins(&world, &other).await.len(), 1, "only one's own");
     let page = world.send(first.get(&format!("{LOGINS}?limit=1"))).await;
-    assert_eq!((&page.body["pagination"]["total"], &page.body["pagination"]["hasMore"]), (&json!(2), &json!(true)));
+    assert_eq!(
+        (&page.body["pagination"]["total"], &page.body["pagination"]["hasMore"]),
+        (&json!(2), &json!(true))
+    );
     let with_token = world.send(get(LOGINS).with_account(&world.ada)).await;
     assert_eq!(with_token.body["data"].as_array().unwrap().len(), 2, "{}", with_token.text);
     let events = world.send(get("/api/v1/organizations/acme/events").with_account(&world.ada)).await;
-    assert!(events.text.contains("Firefox on Linux") && events.text.contains("203.0.113.7"), "{}", events.text);
+    assert!(
+        events.text.contains("Firefox on Linux") && events.text.contains("203.0.113.7"),
+        "{}",
+        events.text
+    );
 }
 
 #[tokio::test]
@@ -79,13 +86,17 @@ async fn token_shows_who_used_it_last() {
     for member in ["lastUsedAt", "lastUsedAddress", "lastUsedClient"] {
         assert_eq!(record[member], json!(null), "{member}");
     }
-    let (token, path) = (record["token"].as_str().unwrap(), format!("{TOKENS}/{}", record["id"].as_str().unwrap()));
+    let (token, path) =
+        (record["token"].as_str().unwrap(), format!("{TOKENS}/{}", record["id"].as_str().unwrap()));
     let used = get("/api/v1/me").token(token).header("user-agent", "berth/1.0.0");
     assert_eq!(world.send_from(used, [203, 0, 113, 7].into()).await.status, 200);
     let view = || async { world.send(get(&path).with_account(&world.ada)).await.body["data"].clone() };
     let first = view().await;
     assert!(first["lastUsedAt"].is_string());
-    assert_eq!((&first["lastUsedAddress"], &first["lastUsedClient"]), (&json!("203.0.113.7"), &json!("berth CLI")));
+    assert_eq!(
+        (&first["lastUsedAddress"], &first["lastUsedClient"]),
+        (&json!("203.0.113.7"), &json!("berth CLI"))
+    );
 
     let again = || get("/api/v1/me").token(token).header("user-agent", "curl/8.5.0");
     world.send_from(again(), [198, 51, 100, 9].into()).await;
@@ -107,7 +118,12 @@ async fn ended_login_is_refused_at_once() {
 
     let second_server = world.another_server().await;
     let ended = world.send(ada.write_request("DELETE", &path)).await;
-    assert_eq!((ended.status.as_u16(), &ended.body["data"]["client"]), (200, &json!("phone")), "{}", ended.text);
+    assert_eq!(
+        (ended.status.as_u16(), &ended.body["data"]["client"]),
+        (200, &json!("phone")),
+        "{}",
+        ended.text
+    );
     assert!(!is_logged_in(&world, &lost).await);
     if let Some(server) = &second_server {
         assert!(!is_logged_in(server, &lost).await, "a login has ended on every server");
@@ -168,10 +184,7 @@ async fn admin_logs_a_member_out_everywhere() {
         world.create_member("otto@acme.test", "admin").await,
         world.create_member("grace@acme.test", "deployer").await,
     );
-    let browsers = [
-        log_in_with(&world, &grace, FIREFOX).await,
-        log_in_with(&world, &grace, FIREFOX).await,
-    ];
+    let browsers = [log_in_with(&world, &grace, FIREFOX).await, log_in_with(&world, &grace, FIREFOX).await];
     let ada = world.log_in(&world.ada.email, &world.ada.password).await;
     let path = |id: &str| format!("{MEMBERS}/{id}/logout");
     let grace_path = path(&user_id(&world, &grace).await);

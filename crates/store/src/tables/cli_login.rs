@@ -167,8 +167,13 @@ pub fn approve(
     token_days: i64,
     code_hash: Option<&[u8]>,
 ) -> Result<bool, StoreError> {
-    let params =
-        [user_code_hash.into(), text(org), text(user), token_days.into(), code_hash.map(SqlValue::from).into()];
+    let params = [
+        user_code_hash.into(),
+        text(org),
+        text(user),
+        token_days.into(),
+        code_hash.map(SqlValue::from).into(),
+    ];
     Ok(tx.execute(&APPROVE, &params)? == 1)
 }
 

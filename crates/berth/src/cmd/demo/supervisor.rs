@@ -157,6 +157,7 @@ impl DemoSetup {
             server: base.clone(),
             organization: created.org.slug.to_string(),
             token: token.reveal().to_owned(),
+            token_id: None,
         };
         RunningDemo::write(dir, login(&created.token))?;
         let [grace, linus, ci] = tokens.map(|token| ApiClient::new(login(&token)));

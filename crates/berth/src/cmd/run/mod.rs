@@ -197,8 +197,8 @@ fn serve_and_deploy(
     let token = created.token.reveal().to_owned();
     let asking = move || {
         let Ok(address) = listening.recv() else { return };
-        let login =
-            ServerLogin { server: format!("http://{address}"), organization: ORGANIZATION.into(), token };
+        let server = format!("http://{address}");
+        let login = ServerLogin { server, organization: ORGANIZATION.into(), token, token_id: None };
         // After an interrupt the receiver has been dropped.
         end.send(deploy_and_follow(&ApiClient::new(login), &work)).ok();
         stop.cancel();

@@ -2,6 +2,7 @@
 
 mod exec;
 mod help;
+mod login;
 mod narrow_terminal;
 mod transcripts;
 

@@ -2,6 +2,7 @@
 //! subject only: an address proves nothing, because providers let people change it.
 
 use berth_api::problem::Code;
+use berth_core::client_info::ClientInfo;
 use berth_core::access::Role;
 use berth_core::event::{EventKind, EventSubject, NewEvent};
 use berth_core::id::{IdentityId, OrgId, SignInId, UserId};
@@ -42,6 +43,7 @@ impl App {
         &self,
         provider: &OidcProvider,
         account: VerifiedAccount,
+        client: ClientInfo,
         context: TxContext,
     ) -> Result<(User, SignInId, RedactedString), AppError> {
         let grants = GroupGrants::new(&provider.config, account.groups.as_deref());
@@ -49,7 +51,7 @@ impl App {
         let vault = self.services.vault.clone();
         let outcome = self.services.store.transact(context, move |tx| {
             let org = find_organization(tx, &person.config)?;
-            tx.within_org(org, |tx| log_in(tx, &vault, org, &person))
+            tx.within_org(org, |tx| log_in(tx, &vault, org, &person, &client))
         });
         match outcome.await? {
             LoginOutcome::Accepted(user, id, secret) => Ok((user, id, secret)),
@@ -82,11 +84,11 @@ impl App {
 }
 
 fn find_organization(tx: &mut Tx<'_>, config: &ProviderConfig) -> Result<OrgId, AppError> {
-    let found = organization::by_slug(tx, &config.organization)?;
-    let found = found.ok_or_else(|| {
+    // The organization may have been renamed since the provider was configured.
+    let found = organization::find_slug_owner(tx, &config.organization)?;
+    found.ok_or_else(|| {
         refused(format!("the organization {} of this identity provider does not exist", config.organization))
-    })?;
-    Ok(found.id)
+    })
 }
 
 fn log_in(
@@ -94,6 +96,7 @@ fn log_in(
     vault: &SecretVault,
     org: OrgId,
     person: &ConfirmedPerson,
+    client: &ClientInfo,
 ) -> Result<LoginOutcome, AppError> {
     let ConfirmedPerson { config, account, grants } = person;
     let known = provider_identity::by_subject(tx, &config.issuer, &account.subject)?;
@@ -125,7 +128,7 @@ fn log_in(
         tx.record(event.with("provider", config.name.as_str()))?;
     }
     store_verified(tx, vault, &mut identity, person)?;
-    let (id, secret) = begin_sign_in(tx, &user)?;
+    let (id, secret) = begin_sign_in(tx, &user, client)?;
     let token = account.id_token.as_ref().ok_or_else(|| AppError::bug("a login without ID token"))?;
     let id_token = vault.seal_provider_token(tx, ProviderTokenKind::Id, id, token)?;
     let provider = config.name.to_string();

@@ -1,9 +1,9 @@
 //! Receives the browser back from a provider.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use berth_api::problem::Code;
+use berth_core::client_info::ClientInfo;
 use berth_core::event::EventKind;
 use berth_core::id::SignInId;
 use berth_store::TxContext;
@@ -35,7 +35,7 @@ pub(crate) struct ProviderCallback {
     pub(crate) pending: Option<String>,
     /// The session cookie, if the browser is logged in.
     pub(crate) session: Option<String>,
-    pub(crate) address: IpAddr,
+    pub(crate) client: ClientInfo,
     pub(crate) request_id: String,
 }
 
@@ -65,7 +65,7 @@ impl App {
         };
         let context =
             TxContext { request_id: Some(callback.request_id.clone()), ..TxContext::system(None) };
-        let tried = ThrottleKeys::for_provider(&callback.provider, callback.address);
+        let tried = ThrottleKeys::for_provider(&callback.provider, callback.client.address());
         self.count_attempt(context.clone(), tried.clone()).await?;
         self.use_state(context.clone(), &pending).await?;
 
@@ -73,7 +73,7 @@ impl App {
         let next = pending.next.clone();
         let signed_in = match pending.purpose {
             LoginPurpose::LogIn => {
-                let (user, id, secret) = self.log_in_account(&provider, account, context.clone()).await?;
+                let (user, id, secret) = self.log_in_account(&provider, account, callback.client, context.clone()).await?;
                 Some(self.build_signed_in(&user, id, secret, callback.request_id).await?)
             }
             LoginPurpose::Link(id) => {
@@ -135,7 +135,9 @@ impl App {
     /// Requires that the browser is still logged in with the login that started this.
     async fn check_browser(&self, callback: &ProviderCallback, id: SignInId) -> Result<(), AppError> {
         let principal = match &callback.session {
-            Some(cookie) => self.authenticate_cookie(cookie, callback.request_id.clone()).await?,
+            Some(cookie) => {
+                self.authenticate_cookie(cookie, &callback.client, callback.request_id.clone()).await?
+            }
             None => None,
         };
         match principal.map(|it| it.via) {

@@ -138,10 +138,12 @@ fn parse_redirect(check: &mut InputChecker, body: &CliLoginNew) -> Option<Loopba
     );
     let state = check.require(
         "/state",
-        body.state.clone().filter(|text| STATE_CHARS.contains(&text.len()) && is_token(text)).ok_or_else(|| {
-            let (first, last) = (STATE_CHARS.start(), STATE_CHARS.end());
-            format!("must have {first} to {last} letters, digits, hyphens or underscores")
-        }),
+        body.state.clone().filter(|text| STATE_CHARS.contains(&text.len()) && is_token(text)).ok_or_else(
+            || {
+                let (first, last) = (STATE_CHARS.start(), STATE_CHARS.end());
+                format!("must have {first} to {last} letters, digits, hyphens or underscores")
+            },
+        ),
     );
     let ((port, code_challenge), state) = port.zip(code_challenge).zip(state)?;
     Some(LoopbackRedirect { port, state, code_challenge })

@@ -112,11 +112,11 @@ fn read_callback(
     let headers = request.headers();
     let cookie = cookie_name(app, headers)?;
     access_control::check_stranger(app, request)?;
-    let RequestOrigin { request_id, address } = access_control::request_origin(request.extensions())?.clone();
+    let RequestOrigin { request_id, client } = access_control::request_origin(request.extensions())?.clone();
     let sent = |name: &str| access_control::cookie(headers, name).map(str::to_owned);
     let (pending, session) = (sent(&pending_cookie(cookie)), sent(cookie));
     let callback =
-        ProviderCallback { provider, state, code, error, issuer, pending, session, address, request_id };
+        ProviderCallback { provider, state, code, error, issuer, pending, session, client, request_id };
     Ok((callback, cookie))
 }
 

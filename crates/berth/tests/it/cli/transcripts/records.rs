@@ -7,6 +7,7 @@ use rustix::process::Signal;
 use serde_json::json;
 
 use super::{CliFixture, PATIENCE, Transcript};
+use crate::cli::login::TestBrowser;
 use crate::harness::{BerthProcess, TestHome, TestServer, berth, wait_until};
 
 #[test]
@@ -224,6 +225,11 @@ fn login_saves_a_private_file_and_logout_removes_it() {
     let elsewhere = run(&["env", "list", "--server", "http://127.0.0.1:9"]);
     assert_eq!(elsewhere.code, Some(4), "{elsewhere:?}");
     transcript.run_with_invalid_token(&format!("login {address}"));
+    let _browser = TestBrowser::log_in(&cli);
+    let listed = transcript.run("login list");
+    let id = listed.stdout.trim_end().rsplit('\t').next().expect("an id").to_owned();
+    transcript.run_with_invalid_token("login list");
+    transcript.run_all(&[&format!("login end {id}"), &format!("login end {id}")]);
     transcript.run("logout");
     assert!(!file.exists());
     transcript.run("logout");
