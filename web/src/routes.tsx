@@ -113,7 +113,10 @@ const org = createRoute({
     // The URL may contain a former slug.
     const renamed = await findOrganization(params.org);
     if (renamed)
-      throw redirect({ href: location.href.replace(`/o/${params.org}`, `/o/${renamed.slug}`), replace: true });
+      throw redirect({
+        href: location.href.replace(`/o/${params.org}`, `/o/${renamed.slug}`),
+        replace: true,
+      });
   },
   component: Shell,
 });

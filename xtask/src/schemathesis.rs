@@ -125,6 +125,7 @@ fn fuzz(served: &DemoServer, program: &Path, dir: &Path, examples: u32) -> Resul
 
 /// Objects that the fuzzer may change and delete without affecting the caller or its token.
 struct FuzzObjects {
+    organization: String,
     pipeline: String,
     user: String,
     invitation: String,
@@ -145,7 +146,10 @@ impl FuzzObjects {
             id.ok_or_else(|| format!("POST {path} returned no id"))
         };
         let pipeline = id("/pipelines", json!({"slug": "doomed", "definition": DEFINITION}))?;
+        let made = served.send_request("/instance/organizations", Some(&json!({"slug": "doomed"})))?;
+        let organization = made.pointer("/data/id").and_then(Value::as_str).map(str::to_owned);
         Ok(Self {
+            organization: organization.ok_or("a created organization has no id")?,
             held: ClaimedEnvironment::make(served, &pipeline)?,
             pipeline,
             user: id(
@@ -244,7 +248,7 @@ fn render_configuration(
          \n[[operations]]\n\
          include-method = [\"DELETE\", \"PATCH\"]\n\
          checks.ensure_resource_availability.enabled = false\n\
-         exclude-path = \"/api/v1/organizations/{{orgId}}\"\n\
+         exclude-path = [\"/api/v1/organizations/{{orgId}}\", \"/api/v1/instance/organizations/{{orgId}}\"]\n\
          parameters = {{ \"path.orgId\" = {org:?}, \"path.pipelineId\" = {:?}, \"path.userId\" = {:?}, \"path.invitationId\" = {:?}, \"path.tokenId\" = {:?}, \"path.secretId\" = {:?}, \"path.repositoryId\" = {:?}, \"path.registryId\" = {:?}, \"path.webhookId\" = {:?}, \"path.envName\" = {ENVIRONMENT:?}, \"path.sessionId\" = {:?}, \"path.ticketId\" = {:?} }}\n",
         doomed.pipeline,
         doomed.user,
@@ -256,6 +260,15 @@ fn render_configuration(
         doomed.webhook,
         doomed.held.session,
         doomed.held.ticket
+    );
+    let _ = write!(
+        text,
+        "\n[[operations]]\n\
+         include-method = [\"DELETE\", \"PATCH\"]\n\
+         include-path = \"/api/v1/instance/organizations/{{orgId}}\"\n\
+         checks.ensure_resource_availability.enabled = false\n\
+         parameters = {{ \"path.orgId\" = {:?} }}\n",
+        doomed.organization
     );
     Ok(text)
 }

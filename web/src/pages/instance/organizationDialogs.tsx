@@ -83,8 +83,8 @@ export function DeleteOrganizationDialog({ organization, onClose }: Organization
       success={() => `Organization ${organization.name} deleted`}
     >
       <Text size="sm">
-        Its pipelines, deployments, secrets, logs and audit log are deleted. This cannot be undone. Accounts of
-        its members remain.
+        Its pipelines, deployments, secrets, logs and audit log are deleted. This cannot be undone. Accounts
+        of its members remain.
       </Text>
       <TextInput
         label={`Enter ${organization.slug} to confirm`}
