@@ -39,7 +39,9 @@ pub(super) fn run(args: &InstanceAdminArgs) -> anyhow::Result<ExitCode> {
     let admins = match answer {
         AdminResponse::InstanceAdmins { emails } => emails,
         AdminResponse::Failed(why) => anyhow::bail!("{why}"),
-        AdminResponse::Rotated { .. } | AdminResponse::ResetLink { .. } => {
+        AdminResponse::Rotated { .. }
+        | AdminResponse::ResetLink { .. }
+        | AdminResponse::SecondFactorReset => {
             anyhow::bail!("unexpected response from the server")
         }
     };

@@ -38,7 +38,9 @@ pub(super) fn run(args: &ResetSecondFactorArgs) -> anyhow::Result<ExitCode> {
     match answer {
         AdminResponse::SecondFactorReset => {}
         AdminResponse::Failed(why) => anyhow::bail!("{why}"),
-        AdminResponse::Rotated { .. } | AdminResponse::ResetLink { .. } => {
+        AdminResponse::Rotated { .. }
+        | AdminResponse::ResetLink { .. }
+        | AdminResponse::InstanceAdmins { .. } => {
             anyhow::bail!("unexpected response from the server")
         }
     }
