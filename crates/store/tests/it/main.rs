@@ -132,6 +132,7 @@ fn create_organization(store: &Store, slug: &str) -> OrgId {
                 version: 1,
                 created_at: tx.now(),
                 default_network: NetworkAccess::Host,
+                require_second_factor: false,
             };
             organization::put(tx, &org)?;
             let account = UserAccount::Person { password_hash: Some("x".into()), password_is_generated: true };

@@ -107,10 +107,16 @@ impl<'d> DatabaseRun<'d> {
             let slug = Slug::parse(&format!("run-{number}")).unwrap();
             let name = DisplayName::from(slug.clone());
             let (version, created_at, default_network) = (1, tx.now(), NetworkAccess::Host);
-            organization::put(
-                tx,
-                &Organization { id: org, slug, name, version, created_at, default_network },
-            )?;
+            let organization = Organization {
+                id: org,
+                slug,
+                name,
+                version,
+                created_at,
+                default_network,
+                require_second_factor: false,
+            };
+            organization::put(tx, &organization)?;
             for person in 0..3 {
                 add_member(tx, number, person)?;
             }
