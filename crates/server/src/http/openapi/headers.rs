@@ -82,7 +82,7 @@ const TAGGED: &[&str] = &[
 const UNTAGGED_STATUSES: &[(&str, &str)] = &[("requestAnalysis", "200")];
 
 /// Operations that set or remove the session cookie.
-const COOKIES: &[&str] = &["logIn", "logOut", "signUp"];
+const COOKIES: &[&str] = &["logIn", "logOut", "logOutEverywhere", "signUp"];
 
 pub(super) fn is_tagged(operation: &Value, status: &str) -> bool {
     let id = operation["operationId"].as_str().unwrap_or_default();
