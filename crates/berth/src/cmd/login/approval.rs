@@ -131,10 +131,12 @@ fn without_token(status: WireCliLoginStatus) -> CliLoginResult {
     }
 }
 
+/// Returns the name of this machine, from the kernel or from the shell.
 fn machine_name() -> String {
-    let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
-    let name: String = name.chars().filter(|it| !it.is_control()).take(MACHINE_CHARS_MAX).collect();
-    if name.trim().is_empty() { "an unnamed machine".to_owned() } else { name }
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").or_else(|_| std::env::var("HOSTNAME"));
+    let name = name.unwrap_or_default();
+    let name: String = name.trim().chars().filter(|it| !it.is_control()).take(MACHINE_CHARS_MAX).collect();
+    if name.is_empty() { "an unnamed machine".to_owned() } else { name }
 }
 
 /// Returns 256 random bits as text.

@@ -91,6 +91,7 @@ const COOKIES: &[&str] = &[
     "finishProviderLogin",
     "logIn",
     "logOut",
+    "logOutEverywhere",
     "signUp",
     "startProviderConfirmation",
     "startProviderLink",
