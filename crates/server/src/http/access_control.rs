@@ -17,7 +17,7 @@ use super::router::{RouteAccess, RouteInfo};
 use crate::app::App;
 use crate::auth::authorize::{AuthorizedCaller, Principal, RouteGrant, authorize};
 use crate::auth::instance_admin::{InstanceAdmin, authorize_instance_admin};
-use crate::error::{AppError, DenialReason};
+use crate::error::AppError;
 
 /// All routes with the access they require. Paths are matched in the same way as in the router.
 pub(super) struct RouteTable(matchit::Router<RouteEntry>);
