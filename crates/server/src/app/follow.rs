@@ -101,14 +101,12 @@ impl<P> StreamAccess<P> {
     /// Whether the caller still has access. Returns `false` on a store error; the client can reconnect.
     pub(super) async fn is_still_allowed(&mut self) -> bool {
         let who = self.who.principal().clone();
-        let access = self.app.read(&self.who, move |db| {
-            match who.via {
-                AuthMethod::Token { id, .. } => Ok(token::find_access(db, id)?.map(|found| found.access)),
-                AuthMethod::SignIn { id } => match find_browser_login(db, id)? {
-                    None => Ok(None),
-                    Some(_) => load_member_access(db, who.user),
-                },
-            }
+        let access = self.app.read(&self.who, move |db| match who.via {
+            AuthMethod::Token { id, .. } => Ok(token::find_access(db, id)?.map(|found| found.access)),
+            AuthMethod::SignIn { id } => match find_browser_login(db, id)? {
+                None => Ok(None),
+                Some(_) => load_member_access(db, who.user),
+            },
         });
         let access = access.await;
         self.next_check = Instant::now() + self.app.config.stream_check_every;

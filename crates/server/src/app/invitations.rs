@@ -166,7 +166,8 @@ impl App {
                 let (org, invitation) = find_open_invitation(db, &hashed)?;
                 check_no_account(db, &invitation.email)?;
                 if rule == PasswordLogin::Owners && invitation.role != Role::Owner {
-                    let text = "on this server, only owners have a password; log in through your identity provider";
+                    let text =
+                        "on this server, only owners have a password; log in through your identity provider";
                     return Err(AppError::new(Code::Forbidden, text));
                 }
                 let organization = organization::by_id(db, org)?.ok_or_else(invitation_over_error)?;
@@ -184,7 +185,8 @@ impl App {
         let made = self.services.store.transact(context, move |tx| {
             let (org, invitation) = find_open_invitation(tx, &link_hash)?;
             check_no_account(tx, &invitation.email)?;
-            let account = UserAccount::Person { password_hash: Some(password_hash), password_is_generated: false };
+            let account =
+                UserAccount::Person { password_hash: Some(password_hash), password_is_generated: false };
             let id = UserId::from_parts(tx.now(), tx.entropy()?);
             let user = User { id, email: invitation.email.clone(), name, account, created_at: tx.now() };
             user::put(tx, &user)?;

@@ -7,9 +7,9 @@ use berth_core::event::{EventKind, EventSubject, NewEvent};
 use berth_core::id::{OrgId, UserId};
 use berth_core::name::{DisplayName, Slug};
 use berth_core::step::NetworkAccess;
-use berth_store::{StoreRead, Tx};
 use berth_store::tables::organization::{self, Organization};
 use berth_store::tables::{grant, member, second_factor, team};
+use berth_store::{StoreRead, Tx};
 
 use super::members::check_reach;
 use super::{ApiResponse, App, IdempotentResponse};

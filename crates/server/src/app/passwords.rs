@@ -83,9 +83,8 @@ impl App {
             let text = "API tokens have no password and never need to confirm one";
             return Err(AppError::new(Code::InvalidState, text));
         };
-        let login = self.services.store.read(None, move |db| {
-            Ok::<_, AppError>(provider_login::by_sign_in(db, id)?)
-        });
+        let login =
+            self.services.store.read(None, move |db| Ok::<_, AppError>(provider_login::by_sign_in(db, id)?));
         if login.await?.is_some() {
             let text = "you logged in through an identity provider; confirm there that it is you";
             return Err(AppError::new(Code::InvalidState, text));

@@ -9,8 +9,8 @@ use berth_core::event::{Actor, ActorType};
 use berth_core::id::{OrgId, SignInId, TokenId, UserId};
 use berth_core::name::{DisplayName, Slug};
 use berth_core::time::Timestamp;
-use berth_store::tables::token::TokenAccess;
 use berth_store::tables::sign_in::SignIn;
+use berth_store::tables::token::TokenAccess;
 use berth_store::tables::{grant, member, provider_login, second_factor, sign_in, token};
 use berth_store::{StoreRead, Tx, TxContext};
 

@@ -4,8 +4,8 @@ use berth_core::access::AccessScope;
 use berth_core::environment::fence::Fence;
 use berth_core::id::{
     AnalysisId, ApprovalId, DataKeyId, DeliveryId, DeploymentId, EffectId, EnvironmentId, EventId, GrantId,
-    IdentityId, InvitationId, OrgId, PipelineId, RegistryId, RepositoryId, RunnerId, SecretId, SessionId, SignInId,
-    StepRunId, TeamId, TicketGroupId, TicketId, TokenId, UserId, WebhookId,
+    IdentityId, InvitationId, OrgId, PipelineId, RegistryId, RepositoryId, RunnerId, SecretId, SessionId,
+    SignInId, StepRunId, TeamId, TicketGroupId, TicketId, TokenId, UserId, WebhookId,
 };
 use berth_core::name::{CommitId, DisplayName, Email, EnvName, Reason, Slug};
 use berth_core::pipeline::grammar::{SecretName, StageName, StepId};

@@ -51,8 +51,13 @@ pub fn load_standing(db: &mut impl StoreRead, id: SignInId) -> Result<AccountSta
 
 pub fn insert(tx: &mut Tx<'_>, sign_in: SignInId, login: &ProviderLogin) -> Result<(), StoreError> {
     let sealed = &login.id_token;
-    let params =
-        [text(sign_in), text(login.identity), text(login.org), text(sealed.key), sealed.bytes.as_slice().into()];
+    let params = [
+        text(sign_in),
+        text(login.identity),
+        text(login.org),
+        text(sealed.key),
+        sealed.bytes.as_slice().into(),
+    ];
     tx.execute_one(&INSERT, &params)
 }
 

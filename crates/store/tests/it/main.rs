@@ -135,7 +135,8 @@ fn create_organization(store: &Store, slug: &str) -> OrgId {
                 require_second_factor: false,
             };
             organization::put(tx, &org)?;
-            let account = UserAccount::Person { password_hash: Some("x".into()), password_is_generated: true };
+            let account =
+                UserAccount::Person { password_hash: Some("x".into()), password_is_generated: true };
             let user = UserId::from_parts(tx.now(), tx.entropy()?);
             user::put(tx, &User { id: user, email, name, account, created_at: tx.now() })?;
             tx.within_org(id, |tx| {

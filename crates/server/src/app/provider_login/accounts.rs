@@ -2,8 +2,8 @@
 //! subject only: an address proves nothing, because providers let people change it.
 
 use berth_api::problem::Code;
-use berth_core::client_info::ClientInfo;
 use berth_core::access::Role;
+use berth_core::client_info::ClientInfo;
 use berth_core::event::{EventKind, EventSubject, NewEvent};
 use berth_core::id::{IdentityId, OrgId, SignInId, UserId};
 use berth_core::name::{DisplayName, Email};
@@ -74,7 +74,8 @@ impl App {
             let now = tx.now();
             let found = sign_in::by_id(tx, id, now)?;
             let found = found.ok_or_else(|| AppError::unauthenticated("your login has ended"))?;
-            let user = user::by_id(tx, found.user)?.ok_or_else(|| AppError::bug("a login without account"))?;
+            let user =
+                user::by_id(tx, found.user)?.ok_or_else(|| AppError::bug("a login without account"))?;
             let org = find_organization(tx, &person.config)?;
             tx.set_actor(actor(&user));
             tx.within_org(org, |tx| link(tx, &vault, org, &person, &user))
@@ -186,7 +187,8 @@ fn provision(tx: &mut Tx<'_>, person: &ConfirmedPerson) -> Result<User, AppError
         });
     }
     let email = account.email.as_deref().and_then(|email| Email::parse(email).ok());
-    let email = email.ok_or_else(|| refused("the identity provider sent no e-mail address for your account"))?;
+    let email =
+        email.ok_or_else(|| refused("the identity provider sent no e-mail address for your account"))?;
     if account.is_email_verified == Some(false) {
         return Err(refused("your e-mail address at the identity provider is not verified; verify it there"));
     }

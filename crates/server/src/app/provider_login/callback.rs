@@ -60,11 +60,11 @@ impl App {
             it.provider == callback.provider && callback.state.as_deref() == Some(it.state.as_str())
         });
         let Some(pending) = pending else {
-            let text = "this login was started in another browser or tab, or more than 10 minutes ago; start again";
+            let text =
+                "this login was started in another browser or tab, or more than 10 minutes ago; start again";
             return Err(refused(text));
         };
-        let context =
-            TxContext { request_id: Some(callback.request_id.clone()), ..TxContext::system(None) };
+        let context = TxContext { request_id: Some(callback.request_id.clone()), ..TxContext::system(None) };
         let tried = ThrottleKeys::for_provider(&callback.provider, callback.client.address());
         self.count_attempt(context.clone(), tried.clone()).await?;
         self.use_state(context.clone(), &pending).await?;
@@ -73,7 +73,8 @@ impl App {
         let next = pending.next.clone();
         let signed_in = match pending.purpose {
             LoginPurpose::LogIn => {
-                let (user, id, secret) = self.log_in_account(&provider, account, callback.client, context.clone()).await?;
+                let (user, id, secret) =
+                    self.log_in_account(&provider, account, callback.client, context.clone()).await?;
                 Some(self.build_signed_in(&user, id, secret, callback.request_id).await?)
             }
             LoginPurpose::Link(id) => {

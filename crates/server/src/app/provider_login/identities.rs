@@ -17,9 +17,10 @@ use crate::limits::PASSWORD_CONFIRMED_S;
 impl App {
     pub async fn list_identities(&self, who: &Principal) -> Result<Vec<wire::LinkedIdentity>, AppError> {
         let user = who.user;
-        let found = self.services.store.read(None, move |db| {
-            Ok::<_, AppError>(provider_identity::list_of_user(db, user)?)
-        });
+        let found = self
+            .services
+            .store
+            .read(None, move |db| Ok::<_, AppError>(provider_identity::list_of_user(db, user)?));
         Ok(found.await?.iter().map(to_response).collect())
     }
 
@@ -35,7 +36,8 @@ impl App {
             let mut found = found.ok_or_else(|| AppError::not_found("linked account"))?;
             let account = user::by_id(tx, owner)?.map(|user| user.account);
             if !matches!(account, Some(UserAccount::Person { password_hash: Some(_), .. })) {
-                let text = "you have no password, so you could not log in any more; ask for a link to set one first";
+                let text =
+                    "you have no password, so you could not log in any more; ask for a link to set one first";
                 return Err(AppError::new(Code::InvalidState, text));
             }
             let now = tx.now();

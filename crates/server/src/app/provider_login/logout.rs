@@ -21,14 +21,14 @@ impl App {
     }
 
     async fn find_logout_url(&self, id: SignInId) -> Result<Option<String>, AppError> {
-        let read = self.services.store.read(None, move |db| {
-            Ok::<_, AppError>(provider_login::by_sign_in(db, id)?)
-        });
+        let read =
+            self.services.store.read(None, move |db| Ok::<_, AppError>(provider_login::by_sign_in(db, id)?));
         let Some(login) = read.await? else { return Ok(None) };
         let provider = self.find_provider(&login.provider)?;
         let vault = self.services.vault.clone();
         let token = self.services.store.read(Some(login.org), move |db| {
-            let token = vault.open_provider_token(db, login.org, ProviderTokenKind::Id, id, &login.id_token)?;
+            let token =
+                vault.open_provider_token(db, login.org, ProviderTokenKind::Id, id, &login.id_token)?;
             Ok::<_, AppError>(token)
         });
         let token = token.await?;

@@ -70,7 +70,9 @@ fn refused(detail: impl Into<String>) -> AppError {
 fn provider_error(provider: &OidcProvider, error: &ProviderError) -> AppError {
     tracing::warn!(%error, provider = %provider.config.name, "login through the identity provider failed");
     match error {
-        ProviderError::Unreachable(_) => AppError::busy("the identity provider could not be reached; try again"),
+        ProviderError::Unreachable(_) => {
+            AppError::busy("the identity provider could not be reached; try again")
+        }
         ProviderError::Misconfigured(_) | ProviderError::Refused(_) | ProviderError::Invalid(_) => {
             refused(error.to_string())
         }

@@ -83,9 +83,8 @@ impl App {
         next: Option<String>,
     ) -> Result<StartedProviderLogin, AppError> {
         let id = browser_login(who)?;
-        let login = self.services.store.read(None, move |db| {
-            Ok::<_, AppError>(provider_login::by_sign_in(db, id)?)
-        });
+        let login =
+            self.services.store.read(None, move |db| Ok::<_, AppError>(provider_login::by_sign_in(db, id)?));
         let Some(login) = login.await? else {
             let text = "you logged in with your password; confirm it with POST /api/v1/auth/confirm";
             return Err(AppError::new(Code::InvalidState, text));

@@ -3,8 +3,8 @@
 use berth_api::page::{PAGE_SIZE_DEFAULT, PAGE_SIZE_MAX};
 use berth_core::id::{
     AnalysisId, ApprovalId, DeliveryId, DeploymentId, EventId, GrantId, IdentityId, InvitationId, OrgId,
-    PipelineId, RegistryId, RepositoryId, RunnerId, SecretId, SessionId, SignInId, StepRunId, TeamId, TicketId,
-    TokenId, UserId, WebhookId,
+    PipelineId, RegistryId, RepositoryId, RunnerId, SecretId, SessionId, SignInId, StepRunId, TeamId,
+    TicketId, TokenId, UserId, WebhookId,
 };
 use serde_json::{Value, json};
 

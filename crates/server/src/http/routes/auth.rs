@@ -52,8 +52,7 @@ pub(crate) async fn log_out(
     _: PostBody<EmptyBody>,
 ) -> Result<Response, AppError> {
     let provider_logout_url = app.log_out(&who).await?;
-    let mut response =
-        ApiResponse::ok(SignedOut { signed_out: true, provider_logout_url }).into_response();
+    let mut response = ApiResponse::ok(SignedOut { signed_out: true, provider_logout_url }).into_response();
     clear_cookie(&app, &mut response);
     Ok(response)
 }

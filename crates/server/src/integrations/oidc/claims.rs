@@ -88,20 +88,18 @@ pub(super) fn verify<'t>(
     token: &'t ProviderIdToken,
     expected: &TokenExpectations<'_>,
 ) -> Result<&'t IdTokenClaims<ProviderClaims, CoreGenderClaim>, ClaimsVerificationError> {
-    let to_chrono = |time: Timestamp| {
-        chrono::DateTime::from_timestamp_micros(time.as_micros()).unwrap_or_default()
-    };
+    let to_chrono =
+        |time: Timestamp| chrono::DateTime::from_timestamp_micros(time.as_micros()).unwrap_or_default();
     let earliest = to_chrono(expected.now.plus_seconds(-CLOCK_SKEW_S));
     let latest = to_chrono(expected.now.plus_seconds(CLOCK_SKEW_S));
     let client = ClientId::new(expected.client_id.to_owned());
-    let verifier =
-        IdTokenVerifier::new_public_client(client, expected.issuer.clone(), expected.keys.clone())
-            .set_allowed_algs(ALGORITHMS)
-            .set_time_fn(move || earliest)
-            .set_issue_time_verifier_fn(move |issued| match issued <= latest {
-                true => Ok(()),
-                false => Err("it was issued in the future".to_owned()),
-            });
+    let verifier = IdTokenVerifier::new_public_client(client, expected.issuer.clone(), expected.keys.clone())
+        .set_allowed_algs(ALGORITHMS)
+        .set_time_fn(move || earliest)
+        .set_issue_time_verifier_fn(move |issued| match issued <= latest {
+            true => Ok(()),
+            false => Err("it was issued in the future".to_owned()),
+        });
     let check_nonce = |nonce: Option<&Nonce>| match (expected.nonce, nonce) {
         (None, _) => Ok(()),
         (Some(wanted), Some(sent)) if Nonce::new(wanted.to_owned()).secret() == sent.secret() => Ok(()),

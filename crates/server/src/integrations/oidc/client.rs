@@ -18,10 +18,10 @@ use openidconnect::{
     TokenResponse as _, UserInfoClaims,
 };
 
+use super::ProviderError;
 use super::claims::{self, ProviderClaims, TokenExpectations, VerifiedAccount};
 use super::discovery::{OidcProvider, check_web_url};
 use super::http_client::ProviderHttpError;
-use super::ProviderError;
 
 pub(super) type ProviderIdToken =
     IdToken<ProviderClaims, CoreGenderClaim, CoreJweContentEncryptionAlgorithm, CoreJwsSigningAlgorithm>;
@@ -233,7 +233,9 @@ impl OidcProvider {
             now,
         };
         let verified = match claims::verify(token, &expected) {
-            Err(ClaimsVerificationError::SignatureVerification(SignatureVerificationError::NoMatchingKey)) => {
+            Err(ClaimsVerificationError::SignatureVerification(
+                SignatureVerificationError::NoMatchingKey,
+            )) => {
                 let keys = self.refetch_keys(metadata)?;
                 claims::verify(token, &TokenExpectations { keys: &keys, ..expected }).cloned()
             }
@@ -252,10 +254,13 @@ impl OidcProvider {
     ) -> Result<Option<Vec<String>>, ProviderError> {
         let expected = Some(SubjectIdentifier::new(subject.to_owned()));
         let Ok(request) = client.user_info(tokens.access_token().clone(), expected) else { return Ok(None) };
-        let answered: Result<UserInfoClaims<ProviderClaims, CoreGenderClaim>, _> = request.request(&self.http());
+        let answered: Result<UserInfoClaims<ProviderClaims, CoreGenderClaim>, _> =
+            request.request(&self.http());
         match answered {
             Ok(info) => Ok(info.additional_claims().groups(claim)),
-            Err(openidconnect::UserInfoError::Request(error)) => Err(ProviderError::Unreachable(error.to_string())),
+            Err(openidconnect::UserInfoError::Request(error)) => {
+                Err(ProviderError::Unreachable(error.to_string()))
+            }
             Err(_) => Err(ProviderError::Invalid("the user info cannot be used".to_owned())),
         }
     }
@@ -271,10 +276,12 @@ fn describe_error(error: RequestTokenError<ProviderHttpError, ProviderErrorRespo
         RequestTokenError::ServerResponse(said) => {
             let code = said.error().as_ref().to_owned();
             match &*code {
-                "invalid_grant" | "access_denied" | "interaction_required" | "login_required"
-                | "consent_required" | "account_selection_required" => {
-                    ProviderError::Refused(code)
-                }
+                "invalid_grant"
+                | "access_denied"
+                | "interaction_required"
+                | "login_required"
+                | "consent_required"
+                | "account_selection_required" => ProviderError::Refused(code),
                 _ => ProviderError::Misconfigured(code.chars().take(100).collect()),
             }
         }

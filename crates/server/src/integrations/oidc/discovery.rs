@@ -60,7 +60,9 @@ impl OidcProvider {
 pub(super) fn check_web_url(url: &Url) -> Result<(), ProviderError> {
     match url.scheme() {
         "https" | "http" => Ok(()),
-        _ => Err(ProviderError::Misconfigured("an address in the discovery document is not a URL".to_owned())),
+        _ => {
+            Err(ProviderError::Misconfigured("an address in the discovery document is not a URL".to_owned()))
+        }
     }
 }
 

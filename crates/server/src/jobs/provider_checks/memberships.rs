@@ -122,10 +122,7 @@ fn record(
     Ok(tx.record(event.with_subject(subject).with("provider", identity.provider.as_str()))?)
 }
 
-pub(crate) fn user_subject(
-    tx: &mut Tx<'_>,
-    identity: &ProviderIdentity,
-) -> Result<EventSubject, AppError> {
+pub(crate) fn user_subject(tx: &mut Tx<'_>, identity: &ProviderIdentity) -> Result<EventSubject, AppError> {
     let name = user::by_id(tx, identity.user)?.map(|user| user.name.to_string());
     Ok(EventSubject::new("user", identity.user, name.as_deref()))
 }

@@ -23,9 +23,7 @@ use berth_store::{Tx, TxContext};
 use futures_util::{StreamExt as _, stream};
 
 use crate::error::AppError;
-use crate::integrations::oidc::{
-    OidcProvider, ProviderError, ProviderSet, ProvisionRule, VerifiedAccount,
-};
+use crate::integrations::oidc::{OidcProvider, ProviderError, ProviderSet, ProvisionRule, VerifiedAccount};
 use crate::worker::{BackgroundJob, TurnResult};
 
 /// Interval between two checks of an account. A third of the time for which a confirmation is valid.
@@ -48,9 +46,10 @@ impl BackgroundJob for ProviderCheckJob {
     const NAME: &'static str = "provider checks";
 
     async fn turn(&self) -> Result<TurnResult, AppError> {
-        let due = self.services.store.read(None, |db| {
-            Ok::<_, AppError>(provider_identity::list_due(db, BATCH_MAX)?)
-        });
+        let due = self
+            .services
+            .store
+            .read(None, |db| Ok::<_, AppError>(provider_identity::list_due(db, BATCH_MAX)?));
         let due = due.await?;
         let is_full = i64::try_from(due.len()).is_ok_and(|found| found == BATCH_MAX);
         let mut by_provider = BTreeMap::<String, Vec<IdentityId>>::new();

@@ -45,7 +45,10 @@ async fn group_changes_apply_at_login_and_at_refresh() {
     provider.set(&person(&["sre", "ops", "admins", "qa"]));
     let browser = provider.browser(&world).await;
     let user = user_id(&world, &browser).await;
-    assert_eq!((team(&world, "sre").await, role(&world, &user).await.as_str()), (from_provider.clone(), "admin"));
+    assert_eq!(
+        (team(&world, "sre").await, role(&world, &user).await.as_str()),
+        (from_provider.clone(), "admin")
+    );
     // Ada cannot remove a membership that comes from the provider.
     let remove = call("DELETE", &format!("{ORG}/teams/sre/members/{user}")).with_account(&world.ada);
     world.send(remove).await.assert_problem(409, "invalid_state");
@@ -57,7 +60,11 @@ async fn group_changes_apply_at_login_and_at_refresh() {
     assert_eq!(provider.log_in(&world).await.status, 303);
     assert_eq!((team(&world, "sre").await, role(&world, &user).await.as_str()), (from_provider, "member"));
     let kinds = world.event_kinds().await;
-    assert!(["team_member_added", "team_member_removed", "member_updated"].iter().all(|it| kinds.contains(&(*it).to_owned())));
+    assert!(
+        ["team_member_added", "team_member_removed", "member_updated"]
+            .iter()
+            .all(|it| kinds.contains(&(*it).to_owned()))
+    );
 }
 
 #[tokio::test]

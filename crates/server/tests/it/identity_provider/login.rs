@@ -24,7 +24,10 @@ async fn provider_login_creates_account_and_logs_in() {
     let cookie = find_cookie(&reply, "berth_local=");
     let me = world.send(get("/api/v1/me").header("cookie", &cookie)).await;
     let me = &me.body["data"];
-    assert_eq!((&me["user"]["email"], &me["user"]["name"]), (&json!("grace@acme.test"), &json!("Grace Hopper")));
+    assert_eq!(
+        (&me["user"]["email"], &me["user"]["name"]),
+        (&json!("grace@acme.test"), &json!("Grace Hopper"))
+    );
     assert_eq!((&me["provider"], &me["user"]["hasPassword"]), (&json!("corp"), &json!(false)));
     assert_eq!(me["organizations"][0]["role"], "member");
     let kinds = world.event_kinds().await;
@@ -109,9 +112,8 @@ async fn provisioning_follows_the_rule() {
     assert!(reply.body["detail"].as_str().unwrap().contains("not linked"), "{}", reply.text);
 
     let matching = provider.world(|config| config.provision = ProvisionRule::MatchingGroups).await;
-    let person = |groups: &[&str]| {
-        json!({"claims": {"sub": "u-1", "email": "grace@acme.test", "groups": groups}})
-    };
+    let person =
+        |groups: &[&str]| json!({"claims": {"sub": "u-1", "email": "grace@acme.test", "groups": groups}});
     provider.set(&person(&["strangers"]));
     provider.log_in(&matching).await.assert_problem(403, "provider_login_failed");
     provider.set(&person(&["strangers", "ops"]));

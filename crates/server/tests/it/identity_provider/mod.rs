@@ -53,9 +53,14 @@ impl TestProvider {
             scopes: ["openid", "email", "offline_access"].map(str::to_owned).to_vec(),
             groups_claim: Some("groups".into()),
             provision: ProvisionRule::Always,
-            groups: [("sre", "team:sre"), ("qa", "team:qa"), ("admins", "role:admin"), ("ops", "role:deployer")]
-                .map(|(group, mapping)| (group.to_owned(), mapping.parse().unwrap()))
-                .into(),
+            groups: [
+                ("sre", "team:sre"),
+                ("qa", "team:qa"),
+                ("admins", "role:admin"),
+                ("ops", "role:deployer"),
+            ]
+            .map(|(group, mapping)| (group.to_owned(), mapping.parse().unwrap()))
+            .into(),
             organization: Slug::parse("acme").unwrap(),
         }
     }

@@ -85,7 +85,8 @@ impl SharedDatabase {
         let org = create_organization(&store, "home");
         let people = store.transact_blocking(TxContext::system(Some(org)), |tx| {
             for (index, name) in (0..).zip(fixtures::PEOPLE) {
-                let account = UserAccount::Person { password_hash: Some("x".into()), password_is_generated: true };
+                let account =
+                    UserAccount::Person { password_hash: Some("x".into()), password_is_generated: true };
                 let email = Email::parse(&format!("{name}@cast.test")).unwrap();
                 let (id, name) = (fixtures::person(index).id, DisplayName::parse(name).unwrap());
                 user::put(tx, &User { id, email, name, account, created_at: tx.now() })?;
