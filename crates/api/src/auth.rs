@@ -98,7 +98,7 @@ pub struct SecondFactorConfirmation {
 #[derive(Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RecoveryCodes {
-    #[schema(min_items = 10, max_items = 10, example = json!(["k7mfq-2xw9d"]))]
+    #[schema(max_items = 10, example = json!(["k7mfq-2xw9d"]))]
     pub recovery_codes: Vec<String>,
 }
 

@@ -33,7 +33,8 @@ pub fn code_of_step(secret: &[u8], step: i64) -> String {
     let tag = hmac::sign(&key, &step.to_be_bytes());
     let bytes = tag.as_ref();
     let offset = usize::from(bytes[bytes.len() - 1] & 15);
-    let chosen = bytes[offset..offset + 4].iter().fold(0, |number: u32, byte| number << 8 | u32::from(*byte));
+    let chosen =
+        bytes[offset..offset + 4].iter().fold(0, |number: u32, byte| (number << 8) | u32::from(*byte));
     let code = (chosen & 0x7fff_ffff) % 10_u32.pow(DIGITS as u32);
     format!("{code:0DIGITS$}")
 }

@@ -114,7 +114,7 @@ async fn record_sent_back_is_refused_with_every_read_only_member() {
         (
             "/api/v1/organizations/acme".to_owned(),
             json!({"role": "viewer", "slug": "globex"}),
-            &["name", "defaultNetwork"][..],
+            &["name", "defaultNetwork", "requireSecondFactor"][..],
         ),
         (member.clone(), json!({"role": "owner", "id": "usr_x", "email": "root@acme.test"}), &["role"]),
     ] {

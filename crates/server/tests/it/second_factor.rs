@@ -158,8 +158,8 @@ async fn code_guesses_are_rate_limited_across_networks() {
     let ada = world.log_in(&world.ada.email, &world.ada.password).await;
     let app = Authenticator::enrol(&world, &ada).await;
     let known = world.send(log_in(&world.ada, Some(&app.recovery_codes[0]))).await;
-    let cookies = known.headers.get_all("set-cookie").iter().map(|it| it.to_str().unwrap());
-    let known = cookies.into_iter().find(|it| it.starts_with("berth_local-browser=")).unwrap();
+    let mut cookies = known.headers.get_all("set-cookie").iter().map(|it| it.to_str().unwrap());
+    let known = cookies.find(|it| it.starts_with("berth_local-browser=")).unwrap();
     let known = known.split(';').next().unwrap().to_owned();
     for network in 0..10 {
         let wrong = log_in(&world.ada, Some("000000"));
