@@ -25,6 +25,7 @@ const PAGES: [string, string, string][] = [
   ["runners", "/o/acme/settings/runners", "Runners"],
   ["analysis-settings", "/o/acme/settings/analysis", "Failure analysis"],
   ["profile", "/profile", "Your profile"],
+  ["device", "/device", "Authorize the CLI"],
 ];
 
 const LOOKS = [
