@@ -102,9 +102,9 @@ impl RouteBuilder {
 pub(super) fn build(app: &Arc<App>) -> (Router, Vec<RouteInfo>, openapi::LazyDocuments) {
     use Action::*;
     use routes::{
-        analyses, approvals, auth, cli_logins, deployed, deployments, environments, events, fixes, grants, health,
-        invitations, logins, logs, members, organizations, pipelines, queue, registries, repositories, runner,
-        runners, secrets, sessions, teams, tokens, webhooks,
+        analyses, approvals, auth, cli_logins, deployed, deployments, environments, events, fixes, grants,
+        health, invitations, logins, logs, members, organizations, pipelines, queue, registries,
+        repositories, runner, runners, secrets, sessions, teams, tokens, webhooks,
     };
 
     let served = openapi::LazyDocuments::default();
