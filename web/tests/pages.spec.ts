@@ -26,6 +26,7 @@ const PAGES: [string, string, string][] = [
   ["analysis-settings", "/o/acme/settings/analysis", "Failure analysis"],
   ["profile", "/profile", "Your profile"],
   ["organizations", "/instance/organizations", "Organizations"],
+  ["device", "/device", "Authorize the CLI"],
 ];
 
 const LOOKS = [

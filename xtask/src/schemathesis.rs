@@ -245,6 +245,10 @@ fn render_configuration(
          \"path.code\" = {{ dictionary = \"codes\", probability = 0.5 }}\n\
          # No long polls: they only delay the responses.\n\
          \"query.wait\" = 0\n\
+         # With `revokeTokens`, it would revoke the token of the run.\n\
+         \n[[operations]]\n\
+         include-operation-id = \"logOutEverywhere\"\n\
+         enabled = false\n\
          \n[[operations]]\n\
          include-method = [\"DELETE\", \"PATCH\"]\n\
          checks.ensure_resource_availability.enabled = false\n\
