@@ -108,7 +108,7 @@ const COMMAND_GROUPS: &[(&str, &[&str])] = &[
 fn cli() -> clap::Command {
     let cli = Cli::command();
     let (header, literal) = (*cli.get_styles().get_header(), *cli.get_styles().get_literal());
-    let mut help = "{about}\n\n{usage-heading} {usage}\n".to_owned();
+    let mut help = "{about}\n{usage-heading} {usage}\n".to_owned();
     for (heading, names) in COMMAND_GROUPS {
         let _ = write!(help, "\n{header}{heading}:{header:#}\n");
         for name in *names {

@@ -24,7 +24,7 @@ async fn instance_routes_are_refused_for_everyone_but_instance_admins() {
     let path = "/api/v1/organizations/acme/api-tokens";
     let restricted = world.send(post(path).with_account(&world.ada).json(&body)).await;
     let restricted = restricted.body["data"]["token"].as_str().unwrap().to_owned();
-    let (_, service) = world.create_service_account("ci@acme.test", "owner").await;
+    let (_, service) = world.create_service_account("ci@acme.test", "admin").await;
     let routes = world.edge.routes().to_vec();
     let instance: Vec<_> = routes.iter().filter(|it| it.access == RouteAccess::InstanceAdmin).collect();
     assert_eq!(instance.len(), 5);
