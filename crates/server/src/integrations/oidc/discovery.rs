@@ -15,7 +15,7 @@ use super::{ProviderConfig, ProviderError};
 const METADATA_MAX_AGE: Duration = Duration::from_secs(60 * 60);
 
 /// A provider, with its discovery document and keys. Methods block.
-pub struct OidcProvider {
+pub(crate) struct OidcProvider {
     pub(crate) config: ProviderConfig,
     egress: EgressClient,
     cached: Mutex<Option<(Instant, ProviderMetadataWithLogout)>>,
