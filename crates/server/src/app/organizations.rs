@@ -1,14 +1,16 @@
 //! Organizations: view, change, and list those of the caller.
 
 use berth_api::organization as wire;
-use berth_core::access::{EffectiveAccess, ScopedGrant, permit};
+use berth_core::access::{EffectiveAccess, Role, ScopedGrant, permit};
 use berth_core::event::{EventKind, EventSubject, NewEvent};
 use berth_core::id::OrgId;
 use berth_core::name::{DisplayName, Slug};
 use berth_core::step::NetworkAccess;
-use berth_store::StoreRead;
+use berth_store::tables::grant;
+use berth_store::tables::member::{self, Member};
 use berth_store::tables::organization::{self, Organization};
-use berth_store::tables::{grant, member};
+use berth_store::tables::user::User;
+use berth_store::{StoreRead, Tx};
 
 use super::{ApiResponse, App, IdempotentResponse};
 use crate::auth::authorize::{AuthMethod, AuthorizedCaller, Membership, Principal};
@@ -138,6 +140,33 @@ impl App {
 fn find_slug_owner(db: &mut impl StoreRead, key: &str) -> Result<Option<OrgId>, AppError> {
     let Ok(slug) = Slug::parse(key) else { return Ok(None) };
     Ok(organization::find_slug_owner(db, &slug)?)
+}
+
+/// Writes an organization, its first owner, and their events.
+pub(crate) fn insert_organization(
+    tx: &mut Tx<'_>,
+    slug: Slug,
+    name: DisplayName,
+    owner: &User,
+) -> Result<Organization, AppError> {
+    let org = Organization {
+        id: OrgId::from_parts(tx.now(), tx.entropy()?),
+        slug,
+        name,
+        version: 1,
+        created_at: tx.now(),
+        default_network: NetworkAccess::Host,
+    };
+    organization::put(tx, &org)?;
+    tx.within_org(org.id, |tx| {
+        let membership = Member { user: owner.id, role: Role::Owner, version: 1, created_at: org.created_at };
+        member::put(tx, &membership)?;
+        tx.record(NewEvent::new(EventKind::OrganizationCreated, organization_subject(&org)))?;
+        let subject = EventSubject::new("user", owner.id, Some(owner.name.as_str()));
+        tx.record(NewEvent::new(EventKind::MemberAdded, subject).with("role", Role::Owner.as_str()))?;
+        Ok::<_, AppError>(())
+    })?;
+    Ok(org)
 }
 
 pub(crate) fn organization_subject(org: &Organization) -> EventSubject {
