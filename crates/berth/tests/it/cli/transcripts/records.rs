@@ -114,9 +114,12 @@ fn org_create_rename_delete() {
         command.env("BERTH_SERVER", format!("http://{}", server.address)).env("BERTH_TOKEN", &home.token);
         BerthProcess::start(&mut command).wait(PATIENCE)
     };
-    for words in
-        ["org create globex --name Globex", "org create globex", "org list", "org delete globex --confirm globex"]
-    {
+    for words in [
+        "org create globex --name Globex",
+        "org create globex",
+        "org list",
+        "org delete globex --confirm globex",
+    ] {
         let ran = run(words);
         let said = [cli.normalize(&ran.stdout), cli.normalize(&ran.stderr)];
         transcript.record(words, &[&said[0], &said[1]], &ran);
