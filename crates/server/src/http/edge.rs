@@ -175,7 +175,7 @@ impl HttpService {
     fn finish(&self, mut response: Response, asked: &RequestSummary, id: &str) -> Response {
         if let Some(problem) = response.extensions_mut().remove::<ProblemDetails>() {
             response = render_problem(problem, response.headers(), asked, id);
-        } else if response.status().is_client_error() || response.status().is_server_error() {
+        } else if !is_page(&response) && (response.status().is_client_error() || response.status().is_server_error()) {
             // The router itself created this response, for an unknown path or a method that is not allowed.
             let problem = problem_for_status(response.status(), &asked.method);
             response = render_problem(problem, response.headers(), asked, id);
@@ -308,6 +308,11 @@ fn render_problem(
         }
     }
     response
+}
+
+/// Whether the response is an HTML page, such as the one for a failed login at an identity provider.
+fn is_page(response: &Response) -> bool {
+    response.headers().get(header::CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"text/html"))
 }
 
 fn problem_for_status(status: StatusCode, method: &Method) -> ProblemDetails {

@@ -24,6 +24,11 @@ statements! {
     Org Upkeep GRANTS = "DELETE FROM grants WHERE org_id = $1";
     Org Upkeep INVITATIONS = "DELETE FROM invitations WHERE org_id = $1";
     Org Upkeep OUTBOX = "DELETE FROM outbox WHERE org_id = $1";
+    // Otherwise a login that came from the organization's identity provider would continue without being verified.
+    Org Upkeep PROVIDER_SIGN_INS = "DELETE FROM sign_ins
+        WHERE id IN (SELECT sign_in_id FROM provider_logins WHERE org_id = $1)";
+    Org Upkeep PROVIDER_LOGINS = "DELETE FROM provider_logins WHERE org_id = $1";
+    Org Upkeep PROVIDER_IDENTITIES = "DELETE FROM provider_identities WHERE org_id = $1";
     Org Upkeep PLANS = "DELETE FROM plans WHERE org_id = $1";
     Org Upkeep REGISTRY_BUILDS = "DELETE FROM registry_builds WHERE org_id = $1";
     Org Upkeep REGISTRY_REFS = "DELETE FROM registry_refs WHERE org_id = $1";

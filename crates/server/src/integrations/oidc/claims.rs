@@ -118,7 +118,7 @@ pub(super) fn describe_error(error: &ClaimsVerificationError) -> String {
     use openidconnect::SignatureVerificationError as Signature;
     let why = match error {
         ClaimsVerificationError::Expired(_) => {
-            "the ID token has expired; check the clocks of this server and the provider"
+            "the ID token has expired or was issued in the future; check the clocks of this server and the provider"
         }
         ClaimsVerificationError::InvalidAudience(_) => "the ID token is for another client",
         ClaimsVerificationError::InvalidIssuer(_) => "the ID token comes from another issuer",

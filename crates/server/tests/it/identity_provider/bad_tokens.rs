@@ -54,7 +54,7 @@ async fn id_token_times_tolerate_a_minute_of_clock_skew() {
     provider.set(&json!({"expires": -62, "issued": 0}));
     assert_refused(&provider, &world, "expired", "has expired").await;
     provider.set(&json!({"expires": 300, "issued": 75}));
-    assert_refused(&provider, &world, "issued in the future", "not valid yet").await;
+    assert_refused(&provider, &world, "early", "issued in the future").await;
 }
 
 #[tokio::test]

@@ -52,8 +52,10 @@ async fn unreachable_provider_fails_closed_after_fifteen_minutes() {
     age_confirmation(&world, STALE_S);
     let path = "/api/v1/organizations/acme/members";
     world.send(browser.get(path)).await.assert_problem(401, "identity_unverified");
-    // The server caches tokens only until the confirmation expires, so it must have been read again.
-    world.run_sql("UPDATE api_tokens SET last_used_at = 0");
+    // The server caches the token until the confirmation expires, which was moved behind its back.
+    let team = json!({"slug": "invalidates-the-cache"});
+    let team = post("/api/v1/organizations/acme/teams").with_account(&world.ada).json(&team);
+    assert_eq!(world.send(team).await.status, 201);
     world.send(get(path).token(&token)).await.assert_problem(401, "identity_unverified");
 
     provider.set(&json!({"refresh": "ok"}));
