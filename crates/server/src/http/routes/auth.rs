@@ -41,7 +41,7 @@ pub(crate) async fn log_in(State(app): State<Arc<App>>, request: Request) -> Res
         Email::parse(&email).map_err(|error| AppError::invalid_member("/email", error.to_string()))?;
     let attempt = LoginAttempt { email, password, code, client, known_browser, request_id };
     let signed_in = app.log_in(attempt).await?;
-    Ok(respond_signed_in(signed_in, cookie))
+    Ok(respond_signed_in(&signed_in, cookie))
 }
 
 /// Log out of this browser.
@@ -131,9 +131,9 @@ pub(super) fn cookie_name(app: &App, headers: &HeaderMap) -> Result<&'static str
     })
 }
 
-pub(super) fn respond_signed_in(signed_in: SignedIn, cookie: &str) -> Response {
+pub(super) fn respond_signed_in(signed_in: &SignedIn, cookie: &str) -> Response {
     let mut response = ApiResponse::ok(signed_in.me.clone()).into_response();
-    set_sign_in_cookies(&mut response, &signed_in, cookie);
+    set_sign_in_cookies(&mut response, signed_in, cookie);
     response
 }
 

@@ -108,7 +108,7 @@ pub(crate) async fn sign_up(State(app): State<Arc<App>>, request: Request) -> Re
     let name = check.finish(Some(name))?;
     let (link, password) = (RedactedString::new(body.token), RedactedString::new(body.password));
     let signed_in = app.sign_up(SignUpRequest { link, name, password, client, request_id }).await?;
-    Ok(respond_signed_in(signed_in, cookie))
+    Ok(respond_signed_in(&signed_in, cookie))
 }
 
 /// Accept an invitation with the account you are logged in to. Its e-mail address must be the invited one.

@@ -11,8 +11,8 @@ use openidconnect::core::{
 };
 use openidconnect::{
     AuthType, AuthorizationCode, ClaimsVerificationError, Client, ClientId, ClientSecret, CsrfToken,
-    EmptyExtraTokenFields, EndpointMaybeSet, EndpointNotSet, EndpointSet, IdToken, IdTokenFields,
-    LogoutRequest, Nonce, OAuth2TokenResponse as _, PkceCodeChallenge, PkceCodeVerifier,
+    EmptyExtraTokenFields, EndpointMaybeSet, EndpointNotSet, EndpointSet, IdToken, IdTokenClaims,
+    IdTokenFields, LogoutRequest, Nonce, OAuth2TokenResponse as _, PkceCodeChallenge, PkceCodeVerifier,
     PostLogoutRedirectUrl, ProviderMetadataWithLogout, RedirectUrl, RefreshToken, RequestTokenError, Scope,
     SignatureVerificationError, StandardErrorResponse, StandardTokenResponse, SubjectIdentifier,
     TokenResponse as _, UserInfoClaims,
@@ -204,10 +204,10 @@ impl OidcProvider {
         let claims = claims.as_ref();
         let name = claims.and_then(|it| it.name()?.get(None).map(|name| name.as_str()));
         let name = name.or_else(|| claims?.preferred_username().map(|name| name.as_str()));
-        let authenticated_at = claims.and_then(|it| it.auth_time());
+        let authenticated_at = claims.and_then(IdTokenClaims::auth_time);
         Ok(VerifiedAccount {
             email: text(claims.and_then(|it| it.email().map(|email| email.as_str()))),
-            is_email_verified: claims.and_then(|it| it.email_verified()),
+            is_email_verified: claims.and_then(IdTokenClaims::email_verified),
             name: text(name),
             groups,
             authenticated_at: authenticated_at.map(|at| Timestamp::from_micros(at.timestamp_micros())),
@@ -224,7 +224,7 @@ impl OidcProvider {
         token: &ProviderIdToken,
         nonce: Option<&str>,
         now: Timestamp,
-    ) -> Result<openidconnect::IdTokenClaims<ProviderClaims, CoreGenderClaim>, ProviderError> {
+    ) -> Result<IdTokenClaims<ProviderClaims, CoreGenderClaim>, ProviderError> {
         let expected = TokenExpectations {
             issuer: metadata.issuer(),
             client_id: &self.config.client_id,
