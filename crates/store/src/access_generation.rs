@@ -80,6 +80,7 @@ mod tests {
                 "berth_store::tables::organization::PUT",
                 "berth_store::tables::organization_removal::API_TOKENS",
                 "berth_store::tables::organization_removal::GRANTS",
+                "berth_store::tables::organization_removal::PROVIDER_IDENTITIES",
                 "berth_store::tables::organization_removal::TEAM_MEMBERS",
                 "berth_store::tables::organization_removal::MEMBERSHIPS",
                 "berth_store::tables::organization_removal::ORGANIZATION",
