@@ -175,7 +175,9 @@ impl HttpService {
     fn finish(&self, mut response: Response, asked: &RequestSummary, id: &str) -> Response {
         if let Some(problem) = response.extensions_mut().remove::<ProblemDetails>() {
             response = render_problem(problem, response.headers(), asked, id);
-        } else if !is_page(&response) && (response.status().is_client_error() || response.status().is_server_error()) {
+        } else if !is_page(&response)
+            && (response.status().is_client_error() || response.status().is_server_error())
+        {
             // The router itself created this response, for an unknown path or a method that is not allowed.
             let problem = problem_for_status(response.status(), &asked.method);
             response = render_problem(problem, response.headers(), asked, id);
