@@ -1,18 +1,15 @@
 //! Creates the first organization with its owner and an API token.
 
-use berth_core::access::Role;
-use berth_core::event::{Actor, ActorType, EventKind, EventSubject, NewEvent};
-use berth_core::id::{OrgId, UserId};
+use berth_core::event::{Actor, ActorType};
+use berth_core::id::UserId;
 use berth_core::name::{DisplayName, Email, Slug};
-use berth_core::step::NetworkAccess;
 use berth_engine::credential::RedactedString;
 use berth_store::tables::instance_admin;
-use berth_store::tables::member::{self, Member};
 use berth_store::tables::organization::{self, Organization};
 use berth_store::tables::user::{self, User, UserAccount};
 use berth_store::{Store, Tx, TxContext};
 
-use crate::app::{default_name, issue_token, organization_subject};
+use crate::app::{default_name, insert_organization, issue_token};
 use crate::auth::passwords::{self, PasswordCost};
 use crate::error::AppError;
 
@@ -61,34 +58,6 @@ pub fn create_organization(
             Ok(CreatedOrganization { org: org.clone(), user, password, token })
         })
     })
-}
-
-/// Writes an organization, its first owner, and their events.
-pub(crate) fn insert_organization(
-    tx: &mut Tx<'_>,
-    slug: Slug,
-    name: DisplayName,
-    owner: &User,
-) -> Result<Organization, AppError> {
-    let org = Organization {
-        id: OrgId::from_parts(tx.now(), tx.entropy()?),
-        slug,
-        name,
-        version: 1,
-        created_at: tx.now(),
-        default_network: NetworkAccess::Host,
-        require_second_factor: false,
-    };
-    organization::put(tx, &org)?;
-    tx.within_org(org.id, |tx| {
-        let membership = Member { user: owner.id, role: Role::Owner, version: 1, created_at: org.created_at };
-        member::put(tx, &membership)?;
-        tx.record(NewEvent::new(EventKind::OrganizationCreated, organization_subject(&org)))?;
-        let subject = EventSubject::new("user", owner.id, Some(owner.name.as_str()));
-        tx.record(NewEvent::new(EventKind::MemberAdded, subject).with("role", Role::Owner.as_str()))?;
-        Ok::<_, AppError>(())
-    })?;
-    Ok(org)
 }
 
 fn create_owner(tx: &mut Tx<'_>, email: Email, password_hash: String) -> Result<User, AppError> {

@@ -14,11 +14,10 @@ use berth_store::tables::organization::{
 use berth_store::tables::{member, organization_removal, user};
 use berth_store::{StoreRead, Tx};
 
-use super::organizations::organization_subject;
+use super::organizations::{insert_organization, organization_subject};
 use super::{ApiResponse, App, IdempotentResponse, ResponsePage, RuleOutcome};
 use crate::auth::instance_admin::{InstanceAccess, InstanceAdmin, load_instance_access};
 use crate::error::AppError;
-use crate::setup::insert_organization;
 
 /// Changes to an organization. `None` keeps the current value.
 pub struct OrganizationRenaming {

@@ -60,7 +60,7 @@ pub use long_poll::LongPoll;
 pub use members::NewServiceAccount;
 pub(crate) use members::default_name;
 pub use organizations::OrganizationChange;
-pub(crate) use organizations::organization_subject;
+pub(crate) use organizations::{insert_organization, organization_subject};
 pub use passwords::{ResetLink, issue_reset_link};
 pub use pipelines::{NewPipeline, PipelineFilter};
 pub use plan::{PlanFacts, PlanPreviewRequest, PlanSource, plan_definition};

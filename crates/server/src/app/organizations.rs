@@ -7,7 +7,9 @@ use berth_core::event::{EventKind, EventSubject, NewEvent};
 use berth_core::id::{OrgId, UserId};
 use berth_core::name::{DisplayName, Slug};
 use berth_core::step::NetworkAccess;
+use berth_store::tables::member::Member;
 use berth_store::tables::organization::{self, Organization};
+use berth_store::tables::user::User;
 use berth_store::tables::{grant, member, second_factor, team};
 use berth_store::{StoreRead, Tx};
 
@@ -171,6 +173,34 @@ fn check_factor_requirement(
         return Err(AppError::new(Code::InvalidState, text));
     }
     Ok(())
+}
+
+/// Writes an organization, its first owner, and their events.
+pub(crate) fn insert_organization(
+    tx: &mut Tx<'_>,
+    slug: Slug,
+    name: DisplayName,
+    owner: &User,
+) -> Result<Organization, AppError> {
+    let org = Organization {
+        id: OrgId::from_parts(tx.now(), tx.entropy()?),
+        slug,
+        name,
+        version: 1,
+        created_at: tx.now(),
+        default_network: NetworkAccess::Host,
+        require_second_factor: false,
+    };
+    organization::put(tx, &org)?;
+    tx.within_org(org.id, |tx| {
+        let membership = Member { user: owner.id, role: Role::Owner, version: 1, created_at: org.created_at };
+        member::put(tx, &membership)?;
+        tx.record(NewEvent::new(EventKind::OrganizationCreated, organization_subject(&org)))?;
+        let subject = EventSubject::new("user", owner.id, Some(owner.name.as_str()));
+        tx.record(NewEvent::new(EventKind::MemberAdded, subject).with("role", Role::Owner.as_str()))?;
+        Ok::<_, AppError>(())
+    })?;
+    Ok(org)
 }
 
 pub(crate) fn organization_subject(org: &Organization) -> EventSubject {

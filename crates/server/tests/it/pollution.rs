@@ -194,6 +194,10 @@ async fn organization_is_taken_from_the_path_only() {
                 (plain.status, without(&plain.body)),
                 "{path}?{query}"
             );
+            // Ada manages all organizations as the instance admin.
+            if operation.path.starts_with("/api/v1/instance/") {
+                continue;
+            }
             let foreign = path.replace("/acme", "/globex");
             world
                 .send(get(&format!("{foreign}?orgId=acme")).with_account(&world.ada))

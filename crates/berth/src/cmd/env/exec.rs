@@ -13,10 +13,10 @@ use anyhow::Context as _;
 use berth_api::deployment::DeploymentStatus;
 use berth_api::session::{ExtendRequest, SessionStatus, WireSession};
 use parking_lot::Mutex;
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, waitid};
 
 use super::target::EnvironmentRef;
-use super::terminal::{self, ControllingTerminal};
+use super::terminal::{self, CommandGroup, ControllingTerminal};
 use crate::client::{ApiClient, ClientError, exit_code};
 use crate::cmd::{signals, watch};
 use crate::output::{print_note, strip_control_chars};
@@ -59,17 +59,6 @@ struct GuardState {
     is_over: bool,
     /// There is nothing to release, so an interrupt exits immediately.
     is_disarmed: bool,
-}
-
-/// Process group of the command.
-#[derive(Clone, Copy)]
-struct CommandGroup(Pid);
-
-impl CommandGroup {
-    // Errors are ignored, because all processes of the group may have ended already.
-    fn send(self, signal: Signal) {
-        kill_process_group(self.0, signal).ok();
-    }
 }
 
 impl SessionGuard {
@@ -393,10 +382,8 @@ fn describe_end(session: &WireSession) -> String {
     let name = &session.env_name;
     match (session.status, &session.overridden_by) {
         (SessionStatus::Overridden, Some(by)) => {
-            let why = session
-                .override_reason
-                .as_ref()
-                .map_or_else(String::new, |why| format!(": {}", strip_control_chars(why)));
+            let why = session.override_reason.as_deref().map(strip_control_chars);
+            let why = why.map_or_else(String::new, |why| format!(": {why}"));
             format!("{name} was taken over by {}{why}. Stopping the command.", strip_control_chars(&by.name))
         }
         (SessionStatus::Expired, _) => format!("the session in {name} expired. Stopping the command."),

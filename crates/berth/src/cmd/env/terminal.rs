@@ -6,11 +6,22 @@ use std::process::{Child, Command};
 
 use anyhow::Context as _;
 use nix::sys::signal::{SigSet, Signal};
-use rustix::process::{Pid, getpgrp};
+use rustix::process::{Pid, getpgrp, kill_process_group};
 use rustix::termios::{tcgetpgrp, tcsetpgrp};
 
 /// Refers to the controlling terminal even if standard input is redirected.
 const TERMINAL: &str = "/dev/tty";
+
+/// Process group of the command.
+#[derive(Clone, Copy)]
+pub(super) struct CommandGroup(pub(super) Pid);
+
+impl CommandGroup {
+    // Errors are ignored, because all processes of the group may have ended already.
+    pub(super) fn send(self, signal: rustix::process::Signal) {
+        kill_process_group(self.0, signal).ok();
+    }
+}
 
 /// The controlling terminal. On drop, this process becomes the foreground group again.
 pub(super) struct ControllingTerminal {
