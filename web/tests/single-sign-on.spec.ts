@@ -68,7 +68,7 @@ test("a person logs in through the provider, confirms there, and logs out", asyn
   await page.goto(`${dashboard}/o/acme/settings/tokens`);
   await page.getByRole("button", { name: "Create token" }).first().click();
   await page.getByRole("dialog").getByLabel("Name").fill("laptop");
-  await page.getByRole("dialog").getByRole("button", { name: "Create token" }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Create", exact: true }).click();
   const opened = page.waitForEvent("popup");
   await page.getByRole("button", { name: "Log in to corp" }).click();
   await expect((await opened).getByRole("heading", { name: "Confirmed" })).toBeVisible();

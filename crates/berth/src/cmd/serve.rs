@@ -199,7 +199,8 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
         "--local supports only one organization, but there are {organizations}; use --public-url and TLS instead"
     );
     let hidden = [key, args.config.as_deref(), settings.tls.key.as_deref()];
-    let hidden: Vec<PathBuf> = hidden.into_iter().flatten().map(Path::to_owned).collect();
+    let hidden = hidden.into_iter().flatten().chain(settings.auth.secret_files());
+    let hidden: Vec<PathBuf> = hidden.map(Path::to_owned).collect();
     let confinement = embedded::choose_confinement(&config, &runner, &hidden)?;
     // Without a working sandbox the embedded runner offers no labels, so that no step waits for it.
     let labels = config.runner_labels.clone().filter(|_| confinement.is_ok());

@@ -1,7 +1,7 @@
 //! Settings for logging in: passwords and OpenID Connect identity providers.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use berth_core::name::{DisplayName, Slug};
@@ -67,6 +67,11 @@ impl AuthSettings {
             PasswordLoginSetting::Everyone => PasswordLogin::Everyone,
             PasswordLoginSetting::Owners => PasswordLogin::Owners,
         }
+    }
+
+    /// Returns the files with client secrets, which steps must not read.
+    pub(crate) fn secret_files(&self) -> impl Iterator<Item = &Path> {
+        self.oidc.iter().filter_map(|it| it.client_secret_file.as_deref())
     }
 
     /// Checks the settings of the providers and reads their client secrets.

@@ -124,51 +124,6 @@ CREATE TABLE sign_ins (
 );
 CREATE INDEX sign_ins_by_user ON sign_ins (user_id);
 
--- Accounts at identity providers that people log in with.
-CREATE TABLE provider_identities (
-  id TEXT NOT NULL PRIMARY KEY,
-  user_id TEXT NOT NULL REFERENCES users (id),
-  -- The organization that the provider is configured for.
-  org_id TEXT NOT NULL REFERENCES organizations (id),
-  -- The name of the provider in the configuration.
-  provider TEXT NOT NULL,
-  issuer TEXT NOT NULL,
-  subject TEXT NOT NULL,
-  -- The address at the provider, for display only.
-  email TEXT,
-  -- dormant: a login with the password has replaced the provider's verdict.
-  status TEXT NOT NULL CHECK (status IN ('active', 'refused', 'dormant')),
-  -- When the provider last confirmed the account, and when it is asked again.
-  verified_at BIGINT NOT NULL,
-  next_check_at BIGINT NOT NULL,
-  -- Whether the first login created the Berth account.
-  is_provisioned BIGINT NOT NULL,
-  -- The role in the organization that a group gives, and the one that applies without the group.
-  group_role TEXT,
-  own_role TEXT,
-  -- The encrypted refresh token. Null if the provider issued none.
-  key_id TEXT,
-  sealed BYTEA,
-  version BIGINT NOT NULL,
-  last_login_at BIGINT NOT NULL,
-  created_at BIGINT NOT NULL,
-  UNIQUE (issuer, subject),
-  FOREIGN KEY (org_id, key_id) REFERENCES data_keys (org_id, id)
-);
-CREATE INDEX provider_identities_by_user ON provider_identities (user_id);
-CREATE INDEX provider_identities_due ON provider_identities (next_check_at) WHERE status = 'active';
-
--- Browser logins that came from a provider, with the encrypted ID token, which logging out at the provider needs.
-CREATE TABLE provider_logins (
-  sign_in_id TEXT NOT NULL PRIMARY KEY REFERENCES sign_ins (id) ON DELETE CASCADE,
-  identity_id TEXT NOT NULL REFERENCES provider_identities (id) ON DELETE CASCADE,
-  org_id TEXT NOT NULL REFERENCES organizations (id),
-  key_id TEXT NOT NULL,
-  sealed BYTEA NOT NULL,
-  FOREIGN KEY (org_id, key_id) REFERENCES data_keys (org_id, id)
-);
-CREATE INDEX provider_logins_by_identity ON provider_logins (identity_id);
-
 -- States of logins at providers that were used. A state is accepted once.
 CREATE TABLE used_provider_states (
   state_hash BYTEA NOT NULL PRIMARY KEY,
@@ -301,6 +256,51 @@ CREATE TABLE data_keys (
   PRIMARY KEY (org_id, id)
 );
 CREATE INDEX data_keys_by_root ON data_keys (root_key_id);
+
+-- Accounts at identity providers that people log in with.
+CREATE TABLE provider_identities (
+  id TEXT NOT NULL PRIMARY KEY,
+  user_id TEXT NOT NULL REFERENCES users (id),
+  -- The organization that the provider is configured for.
+  org_id TEXT NOT NULL REFERENCES organizations (id),
+  -- The name of the provider in the configuration.
+  provider TEXT NOT NULL,
+  issuer TEXT NOT NULL,
+  subject TEXT NOT NULL,
+  -- The address at the provider, for display only.
+  email TEXT,
+  -- dormant: a login with the password has replaced the provider's verdict.
+  status TEXT NOT NULL CHECK (status IN ('active', 'refused', 'dormant')),
+  -- When the provider last confirmed the account, and when it is asked again.
+  verified_at BIGINT NOT NULL,
+  next_check_at BIGINT NOT NULL,
+  -- Whether the first login created the Berth account.
+  is_provisioned BIGINT NOT NULL,
+  -- The role in the organization that a group gives, and the one that applies without the group.
+  group_role TEXT,
+  own_role TEXT,
+  -- The encrypted refresh token. Null if the provider issued none.
+  key_id TEXT,
+  sealed BYTEA,
+  version BIGINT NOT NULL,
+  last_login_at BIGINT NOT NULL,
+  created_at BIGINT NOT NULL,
+  UNIQUE (issuer, subject),
+  FOREIGN KEY (org_id, key_id) REFERENCES data_keys (org_id, id)
+);
+CREATE INDEX provider_identities_by_user ON provider_identities (user_id);
+CREATE INDEX provider_identities_due ON provider_identities (next_check_at) WHERE status = 'active';
+
+-- Browser logins that came from a provider, with the encrypted ID token, which logging out at the provider needs.
+CREATE TABLE provider_logins (
+  sign_in_id TEXT NOT NULL PRIMARY KEY REFERENCES sign_ins (id) ON DELETE CASCADE,
+  identity_id TEXT NOT NULL REFERENCES provider_identities (id) ON DELETE CASCADE,
+  org_id TEXT NOT NULL REFERENCES organizations (id),
+  key_id TEXT NOT NULL,
+  sealed BYTEA NOT NULL,
+  FOREIGN KEY (org_id, key_id) REFERENCES data_keys (org_id, id)
+);
+CREATE INDEX provider_logins_by_identity ON provider_logins (identity_id);
 
 CREATE TABLE secrets (
   org_id TEXT NOT NULL REFERENCES organizations (id),
