@@ -322,8 +322,8 @@ async fn alternative_path_spelling_has_the_same_authorization() {
         if operation.method != "GET" && route.access == RouteAccess::Open {
             continue;
         }
-        // Not found without a public URL, which the server of this test does not have.
-        if route.path.starts_with("/.well-known/") {
+        // Not found without a public URL or an identity provider, which the server of this test does not have.
+        if route.path.starts_with("/.well-known/") || route.path.contains("{provider}") {
             continue;
         }
         for variant in accepted_spellings(&target.fill_path(operation)) {

@@ -9,7 +9,7 @@ use super::world::{TestWorld, call, get, post};
 async fn session_token_uses_only_its_session_and_ends_with_it() {
     let world = TestWorld::new().await;
     shop(&world).await;
-    let (_, ci) = world.create_service_account("ci@acme.test", "deployer").await;
+    let (_, ci) = world.create_service_account("ci@acme.test", "tester").await;
     let claim = async |token: &str, body: Value| {
         world.send(post(&env_path("qa-1", "/sessions")).token(token).json(&body)).await
     };

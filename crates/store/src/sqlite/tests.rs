@@ -15,7 +15,7 @@ use crate::tx::{Tx, TxContext, TxState};
 /// Environment `qa` has an ended session, an open session and a queue; `plain` has an open session without expiry;
 /// `free` is unclaimed.
 const ROWS: &str = r#"
-INSERT INTO organizations VALUES ('org_00000000000000000000000001', 'acme', 'Acme', 1, 1, 'host');
+INSERT INTO organizations VALUES ('org_00000000000000000000000001', 'acme', 'Acme', 1, 1, 'host', 0);
 INSERT INTO definitions (org_id, hash, source, created_at)
   VALUES ('org_00000000000000000000000001', 'h', 'version: 1', 1);
 INSERT INTO pipelines (org_id, id, slug, name, search_key, status, definition_hash, outline, version, created_at,

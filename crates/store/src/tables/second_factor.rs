@@ -11,8 +11,9 @@ use crate::tx::{StoreRead, Tx};
 /// Finds an account that lacks the second factor that the organization requires. Service accounts and accounts without
 /// a password are exempt.
 const fn select_missing() -> SqlText {
-    sql("SELECT CAST(1 AS BIGINT) FROM organizations o JOIN users u ON u.id = $2
-        WHERE o.id = $1 AND o.require_second_factor = 1 AND u.kind = 'person' AND u.password_hash IS NOT NULL
+    sql("SELECT CAST(1 AS BIGINT) FROM memberships m
+        JOIN organizations o ON o.id = m.org_id JOIN users u ON u.id = m.user_id
+        WHERE m.org_id = $1 AND m.user_id = $2 AND o.require_second_factor = 1 AND u.kind = 'person' AND u.password_hash IS NOT NULL
           AND NOT EXISTS (SELECT 1 FROM second_factors f WHERE f.user_id = u.id AND f.confirmed_at IS NOT NULL)")
 }
 
@@ -20,7 +21,8 @@ statements! {
     Instance Read BY_USER = "SELECT user_id, sealed, created_at, confirmed_at, last_step FROM second_factors
         WHERE user_id = $1 {for_update}";
     Instance Read COUNT_CODES = "SELECT CAST(COUNT(*) AS BIGINT) FROM recovery_codes WHERE user_id = $1";
-    Org Read IS_REQUIRED = "SELECT require_second_factor FROM organizations WHERE id = $1";
+    Org Read IS_REQUIRED = "SELECT o.require_second_factor FROM memberships m
+        JOIN organizations o ON o.id = m.org_id WHERE m.org_id = $1 LIMIT 1";
     Org Read IS_MISSING => select_missing();
     Instance Read IS_MISSING_IN => select_missing();
     // Count as upkeep, because an account belongs to no organization. The caller records the events.

@@ -64,6 +64,7 @@ impl App {
         provider: &str,
         next: Option<String>,
     ) -> Result<StartedProviderLogin, AppError> {
+        self.find_provider(provider)?;
         let id = browser_login(who)?;
         let found = self.services.store.read(None, move |db| {
             let now = db.now();

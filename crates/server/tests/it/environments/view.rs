@@ -34,6 +34,7 @@ async fn environment_configuration_matches_the_definition() {
             "vars": {"url": "https://qa-4.shop.test", "replicas": 2, "debug": true},
             "skip": ["soak"],
             "labels": ["large", "slow"],
+            "owner": null,
             "ttlSeconds": 28_800,
         })
     );
@@ -41,7 +42,7 @@ async fn environment_configuration_matches_the_definition() {
         shop.fetch("qa-1").await["configuration"],
         json!({
             "triggers": [{"on": "api"}], "release": [{"on": "api"}], "onRelease": "none",
-            "vars": {}, "skip": [], "labels": [], "ttlSeconds": null,
+            "vars": {}, "skip": [], "labels": [], "owner": null, "ttlSeconds": null,
         })
     );
 }
