@@ -57,49 +57,50 @@ async fn environment_shape() {
     check_shape(
         &shop.fetch("qa-1").await,
         &expect![[r#"
-        {
-          "id": "env_…",
-          "envName": "qa-1",
-          "name": "qa-1",
-          "pipelineId": "pl_…",
-          "configuration": {
-            "triggers": [
-              {
-                "on": "api"
-              }
-            ],
-            "release": [
-              {
-                "on": "api"
-              }
-            ],
-            "onRelease": "none",
-            "vars": {},
-            "skip": [],
-            "labels": [],
-            "ttlSeconds": null
-          },
-          "lockStatus": "locked",
-          "lock": {
-            "status": "locked",
-            "sessionId": "ses_…",
-            "holder": {
-              "type": "user",
-              "id": "usr_…",
-              "name": "grace"
-            },
-            "commitId": "9fceb02",
-            "context": "load test",
-            "claimedAt": "<time>",
-            "expiresAt": "<time>",
-            "fence": 1
-          },
-          "state": "clean",
-          "deployedCommitId": null,
-          "fence": 1,
-          "queueLength": 0
-        }
-    "#]],
+            {
+              "id": "env_…",
+              "envName": "qa-1",
+              "name": "qa-1",
+              "pipelineId": "pl_…",
+              "configuration": {
+                "triggers": [
+                  {
+                    "on": "api"
+                  }
+                ],
+                "release": [
+                  {
+                    "on": "api"
+                  }
+                ],
+                "onRelease": "none",
+                "vars": {},
+                "skip": [],
+                "labels": [],
+                "owner": null,
+                "ttlSeconds": null
+              },
+              "lockStatus": "locked",
+              "lock": {
+                "status": "locked",
+                "sessionId": "ses_…",
+                "holder": {
+                  "type": "user",
+                  "id": "usr_…",
+                  "name": "grace"
+                },
+                "commitId": "9fceb02",
+                "context": "load test",
+                "claimedAt": "<time>",
+                "expiresAt": "<time>",
+                "fence": 1
+              },
+              "state": "clean",
+              "deployedCommitId": null,
+              "fence": 1,
+              "queueLength": 0
+            }
+        "#]],
     );
 }
 
