@@ -58,6 +58,10 @@ pub const LOGIN_FAILURES_PER_NETWORK_MAX: i64 = 100;
 /// Delay of each login attempt while the account has too many failures in total, from all networks.
 pub const LOGIN_SLOW_DOWN: Duration = Duration::from_secs(2);
 
+/// Wrong codes of a second factor, from browsers in which the account has not logged in before.
+pub const CODE_FAILURES_PER_DAY_MAX: i64 = 50;
+pub const CODE_FAILURE_WINDOW_S: i64 = 24 * 60 * 60;
+
 /// How long a person may take to log in at an identity provider, in seconds.
 pub const PROVIDER_LOGIN_S_MAX: i64 = 10 * 60;
 /// Maximum length of the path that a login at a provider returns to.

@@ -81,6 +81,12 @@ impl AuthSettings {
             let provider = settings.load().with_context(|| format!("auth.oidc {:?}", settings.name))?;
             let is_twice = all.iter().any(|it| it.name == provider.name);
             anyhow::ensure!(!is_twice, "auth.oidc {:?} is configured twice; rename one", settings.name);
+            let is_shared = all.iter().any(|it| it.issuer == provider.issuer);
+            anyhow::ensure!(
+                !is_shared,
+                "auth.oidc {:?}: another provider has the same issuer",
+                settings.name
+            );
             all.push(provider);
         }
         Ok(all)

@@ -10,7 +10,7 @@ use berth_core::step::NetworkAccess;
 use berth_store::tables::member::Member;
 use berth_store::tables::organization::{self, Organization};
 use berth_store::tables::user::User;
-use berth_store::tables::{grant, member, second_factor, team};
+use berth_store::tables::{grant, member, provider_identity, second_factor, team};
 use berth_store::{StoreRead, Tx};
 
 use super::members::check_reach;
@@ -133,6 +133,11 @@ impl App {
                         };
                         let Some(org) = org.cloned() else { return Ok(None) };
                         let Some(role) = member::role_in(db, user, org.id)? else { return Ok(None) };
+                        if provider_identity::is_suspended_in(db, org.id, user)? {
+                            let text =
+                                "the identity provider of this organization no longer accepts your account";
+                            return Err(AppError::new(Code::IdentityUnverified, text));
+                        }
                         let grants = grant::list_of_member_in(db, org.id, user)?;
                         let is_factor_missing = second_factor::is_missing_in(db, org.id, user)?;
                         let access =

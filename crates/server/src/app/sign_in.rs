@@ -21,6 +21,7 @@ use crate::auth::instance_admin::is_instance_admin;
 use crate::auth::tokens::{TokenKind, generate_token, hash_token, is_well_formed};
 use crate::error::AppError;
 use crate::integrations::oidc::PasswordLogin;
+use crate::jobs::provider_checks;
 use crate::limits::LAST_USED_EVERY_S;
 
 pub struct LoginAttempt {
@@ -81,7 +82,7 @@ impl App {
                 return Ok(Err(checked));
             }
             check_password_login(tx, rule, &signed)?;
-            if provider_identity::set_dormant(tx, signed.id)? > 0 {
+            if provider_checks::let_password_decide(tx, rule, signed.id)? {
                 record_at_home(tx, &signed, EventKind::AccessRestored)?;
             }
             begin_sign_in(tx, &signed, &attempt.client).map(Ok)
@@ -313,7 +314,7 @@ pub(super) fn check_unchanged(tx: &mut Tx<'_>, verified: &User) -> Result<(), Ap
 /// Refuses a login with a password if only owners may use one. Called after the password was verified, so that the
 /// refusal reveals nothing about other accounts.
 fn check_password_login(tx: &mut Tx<'_>, rule: PasswordLogin, user: &User) -> Result<(), AppError> {
-    if rule == PasswordLogin::Everyone || provider_identity::is_local_owner(tx, user.id)? {
+    if rule == PasswordLogin::Everyone || provider_identity::is_local_owner(tx, user.id, None)? {
         return Ok(());
     }
     let text = "on this server, only owners log in with a password; log in through your identity provider";

@@ -9,13 +9,14 @@ use std::net::IpAddr;
 
 use berth_api::problem::{Code, ProblemDetails};
 use berth_core::name::Email;
-use berth_store::tables::sign_in;
+use berth_store::tables::sign_in::{self, DAILY_FAILURES_PREFIX};
 use berth_store::{Tx, TxContext};
 
 use super::App;
 use crate::error::AppError;
 use crate::limits::{
-    LOGIN_FAILURE_WINDOW_S, LOGIN_FAILURES_PER_ACCOUNT_MAX, LOGIN_FAILURES_PER_NETWORK_MAX, LOGIN_SLOW_DOWN,
+    CODE_FAILURE_WINDOW_S, CODE_FAILURES_PER_DAY_MAX, LOGIN_FAILURE_WINDOW_S, LOGIN_FAILURES_PER_ACCOUNT_MAX,
+    LOGIN_FAILURES_PER_NETWORK_MAX, LOGIN_SLOW_DOWN,
 };
 
 /// The names of the failure counters that a login attempt increments.
@@ -25,6 +26,8 @@ pub(super) struct ThrottleKeys {
     network: String,
     /// Counter for this account from this network.
     pair: String,
+    /// Counter for a whole day, for codes that are short enough to be guessed within weeks.
+    day: Option<String>,
 }
 
 impl ThrottleKeys {
@@ -34,6 +37,7 @@ impl ThrottleKeys {
             account: format!("account:{email}"),
             pair: format!("pair:{email} {network}"),
             network: format!("network:{network}"),
+            day: None,
         }
     }
 
@@ -45,6 +49,7 @@ impl ThrottleKeys {
             account: format!("provider account:{provider} {network}"),
             pair: format!("provider pair:{provider} {network}"),
             network: format!("network:{network}"),
+            day: None,
         }
     }
 
@@ -55,6 +60,7 @@ impl ThrottleKeys {
             account: format!("browser account:{id}"),
             network: format!("browser network:{id}"),
             pair: format!("browser:{id}"),
+            day: None,
         }
     }
 
@@ -65,6 +71,7 @@ impl ThrottleKeys {
             account: format!("own account:{email}"),
             network: format!("own network:{email}"),
             pair: format!("own:{email}"),
+            day: None,
         }
     }
 
@@ -75,11 +82,24 @@ impl ThrottleKeys {
             account: format!("code account:{of}"),
             network: format!("code network:{of}"),
             pair: format!("code:{of}"),
+            day: known_browser.is_none().then(|| format!("{DAILY_FAILURES_PREFIX}{of}")),
         }
     }
 
     fn subjects(&self) -> [&str; 3] {
         [&self.account, &self.network, &self.pair]
+    }
+
+    /// Counts an attempt with a code, or refuses it if there were too many wrong codes within a day.
+    fn count_in_day(&self, tx: &mut Tx<'_>) -> Result<(), AppError> {
+        let Some(day) = &self.day else { return Ok(()) };
+        let since = tx.now().plus_seconds(-CODE_FAILURE_WINDOW_S);
+        if sign_in::count_failures(tx, day, since)? >= CODE_FAILURES_PER_DAY_MAX {
+            let text = "too many wrong codes within a day; log in from a browser that you have used before, or ask an \
+                        admin to reset your second factor";
+            return Err(AppError::new(Code::RateLimited, text));
+        }
+        Ok(sign_in::record_failure(tx, day, since)?)
     }
 }
 
@@ -101,6 +121,7 @@ impl App {
                     .with_member("retryAfterSeconds", LOGIN_FAILURE_WINDOW_S)
                     .into());
             }
+            tried.count_in_day(tx)?;
             let fails_everywhere = count(tx, &tried.account)? >= LOGIN_FAILURES_PER_ACCOUNT_MAX;
             for subject in tried.subjects() {
                 sign_in::record_failure(tx, subject, since)?;
@@ -115,7 +136,7 @@ impl App {
 
     /// Removes an attempt from the counters because its password was correct.
     pub(super) fn uncount_attempt(tx: &mut Tx<'_>, tried: &ThrottleKeys) -> Result<(), AppError> {
-        for subject in tried.subjects() {
+        for subject in tried.subjects().into_iter().chain(tried.day.as_deref()) {
             sign_in::uncount_failure(tx, subject)?;
         }
         Ok(())

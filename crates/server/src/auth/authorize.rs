@@ -11,7 +11,7 @@ use berth_core::name::{DisplayName, Slug};
 use berth_core::time::Timestamp;
 use berth_store::tables::sign_in::SignIn;
 use berth_store::tables::token::TokenAccess;
-use berth_store::tables::{grant, member, provider_login, second_factor, sign_in, token};
+use berth_store::tables::{grant, member, provider_identity, provider_login, second_factor, sign_in, token};
 use berth_store::{StoreRead, Tx, TxContext};
 
 use crate::error::AppError;
@@ -172,6 +172,7 @@ pub fn load_current_access(tx: &mut Tx<'_>, who: &Principal) -> Result<CurrentAc
         }
         AuthMethod::SignIn { id } => match find_browser_login(tx, *id)? {
             None => None,
+            Some(_) if provider_identity::is_suspended(tx, who.user)? => None,
             Some(browser) => load_member_access(tx, who.user)?.map(|access| CurrentAccess {
                 access,
                 token_expires_at: None,

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use berth_api::problem::Code;
+use berth_core::id::UserId;
 use berth_core::time::Timestamp;
-use berth_store::tables::{instance_admin, sign_in, token};
+use berth_store::tables::{instance_admin, organization, second_factor, token};
 use berth_store::{StoreRead, Tx, TxContext};
 
-use super::authorize::{AuthMethod, Principal, check_confirmed_at};
+use super::authorize::{AuthMethod, Principal, check_confirmed_at, find_browser_login};
 use crate::error::AppError;
 
 /// Proof that a principal is an instance admin.
@@ -29,17 +30,27 @@ impl InstanceAdmin {
     }
 }
 
-/// Whether a principal may act as an instance admin. A restricted token or a session token never may, nor may a token
-/// whose organization requires a second factor that the user lacks.
+/// Whether a principal may act as an instance admin. A restricted token or a session token never may, nor may a user
+/// who lacks a second factor that an organization requires.
 pub fn is_instance_admin(db: &mut impl StoreRead, who: &Principal) -> Result<bool, AppError> {
     let is_limited = match &who.via {
         AuthMethod::Token { membership, is_of_session, .. } => {
             let access = &membership.access;
             *is_of_session || access.restriction.is_some() || access.is_factor_missing
         }
-        AuthMethod::SignIn { .. } => false,
+        AuthMethod::SignIn { .. } => lacks_required_factor(db, who.user)?,
     };
     Ok(!who.is_service && !is_limited && instance_admin::contains(db, who.user)?)
+}
+
+/// Whether one of the user's organizations requires a second factor that the user lacks.
+fn lacks_required_factor(db: &mut impl StoreRead, user: UserId) -> Result<bool, AppError> {
+    for org in organization::list_of_user(db, user)? {
+        if second_factor::is_missing_in(db, org.id, user)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 pub fn authorize_instance_admin(
@@ -68,13 +79,12 @@ impl InstanceAccess {
 
 /// Checks again inside the transaction, because access may have been revoked while the request was sent.
 pub fn load_instance_access(tx: &mut Tx<'_>, who: &Arc<Principal>) -> Result<InstanceAccess, AppError> {
-    let now = tx.now();
     let found = match &who.via {
         AuthMethod::Token { id, membership, .. } => {
             let live = tx.within_org(membership.org, |tx| token::find_access(tx, *id))?;
             live.map(|_| InstanceAccess { confirmed_at: None })
         }
-        AuthMethod::SignIn { id } => sign_in::by_id(tx, *id, now)?
+        AuthMethod::SignIn { id } => find_browser_login(tx, *id)?
             .map(|browser| InstanceAccess { confirmed_at: Some(browser.confirmed_at) }),
     };
     let revoked = || AppError::unauthenticated("your access was revoked while the request was sent");

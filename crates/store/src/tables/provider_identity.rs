@@ -24,17 +24,29 @@ table!(Instance ProviderIdentity in provider_identities {
 });
 word_columns!(IdentityStatus: IdentityStatus::ALL);
 
+/// Whether a provider of the organization has refused the user, and no other one vouches for the user.
+const SUSPENDED_TEXT: &str = "SELECT CAST(COUNT(*) AS BIGINT) FROM provider_identities
+        WHERE org_id = $1 AND user_id = $2 AND status = 'refused' AND NOT EXISTS
+          (SELECT 1 FROM provider_identities good WHERE good.org_id = $1 AND good.user_id = $2
+            AND good.status = 'active' AND good.verified_at > $3)";
+
 statements! {
     Instance Read BY_ID => ProviderIdentity::TABLE.select("WHERE id = $1 {for_update}");
     Instance Read BY_SUBJECT => ProviderIdentity::TABLE.select("WHERE issuer = $1 AND subject = $2 {for_update}");
     Instance Read OF_USER => ProviderIdentity::TABLE.select("WHERE user_id = $1 ORDER BY id LIMIT $2");
     Instance Read DUE = "SELECT id, provider FROM provider_identities
         WHERE status = 'active' AND next_check_at <= $1 ORDER BY next_check_at, id LIMIT $2";
+    // The providers of the organization decide. If the user is linked to none of them, all others do.
     Instance Read VERDICTS = "SELECT provider, status, verified_at FROM provider_identities
-        WHERE user_id = $1 AND status <> 'dormant' ORDER BY verified_at DESC LIMIT $2";
+        WHERE user_id = $1 AND status <> 'dormant' AND (org_id = $2 OR NOT EXISTS
+          (SELECT 1 FROM provider_identities here WHERE here.user_id = $1 AND here.org_id = $2))
+        ORDER BY verified_at DESC LIMIT $3";
     Instance Read LOCAL_OWNER = "SELECT CAST(COUNT(*) AS BIGINT) FROM users u
         JOIN memberships m ON m.user_id = u.id AND m.role = 'owner'
-        WHERE u.id = $1 AND u.password_hash IS NOT NULL";
+        WHERE u.id = $1 AND u.password_hash IS NOT NULL AND (CAST($2 AS TEXT) IS NULL OR m.org_id = $2)";
+    Org Read IS_SUSPENDED = SUSPENDED_TEXT;
+    // For requests that are not yet authorized in the organization.
+    Instance Read IS_SUSPENDED_IN = SUSPENDED_TEXT;
     // Count as upkeep, because an account belongs to no organization. The caller records the events.
     Instance Upkeep PUT => ProviderIdentity::TABLE.upsert("WHERE provider_identities.version = excluded.version - 1");
     Instance Upkeep POSTPONE = "UPDATE provider_identities SET next_check_at = $3, version = version + 1
@@ -42,9 +54,6 @@ statements! {
     Instance Upkeep VERIFY = "UPDATE provider_identities SET verified_at = $3, next_check_at = $4, key_id = $5,
           sealed = $6, group_role = $7, own_role = $8, version = version + 1
         WHERE id = $1 AND version = $2 AND status = 'active'";
-    Instance Upkeep SET_DORMANT = "UPDATE provider_identities SET status = 'dormant', key_id = NULL, sealed = NULL,
-          version = version + 1
-        WHERE user_id = $1 AND (status = 'refused' OR (status = 'active' AND verified_at <= $2))";
     Instance Upkeep DELETE = "DELETE FROM provider_identities WHERE id = $1";
 }
 
@@ -161,37 +170,55 @@ impl ProviderVerdict {
     }
 }
 
-/// Whether providers vouch for a user. One provider is enough. A local owner, who has a password, is not locked out
-/// while a provider is unreachable.
-pub fn load_standing(db: &mut impl StoreRead, user: UserId) -> Result<AccountStanding, StoreError> {
+/// Whether providers vouch for a user in an organization. One provider is enough. An owner who has a password is not
+/// locked out while a provider is unreachable.
+pub fn load_standing(
+    db: &mut impl StoreRead,
+    org: OrgId,
+    user: UserId,
+) -> Result<AccountStanding, StoreError> {
     let now = db.now();
-    let params = [text(user), IDENTITIES_PER_USER_MAX.into()];
+    let params = [text(user), text(org), IDENTITIES_PER_USER_MAX.into()];
     let verdicts: Vec<ProviderVerdict> = db.fetch_all(&VERDICTS, &params)?;
     let mut worst = AccountStanding::Local;
     for verdict in verdicts {
         match verdict.into_standing(now) {
             fresh @ AccountStanding::Verified { .. } => return Ok(fresh),
-            unverified @ AccountStanding::Unverified { .. } => worst = unverified,
-            suspended if worst == AccountStanding::Local => worst = suspended,
+            suspended @ AccountStanding::Suspended { .. } => worst = suspended,
+            unverified if worst == AccountStanding::Local => worst = unverified,
             _ => {}
         }
     }
-    exempt_local_owner(db, user, worst)
+    exempt_local_owner(db, org, user, worst)
 }
 
 pub(super) fn exempt_local_owner(
     db: &mut impl StoreRead,
+    org: OrgId,
     user: UserId,
     standing: AccountStanding,
 ) -> Result<AccountStanding, StoreError> {
     let is_unverified = matches!(standing, AccountStanding::Unverified { .. });
-    let is_exempt = is_unverified && is_local_owner(db, user)?;
+    let is_exempt = is_unverified && is_local_owner(db, user, Some(org))?;
     Ok(if is_exempt { AccountStanding::Local } else { standing })
 }
 
-/// Whether a user has a password and owns an organization.
-pub fn is_local_owner(db: &mut impl StoreRead, user: UserId) -> Result<bool, StoreError> {
-    Ok(db.fetch_count(&LOCAL_OWNER, &[text(user)])? > 0)
+/// Whether a user has a password and owns this organization; any organization for `None`.
+pub fn is_local_owner(db: &mut impl StoreRead, user: UserId, org: Option<OrgId>) -> Result<bool, StoreError> {
+    let org = org.map_or(SqlValue::Null, text);
+    Ok(db.fetch_count(&LOCAL_OWNER, &[text(user), org])? > 0)
+}
+
+/// Whether a provider of the transaction's organization has refused the user.
+pub fn is_suspended(db: &mut impl StoreRead, user: UserId) -> Result<bool, StoreError> {
+    let oldest = db.now().plus_seconds(-VERIFIED_S_MAX);
+    Ok(db.fetch_count(&IS_SUSPENDED, &[text(user), oldest.into()])? > 0)
+}
+
+/// Like [`is_suspended`], for requests that are not yet authorized in the organization.
+pub fn is_suspended_in(db: &mut impl StoreRead, org: OrgId, user: UserId) -> Result<bool, StoreError> {
+    let oldest = db.now().plus_seconds(-VERIFIED_S_MAX);
+    Ok(db.fetch_count(&IS_SUSPENDED_IN, &[text(org), text(user), oldest.into()])? > 0)
 }
 
 pub fn by_id(db: &mut impl StoreRead, id: IdentityId) -> Result<Option<ProviderIdentity>, StoreError> {
@@ -234,13 +261,6 @@ pub fn record_verified(tx: &mut Tx<'_>, identity: &ProviderIdentity) -> Result<b
     (identity.refresh_key, &identity.refresh_sealed).to_params(&mut params)?;
     (identity.group_role, identity.own_role).to_params(&mut params)?;
     Ok(tx.execute(&VERIFY, &params)? == 1)
-}
-
-/// Lets the password decide again, after a login with it: providers that refused the user or have not confirmed the
-/// account in time no longer count. Returns the number of such providers.
-pub fn set_dormant(tx: &mut Tx<'_>, user: UserId) -> Result<u64, StoreError> {
-    let oldest = tx.now().plus_seconds(-VERIFIED_S_MAX);
-    tx.execute(&SET_DORMANT, &[text(user), oldest.into()])
 }
 
 /// Deletes a link. Browser logins that came from it must have been ended.

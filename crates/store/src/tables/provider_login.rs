@@ -13,7 +13,7 @@ use crate::tx::{StoreRead, Tx};
 statements! {
     Instance Read BY_SIGN_IN = "SELECT l.identity_id, i.user_id, l.org_id, i.provider, l.key_id, l.sealed
         FROM provider_logins l JOIN provider_identities i ON i.id = l.identity_id WHERE l.sign_in_id = $1";
-    Instance Read VERDICT = "SELECT i.user_id, i.provider, i.status, i.verified_at
+    Instance Read VERDICT = "SELECT i.org_id, i.user_id, i.provider, i.status, i.verified_at
         FROM provider_logins l JOIN provider_identities i ON i.id = l.identity_id WHERE l.sign_in_id = $1";
     Instance Upkeep INSERT = "INSERT INTO provider_logins (sign_in_id, identity_id, org_id, key_id, sealed)
         VALUES ($1, $2, $3, $4, $5)";
@@ -44,9 +44,9 @@ pub fn by_sign_in(db: &mut impl StoreRead, id: SignInId) -> Result<Option<Provid
 /// Whether the provider that a browser login came from still vouches for the person.
 pub fn load_standing(db: &mut impl StoreRead, id: SignInId) -> Result<AccountStanding, StoreError> {
     let now = db.now();
-    let found: Option<(UserId, ProviderVerdict)> = db.fetch_optional(&VERDICT, &[text(id)])?;
-    let Some((user, verdict)) = found else { return Ok(AccountStanding::Local) };
-    provider_identity::exempt_local_owner(db, user, verdict.into_standing(now))
+    let found: Option<(OrgId, UserId, ProviderVerdict)> = db.fetch_optional(&VERDICT, &[text(id)])?;
+    let Some((org, user, verdict)) = found else { return Ok(AccountStanding::Local) };
+    provider_identity::exempt_local_owner(db, org, user, verdict.into_standing(now))
 }
 
 pub fn insert(tx: &mut Tx<'_>, sign_in: SignInId, login: &ProviderLogin) -> Result<(), StoreError> {

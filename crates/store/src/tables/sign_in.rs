@@ -15,8 +15,11 @@ use crate::tx::{StoreRead, Tx};
 pub const SIGN_IN_IDLE_S_MAX: i64 = 12 * 60 * 60;
 /// Time after which a browser must log in again, even if it was never idle.
 pub const SIGN_IN_AGE_S_MAX: i64 = 7 * 24 * 60 * 60;
-/// Failure counters are kept for one hour, which is longer than any rate-limit window.
+/// Failure counters are kept for one hour, which is longer than any rate-limit window except a day's.
 const FAILURES_KEPT_S: i64 = 60 * 60;
+const DAILY_FAILURES_KEPT_S: i64 = 25 * 60 * 60;
+/// The start of the names of counters for a whole day.
+pub const DAILY_FAILURES_PREFIX: &str = "day:";
 
 statements! {
     Instance Read BY_HASH = "SELECT id, user_id, last_seen_at, confirmed_at FROM sign_ins
@@ -47,7 +50,8 @@ statements! {
             THEN sign_in_failures.window_started_at ELSE excluded.window_started_at END";
     Instance Upkeep TAKE_BACK_FAILURE = "UPDATE sign_in_failures SET failures = failures - 1
         WHERE subject = $1 AND failures > 0";
-    Instance Upkeep FORGET_FAILURES = "DELETE FROM sign_in_failures WHERE window_started_at <= $1";
+    Instance Upkeep FORGET_FAILURES = "DELETE FROM sign_in_failures
+        WHERE window_started_at <= $1 AND (subject NOT LIKE 'day:%' OR window_started_at <= $2)";
 }
 
 /// A browser that is logged in.
@@ -142,6 +146,11 @@ pub fn confirm(tx: &mut Tx<'_>, id: SignInId) -> Result<(), StoreError> {
     tx.execute(&CONFIRM, &[text(id), now.into()]).map(drop)
 }
 
+/// Sets when the user last proved their identity in this browser.
+pub fn set_confirmed_at(tx: &mut Tx<'_>, id: SignInId, at: Timestamp) -> Result<(), StoreError> {
+    tx.execute(&CONFIRM, &[text(id), at.into()]).map(drop)
+}
+
 pub fn end(tx: &mut Tx<'_>, id: SignInId) -> Result<(), StoreError> {
     tx.execute(&END, &[text(id)]).map(drop)
 }
@@ -163,7 +172,8 @@ pub fn end_all(tx: &mut Tx<'_>, user: UserId) -> Result<u64, StoreError> {
 pub fn delete_expired(tx: &mut Tx<'_>) -> Result<(), StoreError> {
     let now = tx.now();
     tx.execute(&END_OLD, &expiry_bounds(now))?;
-    tx.execute(&FORGET_FAILURES, &[now.plus_seconds(-FAILURES_KEPT_S).into()]).map(drop)
+    let before = [FAILURES_KEPT_S, DAILY_FAILURES_KEPT_S].map(|kept| now.plus_seconds(-kept).into());
+    tx.execute(&FORGET_FAILURES, &before).map(drop)
 }
 
 /// Number of failed logins in the current window, for an account or from a network. 0 if the window started before

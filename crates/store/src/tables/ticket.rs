@@ -5,7 +5,7 @@ use berth_core::environment::{ClaimTerms, PendingTakeover, Ticket, TicketCause, 
 use berth_core::id::{EnvironmentId, TicketGroupId, TicketId};
 use berth_core::time::Timestamp;
 
-use super::{grant, second_factor};
+use super::{grant, provider_identity, second_factor};
 use crate::error::StoreError;
 use crate::sql::value::{SqlValue, text};
 use crate::sql::{
@@ -120,7 +120,8 @@ fn fetch_entitled(
         };
         let has_token = revoked_at.is_none() && expires_at.is_none_or(|end| end > now);
         let lacks_factor = is_factor_required && second_factor::is_missing(db, ticket.holder.id)?;
-        Ok(Ticket { is_entitled: may_claim && has_token && !lacks_factor, ..ticket })
+        let is_suspended = provider_identity::is_suspended(db, ticket.holder.id)?;
+        Ok(Ticket { is_entitled: may_claim && has_token && !lacks_factor && !is_suspended, ..ticket })
     });
     tickets.collect()
 }

@@ -44,7 +44,7 @@ statements! {
     Org Read COUNT = "SELECT CAST(COUNT(*) AS BIGINT) FROM (SELECT id FROM api_tokens
         WHERE org_id = $1 AND revoked_at IS NULL AND environment_id IS NULL
           AND (CAST($2 AS TEXT) IS NULL OR user_id = $2) LIMIT $3) AS counted";
-    Org Read STANDING = "SELECT t.user_id, m.role, t.expires_at, t.restriction, t.environment_id, p.slug, e.name
+    Org Read STANDING = "SELECT t.org_id, t.user_id, m.role, t.expires_at, t.restriction, t.environment_id, p.slug, e.name
         FROM api_tokens t JOIN memberships m ON m.org_id = t.org_id AND m.user_id = t.user_id
         LEFT JOIN environments e ON e.org_id = t.org_id AND e.id = t.environment_id
         LEFT JOIN pipelines p ON p.org_id = e.org_id AND p.id = e.pipeline_id
@@ -158,7 +158,7 @@ pub fn find_caller(
     let Some(mut caller) = found else { return Ok(None) };
     caller.access.grants = grant::list_of_member_in(db, caller.org, caller.user)?;
     caller.access.is_factor_missing = second_factor::is_missing_in(db, caller.org, caller.user)?;
-    caller.standing = provider_identity::load_standing(db, caller.user)?;
+    caller.standing = provider_identity::load_standing(db, caller.org, caller.user)?;
     Ok(Some(caller))
 }
 
@@ -189,8 +189,8 @@ pub struct TokenAccess {
 pub fn find_access(db: &mut impl StoreRead, id: TokenId) -> Result<Option<TokenAccess>, StoreError> {
     let now = db.now();
     let found: Option<TokenOwner> = db.fetch_optional(&STANDING, &[text(id), now.into()])?;
-    let Some(TokenOwner { user, role, expires_at, limits }) = found else { return Ok(None) };
-    if !provider_identity::load_standing(db, user)?.is_good() {
+    let Some(TokenOwner { org, user, role, expires_at, limits }) = found else { return Ok(None) };
+    if !provider_identity::load_standing(db, org, user)?.is_good() {
         return Ok(None);
     }
     let grants = grant::list_of_member(db, user)?;
@@ -200,12 +200,13 @@ pub fn find_access(db: &mut impl StoreRead, id: TokenId) -> Result<Option<TokenA
 }
 
 struct TokenOwner {
+    org: OrgId,
     user: UserId,
     role: Role,
     expires_at: Option<Timestamp>,
     limits: TokenLimits,
 }
-from_row!(TokenOwner { user, role, expires_at, limits });
+from_row!(TokenOwner { org, user, role, expires_at, limits });
 
 pub fn count_of_user(db: &mut impl StoreRead, user: UserId, now: Timestamp) -> Result<i64, StoreError> {
     db.fetch_count(&COUNT_OF_USER, &[text(user), now.into()])

@@ -7,6 +7,7 @@ use berth_core::client_info::ClientInfo;
 use berth_core::event::{EventKind, EventSubject, NewEvent};
 use berth_core::id::{IdentityId, OrgId, SignInId, UserId};
 use berth_core::name::{DisplayName, Email};
+use berth_core::time::Timestamp;
 use berth_engine::credential::RedactedString;
 use berth_engine::vault::{ProviderTokenKind, SecretVault};
 use berth_store::tables::provider_identity::{
@@ -99,12 +100,12 @@ fn log_in(
     person: &ConfirmedPerson,
     client: &ClientInfo,
 ) -> Result<LoginOutcome, AppError> {
-    let ConfirmedPerson { config, account, grants } = person;
+    let ConfirmedPerson { config, account, .. } = person;
     let known = provider_identity::by_subject(tx, &config.issuer, &account.subject)?;
     let (user, mut identity) = match known {
         Some(identity) => {
-            let is_out = config.provision == ProvisionRule::MatchingGroups && !grants.has_match;
-            if identity.is_provisioned && is_out {
+            check_organization(&identity, org)?;
+            if is_out(&identity, person) {
                 if identity.status != IdentityStatus::Refused {
                     provider_checks::suspend(tx, identity, "no matching group")?;
                 }
@@ -130,6 +131,9 @@ fn log_in(
     }
     store_verified(tx, vault, &mut identity, person)?;
     let (id, secret) = begin_sign_in(tx, &user, client)?;
+    // The provider may have answered from its own session: only a recent authentication there counts as confirmation.
+    let authenticated_at = account.authenticated_at.unwrap_or(Timestamp::from_micros(0));
+    sign_in::set_confirmed_at(tx, id, authenticated_at.min(tx.now()))?;
     let token = account.id_token.as_ref().ok_or_else(|| AppError::bug("a login without ID token"))?;
     let id_token = vault.seal_provider_token(tx, ProviderTokenKind::Id, id, token)?;
     let provider = config.name.to_string();
@@ -150,7 +154,13 @@ fn link(
         Some(found) if found.user != user.id => {
             return Err(refused("this account at the identity provider is linked to another account here"));
         }
-        Some(found) => found,
+        Some(found) => {
+            check_organization(&found, org)?;
+            if is_out(&found, person) {
+                return Err(no_matching_group());
+            }
+            found
+        }
         None => {
             let linked = provider_identity::list_of_user(tx, user.id)?.len();
             if i64::try_from(linked).is_ok_and(|linked| linked >= IDENTITIES_PER_USER_MAX) {
@@ -164,6 +174,20 @@ fn link(
         }
     };
     store_verified(tx, vault, &mut identity, person)
+}
+
+/// An account at a provider belongs to the organization that the provider was configured for when it was linked.
+fn check_organization(identity: &ProviderIdentity, org: OrgId) -> Result<(), AppError> {
+    match identity.org == org {
+        true => Ok(()),
+        false => Err(refused("this account at the identity provider is linked in another organization")),
+    }
+}
+
+/// Whether the person is no longer in any of the groups that the account was created for.
+fn is_out(identity: &ProviderIdentity, person: &ConfirmedPerson) -> bool {
+    let needs_match = person.config.provision == ProvisionRule::MatchingGroups;
+    identity.is_provisioned && needs_match && !person.grants.has_match
 }
 
 fn may_provision(person: &ConfirmedPerson) -> bool {

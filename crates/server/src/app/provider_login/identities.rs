@@ -9,8 +9,10 @@ use berth_store::tables::user::{self, UserAccount};
 use berth_store::tables::{provider_login, sign_in};
 
 use super::App;
-use crate::auth::authorize::{AuthMethod, Principal};
+use super::pending::browser_login;
+use crate::auth::authorize::Principal;
 use crate::error::AppError;
+use crate::integrations::oidc::PasswordLogin;
 use crate::jobs::provider_checks::{self, GroupGrants};
 use crate::limits::PASSWORD_CONFIRMED_S;
 
@@ -30,7 +32,9 @@ impl App {
         who: &Principal,
         id: IdentityId,
     ) -> Result<wire::LinkedIdentity, AppError> {
-        let (owner, via) = (who.user, who.via.clone());
+        let (owner, rule) = (who.user, self.config.password_login);
+        // Not with a token: it would outlive the provider's verdict about its owner.
+        let login = browser_login(who)?;
         let unlinked = self.services.store.transact(self.context(who), move |tx| {
             let found = provider_identity::by_id(tx, id)?.filter(|it| it.user == owner);
             let mut found = found.ok_or_else(|| AppError::not_found("linked account"))?;
@@ -40,11 +44,15 @@ impl App {
                     "you have no password, so you could not log in any more; ask for a link to set one first";
                 return Err(AppError::new(Code::InvalidState, text));
             }
-            let now = tx.now();
-            if let AuthMethod::SignIn { id } = via
-                && sign_in::by_id(tx, id, now)?
-                    .is_none_or(|it| now.seconds_since(it.confirmed_at) > PASSWORD_CONFIRMED_S)
+            if rule == PasswordLogin::Owners
+                && !provider_identity::is_local_owner(tx, owner, Some(found.org))?
             {
+                let text = "on this server, only owners log in with a password; you need the linked account";
+                return Err(AppError::new(Code::InvalidState, text));
+            }
+            let now = tx.now();
+            let login = sign_in::by_id(tx, login, now)?;
+            if login.is_none_or(|it| now.seconds_since(it.confirmed_at) > PASSWORD_CONFIRMED_S) {
                 let text = "confirm that it is you before you unlink an account, and try again";
                 return Err(AppError::new(Code::ReauthenticationRequired, text));
             }

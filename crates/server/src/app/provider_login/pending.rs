@@ -160,7 +160,7 @@ fn is_own_path(path: &str) -> bool {
         && path.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\')
 }
 
-fn browser_login(who: &Principal) -> Result<SignInId, AppError> {
+pub(super) fn browser_login(who: &Principal) -> Result<SignInId, AppError> {
     match who.via {
         AuthMethod::SignIn { id } => Ok(id),
         AuthMethod::Token { .. } => {

@@ -12,18 +12,21 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use berth_core::access::Role;
 use berth_core::event::{EventKind, NewEvent};
-use berth_core::id::IdentityId;
+use berth_core::id::{IdentityId, UserId};
 use berth_engine::Services;
 use berth_engine::credential::RedactedString;
 use berth_engine::vault::ProviderTokenKind;
-use berth_store::tables::provider_identity::{self, IdentityStatus, ProviderIdentity};
+use berth_store::tables::provider_identity::{self, IdentityStatus, ProviderIdentity, VERIFIED_S_MAX};
 use berth_store::tables::{environment, member, sign_in};
 use berth_store::{Tx, TxContext};
 use futures_util::{StreamExt as _, stream};
 
 use crate::error::AppError;
-use crate::integrations::oidc::{OidcProvider, ProviderError, ProviderSet, ProvisionRule, VerifiedAccount};
+use crate::integrations::oidc::{
+    OidcProvider, PasswordLogin, ProviderError, ProviderSet, ProvisionRule, VerifiedAccount,
+};
 use crate::worker::{BackgroundJob, TurnResult};
 
 /// Interval between two checks of an account. A third of the time for which a confirmation is valid.
@@ -187,4 +190,34 @@ pub(crate) fn suspend(tx: &mut Tx<'_>, mut identity: ProviderIdentity, why: &str
     }
     let event = NewEvent::new(EventKind::AccessSuspended, user_subject(tx, &identity)?);
     Ok(tx.record(event.with("provider", identity.provider.as_str()).with("reason", why))?)
+}
+
+/// Lets the password decide again, after a login with it: providers that refused the user or have not confirmed the
+/// account in time no longer count, and what their groups gave is taken away. If only owners may use a password, this
+/// applies in the organizations that the user owns. Returns whether there were such providers.
+pub(crate) fn let_password_decide(
+    tx: &mut Tx<'_>,
+    rule: PasswordLogin,
+    user: UserId,
+) -> Result<bool, AppError> {
+    let oldest = tx.now().plus_seconds(-VERIFIED_S_MAX);
+    let mut is_changed = false;
+    for mut identity in provider_identity::list_of_user(tx, user)? {
+        let counts = match identity.status {
+            IdentityStatus::Refused => true,
+            IdentityStatus::Active => identity.verified_at <= oldest,
+            IdentityStatus::Dormant => false,
+        };
+        let is_owner = member::role_in(tx, user, identity.org)? == Some(Role::Owner);
+        if !counts || (rule == PasswordLogin::Owners && !is_owner) {
+            continue;
+        }
+        tx.within_org(identity.org, |tx| apply(tx, &mut identity, &GroupGrants::default()))?;
+        identity.status = IdentityStatus::Dormant;
+        identity.set_refresh_token(None);
+        identity.version += 1;
+        provider_identity::put(tx, &identity)?;
+        is_changed = true;
+    }
+    Ok(is_changed)
 }

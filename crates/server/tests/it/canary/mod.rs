@@ -31,6 +31,7 @@ const VISIBLE_MEMBERS: &[&str] = &[
     "context",
     "label",
     "comment",
+    "machine",
 ];
 /// JSON members that take an object. An error names the unknown members of that object.
 const OBJECT_MEMBERS: &[&str] = &["head", "scope", "overrideDrain", "bypass"];
