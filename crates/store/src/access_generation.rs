@@ -85,7 +85,6 @@ mod tests {
                 "berth_store::tables::organization_removal::MEMBERSHIPS",
                 "berth_store::tables::organization_removal::ORGANIZATION",
                 "berth_store::tables::provider_identity::PUT",
-                "berth_store::tables::provider_identity::SET_DORMANT",
                 "berth_store::tables::provider_identity::DELETE",
                 "berth_store::tables::second_factor::BEGIN",
                 "berth_store::tables::second_factor::CONFIRM",

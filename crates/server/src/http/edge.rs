@@ -79,6 +79,8 @@ impl HttpService {
         let address = self.client_address(peer, request.headers());
         let user_agent = request.headers().get(header::USER_AGENT).map(HeaderValue::as_bytes);
         let user_agent = String::from_utf8_lossy(user_agent.unwrap_or_default());
+        // It is stored and shown.
+        let user_agent = if looks_like_token(&user_agent) { "".into() } else { user_agent };
         let client = ClientInfo::new(address, &user_agent);
         request.extensions_mut().insert(RequestOrigin { request_id: id.clone(), client });
 

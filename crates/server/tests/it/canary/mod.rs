@@ -249,7 +249,7 @@ impl LeakSearch {
         ] {
             // Header values can only contain ASCII characters.
             let value: String = next().chars().filter(char::is_ascii).collect();
-            if header == "x-request-id" && !value.starts_with("berth_") {
+            if ["x-request-id", "user-agent"].contains(&header) && !value.starts_with("berth_") {
                 continue;
             }
             calls.push(call(&operation.method, &here).header(header, &value).json(&operation.minimal_body()));

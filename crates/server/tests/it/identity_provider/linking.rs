@@ -81,7 +81,9 @@ async fn unlinking_ends_the_logins_from_the_provider() {
     let listed = world.send(ada.get("/api/v1/me/identities")).await;
     let id = listed.body["data"][0]["id"].as_str().unwrap().to_owned();
     let path = format!("/api/v1/me/identities/{id}");
-    world.send(call("DELETE", &path).with_account(&world.hank)).await.assert_problem(404, "not_found");
+    world.send(call("DELETE", &path).with_account(&world.ada)).await.assert_problem(409, "invalid_state");
+    let hank = world.log_in(&world.hank.email, &world.hank.password).await;
+    world.send(hank.write_request("DELETE", &path)).await.assert_problem(404, "not_found");
     let unlinked = world.send(ada.write_request("DELETE", &path)).await;
     assert_eq!((unlinked.status.as_u16(), &unlinked.body["data"]["provider"]), (200, &json!("corp")));
     world.send(browser.get("/api/v1/me")).await.assert_problem(401, "unauthenticated");
