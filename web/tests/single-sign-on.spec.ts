@@ -5,14 +5,17 @@ import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test as base, expect, type Page } from "@playwright/test";
+import { type ApiCaller, withToken } from "./harness/api";
 import { Server } from "./harness/server";
 
 /** Directory of npm packages, set by `cargo xtask`. */
 const NPM = process.env.BERTH_TEST_NPM;
 const PROGRAM = "../crates/server/tests/it/identity_provider/provider.mjs";
 const START_MS_MAX = 60_000;
+/** The server ends the event stream within 15 seconds of a change of access; then the page updates. */
+const ACCESS_MS_MAX = 30_000;
 
-type Fixtures = { provider: { url: string }; dashboard: string; ageLogins: () => void };
+type Fixtures = { provider: { url: string }; dashboard: string; ageLogins: () => void; asOwner: ApiCaller };
 
 /** Each test has its own provider and server. */
 const test = base.extend<Fixtures & { running: Fixtures }>({
@@ -33,9 +36,16 @@ const test = base.extend<Fixtures & { running: Fixtures }>({
         writeConfig(files, url),
       ]);
       try {
-        const { dashboardUrl } = await server.ready();
+        const { baseUrl, dashboardUrl, organizations } = await server.ready();
         await waitForProvider(url);
-        await use({ provider: { url }, dashboard: dashboardUrl, ageLogins: () => server.ageLogins() });
+        const token = organizations[0]?.apiToken ?? "";
+        const asOwner = withToken({ server: baseUrl.replace(/\/api\/v1$/, ""), org: "acme", token });
+        await use({
+          provider: { url },
+          dashboard: dashboardUrl,
+          ageLogins: () => server.ageLogins(),
+          asOwner,
+        });
       } finally {
         await server.stop();
         await stop(provider);
@@ -47,6 +57,7 @@ const test = base.extend<Fixtures & { running: Fixtures }>({
   dashboard: async ({ running }, use) => use(running.dashboard),
   provider: async ({ running }, use) => use(running.provider),
   ageLogins: async ({ running }, use) => use(running.ageLogins),
+  asOwner: async ({ running }, use) => use(running.asOwner),
 });
 
 test.skip(!NPM, "BERTH_TEST_NPM names no directory with the identity provider");
@@ -86,7 +97,7 @@ test("a login that the provider's token does not prove ends on a page that says 
   dashboard,
   provider,
 }) => {
-  await fetch(`${provider.url}/control`, { method: "POST", body: JSON.stringify({ fault: "audience" }) });
+  await changeProvider(provider.url, { fault: "audience" });
   await page.goto(`${dashboard}/sign-in`);
   await page.getByRole("button", { name: "Log in with Acme SSO" }).click();
   await expect(page.getByRole("heading", { name: "You are not logged in" })).toBeVisible();
@@ -94,6 +105,67 @@ test("a login that the provider's token does not prove ends on a page that says 
   await page.getByRole("link", { name: "Log in" }).click();
   await expect(page.getByRole("heading", { name: "Log in to Berth" })).toBeVisible();
 });
+
+test("a person in the group qa claims qa-1 and gets the production buttons as a member of sre", async ({
+  page,
+  dashboard,
+  provider,
+  asOwner,
+}) => {
+  await asOwner("POST", "/ORG/pipelines", { slug: "shop", definition: SHOP });
+  await asOwner("POST", "/ORG/teams", { slug: "qa" });
+  await asOwner("POST", "/ORG/teams", { slug: "sre" });
+  await asOwner("POST", "/ORG/grants", {
+    subject: "team:qa",
+    role: "tester",
+    scope: "environment:shop/qa-*",
+  });
+  await asOwner("POST", "/ORG/grants", {
+    subject: "team:sre",
+    role: "deployer",
+    scope: "stage:shop@production",
+  });
+  await changeProvider(provider.url, {
+    claims: {
+      sub: "u-1",
+      email: "grace@acme.test",
+      email_verified: true,
+      name: "Grace Hopper",
+      groups: ["qa"],
+    },
+  });
+
+  await logInWithProvider(page, dashboard);
+  await page.goto(`${dashboard}/o/acme/environments`);
+  const environment = page.getByRole("article", { name: "qa-1" });
+  await environment.getByRole("button", { name: "Claim" }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Claim" }).click();
+  await expect(environment).toContainText("Grace Hopper");
+  await page.goto(`${dashboard}/o/acme/pipelines/shop`);
+  await expect(page.getByRole("heading", { level: 1, name: "Shop" })).toBeVisible();
+  await expect(page.getByRole("button", { name: "Deploy" })).toHaveCount(0);
+
+  const members: { id: string; email: string }[] = await asOwner("GET", "/ORG/members");
+  const grace = members.find(each => each.email === "grace@acme.test");
+  await asOwner("PUT", `/ORG/teams/sre/members/${grace?.id}`);
+  await expect(page.getByRole("button", { name: "Deploy" })).toBeVisible({ timeout: ACCESS_MS_MAX });
+});
+
+const SHOP = `version: 1
+pipeline:
+  name: Shop
+  stages:
+    - name: production
+  steps:
+    - name: Deploy
+      type: dummy
+  ephemeral_environments:
+    qa-1: {}
+`;
+
+async function changeProvider(url: string, behaviour: object) {
+  await fetch(`${url}/control`, { method: "POST", body: JSON.stringify(behaviour) });
+}
 
 async function logInWithProvider(page: Page, dashboard: string) {
   await page.goto(`${dashboard}/o/acme`);
@@ -116,6 +188,8 @@ client_id = "berth"
 client_secret_file = "${secret}"
 provision = "always"
 organization = "acme"
+groups_claim = "groups"
+groups = { qa = "team:qa" }
 `,
   );
   return config;

@@ -6,7 +6,10 @@ type Json = any;
 
 export type ApiCaller = (method: string, path: string, body?: unknown) => Promise<Json>;
 
-function createCaller(world: World, headers: Record<string, string>): ApiCaller {
+/** The organization that a caller works in. */
+type Place = Pick<World, "server" | "org">;
+
+function createCaller(world: Place, headers: Record<string, string>): ApiCaller {
   return async (method, path, body) => {
     const response = await fetch(
       `${world.server}/api/v1${path.replace("ORG", `organizations/${world.org}`)}`,
@@ -22,7 +25,7 @@ function createCaller(world: World, headers: Record<string, string>): ApiCaller 
   };
 }
 
-export function withToken(world: World): ApiCaller {
+export function withToken(world: Place & Pick<World, "token">): ApiCaller {
   return createCaller(world, { Authorization: `Bearer ${world.token}` });
 }
 
