@@ -112,18 +112,18 @@ test("a person in the group qa claims qa-1 and gets the production buttons as a 
   provider,
   asOwner,
 }) => {
-  await asOwner("POST", "/ORG/pipelines", { slug: "shop", definition: SHOP });
+  await asOwner("POST", "/ORG/pipelines", { slug: "ferry", definition: FERRY });
   await asOwner("POST", "/ORG/teams", { slug: "qa" });
   await asOwner("POST", "/ORG/teams", { slug: "sre" });
   await asOwner("POST", "/ORG/grants", {
     subject: "team:qa",
     role: "tester",
-    scope: "environment:shop/qa-*",
+    scope: "environment:ferry/qa-*",
   });
   await asOwner("POST", "/ORG/grants", {
     subject: "team:sre",
     role: "deployer",
-    scope: "stage:shop@production",
+    scope: "stage:ferry@production",
   });
   await changeProvider(provider.url, {
     claims: {
@@ -140,9 +140,9 @@ test("a person in the group qa claims qa-1 and gets the production buttons as a 
   const environment = page.getByRole("article", { name: "qa-1" });
   await environment.getByRole("button", { name: "Claim" }).click();
   await page.getByRole("dialog").getByRole("button", { name: "Claim" }).click();
-  await expect(environment).toContainText("Grace Hopper");
-  await page.goto(`${dashboard}/o/acme/pipelines/shop`);
-  await expect(page.getByRole("heading", { level: 1, name: "Shop" })).toBeVisible();
+  await expect(environment).toContainText("Held by you");
+  await page.goto(`${dashboard}/o/acme/pipelines/ferry`);
+  await expect(page.getByRole("heading", { level: 1, name: "Ferry" })).toBeVisible();
   await expect(page.getByRole("button", { name: "Deploy" })).toHaveCount(0);
 
   const members: { id: string; email: string }[] = await asOwner("GET", "/ORG/members");
@@ -151,9 +151,9 @@ test("a person in the group qa claims qa-1 and gets the production buttons as a 
   await expect(page.getByRole("button", { name: "Deploy" })).toBeVisible({ timeout: ACCESS_MS_MAX });
 });
 
-const SHOP = `version: 1
+const FERRY = `version: 1
 pipeline:
-  name: Shop
+  name: Ferry
   stages:
     - name: production
   steps:
