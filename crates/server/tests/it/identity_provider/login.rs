@@ -16,7 +16,7 @@ async fn provider_login_creates_account_and_logs_in() {
 
     let reply = provider.log_in(&world).await;
     assert_eq!((reply.status.as_u16(), reply.header("location")), (303, "/acme"), "{}", reply.text);
-    let asked = provider.seen()["authorize"].clone();
+    let asked = provider.fetch_requests()["authorize"].clone();
     assert_eq!((&asked["code_challenge_method"], &asked["response_type"]), (&json!("S256"), &json!("code")));
     assert_eq!(asked["scope"], "openid email offline_access");
     assert!(asked["nonce"].is_string() && asked["prompt"].is_null());
@@ -58,12 +58,12 @@ async fn provider_login_state_is_bound_to_the_browser_and_used_once() {
     world.send(get(&path).header("cookie", &forged)).await.assert_problem(refused.0, refused.1);
     let wrong = path.replace("state=", "state=x");
     world.send(get(&wrong).header("cookie", &started.cookie)).await.assert_problem(refused.0, refused.1);
-    assert_eq!(provider.seen()["codes"], 0, "no code was sent to the provider");
+    assert_eq!(provider.fetch_requests()["codes"], 0, "no code was sent to the provider");
 
     assert_eq!(world.send(get(&path).header("cookie", &started.cookie)).await.status, 303);
     let replayed = world.send(get(&path).header("cookie", &started.cookie)).await;
     replayed.assert_problem(refused.0, refused.1);
-    assert_eq!(provider.seen()["codes"], 1, "the code was sent once");
+    assert_eq!(provider.fetch_requests()["codes"], 1, "the code was sent once");
 
     let page = get(&path).header("cookie", &started.cookie).header("sec-fetch-dest", "document");
     let page = world.edge.handle_request(page.0, [127, 0, 0, 1].into()).await;
@@ -155,7 +155,7 @@ async fn logout_leads_to_the_provider_with_the_id_token() {
     let out = world.send(browser.post("/api/v1/auth/logout")).await;
     let url = out.body["data"]["providerLogoutUrl"].as_str().unwrap();
     assert_eq!(provider.open(url), "/sign-in");
-    let asked = provider.seen()["endSession"].clone();
+    let asked = provider.fetch_requests()["endSession"].clone();
     assert_eq!(asked["client_id"], "berth");
     assert_eq!(asked["id_token_hint"].as_str().unwrap().split('.').count(), 3);
     world.send(browser.get("/api/v1/me")).await.assert_problem(401, "unauthenticated");
@@ -200,7 +200,7 @@ async fn sensitive_action_is_confirmed_at_the_provider() {
 
     provider.set(&json!({"claims": {"sub": "u-1", "email": "grace@acme.test"}}));
     assert_eq!(confirm().await.status, 303);
-    let asked = provider.seen()["authorize"].clone();
+    let asked = provider.fetch_requests()["authorize"].clone();
     assert_eq!((&asked["prompt"], &asked["max_age"]), (&json!("login"), &json!("0")));
     assert_eq!(world.send(create()).await.status, 201);
     // Without the session cookie, the confirmation is of no use.

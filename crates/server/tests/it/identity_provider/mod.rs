@@ -94,7 +94,7 @@ impl TestProvider {
     }
 
     /// What the provider was asked for.
-    fn seen(&self) -> Value {
+    fn fetch_requests(&self) -> Value {
         let url = format!("{}/control", self.server.url);
         let text = self.agent.get(&url).call().unwrap().body_mut().read_to_string().unwrap();
         serde_json::from_str(&text).unwrap()

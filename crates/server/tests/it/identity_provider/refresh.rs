@@ -17,7 +17,7 @@ async fn refused_refresh_ends_logins_and_suspends_tokens_until_the_next_login() 
     for _ in 0..3 {
         check_now(&world).await;
     }
-    assert_eq!(provider.seen()["refreshes"], 3);
+    assert_eq!(provider.fetch_requests()["refreshes"], 3);
     assert_eq!(world.send(get("/api/v1/me").token(&token)).await.status, 200);
     assert_eq!(world.send(browser.get("/api/v1/me")).await.status, 200);
 
@@ -29,7 +29,7 @@ async fn refused_refresh_ends_logins_and_suspends_tokens_until_the_next_login() 
     assert!(suspended.body["detail"].as_str().unwrap().contains("suspended"), "{}", suspended.text);
     assert_eq!(world.event_kinds().await.last().map(String::as_str), Some("access_suspended"));
     check_now(&world).await;
-    assert_eq!(provider.seen()["refreshes"], 4, "a refused account is not checked again");
+    assert_eq!(provider.fetch_requests()["refreshes"], 4, "a refused account is not checked again");
 
     provider.set(&json!({"refresh": "ok"}));
     assert_eq!(provider.log_in(&world).await.status, 303);
@@ -75,7 +75,7 @@ async fn login_without_refresh_token_is_valid_for_fifteen_minutes() {
     age_confirmation(&world, STALE_S);
     check_now(&world).await;
     world.send(browser.get("/api/v1/me")).await.assert_problem(401, "identity_unverified");
-    assert_eq!(provider.seen()["refreshes"], 0);
+    assert_eq!(provider.fetch_requests()["refreshes"], 0);
 }
 
 #[tokio::test]
