@@ -61,6 +61,14 @@ pub struct Trigger {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub target_branches: Option<Vec<String>>,
+    /// Labels that a pull request must have.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub labels: Option<Vec<String>>,
+    /// Whether only drafts claim the environment, or only pull requests that are no drafts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub draft: Option<bool>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]

@@ -141,6 +141,8 @@ id! {
     DataKeyId = "key",
     /// A login session in a browser.
     SignInId = "sgn",
+    /// The webhook through which a forge reports events of a repository.
+    HookId = "hook",
     WebhookId = "whk",
     /// One event to be delivered to one webhook.
     DeliveryId = "dlv",

@@ -12,6 +12,7 @@ pub mod deployment;
 pub mod environment;
 pub mod event;
 pub mod expression;
+pub mod forge;
 pub mod id;
 pub mod insights;
 pub mod mask;

@@ -122,6 +122,10 @@ fn environment() -> Value {
             "triggers": list(&with_required(object("What can claim the environment, in addition to the API.", &json!({
                 "on": on(&["api", "pull_request"]),
                 "target_branches": list(&json!({ "type": "string" }), "Target branches of the pull requests. Defaults to any."),
+                "when": object("For `pull_request`: which pull requests claim the environment. Defaults to all.", &json!({
+                    "labels": list(&json!({ "type": "string" }), "Labels that the pull request must have, all of them."),
+                    "draft": flag("`false` leaves out drafts; `true` selects only drafts."),
+                })),
             })), &["on"]), "What can claim the environment, in addition to the API."),
             "release": list(&with_required(object("What ends a session, in addition to the API.", &json!({
                 "on": on(&["api", "pr_closed", "timeout"]),

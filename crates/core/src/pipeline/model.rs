@@ -287,8 +287,15 @@ pub struct InvalidOwner;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "on", rename_all = "snake_case")]
 pub enum ClaimTrigger {
-    /// `target_branches` is empty if any target branch matches.
-    PullRequest { target_branches: Vec<String> },
+    /// `target_branches` is empty if any target branch matches. The pull request needs all `labels`; `draft` is `None`
+    /// if it makes no difference.
+    PullRequest {
+        target_branches: Vec<String>,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        labels: Vec<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        draft: Option<bool>,
+    },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -69,21 +69,26 @@ enum TriggerKind {
 }
 
 fn read_trigger(at: &NodeCursor<'_>) -> Option<ClaimTrigger> {
-    let fields = at.fields(&["on", "target_branches"])?;
+    let fields = at.fields(&["on", "target_branches", "when"])?;
     let on = fields.require("on")?;
     let kind = on.choice(&[("api", TriggerKind::Api), ("pull_request", TriggerKind::PullRequest)])?;
-    let branches = fields.get("target_branches");
+    let (branches, when) = (fields.get("target_branches"), fields.get("when"));
     match kind {
         TriggerKind::PullRequest => {
-            let message =
-                "pull request triggers are not active yet: the environment can be claimed through the API";
-            on.add(DefinitionProblem::warning("not_active_yet", message));
             let branches = branches.and_then(|at| at.items("branches", LIST_ITEMS_MAX)).unwrap_or_default();
-            Some(ClaimTrigger::PullRequest { target_branches: branches.iter().filter_map(branch).collect() })
+            let when = when.as_ref().and_then(|at| at.fields(&["labels", "draft"]));
+            let labels = when.as_ref().and_then(|it| it.get("labels")?.items("labels", LIST_ITEMS_MAX));
+            let label = |at: &NodeCursor<'_>| at.text().map(str::to_owned);
+            Some(ClaimTrigger::PullRequest {
+                target_branches: branches.iter().filter_map(branch).collect(),
+                labels: labels.unwrap_or_default().iter().filter_map(label).collect(),
+                draft: when.as_ref().and_then(|it| bool::read(&it.get("draft")?)),
+            })
         }
         // Claiming through the API is always possible, so this trigger is not stored.
         _ => {
             refuse_unless_kind(branches.as_ref(), "target_branches", "pull_request");
+            refuse_unless_kind(when.as_ref(), "when", "pull_request");
             None
         }
     }
@@ -103,9 +108,6 @@ fn read_release_rule(at: &NodeCursor<'_>) -> Option<ReleaseCondition> {
     }
     refuse_unless_kind(fields.get("after_idle").as_ref(), "after_idle", "timeout");
     if let TriggerKind::PrClosed = kind {
-        let message =
-            "release on a closed pull request is not active yet: sessions end by release, expiry or timeout";
-        on.add(DefinitionProblem::warning("not_active_yet", message));
         return Some(ReleaseCondition::PrClosed);
     }
     None

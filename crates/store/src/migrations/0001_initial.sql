@@ -979,6 +979,131 @@ CREATE INDEX fix_pull_requests_opening ON fix_pull_requests (updated_at) WHERE s
 -- Those that may have been merged or closed in the meantime.
 CREATE INDEX fix_pull_requests_open ON fix_pull_requests (analysis_id) WHERE state IN ('open', 'pushed');
 
+-- The connection of a repository to its forge: the webhook that the forge sends events to.
+CREATE TABLE forge_connections (
+  org_id TEXT NOT NULL,
+  repository_id TEXT NOT NULL,
+  -- Part of the webhook's URL.
+  hook_id TEXT NOT NULL UNIQUE,
+  forge TEXT NOT NULL CHECK (forge IN ('github', 'gitlab', 'gitea', 'bitbucket')),
+  -- The service account that holds the sessions of pull requests.
+  account_id TEXT NOT NULL REFERENCES users (id),
+  -- The webhook's id on the forge, if Berth created it there.
+  forge_hook_id TEXT,
+  -- The secret that signs deliveries, encrypted.
+  key_id TEXT NOT NULL,
+  sealed BYTEA NOT NULL,
+  verified_at BIGINT,
+  error TEXT,
+  version BIGINT NOT NULL,
+  created_at BIGINT NOT NULL,
+  updated_at BIGINT NOT NULL,
+  PRIMARY KEY (org_id, repository_id),
+  FOREIGN KEY (org_id, repository_id) REFERENCES repositories (org_id, id),
+  FOREIGN KEY (org_id, key_id) REFERENCES data_keys (org_id, id)
+);
+
+-- Deliveries of forges, and what each did.
+CREATE TABLE hook_deliveries (
+  org_id TEXT NOT NULL,
+  repository_id TEXT NOT NULL,
+  -- The forge's id of the delivery, or a hash of the body if the forge sends none.
+  delivery_id TEXT NOT NULL,
+  -- As the forge names it: push, pull_request.opened.
+  kind TEXT NOT NULL,
+  -- What it did, in words for people.
+  outcome TEXT NOT NULL,
+  received_at BIGINT NOT NULL,
+  PRIMARY KEY (org_id, repository_id, delivery_id)
+) {without_rowid};
+CREATE INDEX hook_deliveries_by_time ON hook_deliveries (org_id, repository_id, received_at, delivery_id);
+CREATE INDEX hook_deliveries_old ON hook_deliveries (received_at);
+
+CREATE TABLE pull_requests (
+  org_id TEXT NOT NULL,
+  repository_id TEXT NOT NULL,
+  number BIGINT NOT NULL,
+  -- As the forge describes it.
+  title TEXT NOT NULL,
+  url TEXT NOT NULL,
+  author_id TEXT NOT NULL,
+  author_name TEXT NOT NULL,
+  head TEXT NOT NULL,
+  head_branch TEXT NOT NULL,
+  base_branch TEXT NOT NULL,
+  is_fork BIGINT NOT NULL,
+  labels TEXT NOT NULL,
+  is_draft BIGINT NOT NULL,
+  status TEXT NOT NULL CHECK (status IN ('open', 'closed', 'merged')),
+  changed_at BIGINT NOT NULL,
+  -- The commit of a fork that a member approved.
+  approved_head TEXT,
+  approved_by TEXT,
+  -- Berth's comment on the forge, the hash of its text, and when it was written.
+  comment_id TEXT,
+  comment_hash TEXT,
+  commented_at BIGINT,
+  error TEXT,
+  -- In a row.
+  failures BIGINT NOT NULL,
+  due_at BIGINT,
+  created_at BIGINT NOT NULL,
+  PRIMARY KEY (org_id, repository_id, number),
+  FOREIGN KEY (org_id, repository_id) REFERENCES repositories (org_id, id)
+);
+CREATE INDEX pull_requests_due ON pull_requests (org_id, due_at) WHERE due_at IS NOT NULL;
+CREATE INDEX pull_requests_open ON pull_requests (org_id, created_at) WHERE status = 'open';
+
+-- Which environment a pull request uses or waits for, one per pipeline.
+CREATE TABLE pull_request_claims (
+  org_id TEXT NOT NULL,
+  repository_id TEXT NOT NULL,
+  number BIGINT NOT NULL,
+  pipeline_id TEXT NOT NULL,
+  environment_id TEXT NOT NULL,
+  ticket_id TEXT,
+  session_id TEXT,
+  deployment_id TEXT,
+  commit_id TEXT,
+  -- Whether a person ended it, so that it is not claimed again by itself.
+  is_stopped BIGINT NOT NULL,
+  created_at BIGINT NOT NULL,
+  PRIMARY KEY (org_id, repository_id, number, pipeline_id),
+  FOREIGN KEY (org_id, repository_id, number) REFERENCES pull_requests (org_id, repository_id, number)
+);
+CREATE INDEX pull_request_claims_by_session ON pull_request_claims (org_id, session_id) WHERE session_id IS NOT NULL;
+CREATE INDEX pull_request_claims_by_environment ON pull_request_claims (org_id, environment_id);
+
+-- Comments that start with /berth. Each is carried out once.
+CREATE TABLE pull_request_commands (
+  org_id TEXT NOT NULL,
+  repository_id TEXT NOT NULL,
+  number BIGINT NOT NULL,
+  comment_id TEXT NOT NULL,
+  author_id TEXT NOT NULL,
+  author_name TEXT NOT NULL,
+  text TEXT NOT NULL,
+  created_at BIGINT NOT NULL,
+  answered_at BIGINT,
+  PRIMARY KEY (org_id, repository_id, comment_id),
+  FOREIGN KEY (org_id, repository_id, number) REFERENCES pull_requests (org_id, repository_id, number)
+);
+CREATE INDEX pull_request_commands_open ON pull_request_commands (org_id, repository_id, number)
+  WHERE answered_at IS NULL;
+
+-- Accounts on forges that members have linked to their own. host is where the forge's ids are unique.
+CREATE TABLE forge_accounts (
+  org_id TEXT NOT NULL REFERENCES organizations (id),
+  host TEXT NOT NULL,
+  forge_user_id TEXT NOT NULL,
+  user_id TEXT NOT NULL REFERENCES users (id),
+  -- For display only.
+  name TEXT NOT NULL,
+  created_at BIGINT NOT NULL,
+  PRIMARY KEY (org_id, host, forge_user_id)
+) {without_rowid};
+CREATE INDEX forge_accounts_by_user ON forge_accounts (org_id, user_id);
+
 -- Runners on other machines.
 CREATE TABLE runners (
   org_id TEXT NOT NULL REFERENCES organizations (id),

@@ -20,6 +20,12 @@ statements! {
     Org Upkeep CHANGE_AUTHORS = "DELETE FROM change_authors WHERE org_id = $1";
     Org Upkeep EVENT_HEADS = "DELETE FROM event_heads WHERE org_id = $1";
     Org Upkeep EVENTS = "DELETE FROM events WHERE org_id = $1";
+    Org Upkeep HOOK_DELIVERIES = "DELETE FROM hook_deliveries WHERE org_id = $1";
+    Org Upkeep PULL_REQUEST_COMMANDS = "DELETE FROM pull_request_commands WHERE org_id = $1";
+    Org Upkeep PULL_REQUEST_CLAIMS = "DELETE FROM pull_request_claims WHERE org_id = $1";
+    Org Upkeep PULL_REQUESTS = "DELETE FROM pull_requests WHERE org_id = $1";
+    Org Upkeep FORGE_ACCOUNTS = "DELETE FROM forge_accounts WHERE org_id = $1";
+    Org Upkeep FORGE_CONNECTIONS = "DELETE FROM forge_connections WHERE org_id = $1";
     Org Upkeep FIX_PULL_REQUESTS = "DELETE FROM fix_pull_requests WHERE org_id = $1";
     Org Upkeep GRANTS = "DELETE FROM grants WHERE org_id = $1";
     Org Upkeep INVITATIONS = "DELETE FROM invitations WHERE org_id = $1";

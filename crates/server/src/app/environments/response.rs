@@ -45,9 +45,12 @@ pub(super) fn environment_to_wire(lock: &Lock) -> wire::WireEnvironment {
 
 fn configuration_to_wire(it: &Configuration) -> wire::EnvironmentConfiguration {
     let trigger = |trigger: &ClaimTrigger| match trigger {
-        ClaimTrigger::PullRequest { target_branches } => {
-            wire::Trigger { on: "pull_request".into(), target_branches: Some(target_branches.clone()) }
-        }
+        ClaimTrigger::PullRequest { target_branches, labels, draft } => wire::Trigger {
+            on: "pull_request".into(),
+            target_branches: Some(target_branches.clone()),
+            labels: (!labels.is_empty()).then(|| labels.clone()),
+            draft: *draft,
+        },
     };
     let rule = |rule: &ReleaseCondition| match rule {
         ReleaseCondition::PrClosed => wire::ReleaseRule { on: "pr_closed".into(), after_idle_seconds: None },
@@ -62,7 +65,7 @@ fn configuration_to_wire(it: &Configuration) -> wire::EnvironmentConfiguration {
     };
     // Environments can always be claimed and released through the API, although definitions do not say so.
     let (by_api, ends_by_api) = (
-        wire::Trigger { on: "api".into(), target_branches: None },
+        wire::Trigger { on: "api".into(), target_branches: None, labels: None, draft: None },
         wire::ReleaseRule { on: "api".into(), after_idle_seconds: None },
     );
     wire::EnvironmentConfiguration {

@@ -1,0 +1,63 @@
+//! Connections of repositories to their forges, with the encrypted secrets of the webhooks.
+
+use berth_core::forge::{ForgeConnection, ForgeKind};
+use berth_core::id::{HookId, OrgId, RepositoryId};
+
+use super::secret::SealedValue;
+use crate::error::StoreError;
+use crate::sql::value::text;
+use crate::sql::{TableRow as _, ToParams as _, statements, table, word_columns};
+use crate::tx::{StoreRead, Tx};
+
+table!(Org ForgeConnection in forge_connections {
+    key: [repository: repository_id],
+    update: [hook: hook_id, forge, account: account_id, forge_hook: forge_hook_id, verified_at, error, version, updated_at],
+    insert: [created_at],
+});
+word_columns!(ForgeKind: ForgeKind::ALL);
+
+statements! {
+    Org Read BY_REPOSITORY => ForgeConnection::TABLE.select("WHERE org_id = $1 AND repository_id = $2 {for_update}");
+    Instance Read ORGANIZATION_OF_HOOK = "SELECT org_id, repository_id FROM forge_connections WHERE hook_id = $1";
+    Org Read SECRET = "SELECT key_id, sealed FROM forge_connections WHERE org_id = $1 AND repository_id = $2";
+    Org Write INSERT = "INSERT INTO forge_connections (org_id, repository_id, hook_id, forge, account_id, forge_hook_id,
+          verified_at, error, version, updated_at, created_at, key_id, sealed)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)";
+    Org Write UPDATE => ForgeConnection::TABLE.update("WHERE org_id = $1 AND repository_id = $2 AND version = $9 - 1");
+    Org Write DELETE = "DELETE FROM forge_connections WHERE org_id = $1 AND repository_id = $2";
+}
+
+pub fn by_repository(
+    db: &mut impl StoreRead,
+    repository: RepositoryId,
+) -> Result<Option<ForgeConnection>, StoreError> {
+    db.fetch_optional(&BY_REPOSITORY, &[text(repository)])
+}
+
+/// Finds the organization and repository of the webhook with this id, which is part of its URL.
+pub fn find_hook(db: &mut impl StoreRead, hook: HookId) -> Result<Option<(OrgId, RepositoryId)>, StoreError> {
+    db.fetch_optional(&ORGANIZATION_OF_HOOK, &[text(hook)])
+}
+
+/// Loads the encrypted secret that signs deliveries.
+pub fn load_secret(
+    db: &mut impl StoreRead,
+    repository: RepositoryId,
+) -> Result<Option<SealedValue>, StoreError> {
+    db.fetch_optional(&SECRET, &[text(repository)])
+}
+
+pub fn insert(tx: &mut Tx<'_>, connection: &ForgeConnection, secret: &SealedValue) -> Result<(), StoreError> {
+    tx.put(&INSERT, &(connection.clone(), secret.clone()))
+}
+
+pub fn update(tx: &mut Tx<'_>, connection: &ForgeConnection) -> Result<(), StoreError> {
+    let mut params = Vec::new();
+    connection.to_params(&mut params)?;
+    params.truncate(ForgeConnection::TABLE.update_params());
+    tx.execute_one(&UPDATE, &params)
+}
+
+pub fn delete(tx: &mut Tx<'_>, repository: RepositoryId) -> Result<(), StoreError> {
+    tx.execute_one(&DELETE, &[text(repository)])
+}
