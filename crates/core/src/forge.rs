@@ -176,16 +176,17 @@ pub struct PullRequestCommand {
 
 /// Whether a trigger of an environment applies to the pull request. A closed pull request matches no trigger.
 pub fn matches(trigger: &ClaimTrigger, pull_request: &PullRequestSnapshot) -> bool {
-    let ClaimTrigger::PullRequest { target_branches, labels, draft } = trigger;
+    let ClaimTrigger::PullRequest { target_branches, when } = trigger;
     pull_request.status == PullRequestStatus::Open
         && (target_branches.is_empty() || target_branches.contains(&pull_request.base_branch))
-        && labels.iter().all(|label| pull_request.labels.iter().any(|it| it.eq_ignore_ascii_case(label)))
-        && draft.is_none_or(|draft| draft == pull_request.is_draft)
+        && when.labels.iter().all(|label| pull_request.labels.iter().any(|it| it.eq_ignore_ascii_case(label)))
+        && when.draft.is_none_or(|draft| draft == pull_request.is_draft)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pipeline::model::PullRequestFilter;
 
     #[test]
     fn trigger_matches_open_pull_request_with_branch_labels_and_draft_state() {
@@ -205,8 +206,7 @@ mod tests {
         let words = |words: &[&str]| words.iter().map(ToString::to_string).collect::<Vec<_>>();
         let on = |branches: &[&str], labels: &[&str], draft| ClaimTrigger::PullRequest {
             target_branches: words(branches),
-            labels: words(labels),
-            draft,
+            when: PullRequestFilter { labels: words(labels), draft },
         };
         assert!(matches(&on(&[], &[], None), &pull_request));
         assert!(matches(&on(&["next", "main"], &["preview"], Some(true)), &pull_request));

@@ -287,15 +287,29 @@ pub struct InvalidOwner;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "on", rename_all = "snake_case")]
 pub enum ClaimTrigger {
-    /// `target_branches` is empty if any target branch matches. The pull request needs all `labels`; `draft` is `None`
-    /// if it makes no difference.
+    /// `target_branches` is empty if any target branch matches.
     PullRequest {
         target_branches: Vec<String>,
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        labels: Vec<String>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        draft: Option<bool>,
+        #[serde(default, skip_serializing_if = "PullRequestFilter::is_empty")]
+        when: PullRequestFilter,
     },
+}
+
+/// Which pull requests claim an environment.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PullRequestFilter {
+    /// The pull request must have all of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub labels: Vec<String>,
+    /// `None` if it makes no difference whether the pull request is a draft.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub draft: Option<bool>,
+}
+
+impl PullRequestFilter {
+    fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -2,7 +2,7 @@
 
 use berth_core::pipeline::limits::{DURATION_S_MAX, LIST_ITEMS_MAX};
 use berth_core::pipeline::model::{
-    ClaimTrigger, EnvironmentDefinition, OwnerTeam, ReleaseAction, ReleaseCondition,
+    ClaimTrigger, EnvironmentDefinition, OwnerTeam, PullRequestFilter, ReleaseAction, ReleaseCondition,
 };
 
 use berth_core::wording::quote;
@@ -81,8 +81,10 @@ fn read_trigger(at: &NodeCursor<'_>) -> Option<ClaimTrigger> {
             let label = |at: &NodeCursor<'_>| at.text().map(str::to_owned);
             Some(ClaimTrigger::PullRequest {
                 target_branches: branches.iter().filter_map(branch).collect(),
-                labels: labels.unwrap_or_default().iter().filter_map(label).collect(),
-                draft: when.as_ref().and_then(|it| bool::read(&it.get("draft")?)),
+                when: PullRequestFilter {
+                    labels: labels.unwrap_or_default().iter().filter_map(label).collect(),
+                    draft: when.as_ref().and_then(|it| bool::read(&it.get("draft")?)),
+                },
             })
         }
         // Claiming through the API is always possible, so this trigger is not stored.

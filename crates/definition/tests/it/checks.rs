@@ -262,9 +262,17 @@ fn environments_are_checked() {
             4:70: error: `push` is not known here; there are api and pull_request [unknown_value]
             4:89: error: `target_branches` is only allowed with `on: pull_request`; remove it [unknown_field]
             4:124: error: `after_idle` is missing [missing_field]
-            4:147: warning: release on a closed pull request is not active yet: sessions end by release, expiry or timeout [not_active_yet]
             4:158: error: `after_idle` is only allowed with `on: timeout`; remove it [unknown_field]
             4:186: error: `-` is not a label; use 1 to 63 letters, digits, ., _ and -, beginning with a letter or digit [invalid_name]
+        "#]],
+    );
+    check_pipeline(
+        "ephemeral_environments: { qa-1: { triggers: [{ on: api, when: {} }, { on: pull_request, when: { draft: no, label: a, labels: [[]] } }] } }",
+        &expect![[r#"
+            4:59: error: `when` is only allowed with `on: pull_request`; remove it [unknown_field]
+            4:106: error: expected `true` or `false`, found the text `no` [wrong_type]
+            4:110: error: unknown field `label`; did you mean `labels`? [unknown_field]
+            4:129: error: expected text, found a list [wrong_type]
         "#]],
     );
     check_pipeline(

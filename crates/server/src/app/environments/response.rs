@@ -45,11 +45,11 @@ pub(super) fn environment_to_wire(lock: &Lock) -> wire::WireEnvironment {
 
 fn configuration_to_wire(it: &Configuration) -> wire::EnvironmentConfiguration {
     let trigger = |trigger: &ClaimTrigger| match trigger {
-        ClaimTrigger::PullRequest { target_branches, labels, draft } => wire::Trigger {
+        ClaimTrigger::PullRequest { target_branches, when } => wire::Trigger {
             on: "pull_request".into(),
             target_branches: Some(target_branches.clone()),
-            labels: (!labels.is_empty()).then(|| labels.clone()),
-            draft: *draft,
+            labels: (!when.labels.is_empty()).then(|| when.labels.clone()),
+            draft: when.draft,
         },
     };
     let rule = |rule: &ReleaseCondition| match rule {
