@@ -48,6 +48,12 @@ test("a tester on quay-1 gets stage buttons after joining a team of deployers", 
   await expect(page.getByRole("heading", { level: 1, name: "Quay" })).toBeVisible();
   await expect(page.getByRole("button", { name: "Deploy" })).toHaveCount(0);
   await expect(page.getByRole("button", { name: "Pause new deployments" })).toHaveCount(0);
+  await expect(page.getByRole("tab", { name: "Environments (1)" })).toBeVisible();
+  await page.keyboard.press("Control+k");
+  await page.getByRole("textbox", { name: "Search", exact: true }).fill("quay-");
+  await expect(page.getByRole("button", { name: /quay-1.*Quay/ })).toBeVisible();
+  await expect(page.getByRole("button", { name: /quay-2/ })).toHaveCount(0);
+  await page.keyboard.press("Escape");
 
   await ada.goto("/o/acme/settings/teams");
   await ada.getByRole("button", { name: "Create team" }).click();
