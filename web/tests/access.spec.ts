@@ -1,5 +1,6 @@
 /** Scoped access: what a member with grants sees, and how grants and teams are managed. */
 import { addMember, withToken } from "./harness/api";
+import { createPipeline } from "./harness/deployments";
 import { expect, expectAccessible, openPageAs, test } from "./harness/test";
 import type { World } from "./harness/world";
 
@@ -48,6 +49,12 @@ test("a tester on quay-1 gets stage buttons after joining a team of deployers", 
   await expect(page.getByRole("heading", { level: 1, name: "Quay" })).toBeVisible();
   await expect(page.getByRole("button", { name: "Deploy" })).toHaveCount(0);
   await expect(page.getByRole("button", { name: "Pause new deployments" })).toHaveCount(0);
+  await expect(page.getByRole("tab", { name: "Environments (1)" })).toBeVisible();
+  await page.keyboard.press("Control+k");
+  await page.getByRole("textbox", { name: "Search", exact: true }).fill("quay-");
+  await expect(page.getByRole("button", { name: /quay-1.*Quay/ })).toBeVisible();
+  await expect(page.getByRole("button", { name: /quay-2/ })).toHaveCount(0);
+  await page.keyboard.press("Escape");
 
   await ada.goto("/o/acme/settings/teams");
   await ada.getByRole("button", { name: "Create team" }).click();
@@ -98,4 +105,44 @@ test("a restricted token is created and its restriction is listed", async ({ ada
   await ada.getByRole("button", { name: "Done" }).click();
   const row = ada.getByRole("row", { name: /nightly/ });
   await expect(row).toContainText("environments:claim in environments of quay that begin with quay-");
+});
+
+const GATE = `version: 1
+pipeline:
+  name: Gate
+  stages: [{ name: production }]
+  steps:
+    - name: Ask
+      type: approval
+      params: { approvals: 1 }
+  ephemeral_environments:
+    qa-1: {}
+    demo: {}
+`;
+
+test("an approver on an environment sees its approvals on the home page", async ({ browser, world }) => {
+  const send = withToken(world);
+  await createPipeline(world, "gate", GATE);
+  await addMember(world, world.linus, "Linus", "member");
+  const { id } = await findMember(world, world.linus.email);
+  await send("POST", "/ORG/grants", {
+    subject: `user:${id}`,
+    role: "approver",
+    scope: "environment:gate/qa-*",
+  });
+  for (const environment of ["qa-1", "demo"]) {
+    const sessions = `/ORG/pipelines/gate/ephemeral-environments/${environment}/sessions`;
+    await send("POST", sessions, { commitId: "9fceb02" });
+  }
+  await expect.poll(async () => (await send("GET", "/ORG/approvals")).length).toBe(2);
+
+  const page = await openPageAs(await browser.newContext({ baseURL: world.base }), world, world.linus);
+  await page.goto("/o/acme");
+  const attention = page.getByRole("region", { name: "Needs your attention" });
+  await expect(attention.getByRole("link", { name: "Review Gate → qa-1" })).toBeVisible();
+  await expect(attention.getByRole("link", { name: /Review/ })).toHaveCount(1);
+  await attention.getByRole("link", { name: "Review Gate → qa-1" }).click();
+  await expect(
+    page.getByRole("article", { name: "Gate → qa-1" }).getByRole("button", { name: "Approve" }),
+  ).toBeVisible();
 });

@@ -1,5 +1,5 @@
 /** What the current user may do with a deployment. */
-import type { Approval, Deployment, Pipeline } from "@/api/types";
+import type { Approval, Deployed, Deployment, Pipeline } from "@/api/types";
 import {
   type Access,
   type AccessTarget,
@@ -66,4 +66,21 @@ export function approvalTarget(
   return deployment?.envName != null
     ? environmentTarget(pipeline, deployment.envName)
     : stageTarget(pipeline, approval.stage);
+}
+
+type PipelineParts = Pick<Deployed, "pipelineId" | "slug" | "stages" | "environments">;
+
+/** Whether the user may decide a pending approval of one of these pipelines. An approval names a stage or an environment. */
+export function mayDecideApproval(
+  access: Access,
+  approval: Pick<Approval, "pipelineId" | "stage">,
+  pipelines: PipelineParts[],
+): boolean {
+  const pipeline = pipelines.find(each => each.pipelineId === approval.pipelineId);
+  const isEnvironment = pipeline?.environments.some(each => each.envName === approval.stage) ?? false;
+  const isStage = !isEnvironment || pipeline?.stages.some(each => each.name === approval.stage);
+  const envNames = [...(isStage ? [null] : []), ...(isEnvironment ? [approval.stage] : [])];
+  return envNames.some(envName =>
+    may(access, "approvals:decide", approvalTarget(approval, { envName }, pipeline?.slug)),
+  );
 }

@@ -4,6 +4,7 @@ import type { Role } from "@/api/types";
 import {
   type Access,
   formatScope,
+  listReadableEnvironments,
   may,
   maySomewhere,
   PERMISSIONS,
@@ -90,6 +91,15 @@ test("tester on qa-* works in these environments, reads their pipeline, and noth
     expect(mayOn(grace, permission, on), `${permission} on ${on}`).toBe(false);
   expect(maySomewhere(grace, "stages:deploy")).toBe(false);
   expect(maySomewhere(grace, "secrets:read")).toBe(false);
+});
+
+test("only environments that the caller can open are listed", () => {
+  const pipeline = { slug: "shop", environments: ["qa-1", "demo", "qa-2"] };
+  const grace = access("member", ["tester", "environment:shop/qa-*"]);
+  expect(listReadableEnvironments(grace, pipeline)).toEqual(["qa-1", "qa-2"]);
+  expect(listReadableEnvironments(grace, { ...pipeline, slug: "docs" })).toEqual([]);
+  expect(listReadableEnvironments(access("member", ["deployer", "stage:shop@qa-1"]), pipeline)).toEqual([]);
+  expect(listReadableEnvironments(access("viewer"), pipeline)).toEqual(pipeline.environments);
 });
 
 test("deployer on a stage deploys there only", () => {

@@ -1,5 +1,5 @@
 /** Roles, permissions and scopes, used to hide actions that the server would reject. The server enforces them. */
-import type { Organization, Role } from "@/api/types";
+import type { Organization, Pipeline, Role } from "@/api/types";
 
 export const ROLES = ["member", "viewer", "tester", "approver", "deployer", "admin", "owner"] as const;
 
@@ -162,6 +162,14 @@ function hasPermission(access: Access, permission: Permission, isCovered: (scope
 /** Whether the caller has the permission on a resource. */
 export function may(access: Access, permission: Permission, target: AccessTarget = ORGANIZATION): boolean {
   return hasPermission(access, permission, scope => covers(scope, permission, target));
+}
+
+/** The shared environments of a pipeline that the caller can open. */
+export function listReadableEnvironments(
+  access: Access,
+  { slug, environments }: Pick<Pipeline, "slug" | "environments">,
+): string[] {
+  return environments.filter(name => may(access, "environments:read", environmentTarget(slug, name)));
 }
 
 /** Whether there can be a resource on which the caller has the permission. */

@@ -8,6 +8,7 @@ import { deployedQuery } from "@/data/deployed";
 import { useAccess, useMe, useOrg, usePermissionSomewhere } from "@/data/me";
 import { pipelinesQuery } from "@/data/pipelines";
 import { NAV_ITEMS, SETTINGS_TABS, visiblePages } from "./navigation";
+import { listPalettePipelines } from "./palettePipelines";
 
 const SHOWN_MAX = 12;
 const TYPED_MS = 150;
@@ -25,22 +26,7 @@ export default function CommandPalette({ toggleScheme }: { toggleScheme: () => v
   const pages = useInfiniteQuery({ ...deployedQuery(org), enabled: opened && mayRead });
   const named = useQuery({ ...pipelinesQuery(org, { search }), enabled: opened && mayRead && search !== "" });
   const deployed = pages.data?.pages.flatMap(page => page.data) ?? [];
-  // Only the first pages are loaded; the server searches the others.
-  const others = (named.data?.data ?? []).filter(each => !deployed.some(it => it.pipelineId === each.id));
-  const found = [
-    ...deployed,
-    ...others.map(each => ({
-      pipelineId: each.id,
-      slug: each.slug,
-      name: each.name,
-      environments: each.environments.map(envName => ({
-        environmentId: `${each.id}/${envName}`,
-        envName,
-        holder: undefined,
-        isKnown: false,
-      })),
-    })),
-  ];
+  const found = listPalettePipelines(access, deployed, named.data?.data ?? []);
   const pageActions: SpotlightActionData[] = [
     ...visiblePages(access, NAV_ITEMS).map(item => ({
       id: item.to,
@@ -57,22 +43,22 @@ export default function CommandPalette({ toggleScheme }: { toggleScheme: () => v
     { id: "scheme", label: "Toggle theme", leftSection: <IconMoon size={18} />, onClick: toggleScheme },
   ];
   const pipelines = found.map(each => ({
-    id: each.pipelineId,
+    id: each.id,
     label: each.name,
     description: each.slug,
     leftSection: <IconRoute size={18} />,
     onClick: () => navigate({ to: "/o/$org/pipelines/$pipelineId", params: { org, pipelineId: each.slug } }),
   }));
   const environments = found.flatMap(each =>
-    each.environments.map(environment => ({
-      id: environment.environmentId,
-      label: environment.envName,
-      description: `${each.name}${"isKnown" in environment ? "" : environment.holder ? `, held by ${environment.holder.name}` : ", free"}`,
+    each.environments.map(({ id, envName, state }) => ({
+      id,
+      label: envName,
+      description: state ? `${each.name}, ${state}` : each.name,
       leftSection: <IconAnchor size={18} />,
       onClick: () =>
         navigate({
           to: "/o/$org/environments/$pipelineId/$envName",
-          params: { org, pipelineId: each.slug, envName: environment.envName },
+          params: { org, pipelineId: each.slug, envName },
         }),
     })),
   );

@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
 use berth_api::grant::{MemberAccess, PermissionAccess};
+use berth_api::login::LoginsEnded;
 use berth_api::member::WireMember;
 
 use super::grant::expand_scope;
@@ -32,6 +33,11 @@ enum MemberCommand {
         /// Show only this permission, such as stages:deploy; the exit code is 1 if it is missing
         #[arg(long)]
         permission: Option<String>,
+    },
+    /// End all logins of a member in browsers; API tokens stay
+    LogOut {
+        /// E-mail address, name or id of a member
+        member: String,
     },
     /// Remove the second factor of a member who has lost it
     ResetSecondFactor {
@@ -77,6 +83,17 @@ pub(crate) fn run(args: &MemberArgs) -> anyhow::Result<ExitCode> {
             out.print_table(&found.raw, &["permission", "allowed", "because of"], &rows, "No permissions.")?;
             let is_missing = permission.is_some() && shown.iter().any(|it| !it.allowed);
             Ok(if is_missing { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+        }
+        MemberCommand::LogOut { member } => {
+            let member = find_member(&client, member)?;
+            let path = format!("/members/{}/logout", percent_encode(&member.id));
+            let ended = client.post::<LoginsEnded>(&path, &serde_json::json!({}))?;
+            out.print_reply(&ended.raw, || {
+                let (name, count) = (strip_control_chars(&member.name), ended.data.logins_ended);
+                let logins = if count == 1 { "login" } else { "logins" };
+                format!("Logged {name} out everywhere ({count} {logins} ended). Their API tokens stay valid.")
+            })?;
+            Ok(ExitCode::SUCCESS)
         }
         MemberCommand::ResetSecondFactor { member } => {
             let member = find_member(&client, member)?;

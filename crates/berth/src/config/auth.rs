@@ -161,10 +161,13 @@ mod tests {
             ("client_secret_file = \"/nowhere/at/all\"\n", "cannot read client_secret_file"),
             ("secret = \"x\"\n", "unknown field"),
             (PROVIDER, "configured twice"),
+            (&PROVIDER.replace("corp", "other"), "another provider has the same issuer"),
         ] {
             let error = load(&format!("{PROVIDER}{added}")).unwrap_err();
             assert!(error.contains(wanted), "{added}: {error}");
         }
+        let other = PROVIDER.replace("corp", "other").replace("login.", "sso.");
+        assert_eq!(load(&format!("{PROVIDER}{other}")), Ok(2));
         let wrong = PROVIDER.replace("https://login.acme.test", "login.acme.test");
         assert!(load(&wrong).unwrap_err().contains("issuer must be a URL"));
         assert!(load(&PROVIDER.replace("corp", "manual")).unwrap_err().contains("reserved"));

@@ -7,11 +7,13 @@ use std::process::Command;
 use std::time::Duration;
 
 use berth_testkit::{copy_dir, outcome};
-use serde_json::json;
+use rustix::process::Signal;
+use serde_json::{Value, json};
 
-use crate::harness::{TestHome, TestServer, berth, run, wait_until};
-use crate::isolation::{ORGANIZATION, deploy, is_available, step_log};
+use crate::harness::{BerthProcess, STOP_MAX, TestHome, TestServer, berth, run, wait_until};
+use crate::isolation::{ORGANIZATION, deploy, is_available, step_log, text as text_of};
 use crate::machine::{in_mount_namespace, run_in_namespace_of};
+use crate::upkeep::tls::{create_certificate, is_installed};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 const DEPLOY_KEY: &str = "DEPLOY-KEY-OF-ACME";
@@ -141,6 +143,87 @@ fn credentials_stay_unreadable_when_replaced_while_a_step_runs_with_bubblewrap()
 #[test]
 fn credentials_stay_unreadable_when_replaced_while_a_step_runs_with_landlock() {
     check_credentials("landlock");
+}
+
+/// Tries to read every file in the directories `$DIRS`.
+const LOOK_IN_DIRS: &str = r#"
+for dir in $DIRS; do
+  for file in $(find "$dir" -type f 2>/dev/null); do cat "$file" >/dev/null 2>&1 && echo "LEAK $file"; done
+  for name in berth.toml client.secret root.key live.key; do cat "$dir/$name" >/dev/null 2>&1 && echo "LEAK $dir/$name"; done
+done
+echo looked
+"#;
+
+/// Sends a request to a server with a self-signed certificate. A request with a body is a POST.
+fn send_with_tls(address: &str, token: &str, path: &str, body: Option<&Value>) -> String {
+    let mut curl = Command::new("curl");
+    curl.args(["-sSk", "--max-time", "10", "-H", &format!("authorization: Bearer {token}")]);
+    if let Some(body) = body {
+        curl.args(["-H", "content-type: application/json", "-d", &body.to_string()]);
+    }
+    let sent = curl.arg(format!("https://{address}{path}")).output().expect("curl runs");
+    String::from_utf8(sent.stdout).expect("UTF-8")
+}
+
+/// Starts a server whose configuration names secret files in several directories, and lets a step look for them.
+fn check_secret_files(sandbox: &str) {
+    if !is_installed("openssl") || !is_installed("curl") {
+        outcome::skip("openssl or curl", "apt-get install openssl curl");
+        return;
+    }
+    if !is_available(sandbox) {
+        return;
+    }
+    let home = TestHome::on_sqlite();
+    // Steps see `/opt`, so every directory in it has to be hidden.
+    let dirs: [_; 5] = std::array::from_fn(|_| tempfile::tempdir_in("/opt").expect("a directory"));
+    let [config, corp, partner, tls, root] = dirs.each_ref().map(tempfile::TempDir::path);
+    let mut text = format!("root_key_file = {:?}\n", root.join("root.key"));
+    text += &format!("[tls]\ncertificate = {:?}\nkey = {:?}\n", tls.join("live.pem"), tls.join("live.key"));
+    for (name, dir) in [("corp", corp), ("partner", partner)] {
+        let secret = dir.join("client.secret");
+        std::fs::write(&secret, "s3cret\n").expect("written");
+        text += &format!("[[auth.oidc]]\nname = {name:?}\nissuer = \"https://{name}.acme.test\"\n");
+        text += &format!("client_id = \"berth\"\norganization = \"acme\"\nclient_secret_file = {secret:?}\n");
+    }
+    create_certificate(tls, "live");
+    std::fs::copy(home.path().join("root.key"), root.join("root.key")).expect("copied");
+    std::fs::remove_file(home.path().join("root.key")).expect("removed");
+    let file = config.join("berth.toml");
+    std::fs::write(&file, text).expect("written");
+    let mut command = home.serve_command();
+    let mut server = BerthProcess::start(command.args(["--sandbox", sandbox, "--config"]).arg(&file));
+    let line = server.first_line();
+    let address = line.strip_prefix("berth is serving at https://").expect("an https address");
+
+    let send = |path: &str, body: Option<&Value>| {
+        send_with_tls(address, &home.token, &format!("{ORGANIZATION}{path}"), body)
+    };
+    let parse = |text: &str| serde_json::from_str::<Value>(text).unwrap_or_else(|_| panic!("{text}"));
+    let shown = dirs.each_ref().map(|dir| dir.path().display().to_string()).join(" ");
+    let run = format!("set +e\nDIRS=\"{shown}\"\n{LOOK_IN_DIRS}");
+    let step = json!({"name": "Look", "type": "script", "params": {"run": run}});
+    let definition = json!({"version": 1, "pipeline":
+        {"name": "Look", "stages": [{"name": "staging"}], "steps": [step]}});
+    send("/pipelines", Some(&json!({"slug": "look", "definition": definition.to_string()})));
+    let begun = parse(&send("/pipelines/look/deployments", Some(&json!({"commitId": "abc"}))));
+    let deployment = format!("/deployments/{}", text_of(&begun["data"]["id"]));
+    wait_until(PATIENCE, "end of the step", || {
+        parse(&send(&deployment, None))["data"]["finishedAt"].is_string().then_some(())
+    });
+    assert_eq!(send(&format!("{deployment}/steps/look/logs?raw=true"), None), "looked\n");
+    server.signal(Signal::TERM);
+    assert_eq!(server.wait(STOP_MAX).code, Some(0));
+}
+
+#[test]
+fn secret_files_of_the_configuration_are_unreadable_with_bubblewrap() {
+    check_secret_files("bubblewrap");
+}
+
+#[test]
+fn secret_files_of_the_configuration_are_unreadable_with_landlock() {
+    check_secret_files("landlock");
 }
 
 /// Returns the files in `dir` that contain the deploy key.

@@ -168,3 +168,25 @@ fn second_organization_without_sandbox_is_refused() {
     let mut auto = start("auto");
     assert!(auto.first_line().starts_with("berth is serving"));
 }
+
+#[test]
+fn identity_providers_with_the_same_issuer_are_refused() {
+    let home = TestHome::new();
+    let file = home.path().join("berth.toml");
+    let provider = |name: &str, issuer: &str| {
+        format!(
+            "[[auth.oidc]]\nname = \"{name}\"\nissuer = \"{issuer}\"\nclient_id = \"berth\"\norganization = \"acme\"\n"
+        )
+    };
+    let command = |other: &str| {
+        let text = provider("corp", "https://login.acme.test") + &provider("partner", other);
+        std::fs::write(&file, text).unwrap();
+        let mut command = home.serve_command();
+        command.arg("--config").arg(&file);
+        command
+    };
+    BerthProcess::start(&mut command("https://login.acme.test"))
+        .wait(REFUSAL_MAX)
+        .expect_refusal(&["\"partner\"", "another provider has the same issuer"]);
+    crate::harness::TestServer::start(&mut command("https://login.partner.test"), &home.token).stop();
+}

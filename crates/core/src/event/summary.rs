@@ -108,7 +108,10 @@ pub fn summarize(event: &Event, pipeline: Option<&str>) -> String {
             )
         }
         "grant_created" | "grant_deleted" => facts.grant(actor),
-        "login_succeeded" => format!("{actor} logged in"),
+        "login_succeeded" => match facts.text("provider") {
+            Some(provider) => format!("{actor} logged in through {provider}"),
+            None => format!("{actor} logged in"),
+        },
         "login_failed" => format!("{actor} failed to log in"),
         "login_ended" => format!("{actor} logged out"),
         "logins_ended" => format!("{} was logged out everywhere by {actor}", named("user", "a member")),

@@ -191,7 +191,7 @@ impl App {
             let user = User { id, email: invitation.email.clone(), name, account, created_at: tx.now() };
             user::put(tx, &user)?;
             accept(tx, org, &invitation, &user)?;
-            let (id, secret) = begin_sign_in(tx, &user, &new.client)?;
+            let (id, secret) = begin_sign_in(tx, &user, &new.client, None)?;
             Ok::<_, AppError>((user, id, secret))
         });
         let (user, id, secret) = made.await?;

@@ -5,7 +5,7 @@ use berth_api::problem::Code;
 use berth_core::client_info::{ClientInfo, describe_user_agent};
 use berth_core::event::{Actor, ActorType, EventKind, EventSubject, NewEvent};
 use berth_core::id::{SignInId, UserId};
-use berth_core::name::Email;
+use berth_core::name::{Email, Slug};
 use berth_engine::credential::RedactedString;
 use berth_store::tables::token::{self, TokenCaller};
 use berth_store::tables::user::{self, User, UserAccount};
@@ -85,7 +85,7 @@ impl App {
             if provider_checks::let_password_decide(tx, rule, signed.id)? {
                 record_at_home(tx, &signed, EventKind::AccessRestored)?;
             }
-            begin_sign_in(tx, &signed, &attempt.client).map(Ok)
+            begin_sign_in(tx, &signed, &attempt.client, None).map(Ok)
         });
         let (id, secret) = match begun.await? {
             Ok(begun) => begun,
@@ -338,11 +338,12 @@ pub(super) fn actor(user: &User) -> Actor {
 }
 
 /// Creates a browser session and the secret for its cookie. The caller of this function must have authenticated the
-/// user.
+/// user. `provider` is the identity provider that did, `None` for a password.
 pub(super) fn begin_sign_in(
     tx: &mut Tx<'_>,
     user: &User,
     client: &ClientInfo,
+    provider: Option<&Slug>,
 ) -> Result<(SignInId, RedactedString), AppError> {
     let secret = generate_token(TokenKind::SignIn);
     let id = SignInId::from_parts(tx.now(), tx.entropy()?);
@@ -350,7 +351,12 @@ pub(super) fn begin_sign_in(
     tx.set_actor(actor(user));
     let event = account_event(EventKind::LoginSucceeded, user).with("address", client.address().to_string());
     let described = describe_user_agent(client.user_agent()).unwrap_or_default();
-    record_event_at_home(tx, user, event.with("client", described))?;
+    let event = event.with("client", described);
+    let event = match provider {
+        Some(provider) => event.with("provider", provider.as_str()),
+        None => event,
+    };
+    record_event_at_home(tx, user, event)?;
     Ok((id, secret))
 }
 

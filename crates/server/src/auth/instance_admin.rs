@@ -5,7 +5,7 @@ use std::sync::Arc;
 use berth_api::problem::Code;
 use berth_core::id::UserId;
 use berth_core::time::Timestamp;
-use berth_store::tables::{instance_admin, organization, second_factor, token};
+use berth_store::tables::{instance_admin, organization, provider_identity, second_factor, token};
 use berth_store::{StoreRead, Tx, TxContext};
 
 use super::authorize::{AuthMethod, Principal, check_confirmed_at, find_browser_login};
@@ -31,22 +31,27 @@ impl InstanceAdmin {
 }
 
 /// Whether a principal may act as an instance admin. A restricted token or a session token never may, nor may a user
-/// who lacks a second factor that an organization requires.
+/// who lacks a second factor that an organization requires, or whom an organization's identity provider has refused.
 pub fn is_instance_admin(db: &mut impl StoreRead, who: &Principal) -> Result<bool, AppError> {
     let is_limited = match &who.via {
         AuthMethod::Token { membership, is_of_session, .. } => {
-            let access = &membership.access;
-            *is_of_session || access.restriction.is_some() || access.is_factor_missing
+            *is_of_session || membership.access.restriction.is_some()
         }
-        AuthMethod::SignIn { .. } => lacks_required_factor(db, who.user)?,
+        AuthMethod::SignIn { .. } => false,
     };
-    Ok(!who.is_service && !is_limited && instance_admin::contains(db, who.user)?)
+    if who.is_service || is_limited || !instance_admin::contains(db, who.user)? {
+        return Ok(false);
+    }
+    Ok(!is_kept_out(db, who.user)?)
 }
 
-/// Whether one of the user's organizations requires a second factor that the user lacks.
-fn lacks_required_factor(db: &mut impl StoreRead, user: UserId) -> Result<bool, AppError> {
+/// Whether one of the user's organizations requires a second factor that the user lacks, or has suspended the user. A
+/// login or a token of another organization must not get around that.
+fn is_kept_out(db: &mut impl StoreRead, user: UserId) -> Result<bool, AppError> {
     for org in organization::list_of_user(db, user)? {
-        if second_factor::is_missing_in(db, org.id, user)? {
+        if second_factor::is_missing_in(db, org.id, user)?
+            || provider_identity::is_suspended_in(db, org.id, user)?
+        {
             return Ok(true);
         }
     }

@@ -318,3 +318,42 @@ async fn second_factor_is_reset_only_in_the_organization_that_created_the_accoun
     world.send(call("DELETE", &path).with_account(&world.ada)).await.assert_problem(409, "invalid_state");
     assert_eq!(state(&world, &hank).await["status"], "enabled");
 }
+
+#[tokio::test]
+async fn wrong_codes_are_limited_per_day_across_logins() {
+    let world = TestWorld::new().await;
+    let ada = world.log_in(&world.ada.email, &world.ada.password).await;
+    let app = Authenticator::enrol(&world, &ada).await;
+    let guess = async |count: u8| {
+        for number in 0..count {
+            // The limits per minute and per network expire between the attempts.
+            world.run_sql("DELETE FROM sign_in_failures WHERE subject NOT LIKE 'day:%'");
+            let wrong = log_in(&world.ada, Some("000000"));
+            let reply = world.send_from(wrong, [203, 0, number, 7].into()).await;
+            reply.assert_problem(401, "unauthenticated");
+        }
+    };
+    let move_back = |seconds: i64| {
+        let micros = seconds * 1_000_000;
+        world.run_sql(&format!(
+            "UPDATE sign_in_failures SET window_started_at = window_started_at - {micros}"
+        ));
+    };
+    guess(30).await;
+    // A successful login, the removal of old counters and a password without a code reset nothing.
+    assert_eq!(world.send(log_in(&world.ada, Some(&app.recovery_codes[0]))).await.status, 200);
+    world.send(log_in(&world.ada, None)).await.assert_problem(403, "second_factor_code_required");
+    move_back(2 * 60 * 60);
+    berth_server::jobs::sweep(world.app.jobs()).await.unwrap();
+    guess(20).await;
+    world.run_sql("DELETE FROM sign_in_failures WHERE subject NOT LIKE 'day:%'");
+    let right = || log_in(&world.ada, Some(&app.recovery_codes[1]));
+    let refused = world.send(right()).await;
+    refused.assert_problem(429, "rate_limited");
+    let detail = refused.body["detail"].as_str().unwrap();
+    assert!(detail.contains("too many wrong codes within a day"), "{detail}");
+    // Other accounts are not affected, and the limit ends after a day.
+    world.log_in(&world.hank.email, &world.hank.password).await;
+    move_back(22 * 60 * 60);
+    assert_eq!(world.send(right()).await.status, 200);
+}

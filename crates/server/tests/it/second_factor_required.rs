@@ -139,3 +139,40 @@ async fn waiting_ticket_of_a_member_without_required_second_factor_is_not_grante
     let found = world.send(get(&environment).with_account(&world.ada)).await;
     assert_eq!(found.body["data"]["lockStatus"], "unlocked", "{}", found.text);
 }
+
+#[tokio::test]
+async fn instance_admin_without_required_second_factor_has_no_instance_access() {
+    const INSTANCE: &str = "/api/v1/instance/organizations";
+    let world = TestWorld::new().await;
+    let olga = world.create_member("olga@acme.test", "owner").await;
+    let browser = world.log_in(&olga.email, &olga.password).await;
+    Authenticator::enrol(&world, &browser).await;
+    // Ada is also a member of globex, which requires no second factor, and has a token there.
+    let invitation = json!({"email": world.ada.email, "role": "viewer"});
+    let invite = post("/api/v1/organizations/globex/invitations").with_account(&world.hank).json(&invitation);
+    let link = super::world::token_of_link(&world.send(invite).await.body["data"]["url"]);
+    let ada = world.log_in(&world.ada.email, &world.ada.password).await;
+    let joined = world.send(ada.post("/api/v1/me/organizations").json(&json!({"token": link}))).await;
+    assert_eq!(joined.status, 201, "{}", joined.text);
+    let create = ada.post("/api/v1/organizations/globex/api-tokens").json(&json!({"name": "cli"}));
+    let elsewhere = world.send(create).await.body["data"]["token"].as_str().unwrap().to_owned();
+    let requests =
+        || [ada.get(INSTANCE), get(INSTANCE).with_account(&world.ada), get(INSTANCE).token(&elsewhere)];
+    for allowed in requests() {
+        assert_eq!(world.send(allowed).await.status, 200);
+    }
+
+    assert_eq!(world.send(require(true).with_account(&olga)).await.status, 200);
+    for refused in requests() {
+        world.send(refused).await.assert_problem(403, "forbidden");
+    }
+    let rename = ada.write_request("PATCH", &format!("{INSTANCE}/globex")).json(&json!({"name": "Globex"}));
+    world.send(rename).await.assert_problem(403, "forbidden");
+    let me = world.send(ada.get("/api/v1/me")).await;
+    assert_eq!(me.body["data"]["isInstanceAdmin"], false, "{}", me.text);
+
+    Authenticator::enrol(&world, &ada).await;
+    for allowed in requests() {
+        assert_eq!(world.send(allowed).await.status, 200);
+    }
+}

@@ -1,10 +1,10 @@
 import { Card, Group, Stack, Text, Title } from "@mantine/core";
 import { IconAnchor, IconThumbUp } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
-import type { Approval, Deployed } from "@/api/types";
+import type { Deployed } from "@/api/types";
 import { pendingApprovalsQuery } from "@/data/approvals";
+import { mayDecideApproval } from "@/data/deploymentAccess";
 import { useAccess, useMe, useOrg, usePermissionSomewhere } from "@/data/me";
-import { may, stageTarget } from "@/data/permissions";
 import { CommitId } from "@/ui/CommitId";
 import { Link } from "@/ui/Link";
 import { RelativeTime, SinceTime } from "@/ui/RelativeTime";
@@ -18,11 +18,7 @@ export function AttentionCard({ pipelines }: { pipelines: Deployed[] }) {
   const access = useAccess();
   const mayRead = usePermissionSomewhere("approvals:read");
   const approvals = useQuery({ ...pendingApprovalsQuery(org), enabled: mayRead }).data?.data ?? [];
-  const mayDecide = ({ pipelineId, stage }: Approval) => {
-    const slug = pipelines.find(each => each.pipelineId === pipelineId)?.slug;
-    return may(access, "approvals:decide", stageTarget(slug, stage));
-  };
-  const asked = approvals.filter(mayDecide).slice(0, SHOWN_MAX);
+  const asked = approvals.filter(each => mayDecideApproval(access, each, pipelines)).slice(0, SHOWN_MAX);
   const held = pipelines.flatMap(pipeline =>
     pipeline.environments.filter(each => each.holder?.id === me.user.id).map(each => ({ pipeline, each })),
   );

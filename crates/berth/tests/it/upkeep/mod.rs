@@ -7,7 +7,7 @@ mod event_retention;
 mod metrics;
 mod migration;
 mod retention;
-mod tls;
+pub(crate) mod tls;
 
 use std::path::Path;
 use std::time::Duration;

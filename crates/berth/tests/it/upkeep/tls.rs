@@ -9,12 +9,12 @@ use rustix::process::Signal;
 use super::{PATIENCE, path_text};
 use crate::harness::{BerthProcess, STOP_MAX, TestHome, wait_until};
 
-fn is_installed(program: &str) -> bool {
+pub(crate) fn is_installed(program: &str) -> bool {
     Command::new(program).arg("version").output().is_ok()
 }
 
 /// Creates a key and a self-signed certificate for this machine.
-fn create_certificate(dir: &Path, name: &str) {
+pub(crate) fn create_certificate(dir: &Path, name: &str) {
     let made = Command::new("openssl")
         .args([
             "req",

@@ -105,7 +105,7 @@ fn log_in(
     let (user, mut identity) = match known {
         Some(identity) => {
             check_organization(&identity, org)?;
-            if is_out(&identity, person) {
+            if identity.is_provisioned && lacks_match(person) {
                 if identity.status != IdentityStatus::Refused {
                     provider_checks::suspend(tx, identity, "no matching group")?;
                 }
@@ -130,7 +130,7 @@ fn log_in(
         tx.record(event.with("provider", config.name.as_str()))?;
     }
     store_verified(tx, vault, &mut identity, person)?;
-    let (id, secret) = begin_sign_in(tx, &user, client)?;
+    let (id, secret) = begin_sign_in(tx, &user, client, Some(&config.name))?;
     // The provider may have answered from its own session: only a recent authentication there counts as confirmation.
     let authenticated_at = account.authenticated_at.unwrap_or(Timestamp::from_micros(0));
     sign_in::set_confirmed_at(tx, id, authenticated_at.min(tx.now()))?;
@@ -150,15 +150,15 @@ fn link(
     user: &User,
 ) -> Result<(), AppError> {
     let ConfirmedPerson { config, account, .. } = person;
+    if lacks_match(person) {
+        return Err(no_matching_group());
+    }
     let mut identity = match provider_identity::by_subject(tx, &config.issuer, &account.subject)? {
         Some(found) if found.user != user.id => {
             return Err(refused("this account at the identity provider is linked to another account here"));
         }
         Some(found) => {
             check_organization(&found, org)?;
-            if is_out(&found, person) {
-                return Err(no_matching_group());
-            }
             found
         }
         None => {
@@ -184,10 +184,9 @@ fn check_organization(identity: &ProviderIdentity, org: OrgId) -> Result<(), App
     }
 }
 
-/// Whether the person is no longer in any of the groups that the account was created for.
-fn is_out(identity: &ProviderIdentity, person: &ConfirmedPerson) -> bool {
-    let needs_match = person.config.provision == ProvisionRule::MatchingGroups;
-    identity.is_provisioned && needs_match && !person.grants.has_match
+/// Whether the provider's configuration requires one of its groups and the person is in none.
+fn lacks_match(person: &ConfirmedPerson) -> bool {
+    person.config.provision == ProvisionRule::MatchingGroups && !person.grants.has_match
 }
 
 fn may_provision(person: &ConfirmedPerson) -> bool {

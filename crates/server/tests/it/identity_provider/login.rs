@@ -207,3 +207,47 @@ async fn sensitive_action_is_confirmed_at_the_provider() {
     let started = start_login(&world, start()).await;
     provider.finish(&world, &started).await.assert_problem(401, "unauthenticated");
 }
+
+#[tokio::test]
+async fn silent_login_is_no_confirmation() {
+    let Some(provider) = TestProvider::start() else { return };
+    let world = provider.world(|_| ()).await;
+    let create = |browser: &super::BrowserSession| {
+        browser.post("/api/v1/organizations/acme/api-tokens").json(&json!({"name": "x"}))
+    };
+    // The provider answered from its own session, or does not say when the person authenticated.
+    for authenticated in [json!(-3700), json!(null)] {
+        provider.set(&json!({"authenticated": authenticated}));
+        let browser = provider.browser(&world).await;
+        let refused = world.send(create(&browser)).await;
+        refused.assert_problem(403, "reauthentication_required");
+    }
+    provider.set(&json!({"authenticated": -3500}));
+    let browser = provider.browser(&world).await;
+    assert_eq!(world.send(create(&browser)).await.status, 201);
+    // A time in the future is not valid for longer than one of now.
+    provider.set(&json!({"authenticated": 86_400}));
+    let browser = provider.browser(&world).await;
+    world.run_sql("UPDATE sign_ins SET confirmed_at = confirmed_at - 3700000000");
+    world.send(create(&browser)).await.assert_problem(403, "reauthentication_required");
+}
+
+#[tokio::test]
+async fn login_event_names_the_provider() {
+    let Some(provider) = TestProvider::start() else { return };
+    let world = provider.world(|_| ()).await;
+    let last_login = async || {
+        let path = "/api/v1/organizations/acme/events?kind=login_succeeded&limit=1";
+        let list = world.send(get(path).with_account(&world.ada)).await;
+        list.body["data"][0].clone()
+    };
+    provider.browser(&world).await;
+    let event = last_login().await;
+    assert_eq!(
+        (&event["actor"]["name"], &event["data"]["provider"]),
+        (&json!("Grace Hopper"), &json!("corp"))
+    );
+    world.log_in(&world.ada.email, &world.ada.password).await;
+    let event = last_login().await;
+    assert_eq!((&event["actor"]["name"], event["data"].get("provider")), (&json!("ada"), None), "{event}");
+}

@@ -4,7 +4,9 @@ mod bad_tokens;
 mod groups;
 mod linking;
 mod login;
+mod passwords;
 mod refresh;
+mod standing;
 
 use std::path::Path;
 
@@ -19,9 +21,12 @@ use super::npm::{NodeServer, package_file};
 use super::world::{BrowserSession, TestRequest, TestResponse, TestWorld, get, post};
 
 const LOGIN: &str = "/api/v1/auth/providers/corp/login";
+const LINK: &str = "/api/v1/auth/providers/corp/link";
 
 /// A running provider.
 pub(crate) struct TestProvider {
+    /// The name in the server's configuration.
+    name: &'static str,
     server: NodeServer,
     agent: ureq::Agent,
 }
@@ -35,17 +40,21 @@ struct StartedLogin {
 impl TestProvider {
     /// Starts a provider. Returns `None` if its npm package is not installed, after reporting that.
     fn start() -> Option<Self> {
+        Self::start_named("corp")
+    }
+
+    fn start_named(name: &'static str) -> Option<Self> {
         let library = package_file("oauth2-mock-server/dist/index.mjs")?;
         let npm = library.ancestors().find(|dir| dir.ends_with("node_modules")).and_then(Path::parent)?;
         let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/identity_provider/provider.mjs");
         let server = NodeServer::start(&program, &[npm.to_str().unwrap(), "PORT"]);
         let config = ureq::Agent::config_builder().max_redirects(0).http_status_as_error(false);
-        Some(Self { server, agent: config.build().into() })
+        Some(Self { name, server, agent: config.build().into() })
     }
 
     fn config(&self) -> ProviderConfig {
         ProviderConfig {
-            name: Slug::parse("corp").unwrap(),
+            name: Slug::parse(self.name).unwrap(),
             label: "Acme SSO".into(),
             issuer: self.server.url.clone(),
             client_id: "berth".into(),
@@ -77,13 +86,7 @@ impl TestProvider {
     ) -> TestWorld {
         let mut provider = self.config();
         change(&mut provider);
-        TestWorld::with_config(AppConfig {
-            providers: vec![provider],
-            password_login,
-            egress_allow: vec!["127.0.0.1".parse().unwrap()],
-            ..AppConfig::local(([127, 0, 0, 1], 8080).into())
-        })
-        .await
+        world_of(vec![provider], password_login).await
     }
 
     /// Changes the provider's behaviour.
@@ -110,8 +113,28 @@ impl TestProvider {
 
     /// Logs in with the account that the provider is set to, and returns the response to the callback.
     async fn log_in(&self, world: &TestWorld) -> TestResponse {
-        let started = start_login(world, post(LOGIN).json(&json!({"next": "/acme"}))).await;
+        let path = format!("/api/v1/auth/providers/{}/login", self.name);
+        let started = start_login(world, post(&path).json(&json!({"next": "/acme"}))).await;
         self.finish(world, &started).await
+    }
+
+    /// Links the account that the provider is set to, and returns the response to the callback.
+    async fn link(&self, world: &TestWorld, browser: &BrowserSession) -> TestResponse {
+        let path = format!("/api/v1/auth/providers/{}/link", self.name);
+        let started = start_login(world, browser.post(&path).json(&json!({"next": "/profile"}))).await;
+        self.finish_in(world, &started, browser).await
+    }
+
+    /// Like [`Self::finish`], in a browser that is logged in.
+    async fn finish_in(
+        &self,
+        world: &TestWorld,
+        started: &StartedLogin,
+        browser: &BrowserSession,
+    ) -> TestResponse {
+        let path = self.open(&started.url);
+        let cookies = format!("{}; {}", started.cookie, browser.cookie);
+        world.send(get(&path).header("cookie", &cookies)).await
     }
 
     async fn finish(&self, world: &TestWorld, started: &StartedLogin) -> TestResponse {
@@ -129,6 +152,17 @@ impl TestProvider {
     }
 }
 
+/// A server that uses these providers.
+async fn world_of(providers: Vec<ProviderConfig>, password_login: PasswordLogin) -> TestWorld {
+    TestWorld::with_config(AppConfig {
+        providers,
+        password_login,
+        egress_allow: vec!["127.0.0.1".parse().unwrap()],
+        ..AppConfig::local(([127, 0, 0, 1], 8080).into())
+    })
+    .await
+}
+
 async fn start_login(world: &TestWorld, request: TestRequest) -> StartedLogin {
     let reply = world.send(request).await;
     assert_eq!(reply.status, 200, "{}", reply.text);
@@ -144,7 +178,12 @@ fn find_cookie(reply: &TestResponse, prefix: &str) -> String {
 
 /// Creates an API token for the person in the browser.
 async fn create_token(world: &TestWorld, browser: &BrowserSession) -> String {
-    let create = browser.post("/api/v1/organizations/acme/api-tokens").json(&json!({"name": "cli"}));
+    create_token_in(world, browser, "acme").await
+}
+
+async fn create_token_in(world: &TestWorld, browser: &BrowserSession, org: &str) -> String {
+    let path = format!("/api/v1/organizations/{org}/api-tokens");
+    let create = browser.post(&path).json(&json!({"name": "cli"}));
     let created = world.send(create).await;
     created.body["data"]["token"].as_str().unwrap_or_else(|| panic!("{}", created.text)).to_owned()
 }

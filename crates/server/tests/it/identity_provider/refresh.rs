@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::super::world::{get, post};
-use super::{TestProvider, age_confirmation, check_now, create_token, start_login};
+use super::{TestProvider, age_confirmation, check_now, create_token};
 
 const STALE_S: i64 = 15 * 60;
 
@@ -83,11 +83,7 @@ async fn local_owner_is_not_locked_out_while_the_provider_is_down() {
     let Some(provider) = TestProvider::start() else { return };
     let world = provider.world(|_| ()).await;
     let ada = world.log_in(&world.ada.email, &world.ada.password).await;
-    let start = ada.post("/api/v1/auth/providers/corp/link").json(&json!({"next": "/"}));
-    let started = start_login(&world, start).await;
-    let path = provider.open(&started.url);
-    let cookies = format!("{}; {}", started.cookie, ada.cookie);
-    assert_eq!(world.send(get(&path).header("cookie", &cookies)).await.status, 303);
+    assert_eq!(provider.link(&world, &ada).await.status, 303);
     let through_provider = provider.browser(&world).await;
 
     provider.set(&json!({"isDown": true}));

@@ -3,7 +3,8 @@ import { useDebouncedCallback } from "@mantine/hooks";
 import { IconAnchor, IconSearch } from "@tabler/icons-react";
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
-import { useOrg } from "@/data/me";
+import { useAccess, useOrg } from "@/data/me";
+import { listReadableEnvironments } from "@/data/permissions";
 import { pipelinePagesQuery } from "@/data/pipelines";
 import { Snippet } from "@/ui/Copy";
 import { EmptyState } from "@/ui/EmptyState";
@@ -27,7 +28,8 @@ export function EnvironmentsPage() {
   const navigate = useNavigate({ from: "/o/$org/environments" });
   const pipelines = useInfiniteQuery(pipelinePagesQuery(org, search ? { search } : {}));
   const all = pipelines.data?.pages.flatMap(page => page.data) ?? [];
-  const found = all.filter(pipeline => pipeline.environments.length > 0);
+  const access = useAccess();
+  const found = all.filter(pipeline => listReadableEnvironments(access, pipeline).length > 0);
   const applySearch = useDebouncedCallback(
     (text: string) => navigate({ search: now => ({ ...now, search: text || undefined }), replace: true }),
     SEARCH_DELAY_MS,

@@ -8,7 +8,7 @@ import type { Pipeline } from "@/api/types";
 import { stageTargets } from "@/data/deploymentAccess";
 import { pipelineDeploymentsQuery } from "@/data/deployments";
 import { useAccess } from "@/data/me";
-import { may, pipelineTarget } from "@/data/permissions";
+import { listReadableEnvironments, may, pipelineTarget } from "@/data/permissions";
 import { pipelineQuery } from "@/data/pipelines";
 import { PAUSED_STATUS_STYLE } from "@/theme/status";
 import { LoadingRows } from "@/ui/LoadingRows";
@@ -41,6 +41,7 @@ function PipelineDetail({ org, pipeline }: Props) {
   const navigate = useNavigate({ from: "/o/$org/pipelines/$pipelineId" });
   const shown = TABS.find(each => each === tab) ?? "deployments";
   const deployments = useInfiniteQuery(pipelineDeploymentsQuery(org, pipeline.slug));
+  const environmentCount = listReadableEnvironments(useAccess(), pipeline).length;
   return (
     <Page
       title={pipeline.name}
@@ -67,7 +68,7 @@ function PipelineDetail({ org, pipeline }: Props) {
         <Tabs.List aria-label="Pipeline sections">
           <Tabs.Tab value="deployments">Deployments</Tabs.Tab>
           <Tabs.Tab value="environments">
-            Environments{pipeline.environments.length > 0 && ` (${pipeline.environments.length})`}
+            Environments{environmentCount > 0 && ` (${environmentCount})`}
           </Tabs.Tab>
           <Tabs.Tab value="definition">Definition</Tabs.Tab>
         </Tabs.List>

@@ -3,6 +3,7 @@ import { useRouter } from "@tanstack/react-router";
 import { type KeyboardEvent, type MouseEvent, type Ref, useImperativeHandle, useRef, useState } from "react";
 import { Virtuoso, type VirtuosoHandle } from "react-virtuoso";
 import type { Pagination, Pipeline } from "@/api/types";
+import { useAccess } from "@/data/me";
 import { PIPELINES_PAGE, type PipelineFilter, pipelinesQuery } from "@/data/pipelines";
 import { useFastScroll } from "@/ui/fastScroll";
 import { BlankRow, PipelineRow, ROW_PX } from "./PipelineRow";
@@ -57,6 +58,7 @@ export function PipelineList({ org, filter, first, ref }: Props) {
   };
   const hrefOf = (pipeline: Pipeline | undefined) =>
     pipeline ? `/o/${org}/pipelines/${encodeURIComponent(pipeline.slug)}` : "";
+  const access = useAccess();
   const open = (event: MouseEvent) => {
     const href = (event.target as HTMLElement).closest("a")?.getAttribute("href");
     const isForBrowser =
@@ -76,7 +78,7 @@ export function PipelineList({ org, filter, first, ref }: Props) {
         increaseViewportBy={AHEAD_PX}
         components={BLANK}
         {...fastScroll}
-        itemContent={index => <PipelineRow href={hrefOf(at(index))} pipeline={at(index)} />}
+        itemContent={index => <PipelineRow href={hrefOf(at(index))} pipeline={at(index)} access={access} />}
       />
     </div>
   );

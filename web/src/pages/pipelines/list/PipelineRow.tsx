@@ -1,5 +1,6 @@
 import { memo } from "react";
 import type { Pipeline, Stage } from "@/api/types";
+import { type Access, listReadableEnvironments } from "@/data/permissions";
 import { formatCommit } from "@/format/commit";
 import { PAUSED_STATUS_STYLE } from "@/theme/status";
 import { StatusBadge } from "@/ui/StatusBadge";
@@ -12,9 +13,10 @@ const STAGES_SHOWN_MAX = 4;
  * One pipeline with the current commit of each stage. Uses plain elements: fast scrolling renders thirty rows per
  * frame, and components for text and links take four times as long.
  */
-export const PipelineRow = memo(function PipelineRow({ href, pipeline }: Props) {
+export const PipelineRow = memo(function PipelineRow({ href, pipeline, access }: Props) {
   if (!pipeline) return <BlankRow />;
   const isPaused = pipeline.status === "stopped" || pipeline.stages.some(stage => stage.paused);
+  const environmentCount = listReadableEnvironments(access, pipeline).length;
   const more = pipeline.stages.length - STAGES_SHOWN_MAX;
   return (
     <div className={styles.row} style={{ height: ROW_PX }}>
@@ -23,7 +25,7 @@ export const PipelineRow = memo(function PipelineRow({ href, pipeline }: Props) 
           <span className={styles.title}>{pipeline.name}</span>
           <span className={styles.quiet}>
             {pipeline.slug}
-            {pipeline.environments.length > 0 && `, ${formatEnvironmentCount(pipeline.environments.length)}`}
+            {environmentCount > 0 && `, ${formatEnvironmentCount(environmentCount)}`}
           </span>
         </span>
         <span className={styles.stages}>
@@ -44,7 +46,7 @@ export function BlankRow() {
   return <div className={styles.blank} style={{ height: ROW_PX }} aria-hidden />;
 }
 
-type Props = { href: string; pipeline: Pipeline | undefined };
+type Props = { href: string; pipeline: Pipeline | undefined; access: Access };
 
 function StageChip({ stage }: { stage: Stage }) {
   return (

@@ -94,14 +94,36 @@ fn member_team_grant() {
     transcript.compare(&expect_file!["expected/access.txt"]);
 }
 
-#[test]
-fn second_factor_reset() {
-    let cli = CliFixture::on_sqlite();
+/// Adds the deployer Grace, who is then logged in in one browser.
+fn add_grace(cli: &CliFixture) {
     let invitation = json!({"email": "grace@acme.test", "name": "Grace", "role": "deployer"});
     let invited = cli.server.api.post("/api/v1/organizations/acme/invitations", &invitation).json();
     let link = invited["data"]["url"].as_str().and_then(|url| url.split_once('#')).expect("a link").1;
     let account = json!({"token": link, "password": "gulls over a quiet quay"});
     assert_eq!(cli.server.api.post("/api/v1/auth/sign-up", &account).status, 200);
+}
+
+#[test]
+fn member_log_out() {
+    let cli = CliFixture::new();
+    add_grace(&cli);
+    let service = json!({"email": "ci@acme.test", "role": "viewer", "kind": "service"});
+    assert_eq!(cli.server.api.post("/api/v1/organizations/acme/members", &service).status, 201);
+    let mut transcript = Transcript::new(&cli);
+    transcript.run_all(&[
+        "member log-out grace@acme.test",
+        "member log-out grace",
+        "member log-out ci@acme.test",
+        "member log-out unknown@acme.test",
+    ]);
+    transcript.run_with_invalid_token("member log-out grace@acme.test");
+    transcript.compare(&expect_file!["expected/member-log-out.txt"]);
+}
+
+#[test]
+fn second_factor_reset() {
+    let cli = CliFixture::on_sqlite();
+    add_grace(&cli);
     let database = rusqlite::Connection::open(cli.home.path().join("berth.db")).expect("the database");
     let added = database.execute(
         "INSERT INTO second_factors (user_id, sealed, created_at, confirmed_at, last_step)
