@@ -7,6 +7,7 @@ import { useState } from "react";
 import { deployedQuery } from "@/data/deployed";
 import { useAccess, useMe, useOrg, usePermissionSomewhere } from "@/data/me";
 import { pipelinesQuery } from "@/data/pipelines";
+import { formatHolder } from "@/format/holder";
 import { NAV_ITEMS, SETTINGS_TABS, visiblePages } from "./navigation";
 
 const SHOWN_MAX = 12;
@@ -67,7 +68,7 @@ export default function CommandPalette({ toggleScheme }: { toggleScheme: () => v
     each.environments.map(environment => ({
       id: environment.environmentId,
       label: environment.envName,
-      description: `${each.name}${"isKnown" in environment ? "" : environment.holder ? `, held by ${environment.holder.name}` : ", free"}`,
+      description: `${each.name}${"isKnown" in environment ? "" : environment.holder ? `, held by ${formatHolder({ holder: environment.holder, contact: environment.contact })}` : ", free"}`,
       leftSection: <IconAnchor size={18} />,
       onClick: () =>
         navigate({
