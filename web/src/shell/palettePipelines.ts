@@ -1,5 +1,6 @@
 import type { Deployed, Pipeline } from "@/api/types";
 import { type Access, listReadableEnvironments } from "@/data/permissions";
+import { formatHolder } from "@/format/holder";
 
 /** A pipeline in the command palette, with the environments that the caller can open. */
 type PalettePipeline = {
@@ -31,10 +32,10 @@ export function listPalettePipelines(
         name,
         environments: environments
           .filter(each => readable.includes(each.envName))
-          .map(({ environmentId, envName, holder }) => ({
+          .map(({ environmentId, envName, holder, contact }) => ({
             id: environmentId,
             envName,
-            state: holder ? `held by ${holder.name}` : "free",
+            state: holder ? `held by ${formatHolder({ holder, contact })}` : "free",
           })),
       };
     }),

@@ -16,6 +16,7 @@ const PROGRAMS: &[(&str, &str, &str)] = &[
     ("/usr/bin/ssh", "openssh-client", "documentation"),
     ("/usr/bin/jq", "jq", "documentation, custom steps"),
     ("/usr/bin/curl", "curl", "documentation"),
+    ("/usr/bin/rsync", "rsync", "GitLab templates"),
     ("/usr/bin/openssl", "openssl", "TLS"),
     ("/usr/sbin/nginx", "nginx-light", "load balancers"),
     ("/usr/sbin/haproxy", "haproxy", "load balancers"),
@@ -64,7 +65,7 @@ pub(super) fn prepare(quick: bool) -> Result<TestTools, String> {
     if tools.has_node {
         match npm::install() {
             Ok(dir) => tools.npm = Some(dir),
-            Err(why) => tools.add_missing("packages from npm", "emulated forge", why),
+            Err(why) => tools.add_missing("packages from npm", "emulated forge, GitLab templates", why),
         }
         if let Err(why) = web::install() {
             tools.has_node = false;
@@ -77,7 +78,7 @@ pub(super) fn prepare(quick: bool) -> Result<TestTools, String> {
     }
     match python::install_for_tests() {
         Ok(python) => tools.python = Some(python),
-        Err(why) => tools.add_missing("packages from PyPI", "ID tokens", why),
+        Err(why) => tools.add_missing("packages from PyPI", "ID tokens, GitHub Action", why),
     }
     match clients::install_python() {
         Ok(venv) => tools.generators.venv = Some(venv),

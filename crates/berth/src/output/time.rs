@@ -53,6 +53,12 @@ pub(crate) fn format_elapsed(from: Option<&str>, to: Option<&str>) -> Option<Str
     Some(if seconds < 10.0 { format!("{seconds:.1} s") } else { format_duration(seconds as i64) })
 }
 
+/// Whole seconds from `from` to `to`, rounded.
+pub(crate) fn seconds_between(from: Option<&str>, to: Option<&str>) -> Option<i64> {
+    let (from, to): (Timestamp, Timestamp) = (from?.parse().ok()?, to?.parse().ok()?);
+    Some((to.as_millisecond() - from.as_millisecond() + 500).div_euclid(1_000))
+}
+
 fn seconds_since(time: &str) -> Option<i64> {
     Some(Timestamp::now().as_second() - time.parse::<Timestamp>().ok()?.as_second())
 }

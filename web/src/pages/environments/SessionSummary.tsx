@@ -4,6 +4,7 @@ import { useQuery } from "@tanstack/react-query";
 import type { Environment } from "@/api/types";
 import { type EnvironmentKey, queueQuery } from "@/data/environments";
 import { useMe } from "@/data/me";
+import { formatHolder } from "@/format/holder";
 import { CommitId } from "@/ui/CommitId";
 import { Countdown, SinceTime } from "@/ui/RelativeTime";
 
@@ -21,7 +22,7 @@ export function SessionSummary({ where, environment }: { where: EnvironmentKey; 
             <Avatar name={lock.holder.name} color="tide" size={36} radius="xl" />
             <div style={{ minWidth: 0 }}>
               <Text fw={600} className="clamp">
-                Held by {lock.holder.id === me ? "you" : lock.holder.name}
+                Held by {formatHolder(lock, me)}
               </Text>
               <Text size="sm" c="dimmed">
                 <SinceTime at={lock.claimedAt} />
@@ -70,7 +71,7 @@ function QueueSummary({ where }: { where: EnvironmentKey }) {
   const me = useMe().user.id;
   const queue = useQuery(queueQuery(where)).data ?? [];
   if (queue.length === 0) return null;
-  const names = queue.slice(0, NAMED_MAX).map(each => (each.holder.id === me ? "you" : each.holder.name));
+  const names = queue.slice(0, NAMED_MAX).map(each => formatHolder(each, me));
   const more = queue.length - names.length;
   return (
     <Group gap={6} wrap="nowrap" c="var(--berth-warn)">

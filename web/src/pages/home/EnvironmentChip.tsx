@@ -2,6 +2,7 @@ import { Text } from "@mantine/core";
 import { Link as RouterLink } from "@tanstack/react-router";
 import type { DeployedEnvironment } from "@/api/types";
 import { useMe, useOrg } from "@/data/me";
+import { formatHolder } from "@/format/holder";
 import { LOCK_STATUS_STYLE } from "@/theme/status";
 import { CommitId } from "@/ui/CommitId";
 import { SinceTime } from "@/ui/RelativeTime";
@@ -14,7 +15,7 @@ type Props = { pipelineId: string; environment: DeployedEnvironment };
 export function EnvironmentChip({ pipelineId, environment }: Props) {
   const org = useOrg();
   const me = useMe();
-  const { holder, heldSince, context, queueLength, deploying, current, envName } = environment;
+  const { holder, contact, heldSince, context, queueLength, deploying, current, envName } = environment;
   const style = holder
     ? holder.id === me.user.id
       ? LOCK_STATUS_STYLE.mine
@@ -32,7 +33,7 @@ export function EnvironmentChip({ pipelineId, environment }: Props) {
       <Text span size="sm">
         <StatusText
           status={style}
-          label={holder ? `held by ${holder.id === me.user.id ? "you" : holder.name}` : "free"}
+          label={holder ? `held by ${formatHolder({ holder, contact }, me.user.id)}` : "free"}
         />
       </Text>
       <Text span size="sm" c="dimmed">

@@ -6,13 +6,17 @@ use std::time::Duration;
 
 use berth_api::environment::WireLock;
 use berth_api::session::{
-    ClaimResult, EtaBasis, ForceClaim, ForceMode, SessionNew, TicketStatus, WireSession, WireTicket,
+    AnySessionNew, ClaimResult, EtaBasis, ForceClaim, ForceMode, SessionNew, TicketStatus, WireSession,
+    WireTicket,
 };
 
-use super::exec::{self, SessionGuard};
-use super::target::{EnvironmentArgs, EnvironmentRef};
+use super::exec;
+use super::guard::SessionGuard;
+use super::keep::parse_keep_seconds;
+use super::target::{ClaimTarget, ClaimTargetArgs, EnvironmentArgs, EnvironmentRef};
 use super::terminal;
-use crate::client::{ApiClient, ApiReply, ClientError, exit_code};
+use super::view::holder_label;
+use crate::client::{ApiClient, ApiReply, ClientError, exit_code, percent_encode};
 use crate::cmd::commit::resolve_commit;
 use crate::cmd::watch;
 use crate::output::time::{format_ago, format_clock, format_duration, format_time_left, parse_seconds};
@@ -23,13 +27,16 @@ const RETRY_INTERVAL: Duration = Duration::from_secs(2);
 #[derive(clap::Args)]
 pub(super) struct ClaimArgs {
     #[command(flatten)]
-    named: EnvironmentArgs,
+    target: ClaimTargetArgs,
     /// Commit to deploy once you hold the environment; HEAD is resolved in your local git repository
     #[arg(long)]
     commit: Option<String>,
     /// Reason, visible to everyone
     #[arg(long, short = 'm')]
     why: Option<String>,
+    /// Whom to ask about the session, for example an e-mail address; shown next to the holder
+    #[arg(long = "for", value_name = "CONTACT")]
+    contact: Option<String>,
     /// Expire after this long, for example 2h [default: the environment's ttl]
     #[arg(long, value_parser = parse_seconds, conflicts_with = "command")]
     ttl: Option<i64>,
@@ -46,8 +53,11 @@ pub(super) struct ClaimArgs {
     #[arg(long, conflicts_with = "command")]
     detach: bool,
     /// Give the session a token of its own, so that other jobs with your token are not its holder
-    #[arg(long)]
+    #[arg(long, conflicts_with = "label")]
     session_token: bool,
+    /// Keep the environment for this long if the deployment or the command fails, for example 2h
+    #[arg(long, value_name = "TIME", value_parser = parse_keep_seconds, requires = "command")]
+    keep_on_failure: Option<i64>,
     /// Hold the environment only while this command runs
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<String>,
@@ -63,6 +73,9 @@ pub(super) struct TakeOverArgs {
     /// Reason, shown to the current holder
     #[arg(long, short = 'm', visible_alias = "reason")]
     why: Option<String>,
+    /// Whom to ask about the session, for example an e-mail address; shown next to the holder
+    #[arg(long = "for", value_name = "CONTACT")]
+    contact: Option<String>,
     /// Expire after this long, for example 2h [default: the environment's ttl]
     #[arg(long, value_parser = parse_seconds)]
     ttl: Option<i64>,
@@ -81,10 +94,11 @@ pub(super) struct TakeOverArgs {
 }
 
 pub(super) fn claim(client: &ApiClient, out: &CommandOutput, args: &ClaimArgs) -> anyhow::Result<ExitCode> {
-    let place = args.named.resolve(client)?;
+    let target = args.target.resolve(client)?;
     let body = SessionNew {
         commit_id: args.commit.as_deref().map(resolve_commit).transpose()?,
         context: args.why.clone(),
+        contact: args.contact.clone(),
         ttl_seconds: if args.command.is_empty() { args.ttl } else { Some(exec::TTL_S) },
         deploy: args.no_deploy.then_some(false),
         queue: Some(args.queue),
@@ -95,8 +109,7 @@ pub(super) fn claim(client: &ApiClient, out: &CommandOutput, args: &ClaimArgs) -
         terminal::block_stop_signals()?;
     }
     let undo = SessionGuard::listen(client)?;
-    let claimed = client.post::<ClaimResult>(&format!("{}/sessions", place.path()), &body);
-    let claimed = claimed.map_err(|error| add_lock_hint(error, &place))?;
+    let claimed = post_claim(client, &target, body).map_err(|error| add_lock_hint(error, &target))?;
     // Only the session token may use the session or ticket from here on.
     let session_token = claimed.data.session_token().map(str::to_owned);
     let own_client = session_token.as_deref().map(|token| client.with_token(token));
@@ -107,14 +120,15 @@ pub(super) fn claim(client: &ApiClient, out: &CommandOutput, args: &ClaimArgs) -
             ApiReply { data: *session, raw, etag: None }
         }
         ApiReply { data: ClaimResult::Ticket(ticket), raw, .. } if args.detach => {
-            out.print_reply(&raw, || queue_status(&place, &ticket))?;
+            out.print_reply(&raw, || queue_status(&target.to_string(), &ticket))?;
             return Ok(ExitCode::SUCCESS);
         }
         ApiReply { data: ClaimResult::Ticket(ticket), .. } => {
-            undo.arm(ticket_path(&place, &ticket));
-            wait_in_queue(client, &place, *ticket).inspect_err(|_| undo.release_now())?
+            undo.arm(ticket_path(&target, &ticket));
+            wait_in_queue(client, &target, *ticket).inspect_err(|_| undo.release_now())?
         }
     };
+    let place = target.environment(&session.data.env_name);
     if let Some(token) = session_token {
         // The session of a granted ticket is loaded separately, without the token.
         session.raw["sessionToken"] = token.clone().into();
@@ -125,20 +139,34 @@ pub(super) fn claim(client: &ApiClient, out: &CommandOutput, args: &ClaimArgs) -
         undo.disarm();
         return report_session(client, out, &place, &session, args.detach);
     }
-    exec::run_command(client, &place, &session.data, &undo, &args.command)
+    exec::run_command(client, &place, &session.data, &undo, &args.command, args.keep_on_failure)
+}
+
+fn post_claim(
+    client: &ApiClient,
+    target: &ClaimTarget,
+    body: SessionNew,
+) -> anyhow::Result<ApiReply<ClaimResult>> {
+    let label = match target {
+        ClaimTarget::Named(place) => return client.post(&format!("{}/sessions", place.path()), &body),
+        ClaimTarget::Any { label, .. } => label.clone(),
+    };
+    let SessionNew { commit_id, context, contact, ttl_seconds, deploy, queue, wait_seconds, .. } = body;
+    let body = AnySessionNew { label, commit_id, context, contact, ttl_seconds, deploy, queue, wait_seconds };
+    client.post(&format!("/pipelines/{}/claim-any", percent_encode(target.pipeline())), &body)
 }
 
 /// Waits in the queue until the ticket is granted.
 fn wait_in_queue(
     client: &ApiClient,
-    place: &EnvironmentRef,
+    target: &ClaimTarget,
     mut ticket: WireTicket,
 ) -> anyhow::Result<ApiReply<WireSession>> {
-    let path = ticket_path(place, &ticket);
+    let path = ticket_path(target, &ticket);
     let mut live = LiveDisplay::new();
     let mut etag = String::new();
     while ticket.status == TicketStatus::Waiting {
-        live.show(&queue_status(place, &ticket));
+        live.show(&queue_status(&target.to_string(), &ticket));
         match client.get_if_changed::<WireTicket>(&path, &etag) {
             Ok(Some(news)) => (etag, ticket) = (news.etag.unwrap_or_default(), news.data),
             Ok(None) => {}
@@ -149,22 +177,25 @@ fn wait_in_queue(
     }
     live.clear();
     match (ticket.status, ticket.session_id) {
-        (TicketStatus::Granted, Some(session)) => client.get(&place.session_path(&session)),
+        // A ticket for any environment with a label may have been granted in another environment than it was for.
+        (TicketStatus::Granted, Some(session)) => {
+            client.get(&target.environment(&ticket.env_name).session_path(&session))
+        }
         (TicketStatus::Expired, _) => {
-            anyhow::bail!("timed out waiting in the queue for {}; wait longer with --wait", place.name)
+            anyhow::bail!("timed out waiting in the queue for {target}; wait longer with --wait")
         }
         (_, _) => {
             let cause = ticket.cause.map_or_else(String::new, |cause| format!(": {cause}"));
-            anyhow::bail!("the queue ticket for {} was cancelled{cause}", place.name)
+            anyhow::bail!("the queue ticket for {target} was cancelled{cause}")
         }
     }
 }
 
-fn ticket_path(place: &EnvironmentRef, ticket: &WireTicket) -> String {
-    format!("{}/queue/{}", place.path(), ticket.ticket_id)
+fn ticket_path(target: &ClaimTarget, ticket: &WireTicket) -> String {
+    format!("{}/queue/{}", target.environment(&ticket.env_name).path(), ticket.ticket_id)
 }
 
-fn queue_status(place: &EnvironmentRef, ticket: &WireTicket) -> String {
+fn queue_status(target: &str, ticket: &WireTicket) -> String {
     let position =
         ticket.position.map_or_else(String::new, |position| format!(", position {position} in the queue"));
     let eta = ticket.eta_seconds.map_or_else(String::new, |eta| match ticket.eta_basis {
@@ -175,7 +206,7 @@ fn queue_status(place: &EnvironmentRef, ticket: &WireTicket) -> String {
         .takeover_at
         .as_ref()
         .map_or_else(String::new, |at| format!(", takeover {}", format_time_left(at)));
-    format!("waiting for {}{position}{eta}{takeover} ({})", place.name, ticket.ticket_id)
+    format!("waiting for {target}{position}{eta}{takeover} ({})", ticket.ticket_id)
 }
 
 /// Prints the session and watches its first deployment.
@@ -226,6 +257,7 @@ pub(super) fn take_over(
     let body = ForceClaim {
         commit_id: args.commit.as_deref().map(resolve_commit).transpose()?,
         context: args.why.clone(),
+        contact: args.contact.clone(),
         reason: args.why.clone(),
         ttl_seconds: args.ttl,
         deploy: args.no_deploy.then_some(false),
@@ -243,7 +275,7 @@ pub(super) fn take_over(
             report_session(client, out, &place, &ApiReply { data: *session, raw, etag: None }, false)
         }
         ApiReply { data: ClaimResult::Ticket(ticket), raw, .. } => {
-            out.print_reply(&raw, || queue_status(&place, &ticket))?;
+            out.print_reply(&raw, || queue_status(&place.name, &ticket))?;
             Ok(ExitCode::SUCCESS)
         }
     }
@@ -260,7 +292,7 @@ fn confirm_take_over(place: &EnvironmentRef, lock: &WireLock) -> anyhow::Result<
     write!(
         err,
         "{} has held {} since {} ({}){why}. Take it over and stop their running deployment? [y/N] ",
-        strip_control_chars(&lock.holder.name),
+        holder_label(&lock.holder, lock.contact.as_deref()),
         place.name,
         format_clock(&lock.claimed_at),
         format_ago(&lock.claimed_at)
@@ -272,10 +304,13 @@ fn confirm_take_over(place: &EnvironmentRef, lock: &WireLock) -> anyhow::Result<
 }
 
 /// Adds advice to the error that the environment is held by another member.
-fn add_lock_hint(error: anyhow::Error, place: &EnvironmentRef) -> anyhow::Error {
+fn add_lock_hint(error: anyhow::Error, target: &ClaimTarget) -> anyhow::Error {
     match error.downcast::<ClientError>() {
         Ok(failure) if failure.code() == Some("environment_locked") => {
-            let name = format!("{}/{}", place.pipeline, place.name);
+            let ClaimTarget::Named(EnvironmentRef { pipeline, name }) = target else {
+                return failure.with_hint("Wait in the queue with --queue".to_owned()).into();
+            };
+            let name = format!("{pipeline}/{name}");
             let hint = if failure.is_own() {
                 format!(
                     "Deploy with `berth env deploy {name} COMMIT`, or release it with `berth env release {name}`"

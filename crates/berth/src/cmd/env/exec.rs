@@ -1,4 +1,5 @@
-//! Runs a command while holding a session, and releases the session in every case.
+//! Runs a command while holding a session. Releases the session in every case, except after a failure with
+//! `--keep-on-failure`.
 //!
 //! The session has a short TTL and is renewed in the background. If this process is killed, the session expires within
 //! [`TTL_S`]. If the server is unreachable for that long, another caller may get the environment, so the command is
@@ -6,19 +7,20 @@
 
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::{Command, ExitCode, ExitStatus};
-use std::sync::{Arc, mpsc};
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use berth_api::deployment::DeploymentStatus;
 use berth_api::session::{ExtendRequest, SessionStatus, WireSession};
-use parking_lot::Mutex;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, waitid};
 
+use super::guard::{SessionGuard, release};
+use super::keep;
 use super::target::EnvironmentRef;
 use super::terminal::{self, CommandGroup, ControllingTerminal};
 use crate::client::{ApiClient, ClientError, exit_code};
-use crate::cmd::{signals, watch};
+use crate::cmd::watch;
 use crate::output::{print_note, strip_control_chars};
 
 /// TTL of the session, renewed while the command runs.
@@ -30,169 +32,8 @@ const RETRY_INTERVAL: Duration = Duration::from_secs(2);
 const RENEW_TIMEOUT: Duration = Duration::from_secs(5);
 /// The command is stopped this long before the session can expire.
 const STOP_MARGIN: Duration = Duration::from_secs(15);
-/// Time between SIGTERM and SIGKILL.
-const STOP_GRACE: Duration = Duration::from_secs(10);
-const POLL_INTERVAL: Duration = Duration::from_millis(50);
-/// How long to wait until the message about the lost session has been printed. If the terminal blocks for longer, this
-/// program exits without the message.
-const PRINT_TIMEOUT: Duration = Duration::from_secs(2);
 /// Pause before resuming a command that was stopped because it needs the terminal.
 const TERMINAL_RETRY: Duration = Duration::from_secs(1);
-
-/// Releases the session or ticket on interrupt, and forwards signals to the command.
-#[derive(Clone)]
-pub(super) struct SessionGuard {
-    client: Arc<Mutex<ApiClient>>,
-    state: Arc<Mutex<GuardState>>,
-}
-
-#[derive(Default)]
-struct GuardState {
-    is_interrupted: bool,
-    /// API path of the ticket or session to release.
-    path: Option<String>,
-    child: Option<CommandGroup>,
-    /// Why the environment was lost.
-    lost: Option<String>,
-    /// The message about the lost environment was printed.
-    is_printed: bool,
-    is_over: bool,
-    /// There is nothing to release, so an interrupt exits immediately.
-    is_disarmed: bool,
-}
-
-impl SessionGuard {
-    /// Installs the signal handlers.
-    pub(super) fn listen(client: &ApiClient) -> anyhow::Result<Self> {
-        let undo = Self { client: Arc::new(Mutex::new(client.clone())), state: Arc::default() };
-        let teller = undo.clone();
-        signals::on_signal(move |heard| teller.handle_signal(heard))?;
-        Ok(undo)
-    }
-
-    /// Sets the client that releases the session or ticket.
-    pub(super) fn set_client(&self, client: &ApiClient) {
-        *self.client.lock() = client.clone();
-    }
-
-    /// Forwards the signal to the command if it runs, otherwise releases the session or ticket and exits.
-    fn handle_signal(&self, heard: Signal) {
-        let mut state = self.state.lock();
-        // A second signal kills the command. SIGHUP does not count as one, because closing a terminal may send it more
-        // than once.
-        let again = std::mem::replace(&mut state.is_interrupted, true) && heard != Signal::HUP;
-        if let Some(child) = state.child {
-            // SIGHUP is forwarded as SIGTERM, because many programs ignore SIGHUP. Ctrl-C on a terminal does not get
-            // here: the terminal sends it directly to the command.
-            child.send(match heard {
-                _ if again => Signal::KILL,
-                Signal::HUP => Signal::TERM,
-                heard => heard,
-            });
-            return;
-        }
-        if state.is_over && !again {
-            return;
-        }
-        let path = state.path.take();
-        if let Some(path) = &path {
-            release(&self.client.lock(), path);
-        }
-        // If there is no path yet, the claim may be in flight; `arm` releases the session when the response arrives.
-        if path.is_some() || state.is_disarmed || again {
-            std::process::exit(i32::from(exit_code::INTERRUPTED));
-        }
-    }
-
-    /// Releases the session or ticket, if there is one.
-    pub(super) fn release_now(&self) {
-        if let Some(path) = self.state.lock().path.take() {
-            release(&self.client.lock(), &path);
-        }
-    }
-
-    /// From now on an interrupt releases this session or ticket. If an interrupt has already arrived, releases it now
-    /// and exits.
-    pub(super) fn arm(&self, path: String) {
-        let mut state = self.state.lock();
-        if state.is_interrupted {
-            release(&self.client.lock(), &path);
-            std::process::exit(i32::from(exit_code::INTERRUPTED));
-        }
-        state.path = Some(path);
-    }
-
-    /// Keeps the session; an interrupt no longer releases it.
-    pub(super) fn disarm(&self) {
-        let mut state = self.state.lock();
-        (state.path, state.is_disarmed) = (None, true);
-    }
-
-    /// Stops the command because another caller holds, or may hold, the environment. Sends the signal before doing
-    /// anything that could fail or block.
-    fn stop_command(&self, why: String) {
-        let text = format!("berth: {why}");
-        {
-            let mut state = self.state.lock();
-            if state.is_over || state.lost.is_some() {
-                return;
-            }
-            state.lost = Some(why);
-            if let Some(child) = state.child {
-                child.send(Signal::TERM);
-            }
-        }
-        std::thread::scope(|scope| {
-            scope.spawn(|| {
-                print_note(&text);
-                self.state.lock().is_printed = true;
-            });
-            self.kill_after_grace();
-        });
-    }
-
-    fn kill_after_grace(&self) {
-        let until = Instant::now() + STOP_GRACE;
-        while self.state.lock().child.is_some() && Instant::now() < until {
-            std::thread::sleep(POLL_INTERVAL);
-        }
-        if let Some(child) = self.state.lock().child {
-            child.send(Signal::KILL);
-        }
-    }
-
-    /// Waits until another thread has printed the message about the lost environment. Without this, the process could
-    /// exit before that thread is done.
-    fn wait_until_printed(&self) {
-        let until = Instant::now() + PRINT_TIMEOUT;
-        while !self.state.lock().is_printed && Instant::now() < until {
-            std::thread::sleep(POLL_INTERVAL);
-        }
-    }
-
-    fn is_lost(&self) -> bool {
-        self.state.lock().lost.is_some()
-    }
-}
-
-/// Deletes a session or ticket. If the ticket has been granted in the meantime, releases the session that was opened
-/// for it.
-fn release(client: &ApiClient, path: &str) {
-    let given = client.delete::<serde_json::Value>(path).and_then(|given| {
-        let granted = given.data["status"] == "granted";
-        match (granted, path.split_once("/queue/"), given.data["sessionId"].as_str()) {
-            (true, Some((place, _)), Some(session)) => {
-                client.delete::<serde_json::Value>(&format!("{place}/sessions/{session}")).map(|_| ())
-            }
-            _ => Ok(()),
-        }
-    });
-    if let Err(error) = given {
-        print_note(&format!(
-            "berth: cannot release the environment: {error:#}. Check it with `berth env show`."
-        ));
-    }
-}
 
 pub(super) fn run_command(
     client: &ApiClient,
@@ -200,6 +41,7 @@ pub(super) fn run_command(
     session: &WireSession,
     undo: &SessionGuard,
     command: &[String],
+    keep_seconds: Option<i64>,
 ) -> anyhow::Result<ExitCode> {
     print_note(&format!(
         "berth: claimed {}, fence {}. {}",
@@ -215,19 +57,33 @@ pub(super) fn run_command(
         scope.spawn(move || renew_session(client, path, claimed, undo, &is_over));
         watch_for_take_over(client, path, undo);
         let done = deploy_and_run(client, session, undo, command);
-        let is_lost = {
+        let (is_lost, is_interrupted) = {
             let mut state = undo.state.lock();
             state.is_over = true;
-            state.lost.is_some()
+            (state.lost.is_some(), state.is_interrupted)
         };
         over.send(()).ok();
         if is_lost {
             undo.wait_until_printed();
             return Ok(ExitCode::from(exit_code::LOCKED));
         }
-        release(client, path);
-        done
+        let failure = done.as_ref().ok().and_then(|end| end.failure.as_deref()).filter(|_| !is_interrupted);
+        let is_kept = match (failure, keep_seconds) {
+            (Some(failure), Some(seconds)) => keep::keep_session(client, place, session, failure, seconds),
+            _ => false,
+        };
+        if !is_kept {
+            release(client, path);
+        }
+        done.map(|end| ExitCode::from(end.code))
     })
+}
+
+/// How the deployment and the command ended.
+struct CommandEnd {
+    code: u8,
+    /// What failed; `None` after a success or an interrupt.
+    failure: Option<String>,
 }
 
 fn deploy_and_run(
@@ -235,7 +91,7 @@ fn deploy_and_run(
     session: &WireSession,
     undo: &SessionGuard,
     command: &[String],
-) -> anyhow::Result<ExitCode> {
+) -> anyhow::Result<CommandEnd> {
     let first = session.deployment_history.first().map(|it| it.id.clone());
     if let Some(id) = session.deployment_id.clone().or(first) {
         let deployed = watch::wait_until_finished(client, &id)?.data;
@@ -244,13 +100,17 @@ fn deploy_and_run(
                 "berth: the deployment did not succeed, so the command was not started.\n{}",
                 watch::summary_line(client, &deployed)
             ));
-            return Ok(ExitCode::from(exit_code::FAILED));
+            let failure = Some("the deployment did not succeed".to_owned());
+            return Ok(CommandEnd { code: exit_code::FAILED, failure });
         }
     }
     let Some(status) = run_child(session, undo, command)? else {
-        return Ok(ExitCode::from(exit_code::INTERRUPTED));
+        return Ok(CommandEnd { code: exit_code::INTERRUPTED, failure: None });
     };
-    Ok(ExitCode::from(child_exit_code(status)))
+    let code = child_exit_code(status);
+    // Ctrl-C on a terminal reaches only the command.
+    let is_failure = !status.success() && code != exit_code::INTERRUPTED;
+    Ok(CommandEnd { code, failure: is_failure.then(|| format!("the command failed with exit code {code}")) })
 }
 
 /// Runs the command. Returns `None` if it was interrupted before it started.

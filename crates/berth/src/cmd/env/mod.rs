@@ -2,6 +2,8 @@
 
 mod claim;
 mod exec;
+mod guard;
+mod keep;
 mod session;
 mod target;
 mod terminal;
@@ -34,8 +36,11 @@ enum EnvCommand {
     ///
     /// With a command, the environment is claimed, the commit is deployed and then the command runs. Its session is
     /// renewed while it runs and released when it ends. If the environment is taken over, the command is stopped.
+    ///
+    /// With --keep-on-failure, the session stays after a failed deployment or command, so that you can examine the
+    /// environment. An interrupt or a termination signal always releases it.
     #[command(
-        after_help = "Examples:\n  berth env claim qa-1 --commit HEAD --why \"load test\"\n  berth env claim qa-1 --commit HEAD --queue -- ./run-tests.sh"
+        after_help = "Examples:\n  berth env claim qa-1 --commit HEAD --why \"load test\"\n  berth env claim qa-1 --commit HEAD --queue -- ./run-tests.sh\n  berth env claim --label small --pipeline shop --queue --for grace --keep-on-failure 2h -- ./run-tests.sh"
     )]
     Claim(claim::ClaimArgs),
     /// Deploy a commit to an environment you hold

@@ -15,6 +15,59 @@ pub(crate) struct EnvironmentArgs {
     pipeline: Option<String>,
 }
 
+/// What to claim: an environment, or any environment with a label.
+#[derive(clap::Args)]
+pub(super) struct ClaimTargetArgs {
+    /// Environment name, or PIPELINE/NAME
+    #[arg(value_name = "ENVIRONMENT", required_unless_present = "label", conflicts_with = "label")]
+    name: Option<String>,
+    /// Claim any environment of the pipeline that has this label, the first that is free
+    #[arg(long, requires = "pipeline")]
+    label: Option<String>,
+    /// Pipeline, if several have an environment with this name
+    #[arg(long, short, env = "BERTH_PIPELINE")]
+    pipeline: Option<String>,
+}
+
+pub(super) enum ClaimTarget {
+    Named(EnvironmentRef),
+    Any { pipeline: String, label: String },
+}
+
+impl ClaimTargetArgs {
+    pub(super) fn resolve(&self, client: &ApiClient) -> anyhow::Result<ClaimTarget> {
+        if let (Some(label), Some(pipeline)) = (&self.label, &self.pipeline) {
+            return Ok(ClaimTarget::Any { pipeline: pipeline.clone(), label: label.clone() });
+        }
+        let name = self.name.clone().unwrap_or_default();
+        let named = EnvironmentArgs { name, pipeline: self.pipeline.clone() };
+        Ok(ClaimTarget::Named(named.resolve(client)?))
+    }
+}
+
+impl ClaimTarget {
+    pub(super) fn pipeline(&self) -> &str {
+        match self {
+            ClaimTarget::Named(place) => &place.pipeline,
+            ClaimTarget::Any { pipeline, .. } => pipeline,
+        }
+    }
+
+    /// The environment that was claimed or queued for.
+    pub(super) fn environment(&self, name: &str) -> EnvironmentRef {
+        EnvironmentRef { pipeline: self.pipeline().to_owned(), name: name.to_owned() }
+    }
+}
+
+impl std::fmt::Display for ClaimTarget {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            ClaimTarget::Named(place) => f.write_str(&place.name),
+            ClaimTarget::Any { label, .. } => write!(f, "an environment with the label {label}"),
+        }
+    }
+}
+
 /// An environment of a pipeline.
 pub(crate) struct EnvironmentRef {
     pub(crate) pipeline: String,

@@ -9,20 +9,20 @@ use serde_json::{Value, json};
 use super::{CliFixture, PATIENCE};
 use crate::harness::{BerthProcess, TestServer, berth, program, wait_until};
 
-const ENVIRONMENT: &str = "/api/v1/organizations/acme/pipelines/shop/ephemeral-environments/qa-1";
+pub(super) const ENVIRONMENT: &str = "/api/v1/organizations/acme/pipelines/shop/ephemeral-environments/qa-1";
 /// Shell script that prints "began" and runs until it receives SIGTERM.
 const WAIT_SCRIPT: &str = "trap 'echo stopped; exit 3' TERM; echo began; while :; do sleep 0.05; done";
 
 impl CliFixture {
-    fn environment(&self) -> Value {
+    pub(super) fn environment(&self) -> Value {
         self.server.api.get(ENVIRONMENT).json()["data"].clone()
     }
 
-    fn is_free(&self) -> bool {
+    pub(super) fn is_free(&self) -> bool {
         self.environment()["lock"].is_null()
     }
 
-    fn claim_and_run(&self, more: &[&str], script: &str) -> BerthProcess {
+    pub(super) fn claim_and_run(&self, more: &[&str], script: &str) -> BerthProcess {
         let words = [&["env", "claim", "qa-1"], more, &["--", "sh", "-c", script]].concat();
         BerthProcess::start(&mut self.command(&words))
     }

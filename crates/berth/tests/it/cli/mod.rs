@@ -1,7 +1,9 @@
 //! The command line with a real server: output for people and for programs, and exit codes.
 
+mod ci;
 mod exec;
 mod help;
+mod keep_on_failure;
 mod login;
 mod narrow_terminal;
 mod transcripts;

@@ -3,6 +3,8 @@ import { useQuery } from "@tanstack/react-query";
 import type { Ticket } from "@/api/types";
 import { type EnvironmentKey, queueQuery } from "@/data/environments";
 import { useMe } from "@/data/me";
+import { formatHolder } from "@/format/holder";
+import { capitalize } from "@/format/text";
 import { formatRoughDuration } from "@/format/time";
 import { CommitId } from "@/ui/CommitId";
 import { SinceTime } from "@/ui/RelativeTime";
@@ -11,6 +13,11 @@ import { SinceTime } from "@/ui/RelativeTime";
 function formatEta({ etaSeconds, etaBasis }: Ticket): string {
   if (etaSeconds == null) return "";
   return `, starts in ${etaBasis === "expiry" ? "at most" : "about"} ${formatRoughDuration(etaSeconds)}`;
+}
+
+function formatWaiting(ticket: Ticket, me: string): string {
+  const label = formatHolder(ticket, me);
+  return ticket.holder.id === me ? capitalize(label) : label;
 }
 
 /** Tickets in the queue, in order. */
@@ -27,7 +34,7 @@ export function QueueCard({ where }: { where: EnvironmentKey }) {
         {queue.map(each => (
           <List.Item key={each.ticketId}>
             <Group gap="xs">
-              <Text fw={550}>{each.holder.id === me ? "You" : each.holder.name}</Text>
+              <Text fw={550}>{formatWaiting(each, me)}</Text>
               {each.commitId && <CommitId id={each.commitId} />}
               {each.context && <Text size="sm">“{each.context}”</Text>}
               <Text size="sm" c="dimmed">

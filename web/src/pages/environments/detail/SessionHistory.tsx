@@ -6,6 +6,7 @@ import { useNavigate, useSearch } from "@tanstack/react-router";
 import { useId } from "react";
 import type { HistoryEntry } from "@/api/types";
 import { type EnvironmentKey, sessionHistoryQuery } from "@/data/environments";
+import { formatHolder } from "@/format/holder";
 import { formatDuration } from "@/format/time";
 import { CommitId } from "@/ui/CommitId";
 import { QueryResult } from "@/ui/QueryResult";
@@ -31,7 +32,7 @@ export function SessionHistory({ where }: { where: EnvironmentKey }) {
               <Timeline.Item
                 key={each.sessionId}
                 bullet={<SessionIcon entry={each} />}
-                title={each.holder.name}
+                title={formatHolder(each)}
               >
                 <SessionEntry where={where} entry={each} />
               </Timeline.Item>

@@ -1,5 +1,6 @@
 import type { HistoryEntry } from "@/api/types";
 import { useNow } from "@/data/clock";
+import { formatHolder } from "@/format/holder";
 import { formatDuration } from "@/format/time";
 import classes from "./environment.module.css";
 
@@ -37,7 +38,7 @@ export function SessionTimeline({ sessions }: { sessions: HistoryEntry[] }) {
             height={HEIGHT}
             className={classes[`tone${tone}`]}
           >
-            <title>{`${each.holder.name}, ${formatDuration(each.durationSeconds)}`}</title>
+            <title>{`${formatHolder(each)}, ${formatDuration(each.durationSeconds)}`}</title>
           </rect>
         );
       })}

@@ -2,6 +2,7 @@ import { Text } from "@mantine/core";
 import { useForm } from "@mantine/form";
 import { toProblem } from "@/api/problem";
 import { useClaimEnvironment } from "@/data/environments";
+import { formatHolder } from "@/format/holder";
 import { ConfirmDialog } from "@/ui/ConfirmDialog";
 import { toast } from "@/ui/toast";
 import { ClaimFields, type ClaimFormValues } from "./ClaimFields";
@@ -42,7 +43,7 @@ export function ClaimDialog({
     >
       {joinsQueue && (
         <Text size="sm" c="dimmed">
-          {environment.lock ? `${environment.lock.holder.name} holds it now. ` : ""}
+          {environment.lock ? `${formatHolder(environment.lock)} holds it now. ` : ""}
           When you reach the front of the queue, your session starts and your commit is deployed
           automatically.
         </Text>

@@ -2,6 +2,7 @@ import { Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { queueQuery, useReleaseSession } from "@/data/environments";
 import { useMe } from "@/data/me";
+import { formatHolder } from "@/format/holder";
 import { ConfirmDialog } from "@/ui/ConfirmDialog";
 import type { SessionDialogProps } from "./EnvironmentDialog";
 
@@ -20,8 +21,8 @@ export function ReleaseDialog({ where, environment, lock, onClose }: SessionDial
       success={() => `${where.envName} released`}
     >
       <Text size="sm">
-        {!isMine && `${lock.holder.name} holds it. Their session ends and its deployments are cancelled. `}
-        {next ? `${next.holder.name} is next in the queue and gets it.` : "Anyone can claim it then."}{" "}
+        {!isMine && `${formatHolder(lock)} holds it. Their session ends and its deployments are cancelled. `}
+        {next ? `${formatHolder(next)} is next in the queue and gets it.` : "Anyone can claim it then."}{" "}
         {resets && "The tracked branch is redeployed."}
       </Text>
     </ConfirmDialog>

@@ -4,6 +4,7 @@ import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import type { Deployment } from "@/api/types";
 import { queueQuery, sessionQuery, useTakeOverEnvironment } from "@/data/environments";
+import { formatHolder } from "@/format/holder";
 import { RUN_STATUS_STYLE } from "@/theme/status";
 import { CommitId } from "@/ui/CommitId";
 import { ConfirmDialog } from "@/ui/ConfirmDialog";
@@ -58,7 +59,7 @@ export function TakeOverDialog({ where, environment, lock: current, onClose }: S
     >
       <Stack gap={4}>
         <Text size="sm">
-          {lock.holder.name} has held it <SinceTime at={lock.claimedAt} />
+          {formatHolder(lock)} has held it <SinceTime at={lock.claimedAt} />
           {lock.context ? `: “${lock.context}”.` : "."} They will be notified.
         </Text>
         <CancelledDeployments running={running} isKnown={session.isSuccess} />

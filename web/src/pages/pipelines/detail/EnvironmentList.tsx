@@ -3,6 +3,7 @@ import { IconAnchor } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import type { Environment, Pipeline } from "@/api/types";
 import { environmentsQuery } from "@/data/environments";
+import { formatHolder } from "@/format/holder";
 import { ENVIRONMENT_STATUS_STYLE, LOCK_STATUS_STYLE } from "@/theme/status";
 import { CommitId } from "@/ui/CommitId";
 import { Snippet } from "@/ui/Copy";
@@ -74,7 +75,7 @@ function EnvironmentSummary({
       <Text size="sm" c="dimmed" component="div" mt={4} className="wrap">
         {lock ? (
           <>
-            Held by {lock.holder.name} <SinceTime at={lock.claimedAt} />
+            Held by {formatHolder(lock)} <SinceTime at={lock.claimedAt} />
             {lock.context && `: “${lock.context}”`}
           </>
         ) : (

@@ -61,3 +61,29 @@ fn environment_deploy_is_watched_to_the_end() {
     transcript.run_without_display("env deploy qa-1 bad");
     transcript.compare(&expect_file!["expected/environment-deploy.txt"]);
 }
+
+#[test]
+fn environment_claim_with_contact_keep_on_failure_and_label() {
+    let cli = CliFixture::new();
+    let mut transcript = Transcript::new(&cli);
+    transcript.run_all(&[
+        "env claim qa-1 --for grace --detach",
+        "env claim qa-1",
+        "env show qa-1",
+        "env list",
+        "env history qa-1",
+        "env release qa-1",
+        "env claim qa-1 --for grace --keep-on-failure 2h -- true",
+        "env list",
+        "env claim qa-1 --for grace --keep-on-failure 2h -- false",
+        "env show qa-1",
+        "env release shop/qa-1",
+        "env claim qa-1 --keep-on-failure 2h -- /nowhere/nothing",
+        "env claim qa-1 --keep-on-failure 10s -- true",
+        "env claim qa-1 --keep-on-failure 2h",
+        "env claim --label small",
+        "env claim --label small --pipeline shop",
+        "env take-over qa-1 --for grace",
+    ]);
+    transcript.compare(&expect_file!["expected/keep-on-failure.txt"]);
+}
