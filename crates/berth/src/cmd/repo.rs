@@ -121,7 +121,7 @@ fn repository_path(id: &str) -> String {
 fn describe_pipelines(it: &WireRepository) -> String {
     let slugs: Vec<_> = it.pipelines.iter().map(|pipeline| pipeline.slug.as_str()).collect();
     match slugs.as_slice() {
-        [] => "no pipelines found: add .berth/NAME/pipeline.yaml to the default branch".to_owned(),
+        [] => "no pipelines found".to_owned(),
         [one] => format!("pipeline {one}"),
         several => format!("pipelines {}", several.join(", ")),
     }

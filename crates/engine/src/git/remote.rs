@@ -92,7 +92,12 @@ impl RepositoryAccess {
         }
     }
 
-    fn check(&self, url: &RemoteUrl) -> Result<(), GitError> {
+    /// Whether the operator trusts the server of this URL: every server with `--local`, otherwise only listed ones.
+    pub(super) fn is_listed(&self, url: &RemoteUrl) -> bool {
+        self.is_local || url.host().is_some_and(|host| self.hosts.iter().any(|known| known == host))
+    }
+
+    pub(super) fn check(&self, url: &RemoteUrl) -> Result<(), GitError> {
         self.allows(url).map_err(|why| GitError::Refused(format!("the url {why}")))?;
         match url.host() {
             Some(host) if !self.is_local && !self.hosts.iter().any(|known| known == host) => {

@@ -251,6 +251,64 @@ async fn repository_sync_failure_is_shown_and_backs_off() {
 }
 
 #[tokio::test]
+async fn repository_without_definitions_says_what_to_push() {
+    let world = TestWorld::new().await;
+    let origin = OriginRepository::new();
+    let id = register_and_sync(&world, &origin).await;
+    let problem = async || {
+        let seen = read_repository(&world, &id).await;
+        assert_eq!(seen["error"], Value::Null, "{seen}");
+        assert_eq!(seen["problems"].as_array().unwrap().len(), 1, "{seen}");
+        (seen["problems"][0]["path"].clone(), seen["problems"][0]["message"].as_str().unwrap().to_owned())
+    };
+    let empty = "the repository is empty; push a commit with .berth/<slug>/pipeline.yaml";
+    assert_eq!(problem().await, (json!("."), empty.to_owned()));
+
+    origin.write("README", "x");
+    origin.commit("first");
+    sync_repository(&world, &id).await;
+    let (path, message) = problem().await;
+    assert_eq!(path, ".berth");
+    assert!(message.starts_with("branch main has no .berth folder; push a commit with "), "{message}");
+    assert!(message.ends_with("to main (docs/pipeline.md describes the file)"), "{message}");
+
+    origin.write(".berth/notes/readme.md", "no pipeline here");
+    origin.commit("second");
+    sync_repository(&world, &id).await;
+    let (_, message) = problem().await;
+    assert!(message.starts_with("branch main has no .berth/<slug>/pipeline.yaml; push "), "{message}");
+    // The problem stays the same, so a sync records no event.
+    let before = world.event_kinds().await;
+    sync_repository(&world, &id).await;
+    assert_eq!(world.event_kinds().await, before);
+
+    origin.write(FILE, DEFINITION);
+    origin.commit("third");
+    sync_repository(&world, &id).await;
+    assert_eq!(read_repository(&world, &id).await["problems"], json!([]));
+    assert_eq!(get_pipeline(&world, "shop").await.status, 200);
+}
+
+#[tokio::test]
+async fn repository_that_is_a_shallow_clone_says_how_to_complete_it() {
+    let world = TestWorld::new().await;
+    let origin = create_origin();
+    origin.commit("second");
+    let source = format!("file://{}", origin.path().display());
+    let clone = OriginRepository::new();
+    clone.git(&["fetch", "--quiet", "--depth=1", &source, "main:refs/heads/main", "--update-head-ok"]);
+    let id = register_and_sync(&world, &clone).await;
+    let seen = read_repository(&world, &id).await;
+    let error = "the repository is a shallow clone without its complete history; \
+                 run `git fetch --unshallow` in it, or register the repository that it was cloned from";
+    assert_eq!((&seen["error"], &seen["lastSyncedAt"]), (&json!(error), &Value::Null));
+    clone.git(&["fetch", "--quiet", "--unshallow", &source]);
+    sync_repository(&world, &id).await;
+    let seen = read_repository(&world, &id).await;
+    assert_eq!((&seen["error"], &seen["pipelines"][0]["slug"]), (&Value::Null, &json!("shop")));
+}
+
+#[tokio::test]
 async fn repository_sync_of_a_hanging_server_times_out() {
     let config =
         AppConfig { git_max: Duration::from_millis(300), ..AppConfig::local(([127, 0, 0, 1], 8080).into()) };

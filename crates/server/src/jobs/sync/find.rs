@@ -36,12 +36,34 @@ pub(super) struct FoundDefinitions {
     pub(super) is_cut: bool,
 }
 
+/// Reads the definitions in the head of the default branch, which is `None` in an empty repository. If there are none,
+/// the problems say why.
 pub(super) fn find_definitions(
     mirror: &GitMirror,
-    head: Option<&CommitHash>,
+    default_branch: Option<&(String, CommitHash)>,
 ) -> Result<FoundDefinitions, GitError> {
+    let Some((branch, head)) = default_branch else {
+        let text = format!("the repository is empty; push a commit with {FOLDER}/<slug>/{FILE}");
+        return Ok(FoundDefinitions {
+            problems: vec![sync_problem(".", text)],
+            ..FoundDefinitions::default()
+        });
+    };
+    let mut found = read_definitions(mirror, head)?;
+    if found.slugs.is_empty() && found.problems.is_empty() {
+        let has_folder = mirror.entry(head, FOLDER)?.is_some_and(|it| it.kind == EntryKind::Directory);
+        let missing = if has_folder { format!("{FOLDER}/<slug>/{FILE}") } else { format!("{FOLDER} folder") };
+        let text = format!(
+            "branch {branch} has no {missing}; push a commit with {FOLDER}/<slug>/{FILE} to {branch} \
+             (docs/pipeline.md describes the file)"
+        );
+        found.problems.push(sync_problem(FOLDER, text));
+    }
+    Ok(found)
+}
+
+fn read_definitions(mirror: &GitMirror, head: &CommitHash) -> Result<FoundDefinitions, GitError> {
     let mut found = FoundDefinitions::default();
-    let Some(head) = head else { return Ok(found) };
     let entries = mirror.list(head, FOLDER)?.into_iter().filter(|entry| entry.kind == EntryKind::Directory);
     for (count, entry) in entries.enumerate() {
         if count == FOLDERS_MAX {

@@ -144,7 +144,7 @@ async fn find_and_apply(
         let text = "the repository has no default branch; nothing was changed";
         problems.push(find::sync_problem(".", text.to_owned()));
     } else if !is_known {
-        let (reader, head) = (mirror.clone(), heads.head().cloned());
+        let (reader, head) = (mirror.clone(), heads.default_branch.clone().zip(heads.head().cloned()));
         let found =
             syncs.services.git.run(org, move || find::find_definitions(&reader, head.as_ref())).await?;
         let found = found.map_err(|error| AppError::bug(format!("a mirror cannot be read: {error}")))?;

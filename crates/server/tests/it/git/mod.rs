@@ -4,8 +4,12 @@ mod authors;
 mod branch;
 mod hostile;
 mod http_server;
+mod lfs;
+mod lfs_server;
 mod mirror;
 mod names;
+mod pull_requests;
+pub(crate) mod submodules;
 
 pub(crate) use http_server::serve_git;
 
