@@ -22,8 +22,6 @@ word_columns!(CommitState: CommitState::ALL);
 statements! {
     Org Read BY_CONTEXT => CommitStatusRecord::TABLE.select("WHERE org_id = $1 AND repository_id = $2 AND commit_id = $3
         AND context = $4 {for_update}");
-    Org Read OF_COMMIT => CommitStatusRecord::TABLE.select("WHERE org_id = $1 AND repository_id = $2 AND commit_id = $3
-        ORDER BY context LIMIT $4");
     Org Upkeep PUT => CommitStatusRecord::TABLE.upsert("");
     // Repositories with a due status, unless one of their unwritten statuses is paused.
     Instance Read DUE = "SELECT org_id, repository_id FROM commit_statuses WHERE due_at IS NOT NULL
@@ -34,8 +32,6 @@ statements! {
         ORDER BY wanted_at, commit_id, context LIMIT 1");
     Org Upkeep PAUSE = "UPDATE commit_statuses SET paused_until = $3
         WHERE org_id = $1 AND repository_id = $2 AND due_at IS NOT NULL";
-    Org Read LATEST_ERROR = "SELECT error FROM commit_statuses WHERE org_id = $1 AND repository_id = $2
-        AND error IS NOT NULL ORDER BY wanted_at DESC LIMIT 1";
     Instance Upkeep DELETE_OLD = "DELETE FROM commit_statuses WHERE due_at IS NULL AND wanted_at < $1";
     Instance Read LAGGING = "SELECT h.org_id, COALESCE(c.sequence, CAST(0 AS BIGINT)), h.sequence FROM event_heads h
         LEFT JOIN commit_status_cursors c ON c.org_id = h.org_id
@@ -64,16 +60,6 @@ pub fn by_context(
     db.fetch_optional(&BY_CONTEXT, &[text(repository), commit.into(), context.into()])
 }
 
-/// The statuses of a commit, by context.
-pub fn list_of_commit(
-    db: &mut impl StoreRead,
-    repository: RepositoryId,
-    commit: &str,
-    limit: i64,
-) -> Result<Vec<CommitStatusRecord>, StoreError> {
-    db.fetch_all(&OF_COMMIT, &[text(repository), commit.into(), limit.into()])
-}
-
 pub fn put(tx: &mut Tx<'_>, status: &CommitStatusRecord) -> Result<(), StoreError> {
     tx.put(&PUT, status)
 }
@@ -96,11 +82,6 @@ pub fn find_next(
 /// Writes no status of the repository until this time.
 pub fn pause(tx: &mut Tx<'_>, repository: RepositoryId, until: Timestamp) -> Result<(), StoreError> {
     tx.execute(&PAUSE, &[text(repository), until.into()]).map(drop)
-}
-
-/// Why the status that changed last could not be written.
-pub fn latest_error(db: &mut impl StoreRead, repository: RepositoryId) -> Result<Option<String>, StoreError> {
-    db.fetch_optional(&LATEST_ERROR, &[text(repository)])
 }
 
 /// Deletes statuses of all organizations that have not changed since this time. Returns their number.
