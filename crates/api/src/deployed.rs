@@ -40,6 +40,10 @@ pub struct DeployedEnvironment {
     pub held_until: Option<String>,
     /// Context of the session, as given by its holder.
     pub context: Option<String>,
+    /// Whom to ask about the session; absent if the claim named no contact.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false, example = "grace@acme.test")]
+    pub contact: Option<String>,
     /// Number of waiting tickets.
     pub queue_length: usize,
     /// Deployment that is queued or running; null if there is none.

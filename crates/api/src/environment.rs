@@ -119,6 +119,10 @@ pub struct WireLock {
     pub holder: Holder,
     pub commit_id: Option<String>,
     pub context: Option<String>,
+    /// Whom to ask about the session; absent if the claim named no contact.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false, example = "grace@acme.test")]
+    pub contact: Option<String>,
     #[schema(format = DateTime)]
     pub claimed_at: String,
     /// When the session expires; null if it does not.
@@ -151,6 +155,10 @@ pub struct HistoryEntry {
     pub session_id: String,
     pub holder: Holder,
     pub context: Option<String>,
+    /// Whom to ask about the session; absent if the claim named no contact.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false, example = "grace@acme.test")]
+    pub contact: Option<String>,
     pub commit_id: Option<String>,
     pub status: SessionStatus,
     #[schema(format = DateTime)]

@@ -80,7 +80,7 @@ codes! {
     NothingToRollBackTo, 409, "nothing_to_roll_back_to", "Nothing to roll back to",
         "No other successful deployment of this stage is available. Deploy an earlier commit instead, or name a deployment in `to`.";
     EnvironmentLocked, 409, "environment_locked", "The environment is locked",
-        "The environment is held. `holder`, `since`, `context` and `expiresAt` say by whom, since when, why and until when. Join the queue with `\"queue\": true`, or take over with force-claim.";
+        "The environment is held. `holder`, `since`, `context` and `expiresAt` say by whom, since when, why and until when; `contact`, if present, says whom to ask. Join the queue with `\"queue\": true`, or take over with force-claim.";
     SessionNotActive, 409, "session_not_active", "The session is not active",
         "The session was released, has expired, or was taken over. `sessionStatus` says which, and `overriddenBy` says who took over. Claim the environment again.";
     ApprovalEnded, 409, "approval_ended", "The approval has ended",
@@ -167,6 +167,9 @@ pub struct ProblemMembers {
     pub since: Option<String>,
     /// With `environment_locked`: context given by the holder.
     pub context: Option<String>,
+    /// With `environment_locked`: whom to ask about the session, if the claim named a contact.
+    #[schema(nullable = false)]
+    pub contact: Option<String>,
     /// With `environment_locked`: commit given by the holder.
     pub commit_id: Option<String>,
     /// With `environment_locked`: when the session expires; null if it does not.
@@ -229,6 +232,8 @@ pub struct ProblemLinks {
 pub struct HeldEnvironment {
     pub env_name: String,
     pub holder: Holder,
+    #[schema(nullable = false)]
+    pub contact: Option<String>,
     #[schema(format = DateTime)]
     pub since: String,
     pub queue_length: i64,

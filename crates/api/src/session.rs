@@ -30,6 +30,10 @@ pub struct WireSession {
     pub holder: Holder,
     pub commit_id: Option<String>,
     pub context: Option<String>,
+    /// Whom to ask about this session; absent if the claim named no contact.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false, example = "grace@acme.test")]
+    pub contact: Option<String>,
     pub fence: i64,
     #[schema(format = DateTime)]
     pub claimed_at: String,
@@ -152,6 +156,10 @@ pub struct WireTicket {
     pub holder: Holder,
     pub commit_id: Option<String>,
     pub context: Option<String>,
+    /// Whom to ask about the session; absent if the claim named no contact.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false, example = "grace@acme.test")]
+    pub contact: Option<String>,
     #[schema(format = DateTime)]
     pub created_at: String,
     #[schema(format = DateTime)]
@@ -242,6 +250,9 @@ pub struct SessionNew {
     /// What the environment is used for. Visible to all members.
     #[schema(max_length = 4000, example = "checkout tests")]
     pub context: Option<String>,
+    /// Whom to ask about this session, for example an e-mail address. Shown next to the holder; gives no permission.
+    #[schema(min_length = 1, max_length = 200, example = "grace@acme.test")]
+    pub contact: Option<String>,
     /// Time until the session expires. Defaults to the `ttl` in the definition.
     #[schema(minimum = 60, maximum = 2_592_000)]
     pub ttl_seconds: Option<i64>,
@@ -266,6 +277,8 @@ pub struct AnySessionNew {
     pub commit_id: Option<String>,
     #[schema(max_length = 4000)]
     pub context: Option<String>,
+    #[schema(min_length = 1, max_length = 200, example = "grace@acme.test")]
+    pub contact: Option<String>,
     #[schema(minimum = 60, maximum = 2_592_000)]
     pub ttl_seconds: Option<i64>,
     pub deploy: Option<bool>,
@@ -282,6 +295,8 @@ pub struct ForceClaim {
     pub commit_id: Option<String>,
     #[schema(max_length = 4000)]
     pub context: Option<String>,
+    #[schema(min_length = 1, max_length = 200, example = "grace@acme.test")]
+    pub contact: Option<String>,
     /// Shown to the previous holder. Defaults to `context`.
     #[schema(max_length = 4000)]
     pub reason: Option<String>,

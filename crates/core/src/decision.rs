@@ -86,7 +86,7 @@ pub enum CommandRefusal {
     /// The message does not repeat the requested name, because a URL path may contain anything.
     #[error("there is no such stage in this deployment")]
     NoSuchStage,
-    #[error("the environment is held by {}", .0.session.holder.name)]
+    #[error("the environment is held by {}", .0.session.holder_label())]
     EnvironmentLocked(Box<LockConflict>),
     #[error("the session is not active any more: it is {}", .0.session.status().as_str())]
     SessionNotActive(Box<InactiveSession>),

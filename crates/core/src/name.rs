@@ -4,6 +4,7 @@ pub const SLUG_CHARS_MAX: usize = 63;
 pub const DISPLAY_NAME_CHARS_MAX: usize = 120;
 pub const EMAIL_CHARS_MAX: usize = 254;
 pub const REASON_CHARS_MAX: usize = 4_000;
+pub const CONTACT_CHARS_MAX: usize = 200;
 pub const COMMIT_CHARS_MAX: usize = 255;
 
 /// Why a string is not a valid name; shown to the user.
@@ -114,6 +115,12 @@ name!(
 );
 
 name!(
+    /// Whom to ask about a session, such as an e-mail address or `grace (#42)`. Grants no permission.
+    Contact,
+    |text| line(text, CONTACT_CHARS_MAX).ok_or("must be 1 to 200 printable characters on one line")
+);
+
+name!(
     /// A commit, branch or tag: anything that `git check-ref-format --allow-onelevel` accepts, including full and
     /// abbreviated hashes, but nothing that git could mistake for an option.
     CommitId,
@@ -204,6 +211,16 @@ mod tests {
         assert_eq!(DisplayName::parse("  Shop API ").expect("a name").as_str(), "Shop API");
         for bad in ["", "   ", "a\0b", "a\nb", "\u{202e}gpj.exe", &"x".repeat(121)] {
             assert!(DisplayName::parse(bad).is_err(), "{bad:?} was accepted");
+        }
+    }
+
+    #[test]
+    fn contact_is_one_line_of_at_most_200_characters() {
+        for good in ["grace", "grace@acme.test", "grace (#42)", "ü", &"x".repeat(200)] {
+            assert_eq!(Contact::parse(good).expect(good).as_str(), good);
+        }
+        for bad in ["", "  ", "a\nb", "a\tb", "a\u{1b}[31m", "\u{202e}ecarg", &"x".repeat(201)] {
+            assert!(Contact::parse(bad).is_err(), "{bad:?} was accepted");
         }
     }
 

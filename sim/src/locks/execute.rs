@@ -204,6 +204,7 @@ impl<R: LockRecords> RequestView<'_, R> {
         let wish = |commit: &Option<u8>, deploy, ttl_seconds| ClaimTerms {
             commit: commit.map(fixtures::commit),
             context: Some(fixtures::reason("because")),
+            contact: None,
             ttl_seconds,
             deploy,
         };

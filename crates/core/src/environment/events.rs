@@ -28,6 +28,7 @@ pub(super) fn session_opened_event(lock: &Lock, opened: &Session, previous: Fenc
         .with("previousFence", previous.number())
         .with_some("commitId", opened.commit.as_ref())
         .with_some("context", opened.context.as_ref())
+        .with_some("contact", opened.contact.as_ref())
         .with_some("expiresAt", opened.expires_at)
 }
 
@@ -50,6 +51,7 @@ pub(super) fn ticket_event(kind: EventKind, lock: &Lock, ticket: &Ticket) -> New
         .with("holder", ticket.holder.name.clone())
         .with("holderId", ticket.holder.id.to_string())
         .with_some("commitId", ticket.terms.commit.as_ref())
+        .with_some("contact", ticket.terms.contact.as_ref())
         .with_some("groupId", ticket.group)
         .with_some("owner", lock.environment.configuration.owner.as_ref())
 }

@@ -22,10 +22,12 @@ pub fn hand_over(
     }
     let wish = match named.require_holder(by, &mut draft) {
         Err(refusal) => return draft.refuse(refusal),
-        // The new session takes over the commit, context and TTL of the old one, but not its deployments.
+        // The new session takes over the commit, context and TTL of the old one, but not its deployments. The contact
+        // was named for the old holder.
         Ok(session) => ClaimTerms {
             commit: session.commit.clone(),
             context: session.context.clone(),
+            contact: None,
             ttl_seconds: session.ttl_seconds,
             deploy: false,
         },

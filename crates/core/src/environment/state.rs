@@ -7,7 +7,7 @@ use crate::event::{Actor, ActorType};
 use crate::id::{
     DeploymentId, EnvironmentId, PipelineId, SessionId, TicketGroupId, TicketId, TokenId, UserId,
 };
-use crate::name::{CommitId, EnvName, Reason};
+use crate::name::{CommitId, Contact, EnvName, Reason};
 use crate::pipeline::model::EnvironmentDefinition;
 use crate::time::Timestamp;
 
@@ -107,6 +107,8 @@ pub struct Session {
     /// The most recently requested commit.
     pub commit: Option<CommitId>,
     pub context: Option<Reason>,
+    /// Whom to ask about the session. Shown next to the holder; gives no permission.
+    pub contact: Option<Contact>,
     pub claimed_at: Timestamp,
     pub extended_at: Option<Timestamp>,
     /// Number of extensions so far.
@@ -204,6 +206,7 @@ impl SessionState {
 pub struct ClaimTerms {
     pub commit: Option<CommitId>,
     pub context: Option<Reason>,
+    pub contact: Option<Contact>,
     pub ttl_seconds: Option<i64>,
     /// Whether to deploy the commit as soon as the session starts.
     pub deploy: bool,
@@ -302,6 +305,14 @@ pub struct InactiveSession {
 }
 
 impl Session {
+    /// The holder and, if there is one, the contact: `ci-bot for grace`.
+    pub fn holder_label(&self) -> String {
+        match &self.contact {
+            Some(contact) => format!("{} for {contact}", self.holder.name),
+            None => self.holder.name.clone(),
+        }
+    }
+
     /// Restarts the idle timer. If the clock was set back, the time of the last activity stays as it is.
     pub(crate) fn note_activity(&mut self, now: Timestamp) {
         self.active_at = self.active_at.max(now);

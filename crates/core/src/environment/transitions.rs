@@ -64,6 +64,7 @@ impl LockDraft<'_> {
             holder,
             commit: wish.commit.clone(),
             context: wish.context.clone(),
+            contact: wish.contact.clone(),
             claimed_at: now,
             extended_at: None,
             extensions: 0,

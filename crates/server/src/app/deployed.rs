@@ -216,6 +216,7 @@ fn environment_to_response(
         held_since: lock.session.as_ref().map(|session| session.claimed_at.to_string()),
         held_until: lock.session.as_ref().and_then(|session| session.expires_at).map(|at| at.to_string()),
         context: lock.session.as_ref().and_then(|session| session.context.as_ref()).map(ToString::to_string),
+        contact: lock.session.as_ref().and_then(|session| session.contact.as_ref()).map(ToString::to_string),
         queue_length: lock.tickets.len(),
         deploying: lock.deployments.last().map(|it| it.commit.to_string()),
     })

@@ -7,7 +7,7 @@ use berth_core::id::{
     HookId, IdentityId, InvitationId, OrgId, PipelineId, RegistryId, RepositoryId, RunnerId, SecretId,
     SessionId, SignInId, StepRunId, TeamId, TicketGroupId, TicketId, TokenId, UserId, WebhookId,
 };
-use berth_core::name::{CommitId, DisplayName, Email, EnvName, Reason, Slug};
+use berth_core::name::{CommitId, Contact, DisplayName, Email, EnvName, Reason, Slug};
 use berth_core::pipeline::grammar::{SecretName, StageName, StepId};
 use berth_core::registry::RegistryName;
 use berth_core::repository::RemoteUrl;
@@ -135,7 +135,7 @@ text_columns! {
     AnalysisId, ApprovalId, DataKeyId, DeliveryId, DeploymentId, EffectId, EnvironmentId, EventId, GrantId, HookId, IdentityId, InvitationId,
     OrgId, PipelineId, RegistryId, RepositoryId, RunnerId, SecretId, SessionId, SignInId, StepRunId, TeamId,
     TicketGroupId, TicketId, TokenId, UserId, WebhookId,
-    AccessScope, CommitId, DisplayName, Email, EnvName, Reason, RegistryName, RemoteUrl, SecretName, Slug, StageName, StepId,
+    AccessScope, CommitId, Contact, DisplayName, Email, EnvName, Reason, RegistryName, RemoteUrl, SecretName, Slug, StageName, StepId,
 }
 
 /// Implements the conversions for enums that are stored as words. Takes a list of the variants; `as_str` returns the

@@ -20,7 +20,9 @@ table!(Org Session in sessions {
         commit: commit_id, extended_at, extensions, expires_at, active_at, warned_of, deployments, drain,
         end: (ended_at, end_reason, ended_by, end_why, successor_id),
     ],
-    insert: [environment: environment_id, number, fence, holder, context, claimed_at, ttl_seconds, idle_seconds],
+    insert: [
+        environment: environment_id, number, fence, holder, context, contact, claimed_at, ttl_seconds, idle_seconds,
+    ],
 });
 json_columns!(Actor, LockHolder, StoredDrain);
 word_columns!(SessionEndReason: SessionEndReason::ALL);

@@ -22,12 +22,12 @@ table!(Org Ticket in tickets {
     update: [status: (status, ended_at, cause, session_id, deployment_id)],
     derived: [user_id = |it| it.holder.id],
     insert: [
-        id, holder, token: token_id, terms: (commit_id, context, ttl_seconds, deploy), created_at, expires_at,
-        takeover: (takeover_target, takeover_at, takeover_why), group: group_id,
+        id, holder, token: token_id, terms: (commit_id, context, contact, ttl_seconds, deploy), created_at,
+        expires_at, takeover: (takeover_target, takeover_at, takeover_why), group: group_id,
     ],
     unset: [is_entitled],
 });
-column_group!(ClaimTerms { commit, context, ttl_seconds, deploy });
+column_group!(ClaimTerms { commit, context, contact, ttl_seconds, deploy });
 word_columns!(Role: Role::ALL, TicketCause: [
     TicketCause::Requested, TicketCause::Revoked, TicketCause::Restored, TicketCause::GrantedElsewhere,
     TicketCause::EnvironmentDeleted,

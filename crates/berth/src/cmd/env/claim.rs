@@ -12,6 +12,7 @@ use berth_api::session::{
 use super::exec::{self, SessionGuard};
 use super::target::{EnvironmentArgs, EnvironmentRef};
 use super::terminal;
+use super::view::holder_label;
 use crate::client::{ApiClient, ApiReply, ClientError, exit_code};
 use crate::cmd::commit::resolve_commit;
 use crate::cmd::watch;
@@ -30,6 +31,9 @@ pub(super) struct ClaimArgs {
     /// Reason, visible to everyone
     #[arg(long, short = 'm')]
     why: Option<String>,
+    /// Whom to ask about the session, for example an e-mail address; shown next to the holder
+    #[arg(long = "for", value_name = "CONTACT")]
+    contact: Option<String>,
     /// Expire after this long, for example 2h [default: the environment's ttl]
     #[arg(long, value_parser = parse_seconds, conflicts_with = "command")]
     ttl: Option<i64>,
@@ -63,6 +67,9 @@ pub(super) struct TakeOverArgs {
     /// Reason, shown to the current holder
     #[arg(long, short = 'm', visible_alias = "reason")]
     why: Option<String>,
+    /// Whom to ask about the session, for example an e-mail address; shown next to the holder
+    #[arg(long = "for", value_name = "CONTACT")]
+    contact: Option<String>,
     /// Expire after this long, for example 2h [default: the environment's ttl]
     #[arg(long, value_parser = parse_seconds)]
     ttl: Option<i64>,
@@ -85,6 +92,7 @@ pub(super) fn claim(client: &ApiClient, out: &CommandOutput, args: &ClaimArgs) -
     let body = SessionNew {
         commit_id: args.commit.as_deref().map(resolve_commit).transpose()?,
         context: args.why.clone(),
+        contact: args.contact.clone(),
         ttl_seconds: if args.command.is_empty() { args.ttl } else { Some(exec::TTL_S) },
         deploy: args.no_deploy.then_some(false),
         queue: Some(args.queue),
@@ -226,6 +234,7 @@ pub(super) fn take_over(
     let body = ForceClaim {
         commit_id: args.commit.as_deref().map(resolve_commit).transpose()?,
         context: args.why.clone(),
+        contact: args.contact.clone(),
         reason: args.why.clone(),
         ttl_seconds: args.ttl,
         deploy: args.no_deploy.then_some(false),
@@ -260,7 +269,7 @@ fn confirm_take_over(place: &EnvironmentRef, lock: &WireLock) -> anyhow::Result<
     write!(
         err,
         "{} has held {} since {} ({}){why}. Take it over and stop their running deployment? [y/N] ",
-        strip_control_chars(&lock.holder.name),
+        holder_label(&lock.holder, lock.contact.as_deref()),
         place.name,
         format_clock(&lock.claimed_at),
         format_ago(&lock.claimed_at)

@@ -8,6 +8,7 @@ use berth_api::session::{
 };
 
 use super::target::{EnvironmentArgs, EnvironmentRef};
+use super::view::holder_label;
 use crate::client::{ApiClient, percent_encode};
 use crate::cmd::commit::resolve_commit;
 use crate::cmd::watch;
@@ -116,7 +117,7 @@ pub(super) fn release(
             format!(
                 "Released {}; {} was next in the queue and holds it now.",
                 place.name,
-                strip_control_chars(&lock.holder.name)
+                holder_label(&lock.holder, lock.contact.as_deref())
             )
         }
         _ => format!("The session had already ended: {}.", wire_word(session.data.status)),

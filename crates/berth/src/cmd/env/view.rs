@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use berth_api::deployed::DeployedPipeline;
-use berth_api::environment::{EnvironmentState, HistoryEntry, WireEnvironment};
+use berth_api::environment::{EnvironmentState, HistoryEntry, Holder, WireEnvironment};
 use berth_api::session::{EtaBasis, WireTicket};
 use serde_json::{Value, json};
 
@@ -50,7 +50,7 @@ fn table_row(pipeline: &str, it: &WireEnvironment) -> Vec<String> {
     let lock = it.lock.as_ref();
     vec![
         format!("{pipeline}/{}", it.env_name),
-        lock.map_or_else(|| "free".to_owned(), |lock| strip_control_chars(&lock.holder.name)),
+        lock.map_or_else(|| "free".to_owned(), |lock| holder_label(&lock.holder, lock.contact.as_deref())),
         lock.map_or_else(|| "-".to_owned(), |lock| format_ago(&lock.claimed_at)),
         or_dash(lock.and_then(|lock| lock.expires_at.as_deref()).map(format_time_left).as_deref()),
         or_dash(it.deployed_commit_id.as_deref().map(short_commit)),
@@ -88,7 +88,7 @@ fn describe(it: &WireEnvironment, place: &EnvironmentRef, client: &ApiClient) ->
         Some(lock) => {
             lines.push(format!(
                 "holder    {} since {} ({}), fence {}",
-                bold(&strip_control_chars(&lock.holder.name)),
+                bold(&holder_label(&lock.holder, lock.contact.as_deref())),
                 format_clock(&lock.claimed_at),
                 format_ago(&lock.claimed_at),
                 lock.fence
@@ -127,7 +127,7 @@ pub(super) fn list_history(
     let row = |it: &HistoryEntry| {
         vec![
             it.fence.to_string(),
-            strip_control_chars(&it.holder.name),
+            holder_label(&it.holder, it.contact.as_deref()),
             format_clock(&it.claimed_at),
             format_duration(it.duration_seconds),
             it.deployment_count.to_string(),
@@ -151,7 +151,7 @@ pub(super) fn list_queue(
     let row = |it: &WireTicket| {
         vec![
             it.position.map_or_else(|| "-".to_owned(), |position| position.to_string()),
-            strip_control_chars(&it.holder.name),
+            holder_label(&it.holder, it.contact.as_deref()),
             format_ago(&it.created_at),
             it.eta_seconds.map_or_else(
                 || "-".to_owned(),
@@ -169,6 +169,15 @@ pub(super) fn list_queue(
     let heading = ["position", "user", "since", "expected", "commit", "reason", "ticket"];
     out.print_table(&json!({ "data": found.raw }), &heading, &rows, "The queue is empty.")?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The holder and, if there is one, the contact: `ci-bot for grace`.
+pub(super) fn holder_label(holder: &Holder, contact: Option<&str>) -> String {
+    let name = strip_control_chars(&holder.name);
+    match contact {
+        Some(contact) => format!("{name} for {}", strip_control_chars(contact)),
+        None => name,
+    }
 }
 
 /// Returns the word that the CLI uses for the reason why a session ended.

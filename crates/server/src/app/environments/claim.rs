@@ -257,12 +257,16 @@ fn claim_response(
 fn all_held_error(locks: &[Lock], label: &str) -> AppError {
     let held = locks.iter().filter_map(|lock| {
         let session = lock.session.as_ref()?;
-        Some(serde_json::json!({
+        let mut held = serde_json::json!({
             "envName": lock.environment.name.as_str(),
             "holder": response::holder_to_wire(&session.holder),
             "since": session.claimed_at.to_string(),
             "queueLength": lock.tickets.len(),
-        }))
+        });
+        if let Some(contact) = &session.contact {
+            held["contact"] = contact.as_str().into();
+        }
+        Some(held)
     });
     let text = format!("all {} environments with the label \"{label}\" are held", locks.len());
     ProblemDetails::new(Code::EnvironmentLocked, text)

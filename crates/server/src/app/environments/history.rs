@@ -75,6 +75,7 @@ fn history_entry(it: &Session, now: Timestamp) -> HistoryEntry {
         session_id: it.id.to_string(),
         holder: response::holder_to_wire(&it.holder),
         context: it.context.as_ref().map(ToString::to_string),
+        contact: it.contact.as_ref().map(ToString::to_string),
         commit_id: it.commit.as_ref().map(ToString::to_string),
         status: response::session_status_to_wire(it.status()),
         claimed_at: it.claimed_at.to_string(),

@@ -95,6 +95,7 @@ fn lock_to_wire(lock: &Lock) -> Option<wire::WireLock> {
         holder: holder_to_wire(&session.holder),
         commit_id: session.commit.as_ref().map(ToString::to_string),
         context: session.context.as_ref().map(ToString::to_string),
+        contact: session.contact.as_ref().map(ToString::to_string),
         claimed_at: session.claimed_at.to_string(),
         expires_at: ends_at(lock).map(|(at, _)| at.to_string()),
         fence: session.fence.number(),
@@ -159,6 +160,7 @@ pub(super) fn session_to_wire(
         holder: holder_to_wire(&it.holder),
         commit_id: it.commit.as_ref().map(ToString::to_string),
         context: it.context.as_ref().map(ToString::to_string),
+        contact: it.contact.as_ref().map(ToString::to_string),
         fence: it.fence.number(),
         claimed_at: it.claimed_at.to_string(),
         extended_at: it.extended_at.map(|at| at.to_string()),
@@ -236,6 +238,7 @@ pub(super) fn ticket_to_wire(
         holder: holder_to_wire(&it.holder),
         commit_id: it.terms.commit.as_ref().map(ToString::to_string),
         context: it.terms.context.as_ref().map(ToString::to_string),
+        contact: it.terms.contact.as_ref().map(ToString::to_string),
         created_at: it.created_at.to_string(),
         expires_at: it.expires_at.to_string(),
         ended_at: ended_at.map(ToString::to_string),
@@ -280,15 +283,17 @@ fn environment_locked(locked: &LockConflict, org: OrgId, lock: &Lock, now: Times
     let why = session.context.as_ref().map(|why| format!(" (\"{why}\")")).unwrap_or_default();
     let end = until.map(|at| format!(", until {at}")).unwrap_or_default();
     let text = if locked.is_self {
+        let contact = session.contact.as_ref().map(|contact| format!(" for {contact}")).unwrap_or_default();
         format!(
-            "you already hold environment \"{name}\", since {}: session {}",
+            "you already hold environment \"{name}\"{contact}, since {}: session {}",
             session.claimed_at, session.id
         )
     } else {
         format!(
             "environment \"{name}\" has been held by {} since {}{why}{end}. Join the queue with \"queue\": true, \
              or take over with force-claim.",
-            session.holder.name, session.claimed_at
+            session.holder_label(),
+            session.claimed_at
         )
     };
     let base = location(org, lock);
@@ -306,6 +311,10 @@ fn environment_locked(locked: &LockConflict, org: OrgId, lock: &Lock, now: Times
             "links",
             serde_json::json!({ "queue": format!("{base}/queue"), "forceClaim": format!("{base}/force-claim") }),
         );
+    let problem = match &session.contact {
+        Some(contact) => problem.with_member("contact", contact.to_string()),
+        None => problem,
+    };
     match until {
         Some(at) => problem.with_member("retryAfterSeconds", at.seconds_since(now).max(1)),
         None => problem,

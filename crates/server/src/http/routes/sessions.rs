@@ -17,7 +17,7 @@ use berth_core::environment::force::TakeoverMode;
 use berth_core::environment::limits::{
     GRACE_S_DEFAULT, GRACE_S_MAX, GRACE_S_MIN, TTL_S_MAX, TTL_S_MIN, WAIT_S_DEFAULT, WAIT_S_MAX, WAIT_S_MIN,
 };
-use berth_core::name::{CommitId, Reason};
+use berth_core::name::{CommitId, Contact, Reason};
 use http::header::{self, HeaderMap};
 
 use super::deployments::is_final;
@@ -55,6 +55,7 @@ pub(crate) async fn claim_session(
         &mut check,
         body.commit_id.as_deref(),
         body.context.as_deref(),
+        body.contact.as_deref(),
         body.ttl_seconds,
         body.deploy,
     );
@@ -89,6 +90,7 @@ pub(crate) async fn claim_any(
         &mut check,
         body.commit_id.as_deref(),
         body.context.as_deref(),
+        body.contact.as_deref(),
         body.ttl_seconds,
         body.deploy,
     );
@@ -120,6 +122,7 @@ pub(crate) async fn force_claim(
         &mut check,
         body.commit_id.as_deref(),
         body.context.as_deref(),
+        body.contact.as_deref(),
         body.ttl_seconds,
         body.deploy,
     );
@@ -312,12 +315,14 @@ fn parse_wish(
     check: &mut InputChecker,
     commit: Option<&str>,
     context: Option<&str>,
+    contact: Option<&str>,
     ttl_seconds: Option<i64>,
     deploy: Option<bool>,
 ) -> ClaimTerms {
     ClaimTerms {
         commit: check.optional("/commitId", commit, CommitId::parse),
         context: check.optional("/context", context, Reason::parse),
+        contact: contact.and_then(|text| check.require("/contact", Contact::parse(text))),
         ttl_seconds: check_range(check, "/ttlSeconds", ttl_seconds, TTL_S_MIN, TTL_S_MAX),
         deploy: deploy.unwrap_or(true),
     }

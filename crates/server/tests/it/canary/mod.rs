@@ -29,6 +29,7 @@ const VISIBLE_MEMBERS: &[&str] = &[
     "description",
     "commitId",
     "context",
+    "contact",
     "label",
     "comment",
     "machine",

@@ -3,6 +3,7 @@
 mod bad_input;
 mod claim;
 mod claim_any;
+mod contact;
 mod definition_changes;
 mod deploy;
 mod eta;
