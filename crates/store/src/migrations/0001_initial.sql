@@ -427,6 +427,8 @@ CREATE TABLE tickets (
   contact TEXT,
   ttl_seconds BIGINT,
   deploy BIGINT NOT NULL,
+  -- Whether the commit comes from a fork.
+  is_untrusted BIGINT NOT NULL DEFAULT 0,
   created_at BIGINT NOT NULL,
   expires_at BIGINT NOT NULL,
   takeover_target TEXT,
@@ -488,6 +490,8 @@ CREATE TABLE deployments (
   artifacts_removed_at BIGINT,
   -- The failed deployment that this one retries.
   retry_of TEXT,
+  -- Whether the commit comes from a fork. Its steps get no secrets.
+  is_untrusted BIGINT NOT NULL DEFAULT 0,
   PRIMARY KEY (org_id, id),
   FOREIGN KEY (org_id, pipeline_id) REFERENCES pipelines (org_id, id),
   FOREIGN KEY (org_id, environment_id) REFERENCES environments (org_id, id)
