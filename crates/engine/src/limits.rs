@@ -42,6 +42,8 @@ pub const GIT_WAITING_MAX: AdmissionCapacity = AdmissionCapacity::new(1_024, 256
 pub const MIRROR_BYTES_MAX: u64 = 4 * 1024 * 1024 * 1024;
 /// Maximum number of branches and tags in one repository.
 pub const MIRROR_REFS_MAX: usize = 50_000;
+/// Maximum number of pull requests in one mirror.
+pub const MIRROR_PULL_REQUESTS_MAX: usize = 10_000;
 /// A mirror is repacked when its number of packs, plus its number of loose objects divided by 32, exceeds this limit.
 pub const MIRROR_FILES_MAX: usize = 200;
 pub const CHECKOUT_FILES_MAX: usize = 200_000;

@@ -129,7 +129,7 @@ impl GitMirror {
     }
 
     /// Returns the commit that a branch on the remote points to.
-    fn remote_head(&self, to: &GitRemote<'_>, full: &str) -> Result<Option<CommitHash>, GitError> {
+    pub(super) fn remote_head(&self, to: &GitRemote<'_>, full: &str) -> Result<Option<CommitHash>, GitError> {
         let (git, key) = configure_access(self, self.git(), to.url, to.credential, to.access)?;
         let git = git.args(["ls-remote", "--end-of-options", to.url.as_str(), full]);
         let ran = git.run()?.ok()?;

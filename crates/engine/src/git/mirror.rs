@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -15,10 +15,11 @@ use berth_core::repository::RemoteUrl;
 use parking_lot::{Mutex, MutexGuard};
 use tempfile::TempDir;
 
-use super::process::{GitCommand, GitProcesses, GrowthLimit, directory_size};
+use super::branch::GitRemote;
+use super::process::{GitCommand, GitProcesses};
 use super::remote::{GitCredential, RepositoryAccess, configure_access};
 use super::{CommitHash, GitError};
-use crate::limits::{MIRROR_BYTES_MAX, MIRROR_FILES_MAX, MIRROR_REFS_MAX};
+use crate::limits::{MIRROR_BYTES_MAX, MIRROR_REFS_MAX};
 
 const HEADS: &str = "refs/heads/";
 /// Poll interval while another server holds the mirror's file lock.
@@ -47,13 +48,13 @@ pub(super) struct MirrorLock<'a> {
 
 #[derive(Clone)]
 pub struct GitMirror {
-    path: PathBuf,
+    pub(super) path: PathBuf,
     scratch: PathBuf,
     /// Held while the mirror is modified. Readers need no lock, because git only adds objects.
     lock: Arc<Mutex<()>>,
     live: GitProcesses,
     time_max: Duration,
-    bytes_max: u64,
+    pub(super) bytes_max: u64,
 }
 
 /// The refs that a remote advertises.
@@ -129,11 +130,9 @@ impl GitMirror {
     ) -> Result<BranchHeads, GitError> {
         let _held = self.lock_exclusive()?;
         let offered = self.list_remote_refs(url, credential, access)?;
-        if !self.path.join("HEAD").exists() {
-            self.create()?;
-        }
+        self.ensure_created()?;
         if self.refs()? != offered.refs {
-            self.fetch(url, credential, access)?;
+            self.fetch_branches(&GitRemote { url, credential, access })?;
         }
         let branches = self.refs()?.into_iter().filter_map(|(name, sha)| {
             let name = name.strip_prefix(HEADS).filter(|name| is_branch(name))?;
@@ -177,60 +176,16 @@ impl GitMirror {
         Ok(RemoteRefs { default_branch, refs })
     }
 
-    fn create(&self) -> Result<(), GitError> {
+    /// Creates the bare repository if it does not exist. The caller holds the mirror's lock.
+    pub(super) fn ensure_created(&self) -> Result<(), GitError> {
+        if self.path.join("HEAD").exists() {
+            return Ok(());
+        }
         let made = DirBuilder::new().recursive(true).mode(0o700).create(&self.path);
         made.map_err(GitError::io("the mirror's directory cannot be made"))?;
         let git =
             GitCommand::without_repository(&self.live, self.time_max).hide(&self.path.to_string_lossy());
         git.args(["init", "--quiet", "--bare", "--template="]).arg(&self.path).run()?.ok().map(drop)
-    }
-
-    fn fetch(
-        &self,
-        url: &RemoteUrl,
-        credential: Option<&GitCredential>,
-        access: &RepositoryAccess,
-    ) -> Result<(), GitError> {
-        self.clear_leftovers();
-        let objects = self.path.join("objects");
-        let growth = GrowthLimit { of: objects.clone(), bytes_max: self.bytes_max };
-        let (git, key) = configure_access(self, self.git(), url, credential, access)?;
-        let git = git.with_growth_limit(growth).args([
-            "fetch",
-            "--quiet",
-            "--prune",
-            "--no-tags",
-            "--no-write-fetch-head",
-        ]);
-        let git =
-            git.args(["--no-auto-maintenance", "--no-recurse-submodules", "--end-of-options", url.as_str()]);
-        let fetched = git.args(["+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*"]).run();
-        drop(key);
-        let too_large = || {
-            let mebibytes = self.bytes_max / (1024 * 1024);
-            GitError::TooLarge(format!("the repository is larger than the limit of {mebibytes} MiB"))
-        };
-        match fetched {
-            Err(GitError::TooLarge(_)) => {
-                self.clear_leftovers();
-                // Git may have completed a pack before it was stopped at the limit. No ref uses the pack, and it would
-                // keep the mirror above the limit forever.
-                if directory_size(&objects) > self.bytes_max {
-                    self.remove_locked()?;
-                }
-                Err(too_large())
-            }
-            Err(error) => Err(error),
-            Ok(ran) => {
-                ran.ok()?;
-                if directory_size(&objects) > self.bytes_max {
-                    self.remove_locked()?;
-                    return Err(too_large());
-                }
-                self.pack();
-                Ok(())
-            }
-        }
     }
 
     fn refs(&self) -> Result<BTreeMap<String, String>, GitError> {
@@ -239,44 +194,6 @@ impl GitMirror {
         let text = ran.text();
         let refs = text.lines().filter_map(|line| line.split_once(' '));
         Ok(refs.map(|(sha, name)| (name.to_owned(), sha.to_owned())).collect())
-    }
-
-    /// Repacks the mirror if it has too many packs and loose objects. Keeps unreachable objects. If this fails, git is
-    /// only slower.
-    fn pack(&self) {
-        let packs = std::fs::read_dir(self.path.join("objects/pack")).map_or(0, Iterator::count);
-        let loose = std::fs::read_dir(self.path.join("objects/17")).map_or(0, Iterator::count);
-        // Loose objects are spread over 256 directories; estimate the total from one of them.
-        if packs + loose * 256 / 32 > MIRROR_FILES_MAX {
-            let done = self
-                .git()
-                .args(["repack", "-a", "-d", "-k", "-q"])
-                .run()
-                .and_then(super::process::GitOutput::ok);
-            if let Err(error) = done {
-                tracing::warn!(%error, "repacking a mirror failed; retrying with the next fetch");
-            }
-        }
-    }
-
-    /// Removes lock files and partial packs that a killed git process left behind. The caller holds the mirror's lock,
-    /// so no running process uses these files.
-    fn clear_leftovers(&self) {
-        fn clear(dir: &Path, depth: u32) {
-            for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
-                let (path, name) = (entry.path(), entry.file_name());
-                let name = name.to_string_lossy();
-                if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-                    if depth > 0 {
-                        clear(&path, depth - 1);
-                    }
-                } else if name.ends_with(".lock") || name.starts_with("tmp_") {
-                    let _ = std::fs::remove_file(&path);
-                }
-            }
-        }
-        // Lock files of branches can be nested as deeply as a branch name, which has at most 130 levels.
-        clear(&self.path, 130);
     }
 
     pub(super) fn remove(&self) -> Result<(), GitError> {
@@ -293,7 +210,7 @@ impl GitMirror {
     }
 
     /// Renames the mirror before removing it, so that readers see either a complete mirror or none.
-    fn remove_locked(&self) -> Result<(), GitError> {
+    pub(super) fn remove_locked(&self) -> Result<(), GitError> {
         let away = self.path.with_extension("gone");
         let _ = std::fs::remove_dir_all(&away);
         match std::fs::rename(&self.path, &away) {

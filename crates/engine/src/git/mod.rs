@@ -7,11 +7,13 @@
 mod authors;
 mod branch;
 mod checkout;
+mod fetch;
 mod files;
 mod host;
 mod import;
 mod mirror;
 mod process;
+mod pull_requests;
 mod remote;
 mod tree;
 

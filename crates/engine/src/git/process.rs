@@ -163,6 +163,11 @@ impl GitOutput {
         String::from_utf8_lossy(&self.stdout).into_owned()
     }
 
+    /// The last lines of stderr, without hidden strings.
+    pub(super) fn warnings(&self) -> &str {
+        &self.stderr
+    }
+
     pub(super) fn ok(self) -> Result<Self, GitError> {
         if self.status.success() { Ok(self) } else { Err(GitError::Failed(self.stderr)) }
     }

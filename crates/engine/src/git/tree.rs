@@ -110,7 +110,7 @@ impl GitMirror {
     }
 
     /// Resolves a hash or a full ref name.
-    fn verify(&self, name: &str) -> Result<Option<CommitHash>, GitError> {
+    pub(super) fn verify(&self, name: &str) -> Result<Option<CommitHash>, GitError> {
         let name = format!("{name}^{{commit}}");
         let ran = self.git().args(["rev-parse", "--verify", "--quiet", "--end-of-options", &name]).run()?;
         Ok(ran.status.success().then(|| ran.text().lines().last().and_then(CommitHash::parse)).flatten())

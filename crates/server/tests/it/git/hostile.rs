@@ -82,7 +82,7 @@ fn checkout_with_escaping_symlinks_is_refused() {
 }
 
 /// A few megabytes of text that compresses badly.
-fn incompressible_text() -> String {
+pub(super) fn incompressible_text() -> String {
     (0..400_000u64).map(|n| format!("{:x}", n.wrapping_mul(0x9e37_79b9_7f4a_7c15))).collect()
 }
 

@@ -6,6 +6,7 @@ mod hostile;
 mod http_server;
 mod mirror;
 mod names;
+mod pull_requests;
 
 pub(crate) use http_server::serve_git;
 
