@@ -6,7 +6,7 @@ use std::time::Duration;
 use berth_store::TxContext;
 use berth_store::idempotency::{self, FORGET_BATCH_MAX};
 use berth_store::tables::{
-    cli_login, delivery, invitation, password_reset, provider_login, second_factor, sign_in, token, webhook,
+    cli_login, delivery, forge_account, invitation, password_reset, provider_login, second_factor, sign_in, token, webhook,
 };
 
 use super::BackgroundJobs;
@@ -45,6 +45,7 @@ pub async fn sweep(jobs: &BackgroundJobs) -> Result<(), AppError> {
             let oldest = tx.now().plus_seconds(-SECOND_FACTOR_ENROLMENT_S);
             second_factor::delete_unconfirmed(tx, oldest)?;
             cli_login::delete_expired(tx)?;
+            forge_account::delete_expired_codes(tx)?;
             provider_login::delete_expired_states(tx)?;
             token::delete_expired_of_sessions(tx)?;
             Ok::<_, AppError>(sign_in::delete_expired(tx)?)

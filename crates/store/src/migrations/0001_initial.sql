@@ -1004,6 +1004,8 @@ CREATE TABLE forge_connections (
   version BIGINT NOT NULL,
   created_at BIGINT NOT NULL,
   updated_at BIGINT NOT NULL,
+  -- When the forge was last asked for the open pull requests.
+  listed_at BIGINT NOT NULL DEFAULT 0,
   PRIMARY KEY (org_id, repository_id),
   FOREIGN KEY (org_id, repository_id) REFERENCES repositories (org_id, id),
   FOREIGN KEY (org_id, key_id) REFERENCES data_keys (org_id, id)
@@ -1053,6 +1055,10 @@ CREATE TABLE pull_requests (
   -- In a row.
   failures BIGINT NOT NULL,
   due_at BIGINT,
+  -- When the forge was last asked about it; null after news that were not compared with the forge yet.
+  read_at BIGINT,
+  -- The head whose definition was checked.
+  checked_head TEXT,
   created_at BIGINT NOT NULL,
   PRIMARY KEY (org_id, repository_id, number),
   FOREIGN KEY (org_id, repository_id) REFERENCES repositories (org_id, id)
@@ -1091,6 +1097,8 @@ CREATE TABLE pull_request_commands (
   text TEXT NOT NULL,
   created_at BIGINT NOT NULL,
   answered_at BIGINT,
+  -- What the command did, in words for people.
+  answer TEXT,
   PRIMARY KEY (org_id, repository_id, comment_id),
   FOREIGN KEY (org_id, repository_id, number) REFERENCES pull_requests (org_id, repository_id, number)
 );
@@ -1109,6 +1117,15 @@ CREATE TABLE forge_accounts (
   PRIMARY KEY (org_id, host, forge_user_id)
 ) {without_rowid};
 CREATE INDEX forge_accounts_by_user ON forge_accounts (org_id, user_id);
+
+-- Codes with which a member links an account on a forge, hashed. Each member has at most one.
+CREATE TABLE forge_link_codes (
+  org_id TEXT NOT NULL REFERENCES organizations (id),
+  user_id TEXT NOT NULL REFERENCES users (id),
+  hash BYTEA NOT NULL,
+  expires_at BIGINT NOT NULL,
+  PRIMARY KEY (org_id, user_id)
+) {without_rowid};
 
 -- Runners on other machines.
 CREATE TABLE runners (

@@ -93,6 +93,10 @@ struct EnvironmentChange {
 }
 
 impl EnvironmentChange {
+    fn note_deployment(&self, has_deployment: bool) {
+        self.has_deployment.fetch_or(has_deployment, Ordering::Relaxed);
+    }
+
     /// Applies `rule`, writes the decision and returns the lock as it is afterwards.
     fn decide<A>(
         &self,
