@@ -7,6 +7,7 @@ pub(crate) mod fix_prs;
 mod leader;
 mod logs;
 pub(crate) mod provider_checks;
+pub(crate) mod pull_requests;
 pub mod registry_builds;
 mod retention;
 mod seal;
@@ -32,6 +33,7 @@ use analyze::AnalysisJob;
 use fix_prs::{FixEnds, FixPullRequestJob};
 pub(crate) use leader::LeaderState;
 use provider_checks::ProviderCheckJob;
+use pull_requests::PullRequestJob;
 use registry_builds::RegistryJob;
 use sync::SyncJob;
 
@@ -48,6 +50,7 @@ pub struct BackgroundJobs {
     pub(crate) syncs: Arc<SyncJob>,
     pub(crate) registries: Arc<RegistryJob>,
     pub(crate) fixes: Arc<FixPullRequestJob>,
+    pub(crate) pull_requests: Arc<PullRequestJob>,
     pub(crate) notify: Arc<WebhookNotifier>,
     pub(crate) analyses: Arc<AnalysisJob>,
 }
@@ -61,6 +64,7 @@ impl BackgroundJobs {
             providers,
             syncs: Arc::new(SyncJob::new(services.clone(), config.clone())),
             registries: Arc::new(RegistryJob::new(services.clone(), config.clone())),
+            pull_requests: Arc::new(PullRequestJob::new(services.clone(), config.clone())),
             fixes: Arc::new(FixPullRequestJob::new(services.clone(), config.clone())),
             notify: Arc::new(WebhookNotifier::new(
                 services.clone(),
@@ -101,6 +105,7 @@ pub async fn run(jobs: Arc<BackgroundJobs>) {
         jobs.lead.run(jobs.syncs.clone(), stop),
         jobs.lead.run(jobs.registries.clone(), stop),
         jobs.lead.run(jobs.fixes.clone(), stop),
+        jobs.lead.run(jobs.pull_requests.clone(), stop),
         jobs.lead.run(Arc::new(FixEnds::new(jobs.fixes.clone())), stop),
         jobs.lead.run(jobs.notify.clone(), stop),
         jobs.lead.run(jobs.provider_checks.clone(), stop),
@@ -111,13 +116,14 @@ pub async fn run(jobs: Arc<BackgroundJobs>) {
 }
 
 /// For tests: makes one pass through the jobs that apply timers, sync repositories, build registries, create fix pull
-/// requests, analyze failures, and stop and start deployments.
+/// requests, act on pull requests, analyze failures, and stop and start deployments.
 pub async fn tick(jobs: &BackgroundJobs) -> Result<(), AppError> {
     let services = &jobs.services;
     expire::expire(services).await?;
     worker::run_once(&*jobs.syncs).await?;
     worker::run_once(&*jobs.registries).await?;
     worker::run_once(&*jobs.fixes).await?;
+    worker::run_once(&*jobs.pull_requests).await?;
     worker::run_once(&*jobs.analyses).await?;
     stages::stop_deployments(services).await?;
     stages::start_and_wait(services).await

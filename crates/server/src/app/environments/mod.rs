@@ -11,6 +11,7 @@ mod view;
 pub use claim::{ClaimRequest, ForceClaimRequest};
 pub use history::NumberedPage;
 pub(super) use response::{refusal_error, session_not_active};
+pub(super) use session_token::refuse_session_token;
 pub use session::DeployRequest;
 
 use std::sync::Arc;
