@@ -5,10 +5,10 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::{Path, State};
 use berth_api::Data;
+use berth_api::environment::All;
 use berth_api::forge_account::{
     ForgeLinkCode, LinkedForgeAccount, PullRequestApproval, PullRequestApprovalNew,
 };
-use berth_api::page::All;
 use berth_core::access::permit;
 use berth_core::id::RepositoryId;
 

@@ -24,7 +24,7 @@ use super::operate::{list_tickets, list_wanted};
 use super::{PullRequestJob, ReconcileContext};
 use crate::error::AppError;
 use crate::integrations::forges::ForgeClient;
-use crate::integrations::forges::connect::run_on_thread;
+use crate::integrations::forges::run_on_thread;
 
 /// Minimum number of seconds between two writes of the comment of a pull request.
 const WRITE_S_MIN: i64 = 5;

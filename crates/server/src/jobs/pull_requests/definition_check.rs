@@ -11,7 +11,7 @@ use berth_store::tables::pull_request;
 use super::forge_reads::fetch_head;
 use super::{PullRequestJob, ReconcileContext};
 use crate::error::AppError;
-use crate::integrations::forges::connect::run_on_thread;
+use crate::integrations::forges::run_on_thread;
 use crate::integrations::forges::{CommitState, CommitStatus, ForgeClient, inert};
 use crate::jobs::sync::find_definitions;
 

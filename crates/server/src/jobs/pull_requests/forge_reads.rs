@@ -14,7 +14,7 @@ use super::act::is_trusted;
 use super::{PullRequestJob, PullRequestKey, ReconcileContext};
 use crate::error::AppError;
 use crate::integrations::forges::ForgeClient;
-use crate::integrations::forges::connect::{client_of, run_on_thread};
+use crate::integrations::forges::{client_of, run_on_thread};
 
 /// How often the open pull requests of a repository are listed, in seconds. It finds those whose webhook was lost.
 const LIST_S: i64 = 5 * 60;

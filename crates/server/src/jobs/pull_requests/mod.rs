@@ -30,7 +30,7 @@ use berth_store::{StoreRead, TxContext};
 use crate::config::AppConfig;
 use crate::error::AppError;
 use crate::integrations::forges::ForgeClient;
-use crate::integrations::forges::connect::client_of;
+use crate::integrations::forges::client_of;
 use crate::worker::{BackgroundJob, TurnResult, wait_for_wakeup};
 
 /// Due pull requests read per query: one for each of up to 64 organizations, more than can be acted on at once.

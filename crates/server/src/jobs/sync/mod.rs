@@ -140,7 +140,7 @@ async fn find_and_apply(
     let mirror = syncs.services.git.mirror(org, repository.id);
     // Skip reading the files if the head has not moved and there are no problems. Problems may disappear without a
     // push, so files with problems are read every time.
-    let is_known = repository.seen.head.as_deref() == heads.head().map(berth_engine::git::CommitHash::as_str)
+    let is_known = repository.seen.head.as_deref() == heads.head().map(CommitHash::as_str)
         && repository.seen.problems.is_empty()
         && repository.seen.synced_at.is_some();
     let (mut problems, mut has_changed) = (Vec::new(), false);
