@@ -7,6 +7,7 @@ pub mod access;
 pub mod analysis;
 pub mod approval;
 pub mod client_info;
+pub mod commit_status;
 pub mod decision;
 pub mod deployment;
 pub mod environment;

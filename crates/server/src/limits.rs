@@ -159,6 +159,8 @@ pub const WEBHOOKS_PER_ORGANIZATION_MAX: i64 = 100;
 pub const DELIVERIES_PENDING_MAX: i64 = 1_000;
 /// How many events a webhook may lag behind. Older events are dropped and counted.
 pub const WEBHOOK_BEHIND_MAX: i64 = 100_000;
+/// Days for which a commit status is kept after its last change.
+pub const COMMIT_STATUS_DAYS_KEPT: i64 = 30;
 /// Retention of finished deliveries and their attempts.
 pub const DELIVERY_DAYS_KEPT: i64 = 7;
 /// Maximum number of deliveries kept per webhook.

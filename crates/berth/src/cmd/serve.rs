@@ -71,7 +71,7 @@ pub(crate) struct ServeArgs {
     /// Private host, address or network (10.0.0.0/8) that webhooks can reach, also over plain http; can be repeated
     #[arg(long, value_name = "HOST|CIDR")]
     pub(super) egress_allow: Vec<String>,
-    /// Forge that a git host runs, for fix pull requests: github, gitlab or gitea, optionally with its API URL; can be
+    /// Forge that a git host runs: github, gitlab, gitea or bitbucket, optionally with its API URL; can be
     /// repeated
     #[arg(long, value_name = "HOST=FORGE[=URL]")]
     pub(super) forge: Vec<String>,

@@ -5,6 +5,7 @@ mod accounts;
 mod audit_log;
 mod cli;
 mod client;
+mod commit_statuses;
 mod crash;
 mod custom_steps;
 mod demo;

@@ -19,6 +19,7 @@ use std::io::Read as _;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use http::{HeaderMap, Method};
 use ureq::Agent;
 use ureq::tls::{RootCerts, TlsConfig};
 use ureq::unversioned::transport::DefaultConnector;
@@ -46,9 +47,9 @@ pub struct PostRequest {
 
 /// A request whose response body the caller needs.
 pub struct EgressRequest {
+    pub method: Method,
     pub url: String,
     pub headers: Vec<(&'static str, String)>,
-    /// The request is a POST if it has a body, otherwise a GET.
     pub body: Option<String>,
     pub answer_bytes_max: u64,
 }
@@ -58,9 +59,17 @@ pub struct EgressResponse {
     pub status: u16,
     /// Value of the `Retry-After` header, in seconds.
     pub retry_after_s: Option<i64>,
+    pub headers: HeaderMap,
     /// The body, up to the size limit.
     pub body: Vec<u8>,
     pub took: Duration,
+}
+
+impl EgressResponse {
+    /// Returns the value of a header. `None` if it is missing or not ASCII.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name)?.to_str().ok()
+    }
 }
 
 /// Why there was no response to a request.
@@ -109,16 +118,18 @@ impl EgressClient {
         limit: Duration,
         bytes_max: u64,
     ) -> Result<EgressResponse, EgressFailure> {
-        self.request(&post.url, &post.headers, Some(&post.body), limit, bytes_max)
+        self.request(&Method::POST, &post.url, &post.headers, Some(&post.body), limit, bytes_max)
     }
 
     /// Like [`EgressClient::post`], for callers that need the response body.
     pub fn send(&self, ask: &EgressRequest) -> Result<EgressResponse, EgressFailure> {
-        self.request(&ask.url, &ask.headers, ask.body.as_deref(), self.limit, ask.answer_bytes_max)
+        let body = ask.body.as_deref();
+        self.request(&ask.method, &ask.url, &ask.headers, body, self.limit, ask.answer_bytes_max)
     }
 
     fn request(
         &self,
+        method: &Method,
         url: &str,
         headers: &[(&'static str, String)],
         body: Option<&str>,
@@ -128,15 +139,18 @@ impl EgressClient {
         let began = Instant::now();
         let failed = |why: String| EgressFailure { why, took: began.elapsed() };
         let url = self.policy.check(url).map_err(|why| failed(format!("the URL {why}")))?;
+        let request = http::Request::builder().method(method).uri(url.as_str());
+        let request =
+            headers.iter().fold(request, |request, (name, value)| request.header(*name, value.as_str()));
         let sent = match body {
-            Some(body) => {
-                let request = self.agent.post(url.as_str()).config().timeout_global(Some(limit)).build();
-                headers.iter().fold(request, |request, (name, value)| request.header(*name, value)).send(body)
-            }
-            None => {
-                let request = self.agent.get(url.as_str()).config().timeout_global(Some(limit)).build();
-                headers.iter().fold(request, |request, (name, value)| request.header(*name, value)).call()
-            }
+            Some(body) => request.body(body).map_err(ureq::Error::from).and_then(|request| {
+                let request = self.agent.configure_request(request).timeout_global(Some(limit)).build();
+                self.agent.run(request)
+            }),
+            None => request.body(()).map_err(ureq::Error::from).and_then(|request| {
+                let request = self.agent.configure_request(request).timeout_global(Some(limit)).build();
+                self.agent.run(request)
+            }),
         };
         let mut answer = match sent {
             Ok(answer) => answer,
@@ -145,10 +159,11 @@ impl EgressClient {
         let retry_after = answer.headers().get("retry-after").and_then(|value| value.to_str().ok());
         let retry_after_s = retry_after.and_then(|text| text.trim().parse().ok());
         let status = answer.status().as_u16();
+        let headers = answer.headers().clone();
         let mut body = Vec::new();
         // The status has been received, so a truncated body is not an error.
         let _ = answer.body_mut().as_reader().take(answer_bytes_max).read_to_end(&mut body);
-        Ok(EgressResponse { status, retry_after_s, body, took: began.elapsed() })
+        Ok(EgressResponse { status, retry_after_s, headers, body, took: began.elapsed() })
     }
 }
 

@@ -41,6 +41,12 @@ impl GitCredential {
         (!self.is_key() && !password.is_empty()).then(|| RedactedString::new(password.to_owned()))
     }
 
+    /// Returns the user name of `user:password`. Returns `None` for a private key and for a token alone.
+    pub fn user(&self) -> Option<&str> {
+        let (user, _) = self.0.reveal().trim().split_once(':')?;
+        (!self.is_key() && !user.is_empty()).then_some(user)
+    }
+
     fn parts(&self) -> (&str, &str) {
         let value = self.0.reveal().trim();
         value.split_once(':').unwrap_or((TOKEN_USER, value))

@@ -4,6 +4,7 @@
 pub(crate) mod analyze;
 mod expire;
 pub(crate) mod fix_prs;
+mod forge_statuses;
 mod leader;
 mod logs;
 pub(crate) mod provider_checks;
@@ -31,6 +32,7 @@ use crate::integrations::webhooks::WebhookNotifier;
 use crate::worker::{self, BackgroundJob as _};
 use analyze::AnalysisJob;
 use fix_prs::{FixEnds, FixPullRequestJob};
+use forge_statuses::{StatusFanOut, StatusWriter};
 pub(crate) use leader::LeaderState;
 use provider_checks::ProviderCheckJob;
 use pull_requests::PullRequestJob;
@@ -51,6 +53,8 @@ pub struct BackgroundJobs {
     pub(crate) registries: Arc<RegistryJob>,
     pub(crate) fixes: Arc<FixPullRequestJob>,
     pub(crate) pull_requests: Arc<PullRequestJob>,
+    pub(crate) statuses: Arc<StatusFanOut>,
+    pub(crate) status_writes: Arc<StatusWriter>,
     pub(crate) notify: Arc<WebhookNotifier>,
     pub(crate) analyses: Arc<AnalysisJob>,
 }
@@ -66,6 +70,8 @@ impl BackgroundJobs {
             registries: Arc::new(RegistryJob::new(services.clone(), config.clone())),
             pull_requests: Arc::new(PullRequestJob::new(services.clone(), config.clone())),
             fixes: Arc::new(FixPullRequestJob::new(services.clone(), config.clone())),
+            statuses: Arc::new(StatusFanOut::new(services.clone(), config.clone())),
+            status_writes: Arc::new(StatusWriter::new(services.clone(), config.clone())),
             notify: Arc::new(WebhookNotifier::new(
                 services.clone(),
                 config.public_url.clone(),
@@ -107,6 +113,8 @@ pub async fn run(jobs: Arc<BackgroundJobs>) {
         jobs.lead.run(jobs.fixes.clone(), stop),
         jobs.lead.run(jobs.pull_requests.clone(), stop),
         jobs.lead.run(Arc::new(FixEnds::new(jobs.fixes.clone())), stop),
+        jobs.lead.run(jobs.statuses.clone(), stop),
+        jobs.lead.run(jobs.status_writes.clone(), stop),
         jobs.lead.run(jobs.notify.clone(), stop),
         jobs.lead.run(jobs.provider_checks.clone(), stop),
         jobs.lead.run(jobs.analyses.clone(), stop),
@@ -127,6 +135,12 @@ pub async fn tick(jobs: &BackgroundJobs) -> Result<(), AppError> {
     worker::run_once(&*jobs.analyses).await?;
     stages::stop_deployments(services).await?;
     stages::start_and_wait(services).await
+}
+
+/// For tests: reads all events for commit statuses, and writes those that are due.
+pub async fn write_commit_statuses(jobs: &BackgroundJobs) -> Result<(), AppError> {
+    worker::run_once(&*jobs.statuses).await?;
+    worker::run_once(&*jobs.status_writes).await
 }
 
 /// For tests: checks once whether fix pull requests were merged or closed.

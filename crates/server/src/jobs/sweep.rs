@@ -6,12 +6,15 @@ use std::time::Duration;
 use berth_store::TxContext;
 use berth_store::idempotency::{self, FORGET_BATCH_MAX};
 use berth_store::tables::{
-    cli_login, delivery, forge_account, invitation, password_reset, provider_login, second_factor, sign_in, token, webhook,
+    cli_login, commit_status, delivery, forge_account, invitation, password_reset, provider_login, second_factor,
+    sign_in, token, webhook,
 };
 
 use super::BackgroundJobs;
 use crate::error::AppError;
-use crate::limits::{DELIVERIES_KEPT_MAX, DELIVERY_DAYS_KEPT, SECOND_FACTOR_ENROLMENT_S};
+use crate::limits::{
+    COMMIT_STATUS_DAYS_KEPT, DELIVERIES_KEPT_MAX, DELIVERY_DAYS_KEPT, SECOND_FACTOR_ENROLMENT_S,
+};
 use crate::worker::{BackgroundJob, TurnResult};
 
 /// Number of webhooks read per page.
@@ -48,6 +51,8 @@ pub async fn sweep(jobs: &BackgroundJobs) -> Result<(), AppError> {
             forge_account::delete_expired_codes(tx)?;
             provider_login::delete_expired_states(tx)?;
             token::delete_expired_of_sessions(tx)?;
+            let unchanged_since = tx.now().plus_seconds(-COMMIT_STATUS_DAYS_KEPT * 24 * 60 * 60);
+            commit_status::delete_old(tx, unchanged_since)?;
             Ok::<_, AppError>(sign_in::delete_expired(tx)?)
         })
         .await?;

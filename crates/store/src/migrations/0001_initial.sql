@@ -1105,6 +1105,38 @@ CREATE TABLE pull_request_commands (
 CREATE INDEX pull_request_commands_open ON pull_request_commands (org_id, repository_id, number)
   WHERE answered_at IS NULL;
 
+-- The status that a commit should have on its forge, in one context.
+CREATE TABLE commit_statuses (
+  org_id TEXT NOT NULL,
+  repository_id TEXT NOT NULL,
+  commit_id TEXT NOT NULL,
+  -- Names the pipeline and the stage or environment: berth/shop/production.
+  context TEXT NOT NULL,
+  deployment_id TEXT NOT NULL,
+  state TEXT NOT NULL CHECK (state IN ('pending', 'success', 'failure', 'error')),
+  description TEXT NOT NULL,
+  -- Rises with every change. The forge has the status if this version was written.
+  version BIGINT NOT NULL,
+  written_version BIGINT NOT NULL,
+  wanted_at BIGINT NOT NULL,
+  -- In a row.
+  failures BIGINT NOT NULL,
+  error TEXT,
+  due_at BIGINT,
+  -- No status of the repository is written before this time.
+  paused_until BIGINT,
+  PRIMARY KEY (org_id, repository_id, commit_id, context),
+  FOREIGN KEY (org_id, repository_id) REFERENCES repositories (org_id, id)
+);
+CREATE INDEX commit_statuses_due ON commit_statuses (org_id, repository_id, due_at) WHERE due_at IS NOT NULL;
+CREATE INDEX commit_statuses_old ON commit_statuses (wanted_at) WHERE due_at IS NULL;
+
+-- Up to which event the statuses are known.
+CREATE TABLE commit_status_cursors (
+  org_id TEXT NOT NULL PRIMARY KEY REFERENCES organizations (id),
+  sequence BIGINT NOT NULL
+);
+
 -- Accounts on forges that members have linked to their own. host is where the forge's ids are unique.
 CREATE TABLE forge_accounts (
   org_id TEXT NOT NULL REFERENCES organizations (id),

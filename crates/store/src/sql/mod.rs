@@ -128,6 +128,7 @@ pub fn all_statements() -> impl Iterator<Item = &'static SqlStatement> {
         crate::tables::approval::STATEMENTS,
         crate::tables::change_authors::STATEMENTS,
         crate::tables::cli_login::STATEMENTS,
+        crate::tables::commit_status::STATEMENTS,
         crate::tables::delivery::STATEMENTS,
         crate::tables::environment::STATEMENTS,
         crate::tables::event::STATEMENTS,

@@ -6,6 +6,7 @@ pub mod approval;
 pub mod attempt;
 pub mod change_authors;
 pub mod cli_login;
+pub mod commit_status;
 pub mod current_deployment;
 pub mod delivery;
 pub mod deployment;

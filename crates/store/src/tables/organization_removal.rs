@@ -18,6 +18,8 @@ statements! {
     Org Upkeep ATTEMPTS = "DELETE FROM attempts WHERE org_id = $1";
     Org Upkeep BUILDS = "DELETE FROM builds WHERE org_id = $1";
     Org Upkeep CHANGE_AUTHORS = "DELETE FROM change_authors WHERE org_id = $1";
+    Org Upkeep COMMIT_STATUSES = "DELETE FROM commit_statuses WHERE org_id = $1";
+    Org Upkeep COMMIT_STATUS_CURSORS = "DELETE FROM commit_status_cursors WHERE org_id = $1";
     Org Upkeep EVENT_HEADS = "DELETE FROM event_heads WHERE org_id = $1";
     Org Upkeep EVENTS = "DELETE FROM events WHERE org_id = $1";
     Org Upkeep HOOK_DELIVERIES = "DELETE FROM hook_deliveries WHERE org_id = $1";

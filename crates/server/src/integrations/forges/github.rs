@@ -1,20 +1,27 @@
 //! GitHub and GitHub Enterprise Server.
 
+use berth_core::forge::{ForgeKind, PullRequestSnapshot};
+use http::Method;
 use serde_json::{Value, json};
 
 use super::location::percent_encode;
 use super::{
-    BranchPair, Forge, ForgePullRequestState, ForgeRepository, PullRequest, PullRequestDraft,
-    parse_github_state, parse_pull_request,
+    BranchPair, CommitStatus, Forge, ForgeLogin, ForgePullRequestState, ForgeRepository, ForgeRequest,
+    PullRequest, PullRequestDraft, repos_api,
 };
 
 const VERSION: &str = "2022-11-28";
+/// Events that the webhook subscribes to. Comments on pull requests are `issue_comment`.
+const EVENTS: [&str; 3] = ["push", "pull_request", "issue_comment"];
+/// Items per page; GitHub's maximum is 100.
+const PULL_REQUESTS_PAGE: usize = 50;
+const FILES_PAGE: usize = 100;
 
 pub struct GitHub;
 
 impl Forge for GitHub {
-    fn name(&self) -> &'static str {
-        "github"
+    fn kind(&self) -> ForgeKind {
+        ForgeKind::GitHub
     }
 
     fn is_at(&self, host: &str) -> bool {
@@ -29,11 +36,11 @@ impl Forge for GitHub {
         }
     }
 
-    fn headers(&self, token: &str) -> Vec<(&'static str, String)> {
+    fn headers(&self, login: ForgeLogin<'_>) -> Vec<(&'static str, String)> {
         vec![
             ("accept", "application/vnd.github+json, application/json".to_owned()),
             ("x-github-api-version", VERSION.to_owned()),
-            ("authorization", format!("Bearer {token}")),
+            ("authorization", format!("Bearer {}", login.token)),
         ]
     }
 
@@ -47,19 +54,65 @@ impl Forge for GitHub {
     }
 
     fn open_url(&self, at: &ForgeRepository) -> String {
-        format!("{}/repos/{}/{}/pulls", at.api, percent_encode(at.owner()), percent_encode(at.name()))
+        format!("{}/pulls", repos_api::repository_url(at))
     }
 
     fn open_body(&self, new: PullRequestDraft<'_>) -> Value {
-        let BranchPair { head, base } = new.branches;
-        json!({"title": new.title, "body": new.body, "head": head, "base": base})
+        repos_api::open_body(new)
     }
 
     fn parse_opened(&self, answer: &Value) -> Option<PullRequest> {
-        parse_pull_request(answer, "number", "html_url")
+        repos_api::parse_opened(answer)
     }
 
     fn parse_state(&self, answer: &Value) -> Option<ForgePullRequestState> {
-        parse_github_state(answer)
+        repos_api::parse_state(answer)
+    }
+
+    fn parse_snapshot(&self, answer: &Value) -> Option<(i64, PullRequestSnapshot)> {
+        repos_api::parse_snapshot(answer)
+    }
+
+    fn head_ref(&self, number: i64) -> Option<String> {
+        Some(repos_api::head_ref(number))
+    }
+
+    fn open_list_url(&self, at: &ForgeRepository, page: usize) -> String {
+        let query = format!("state=open&sort=created&direction=desc&per_page={PULL_REQUESTS_PAGE}");
+        format!("{}?{query}&page={page}", self.open_url(at))
+    }
+
+    fn files_url(&self, at: &ForgeRepository, number: i64, page: usize) -> String {
+        format!("{}/files?per_page={FILES_PAGE}&page={page}", self.get_url(at, number))
+    }
+
+    fn parse_paths(&self, file: &Value) -> Vec<String> {
+        repos_api::parse_paths(file)
+    }
+
+    fn create_comment(&self, at: &ForgeRepository, number: i64, text: &str) -> ForgeRequest {
+        repos_api::create_comment(at, number, text)
+    }
+
+    fn edit_comment(&self, at: &ForgeRepository, _number: i64, id: &str, text: &str) -> ForgeRequest {
+        repos_api::edit_comment(at, id, text)
+    }
+
+    fn set_status(&self, at: &ForgeRepository, commit: &str, status: &CommitStatus) -> ForgeRequest {
+        repos_api::set_status(at, commit, status)
+    }
+
+    fn create_hook(&self, at: &ForgeRepository, url: &str, secret: &str) -> ForgeRequest {
+        let config = json!({"url": url, "content_type": "json", "secret": secret, "insecure_ssl": "0"});
+        let body = json!({"name": "web", "active": true, "events": EVENTS, "config": config});
+        ForgeRequest::new(Method::POST, format!("{}/hooks", repos_api::repository_url(at)), body)
+    }
+
+    fn delete_hook(&self, at: &ForgeRepository, id: &str) -> ForgeRequest {
+        ForgeRequest::without_body(Method::DELETE, repos_api::hook_url(at, id))
+    }
+
+    fn test_hook(&self, at: &ForgeRepository, id: &str) -> Option<ForgeRequest> {
+        Some(ForgeRequest::without_body(Method::POST, format!("{}/pings", repos_api::hook_url(at, id))))
     }
 }

@@ -21,7 +21,7 @@ pub struct ForgeHost {
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "must be like git.acme.test=gitea, or git.acme.test=github=https://git.acme.test/api/v3; forges are github, gitlab and gitea"
+    "must be like git.acme.test=gitea, or git.acme.test=github=https://git.acme.test/api/v3; forges are github, gitlab, gitea and bitbucket"
 )]
 pub struct InvalidForge;
 
@@ -123,6 +123,11 @@ mod tests {
                 "https://gitlab.acme.test/acme/web/shop",
                 none,
                 "gitlab https://gitlab.acme.test/api/v4 acme/web/shop web shop",
+            ),
+            (
+                "git@bitbucket.org:acme/shop.git",
+                none,
+                "bitbucket https://api.bitbucket.org/2.0 acme/shop acme shop",
             ),
             ("https://codeberg.org/acme/shop", none, "gitea https://codeberg.org/api/v1 acme/shop acme shop"),
             (

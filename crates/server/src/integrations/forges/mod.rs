@@ -1,29 +1,43 @@
-//! Forges (GitHub, GitLab, Gitea): opens pull requests and reads their state.
+//! Forges (GitHub, GitLab, Gitea, Bitbucket): pull requests, comments, commit statuses and webhooks.
 //!
 //! Each forge defines its requests and responses; [`ForgeClient`] sends them through the egress layer. The token is the
 //! repository's credential and is sent only in a header, and only to that repository's forge.
 
+mod bitbucket;
 mod client;
+mod connect;
 mod gitea;
 mod github;
 mod gitlab;
 mod location;
+mod parse;
+mod pull_request_calls;
+mod repos_api;
 mod text;
 
+pub use berth_core::commit_status::CommitState;
+use berth_core::forge::{ForgeKind, PullRequestSnapshot};
 use berth_core::time::Timestamp;
+use http::Method;
 use serde_json::Value;
 
+pub use bitbucket::Bitbucket;
 pub use client::{ForgeClient, ForgeError};
+pub(crate) use connect::{client_of, client_with, run_on_thread};
 pub use gitea::Gitea;
 pub use github::GitHub;
 pub use gitlab::GitLab;
 pub use location::{ForgeHost, ForgeRepository, InvalidForge};
+pub use pull_request_calls::{CHANGED_FILES_MAX, OPEN_PULL_REQUESTS_MAX};
 pub use text::{
     LINES_QUOTED_MAX, PullRequestContext, QuotedLine, inert, render_body, render_commit_message, render_title,
 };
 
 /// All supported forges.
-pub const FORGES: &[&dyn Forge] = &[&GitHub, &GitLab, &Gitea];
+pub const FORGES: &[&dyn Forge] = &[&GitHub, &GitLab, &Gitea, &Bitbucket];
+
+/// Maximum length of a commit status's description.
+pub const DESCRIPTION_CHARS_MAX: usize = 140;
 
 /// A pull request on its forge.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,10 +63,51 @@ pub struct PullRequestDraft<'a> {
     pub body: &'a str,
 }
 
+/// A commit status. The forge keeps one per commit and context.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CommitStatus {
+    /// What the status is about, for example `berth/shop/production`.
+    pub context: String,
+    pub state: CommitState,
+    /// At most [`DESCRIPTION_CHARS_MAX`] characters are sent.
+    pub description: String,
+    pub target_url: Option<String>,
+}
+
+/// A request that changes something on the forge.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ForgeRequest {
+    pub method: Method,
+    pub url: String,
+    pub body: Option<Value>,
+}
+
+impl ForgeRequest {
+    fn new(method: Method, url: String, body: Value) -> Self {
+        Self { method, url, body: Some(body) }
+    }
+
+    fn without_body(method: Method, url: String) -> Self {
+        Self { method, url, body: None }
+    }
+}
+
+/// The credential for the forge's API.
+#[derive(Clone, Copy)]
+pub struct ForgeLogin<'a> {
+    /// The user name, if the credential is `user:password`.
+    pub user: Option<&'a str>,
+    pub token: &'a str,
+}
+
 /// The API of one forge type, reduced to the calls that Berth makes.
 pub trait Forge: Send + Sync {
+    fn kind(&self) -> ForgeKind;
+
     /// The forge's name in the configuration.
-    fn name(&self) -> &'static str;
+    fn name(&self) -> &'static str {
+        self.kind().as_str()
+    }
 
     /// Whether this host is known to run this forge.
     fn is_at(&self, host: &str) -> bool;
@@ -60,7 +115,7 @@ pub trait Forge: Send + Sync {
     /// Returns the API URL for repositories at this origin.
     fn api(&self, origin: &str) -> String;
 
-    fn headers(&self, token: &str) -> Vec<(&'static str, String)>;
+    fn headers(&self, login: ForgeLogin<'_>) -> Vec<(&'static str, String)>;
 
     /// Returns the URL that finds the open pull request for a pair of branches.
     fn find_url(&self, at: &ForgeRepository, branches: BranchPair<'_>) -> String;
@@ -82,6 +137,60 @@ pub trait Forge: Send + Sync {
 
     /// Extracts the state of a pull request. `None` if the response does not contain it.
     fn parse_state(&self, answer: &Value) -> Option<ForgePullRequestState>;
+
+    /// Extracts a pull request and its number. The head of Bitbucket's pull requests is abbreviated; see `head_url`.
+    fn parse_snapshot(&self, answer: &Value) -> Option<(i64, PullRequestSnapshot)>;
+
+    /// Returns the URL that has the unabbreviated head commit, if the pull request does not contain it.
+    fn head_url(&self, _at: &ForgeRepository, _number: i64) -> Option<String> {
+        None
+    }
+
+    /// Returns the remote ref of a pull request's head. `None` if the forge has none.
+    fn head_ref(&self, number: i64) -> Option<String>;
+
+    /// Returns the URL of a page of open pull requests, newest first. The first page is 1.
+    fn open_list_url(&self, at: &ForgeRepository, page: usize) -> String;
+
+    /// Returns the URL of a page of a pull request's changed files.
+    fn files_url(&self, at: &ForgeRepository, number: i64, page: usize) -> String;
+
+    /// Extracts the paths from one changed file; two if it was renamed.
+    fn parse_paths(&self, file: &Value) -> Vec<String>;
+
+    /// Returns the items of a page.
+    fn page_items<'a>(&self, answer: &'a Value) -> Option<&'a [Value]> {
+        answer.as_array().map(Vec::as_slice)
+    }
+
+    /// Whether another page follows. `None` if the response body does not say; then the `Link` header does.
+    fn has_next_page(&self, _answer: &Value) -> Option<bool> {
+        None
+    }
+
+    fn create_comment(&self, at: &ForgeRepository, number: i64, text: &str) -> ForgeRequest;
+
+    fn edit_comment(&self, at: &ForgeRepository, number: i64, id: &str, text: &str) -> ForgeRequest;
+
+    fn set_status(&self, at: &ForgeRepository, commit: &str, status: &CommitStatus) -> ForgeRequest;
+
+    /// Whether this refusal means that the commit already has the status.
+    fn is_status_set(&self, _status: &CommitStatus, _code: u16, _said: &str) -> bool {
+        false
+    }
+
+    /// Returns the request that creates a webhook for pushes, pull requests and comments.
+    fn create_hook(&self, at: &ForgeRepository, url: &str, secret: &str) -> ForgeRequest;
+
+    fn delete_hook(&self, at: &ForgeRepository, id: &str) -> ForgeRequest;
+
+    /// Returns the request for a test delivery. `None` if the forge has none.
+    fn test_hook(&self, at: &ForgeRepository, id: &str) -> Option<ForgeRequest>;
+
+    /// Extracts the id of a new comment or webhook.
+    fn parse_id(&self, answer: &Value) -> Option<String> {
+        parse::id(answer, "id")
+    }
 }
 
 /// The state of a pull request, with the time when it was merged or closed if the forge reports it.
@@ -90,33 +199,4 @@ pub enum ForgePullRequestState {
     Open,
     Merged(Option<Timestamp>),
     Closed(Option<Timestamp>),
-}
-
-/// Parses the state from a response in the format of GitHub and Gitea.
-fn parse_github_state(answer: &Value) -> Option<ForgePullRequestState> {
-    match answer.get("state")?.as_str()? {
-        "open" => Some(ForgePullRequestState::Open),
-        "closed" => {
-            let is_merged = answer.get("merged").and_then(Value::as_bool).unwrap_or(false);
-            let merged_at = parse_time(answer, "merged_at");
-            let is_merged = is_merged || merged_at.is_some();
-            Some(if is_merged {
-                ForgePullRequestState::Merged(merged_at)
-            } else {
-                ForgePullRequestState::Closed(parse_time(answer, "closed_at"))
-            })
-        }
-        _ => None,
-    }
-}
-
-fn parse_time(answer: &Value, name: &str) -> Option<Timestamp> {
-    Timestamp::parse(answer.get(name)?.as_str()?).ok()
-}
-
-/// Reads the number and the web page's URL from the named members of the response.
-fn parse_pull_request(answer: &Value, number: &str, url: &str) -> Option<PullRequest> {
-    let number = answer.get(number)?.as_i64().filter(|number| *number > 0)?;
-    let url = location::check_link(answer.get(url)?.as_str()?)?;
-    Some(PullRequest { number, url })
 }

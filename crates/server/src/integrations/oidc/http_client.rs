@@ -29,13 +29,14 @@ impl SyncHttpClient for ProviderHttpClient<'_> {
             header(AUTHORIZATION, "authorization"),
             header(CONTENT_TYPE, "content-type"),
         ];
-        let body = match parts.method {
-            http::Method::POST => Some(String::from_utf8(body).map_err(describe_error)?),
+        let body = match &parts.method {
+            &http::Method::POST => Some(String::from_utf8(body).map_err(describe_error)?),
             _ => None,
         };
         let url = parts.uri.to_string();
         let headers = headers.into_iter().flatten().collect();
-        let ask = EgressRequest { url, headers, body, answer_bytes_max: ANSWER_BYTES_MAX };
+        let ask =
+            EgressRequest { method: parts.method, url, headers, body, answer_bytes_max: ANSWER_BYTES_MAX };
         let answer = self.0.send(&ask).map_err(|failed| ProviderHttpError(failed.why))?;
         // An overloaded or broken provider says nothing about the account.
         if answer.status >= 500 || answer.status == 429 {

@@ -167,7 +167,8 @@ async fn propose(fixes: &FixPullRequestJob, org: OrgId, fix: &FixContext) -> Res
         Err(GitError::Stopping) => return Ok(FixResult::Stopping),
         Err(error) => return no(error.to_string()),
     };
-    let Some(client) = super::forge_client(fixes, &fix.repository, credential.as_ref()) else {
+    let client = forges::client_with(&fixes.services, &fixes.config, &fix.repository, credential.as_ref());
+    let Some(client) = client else {
         return Ok(FixResult::Yes(pushed, None));
     };
     match open(client, fix, texts).await? {
@@ -299,7 +300,7 @@ async fn open(
     texts: PullRequestTexts,
 ) -> Result<Result<PullRequest, ForgeError>, AppError> {
     let (head, base) = (fix.asked.branch.clone(), fix.base.clone());
-    super::run_on_thread(move || {
+    forges::run_on_thread(move || {
         let branches = BranchPair { head: &head, base: &base };
         let new = PullRequestDraft { branches, title: &texts.title, body: &texts.body };
         match client.find(branches) {

@@ -15,15 +15,13 @@ use std::sync::Arc;
 use berth_core::pipeline::state::Pipeline;
 use berth_core::repository::Repository;
 use berth_engine::admission::AdmissionControl;
-use berth_engine::git::GitCredential;
 use berth_engine::limits::FIXES_AT_ONCE;
 use berth_store::pagination::FairBatch;
 use berth_store::tables::fix_pull_request;
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::Notify;
 
 use crate::config::AppConfig;
 use crate::error::AppError;
-use crate::integrations::forges::{ForgeClient, ForgeRepository};
 use crate::worker::{BackgroundJob, TurnResult, wait_for_wakeup};
 use berth_engine::Services;
 
@@ -83,27 +81,4 @@ async fn run_next(fixes: &FixPullRequestJob) -> Result<bool, AppError> {
 /// Returns the base branch for a fix.
 fn base_branch(pipeline: &Pipeline, repository: &Repository) -> Option<String> {
     pipeline.outline.tracks.clone().or_else(|| repository.seen.default_branch.clone())
-}
-
-/// Returns the forge client of a repository. `None` if the repository is not on a known forge, or has no token for the
-/// API.
-fn forge_client(
-    fixes: &FixPullRequestJob,
-    repository: &Repository,
-    credential: Option<&GitCredential>,
-) -> Option<ForgeClient> {
-    let (forge, at) = ForgeRepository::locate(&repository.url, &fixes.config.forges)?;
-    let token = credential.and_then(GitCredential::token)?;
-    Some(ForgeClient { egress: fixes.services.egress.clone(), forge, at, token })
-}
-
-/// Runs `ask` on a separate thread, so that a hanging forge does not block shutdown.
-async fn run_on_thread<T: Send + 'static>(ask: impl FnOnce() -> T + Send + 'static) -> Result<T, AppError> {
-    let (tell, answer) = oneshot::channel();
-    let started = std::thread::Builder::new().name("forge".into()).spawn(move || {
-        // This fails only if the server is stopping and the receiver no longer exists.
-        let _ = tell.send(ask());
-    });
-    started.map_err(|error| AppError::bug(format!("cannot start a thread: {error}")))?;
-    answer.await.map_err(|_| AppError::bug("asking a forge broke"))
 }

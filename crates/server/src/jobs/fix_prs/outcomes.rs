@@ -18,7 +18,7 @@ use tokio::sync::Mutex;
 
 use super::FixPullRequestJob;
 use crate::error::AppError;
-use crate::integrations::forges::{ForgeError, ForgePullRequestState};
+use crate::integrations::forges::{ForgeError, ForgePullRequestState, client_with, run_on_thread};
 use crate::limits::FIX_ENDS_EVERY;
 use crate::worker::{BackgroundJob, TurnResult};
 
@@ -132,9 +132,9 @@ async fn fetch_state(
         Ok(credential) => credential,
         Err(why) => return Ok(Err(why)),
     };
-    let client = super::forge_client(fixes, &known.repository, credential.as_ref());
+    let client = client_with(&fixes.services, &fixes.config, &known.repository, credential.as_ref());
     if let (Some(number), Some(client)) = (known.it.number, client) {
-        match super::run_on_thread(move || client.get(number)).await? {
+        match run_on_thread(move || client.get(number)).await? {
             // Some forges allow deleting a pull request. In that case the branch determines its state.
             Err(ForgeError::NotFound) => {}
             said => return Ok(said.map_err(|error| error.to_string())),

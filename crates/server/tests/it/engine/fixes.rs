@@ -246,6 +246,9 @@ async fn fix_after_a_forge_failure_reuses_the_pushed_branch() {
     let (root, bare) = clone_bare(&origin);
     let fails = std::sync::atomic::AtomicBool::new(true);
     let gitea = FakeForge::start(move |asked| {
+        if asked.line.contains("/statuses/") {
+            return (201, "{}".into());
+        }
         if fails.swap(false, std::sync::atomic::Ordering::SeqCst) {
             return (500, json!({"message": "hunter2-token is odd"}).to_string());
         }

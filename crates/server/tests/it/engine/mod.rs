@@ -4,6 +4,7 @@ mod analysis;
 mod approvals;
 mod authors;
 mod build;
+mod commit_statuses;
 mod delivery;
 mod failures;
 mod fix_ends;

@@ -15,8 +15,20 @@ pub(crate) struct RecordedRequest {
     pub(crate) body: Value,
 }
 
-/// Returns the status and body of the response to a request.
-type ForgeBehaviour = dyn Fn(&RecordedRequest) -> (u16, String) + Send + Sync;
+/// A response of the fake forge.
+pub(crate) struct FakeResponse {
+    pub(crate) status: u16,
+    pub(crate) headers: Vec<(&'static str, String)>,
+    pub(crate) body: String,
+}
+
+impl From<(u16, String)> for FakeResponse {
+    fn from((status, body): (u16, String)) -> Self {
+        Self { status, headers: Vec::new(), body }
+    }
+}
+
+type ForgeBehaviour = dyn Fn(&RecordedRequest) -> FakeResponse + Send + Sync;
 
 #[derive(Clone)]
 pub(crate) struct FakeForge {
@@ -28,6 +40,13 @@ impl FakeForge {
     /// Serves until the test process ends.
     pub(crate) fn start(
         behaviour: impl Fn(&RecordedRequest) -> (u16, String) + Send + Sync + 'static,
+    ) -> Self {
+        Self::start_with_headers(move |request| behaviour(request).into())
+    }
+
+    /// Like [`FakeForge::start`], for responses with headers.
+    pub(crate) fn start_with_headers(
+        behaviour: impl Fn(&RecordedRequest) -> FakeResponse + Send + Sync + 'static,
     ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let made =
@@ -71,10 +90,13 @@ fn respond(
     reader.read_exact(&mut body).ok()?;
     let line = line.rsplit_once(' ')?.0.to_owned();
     let request = RecordedRequest { line, headers, body: serde_json::from_slice(&body).unwrap_or_default() };
-    let (status, body) = behaviour(&request);
+    let FakeResponse { status, headers, body } = behaviour(&request);
     requests.lock().unwrap().push(request);
+    let headers: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
     let mut stream = stream;
-    let head = format!("HTTP/1.1 {status} x\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", body.len());
+    let length = body.len();
+    let head =
+        format!("HTTP/1.1 {status} x\r\nContent-Length: {length}\r\n{headers}Connection: close\r\n\r\n");
     stream.write_all(head.as_bytes()).ok()?;
     stream.write_all(body.as_bytes()).ok()
 }

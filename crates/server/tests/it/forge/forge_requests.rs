@@ -131,7 +131,7 @@ fn hostile_forge_responses_leak_no_token_and_no_links() {
         (401, "{}".to_owned(), ForgeError::NotAllowed),
         (403, "{}".to_owned(), ForgeError::NotAllowed),
         (404, "{}".to_owned(), ForgeError::NotFound),
-        (429, "{}".to_owned(), ForgeError::Busy),
+        (429, "{}".to_owned(), ForgeError::Busy(None)),
         (400, echoed, said(400, "bad token …")),
         (500, "<html>".to_owned(), said(500, "no reason given")),
         (302, String::new(), said(302, "no reason given")),

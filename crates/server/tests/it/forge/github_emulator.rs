@@ -1,6 +1,7 @@
 //! An emulated GitHub, and a mock that checks requests against GitHub's OpenAPI description.
 
-use berth_server::integrations::forges::{ForgeError, ForgePullRequestState};
+use berth_core::forge::PullRequestStatus;
+use berth_server::integrations::forges::{CommitState, CommitStatus, ForgeError, ForgePullRequestState};
 use serde_json::{Value, json};
 
 use super::{BRANCHES, DRAFT, TIMEOUT, forge_client};
@@ -79,6 +80,43 @@ fn github_pull_request_state_is_read() {
     assert!(matches!(client.get(another.number), Ok(ForgePullRequestState::Merged(Some(_)))));
 }
 
+#[test]
+fn github_comments_and_webhooks_are_written() {
+    let Some(github) = start_github() else { return };
+    let client = admin_client(&github.url, TOKEN);
+    let number = client.open(DRAFT).unwrap().number;
+    let seen = client.pull_request(number).unwrap();
+    assert_eq!((seen.title.as_str(), seen.status), (DRAFT.title, PullRequestStatus::Open));
+    assert!(!seen.is_fork && seen.head_branch == BRANCHES.head && seen.base_branch == "main", "{seen:?}");
+    let open = client.open_pull_requests().unwrap();
+    assert_eq!(open, [(number, seen)]);
+    client.changed_files(number).unwrap();
+
+    let id = client.upsert_comment(number, None, "queued").unwrap();
+    assert_eq!(client.upsert_comment(number, Some(&id), "deployed"), Ok(id.clone()));
+    let path = format!("/repos/admin/shop/issues/{number}/comments");
+    let comments = || call_emulator(&github.url, &path, None).as_array().cloned().unwrap();
+    assert_eq!((comments().len(), &comments()[0]["body"]), (1, &json!("deployed")));
+    delete_comment(&github.url, &id);
+    assert_ne!(client.upsert_comment(number, Some(&id), "again"), Ok(id));
+    assert_eq!((comments().len(), &comments()[0]["body"]), (1, &json!("again")));
+
+    let hook = client.create_hook("http://127.0.0.1:1/hooks/x", "hook-secret").unwrap();
+    let hooks = || call_emulator(&github.url, "/repos/admin/shop/hooks", None);
+    assert_eq!(hooks()[0]["config"]["url"], "http://127.0.0.1:1/hooks/x");
+    assert_eq!(client.test_hook(&hook), Ok(true));
+    assert_eq!(client.delete_hook(&hook), Ok(()));
+    assert_eq!(hooks(), json!([]));
+}
+
+fn delete_comment(url: &str, id: &str) {
+    let header = format!("Authorization: Bearer {TOKEN}");
+    let mut command = std::process::Command::new("curl");
+    command.args(["--silent", "--fail", "--max-time", "30", "--request", "DELETE", "--header", &header]);
+    let ran = command.arg(format!("{url}/repos/admin/shop/issues/comments/{id}")).status();
+    assert!(ran.unwrap().success());
+}
+
 fn missing_repository_client(url: &str) -> berth_server::integrations::forges::ForgeClient {
     let mut client = admin_client(url, TOKEN);
     "admin/nothing".clone_into(&mut client.at.path);
@@ -95,7 +133,26 @@ fn github_requests_match_the_openapi_description() {
     client.find(BRANCHES).unwrap();
     let opened = client.open(DRAFT).unwrap();
     client.get(opened.number).unwrap();
-    // The mock refuses an invalid request, which shows that it really checked the three above.
+    // The mock responds with the same example for every number and page.
+    for read in [client.pull_request(opened.number).map(drop), client.open_pull_requests().map(drop)] {
+        assert!(matches!(read, Ok(()) | Err(ForgeError::Odd)), "{read:?}");
+    }
+    client.upsert_comment(opened.number, None, "queued").unwrap();
+    client.upsert_comment(opened.number, Some("1"), "deployed").unwrap();
+    client.changed_files(opened.number).unwrap();
+    for state in CommitState::ALL {
+        let status = CommitStatus {
+            context: "berth/shop/production".into(),
+            state: *state,
+            description: "deployed".into(),
+            target_url: Some("https://berth.acme.test/d".into()),
+        };
+        client.set_status("4d6d0ebe4d6d0ebe4d6d0ebe4d6d0ebe4d6d0ebe", &status).unwrap();
+    }
+    let hook = client.create_hook("https://berth.acme.test/hooks/x", "hook-secret").unwrap();
+    assert_eq!(client.test_hook(&hook), Ok(true));
+    assert_eq!(client.delete_hook(&hook), Ok(()));
+    // The mock refuses an invalid request, which shows that it really checked those above.
     let wrong = call_emulator(&served.url, "/repos/admin/shop/pulls", Some(&json!({"title": 1})));
     assert!(wrong["errors"].is_array() && wrong["number"].is_null(), "{wrong}");
 }

@@ -1,6 +1,8 @@
 //! Clients of forges. The client for GitHub is tested with an emulator and with GitHub's OpenAPI description. Those for
-//! GitLab and Gitea are tested with fakes, because these forges cannot be installed here.
+//! GitLab, Gitea and Bitbucket are tested with fakes, because these forges cannot be installed here.
 
+mod conformance;
+mod doubles;
 mod fake_forge;
 mod forge_requests;
 mod github_emulator;
@@ -12,7 +14,7 @@ use berth_engine::credential::RedactedString;
 use berth_engine::egress::{EgressClient, EgressPolicy, system_lookup};
 use berth_server::integrations::forges::{BranchPair, ForgeClient, ForgeRepository, PullRequestDraft};
 
-pub(crate) use fake_forge::FakeForge;
+pub(crate) use fake_forge::{FakeForge, FakeResponse, RecordedRequest};
 pub(crate) use github_emulator::{TOKEN, call_emulator, call_emulator_with, start_github};
 
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -24,7 +26,7 @@ fn forge_client(kind: &str, api: &str, token: &str, limit: Duration) -> ForgeCli
     let (forge, at) = ForgeRepository::locate(&url, &known).unwrap();
     let policy = EgressPolicy { allowed: vec!["127.0.0.1".parse().unwrap()] };
     let egress = EgressClient::new(policy, system_lookup(), limit);
-    ForgeClient { egress, forge, at, token: RedactedString::new(token.into()) }
+    ForgeClient { egress, forge, at, user: None, token: RedactedString::new(token.into()) }
 }
 
 const BRANCHES: BranchPair<'_> = BranchPair { head: "berth/fix-0123456789ab", base: "main" };

@@ -1,0 +1,99 @@
+//! Requests and responses that are the same for GitHub and Gitea, whose API was modelled after GitHub's.
+
+use berth_core::forge::PullRequestSnapshot;
+use http::Method;
+use serde_json::{Value, json};
+
+use super::location::percent_encode;
+use super::{
+    BranchPair, CommitStatus, ForgePullRequestState, ForgeRepository, ForgeRequest, PullRequest,
+    PullRequestDraft, parse,
+};
+
+/// Returns the API URL of the repository.
+pub(super) fn repository_url(at: &ForgeRepository) -> String {
+    format!("{}/repos/{}/{}", at.api, percent_encode(at.owner()), percent_encode(at.name()))
+}
+
+pub(super) fn open_body(new: PullRequestDraft<'_>) -> Value {
+    let BranchPair { head, base } = new.branches;
+    json!({"title": new.title, "body": new.body, "head": head, "base": base})
+}
+
+pub(super) fn parse_opened(answer: &Value) -> Option<PullRequest> {
+    parse::pull_request(answer, "number", &["html_url"])
+}
+
+pub(super) fn parse_state(answer: &Value) -> Option<ForgePullRequestState> {
+    match answer.get("state")?.as_str()? {
+        "open" => Some(ForgePullRequestState::Open),
+        "closed" => {
+            let merged_at = parse::time(answer, "merged_at");
+            let is_merged = parse::flag(answer, "merged") || merged_at.is_some();
+            Some(if is_merged {
+                ForgePullRequestState::Merged(merged_at)
+            } else {
+                ForgePullRequestState::Closed(parse::time(answer, "closed_at"))
+            })
+        }
+        _ => None,
+    }
+}
+
+pub(super) fn parse_snapshot(answer: &Value) -> Option<(i64, PullRequestSnapshot)> {
+    let PullRequest { number, url } = parse_opened(answer)?;
+    let repository = |side: &str| parse::member(answer, &[side, "repo", "id"])?.as_i64();
+    let snapshot = PullRequestSnapshot {
+        title: parse::title(answer)?,
+        url,
+        author: parse::user(answer.get("user")?, "id", "login")?,
+        head: parse::hash(answer, &["head", "sha"])?,
+        head_branch: parse::branch(answer, &["head", "ref"])?,
+        base_branch: parse::branch(answer, &["base", "ref"])?,
+        // The head repository is missing if the fork was deleted.
+        is_fork: repository("head").is_none() || repository("head") != repository("base"),
+        labels: parse::labels(answer),
+        is_draft: parse::flag(answer, "draft"),
+        status: parse::status(parse_state(answer)?),
+        changed_at: parse::time(answer, "updated_at")?,
+    };
+    Some((number, snapshot))
+}
+
+pub(super) fn head_ref(number: i64) -> String {
+    format!("refs/pull/{number}/head")
+}
+
+pub(super) fn parse_paths(file: &Value) -> Vec<String> {
+    parse::paths(file, &[&["filename"], &["previous_filename"]])
+}
+
+pub(super) fn create_comment(at: &ForgeRepository, number: i64, text: &str) -> ForgeRequest {
+    let url = format!("{}/issues/{number}/comments", repository_url(at));
+    ForgeRequest::new(Method::POST, url, json!({"body": text}))
+}
+
+pub(super) fn edit_comment(at: &ForgeRepository, id: &str, text: &str) -> ForgeRequest {
+    let url = format!("{}/issues/comments/{}", repository_url(at), percent_encode(id));
+    ForgeRequest::new(Method::PATCH, url, json!({"body": text}))
+}
+
+pub(super) fn set_status(at: &ForgeRepository, commit: &str, status: &CommitStatus) -> ForgeRequest {
+    let mut body = json!({
+        "state": status.state.as_str(),
+        "context": status.context,
+        "description": status.description,
+    });
+    if let Some(url) = &status.target_url {
+        body["target_url"] = json!(url);
+    }
+    ForgeRequest::new(
+        Method::POST,
+        format!("{}/statuses/{}", repository_url(at), percent_encode(commit)),
+        body,
+    )
+}
+
+pub(super) fn hook_url(at: &ForgeRepository, id: &str) -> String {
+    format!("{}/hooks/{}", repository_url(at), percent_encode(id))
+}

@@ -1,0 +1,123 @@
+//! Reads events, stores the statuses that they change, and advances the cursor in the same transaction.
+
+use std::collections::BTreeSet;
+
+use berth_core::commit_status::{CommitStatusRecord, deployed_commit, wanted_statuses};
+use berth_core::event::Event;
+use berth_core::id::DeploymentId;
+use berth_core::repository::Repository;
+use berth_store::tables::commit_status::{self, LaggingStatuses};
+use berth_store::tables::{approval, deployment, event, forge_connection, pipeline, repository, run};
+use berth_store::{StoreRead, Tx, TxContext};
+
+use super::StatusFanOut;
+use crate::config::AppConfig;
+use crate::error::AppError;
+use crate::integrations::forges::ForgeRepository;
+
+/// Maximum number of organizations read per query.
+const ORGANIZATIONS_PAGE: i64 = 1_000;
+/// Maximum number of events read per query.
+const EVENTS_BATCH_MAX: i64 = 200;
+/// How many events the in-memory cursor may be ahead of the stored cursor. After a crash, at most this many events are
+/// read again.
+const UNWRITTEN_MAX: i64 = 1_000;
+/// Beginnings of the kinds of events that can change a status.
+const KINDS: [&str; 3] = ["deployment_", "stage_", "approval_"];
+
+/// Reads one batch of events for each organization that has new ones. Returns whether there may be more.
+pub(super) async fn read_events(job: &StatusFanOut) -> Result<bool, AppError> {
+    let (mut has_moved, mut after) = (false, None);
+    loop {
+        let found = job.services.store.read(None, move |db| {
+            Ok::<_, AppError>(commit_status::list_lagging(db, after, ORGANIZATIONS_PAGE)?)
+        });
+        let page = found.await?;
+        after = page.last().map(|it| it.org);
+        let is_last = i64::try_from(page.len()).is_ok_and(|count| count < ORGANIZATIONS_PAGE);
+        for lagging in page {
+            let position = job.positions.lock().get(&lagging.org).copied().unwrap_or(0);
+            let position = position.max(lagging.sequence);
+            if position < lagging.head {
+                has_moved |= read_batch(job, lagging, position).await?;
+            }
+        }
+        if is_last || job.services.shutdown.is_cancelled() {
+            return Ok(has_moved);
+        }
+    }
+}
+
+/// Processes one batch of an organization's events. Returns whether there were any.
+async fn read_batch(job: &StatusFanOut, lagging: LaggingStatuses, position: i64) -> Result<bool, AppError> {
+    let org = lagging.org;
+    let happened = job.services.store.read(Some(org), move |db| {
+        Ok::<_, AppError>(event::list_after(db, position, i64::MAX, EVENTS_BATCH_MAX)?)
+    });
+    let happened = happened.await?;
+    let Some(last) = happened.last() else { return Ok(false) };
+    let to = last.sequence;
+    let deployments: BTreeSet<DeploymentId> = happened.iter().filter_map(changed_deployment).collect();
+    if deployments.is_empty() && to - lagging.sequence < UNWRITTEN_MAX {
+        job.positions.lock().insert(org, to);
+        return Ok(true);
+    }
+    let config = job.config.clone();
+    let written = job.services.store.transact(TxContext::system(Some(org)), move |tx| {
+        if !commit_status::move_cursor(tx, lagging.sequence, to)? {
+            return Ok::<_, AppError>(false);
+        }
+        for id in deployments {
+            store_statuses(tx, &config, id)?;
+        }
+        Ok(true)
+    });
+    if written.await? {
+        job.positions.lock().insert(org, to);
+    }
+    Ok(true)
+}
+
+/// Returns the deployment that an event is about, if the event can change its statuses.
+fn changed_deployment(event: &Event) -> Option<DeploymentId> {
+    if !KINDS.iter().any(|kind| event.kind.starts_with(kind)) {
+        return None;
+    }
+    event.subjects.iter().find(|subject| subject.kind == "deployment")?.id.parse().ok()
+}
+
+/// Stores the statuses that the present state of the deployment calls for.
+fn store_statuses(tx: &mut Tx<'_>, config: &AppConfig, id: DeploymentId) -> Result<(), AppError> {
+    let Some(deployment) = deployment::by_id(tx, id)? else { return Ok(()) };
+    let Some(commit) = deployed_commit(&deployment) else { return Ok(()) };
+    let Some(pipeline) = pipeline::by_id(tx, deployment.pipeline)? else { return Ok(()) };
+    let Some(origin) = &pipeline.origin else { return Ok(()) };
+    let Some(repository) = repository::by_id(tx, origin.repository)? else { return Ok(()) };
+    if !has_statuses(tx, config, &repository)? {
+        return Ok(());
+    }
+    let stages = run::list_stages(tx, id)?;
+    let waiting: Vec<String> = approval::list_pending(tx, id)?.into_iter().map(|it| it.stage).collect();
+    let now = tx.now();
+    for wanted in wanted_statuses(&deployment, &stages, &pipeline.outline.stages, &waiting) {
+        let context = format!("berth/{}/{}", pipeline.slug, wanted.name);
+        let current = commit_status::by_context(tx, repository.id, commit, &context)?;
+        let key = (repository.id, commit, context.as_str());
+        if let Some(changed) = CommitStatusRecord::apply(current, key, id, &wanted, now) {
+            commit_status::put(tx, &changed)?;
+        }
+    }
+    Ok(())
+}
+
+/// Whether statuses can be written for the repository: it is on a known forge and has a credential, or is connected.
+fn has_statuses(
+    db: &mut impl StoreRead,
+    config: &AppConfig,
+    repository: &Repository,
+) -> Result<bool, AppError> {
+    if ForgeRepository::locate(&repository.url, &config.forges).is_none() {
+        return Ok(false);
+    }
+    Ok(repository.credential.is_some() || forge_connection::by_repository(db, repository.id)?.is_some())
+}
