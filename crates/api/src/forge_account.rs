@@ -55,7 +55,7 @@ pub struct PullRequestApprovalNew {
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PullRequestApproval {
-    #[schema(example = "repo_01k9x8s6q0e3v8n5j2m4t7w9yb")]
+    #[schema(example = "rep_01k9x8s6q0e3v8n5j2m4t7w9yb")]
     pub repository_id: String,
     #[schema(example = 42)]
     pub number: i64,
