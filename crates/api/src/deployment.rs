@@ -40,6 +40,9 @@ pub struct WireDeployment {
     /// Failed deployment of the same session that this one retries.
     #[schema(example = "dep_01k9x8s6q0e3v8n5j2m4t7w9ya")]
     pub retry_of: Option<String>,
+    /// Whether the commit comes from a fork. The steps of such a deployment get no secrets and no ID tokens.
+    #[serde(default)]
+    pub is_untrusted: bool,
     /// Reason given when the deployment was started.
     pub reason: Option<String>,
     /// Set if the deployment bypasses windows, approvals and pauses.

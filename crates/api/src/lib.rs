@@ -11,6 +11,7 @@ pub mod deployment;
 pub mod environment;
 pub mod event;
 pub mod fix;
+pub mod forge_account;
 pub mod grant;
 pub mod identity;
 pub mod insights;

@@ -160,6 +160,10 @@ kinds! {
     RecoveryCodeUsed = "recovery_code_used",
     IdTokenIssued = "id_token_issued",
     OrganizationDeleted = "organization_deleted",
+    TicketUpdated = "ticket_updated",
+    PullRequestApproved = "pull_request_approved",
+    ForgeAccountLinked = "forge_account_linked",
+    ForgeAccountUnlinked = "forge_account_unlinked",
 }
 
 impl fmt::Display for EventKind {

@@ -3,6 +3,8 @@
 //! Webhooks and polling only update these records. A background job compares them with the sessions and deployments,
 //! and acts. So lost, repeated and reordered deliveries lead to the same result.
 
+pub mod command;
+
 use std::fmt;
 
 use crate::id::{DeploymentId, EnvironmentId, HookId, PipelineId, RepositoryId, SessionId, TicketId, UserId};

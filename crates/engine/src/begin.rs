@@ -71,8 +71,11 @@ async fn begin_environment_deployment(
     let done = services.store.transact(TxContext::system(Some(org)), move |tx| {
         let Some(lock) = environment::by_id(tx, place)? else { return Ok(false) };
         let build = match &prepared {
-            Ok(prepared) => find_build(tx, deployment.pipeline, prepared, &deployment.definition_hash)?,
-            Err(_) => BuildAvailability::none(),
+            Ok(prepared) if !deployment.target.is_untrusted => {
+                find_build(tx, deployment.pipeline, prepared, &deployment.definition_hash)?
+            }
+            // The build of a fork's commit is neither shared nor reused.
+            Ok(_) | Err(_) => BuildAvailability::none(),
         };
         let BuildAvailability::Free(built) = build else { return Ok(false) };
         let cmd = GrantCommand { deployment: id, runner: boot, nonce: nonce.clone() };
@@ -80,6 +83,8 @@ async fn begin_environment_deployment(
         let lock = lock.after(&ruling);
         let Ok(granted) = tx.commit(ruling)? else { return Ok(false) };
         let pinned = match prepared {
+            // Without pinned secrets, a step that uses one fails when it is granted.
+            Ok(prepared) if granted.target.is_untrusted => Ok(prepared),
             Ok(prepared) => pin_secrets(tx, granted.pipeline, prepared)?,
             Err(failure) => Err(failure),
         };
@@ -207,7 +212,7 @@ fn start(
 ) -> Result<(), EngineError> {
     let (id, pipeline) = (loaded.id(), loaded.pipeline());
     plan::put(tx, id, &prepared.plan)?;
-    if built.is_none() && has_build(&prepared.plan) {
+    if built.is_none() && has_build(&prepared.plan) && !loaded.is_untrusted() {
         let key = BuildKey { pipeline, commit: &prepared.commit, definition_hash };
         plan::claim_build(tx, key, id)?;
     }

@@ -264,6 +264,11 @@ fn reveal_secrets(
     let stage = &aggregate.plan.stages[step.stage];
     let mut found = BTreeMap::new();
     for name in secrets_used(&stage.steps[step.index]) {
+        if aggregate.deployment.is_untrusted() {
+            return Ok(Err(format!(
+                "the step uses the secret {name}, and steps that run the commit of a fork get no secrets"
+            )));
+        }
         let Some(pinned) = stage.secrets.get(&name) else {
             return Ok(Err(format!("there was no secret {name} when the deployment began")));
         };

@@ -11,6 +11,7 @@ pub mod artifacts;
 mod assign;
 pub mod authors;
 mod begin;
+pub mod claim_any;
 pub mod credential;
 mod declare;
 pub mod definitions;

@@ -64,6 +64,9 @@ pub const CHECKOUT_BYTES_MAX: u64 = 2 * 1024 * 1024 * 1024;
 /// Maximum number of repositories being synced at the same time. A slow remote occupies its slot until git times out.
 pub const SYNCS_AT_ONCE: AdmissionCapacity = AdmissionCapacity::new(4, 1);
 
+/// Maximum number of pull requests being acted on at the same time. Most of the time is spent waiting for a forge.
+pub const PULL_REQUESTS_AT_ONCE: AdmissionCapacity = AdmissionCapacity::new(8, 1);
+
 /// Maximum number of registries being checked and built at the same time.
 pub const REGISTRY_BUILDS_AT_ONCE: AdmissionCapacity = AdmissionCapacity::new(2, 1);
 

@@ -82,6 +82,14 @@ impl LoadedDeployment {
         }
     }
 
+    /// Whether the commit comes from a fork. Its steps get no secrets and no ID tokens, and its builds are not shared.
+    pub fn is_untrusted(&self) -> bool {
+        match self {
+            Self::Environment { deployment, .. } => deployment.target.is_untrusted,
+            Self::Stages { .. } => false,
+        }
+    }
+
     pub fn id(&self) -> DeploymentId {
         with_deployment!(self, it => it.id)
     }

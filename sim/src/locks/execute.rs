@@ -207,6 +207,7 @@ impl<R: LockRecords> RequestView<'_, R> {
             contact: None,
             ttl_seconds,
             deploy,
+            is_untrusted: false,
         };
         match request {
             LockRequest::Claim { by, commit, deploy, ttl_seconds, wait_seconds } => {
@@ -269,6 +270,7 @@ impl<R: LockRecords> RequestView<'_, R> {
                     context: None,
                     on_conflict: *on_conflict,
                     override_drain: override_drain.then(|| fixtures::reason("cannot wait")),
+                    is_untrusted: false,
                 };
                 Some(ruling_answer(deploy(lock, &named, &cmd, moment), |it| {
                     LockAnswer::Deployment(Box::new(it))

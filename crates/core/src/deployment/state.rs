@@ -57,6 +57,8 @@ pub struct EnvironmentTarget {
     /// The requester's reason for starting the deployment while work of ended sessions is still running; `None` if it
     /// waits for that work.
     pub overrides_drain: Option<Reason>,
+    /// Whether the commit comes from a fork. The steps of such a deployment get no secrets and no ID tokens.
+    pub is_untrusted: bool,
 }
 
 /// The deployment passes through all stages of the pipeline, in order.

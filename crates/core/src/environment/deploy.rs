@@ -23,6 +23,8 @@ pub struct DeployCommand {
     pub on_conflict: ConflictMode,
     /// Set to start without waiting for the work of ended sessions. The caller has checked the permission.
     pub override_drain: Option<Reason>,
+    /// Whether the commit comes from a fork, so that its steps get no secrets.
+    pub is_untrusted: bool,
 }
 
 /// What to do if the session already has an unfinished deployment.
@@ -65,6 +67,7 @@ pub fn deploy(
         context: cmd.context.clone(),
         overrides_drain: overrides,
         retry_of: None,
+        is_untrusted: cmd.is_untrusted,
     });
     if cmd.on_conflict == ConflictMode::Supersede {
         for older in earlier {
@@ -84,6 +87,8 @@ pub struct RetryCommand {
     pub retry_of: DeploymentId,
     /// The commit of the failed deployment: the full hash if known, otherwise as requested.
     pub commit: CommitId,
+    /// As in the failed deployment.
+    pub is_untrusted: bool,
 }
 
 /// Creates a new deployment, because finished deployments never change. The caller has checked that `retry_of` failed.
@@ -98,7 +103,8 @@ pub fn retry(
         return draft.refuse(refusal);
     }
     let asked = DeploymentRequest::new(cmd.commit.clone(), cmd.by.actor());
-    let id = draft.deploy_in_session(DeploymentRequest { retry_of: Some(cmd.retry_of), ..asked });
+    let (retry_of, is_untrusted) = (Some(cmd.retry_of), cmd.is_untrusted);
+    let id = draft.deploy_in_session(DeploymentRequest { retry_of, is_untrusted, ..asked });
     match draft.lock.deployment(id).cloned() {
         Some(deployment) => draft.finish(Ok(deployment)),
         None => unreachable!("it was just asked for"),

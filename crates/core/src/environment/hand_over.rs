@@ -30,6 +30,7 @@ pub fn hand_over(
             contact: None,
             ttl_seconds: session.ttl_seconds,
             deploy: false,
+            is_untrusted: false,
         },
     };
     // A pending takeover targets the current session, so a handover would evade it.

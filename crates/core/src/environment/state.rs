@@ -210,6 +210,8 @@ pub struct ClaimTerms {
     pub ttl_seconds: Option<i64>,
     /// Whether to deploy the commit as soon as the session starts.
     pub deploy: bool,
+    /// Whether the commit comes from a fork, so that its steps get no secrets.
+    pub is_untrusted: bool,
 }
 
 /// A claim that waits in an environment's queue.

@@ -34,11 +34,12 @@ pub(crate) struct DeploymentRequest {
     pub(crate) overrides_drain: Option<Reason>,
     /// The failed deployment that this one retries.
     pub(crate) retry_of: Option<DeploymentId>,
+    pub(crate) is_untrusted: bool,
 }
 
 impl DeploymentRequest {
     pub(crate) fn new(commit: CommitId, by: Actor) -> Self {
-        Self { commit, by, context: None, overrides_drain: None, retry_of: None }
+        Self { commit, by, context: None, overrides_drain: None, retry_of: None, is_untrusted: false }
     }
 }
 
@@ -107,7 +108,9 @@ impl LockDraft<'_> {
         }
         match &wish.commit {
             Some(commit) if wish.deploy => {
-                Some(self.deploy_in_session(DeploymentRequest::new(commit.clone(), holder.actor())))
+                let asked = DeploymentRequest::new(commit.clone(), holder.actor());
+                let asked = DeploymentRequest { is_untrusted: wish.is_untrusted, ..asked };
+                Some(self.deploy_in_session(asked))
             }
             _ => None,
         }
@@ -157,6 +160,7 @@ impl LockDraft<'_> {
                 attempt: None,
                 retry_of: asked.retry_of,
                 overrides_drain: asked.overrides_drain,
+                is_untrusted: asked.is_untrusted,
             },
         };
         let event = deployment::environment::deployment_event(
@@ -165,6 +169,7 @@ impl LockDraft<'_> {
             &deployment,
         )
         .with_some("retryOf", deployment.target.retry_of);
+        let event = if deployment.target.is_untrusted { event.with("untrusted", true) } else { event };
         self.record(event);
         self.lock.deployments.push(deployment);
         id

@@ -54,6 +54,7 @@ pub fn summarize(event: &Event, pipeline: Option<&str>) -> String {
         "ticket_queued" => format!("{holder} joined the queue for {place}"),
         "ticket_granted" => format!("{holder} was next in the queue and now holds {place}"),
         "ticket_cancelled" => format!("{holder} left the queue for {place}"),
+        "ticket_updated" => format!("{holder} waits for {place} with another commit"),
         "ticket_expired" => format!("The ticket of {holder} for {place} expired"),
         "environment_drained" => format!("{place} was drained"),
         "environment_reset" => format!("{place} was reset"),
@@ -97,6 +98,14 @@ pub fn summarize(event: &Event, pipeline: Option<&str>) -> String {
         "invitation_revoked" => {
             format!("{actor} revoked the invitation of {}", named("invitation", "a person"))
         }
+        "pull_request_approved" => {
+            let commit = facts.text("commitId").unwrap_or_default();
+            format!("{actor} approved commit {commit} of pull request {}", named("pull_request", "unknown"))
+        }
+        "forge_account_linked" => {
+            format!("{} linked the forge account {}", named("user", "A member"), facts.forge_account())
+        }
+        "forge_account_unlinked" => format!("{actor} unlinked the forge account {}", facts.forge_account()),
         "team_member_added" => {
             format!("{actor} added {} to the team {}", named("user", "a member"), named("team", "unknown"))
         }
@@ -210,6 +219,12 @@ impl SummaryFacts<'_> {
             "grant_created" => format!("{actor} gave {subject} the role {role} on {scope}"),
             _ => format!("{actor} removed the role {role} on {scope} from {subject}"),
         }
+    }
+
+    /// The name of a forge account and the forge's host.
+    fn forge_account(&self) -> String {
+        let text = |name| self.text(name).unwrap_or_else(|| "unknown".to_owned());
+        format!("{} at {}", text("account"), text("host"))
     }
 
     /// The name of an identity provider.

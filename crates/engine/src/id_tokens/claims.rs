@@ -38,6 +38,10 @@ pub(crate) fn grant_claims(
     let step = &aggregate.run.steps[at];
     let stage = &aggregate.plan.stages[step.stage];
     let Some(request) = &stage.steps[step.index].id_token else { return Ok(None) };
+    if aggregate.deployment.is_untrusted() {
+        let text = "steps that run the commit of a fork get no ID tokens";
+        return Ok(Some(Err(text.to_owned())));
+    }
     let session_ends_at = match find_session_end(aggregate, tx.now()) {
         Ok(ends_at) => ends_at,
         Err(why) => return Ok(Some(Err(why))),

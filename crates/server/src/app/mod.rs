@@ -14,6 +14,7 @@ mod deployments;
 mod environments;
 mod events;
 mod fixes;
+mod forge_accounts;
 mod follow;
 mod follow_log;
 mod grants;

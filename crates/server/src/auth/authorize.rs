@@ -202,6 +202,20 @@ pub fn load_member_access(
     Ok(Some(EffectiveAccess { grants, is_factor_missing, ..EffectiveAccess::of_role(member.role) }))
 }
 
+/// Returns what a member may do who acts without a login, such as by a comment on a forge. `None` if the user is not a
+/// member, is suspended or not vouched for by an identity provider, or lacks a required second factor.
+pub fn load_unattended_access(
+    db: &mut impl StoreRead,
+    org: OrgId,
+    user: UserId,
+) -> Result<Option<EffectiveAccess>, AppError> {
+    let standing = provider_identity::load_standing(db, org, user)?;
+    if !standing.is_good() || provider_identity::is_suspended(db, user)? {
+        return Ok(None);
+    }
+    Ok(load_member_access(db, user)?.filter(|access| !access.is_factor_missing))
+}
+
 impl RouteGrant {
     pub fn principal(&self) -> &Principal {
         &self.principal

@@ -114,8 +114,8 @@ impl RouteBuilder {
 pub(super) fn build(app: &Arc<App>) -> (Router, Vec<RouteInfo>, openapi::LazyDocuments) {
     use Action::*;
     use routes::{
-        analyses, approvals, auth, cli_logins, deployed, deployments, environments, events, fixes, grants,
-        health, instance, invitations, logins, logs, members, organizations, pipelines, providers, queue,
+        analyses, approvals, auth, cli_logins, deployed, deployments, environments, events, fixes, forge_accounts,
+        grants, health, instance, invitations, logins, logs, members, organizations, pipelines, providers, queue,
         registries, repositories, runner, runners, second_factor, secrets, sessions, teams, tokens, webhooks,
         well_known,
     };
@@ -194,6 +194,9 @@ pub(super) fn build(app: &Arc<App>) -> (Router, Vec<RouteInfo>, openapi::LazyDoc
         .route(MembersWrite, routes!(teams::add_team_member))
         .route(MembersWrite, routes!(teams::remove_team_member))
         .route(TokensOwn, routes!(cli_logins::approve_cli_login))
+        .route(TokensOwn, routes!(forge_accounts::list_forge_accounts))
+        .route(TokensOwn, routes!(forge_accounts::create_forge_link_code))
+        .route(TokensOwn, routes!(forge_accounts::unlink_forge_account))
         .route(TokensOwn, routes!(tokens::list_api_tokens))
         .route(TokensOwn, routes!(tokens::create_api_token))
         .route(TokensOwn, routes!(tokens::view_api_token))
@@ -214,6 +217,7 @@ pub(super) fn build(app: &Arc<App>) -> (Router, Vec<RouteInfo>, openapi::LazyDoc
         .route(RepositoriesWrite, routes!(repositories::update_repository))
         .route(RepositoriesWrite, routes!(repositories::delete_repository))
         .route(RepositoriesWrite, routes!(repositories::sync_repository))
+        .route(EnvironmentsClaim, routes!(forge_accounts::approve_pull_request))
         .route(AnalysisRead, routes!(fixes::view_fix_pull_request))
         .route(AnalysisRun, routes!(fixes::create_fix_pull_request))
         .route(RegistriesRead, routes!(registries::list_registries))

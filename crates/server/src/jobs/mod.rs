@@ -8,6 +8,7 @@ mod forge_statuses;
 mod leader;
 mod logs;
 pub(crate) mod provider_checks;
+pub(crate) mod pull_requests;
 pub mod registry_builds;
 mod retention;
 mod seal;
@@ -34,6 +35,7 @@ use fix_prs::{FixEnds, FixPullRequestJob};
 use forge_statuses::{StatusFanOut, StatusWriter};
 pub(crate) use leader::LeaderState;
 use provider_checks::ProviderCheckJob;
+use pull_requests::PullRequestJob;
 use registry_builds::RegistryJob;
 use sync::SyncJob;
 
@@ -50,6 +52,7 @@ pub struct BackgroundJobs {
     pub(crate) syncs: Arc<SyncJob>,
     pub(crate) registries: Arc<RegistryJob>,
     pub(crate) fixes: Arc<FixPullRequestJob>,
+    pub(crate) pull_requests: Arc<PullRequestJob>,
     pub(crate) statuses: Arc<StatusFanOut>,
     pub(crate) status_writes: Arc<StatusWriter>,
     pub(crate) notify: Arc<WebhookNotifier>,
@@ -65,6 +68,7 @@ impl BackgroundJobs {
             providers,
             syncs: Arc::new(SyncJob::new(services.clone(), config.clone())),
             registries: Arc::new(RegistryJob::new(services.clone(), config.clone())),
+            pull_requests: Arc::new(PullRequestJob::new(services.clone(), config.clone())),
             fixes: Arc::new(FixPullRequestJob::new(services.clone(), config.clone())),
             statuses: Arc::new(StatusFanOut::new(services.clone(), config.clone())),
             status_writes: Arc::new(StatusWriter::new(services.clone(), config.clone())),
@@ -107,6 +111,7 @@ pub async fn run(jobs: Arc<BackgroundJobs>) {
         jobs.lead.run(jobs.syncs.clone(), stop),
         jobs.lead.run(jobs.registries.clone(), stop),
         jobs.lead.run(jobs.fixes.clone(), stop),
+        jobs.lead.run(jobs.pull_requests.clone(), stop),
         jobs.lead.run(Arc::new(FixEnds::new(jobs.fixes.clone())), stop),
         jobs.lead.run(jobs.statuses.clone(), stop),
         jobs.lead.run(jobs.status_writes.clone(), stop),
@@ -119,13 +124,14 @@ pub async fn run(jobs: Arc<BackgroundJobs>) {
 }
 
 /// For tests: makes one pass through the jobs that apply timers, sync repositories, build registries, create fix pull
-/// requests, analyze failures, and stop and start deployments.
+/// requests, act on pull requests, analyze failures, and stop and start deployments.
 pub async fn tick(jobs: &BackgroundJobs) -> Result<(), AppError> {
     let services = &jobs.services;
     expire::expire(services).await?;
     worker::run_once(&*jobs.syncs).await?;
     worker::run_once(&*jobs.registries).await?;
     worker::run_once(&*jobs.fixes).await?;
+    worker::run_once(&*jobs.pull_requests).await?;
     worker::run_once(&*jobs.analyses).await?;
     stages::stop_deployments(services).await?;
     stages::start_and_wait(services).await

@@ -48,6 +48,7 @@ pub(crate) fn sample_value(member: &str) -> Value {
         "preview" | "permitDefinition" | "requireSecondFactor" => json!(false),
         "outputTokensMax" | "monthlyTokensMax" => json!(1_000),
         "timeoutSeconds" => json!(60),
+        "commit" => json!("9fceb02d0ae598e95dc970b74767f19372d61af8"),
         "slug" => json!("sample"),
         "outcome" => json!("ran"),
         "subject" => json!("team:sre"),

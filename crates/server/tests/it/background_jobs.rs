@@ -372,6 +372,7 @@ async fn session_runs_one_deployment_at_a_time_and_then_the_next() {
         context: None,
         on_conflict: ConflictMode::Queue,
         override_drain: None,
+        is_untrusted: false,
     };
     let second = fixture.apply_rule("shop", move |lock, moment| {
         deploy(lock, &NamedSession { session: &session, expected: None }, &cmd, moment)

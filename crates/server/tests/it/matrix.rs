@@ -44,6 +44,9 @@ fn route_path(route: &RouteInfo, org: &str) -> String {
         .replace("{webhookId}", "no-such-webhook")
         .replace("{deliveryId}", &DeliveryId::from_parts(at, [0; 10]).to_string())
         .replace("{code}", "not_found")
+        .replace("{host}", "github.com")
+        .replace("{accountId}", "7")
+        .replace("{number}", "1")
 }
 
 #[tokio::test]

@@ -147,6 +147,9 @@ impl ResourceTarget {
             .replace("{stepId}", "deploy")
             .replace("{provider}", "corp")
             .replace("{identityId}", "idn_00000000000000000000000000")
+            .replace("{host}", "github.com")
+            .replace("{accountId}", "7")
+            .replace("{number}", "1")
             .replace("{stage}", "qa-1")
             .replace("{webhookId}", "ops")
             .replace("{deliveryId}", "dlv_00000000000000000000000000");

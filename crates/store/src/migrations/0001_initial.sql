@@ -427,6 +427,8 @@ CREATE TABLE tickets (
   contact TEXT,
   ttl_seconds BIGINT,
   deploy BIGINT NOT NULL,
+  -- Whether the commit comes from a fork.
+  is_untrusted BIGINT NOT NULL DEFAULT 0,
   created_at BIGINT NOT NULL,
   expires_at BIGINT NOT NULL,
   takeover_target TEXT,
@@ -488,6 +490,8 @@ CREATE TABLE deployments (
   artifacts_removed_at BIGINT,
   -- The failed deployment that this one retries.
   retry_of TEXT,
+  -- Whether the commit comes from a fork. Its steps get no secrets.
+  is_untrusted BIGINT NOT NULL DEFAULT 0,
   PRIMARY KEY (org_id, id),
   FOREIGN KEY (org_id, pipeline_id) REFERENCES pipelines (org_id, id),
   FOREIGN KEY (org_id, environment_id) REFERENCES environments (org_id, id)
@@ -1000,6 +1004,8 @@ CREATE TABLE forge_connections (
   version BIGINT NOT NULL,
   created_at BIGINT NOT NULL,
   updated_at BIGINT NOT NULL,
+  -- When the forge was last asked for the open pull requests.
+  listed_at BIGINT NOT NULL DEFAULT 0,
   PRIMARY KEY (org_id, repository_id),
   FOREIGN KEY (org_id, repository_id) REFERENCES repositories (org_id, id),
   FOREIGN KEY (org_id, key_id) REFERENCES data_keys (org_id, id)
@@ -1049,6 +1055,10 @@ CREATE TABLE pull_requests (
   -- In a row.
   failures BIGINT NOT NULL,
   due_at BIGINT,
+  -- When the forge was last asked about it; null after news that were not compared with the forge yet.
+  read_at BIGINT,
+  -- The head whose definition was checked.
+  checked_head TEXT,
   created_at BIGINT NOT NULL,
   PRIMARY KEY (org_id, repository_id, number),
   FOREIGN KEY (org_id, repository_id) REFERENCES repositories (org_id, id)
@@ -1087,6 +1097,8 @@ CREATE TABLE pull_request_commands (
   text TEXT NOT NULL,
   created_at BIGINT NOT NULL,
   answered_at BIGINT,
+  -- What the command did, in words for people.
+  answer TEXT,
   PRIMARY KEY (org_id, repository_id, comment_id),
   FOREIGN KEY (org_id, repository_id, number) REFERENCES pull_requests (org_id, repository_id, number)
 );
@@ -1137,6 +1149,15 @@ CREATE TABLE forge_accounts (
   PRIMARY KEY (org_id, host, forge_user_id)
 ) {without_rowid};
 CREATE INDEX forge_accounts_by_user ON forge_accounts (org_id, user_id);
+
+-- Codes with which a member links an account on a forge, hashed. Each member has at most one.
+CREATE TABLE forge_link_codes (
+  org_id TEXT NOT NULL REFERENCES organizations (id),
+  user_id TEXT NOT NULL REFERENCES users (id),
+  hash BYTEA NOT NULL,
+  expires_at BIGINT NOT NULL,
+  PRIMARY KEY (org_id, user_id)
+) {without_rowid};
 
 -- Runners on other machines.
 CREATE TABLE runners (

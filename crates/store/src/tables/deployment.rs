@@ -43,6 +43,7 @@ pub(super) struct DeploymentRow {
     attempt: Option<DeploymentAttempt>,
     retry_of: Option<DeploymentId>,
     overrides_drain: Option<Reason>,
+    is_untrusted: bool,
     trigger: Option<StartTrigger>,
     retried_by: BTreeSet<UserId>,
     bypass: Option<GateBypass>,
@@ -57,6 +58,7 @@ table!(Org DeploymentRow in deployments {
     insert: [
         number, pipeline: pipeline_id, environment: environment_id, stage, definition_hash, session: session_id, fence,
         commit: commit_id, requested_by, created_at, resolved_commit, reason, retry_of, trigger: cause_kind, bypass,
+        is_untrusted,
     ],
 });
 json_columns!(GateBypass, CancelRequest, ExecutionFailure, StartTrigger);
@@ -151,6 +153,7 @@ impl DeploymentRow {
             attempt: None,
             retry_of: None,
             overrides_drain: None,
+            is_untrusted: false,
             trigger: None,
             retried_by: BTreeSet::new(),
             bypass: None,
@@ -177,6 +180,7 @@ impl DeploymentRow {
         self.attempt = target.attempt;
         self.retry_of = target.retry_of;
         self.overrides_drain = target.overrides_drain;
+        self.is_untrusted = target.is_untrusted;
     }
 
     pub(super) fn into_deployment(self) -> Result<Deployment, StoreError> {
@@ -190,6 +194,7 @@ impl DeploymentRow {
                 attempt: self.attempt,
                 retry_of: self.retry_of,
                 overrides_drain: self.overrides_drain,
+                is_untrusted: self.is_untrusted,
             }),
             None => DeploymentTarget::Stages(StagesTarget {
                 trigger: self.trigger.ok_or_else(incomplete)?,

@@ -21,6 +21,12 @@ statements! {
         DO UPDATE SET user_id = excluded.user_id, name = excluded.name, created_at = excluded.created_at";
     Org Write DELETE = "DELETE FROM forge_accounts
         WHERE org_id = $1 AND host = $2 AND forge_user_id = $3 AND user_id = $4";
+    // Needs no event: the link that the code leads to is recorded.
+    Org Upkeep PUT_CODE = "INSERT INTO forge_link_codes (org_id, user_id, hash, expires_at) VALUES ($1, $2, $3, $4)
+        ON CONFLICT (org_id, user_id) DO UPDATE SET hash = excluded.hash, expires_at = excluded.expires_at";
+    Org Read CODE = "SELECT user_id FROM forge_link_codes WHERE org_id = $1 AND hash = $2 AND expires_at > $3";
+    Org Upkeep DELETE_CODE = "DELETE FROM forge_link_codes WHERE org_id = $1 AND user_id = $2";
+    Instance Upkeep DELETE_EXPIRED_CODES = "DELETE FROM forge_link_codes WHERE expires_at <= $1";
     Org Write DELETE_OF_MEMBER = "DELETE FROM forge_accounts WHERE org_id = $1 AND user_id = $2";
 }
 
@@ -65,7 +71,28 @@ pub fn delete(tx: &mut Tx<'_>, user: UserId, host: &str, forge_user: &str) -> Re
     Ok(tx.execute(&DELETE, &[host.into(), forge_user.into(), text(user)])? == 1)
 }
 
+/// Stores the hash of a code with which the member can link an account. It replaces the member's earlier code.
+pub fn put_code(tx: &mut Tx<'_>, user: UserId, hash: &[u8], expires_at: Timestamp) -> Result<(), StoreError> {
+    tx.execute_one(&PUT_CODE, &[text(user), hash.into(), expires_at.into()])
+}
+
+/// Uses up a code. Returns the member who created it; `None` if there is no such code or it has expired.
+pub fn take_code(tx: &mut Tx<'_>, hash: &[u8]) -> Result<Option<UserId>, StoreError> {
+    let now = tx.now();
+    let found: Option<UserId> = tx.fetch_optional(&CODE, &[hash.into(), now.into()])?;
+    if let Some(user) = found {
+        tx.execute_one(&DELETE_CODE, &[text(user)])?;
+    }
+    Ok(found)
+}
+
+pub fn delete_expired_codes(tx: &mut Tx<'_>) -> Result<(), StoreError> {
+    let now = tx.now();
+    tx.execute(&DELETE_EXPIRED_CODES, &[now.into()]).map(drop)
+}
+
 /// Unlinks all accounts of a member.
 pub fn delete_of_member(tx: &mut Tx<'_>, user: UserId) -> Result<(), StoreError> {
+    tx.execute(&DELETE_CODE, &[text(user)])?;
     tx.execute(&DELETE_OF_MEMBER, &[text(user)]).map(drop)
 }

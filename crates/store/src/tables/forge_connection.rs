@@ -2,6 +2,7 @@
 
 use berth_core::forge::{ForgeConnection, ForgeKind};
 use berth_core::id::{HookId, OrgId, RepositoryId};
+use berth_core::time::Timestamp;
 
 use super::secret::SealedValue;
 use crate::error::StoreError;
@@ -24,6 +25,13 @@ statements! {
           verified_at, error, version, updated_at, created_at, key_id, sealed)
         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)";
     Org Write UPDATE => ForgeConnection::TABLE.update("WHERE org_id = $1 AND repository_id = $2 AND version = $9 - 1");
+    // Connections whose open pull requests must be listed, at most $2 of each organization.
+    Instance Read DUE = "SELECT org_id, repository_id FROM (
+          SELECT org_id, repository_id, listed_at,
+            ROW_NUMBER() OVER (PARTITION BY org_id ORDER BY listed_at, repository_id) AS place
+          FROM forge_connections WHERE listed_at <= $1) AS ranked
+        WHERE place <= $2 ORDER BY place, listed_at LIMIT $3";
+    Org Upkeep LISTED = "UPDATE forge_connections SET listed_at = $3 WHERE org_id = $1 AND repository_id = $2";
     Org Write DELETE = "DELETE FROM forge_connections WHERE org_id = $1 AND repository_id = $2";
 }
 
@@ -56,6 +64,23 @@ pub fn update(tx: &mut Tx<'_>, connection: &ForgeConnection) -> Result<(), Store
     connection.to_params(&mut params)?;
     params.truncate(ForgeConnection::TABLE.update_params());
     tx.execute_one(&UPDATE, &params)
+}
+
+/// Connections of all organizations whose open pull requests were last listed before this time, with at most `share` of
+/// each organization.
+pub fn list_due(
+    db: &mut impl StoreRead,
+    before: Timestamp,
+    share: i64,
+    limit: i64,
+) -> Result<Vec<(OrgId, RepositoryId)>, StoreError> {
+    db.fetch_all(&DUE, &[before.into(), share.into(), limit.into()])
+}
+
+/// Records that the open pull requests are being listed.
+pub fn set_listed(tx: &mut Tx<'_>, repository: RepositoryId) -> Result<(), StoreError> {
+    let now = tx.now();
+    tx.execute(&LISTED, &[text(repository), now.into()]).map(drop)
 }
 
 pub fn delete(tx: &mut Tx<'_>, repository: RepositoryId) -> Result<(), StoreError> {

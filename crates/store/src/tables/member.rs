@@ -5,6 +5,7 @@ use berth_core::id::{OrgId, UserId};
 use berth_core::name::{DisplayName, Email};
 use berth_core::time::Timestamp;
 
+use super::forge_account;
 use super::organization::ORGANIZATIONS_PER_USER_MAX;
 use crate::error::StoreError;
 use crate::pagination::{ListPage, PageStart, fetch_page};
@@ -118,7 +119,9 @@ pub fn put(tx: &mut Tx<'_>, member: &Member) -> Result<(), StoreError> {
     tx.put(&PUT, member)
 }
 
+/// Deletes a membership, and the member's links to accounts on forges.
 pub fn delete(tx: &mut Tx<'_>, user: UserId) -> Result<(), StoreError> {
+    forge_account::delete_of_member(tx, user)?;
     tx.execute_one(&DELETE, &[text(user)])
 }
 

@@ -26,6 +26,7 @@ statements! {
     Org Upkeep PULL_REQUEST_COMMANDS = "DELETE FROM pull_request_commands WHERE org_id = $1";
     Org Upkeep PULL_REQUEST_CLAIMS = "DELETE FROM pull_request_claims WHERE org_id = $1";
     Org Upkeep PULL_REQUESTS = "DELETE FROM pull_requests WHERE org_id = $1";
+    Org Upkeep FORGE_LINK_CODES = "DELETE FROM forge_link_codes WHERE org_id = $1";
     Org Upkeep FORGE_ACCOUNTS = "DELETE FROM forge_accounts WHERE org_id = $1";
     Org Upkeep FORGE_CONNECTIONS = "DELETE FROM forge_connections WHERE org_id = $1";
     Org Upkeep FIX_PULL_REQUESTS = "DELETE FROM fix_pull_requests WHERE org_id = $1";

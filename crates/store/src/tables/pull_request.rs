@@ -47,6 +47,17 @@ statements! {
     Org Upkeep PUT => PullRequest::TABLE.upsert("");
     Org Upkeep SET_DUE = "UPDATE pull_requests SET due_at = $4
         WHERE org_id = $1 AND repository_id = $2 AND number = $3 AND (due_at IS NULL OR due_at > $4)";
+    // Asks for a comparison with the forge.
+    Org Upkeep CLEAR_READ = "UPDATE pull_requests SET read_at = NULL
+        WHERE org_id = $1 AND repository_id = $2 AND number = $3";
+    Org Upkeep SET_READ = "UPDATE pull_requests SET read_at = $4
+        WHERE org_id = $1 AND repository_id = $2 AND number = $3";
+    Org Read NEEDS_READ = "SELECT CAST(COUNT(*) AS BIGINT) FROM pull_requests
+        WHERE org_id = $1 AND repository_id = $2 AND number = $3 AND (read_at IS NULL OR read_at <= $4)";
+    Org Read CHECKED_HEAD = "SELECT checked_head FROM pull_requests
+        WHERE org_id = $1 AND repository_id = $2 AND number = $3";
+    Org Upkeep SET_CHECKED_HEAD = "UPDATE pull_requests SET checked_head = $4
+        WHERE org_id = $1 AND repository_id = $2 AND number = $3";
     // The one of each organization that has been due the longest.
     Instance Read DUE = "SELECT org_id, repository_id, number FROM (
           SELECT org_id, repository_id, number, due_at,
@@ -130,7 +141,59 @@ pub fn see(
             PullRequest { seen, due_at: Some(now), ..stored }
         }
     };
-    put(tx, &after)
+    put(tx, &after)?;
+    tx.execute(&CLEAR_READ, &[text(repository), number.into()]).map(drop)
+}
+
+/// Stores what the forge's API says about a pull request, without making it due. Older news than what is stored are
+/// ignored. Does nothing if the pull request is not stored.
+pub fn refresh(
+    tx: &mut Tx<'_>,
+    repository: RepositoryId,
+    number: i64,
+    seen: PullRequestSnapshot,
+) -> Result<(), StoreError> {
+    let Some(stored) = by_number(tx, repository, number)? else { return Ok(()) };
+    if seen.changed_at >= stored.seen.changed_at && seen != stored.seen {
+        put(tx, &PullRequest { seen, ..stored })?;
+    }
+    let now = tx.now();
+    tx.execute(&SET_READ, &[text(repository), number.into(), now.into()]).map(drop)
+}
+
+/// Whether the forge must be asked about a pull request: there are news, or it was last asked before this time.
+pub fn needs_read(
+    db: &mut impl StoreRead,
+    repository: RepositoryId,
+    number: i64,
+    before: Timestamp,
+) -> Result<bool, StoreError> {
+    Ok(db.fetch_count(&NEEDS_READ, &[text(repository), number.into(), before.into()])? > 0)
+}
+
+/// Makes a pull request due now, to be compared with the forge.
+pub fn request_read(tx: &mut Tx<'_>, repository: RepositoryId, number: i64) -> Result<(), StoreError> {
+    tx.execute(&CLEAR_READ, &[text(repository), number.into()])?;
+    let now = tx.now();
+    set_due(tx, repository, number, now)
+}
+
+/// The head commit whose definition was checked.
+pub fn find_checked_head(
+    db: &mut impl StoreRead,
+    repository: RepositoryId,
+    number: i64,
+) -> Result<Option<String>, StoreError> {
+    Ok(db.fetch_optional(&CHECKED_HEAD, &[text(repository), number.into()])?.flatten())
+}
+
+pub fn set_checked_head(
+    tx: &mut Tx<'_>,
+    repository: RepositoryId,
+    number: i64,
+    head: &str,
+) -> Result<(), StoreError> {
+    tx.execute(&SET_CHECKED_HEAD, &[text(repository), number.into(), head.into()]).map(drop)
 }
 
 /// Makes a pull request due at this time, or earlier if it is already due earlier.

@@ -22,12 +22,13 @@ table!(Org Ticket in tickets {
     update: [status: (status, ended_at, cause, session_id, deployment_id)],
     derived: [user_id = |it| it.holder.id],
     insert: [
-        id, holder, token: token_id, terms: (commit_id, context, contact, ttl_seconds, deploy), created_at,
+        id, holder, token: token_id, terms: (commit_id, context, contact, ttl_seconds, deploy, is_untrusted),
+        created_at,
         expires_at, takeover: (takeover_target, takeover_at, takeover_why), group: group_id,
     ],
     unset: [is_entitled],
 });
-column_group!(ClaimTerms { commit, context, contact, ttl_seconds, deploy });
+column_group!(ClaimTerms { commit, context, contact, ttl_seconds, deploy, is_untrusted });
 word_columns!(Role: Role::ALL, TicketCause: [
     TicketCause::Requested, TicketCause::Revoked, TicketCause::Restored, TicketCause::GrantedElsewhere,
     TicketCause::EnvironmentDeleted,
@@ -52,8 +53,8 @@ statements! {
     Org Read OF_GROUP => select("t.group_id = $2 ORDER BY t.id");
     Org Read OF_ENVIRONMENT => Ticket::TABLE.select(
         "WHERE org_id = $1 AND environment_id = $2 ORDER BY number DESC LIMIT $3");
-    // Does not change a ticket that is no longer waiting.
-    Org Write PUT => Ticket::TABLE.upsert("WHERE tickets.status = 'waiting' AND tickets.id = excluded.id");
+    // Does not change a ticket that is no longer waiting. The commit of a waiting ticket can change.
+    Org Write PUT => Ticket::TABLE.upsert(", commit_id = excluded.commit_id WHERE tickets.status = 'waiting' AND tickets.id = excluded.id");
 }
 
 /// Columns: status, ended_at, cause, session_id, deployment_id.

@@ -149,6 +149,7 @@ pub(super) fn deployment_summary(it: &Deployment, lock: Option<&Lock>) -> wire::
         trigger,
         rollback,
         context: reason.clone().filter(|_| environment.is_some()),
+        is_untrusted: environment.is_some_and(|target| target.is_untrusted),
         retry_of: environment.and_then(|target| target.retry_of).map(|id| id.to_string()),
         reason: reason.filter(|_| stages.is_some()),
         bypass: bypass

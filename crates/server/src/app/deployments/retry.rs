@@ -107,7 +107,7 @@ fn retry_in_environment(
     let session = session::by_id(tx, session)?;
     let session = session.ok_or_else(|| AppError::bug("a deployment without its session"))?;
     let named = NamedSession { session: &session, expected: None };
-    let cmd = RetryCommand { by, retry_of: failed.id, commit };
+    let cmd = RetryCommand { by, retry_of: failed.id, commit, is_untrusted: failed.target.is_untrusted };
     let ruling = deploy::retry(&lock, &named, &cmd, &tx.moment()?);
     let after = lock.after(&ruling);
     Ok(match tx.commit(ruling)? {

@@ -7,17 +7,18 @@ use berth_core::decision::CommandRefusal;
 use berth_core::environment::claim::{self, ClaimCommand, ClaimOutcome, OpenedSession};
 use berth_core::environment::fence::Fence;
 use berth_core::environment::force::{self, ForceClaimCommand, TakeoverMode};
-use berth_core::environment::{ClaimTerms, Lock, LockHolder, eta};
-use berth_core::id::{EnvironmentId, OrgId, TicketGroupId};
+use berth_core::environment::{ClaimTerms, Lock, LockHolder};
+use berth_core::id::{EnvironmentId, OrgId};
 use berth_core::name::Reason;
+use berth_engine::claim_any::{AnyClaimOutcome, claim_any, session_lengths};
 use berth_store::Tx;
 use berth_store::idempotency::IdempotencyKey;
 use berth_store::tables::environment;
 
-use super::queue::{session_lengths, with_ticket_tag};
+use super::queue::with_ticket_tag;
 use super::session_token::{issue_session_token, new_token_id, refuse_session_token};
 use super::view::with_environment_tag;
-use super::{EnvironmentChange, EnvironmentPath, holder, location, response};
+use super::{EnvironmentPath, holder, location, response};
 use crate::app::resource_access::environment_in;
 use crate::app::{ApiResponse, App, IdempotentResponse, RuleOutcome, deployments, pipelines};
 use crate::auth::authorize::AuthorizedCaller;
@@ -126,70 +127,20 @@ impl App {
                 let text = "is not the label of an environment of this pipeline that you may claim";
                 return Ok(RuleOutcome::No(AppError::invalid_member("/label", text)));
             }
-            locks.sort_by_key(|lock| lock.tickets.len());
-            let ids: Vec<_> = locks.iter().map(|lock| lock.environment.id).collect();
-            let eager = ClaimCommand { wait_seconds: None, ..cmd.clone() };
-            let mut held = Vec::with_capacity(ids.len());
-            for id in &ids {
-                let lock = reload_lock(tx, *id)?;
-                let (after, claimed) =
-                    change.decide(tx, &lock, |lock, moment| claim::claim(lock, &eager, moment))?;
-                if let Ok(claimed) = claimed {
-                    return Ok(RuleOutcome::Yes(claim_response(tx, claimed, org, &after)?));
+            let claimed = claim_any(tx, locks, &cmd)?;
+            change.note_deployment(claimed.has_deployment);
+            Ok(match claimed.outcome {
+                AnyClaimOutcome::Claimed(claimed, after) => {
+                    RuleOutcome::Yes(claim_response(tx, claimed, org, &after)?)
                 }
-                held.push(after);
-            }
-            if cmd.wait_seconds.is_none() {
-                return Ok(RuleOutcome::No(all_held_error(&held, &label)));
-            }
-            join_all(change, tx, &ids, &cmd, org)
+                AnyClaimOutcome::AllHeld(held) => RuleOutcome::No(all_held_error(&held, &label)),
+                AnyClaimOutcome::Refused(refusal, after) => {
+                    RuleOutcome::No(response::refusal_error(refusal, org, &after, tx.now()))
+                }
+            })
         })
         .await
     }
-}
-
-/// Adds a ticket to each queue that is not full. Returns the ticket with the earliest estimated start.
-fn join_all(
-    change: &EnvironmentChange,
-    tx: &mut Tx<'_>,
-    ids: &[EnvironmentId],
-    cmd: &ClaimCommand,
-    org: OrgId,
-) -> Result<RuleOutcome<ClaimResult>, AppError> {
-    let group = TicketGroupId::from_parts(tx.now(), tx.entropy()?);
-    let mut first: Option<(i64, ClaimOutcome, Lock)> = None;
-    let mut full = None;
-    for id in ids {
-        let lock = reload_lock(tx, *id)?;
-        let (after, joined) =
-            change.decide(tx, &lock, |lock, moment| claim::claim_in_group(lock, cmd, group, moment))?;
-        match joined {
-            Ok(ClaimOutcome::Ticket(ticket)) => {
-                let eta = eta::estimate_wait(&after, ticket.id, &session_lengths(tx, &after)?, tx.now());
-                let seconds = eta.and_then(|eta| eta.seconds).unwrap_or(i64::MAX);
-                if first.as_ref().is_none_or(|(best, ..)| seconds < *best) {
-                    first = Some((seconds, ClaimOutcome::Ticket(ticket), after));
-                }
-            }
-            Ok(ClaimOutcome::Session(_)) => {
-                return Err(AppError::bug("a held environment was free after all"));
-            }
-            Err(refusal) => full = Some((refusal, after)),
-        }
-    }
-    match (first, full) {
-        (Some((_, ticket, after)), _) => Ok(RuleOutcome::Yes(claim_response(tx, ticket, org, &after)?)),
-        (None, Some((refusal, after))) => {
-            Ok(RuleOutcome::No(response::refusal_error(refusal, org, &after, tx.now())))
-        }
-        (None, None) => Err(AppError::bug("no environment to wait for")),
-    }
-}
-
-/// Loads an environment again, because a decision about another environment may have removed a ticket from this one's
-/// queue.
-fn reload_lock(tx: &mut Tx<'_>, id: EnvironmentId) -> Result<Lock, AppError> {
-    environment::by_id(tx, id)?.ok_or_else(|| AppError::bug("an environment went away"))
 }
 
 fn claim_command(who: &AuthorizedCaller<permit::EnvironmentsClaim>, asked: ClaimRequest) -> ClaimCommand {

@@ -11,6 +11,7 @@ mod view;
 pub use claim::{ClaimRequest, ForceClaimRequest};
 pub use history::NumberedPage;
 pub(super) use response::{refusal_error, session_not_active};
+pub(super) use session_token::refuse_session_token;
 pub use session::DeployRequest;
 
 use std::sync::Arc;
@@ -93,6 +94,10 @@ struct EnvironmentChange {
 }
 
 impl EnvironmentChange {
+    fn note_deployment(&self, has_deployment: bool) {
+        self.has_deployment.fetch_or(has_deployment, Ordering::Relaxed);
+    }
+
     /// Applies `rule`, writes the decision and returns the lock as it is afterwards.
     fn decide<A>(
         &self,

@@ -2,11 +2,11 @@
 
 use berth_api::session as wire;
 use berth_core::access::{Action, permit};
-use berth_core::environment::eta::SESSIONS_MAX;
-use berth_core::environment::{Lock, Session, SessionEndReason, Ticket, TicketCause, TicketState, queue};
+use berth_core::environment::{Lock, Ticket, TicketCause, TicketState, queue};
 use berth_core::id::TicketId;
+use berth_engine::claim_any::session_lengths;
 use berth_store::StoreRead;
-use berth_store::tables::{environment, session, ticket};
+use berth_store::tables::{environment, ticket};
 
 use super::view::with_environment_tag;
 use super::{EnvironmentPath, holder, response};
@@ -91,20 +91,6 @@ pub(super) fn with_ticket_tag<T>(answer: ApiResponse<T>, ticket: &Ticket, lock: 
         Some(_) => answer.with_variant(format!("{}.{}", lock.environment.version, ticket.id)),
         None => answer,
     }
-}
-
-/// Returns the durations of recent sessions in seconds, for wait estimates. Empty if no ticket is waiting.
-pub(super) fn session_lengths(db: &mut impl StoreRead, lock: &Lock) -> Result<Vec<i64>, AppError> {
-    if lock.tickets.is_empty() {
-        return Ok(Vec::new());
-    }
-    let environment = &lock.environment;
-    let sessions = session::list_before(db, environment.id, environment.sessions, SESSIONS_MAX)?;
-    let length = |session: &Session| {
-        let end = session.end.as_ref().filter(|end| end.reason != SessionEndReason::Restored)?;
-        Some(end.at.seconds_since(session.claimed_at).max(0))
-    };
-    Ok(sessions.iter().filter_map(length).collect())
 }
 
 /// Finds a ticket of an environment. If another ticket of its group was granted, returns the granted ticket and its

@@ -70,7 +70,8 @@ impl App {
             doubt.map_or(Ok(()), Err)?;
             let named = NamedSession { session: &found, expected };
             let DeployRequest { commit, context, on_conflict, override_drain } = asked;
-            let cmd = DeployCommand { by, commit, context, on_conflict, override_drain };
+            let is_untrusted = false;
+            let cmd = DeployCommand { by, commit, context, on_conflict, override_drain, is_untrusted };
             let (after, deployed) =
                 change.decide(tx, &lock, |lock, moment| deploy::deploy(lock, &named, &cmd, moment))?;
             Ok(match deployed {

@@ -74,7 +74,7 @@ fn check_live(db: &mut impl StoreRead, lock: &Lock, id: TokenId) -> Result<(), A
 }
 
 /// Refuses requests that a session token may not make.
-pub(super) fn refuse_session_token(who: &Principal) -> Result<(), AppError> {
+pub(in crate::app) fn refuse_session_token(who: &Principal) -> Result<(), AppError> {
     match who.session_token() {
         None => Ok(()),
         Some(_) => Err(AppError::new(

@@ -21,6 +21,9 @@ const STEP: &str = "[a-z0-9][a-z0-9_-]{0,62}";
 const REGISTRY: &str = "[a-z0-9][a-z0-9-]{0,62}";
 const SECRET: &str = "[A-Za-z_][A-Za-z0-9_]{0,127}";
 
+const HOST: &str = "[a-z0-9][a-z0-9.:-]{0,252}";
+const FORGE_ACCOUNT: &str = "[A-Za-z0-9._-]{1,100}";
+
 /// The format of a path parameter.
 enum PathPart {
     Id(&'static str),
@@ -68,6 +71,9 @@ const PARTS: &[(&str, &str, PathPart)] = &[
     ("eventId", "Id of the event", Id(EventId::PREFIX)),
     ("provider", "Name of the identity provider", Name(SLUG, "corp")),
     ("identityId", "Id of the linked account", Id(IdentityId::PREFIX)),
+    ("host", "Host of the forge", Name(HOST, "github.com")),
+    ("accountId", "The forge's id of the account", Name(FORGE_ACCOUNT, "583231")),
+    ("number", "Number of the pull request", Number),
     ("code", "Problem code", ProblemCode),
 ];
 

@@ -325,6 +325,7 @@ fn parse_wish(
         contact: contact.and_then(|text| check.require("/contact", Contact::parse(text))),
         ttl_seconds: check_range(check, "/ttlSeconds", ttl_seconds, TTL_S_MIN, TTL_S_MAX),
         deploy: deploy.unwrap_or(true),
+        is_untrusted: false,
     }
 }
 

@@ -15,7 +15,7 @@ use berth_core::repository::{Repository, RepositorySyncState, SyncProblem};
 use berth_core::time::Timestamp;
 use berth_engine::admission::AdmissionControl;
 use berth_engine::events::repository_event;
-use berth_engine::git::{BranchHeads, GitError};
+use berth_engine::git::{BranchHeads, CommitHash, GitError, GitMirror};
 use berth_engine::limits::SYNCS_AT_ONCE;
 use berth_store::TxContext;
 use berth_store::tables::repository;
@@ -27,6 +27,12 @@ use berth_engine::Services;
 
 /// Due repositories read per query: one for each of up to 64 organizations, more than can sync at once.
 const DUE_MAX: i64 = 64;
+
+/// Checks the pipeline definitions in a commit, and returns their problems in words for people.
+pub(super) fn find_definitions(mirror: &GitMirror, commit: &CommitHash) -> Result<Vec<String>, GitError> {
+    let found = find::find_definitions(mirror, Some(commit))?;
+    Ok(found.problems.into_iter().map(|it| format!("{}: {}", it.path, it.message)).collect())
+}
 
 /// Background job that syncs repositories.
 pub(crate) struct SyncJob {
@@ -134,7 +140,7 @@ async fn find_and_apply(
     let mirror = syncs.services.git.mirror(org, repository.id);
     // Skip reading the files if the head has not moved and there are no problems. Problems may disappear without a
     // push, so files with problems are read every time.
-    let is_known = repository.seen.head.as_deref() == heads.head().map(berth_engine::git::CommitHash::as_str)
+    let is_known = repository.seen.head.as_deref() == heads.head().map(CommitHash::as_str)
         && repository.seen.problems.is_empty()
         && repository.seen.synced_at.is_some();
     let (mut problems, mut has_changed) = (Vec::new(), false);

@@ -13,6 +13,8 @@ mod gates;
 mod id_tokens;
 mod injections;
 mod model;
+mod pull_request_fixture;
+mod pull_requests;
 mod repository;
 mod retry;
 mod rollback;
