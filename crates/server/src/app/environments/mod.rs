@@ -10,6 +10,7 @@ mod view;
 
 pub use claim::{ClaimRequest, ForceClaimRequest};
 pub use history::NumberedPage;
+pub(super) use queue::session_lengths;
 pub(super) use response::{refusal_error, session_not_active};
 pub use session::DeployRequest;
 

@@ -94,7 +94,7 @@ pub(super) fn with_ticket_tag<T>(answer: ApiResponse<T>, ticket: &Ticket, lock: 
 }
 
 /// Returns the durations of recent sessions in seconds, for wait estimates. Empty if no ticket is waiting.
-pub(super) fn session_lengths(db: &mut impl StoreRead, lock: &Lock) -> Result<Vec<i64>, AppError> {
+pub(in crate::app) fn session_lengths(db: &mut impl StoreRead, lock: &Lock) -> Result<Vec<i64>, AppError> {
     if lock.tickets.is_empty() {
         return Ok(Vec::new());
     }
