@@ -14,7 +14,7 @@ type Props = { pipelineId: string; environment: DeployedEnvironment };
 export function EnvironmentChip({ pipelineId, environment }: Props) {
   const org = useOrg();
   const me = useMe();
-  const { holder, heldSince, context, queueLength, deploying, current, envName } = environment;
+  const { holder, heldSince, context, queueLength, deploying, current, envName, pullRequest } = environment;
   const style = holder
     ? holder.id === me.user.id
       ? LOCK_STATUS_STYLE.mine
@@ -49,6 +49,11 @@ export function EnvironmentChip({ pipelineId, environment }: Props) {
           "Nothing deployed yet"
         )}
       </Text>
+      {pullRequest && (
+        <Text span size="sm" className="clamp">
+          for #{pullRequest.number} {pullRequest.title}
+        </Text>
+      )}
       {context && (
         <Text span size="sm" className="clamp">
           “{context}”
