@@ -186,6 +186,25 @@ const deployment = createRoute({
   component: lazyRouteComponent(() => import("./pages/deployments/detail/DeploymentPage"), "DeploymentPage"),
 });
 
+const pullRequests = createRoute({
+  getParentRoute: () => org,
+  path: "pull-requests",
+  validateSearch: createSearchValidator({ state: parseText }),
+  component: lazyRouteComponent(
+    () => import("./pages/pull-requests/list/PullRequestsPage"),
+    "PullRequestsPage",
+  ),
+});
+
+const pullRequest = createRoute({
+  getParentRoute: () => org,
+  path: "pull-requests/$repositoryId/$number",
+  component: lazyRouteComponent(
+    () => import("./pages/pull-requests/detail/PullRequestPage"),
+    "PullRequestPage",
+  ),
+});
+
 const approvals = createRoute({
   getParentRoute: () => org,
   path: "approvals",
@@ -281,6 +300,12 @@ const repositories = createRoute({
   ),
 });
 
+const repository = createRoute({
+  getParentRoute: () => settings,
+  path: "repositories/$repositoryId",
+  component: lazyRouteComponent(() => import("./pages/repositories/detail/RepositoryPage"), "RepositoryPage"),
+});
+
 const webhooks = createRoute({
   getParentRoute: () => settings,
   path: "webhooks",
@@ -337,6 +362,8 @@ const routeTree = root.addChildren([
     pipelines,
     pipeline,
     deployment,
+    pullRequests,
+    pullRequest,
     approvals,
     events,
     insights,
@@ -350,6 +377,7 @@ const routeTree = root.addChildren([
       team,
       secrets,
       repositories,
+      repository,
       webhooks,
       webhook,
       customSteps,

@@ -11,6 +11,7 @@ const PAGES: [string, string, string][] = [
   ["environment-past", "/o/acme/environments/checkout/demo", "demo"],
   ["pipelines", "/o/acme/pipelines", "Pipelines"],
   ["pipeline", "/o/acme/pipelines/checkout", "Checkout"],
+  ["pull-requests", "/o/acme/pull-requests", "Pull requests"],
   ["approvals", "/o/acme/approvals", "Approvals"],
   ["audit-log", "/o/acme/events", "Audit log"],
   ["insights", "/o/acme/insights", "Insights"],

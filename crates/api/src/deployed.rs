@@ -5,6 +5,7 @@ use utoipa::ToSchema;
 
 use crate::environment::Holder;
 use crate::pipeline::{CurrentCommit, PipelineStage};
+use crate::pull_request::PullRequestLink;
 
 /// What is currently deployed in the stages and environments of a pipeline.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
@@ -48,4 +49,8 @@ pub struct DeployedEnvironment {
     pub queue_length: usize,
     /// Deployment that is queued or running; null if there is none.
     pub deploying: Option<String>,
+    /// Pull request that the current session belongs to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub pull_request: Option<PullRequestLink>,
 }

@@ -7,6 +7,7 @@ use utoipa::ToSchema;
 
 use crate::ReplayableBody;
 use crate::event::WireActor;
+use crate::pull_request::PullRequestLink;
 use crate::runner::{Isolation, Network};
 
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
@@ -63,6 +64,10 @@ pub struct WireDeployment {
     /// What the deployment is waiting for.
     pub blocked_by: Vec<BlockedBy>,
     pub stages: Vec<DeploymentStage>,
+    /// Pull request that the session of the deployment belongs to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub pull_request: Option<PullRequestLink>,
 }
 
 impl ReplayableBody for WireDeployment {}

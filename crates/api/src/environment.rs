@@ -7,6 +7,7 @@ use utoipa::ToSchema;
 
 use crate::ReplayableBody;
 use crate::event::WireActor;
+use crate::pull_request::PullRequestLink;
 use crate::session::{EndReason, SessionStatus};
 
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
@@ -30,6 +31,10 @@ pub struct WireEnvironment {
     /// Fencing token. Increases every time the holder changes and never decreases.
     pub fence: i64,
     pub queue_length: usize,
+    /// Pull request that the current session belongs to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub pull_request: Option<PullRequestLink>,
 }
 
 impl ReplayableBody for WireEnvironment {}

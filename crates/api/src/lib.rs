@@ -24,6 +24,7 @@ pub mod page;
 pub mod pipeline;
 pub mod plan;
 pub mod problem;
+pub mod pull_request;
 pub mod registry;
 pub mod remote;
 pub mod repository;

@@ -6,6 +6,7 @@ use utoipa::ToSchema;
 use crate::deployment::WireDeployment;
 use crate::environment::{Holder, LockStatus, WireLock};
 use crate::event::WireActor;
+use crate::pull_request::PullRequestLink;
 use crate::{Data, ReplayableBody};
 
 /// A session: exclusive use of an environment.
@@ -64,6 +65,10 @@ pub struct WireSession {
     pub deployments_url: String,
     /// The same as `deploymentHistory`.
     pub deployments: Vec<WireDeployment>,
+    /// Pull request that the session belongs to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub pull_request: Option<PullRequestLink>,
     /// Deployment started by this request.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]

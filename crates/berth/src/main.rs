@@ -65,6 +65,8 @@ enum CliCommand {
     Deployment(cmd::deployment::DeploymentArgs),
     /// Manage pipelines and validate definitions
     Pipeline(cmd::pipeline::PipelineArgs),
+    /// List and show pull requests and their environments
+    Pr(cmd::pull_request::PullRequestArgs),
     /// Run a stage locally, without a server
     Run(cmd::run::RunArgs),
     /// Manage repositories with pipeline definitions
@@ -97,7 +99,7 @@ enum CliCommand {
 const COMMAND_GROUPS: &[(&str, &[&str])] = &[
     (
         "Environments and deployments",
-        &["env", "deploy", "status", "logs", "approve", "reject", "analyze", "deployment", "open"],
+        &["env", "deploy", "status", "logs", "approve", "reject", "analyze", "deployment", "pr", "open"],
     ),
     ("Pipelines and settings", &["pipeline", "run", "repo", "secret", "registry", "event"]),
     ("Login and access", &["login", "logout", "member", "team", "grant", "org", "token"]),
@@ -117,7 +119,10 @@ fn cli() -> clap::Command {
             let _ = writeln!(help, "  {literal}{name:<10}{literal:#}  {about}");
         }
     }
-    let _ = write!(help, "\n{header}Options:{header:#}\n{{options}}");
+    let _ = writeln!(
+        help,
+        "\n{header}Options:{header:#} {literal}-h{literal:#}, {literal}--help{literal:#} and {literal}-V{literal:#}, {literal}--version{literal:#}"
+    );
     cli.help_template(help)
 }
 
@@ -145,6 +150,7 @@ fn main() -> ExitCode {
         CliCommand::Analyze(args) => cmd::analyze::run(&args),
         CliCommand::Deployment(args) => cmd::deployment::run(&args),
         CliCommand::Pipeline(args) => cmd::pipeline::run(&args),
+        CliCommand::Pr(args) => cmd::pull_request::run(&args),
         CliCommand::Run(args) => cmd::run::run(&args),
         CliCommand::Repo(args) => cmd::repo::run(&args),
         CliCommand::Secret(args) => cmd::secret::run(&args),

@@ -10,8 +10,8 @@ test("every event kind invalidates at least one resource", () => {
   expect(silent.filter(kind => !AUDIT_LOG_ONLY.some(start => kind.startsWith(`${start}_`)))).toEqual([]);
 });
 
-test("session_claimed invalidates Environments and Home", () => {
-  expect(resourcesInvalidatedBy("session_claimed")).toEqual(["environments", "deployed"]);
+test("session_claimed invalidates Environments, Home and Pull requests", () => {
+  expect(resourcesInvalidatedBy("session_claimed")).toEqual(["environments", "deployed", "pull-requests"]);
 });
 
 test.each(["grant_created", "team_member_removed", "member_updated"])("%s can change access", kind => {

@@ -19,6 +19,18 @@ export function repositoriesQuery(org: string) {
   });
 }
 
+export function repositoryQuery(org: string, repositoryId: string) {
+  return queryOptions({
+    queryKey: resourceKey(org, "repositories", repositoryId),
+    queryFn: () =>
+      fetchData(
+        api.GET("/api/v1/organizations/{orgId}/repositories/{repositoryId}", {
+          params: { path: { orgId: org, repositoryId } },
+        }),
+      ),
+  });
+}
+
 export function useAddRepository(org: string) {
   return useOrgMutation(
     org,

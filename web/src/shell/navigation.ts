@@ -3,6 +3,7 @@ import {
   IconActivity,
   IconAnchor,
   IconChartHistogram,
+  IconGitPullRequest,
   IconHome,
   IconRoute,
   IconSettings,
@@ -33,6 +34,13 @@ export const NAV_ITEMS = [
     needs: "environments:read",
   },
   { to: "/o/$org/pipelines", label: "Pipelines", icon: IconRoute, key: "p", needs: "pipelines:read" },
+  {
+    to: "/o/$org/pull-requests",
+    label: "Pull requests",
+    icon: IconGitPullRequest,
+    key: "r",
+    needs: "pipelines:read",
+  },
   { to: "/o/$org/approvals", label: "Approvals", icon: IconThumbUp, key: "a", needs: "approvals:read" },
   { to: "/o/$org/events", label: "Audit log", icon: IconActivity, key: "v", needs: "events:read" },
   {

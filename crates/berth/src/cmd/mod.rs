@@ -16,6 +16,7 @@ pub(crate) mod member;
 pub(crate) mod open;
 pub(crate) mod org;
 pub(crate) mod pipeline;
+pub(crate) mod pull_request;
 pub(crate) mod registry;
 pub(crate) mod repo;
 pub(crate) mod run;

@@ -168,7 +168,8 @@ fn table_row(it: &WireRepository) -> Vec<String> {
     ]
 }
 
-fn find_repository_id(client: &ApiClient, which: &str) -> anyhow::Result<String> {
+/// Finds the id of the repository with this id or URL.
+pub(super) fn find_repository_id(client: &ApiClient, which: &str) -> anyhow::Result<String> {
     if which.starts_with("rep_") {
         return Ok(which.to_owned());
     }

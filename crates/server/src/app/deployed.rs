@@ -23,6 +23,7 @@ use quick_cache::sync::Cache;
 
 use super::environments::response::holder_to_wire;
 use super::pipelines::{PipelineFilter, list_visible};
+use super::pull_requests::find_link;
 use super::resource_access::environment_in;
 use super::{App, ResponsePage};
 use crate::auth::authorize::AuthorizedCaller;
@@ -219,6 +220,7 @@ fn environment_to_response(
         contact: lock.session.as_ref().and_then(|session| session.contact.as_ref()).map(ToString::to_string),
         queue_length: lock.tickets.len(),
         deploying: lock.deployments.last().map(|it| it.commit.to_string()),
+        pull_request: find_link(db, lock.session.as_ref().map(|session| session.id))?,
     })
 }
 

@@ -22,7 +22,7 @@ use crate::limits::{PIPELINES_PER_REPOSITORY_MAX, REPOSITORIES_PER_ORGANIZATION_
 
 /// Maximum number of pipelines shown for a repository. Higher than the maximum number that a repository may define,
 /// because retired pipelines are shown too.
-const PIPELINES_LISTED_MAX: i64 = 10 * PIPELINES_PER_REPOSITORY_MAX as i64;
+pub(super) const PIPELINES_LISTED_MAX: i64 = 10 * PIPELINES_PER_REPOSITORY_MAX as i64;
 
 pub struct NewRepository {
     pub url: RemoteUrl,

@@ -115,9 +115,9 @@ pub(super) fn build(app: &Arc<App>) -> (Router, Vec<RouteInfo>, openapi::LazyDoc
     use Action::*;
     use routes::{
         analyses, approvals, auth, cli_logins, deployed, deployments, environments, events, fixes, forge_accounts,
-        grants, health, instance, invitations, logins, logs, members, organizations, pipelines, providers, queue,
-        registries, repositories, runner, runners, second_factor, secrets, sessions, teams, tokens, webhooks,
-        well_known,
+        grants, health, instance, invitations, logins, logs, members, organizations, pipelines, providers,
+        pull_requests, queue, registries, repositories, runner, runners, second_factor, secrets, sessions,
+        teams, tokens, webhooks, well_known,
     };
 
     let served = openapi::LazyDocuments::default();
@@ -218,6 +218,8 @@ pub(super) fn build(app: &Arc<App>) -> (Router, Vec<RouteInfo>, openapi::LazyDoc
         .route(RepositoriesWrite, routes!(repositories::delete_repository))
         .route(RepositoriesWrite, routes!(repositories::sync_repository))
         .route(EnvironmentsClaim, routes!(forge_accounts::approve_pull_request))
+        .route(PipelinesRead, routes!(pull_requests::list_pull_requests))
+        .route(PipelinesRead, routes!(pull_requests::view_pull_request))
         .route(AnalysisRead, routes!(fixes::view_fix_pull_request))
         .route(AnalysisRun, routes!(fixes::create_fix_pull_request))
         .route(RegistriesRead, routes!(registries::list_registries))

@@ -37,6 +37,8 @@ mod passwords;
 mod pipelines;
 mod plan;
 mod pollution;
+mod pull_request_fixture;
+mod pull_requests;
 mod registries;
 mod repositories;
 mod resource_target;

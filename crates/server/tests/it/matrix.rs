@@ -27,6 +27,7 @@ fn route_path(route: &RouteInfo, org: &str) -> String {
         .replace("{registryId}", &RegistryId::from_parts(at, [0; 10]).to_string())
         .replace("{runnerId}", "no-such-runner")
         .replace("{buildNumber}", "1")
+        .replace("{number}", "1")
         .replace("{userId}", &UserId::from_parts(at, [0; 10]).to_string())
         .replace("{tokenId}", &TokenId::from_parts(at, [0; 10]).to_string())
         .replace("{loginId}", &SignInId::from_parts(at, [0; 10]).to_string())

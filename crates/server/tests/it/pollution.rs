@@ -48,6 +48,7 @@ fn fill_path(operation: &ApiOperation) -> String {
         .replace("{registryId}", "unknown")
         .replace("{runnerId}", "unknown")
         .replace("{buildNumber}", "1")
+        .replace("{number}", "1")
         .replace("{envName}", "qa-1")
         .replace("{sessionId}", "unknown")
         .replace("{ticketId}", "unknown")

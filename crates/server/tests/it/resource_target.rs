@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::analysis_fixture::{AnalyzedFailure, create_analysis, record_failed_pull_request};
 use super::api_operations::ApiOperation;
+use super::pull_request_fixture::{attach, snapshot, store_pull_request};
 use super::world::{TestRequest, TestResponse, TestWorld, call, get, post};
 
 /// Path of the environment, relative to its pipeline.
@@ -99,6 +100,9 @@ impl ResourceTarget {
             let created = world.send(list.with_account(&world.ada).json(&body)).await;
             created.body["data"]["id"].as_str().unwrap().to_owned()
         };
+        // Only after the claims, which would otherwise resolve their commits in the repository.
+        attach(&world, &repository, &["shop"]);
+        store_pull_request(&world, &repository, 42, snapshot("Dark mode")).await;
         let team = create("teams", json!({"slug": "sre"})).await;
         let scope = json!({"subject": "team:sre", "role": "viewer", "scope": "pipeline:shop"});
         let grant = create("grants", scope).await;
@@ -136,6 +140,7 @@ impl ResourceTarget {
             .replace("{registryId}", &self.registry)
             .replace("{runnerId}", "build-1")
             .replace("{buildNumber}", "1")
+            .replace("{number}", "42")
             .replace("{envName}", "qa-1")
             .replace("{sessionId}", &self.session)
             .replace("{ticketId}", &self.ticket)

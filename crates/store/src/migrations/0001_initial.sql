@@ -1064,7 +1064,8 @@ CREATE TABLE pull_requests (
   FOREIGN KEY (org_id, repository_id) REFERENCES repositories (org_id, id)
 );
 CREATE INDEX pull_requests_due ON pull_requests (org_id, due_at) WHERE due_at IS NOT NULL;
-CREATE INDEX pull_requests_open ON pull_requests (org_id, created_at) WHERE status = 'open';
+CREATE INDEX pull_requests_listed ON pull_requests (org_id, created_at, repository_id, number);
+CREATE INDEX pull_requests_by_status ON pull_requests (org_id, status, created_at, repository_id, number);
 
 -- Which environment a pull request uses or waits for, one per pipeline.
 CREATE TABLE pull_request_claims (

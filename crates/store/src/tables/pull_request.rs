@@ -1,12 +1,16 @@
 //! Pull requests of connected repositories.
 
+use std::fmt;
+use std::str::FromStr;
+
 use berth_core::forge::{ForgeUser, PullRequest, PullRequestSnapshot, PullRequestStatus};
 use berth_core::id::{OrgId, RepositoryId};
 use berth_core::time::Timestamp;
 
 use crate::error::StoreError;
-use crate::sql::value::text;
-use crate::sql::{TableRow as _, column_group, statements, table, word_columns};
+use crate::pagination::{ListPage, PageStart, fetch_bounded_count};
+use crate::sql::value::{SqlValue, text};
+use crate::sql::{SqlText, TableRow as _, column_group, sql, statements, table, word_columns};
 use crate::tx::{StoreRead, Tx};
 
 table!(Org PullRequest in pull_requests {
@@ -34,13 +38,34 @@ column_group!(PullRequestSnapshot {
 column_group!(ForgeUser { id, name });
 word_columns!(PullRequestStatus: PullRequestStatus::ALL);
 
+/// Repositories without pipelines are left out, and with them deleted ones.
+const CONDITIONS: &str =
+    " AND ($3 = '' OR repository_id = $3) AND ($4 = 0 OR number = $4) AND EXISTS (SELECT 1 FROM pipelines p
+    WHERE p.org_id = $1 AND p.repository_id = pull_requests.repository_id AND p.deleted_at IS NULL) ";
+
+/// `by_status` is a condition of its own, so that an index serves it.
+const fn page(by_status: &str) -> SqlText {
+    let text = sql("SELECT ")
+        .columns(&PullRequest::TABLE, "pull_requests")
+        .then(" FROM pull_requests WHERE org_id = $1 AND ");
+    text.then(by_status).then(CONDITIONS).then(
+        "AND (created_at, repository_id, number) < ($6, $7, $8)
+        ORDER BY created_at DESC, repository_id DESC, number DESC LIMIT $5 OFFSET $9",
+    )
+}
+
+const fn count_of(by_status: &str) -> SqlText {
+    let text =
+        sql("SELECT CAST(COUNT(*) AS BIGINT) FROM (SELECT 1 FROM pull_requests WHERE org_id = $1 AND ");
+    text.then(by_status).then(CONDITIONS).then("LIMIT $5) AS counted")
+}
+
 statements! {
     Org Read BY_NUMBER => PullRequest::TABLE.select("WHERE org_id = $1 AND repository_id = $2 AND number = $3 {for_update}");
-    Org Read LIST => PullRequest::TABLE.select("WHERE org_id = $1 AND (CAST($2 AS TEXT) IS NULL OR status = $2)
-        AND (CAST($3 AS TEXT) IS NULL OR repository_id = $3) ORDER BY created_at DESC, repository_id, number DESC
-        LIMIT $4 OFFSET $5");
-    Org Read COUNT = "SELECT CAST(COUNT(*) AS BIGINT) FROM pull_requests WHERE org_id = $1
-        AND (CAST($2 AS TEXT) IS NULL OR status = $2) AND (CAST($3 AS TEXT) IS NULL OR repository_id = $3)";
+    Org Read LIST_ALL => page("$2 = ''");
+    Org Read LIST_WITH_STATUS => page("status = $2");
+    Org Read COUNT_ALL => count_of("$2 = ''");
+    Org Read COUNT_WITH_STATUS => count_of("status = $2");
     Org Read OPEN_OF_REPOSITORY => PullRequest::TABLE.select("WHERE org_id = $1 AND repository_id = $2
         AND status = 'open' ORDER BY number LIMIT $3");
     // Needs no event: it repeats what the forge says. Sessions and deployments that follow from it record events.
@@ -71,6 +96,7 @@ statements! {
 pub struct PullRequestFilter {
     pub status: Option<PullRequestStatus>,
     pub repository: Option<RepositoryId>,
+    pub number: Option<i64>,
 }
 
 pub fn by_number(
@@ -81,22 +107,70 @@ pub fn by_number(
     db.fetch_optional(&BY_NUMBER, &[text(repository), number.into()])
 }
 
-/// Pull requests, newest first.
+/// The position of a pull request in lists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PullRequestCursor {
+    created_at: Timestamp,
+    repository: RepositoryId,
+    number: i64,
+}
+
+impl PullRequestCursor {
+    pub fn of(pull_request: &PullRequest) -> Self {
+        let PullRequest { created_at, repository, number, .. } = *pull_request;
+        Self { created_at, repository, number }
+    }
+}
+
+impl fmt::Display for PullRequestCursor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}.{}", self.created_at.as_micros(), self.repository, self.number)
+    }
+}
+
+impl FromStr for PullRequestCursor {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let mut parts = text.split('.');
+        let mut next = || parts.next().ok_or("must have three parts");
+        let created_at = next()?.parse().map_err(|_| "must start with a time")?;
+        let repository = next()?.parse().map_err(|_| "must name a repository")?;
+        let number = next()?.parse().map_err(|_| "must end with a number")?;
+        Ok(Self { created_at: Timestamp::from_micros(created_at), repository, number })
+    }
+}
+
+/// Pull requests of repositories with pipelines, newest first. With `with_total`, also counts them, up to a limit.
 pub fn list(
     db: &mut impl StoreRead,
     filter: PullRequestFilter,
+    from: &PageStart,
     limit: i64,
-    offset: i64,
-) -> Result<Vec<PullRequest>, StoreError> {
-    let status = filter.status.map(PullRequestStatus::as_str);
-    let repository = filter.repository.map(|it| it.to_string());
-    db.fetch_all(&LIST, &[status.into(), repository.into(), limit.into(), offset.into()])
-}
-
-pub fn count(db: &mut impl StoreRead, filter: PullRequestFilter) -> Result<i64, StoreError> {
-    let status = filter.status.map(PullRequestStatus::as_str);
-    let repository = filter.repository.map(|it| it.to_string());
-    db.fetch_count(&COUNT, &[status.into(), repository.into()])
+    with_total: bool,
+) -> Result<ListPage<PullRequest>, StoreError> {
+    let conditions: [SqlValue; 3] = [
+        filter.status.map_or("", PullRequestStatus::as_str).into(),
+        filter.repository.map_or_else(|| "".into(), text),
+        filter.number.unwrap_or(0).into(),
+    ];
+    let start: [SqlValue; 4] = match from {
+        PageStart::Offset(offset) => [i64::MAX.into(), "".into(), 0.into(), (*offset).into()],
+        PageStart::After(key) => {
+            let Ok(after) = key.parse::<PullRequestCursor>() else {
+                return Ok(ListPage { items: Vec::new(), total: None, has_more: false });
+            };
+            [after.created_at.into(), text(after.repository), after.number.into(), 0.into()]
+        }
+    };
+    let (list, count) = match filter.status {
+        Some(_) => (&LIST_WITH_STATUS, &COUNT_WITH_STATUS),
+        None => (&LIST_ALL, &COUNT_ALL),
+    };
+    let params = [&conditions[..], &[(limit + 1).into()], &start].concat();
+    let items = db.fetch_all(list, &params)?;
+    let total = if with_total { fetch_bounded_count(db, count, &conditions)? } else { None };
+    Ok(ListPage::from_rows(items, limit, total))
 }
 
 pub fn list_open(

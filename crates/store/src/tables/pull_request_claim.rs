@@ -5,7 +5,7 @@ use berth_core::id::{EnvironmentId, PipelineId, RepositoryId, SessionId};
 
 use crate::error::StoreError;
 use crate::sql::value::text;
-use crate::sql::{TableRow as _, statements, table};
+use crate::sql::{TableRow as _, from_row, statements, table};
 use crate::tx::{StoreRead, Tx};
 
 /// Maximum number of claims of one pull request that are read; one per pipeline of the repository.
@@ -22,6 +22,10 @@ statements! {
     Org Read OF_PULL_REQUEST => PullRequestClaim::TABLE.select(
         "WHERE org_id = $1 AND repository_id = $2 AND number = $3 ORDER BY pipeline_id LIMIT $4");
     Org Read BY_SESSION => PullRequestClaim::TABLE.select("WHERE org_id = $1 AND session_id = $2");
+    Org Read LINK_OF_SESSION = "SELECT p.repository_id, p.number, p.title, p.url, p.author_name
+        FROM pull_request_claims c JOIN pull_requests p
+          ON p.org_id = c.org_id AND p.repository_id = c.repository_id AND p.number = c.number
+        WHERE c.org_id = $1 AND c.session_id = $2 LIMIT 1";
     Org Read BY_ENVIRONMENT => PullRequestClaim::TABLE.select(
         "WHERE org_id = $1 AND environment_id = $2 ORDER BY created_at DESC LIMIT $3");
     // Needs no event: the claim, deployment or release that it refers to is recorded.
@@ -43,6 +47,25 @@ pub fn by_session(
     session: SessionId,
 ) -> Result<Option<PullRequestClaim>, StoreError> {
     db.fetch_optional(&BY_SESSION, &[text(session)])
+}
+
+/// The pull request that a session belongs to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionPullRequest {
+    pub repository: RepositoryId,
+    pub number: i64,
+    pub title: String,
+    pub url: String,
+    /// Name of the author on the forge.
+    pub author: String,
+}
+from_row!(SessionPullRequest { repository, number, title, url, author });
+
+pub fn find_pull_request(
+    db: &mut impl StoreRead,
+    session: SessionId,
+) -> Result<Option<SessionPullRequest>, StoreError> {
+    db.fetch_optional(&LINK_OF_SESSION, &[text(session)])
 }
 
 /// The claims for an environment, newest first.

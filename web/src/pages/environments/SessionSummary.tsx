@@ -6,6 +6,7 @@ import { type EnvironmentKey, queueQuery } from "@/data/environments";
 import { useMe } from "@/data/me";
 import { formatHolder } from "@/format/holder";
 import { CommitId } from "@/ui/CommitId";
+import { PullRequestName } from "@/ui/pullRequests/PullRequestName";
 import { Countdown, SinceTime } from "@/ui/RelativeTime";
 
 const NAMED_MAX = 3;
@@ -38,6 +39,7 @@ export function SessionSummary({ where, environment }: { where: EnvironmentKey; 
               </Text>
             </div>
           </Group>
+          {environment.pullRequest && <PullRequestName of={environment.pullRequest} />}
           <Text
             size="sm"
             className="wrap"

@@ -15,7 +15,8 @@ type Props = { pipelineId: string; environment: DeployedEnvironment };
 export function EnvironmentChip({ pipelineId, environment }: Props) {
   const org = useOrg();
   const me = useMe();
-  const { holder, contact, heldSince, context, queueLength, deploying, current, envName } = environment;
+  const { holder, contact, heldSince, context, queueLength, deploying, current, envName, pullRequest } =
+    environment;
   const style = holder
     ? holder.id === me.user.id
       ? LOCK_STATUS_STYLE.mine
@@ -50,6 +51,11 @@ export function EnvironmentChip({ pipelineId, environment }: Props) {
           "Nothing deployed yet"
         )}
       </Text>
+      {pullRequest && (
+        <Text span size="sm" className="clamp">
+          for #{pullRequest.number} {pullRequest.title}
+        </Text>
+      )}
       {context && (
         <Text span size="sm" className="clamp">
           “{context}”

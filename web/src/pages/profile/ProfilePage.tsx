@@ -22,6 +22,7 @@ import { checkNewPassword, NewPasswordInput, newPasswordError } from "@/ui/NewPa
 import { Page } from "@/ui/Page";
 import { ProblemPanel } from "@/ui/ProblemPanel";
 import { toast } from "@/ui/toast";
+import { ForgeAccountsCard } from "./ForgeAccountsCard";
 import { LinkedAccountsCard } from "./LinkedAccountsCard";
 import { LoginsCard } from "./LoginsCard";
 import { SecondFactorCard } from "./SecondFactorCard";
@@ -60,6 +61,7 @@ export function ProfilePage() {
           </>
         )}
         <LinkedAccountsCard />
+        <ForgeAccountsCard />
         <LoginsCard />
         <Card component="section" aria-label="Your organizations">
           <Title order={2} mb="sm">

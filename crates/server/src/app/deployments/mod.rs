@@ -20,8 +20,10 @@ pub use berth_store::tables::deployment_list::DeploymentFilter;
 use berth_store::tables::{environment, pipeline};
 
 pub use operate::{NewDeployment, SoakEnd};
+pub(super) use response::status_to_wire;
 pub use rollback::NewRollback;
 
+use super::pull_requests::find_link_of_deployment;
 use super::resource_access::{may_read, require_readable, visible_page};
 use super::{ApiResponse, App, ResponsePage};
 use crate::auth::authorize::AuthorizedCaller;
@@ -119,7 +121,9 @@ fn find(db: &mut impl StoreRead, id: &str) -> Result<Deployment, AppError> {
 fn to_list_item(db: &mut impl StoreRead, it: &Deployment) -> Result<wire::WireDeployment, AppError> {
     Ok(match &it.target {
         DeploymentTarget::Environment(target) => {
-            response::deployment_summary(it, environment::by_id(db, target.environment)?.as_ref())
+            let pull_request = find_link_of_deployment(db, it)?;
+            let lock = environment::by_id(db, target.environment)?;
+            wire::WireDeployment { pull_request, ..response::deployment_summary(it, lock.as_ref()) }
         }
         DeploymentTarget::Stages(_) => {
             let stages = run::list_stages(db, it.id)?;

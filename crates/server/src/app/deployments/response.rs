@@ -21,6 +21,7 @@ use berth_store::tables::{approval, environment};
 
 use super::blockers;
 use crate::app::ApiResponse;
+use crate::app::pull_requests::{find_link_of_deployment, link_variant};
 use crate::error::AppError;
 use crate::wire::actor_to_wire;
 
@@ -41,6 +42,8 @@ pub(super) fn full_response(
     let is_paused = lock.as_ref().is_some_and(|lock| lock.is_paused);
     let mut body = deployment_summary(it, lock.as_ref());
     let mut variants = Vec::new();
+    body.pull_request = find_link_of_deployment(db, it)?;
+    variants.extend(body.pull_request.as_ref().map(link_variant));
     if let Some(aggregate) = DeploymentAggregate::load(db, plans, it.id)? {
         let told = attempt::list_of_run(db, it.id)?;
         body.stages = stages_to_wire(&aggregate.run, &aggregate.plan, told);
@@ -168,10 +171,11 @@ pub(super) fn deployment_summary(it: &Deployment, lock: Option<&Lock>) -> wire::
             .map(|target| unstarted_stage(target.name.as_str(), &it.status))
             .into_iter()
             .collect(),
+        pull_request: None,
     }
 }
 
-const fn status_to_wire(status: &DeploymentState) -> wire::DeploymentStatus {
+pub(in crate::app) const fn status_to_wire(status: &DeploymentState) -> wire::DeploymentStatus {
     match status {
         DeploymentState::Queued => wire::DeploymentStatus::Queued,
         DeploymentState::Running => wire::DeploymentStatus::Running,

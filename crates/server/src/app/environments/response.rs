@@ -40,6 +40,7 @@ pub(super) fn environment_to_wire(lock: &Lock) -> wire::WireEnvironment {
         deployed_commit_id: environment.deployed_commit.as_ref().map(ToString::to_string),
         fence: environment.fence.number(),
         queue_length: lock.tickets.len(),
+        pull_request: None,
     }
 }
 
@@ -184,6 +185,7 @@ pub(super) fn session_to_wire(
         deployments_url: format!("/api/v1/organizations/{org}/deployments?session={}", it.id),
         deployment_history: deployments.clone(),
         deployments,
+        pull_request: None,
         deployment_id: None,
         released: None,
         session_token: None,

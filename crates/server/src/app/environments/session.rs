@@ -17,6 +17,7 @@ use berth_store::{StoreRead, Tx};
 use super::session_token::refuse_session_token;
 use super::view::with_environment_tag;
 use super::{EnvironmentPath, holder, location, response};
+use crate::app::pull_requests::{find_link, with_link_tag};
 use crate::app::resource_access::{may_on_environment, require_on_environment};
 use crate::app::{ApiResponse, App, IdempotentResponse, RuleOutcome, deployments};
 use crate::auth::authorize::{AuthorizedCaller, load_member_access};
@@ -44,7 +45,9 @@ impl App {
             let lock = place.find_any(db, &access, Action::EnvironmentsRead)?;
             let found = find(db, &lock, &id)?;
             let deployments = list_deployments(db, &found, &lock)?;
-            Ok(build_response(response::session_to_wire(&found, org, &lock, deployments), &found, &lock))
+            let mut body = response::session_to_wire(&found, org, &lock, deployments);
+            body.pull_request = find_link(db, Some(found.id))?;
+            Ok(build_response(body, &found, &lock))
         })
         .await
     }
@@ -202,12 +205,16 @@ fn full_response(
     lock: &Lock,
 ) -> Result<ApiResponse<wire::WireSession>, AppError> {
     let deployments = list_deployments(tx, session, lock)?;
-    Ok(build_response(response::session_to_wire(session, tx.org()?, lock, deployments), session, lock))
+    let mut body = response::session_to_wire(session, tx.org()?, lock, deployments);
+    body.pull_request = find_link(tx, Some(session.id))?;
+    Ok(build_response(body, session, lock))
 }
 
 /// Builds the response. Its `ETag` starts with the session's own fence, which holders send in `If-Match`.
 fn build_response(body: wire::WireSession, session: &Session, lock: &Lock) -> ApiResponse<wire::WireSession> {
-    ApiResponse { version: Some(session.fence.number()), ..with_environment_tag(ApiResponse::ok(body), lock) }
+    let link = body.pull_request.clone();
+    let answer = with_link_tag(with_environment_tag(ApiResponse::ok(body), lock), link.as_ref());
+    ApiResponse { version: Some(session.fence.number()), ..answer }
 }
 
 fn find_receiver(tx: &mut Tx<'_>, to: &str, of: &Environment) -> Result<LockHolder, AppError> {

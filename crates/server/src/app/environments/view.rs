@@ -4,9 +4,11 @@ use berth_api::environment as wire;
 use berth_core::access::{Action, permit};
 use berth_core::environment::Lock;
 use berth_core::id::EnvironmentId;
+use berth_store::StoreRead;
 use berth_store::tables::environment;
 
 use super::{EnvironmentPath, response};
+use crate::app::pull_requests::{find_link, with_link_tag};
 use crate::app::resource_access::environment_in;
 use crate::app::{ApiResponse, App, pipelines};
 use crate::auth::authorize::AuthorizedCaller;
@@ -26,7 +28,7 @@ impl App {
             let there = there.filter(|lock| {
                 access.may(Action::EnvironmentsRead, &environment_in(&found.slug, &lock.environment))
             });
-            Ok(there.map(response::environment_to_wire).collect())
+            there.map(|lock| to_response(db, lock)).collect()
         })
         .await
     }
@@ -39,7 +41,9 @@ impl App {
         let access = who.access().clone();
         self.read(who, move |db| {
             let lock = place.find(db, &access, Action::EnvironmentsRead)?;
-            Ok(with_environment_tag(ApiResponse::ok(response::environment_to_wire(&lock)), &lock))
+            let body = to_response(db, &lock)?;
+            let link = body.pull_request.clone();
+            Ok(with_link_tag(with_environment_tag(ApiResponse::ok(body), &lock), link.as_ref()))
         })
         .await
     }
@@ -53,6 +57,11 @@ impl App {
         let access = who.access().clone();
         self.read(who, move |db| Ok(place.find(db, &access, Action::EnvironmentsRead)?.environment.id)).await
     }
+}
+
+fn to_response(db: &mut impl StoreRead, lock: &Lock) -> Result<wire::WireEnvironment, AppError> {
+    let pull_request = find_link(db, lock.session.as_ref().map(|session| session.id))?;
+    Ok(wire::WireEnvironment { pull_request, ..response::environment_to_wire(lock) })
 }
 
 /// Sets the `ETag` of a response that shows an environment: the current fence, followed by the environment's version.

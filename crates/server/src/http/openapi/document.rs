@@ -2,6 +2,7 @@
 
 use berth_api::approval::ApprovalStatusFilter;
 use berth_api::log::LogStreamName;
+use berth_api::pull_request::PullRequestStateFilter;
 use serde_json::{Map, Value, json};
 use utoipa::openapi::OpenApi;
 
@@ -20,6 +21,7 @@ const TAGS: &[(&str, &str)] = &[
     ("organizations", "Every other record belongs to one organization."),
     ("pages", "HTML pages."),
     ("pipelines", "Pipelines and their definitions."),
+    ("pull requests", "Pull requests of connected repositories and the environments that they use."),
     ("repositories", "Git repositories with pipeline definitions."),
     ("runner protocol", "Requests of remote runners, which must have the same version as the server."),
     ("runners", "Machines that execute steps."),
@@ -38,6 +40,7 @@ pub(super) fn finish(document: &OpenApi, table: &[RouteInfo]) -> OpenApiDocument
     problems::add_schema(&mut document);
     // These types occur only in parameters, where utoipa does not collect schemas.
     schemas::add::<ApprovalStatusFilter>(&mut document);
+    schemas::add::<PullRequestStateFilter>(&mut document);
     schemas::add::<LogStreamName>(&mut document);
     schemas::name_envelopes(&mut document);
     for (path, methods) in members(&mut document["paths"]) {

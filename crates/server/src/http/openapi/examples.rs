@@ -132,7 +132,9 @@ impl ExampleBuilder<'_> {
             ("Session", "id") => id("ses"),
             ("Ticket", "id") => id("tkt"),
             ("Actor" | "Holder" | "Inviter" | "User", "id") => id("usr"),
-            ("RepositoryPipeline" | "StepUser", "id") => id("pl"),
+            ("ClaimedPipeline" | "RepositoryPipeline" | "StepUser", "id") => id("pl"),
+            ("PullRequestClaim", "state") => json!("held"),
+            ("PullRequestClaim", "sessionId") => id("ses"),
             ("PipelineOrigin", "id") => id("rep"),
             ("Deployment", "deploymentId") => id("dep"),
             ("Actor" | "Inviter" | "Member" | "User", "name") | ("InvitationOffer", "invitedBy") => {

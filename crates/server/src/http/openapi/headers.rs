@@ -46,6 +46,7 @@ const TAGGED: &[&str] = &[
     "getMember",
     "getOrganization",
     "getPipeline",
+    "getPullRequest",
     "getRepository",
     "getRunner",
     "getSecret",

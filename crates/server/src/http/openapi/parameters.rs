@@ -47,6 +47,7 @@ const PARTS: &[(&str, &str, PathPart)] = &[
         IdOr(RunnerId::PREFIX, SLUG, "build-1"),
     ),
     ("buildNumber", "Number of the build", Number),
+    ("number", "Number of the pull request", Number),
     ("envName", "Name of the environment", Name(SLUG, "qa-1")),
     ("sessionId", "Id of the session", Id(SessionId::PREFIX)),
     ("ticketId", "Id of the ticket", Id(TicketId::PREFIX)),

@@ -20,6 +20,7 @@ pub(super) mod members;
 pub(super) mod organizations;
 pub(super) mod pipelines;
 pub(super) mod providers;
+pub(super) mod pull_requests;
 pub(super) mod queue;
 pub(super) mod registries;
 pub(super) mod repositories;

@@ -381,6 +381,7 @@ async fn create_resources(world: &TestWorld) -> BTreeMap<&'static str, String> {
         ("{registryId}", registry),
         ("{runnerId}", "build-1".to_owned()),
         ("{buildNumber}", "1".to_owned()),
+        ("{number}", "1".to_owned()),
         ("{envName}", "qa-1".to_owned()),
         ("{sessionId}", id(&held["sessionId"])),
         ("{ticketId}", id(&waits["ticketId"])),

@@ -18,6 +18,7 @@ import { CommitId } from "@/ui/CommitId";
 import { Link } from "@/ui/Link";
 import { LoadingRows } from "@/ui/LoadingRows";
 import { Page } from "@/ui/Page";
+import { PullRequestName } from "@/ui/pullRequests/PullRequestName";
 import { QueryResult } from "@/ui/QueryResult";
 import { RelativeTime } from "@/ui/RelativeTime";
 import { StatusBadge } from "@/ui/StatusBadge";
@@ -169,6 +170,7 @@ function DeploymentLead({ org, pipelineId, name, deployment }: LeadProps) {
             {deployment.envName}
           </Link>
           {deployment.fence != null && `, fencing token ${deployment.fence}`}
+          {deployment.pullRequest && <PullRequestName of={deployment.pullRequest} />}
         </div>
       )}
     </Stack>

@@ -9,6 +9,7 @@ import { CommitId } from "@/ui/CommitId";
 import { Snippet } from "@/ui/Copy";
 import { EmptyState } from "@/ui/EmptyState";
 import { Link } from "@/ui/Link";
+import { PullRequestName } from "@/ui/pullRequests/PullRequestName";
 import { QueryResult } from "@/ui/QueryResult";
 import { SinceTime } from "@/ui/RelativeTime";
 import { StatusBadge } from "@/ui/StatusBadge";
@@ -83,6 +84,7 @@ function EnvironmentSummary({
         )}
         {queueLength > 0 && `, ${queueLength} in queue`}
       </Text>
+      {environment.pullRequest && <PullRequestName of={environment.pullRequest} />}
       {deployedCommitId && (
         <Text size="sm" mt={4}>
           <CommitId id={deployedCommitId} />

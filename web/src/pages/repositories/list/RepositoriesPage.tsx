@@ -56,9 +56,14 @@ function RepositoryCard({ repository, mayWrite, remove }: RowProps) {
     <Card component="article" aria-label={repository.url}>
       <Group justify="space-between" align="flex-start">
         <Stack gap={4} style={{ flex: "1 1 16rem", minWidth: 0 }}>
-          <Text fw={600} className="wrap">
+          <Link
+            to="/o/$org/settings/repositories/$repositoryId"
+            params={{ org, repositoryId: repository.id }}
+            fw={600}
+            className="wrap"
+          >
             {repository.url}
-          </Text>
+          </Link>
           <Text size="sm" c="dimmed">
             {repository.defaultBranch ? `${repository.defaultBranch} ` : ""}
             {repository.head && <CommitId id={repository.head} />}

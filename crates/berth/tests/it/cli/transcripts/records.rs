@@ -94,6 +94,49 @@ fn member_team_grant() {
     transcript.compare(&expect_file!["expected/access.txt"]);
 }
 
+#[test]
+fn pull_request_list_and_show() {
+    let cli = CliFixture::on_sqlite();
+    let claimed = cli.run("env claim shop/qa-1 --detach --json").json();
+    let session = claimed["sessionId"].as_str().expect("a session");
+    let git = cli.config.path().join("shop.git");
+    std::fs::create_dir(&git).expect("a directory");
+    let place = json!({"url": git.to_str()});
+    let made = cli.server.api.post("/api/v1/organizations/acme/repositories", &place).json();
+    let repository = made["data"]["id"].as_str().expect("an id");
+    let database = rusqlite::Connection::open(cli.home.path().join("berth.db")).expect("the database");
+    let stored = database.execute_batch(&format!(
+        "UPDATE pipelines SET repository_id = '{repository}', path = '.berth/shop/pipeline.yaml';
+         INSERT INTO pull_requests (org_id, repository_id, number, title, url, author_id, author_name, head, head_branch,
+             base_branch, is_fork, labels, is_draft, status, changed_at, failures, created_at)
+           SELECT org_id, id, 42, 'Dark mode', 'https://git.acme.test/acme/shop/pull/42', '7', 'grace',
+             '4d6d0ebe4d6d0ebe4d6d0ebe4d6d0ebe4d6d0ebe', 'dark-mode', 'main', 0, '[\"preview\"]', 0, 'open', 1, 0, 2
+           FROM repositories;
+         INSERT INTO pull_requests (org_id, repository_id, number, title, url, author_id, author_name, head, head_branch,
+             base_branch, is_fork, labels, is_draft, status, changed_at, failures, created_at)
+           SELECT org_id, id, 43, 'Typo', 'https://git.acme.test/acme/shop/pull/43', '8', 'mallory',
+             '9fceb02a9fceb02a9fceb02a9fceb02a9fceb02a', 'typo', 'main', 1, '[]', 0, 'open', 1, 0, 1
+           FROM repositories;
+         INSERT INTO pull_request_claims (org_id, repository_id, number, pipeline_id, environment_id, session_id,
+             is_stopped, created_at)
+           SELECT s.org_id, '{repository}', 42, e.pipeline_id, s.environment_id, s.id, 0, 1
+           FROM sessions s JOIN environments e ON e.id = s.environment_id WHERE s.id = '{session}';"
+    ));
+    assert_eq!(stored, Ok(()));
+    let mut transcript = Transcript::new(&cli);
+    transcript.run_all(&[
+        "pr list",
+        "pr list --state merged",
+        "pr list --state draft",
+        "pr show 42",
+        &format!("pr show 43 --repository {repository}"),
+        "pr show 44",
+        "pr show 44 --repository unknown",
+    ]);
+    transcript.run_with_invalid_token("pr list");
+    transcript.compare(&expect_file!["expected/pull-requests.txt"]);
+}
+
 /// Adds the deployer Grace, who is then logged in in one browser.
 fn add_grace(cli: &CliFixture) {
     let invitation = json!({"email": "grace@acme.test", "name": "Grace", "role": "deployer"});

@@ -1,0 +1,73 @@
+/** Connections of repositories to their forges, and the deliveries of those forges. */
+import { queryOptions } from "@tanstack/react-query";
+import { fetchBody, fetchData } from "@/api/client";
+import { type ForgeName, forgeApi, type RepositoryConnection } from "@/api/forge";
+import { toProblem } from "@/api/problem";
+import { useOrgMutation } from "./mutations";
+import { resourceKey } from "./queryKeys";
+
+const DELIVERIES_SHOWN_MAX = 50;
+/** Deliveries emit no events, so this polls. */
+const POLL_MS = 5_000;
+const REPOSITORY_PATH = "/api/v1/organizations/{orgId}/repositories/{repositoryId}";
+
+/** Null for a repository that is not connected. */
+export function connectionQuery(org: string, repositoryId: string) {
+  return queryOptions({
+    queryKey: resourceKey(org, "repositories", repositoryId, "connection"),
+    queryFn: async (): Promise<RepositoryConnection | null> => {
+      try {
+        return await fetchData(
+          forgeApi.GET(`${REPOSITORY_PATH}/connection`, { params: { path: { orgId: org, repositoryId } } }),
+        );
+      } catch (error) {
+        if (toProblem(error).status === 404) return null;
+        throw error;
+      }
+    },
+    // The first delivery emits no event.
+    refetchInterval: ({ state }) => (state.data && !state.data.verifiedAt ? POLL_MS : false),
+  });
+}
+
+export function hookDeliveriesQuery(org: string, repositoryId: string) {
+  return queryOptions({
+    queryKey: resourceKey(org, "deliveries", repositoryId),
+    queryFn: () =>
+      fetchBody(
+        forgeApi.GET(`${REPOSITORY_PATH}/deliveries`, {
+          params: { path: { orgId: org, repositoryId }, query: { limit: DELIVERIES_SHOWN_MAX } },
+        }),
+      ),
+    refetchInterval: POLL_MS,
+  });
+}
+
+export function useConnectRepository(org: string, repositoryId: string) {
+  return useOrgMutation(org, ["repositories", "deliveries"], (body: { forge?: ForgeName }) =>
+    fetchData(
+      forgeApi.POST(`${REPOSITORY_PATH}/connection`, {
+        params: { path: { orgId: org, repositoryId } },
+        body,
+      }),
+    ),
+  );
+}
+
+export function useTestConnection(org: string, repositoryId: string) {
+  return useOrgMutation(org, ["repositories", "deliveries"], () =>
+    fetchData(
+      forgeApi.POST(`${REPOSITORY_PATH}/connection/test`, {
+        params: { path: { orgId: org, repositoryId } },
+      }),
+    ),
+  );
+}
+
+export function useDisconnectRepository(org: string, repositoryId: string) {
+  return useOrgMutation(org, ["repositories", "deliveries"], () =>
+    fetchData(
+      forgeApi.DELETE(`${REPOSITORY_PATH}/connection`, { params: { path: { orgId: org, repositoryId } } }),
+    ),
+  );
+}

@@ -1,0 +1,38 @@
+/** Accounts on forges that the current user has linked, per organization. */
+import { queryOptions, useMutation, useQueryClient } from "@tanstack/react-query";
+import { fetchData } from "@/api/client";
+import { forgeApi } from "@/api/forge";
+
+const ACCOUNTS_PATH = "/api/v1/organizations/{orgId}/me/forge-accounts";
+/** The account is linked by a comment on the forge, which emits no event that the profile page follows. */
+const POLL_MS = 5_000;
+
+function accountsKey(org: string) {
+  return ["me", "forge-accounts", org] as const;
+}
+
+/** `isAwaited`: whether a code was issued, so that an account can appear at any time. */
+export function forgeAccountsQuery(org: string, isAwaited: boolean) {
+  return queryOptions({
+    queryKey: accountsKey(org),
+    queryFn: () => fetchData(forgeApi.GET(ACCOUNTS_PATH, { params: { path: { orgId: org } } })),
+    refetchInterval: isAwaited ? POLL_MS : false,
+  });
+}
+
+export function useCreateForgeCode(org: string) {
+  return useMutation({
+    mutationFn: () => fetchData(forgeApi.POST(ACCOUNTS_PATH, { params: { path: { orgId: org } } })),
+  });
+}
+
+export function useUnlinkForgeAccount(org: string) {
+  const queries = useQueryClient();
+  return useMutation({
+    mutationFn: ({ host, id }: { host: string; id: string }) =>
+      fetchData(
+        forgeApi.DELETE(`${ACCOUNTS_PATH}/{host}/{id}`, { params: { path: { orgId: org, host, id } } }),
+      ),
+    onSettled: () => queries.invalidateQueries({ queryKey: accountsKey(org) }),
+  });
+}

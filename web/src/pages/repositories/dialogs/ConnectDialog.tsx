@@ -1,0 +1,83 @@
+import { List, NativeSelect, Text } from "@mantine/core";
+import { useState } from "react";
+import type { ForgeName, RepositoryConnection } from "@/api/forge";
+import { useConnectRepository } from "@/data/connections";
+import { useOrg } from "@/data/me";
+import { ConfirmDialog } from "@/ui/ConfirmDialog";
+import { Snippet } from "@/ui/Copy";
+import { OneTimeSecretDialog } from "@/ui/OneTimeSecretDialog";
+import { toast } from "@/ui/toast";
+import { FORGE_LABELS } from "../forgeLabels";
+
+const FORGES = [
+  { value: "", label: "Recognize by host name" },
+  ...Object.entries(FORGE_LABELS).map(([value, label]) => ({ value, label })),
+];
+
+type Props = { repositoryId: string; onClose: () => void };
+
+/** Connects a repository to its forge. If Berth could not create the webhook there, shows what to enter, once. */
+export function ConnectDialog({ repositoryId, onClose }: Props) {
+  const connect = useConnectRepository(useOrg(), repositoryId);
+  const [forge, setForge] = useState("");
+  if (connect.data?.secret) return <SecretDialog connection={connect.data} onClose={onClose} />;
+  return (
+    <ConfirmDialog
+      onClose={onClose}
+      title="Connect this repository?"
+      action="Connect"
+      mutation={connect}
+      input={forge ? { forge: forge as ForgeName } : {}}
+      onSuccess={made => {
+        if (made.secret) return;
+        toast.success(`Connected to ${FORGE_LABELS[made.forge]}`);
+        onClose();
+      }}
+    >
+      <Text size="sm">
+        The forge then notifies Berth about pushes and pull requests. With a credential that allows it, Berth
+        creates the webhook itself.
+      </Text>
+      <NativeSelect
+        label="Forge"
+        data={FORGES}
+        value={forge}
+        onChange={event => setForge(event.currentTarget.value)}
+      />
+    </ConfirmDialog>
+  );
+}
+
+function SecretDialog({ connection, onClose }: { connection: RepositoryConnection; onClose: () => void }) {
+  return (
+    <OneTimeSecretDialog
+      title={`Create the webhook on ${FORGE_LABELS[connection.forge]}`}
+      note="Enter this secret in the webhook’s form."
+      label="Secret"
+      text={connection.secret ?? ""}
+      copy="Copy secret"
+      size="lg"
+      onClose={onClose}
+    >
+      <Text size="sm" c="dimmed">
+        URL of the webhook:
+      </Text>
+      <Snippet label="URL of the webhook" text={connection.hookUrl} />
+      <InstructionList of={connection} />
+    </OneTimeSecretDialog>
+  );
+}
+
+/** How to create the webhook on the forge; nothing if Berth created it. */
+export function InstructionList({ of }: { of: RepositoryConnection }) {
+  if (of.instructions.length === 0) return null;
+  return (
+    <List type="ordered" size="sm">
+      {of.instructions.map(each => (
+        <List.Item key={each} className="wrap">
+          {each}
+        </List.Item>
+      ))}
+    </List>
+  );
+}

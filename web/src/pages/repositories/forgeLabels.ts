@@ -1,0 +1,8 @@
+import type { ForgeName } from "@/api/forge";
+
+export const FORGE_LABELS: Record<ForgeName, string> = {
+  github: "GitHub",
+  gitlab: "GitLab",
+  gitea: "Gitea",
+  bitbucket: "Bitbucket",
+};
