@@ -13,8 +13,8 @@ use berth_core::pipeline::state::Pipeline;
 use berth_core::repository::Repository;
 use berth_store::tables::forge_account::{self, ACCOUNTS_PER_MEMBER_MAX, ForgeAccount};
 use berth_store::tables::{
-    environment, forge_connection, pipeline, pull_request, pull_request_claim, pull_request_command, repository,
-    session,
+    environment, forge_connection, pipeline, pull_request, pull_request_claim, pull_request_command,
+    repository, session,
 };
 use berth_store::{StoreRead as _, Tx, TxContext};
 
@@ -31,7 +31,8 @@ use crate::error::AppError;
 const COMMANDS_MAX: i64 = 20;
 /// Maximum number of pipelines read per repository.
 const PIPELINES_MAX: i64 = 2_000;
-const NOT_CONNECTED: &str = "your account is not connected to Berth; create a code in Berth, and comment /berth connect CODE";
+const NOT_CONNECTED: &str =
+    "your account is not connected to Berth; create a code in Berth, and comment /berth connect CODE";
 const NOT_OPEN: &str = "the pull request is not open";
 const NOT_APPROVED: &str = "the head comes from a fork and is not approved";
 
@@ -58,7 +59,9 @@ pub(super) async fn carry_out_all(
 /// Carries out one command and marks it as answered, in one transaction.
 fn carry_out(tx: &mut Tx<'_>, org: OrgId, command: &PullRequestCommand) -> Result<(), AppError> {
     let answer = match parse(&command.text) {
-        Ok(parsed) => execute(tx, org, command, parsed)?.unwrap_or_else(|refused| format!("refused: {refused}")),
+        Ok(parsed) => {
+            execute(tx, org, command, parsed)?.unwrap_or_else(|refused| format!("refused: {refused}"))
+        }
         Err(wrong) => format!("refused: {wrong}"),
     };
     if !pull_request_command::mark_answered(tx, command.repository, &command.comment, &answer)? {
@@ -95,7 +98,9 @@ fn execute(
     if let CommentCommand::Approve { commit } = &parsed {
         let approver = Approver { user: linked, access: &member.access };
         let approved = approve(tx, &repository, found, &approver, commit)?;
-        return Ok(approved.map(|_| format!("approved {commit}")).map_err(super::approval::ApprovalRefusal::into_text));
+        return Ok(approved
+            .map(|_| format!("approved {commit}"))
+            .map_err(super::approval::ApprovalRefusal::into_text));
     }
     let Some(connection) = forge_connection::by_repository(tx, repository.id)? else {
         return Ok(Err("the repository is not connected".into()));
@@ -130,7 +135,12 @@ fn connect(
         EventKind::ForgeAccountLinked,
         EventSubject::new("user", user, Some(&member.holder.name)),
     );
-    tx.record(event.with("host", host).with("account", account.name.as_str()).with("accountId", account.id.as_str()))?;
+    tx.record(
+        event
+            .with("host", host)
+            .with("account", account.name.as_str())
+            .with("accountId", account.id.as_str()),
+    )?;
     let created_at = tx.now();
     forge_account::insert(tx, user, &ForgeAccount { host: host.to_owned(), account, created_at })?;
     Ok(Ok(format!("connected to the Berth account {}", member.holder.name)))
@@ -189,7 +199,8 @@ impl CommandOperator<'_> {
     fn list_claims(&self, tx: &mut Tx<'_>) -> Result<Vec<OperatedClaim>, AppError> {
         let mut claims = Vec::new();
         for row in pull_request_claim::list_of(tx, self.found.repository, self.found.number)? {
-            let (pipeline, lock) = (pipeline::by_id(tx, row.pipeline)?, environment::by_id(tx, row.environment)?);
+            let (pipeline, lock) =
+                (pipeline::by_id(tx, row.pipeline)?, environment::by_id(tx, row.environment)?);
             let (Some(pipeline), Some(lock)) = (pipeline, lock) else { continue };
             let session = row.session.map(|id| session::by_id(tx, id)).transpose()?.flatten();
             let session = session.filter(|it| it.status() == SessionState::Active);
@@ -239,7 +250,9 @@ impl CommandOperator<'_> {
 
     fn deploy(&self, tx: &mut Tx<'_>, mut claim: OperatedClaim) -> CommandAnswer {
         let name = claim.lock.environment.name.clone();
-        let Some(session) = &claim.session else { return Ok(Err(format!("{name} is not held; claim it first"))) };
+        let Some(session) = &claim.session else {
+            return Ok(Err(format!("{name} is not held; claim it first")));
+        };
         if let Err(refused) = self.check_runnable() {
             return Ok(Err(refused));
         }
@@ -253,10 +266,11 @@ impl CommandOperator<'_> {
         let name = &claim.lock.environment.name;
         let Some(session) = &claim.session else { return Ok(Err(format!("{name} is not held"))) };
         let named = NamedSession { session, expected: None };
-        let ruling =
-            extend::extend(&claim.lock, &named, &self.account.holder, Some(seconds), &tx.moment()?);
+        let ruling = extend::extend(&claim.lock, &named, &self.account.holder, Some(seconds), &tx.moment()?);
         Ok(match tx.commit(ruling)? {
-            Ok(Session { expires_at: Some(at), .. }) => Ok(format!("extended {name} until {}", format_time(at))),
+            Ok(Session { expires_at: Some(at), .. }) => {
+                Ok(format!("extended {name} until {}", format_time(at)))
+            }
             Ok(_) => Ok(format!("the session in {name} does not expire; its idle timer was restarted")),
             Err(refusal) => Err(operate::refusal_text(refusal)),
         })
@@ -283,13 +297,15 @@ impl CommandOperator<'_> {
                     continue;
                 }
             }
-            locks.retain(|lock| self.member.may(Action::EnvironmentsClaim, &pipeline.slug, &lock.environment));
+            locks
+                .retain(|lock| self.member.may(Action::EnvironmentsClaim, &pipeline.slug, &lock.environment));
             if locks.is_empty() {
                 refused = Some(format!("you may not claim environments of {}", pipeline.slug));
                 continue;
             }
             pull_request_claim::delete(tx, self.found.repository, self.found.number, pipeline.id)?;
-            let scope = PipelineScope { pull_request: self.found, pipeline: &pipeline, account: &self.account };
+            let scope =
+                PipelineScope { pull_request: self.found, pipeline: &pipeline, account: &self.account };
             match operate::claim(tx, &scope, locks)? {
                 Ok(row) => answers.push(describe_claim(tx, &row)?),
                 Err(problem) => refused = Some(problem),
@@ -341,7 +357,8 @@ impl CommandOperator<'_> {
                 Ok(claimed) => claimed,
                 Err(refusal) => return Ok(Err(operate::refusal_text(refusal))),
             };
-            let scope = PipelineScope { pull_request: self.found, pipeline: &pipeline, account: &self.account };
+            let scope =
+                PipelineScope { pull_request: self.found, pipeline: &pipeline, account: &self.account };
             let mut row = operate::new_row(tx, &scope, lock.environment.id);
             operate::record_outcome(&mut row, claimed);
             pull_request_claim::put(tx, &row)?;

@@ -233,7 +233,11 @@ async fn finish(
         let failures = if result.problem.is_some() { found.failures + 1 } else { 0 };
         let due_at = if found.due_at == was_due_at {
             let wait_s = next_wait(tx, &found, failures)?;
-            let wait_s = if result.is_comment_pending { wait_s.or(Some(WATCH_S)).map(|it| it.min(WATCH_S)) } else { wait_s };
+            let wait_s = if result.is_comment_pending {
+                wait_s.or(Some(WATCH_S)).map(|it| it.min(WATCH_S))
+            } else {
+                wait_s
+            };
             wait_s.map(|seconds| tx.now().plus_seconds(seconds))
         } else {
             found.due_at

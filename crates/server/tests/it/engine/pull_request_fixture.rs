@@ -83,8 +83,10 @@ impl ForgeModel {
             }
             ("GET", ["pulls", id]) => self.render(number(id)).map_or(missing, |it| (200, it.to_string())),
             ("GET", ["pulls", id, "files"]) => {
-                let files = self.pull_requests.get(&number(id)).map(|it| it.files.clone()).unwrap_or_default();
-                let files: Vec<_> = files.iter().map(|path| json!({"filename": path, "status": "modified"})).collect();
+                let files =
+                    self.pull_requests.get(&number(id)).map(|it| it.files.clone()).unwrap_or_default();
+                let files: Vec<_> =
+                    files.iter().map(|path| json!({"filename": path, "status": "modified"})).collect();
                 (200, json!(files).to_string())
             }
             ("POST", ["issues", id, "comments"]) => {
@@ -342,14 +344,15 @@ impl PullRequestFixture {
     pub(super) async fn latest_deployment(&self) -> Value {
         let listed = self
             .pipelines
-            .send(crate::world::get(&format!("{}/deployments", super::ORG)).with_account(self.pipelines.ada()))
+            .send(
+                crate::world::get(&format!("{}/deployments", super::ORG)).with_account(self.pipelines.ada()),
+            )
             .await;
         listed.body["data"][0].clone()
     }
 
     pub(super) async fn approve(&self, number: i64, commit: &str, token: &str) -> TestResponse {
-        let path =
-            format!("{}/repositories/{}/pull-requests/{number}/approve", super::ORG, self.repository);
+        let path = format!("{}/repositories/{}/pull-requests/{number}/approve", super::ORG, self.repository);
         self.pipelines.send(post(&path).token(token).json(&json!({"commit": commit}))).await
     }
 }

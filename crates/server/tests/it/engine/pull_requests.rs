@@ -80,7 +80,9 @@ async fn definition_of_a_pull_request_is_checked_and_not_used() {
     let fixture = PullRequestFixture::start(DEFINITION).await;
     let path = ".berth/shop/pipeline.yaml";
     let changed = std::fs::read_to_string(fixture.origin.path().join(path)).unwrap();
-    fixture.origin.write(path, &changed.replace("echo announced", "echo hijacked").replace("steps:", "stepz:"));
+    fixture
+        .origin
+        .write(path, &changed.replace("echo announced", "echo hijacked").replace("steps:", "stepz:"));
     let head = fixture.push("evil", "one");
     fixture.open(1, "evil", &head, false).await;
     fixture.change(1, |it| it.files = vec![".berth/shop/pipeline.yaml"]).await;
@@ -124,7 +126,10 @@ async fn fork_waits_for_approval_of_its_exact_commit_and_gets_no_secret() {
     let ended = fixture.pipelines.wait_for_end(id).await;
     let step = ended["stages"][0]["steps"][1].to_string();
     assert!(step.contains("get no secrets"), "{step}");
-    assert!(!fixture.pipelines.read_file("ledger").contains("announced"), "the step that names a secret never ran");
+    assert!(
+        !fixture.pipelines.read_file("ledger").contains("announced"),
+        "the step that names a secret never ran"
+    );
     let kinds = world.event_kinds().await;
     assert!(!kinds.iter().any(|kind| kind == "secret_read"), "{kinds:?}");
 
