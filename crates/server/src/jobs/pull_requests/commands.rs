@@ -16,7 +16,7 @@ use berth_store::tables::{
     environment, forge_connection, pipeline, pull_request, pull_request_claim, pull_request_command,
     repository, session,
 };
-use berth_store::{StoreRead as _, Tx, TxContext};
+use berth_store::{Tx, TxContext};
 
 use super::account::{ActingMember, load_account, load_member};
 use super::act::is_trusted;

@@ -62,7 +62,7 @@ pub(super) fn find_definitions(
     Ok(found)
 }
 
-fn read_definitions(mirror: &GitMirror, head: &CommitHash) -> Result<FoundDefinitions, GitError> {
+pub(super) fn read_definitions(mirror: &GitMirror, head: &CommitHash) -> Result<FoundDefinitions, GitError> {
     let mut found = FoundDefinitions::default();
     let entries = mirror.list(head, FOLDER)?.into_iter().filter(|entry| entry.kind == EntryKind::Directory);
     for (count, entry) in entries.enumerate() {

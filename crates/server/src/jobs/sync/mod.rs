@@ -30,7 +30,7 @@ const DUE_MAX: i64 = 64;
 
 /// Checks the pipeline definitions in a commit, and returns their problems in words for people.
 pub(super) fn find_definitions(mirror: &GitMirror, commit: &CommitHash) -> Result<Vec<String>, GitError> {
-    let found = find::find_definitions(mirror, Some(commit))?;
+    let found = find::read_definitions(mirror, commit)?;
     Ok(found.problems.into_iter().map(|it| format!("{}: {}", it.path, it.message)).collect())
 }
 
