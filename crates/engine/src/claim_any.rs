@@ -28,11 +28,7 @@ pub enum AnyClaimOutcome {
 
 /// Claims a free environment, preferring the shortest queue. If none is free and the command waits, adds a ticket to
 /// the queue of each environment; only one of the tickets is granted. `locks` must not be empty.
-pub fn claim_any(
-    tx: &mut Tx<'_>,
-    mut locks: Vec<Lock>,
-    cmd: &ClaimCommand,
-) -> Result<AnyClaim, EngineError> {
+pub fn claim_any(tx: &mut Tx<'_>, mut locks: Vec<Lock>, cmd: &ClaimCommand) -> Result<AnyClaim, EngineError> {
     locks.sort_by_key(|lock| lock.tickets.len());
     let ids: Vec<_> = locks.iter().map(|lock| lock.environment.id).collect();
     let eager = ClaimCommand { wait_seconds: None, ..cmd.clone() };
@@ -69,8 +65,7 @@ impl ClaimAttempts {
         id: EnvironmentId,
         rule: impl FnOnce(&Lock, &DecisionContext) -> berth_core::decision::RefusableDecision<ClaimOutcome>,
     ) -> Result<(Lock, Result<ClaimOutcome, CommandRefusal>), EngineError> {
-        let lock =
-            environment::by_id(tx, id)?.ok_or_else(|| EngineError::bug("an environment went away"))?;
+        let lock = environment::by_id(tx, id)?.ok_or_else(|| EngineError::bug("an environment went away"))?;
         let ruling = rule(&lock, &tx.moment()?);
         let after = lock.after(&ruling);
         self.has_deployment |= !lock.deployments.is_empty() || !after.deployments.is_empty();

@@ -191,7 +191,8 @@ mod tests {
         let deployment = lock.deployments.last().unwrap();
         assert_eq!((&deployment.commit, deployment.target.is_untrusted), (&commit, true));
         assert_eq!(lock.session.as_ref().unwrap().holder, holder(2));
-        let late = change_commit(&lock, &ticket, &holder(2), &CommitId::parse("ccccccc").unwrap(), &moment(7));
+        let late =
+            change_commit(&lock, &ticket, &holder(2), &CommitId::parse("ccccccc").unwrap(), &moment(7));
         assert!(late.changes.is_empty(), "it was granted");
     }
 }

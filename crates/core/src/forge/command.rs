@@ -11,7 +11,8 @@ const HASH_CHARS: [usize; 2] = [40, 64];
 const CODE_CHARS_MAX: usize = 64;
 
 /// The commands, as the comment and the help list them.
-pub const COMMANDS_HELP: &str = "claim [NAME], release, deploy, queue, extend 2h, take-over NAME REASON, approve SHA, connect CODE, help";
+pub const COMMANDS_HELP: &str =
+    "claim [NAME], release, deploy, queue, extend 2h, take-over NAME REASON, approve SHA, connect CODE, help";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CommentCommand {
@@ -21,12 +22,21 @@ pub enum CommentCommand {
     /// Deploys the head again.
     Deploy,
     Queue,
-    Extend { seconds: i64 },
-    TakeOver { environment: EnvName, reason: Reason },
+    Extend {
+        seconds: i64,
+    },
+    TakeOver {
+        environment: EnvName,
+        reason: Reason,
+    },
     /// Approves exactly this commit of a fork.
-    Approve { commit: String },
+    Approve {
+        commit: String,
+    },
     /// Links the author's account on the forge to the member who created the code.
-    Connect { code: String },
+    Connect {
+        code: String,
+    },
     Help,
 }
 
@@ -49,8 +59,8 @@ pub fn parse(text: &str) -> Result<CommentCommand, String> {
         "take-over" => {
             let (name, reason) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
             let environment = parse_environment(name)?;
-            let reason = Reason::parse(reason.trim())
-                .map_err(|_| "say why: take-over NAME REASON".to_owned())?;
+            let reason =
+                Reason::parse(reason.trim()).map_err(|_| "say why: take-over NAME REASON".to_owned())?;
             CommentCommand::TakeOver { environment, reason }
         }
         "approve" => CommentCommand::Approve { commit: parse_hash(rest)? },
@@ -83,7 +93,11 @@ fn parse_length(text: &str) -> Result<i64, String> {
 /// Only full hashes are accepted: an abbreviated one could match another commit that is pushed later.
 fn parse_hash(text: &str) -> Result<String, String> {
     let is_hash = HASH_CHARS.contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_hexdigit());
-    if is_hash { Ok(text.to_ascii_lowercase()) } else { Err("write the full commit hash: approve SHA".to_owned()) }
+    if is_hash {
+        Ok(text.to_ascii_lowercase())
+    } else {
+        Err("write the full commit hash: approve SHA".to_owned())
+    }
 }
 
 fn parse_code(text: &str) -> Result<String, String> {

@@ -114,10 +114,10 @@ impl RouteBuilder {
 pub(super) fn build(app: &Arc<App>) -> (Router, Vec<RouteInfo>, openapi::LazyDocuments) {
     use Action::*;
     use routes::{
-        analyses, approvals, auth, cli_logins, deployed, deployments, environments, events, fixes, forge_accounts,
-        grants, health, instance, invitations, logins, logs, members, organizations, pipelines, providers, queue,
-        registries, repositories, runner, runners, second_factor, secrets, sessions, teams, tokens, webhooks,
-        well_known,
+        analyses, approvals, auth, cli_logins, deployed, deployments, environments, events, fixes,
+        forge_accounts, grants, health, instance, invitations, logins, logs, members, organizations,
+        pipelines, providers, queue, registries, repositories, runner, runners, second_factor, secrets,
+        sessions, teams, tokens, webhooks, well_known,
     };
 
     let served = openapi::LazyDocuments::default();

@@ -11,8 +11,8 @@ mod view;
 pub use claim::{ClaimRequest, ForceClaimRequest};
 pub use history::NumberedPage;
 pub(super) use response::{refusal_error, session_not_active};
-pub(super) use session_token::refuse_session_token;
 pub use session::DeployRequest;
+pub(super) use session_token::refuse_session_token;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -66,7 +66,8 @@ pub(crate) async fn approve_pull_request(
     let mut check = InputChecker::default();
     let commit = posted.body.commit.to_ascii_lowercase();
     let is_hash = berth_engine::git::is_whole_hash(&commit);
-    let commit = check.require("/commit", if is_hash { Ok(commit) } else { Err("must be a full commit hash") });
+    let commit =
+        check.require("/commit", if is_hash { Ok(commit) } else { Err("must be a full commit hash") });
     let commit = check.finish(commit)?;
     let missing = || AppError::not_found("pull request");
     let id: RepositoryId = repository.parse().map_err(|_| missing())?;

@@ -33,7 +33,8 @@ pub(super) fn load_account(
     connection: &ForgeConnection,
 ) -> Result<Result<ActingMember, String>, AppError> {
     let found = load_member(db, org, connection.account)?;
-    Ok(found.ok_or_else(|| "the service account of the forge connection cannot act; connect again".to_owned()))
+    Ok(found
+        .ok_or_else(|| "the service account of the forge connection cannot act; connect again".to_owned()))
 }
 
 /// Loads a member with the permissions at this moment. `None` if the account is not a member or may not act now.

@@ -37,12 +37,19 @@ pub(super) async fn act_on_pipelines(
     let of_repository = all.iter().filter(|it| it.retired_at.is_none()).map(|it| it.id);
     let mut ids: Vec<PipelineId> = of_repository.collect();
     // A claim outlives its pipeline's definition file.
-    ids.extend(claims.iter().map(|claim| claim.pipeline).filter(|id| all.iter().all(|it| it.id != *id || it.retired_at.is_some())));
+    ids.extend(
+        claims
+            .iter()
+            .map(|claim| claim.pipeline)
+            .filter(|id| all.iter().all(|it| it.id != *id || it.retired_at.is_some())),
+    );
     let mut problem = None;
     for id in ids {
         let connection = context.connection.clone();
         let done = job.services.store.transact(TxContext::system(Some(key.org)), move |tx| {
-            let Some(found) = pull_request::by_number(tx, key.repository, key.number)? else { return Ok(Ok(())) };
+            let Some(found) = pull_request::by_number(tx, key.repository, key.number)? else {
+                return Ok(Ok(()));
+            };
             let Some(pipeline) = pipeline::by_id(tx, id)? else {
                 pull_request_claim::delete(tx, key.repository, key.number, id)?;
                 return Ok(Ok(()));

@@ -84,8 +84,11 @@ pub(crate) fn approve(
     }
     let name = format!("#{}", found.number);
     let subject = EventSubject::new("pull_request", found.number, Some(&name));
-    let event = NewEvent::new(EventKind::PullRequestApproved, subject)
-        .with_subject(EventSubject::new("repository", repository.id, None));
+    let event = NewEvent::new(EventKind::PullRequestApproved, subject).with_subject(EventSubject::new(
+        "repository",
+        repository.id,
+        None,
+    ));
     tx.record(event.with("commitId", commit))?;
     let approved = PullRequest {
         approved_head: Some(commit.to_owned()),

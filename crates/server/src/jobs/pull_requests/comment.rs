@@ -17,9 +17,7 @@ use berth_store::tables::{
 use berth_store::{StoreRead, TxContext};
 
 use super::act::is_trusted;
-use super::comment_text::{
-    CommentContent, EnvironmentSection, EnvironmentUse, LastCommand, render_comment,
-};
+use super::comment_text::{CommentContent, EnvironmentSection, EnvironmentUse, LastCommand, render_comment};
 use super::operate::{list_tickets, list_wanted};
 use super::{PullRequestJob, ReconcileContext};
 use crate::error::AppError;
@@ -116,8 +114,7 @@ fn load_content(
         }
     }
     let last = pull_request_command::find_last_answer(db, found.repository, found.number)?;
-    let last_command =
-        last.map(|it| LastCommand { author: it.author, text: it.text, answer: it.answer });
+    let last_command = last.map(|it| LastCommand { author: it.author, text: it.text, answer: it.answer });
     let is_empty = environments.is_empty() && unapproved_head.is_none() && last_command.is_none();
     if is_empty && found.comment.is_none() {
         return Ok(None);

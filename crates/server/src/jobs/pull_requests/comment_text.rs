@@ -57,13 +57,23 @@ pub(super) struct EnvironmentSection {
 
 #[derive(Debug, Clone)]
 pub(super) enum EnvironmentUse {
-    Queued { position: usize, expected_at: Option<Timestamp> },
+    Queued {
+        position: usize,
+        expected_at: Option<Timestamp>,
+    },
     /// Claimed without a deployment.
     Held,
     /// `at` is when the deployment ended, if it has.
-    Deployment { commit: String, status: &'static str, at: Option<Timestamp> },
+    Deployment {
+        commit: String,
+        status: &'static str,
+        at: Option<Timestamp>,
+    },
     /// The session or ticket ended. `how` is the end's name in the API.
-    Ended { how: &'static str, is_stopped: bool },
+    Ended {
+        how: &'static str,
+        is_stopped: bool,
+    },
 }
 
 /// Renders the comment. The same content gives the same text.

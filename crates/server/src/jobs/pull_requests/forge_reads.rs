@@ -70,7 +70,8 @@ async fn store_open(
     id: RepositoryId,
     open: Vec<(i64, PullRequestSnapshot)>,
 ) -> Result<(), AppError> {
-    let stored = job.services.store.transact(TxContext::system(Some(org)), move |tx| compare_open(tx, id, open));
+    let stored =
+        job.services.store.transact(TxContext::system(Some(org)), move |tx| compare_open(tx, id, open));
     stored.await
 }
 
@@ -130,9 +131,12 @@ pub(super) async fn fetch_head(
     }
     let remote_ref = context.client.as_ref().and_then(|client| client.forge.head_ref(key.number));
     let Some(remote_ref) = remote_ref else {
-        return Ok(Err("this forge does not offer the commits of forks, so they cannot be deployed".to_owned()));
+        return Ok(Err(
+            "this forge does not offer the commits of forks, so they cannot be deployed".to_owned()
+        ));
     };
-    let credential = match job.services.git_credential(key.org, context.repository.credential.clone()).await? {
+    let credential = match job.services.git_credential(key.org, context.repository.credential.clone()).await?
+    {
         Ok(credential) => credential,
         Err(why) => return Ok(Err(why)),
     };

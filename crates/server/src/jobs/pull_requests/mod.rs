@@ -13,6 +13,7 @@ mod comment;
 mod comment_text;
 mod definition_check;
 mod forge_reads;
+mod linked_accounts;
 mod operate;
 
 use std::sync::Arc;
@@ -233,7 +234,11 @@ async fn finish(
         let failures = if result.problem.is_some() { found.failures + 1 } else { 0 };
         let due_at = if found.due_at == was_due_at {
             let wait_s = next_wait(tx, &found, failures)?;
-            let wait_s = if result.is_comment_pending { wait_s.or(Some(WATCH_S)).map(|it| it.min(WATCH_S)) } else { wait_s };
+            let wait_s = if result.is_comment_pending {
+                wait_s.or(Some(WATCH_S)).map(|it| it.min(WATCH_S))
+            } else {
+                wait_s
+            };
             wait_s.map(|seconds| tx.now().plus_seconds(seconds))
         } else {
             found.due_at

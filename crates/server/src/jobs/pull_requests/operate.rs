@@ -9,7 +9,9 @@ use berth_core::environment::claim::{ClaimCommand, ClaimOutcome};
 use berth_core::environment::deploy::{self, ConflictMode, DeployCommand};
 use berth_core::environment::limits::WAIT_S_MAX;
 use berth_core::environment::release::{self, ReleaseCommand};
-use berth_core::environment::{ClaimTerms, Lock, LockHolder, NamedSession, Session, Ticket, TicketState, queue};
+use berth_core::environment::{
+    ClaimTerms, Lock, LockHolder, NamedSession, Session, Ticket, TicketState, queue,
+};
 use berth_core::forge::{PullRequest, PullRequestClaim, matches};
 use berth_core::name::{CONTACT_CHARS_MAX, CommitId, Contact, Reason};
 use berth_core::pipeline::state::Pipeline;
@@ -237,10 +239,7 @@ pub(super) fn change_ticket_commit(
 }
 
 /// The tickets of a claim, in all states.
-pub(super) fn list_tickets(
-    db: &mut impl StoreRead,
-    row: &PullRequestClaim,
-) -> Result<Vec<Ticket>, AppError> {
+pub(super) fn list_tickets(db: &mut impl StoreRead, row: &PullRequestClaim) -> Result<Vec<Ticket>, AppError> {
     let Some(id) = row.ticket else { return Ok(Vec::new()) };
     Ok(match ticket::by_id(db, id)? {
         Some(Ticket { group: Some(group), .. }) => ticket::list_of_group(db, group)?,

@@ -83,8 +83,10 @@ impl ForgeModel {
             }
             ("GET", ["pulls", id]) => self.render(number(id)).map_or(missing, |it| (200, it.to_string())),
             ("GET", ["pulls", id, "files"]) => {
-                let files = self.pull_requests.get(&number(id)).map(|it| it.files.clone()).unwrap_or_default();
-                let files: Vec<_> = files.iter().map(|path| json!({"filename": path, "status": "modified"})).collect();
+                let files =
+                    self.pull_requests.get(&number(id)).map(|it| it.files.clone()).unwrap_or_default();
+                let files: Vec<_> =
+                    files.iter().map(|path| json!({"filename": path, "status": "modified"})).collect();
                 (200, json!(files).to_string())
             }
             ("POST", ["issues", id, "comments"]) => {
@@ -227,15 +229,23 @@ impl PullRequestFixture {
         commit
     }
 
-    /// Opens a pull request, or changes its head, and delivers the news.
+    /// Opens a pull request and delivers the news.
     pub(super) async fn open(&self, number: i64, branch: &'static str, head: &str, is_fork: bool) {
-        {
-            let mut model = self.model.lock().unwrap();
-            let version = model.pull_requests.get(&number).map_or(1, |it| it.version + 1);
-            let (head, state, files) = (head.to_owned(), "open", vec!["version.txt"]);
-            let made = ForgePullRequest { branch, head, is_fork, state, files, version };
-            model.pull_requests.insert(number, made);
-        }
+        self.open_with_files(number, branch, head, is_fork, vec!["version.txt"]).await;
+    }
+
+    /// Like [`Self::open`], for a pull request that changes these files.
+    pub(super) async fn open_with_files(
+        &self,
+        number: i64,
+        branch: &'static str,
+        head: &str,
+        is_fork: bool,
+        files: Vec<&'static str>,
+    ) {
+        let (head, state, version) = (head.to_owned(), "open", 1);
+        let made = ForgePullRequest { branch, head, is_fork, state, files, version };
+        self.model.lock().unwrap().pull_requests.insert(number, made);
         self.deliver(number).await;
     }
 
@@ -342,14 +352,15 @@ impl PullRequestFixture {
     pub(super) async fn latest_deployment(&self) -> Value {
         let listed = self
             .pipelines
-            .send(crate::world::get(&format!("{}/deployments", super::ORG)).with_account(self.pipelines.ada()))
+            .send(
+                crate::world::get(&format!("{}/deployments", super::ORG)).with_account(self.pipelines.ada()),
+            )
             .await;
         listed.body["data"][0].clone()
     }
 
     pub(super) async fn approve(&self, number: i64, commit: &str, token: &str) -> TestResponse {
-        let path =
-            format!("{}/repositories/{}/pull-requests/{number}/approve", super::ORG, self.repository);
+        let path = format!("{}/repositories/{}/pull-requests/{number}/approve", super::ORG, self.repository);
         self.pipelines.send(post(&path).token(token).json(&json!({"commit": commit}))).await
     }
 }
