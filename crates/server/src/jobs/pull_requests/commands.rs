@@ -4,27 +4,25 @@
 use berth_core::access::Action;
 use berth_core::environment::force::{self, ForceClaimCommand, TakeoverMode};
 use berth_core::environment::{Lock, NamedSession, Session, SessionState, TicketState, extend};
-use berth_core::event::{EventKind, EventSubject, NewEvent};
 use berth_core::forge::command::{COMMANDS_HELP, CommentCommand, parse};
 use berth_core::forge::{PullRequest, PullRequestClaim, PullRequestCommand, PullRequestStatus};
 use berth_core::id::OrgId;
 use berth_core::name::{EnvName, Reason};
 use berth_core::pipeline::state::Pipeline;
 use berth_core::repository::Repository;
-use berth_store::tables::forge_account::{self, ACCOUNTS_PER_MEMBER_MAX, ForgeAccount};
 use berth_store::tables::{
-    environment, forge_connection, pipeline, pull_request, pull_request_claim, pull_request_command,
-    repository, session,
+    environment, forge_account, forge_connection, pipeline, pull_request, pull_request_claim,
+    pull_request_command, repository, session,
 };
 use berth_store::{Tx, TxContext};
 
 use super::account::{ActingMember, load_account, load_member};
 use super::act::is_trusted;
-use super::approval::{Approver, approve};
+use super::approval::{ApprovalRefusal, Approver, approve};
 use super::comment_text::format_time;
+use super::linked_accounts::connect_account;
 use super::operate::{self, PipelineScope, list_tickets, list_wanted};
 use super::{PullRequestJob, ReconcileContext, forge_host};
-use crate::auth::tokens::hash_token;
 use crate::error::AppError;
 
 /// Maximum number of commands carried out per turn. The next turn continues.
@@ -60,9 +58,9 @@ pub(super) async fn carry_out_all(
 fn carry_out(tx: &mut Tx<'_>, org: OrgId, command: &PullRequestCommand) -> Result<(), AppError> {
     let answer = match parse(&command.text) {
         Ok(parsed) => {
-            execute(tx, org, command, parsed)?.unwrap_or_else(|refused| format!("refused: {refused}"))
+            execute(tx, org, command, parsed)?.unwrap_or_else(|refused| format!("refused ({refused})"))
         }
-        Err(wrong) => format!("refused: {wrong}"),
+        Err(wrong) => format!("refused ({wrong})"),
     };
     if !pull_request_command::mark_answered(tx, command.repository, &command.comment, &answer)? {
         return Err(AppError::bug("a command was carried out by two servers"));
@@ -86,7 +84,7 @@ fn execute(
     let host = forge_host(&repository);
     match &parsed {
         CommentCommand::Help => return Ok(Ok(format!("the commands are {COMMANDS_HELP}"))),
-        CommentCommand::Connect { code } => return connect(tx, org, &host, command, code),
+        CommentCommand::Connect { code } => return connect_account(tx, org, &host, command, code),
         _ => {}
     }
     let linked = forge_account::find_member(tx, &host, &command.author.id)?;
@@ -98,9 +96,7 @@ fn execute(
     if let CommentCommand::Approve { commit } = &parsed {
         let approver = Approver { user: linked, access: &member.access };
         let approved = approve(tx, &repository, found, &approver, commit)?;
-        return Ok(approved
-            .map(|_| format!("approved {commit}"))
-            .map_err(super::approval::ApprovalRefusal::into_text));
+        return Ok(approved.map(|_| format!("approved {commit}")).map_err(ApprovalRefusal::into_text));
     }
     let Some(connection) = forge_connection::by_repository(tx, repository.id)? else {
         return Ok(Err("the repository is not connected".into()));
@@ -112,38 +108,6 @@ fn execute(
     let is_author = command.author.id == found.seen.author.id;
     let operator = CommandOperator { repository: &repository, found: &found, member, account, is_author };
     operator.operate(tx, parsed)
-}
-
-/// Links the comment's author to the member who created the code.
-fn connect(
-    tx: &mut Tx<'_>,
-    org: OrgId,
-    host: &str,
-    command: &PullRequestCommand,
-    code: &str,
-) -> CommandAnswer {
-    let refused = || Ok(Err("the code is not valid; it can be used once, within 10 minutes".to_owned()));
-    let Some(user) = forge_account::take_code(tx, &hash_token(code))? else { return refused() };
-    let Some(member) = load_member(tx, org, user)? else { return refused() };
-    let linked = forge_account::list_of_member(tx, user)?;
-    if linked.len() >= usize::try_from(ACCOUNTS_PER_MEMBER_MAX).unwrap_or(usize::MAX) {
-        return Ok(Err(format!("a member can connect at most {ACCOUNTS_PER_MEMBER_MAX} accounts")));
-    }
-    tx.set_actor(member.holder.actor());
-    let account = command.author.clone();
-    let event = NewEvent::new(
-        EventKind::ForgeAccountLinked,
-        EventSubject::new("user", user, Some(&member.holder.name)),
-    );
-    tx.record(
-        event
-            .with("host", host)
-            .with("account", account.name.as_str())
-            .with("accountId", account.id.as_str()),
-    )?;
-    let created_at = tx.now();
-    forge_account::insert(tx, user, &ForgeAccount { host: host.to_owned(), account, created_at })?;
-    Ok(Ok(format!("connected to the Berth account {}", member.holder.name)))
 }
 
 /// A member who operates the environments of a pull request by a comment.

@@ -8,6 +8,7 @@ use berth_engine::git::CommitHash;
 use berth_store::TxContext;
 use berth_store::tables::pull_request;
 
+use super::act::is_trusted;
 use super::forge_reads::fetch_head;
 use super::{PullRequestJob, ReconcileContext};
 use crate::error::AppError;
@@ -34,7 +35,9 @@ pub(super) async fn check_definition_change(
     });
     let (Some(found), checked) = read.await? else { return Ok(Ok(())) };
     let head = found.seen.head.clone();
-    if found.seen.status != PullRequestStatus::Open || checked.as_deref() == Some(head.as_str()) {
+    // Commits of forks are fetched only after approval.
+    let is_due = checked.as_deref() != Some(head.as_str()) && is_trusted(&found);
+    if found.seen.status != PullRequestStatus::Open || !is_due {
         return Ok(Ok(()));
     }
     let asked = client.clone();

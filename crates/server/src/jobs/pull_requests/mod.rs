@@ -13,6 +13,7 @@ mod comment;
 mod comment_text;
 mod definition_check;
 mod forge_reads;
+mod linked_accounts;
 mod operate;
 
 use std::sync::Arc;

@@ -229,15 +229,23 @@ impl PullRequestFixture {
         commit
     }
 
-    /// Opens a pull request, or changes its head, and delivers the news.
+    /// Opens a pull request and delivers the news.
     pub(super) async fn open(&self, number: i64, branch: &'static str, head: &str, is_fork: bool) {
-        {
-            let mut model = self.model.lock().unwrap();
-            let version = model.pull_requests.get(&number).map_or(1, |it| it.version + 1);
-            let (head, state, files) = (head.to_owned(), "open", vec!["version.txt"]);
-            let made = ForgePullRequest { branch, head, is_fork, state, files, version };
-            model.pull_requests.insert(number, made);
-        }
+        self.open_with_files(number, branch, head, is_fork, vec!["version.txt"]).await;
+    }
+
+    /// Like [`Self::open`], for a pull request that changes these files.
+    pub(super) async fn open_with_files(
+        &self,
+        number: i64,
+        branch: &'static str,
+        head: &str,
+        is_fork: bool,
+        files: Vec<&'static str>,
+    ) {
+        let (head, state, version) = (head.to_owned(), "open", 1);
+        let made = ForgePullRequest { branch, head, is_fork, state, files, version };
+        self.model.lock().unwrap().pull_requests.insert(number, made);
         self.deliver(number).await;
     }
 
