@@ -23,10 +23,10 @@ export type ConnectionTest = { isRequested: boolean; detail: string | null };
 
 export type HookDelivery = { id: string; kind: string; outcome: string; receivedAt: string };
 
-export type ForgeAccount = { host: string; id: string; name: string; createdAt: string };
+export type ForgeAccount = { host: string; accountId: string; name: string; linkedAt: string };
 
 /** A one-time code, and the comment that links the account of its author. */
-export type ForgeAccountCode = { code: string; command: string; expiresAt: string };
+export type ForgeAccountCode = { code: string | null; comment: string | null; expiresAt: string };
 
 type Ok<Body> = { 200: { headers: object; content: { "application/json": Body } } };
 type OfRepository = { path: { orgId: string; repositoryId: string } };
@@ -59,8 +59,8 @@ type ForgePaths = {
     get: Operation<OfMe, ForgeAccount[]>;
     post: Operation<OfMe, ForgeAccountCode>;
   };
-  "/api/v1/organizations/{orgId}/me/forge-accounts/{host}/{id}": {
-    delete: Operation<{ path: { orgId: string; host: string; id: string } }, unknown>;
+  "/api/v1/organizations/{orgId}/me/forge-accounts/{host}/{accountId}": {
+    delete: Operation<{ path: { orgId: string; host: string; accountId: string } }, ForgeAccount>;
   };
 };
 

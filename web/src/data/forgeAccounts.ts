@@ -1,7 +1,7 @@
 /** Accounts on forges that the current user has linked, per organization. */
 import { queryOptions, useMutation, useQueryClient } from "@tanstack/react-query";
 import { fetchData } from "@/api/client";
-import { forgeApi } from "@/api/forge";
+import { type ForgeAccount, forgeApi } from "@/api/forge";
 
 const ACCOUNTS_PATH = "/api/v1/organizations/{orgId}/me/forge-accounts";
 /** The account is linked by a comment on the forge, which emits no event that the profile page follows. */
@@ -29,9 +29,11 @@ export function useCreateForgeCode(org: string) {
 export function useUnlinkForgeAccount(org: string) {
   const queries = useQueryClient();
   return useMutation({
-    mutationFn: ({ host, id }: { host: string; id: string }) =>
+    mutationFn: ({ host, accountId }: Pick<ForgeAccount, "host" | "accountId">) =>
       fetchData(
-        forgeApi.DELETE(`${ACCOUNTS_PATH}/{host}/{id}`, { params: { path: { orgId: org, host, id } } }),
+        forgeApi.DELETE(`${ACCOUNTS_PATH}/{host}/{accountId}`, {
+          params: { path: { orgId: org, host, accountId } },
+        }),
       ),
     onSettled: () => queries.invalidateQueries({ queryKey: accountsKey(org) }),
   });

@@ -6,7 +6,7 @@ import { ForgeAccountsCard } from "./ForgeAccountsCard";
 afterEach(removePage);
 
 test("connecting an account shows the comment to post", async () => {
-  const code = { code: "K7QX", command: "/berth connect K7QX", expiresAt: new Date().toISOString() };
+  const code = { code: "K7QX", comment: "/berth connect K7QX", expiresAt: new Date().toISOString() };
   stubServer({ "GET /me/forge-accounts": { data: [] }, "POST /me/forge-accounts": { data: code } });
   renderPage(ForgeAccountsCard);
   await screen.findByText("No account connected");
@@ -16,7 +16,12 @@ test("connecting an account shows the comment to post", async () => {
 });
 
 test("linked account can be unlinked", async () => {
-  const account = { host: "github.com", id: "583231", name: "grace", createdAt: "2026-11-18T14:00:00Z" };
+  const account = {
+    host: "github.com",
+    accountId: "583231",
+    name: "grace",
+    linkedAt: "2026-11-18T14:00:00Z",
+  };
   const path = "DELETE /me/forge-accounts/github.com/583231";
   const sent = stubServer({ "GET /me/forge-accounts": { data: [account] }, [path]: { data: account } });
   renderPage(ForgeAccountsCard);

@@ -49,21 +49,21 @@ function OrganizationAccounts({ organization, isNamed }: Props) {
           <>
             {found.length === 0 && <Text c="dimmed">No account connected</Text>}
             {found.map(each => (
-              <Group key={`${each.host} ${each.id}`} justify="space-between">
+              <Group key={`${each.host} ${each.accountId}`} justify="space-between">
                 <div>
                   <Text fw={600}>{each.name}</Text>
                   <Text size="sm" c="dimmed">
-                    {each.host}, connected <RelativeTime at={each.createdAt} />
+                    {each.host}, connected <RelativeTime at={each.linkedAt} />
                   </Text>
                 </div>
                 <Button
                   variant="default"
-                  loading={unlink.isPending && unlink.variables.id === each.id}
+                  loading={unlink.isPending && unlink.variables.accountId === each.accountId}
                   onClick={() =>
-                    unlink.mutate(
-                      { host: each.host, id: each.id },
-                      { onSuccess: () => toast.success("Account unlinked"), onError: toast.problem },
-                    )
+                    unlink.mutate(each, {
+                      onSuccess: () => toast.success("Account unlinked"),
+                      onError: toast.problem,
+                    })
                   }
                 >
                   Unlink
@@ -73,13 +73,13 @@ function OrganizationAccounts({ organization, isNamed }: Props) {
           </>
         )}
       </QueryResult>
-      {connect.data ? (
+      {connect.data?.comment ? (
         <>
           <Text size="sm">
-            Post this comment on any pull request, from the account to connect. It works once and expires{" "}
-            <RelativeTime at={connect.data.expiresAt} />.
+            Post this comment on a pull request of a connected repository, from the account to connect. It
+            works once and expires <RelativeTime at={connect.data.expiresAt} />.
           </Text>
-          <Snippet label="Comment that connects your account" text={connect.data.command} />
+          <Snippet label="Comment that connects your account" text={connect.data.comment} />
         </>
       ) : (
         <Group justify="flex-end">

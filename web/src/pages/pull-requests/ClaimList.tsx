@@ -37,7 +37,7 @@ function ClaimRow({ claim }: { claim: PullRequestClaim }) {
   const now = useNow();
   const { pipeline, environment, deployment } = claim;
   return (
-    <Group gap="sm">
+    <Group gap="sm" lh={1.45}>
       <Link
         to="/o/$org/environments/$pipelineId/$envName"
         params={{ org, pipelineId: pipeline.slug, envName: environment.name }}

@@ -42,7 +42,7 @@ function listOf(...data: PullRequest[]) {
 
 afterEach(removePage);
 
-test("row shows number, title, author and the place in the queue", async () => {
+test("row shows number, title, author and the position in the queue", async () => {
   stubServer({ "GET /pull-requests": listOf(PULL_REQUEST) });
   renderPage(PullRequestsPage, "pull-requests");
   const row = (await screen.findByRole("link", { name: "#42 Dark mode" })).closest("tr");

@@ -94,7 +94,9 @@ function ConnectionSummary({ repositoryId, connection }: SummaryProps) {
               onClick={() =>
                 test.mutate(undefined, {
                   onSuccess: ({ isRequested, detail }) =>
-                    toast.success(detail ?? (isRequested ? "Test delivery requested" : "No test available")),
+                    isRequested
+                      ? toast.success("Test delivery requested")
+                      : toast.warning(detail ?? "The forge cannot send a test delivery"),
                   onError: toast.problem,
                 })
               }
