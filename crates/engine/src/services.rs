@@ -56,6 +56,8 @@ pub struct Services {
     pub(crate) git_credentials: GitCredentials,
     /// Wakes the job that syncs repositories.
     pub sync_wanted: Notify,
+    /// Wakes the job that acts on pull requests.
+    pub pull_requests_wanted: Notify,
     /// The HTTP client for all of the server's outgoing requests.
     pub egress: EgressClient,
     pub engine: EngineState,
@@ -84,6 +86,7 @@ impl Services {
             git: MirrorStore::new(&config.data_dir, &config.own_dir, config.git_max),
             git_credentials: GitCredentials::default(),
             sync_wanted: Notify::new(),
+            pull_requests_wanted: Notify::new(),
             egress: EgressClient::new(policy, egress::system_lookup(), config.egress_max),
             engine: EngineState::new(),
             config,

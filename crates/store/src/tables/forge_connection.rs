@@ -24,6 +24,11 @@ statements! {
           verified_at, error, version, updated_at, created_at, key_id, sealed)
         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)";
     Org Write UPDATE => ForgeConnection::TABLE.update("WHERE org_id = $1 AND repository_id = $2 AND version = $9 - 1");
+    // Needs no event: the delivery is recorded.
+    Org Upkeep SET_VERIFIED = "UPDATE forge_connections SET verified_at = $3
+        WHERE org_id = $1 AND repository_id = $2 AND verified_at IS NULL";
+    Org Write SET_SECRET = "UPDATE forge_connections SET key_id = $3, sealed = $4
+        WHERE org_id = $1 AND repository_id = $2";
     Org Write DELETE = "DELETE FROM forge_connections WHERE org_id = $1 AND repository_id = $2";
 }
 
@@ -56,6 +61,19 @@ pub fn update(tx: &mut Tx<'_>, connection: &ForgeConnection) -> Result<(), Store
     connection.to_params(&mut params)?;
     params.truncate(ForgeConnection::TABLE.update_params());
     tx.execute_one(&UPDATE, &params)
+}
+
+/// Stores another secret.
+pub fn set_secret(tx: &mut Tx<'_>, repository: RepositoryId, secret: &SealedValue) -> Result<(), StoreError> {
+    let mut params = vec![text(repository)];
+    secret.to_params(&mut params)?;
+    tx.execute_one(&SET_SECRET, &params)
+}
+
+/// Records that a delivery with a valid signature arrived, unless one did before.
+pub fn set_verified(tx: &mut Tx<'_>, repository: RepositoryId) -> Result<(), StoreError> {
+    let now = tx.now();
+    tx.execute(&SET_VERIFIED, &[text(repository), now.into()]).map(drop)
 }
 
 pub fn delete(tx: &mut Tx<'_>, repository: RepositoryId) -> Result<(), StoreError> {
