@@ -58,6 +58,8 @@ fn fill_path(operation: &ApiOperation) -> String {
         .replace("{provider}", "unknown")
         .replace("{identityId}", "unknown")
         .replace("{stage}", "unknown")
+        .replace("{forge}", "github")
+        .replace("{hookId}", "hook_00000000000000000000000000")
         .replace("{webhookId}", "unknown")
         .replace("{deliveryId}", "unknown")
 }

@@ -148,6 +148,8 @@ impl ResourceTarget {
             .replace("{provider}", "corp")
             .replace("{identityId}", "idn_00000000000000000000000000")
             .replace("{stage}", "qa-1")
+            .replace("{forge}", "github")
+            .replace("{hookId}", "hook_00000000000000000000000000")
             .replace("{webhookId}", "ops")
             .replace("{deliveryId}", "dlv_00000000000000000000000000");
         assert!(!path.contains('{'), "{path}: say what stands there");
