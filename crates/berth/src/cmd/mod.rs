@@ -18,6 +18,7 @@ pub(crate) mod org;
 pub(crate) mod pipeline;
 pub(crate) mod registry;
 pub(crate) mod repo;
+mod repo_connection;
 pub(crate) mod run;
 pub(crate) mod runner;
 pub(crate) mod secret;
