@@ -12,6 +12,7 @@ const NODE_VERSION_MIN: u32 = 20;
 const PACKAGES: &[(&str, &str)] = &[
     ("emulate", "0.11.2"),
     ("@octokit/openapi", "23.0.2"),
+    ("@octokit/webhooks-examples", "7.6.1"),
     ("@stoplight/prism-cli", "5.14.2"),
     ("@copilotkit/aimock", "1.43.0"),
     ("oauth2-mock-server", "8.2.3"),

@@ -6,6 +6,7 @@ pub mod analysis;
 pub mod approval;
 pub mod auth;
 pub mod cli_login;
+pub mod connection;
 pub mod deployed;
 pub mod deployment;
 pub mod environment;

@@ -70,6 +70,8 @@ kinds! {
     RepositoryUpdated = "repository_updated",
     RepositoryDeleted = "repository_deleted",
     RepositorySynced = "repository_synced",
+    RepositoryConnected = "repository_connected",
+    RepositoryDisconnected = "repository_disconnected",
     SessionClaimed = "session_claimed",
     SessionExtended = "session_extended",
     SessionReleased = "session_released",

@@ -153,6 +153,18 @@ pub const BUILDS_KEPT_MAX: i64 = 50;
 /// Maximum number of files looked up in a commit for one suggested fix.
 pub const FIX_LOOKUPS_MAX: usize = 100;
 
+/// Maximum size of a delivery of a forge. GitHub sends at most 25 MB.
+pub const HOOK_BODY_BYTES_MAX: usize = 25 * 1024 * 1024;
+/// Deliveries above this size are received only a few at a time, because each needs a multiple of its size in memory.
+pub const HOOK_SMALL_BODY_BYTES_MAX: usize = 512 * 1024;
+/// Number of large deliveries received at once; the next constant limits how many may wait.
+pub const LARGE_HOOKS_AT_ONCE: AdmissionCapacity = AdmissionCapacity::new(6, 2);
+pub const LARGE_HOOKS_WAITING_MAX: AdmissionCapacity = AdmissionCapacity::new(60, 20);
+/// Number of requests about webhooks sent to forges at once.
+pub const HOOK_CALLS_AT_ONCE: AdmissionCapacity = AdmissionCapacity::new(8, 2);
+/// Retention of the deliveries of forges.
+pub const HOOK_DELIVERY_DAYS_KEPT: i64 = 30;
+
 pub const WEBHOOKS_PER_ORGANIZATION_MAX: i64 = 100;
 /// Maximum number of pending deliveries per webhook. At this limit, no further events are read for the webhook until
 /// some deliveries have finished.

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use berth_api::repository::{RepositoryNew, WireRepository};
 
+use super::repo_connection::{ConnectionAction, list_deliveries};
 use crate::client::{ApiClient, ApiReply, ClientError, RECORDS_MAX, RemoteArgs, percent_encode};
 use crate::output::time::format_ago;
 use crate::output::{dim, or_dash, strip_control_chars};
@@ -51,6 +52,31 @@ enum RepoCommand {
         #[arg(long)]
         detach: bool,
     },
+    /// Connect a repository to its forge, so that pushes and pull requests arrive at once
+    Connect {
+        /// Repository id or URL
+        repository: String,
+        /// Kind of forge: github, gitlab, gitea or bitbucket; needed if it cannot be recognized by its host name
+        #[arg(long)]
+        forge: Option<String>,
+        /// Show the connection
+        #[arg(long, conflicts_with_all = ["forge", "test", "rotate", "remove"])]
+        show: bool,
+        /// Ask the forge for a test delivery
+        #[arg(long, conflicts_with_all = ["forge", "rotate", "remove"])]
+        test: bool,
+        /// Replace the secret of the webhook
+        #[arg(long, conflicts_with_all = ["forge", "remove"])]
+        rotate: bool,
+        /// Disconnect the repository
+        #[arg(long, conflicts_with = "forge")]
+        remove: bool,
+    },
+    /// List what the forge of a repository has sent
+    Deliveries {
+        /// Repository id or URL
+        repository: String,
+    },
     /// Remove a repository; pipelines stay
     Rm {
         /// Repository id or URL
@@ -90,6 +116,24 @@ pub(crate) fn run(args: &RepoArgs) -> anyhow::Result<ExitCode> {
             let id = find_repository_id(&client, repository)?;
             let asked = client.post(&format!("{}/sync", repository_path(&id)), &serde_json::json!({}))?;
             if *detach { asked } else { wait_for_sync(&client, &asked)? }
+        }
+        RepoCommand::Connect { repository, forge, show, test, rotate, remove } => {
+            let id = find_repository_id(&client, repository)?;
+            let path = format!("{}/connection", repository_path(&id));
+            let action = match (show, test, rotate, remove) {
+                (true, ..) => ConnectionAction::Show,
+                (_, true, ..) => ConnectionAction::Test,
+                (_, _, true, _) => ConnectionAction::Rotate,
+                (.., true) => ConnectionAction::Disconnect,
+                _ => ConnectionAction::Connect { forge: forge.as_deref() },
+            };
+            action.run(&client, &out, &path)?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        RepoCommand::Deliveries { repository } => {
+            let id = find_repository_id(&client, repository)?;
+            list_deliveries(&client, &out, &format!("{}/deliveries", repository_path(&id)))?;
+            return Ok(ExitCode::SUCCESS);
         }
         RepoCommand::Rm { repository, force } => {
             let id = find_repository_id(&client, repository)?;

@@ -162,7 +162,7 @@ actions! {
     PipelinesWrite, "pipelines:write", Pipeline, ADMINS, "create, change and delete pipelines";
     PipelinesOperate, "pipelines:operate", Pipeline, DEPLOYERS, "stop and resume pipelines";
     RepositoriesRead, "repositories:read", Organization, VIEWERS, "view repositories and their errors";
-    RepositoriesWrite, "repositories:write", Organization, ADMINS, "create, change, sync and delete repositories";
+    RepositoriesWrite, "repositories:write", Organization, ADMINS, "create, change, sync, connect and delete repositories";
     EnvironmentsRead, "environments:read", Environment, VIEWERS, "view environments, their locks and lock history";
     EnvironmentsClaim, "environments:claim", Environment, TESTERS, "claim environments, join queues, and deploy in your own sessions";
     EnvironmentsForceClaim, "environments:force_claim", Environment, DEPLOYERS, "take over environments that are held by other members";

@@ -68,6 +68,11 @@ pub enum AccessScope {
 }
 
 impl AccessScope {
+    /// The scope of one pipeline.
+    pub fn one_pipeline(pipeline: &Slug) -> Self {
+        AccessScope::Pipeline(NamePattern::exact(pipeline.as_str()))
+    }
+
     /// The scope of one environment.
     pub fn one_environment(pipeline: &Slug, environment: &EnvName) -> Self {
         AccessScope::Environment {

@@ -17,6 +17,8 @@ mod fixes;
 mod follow;
 mod follow_log;
 mod forge_accounts;
+mod forge_connections;
+mod forge_hooks;
 mod grants;
 mod insights;
 mod instance_organizations;
@@ -101,6 +103,7 @@ use crate::config::AppConfig;
 use crate::error::AppError;
 use crate::jobs::BackgroundJobs;
 use crate::jobs::registry_builds::RegistryBuilder;
+use crate::limits::{HOOK_CALLS_AT_ONCE, LARGE_HOOKS_AT_ONCE, LARGE_HOOKS_WAITING_MAX};
 use crate::metrics::{RequestMetrics, ServerMetrics};
 use crate::streams::StreamLimits;
 use crate::tls::TlsTerminator;
@@ -120,6 +123,10 @@ pub struct App {
     /// Metrics about HTTP requests.
     pub(crate) requests: Arc<RequestMetrics>,
     tls: Option<Arc<TlsTerminator>>,
+    /// Limits concurrent large deliveries of forges.
+    pub(crate) large_hooks: AdmissionControl,
+    /// Limits concurrent requests to forges about webhooks.
+    pub(crate) hook_calls: AdmissionControl,
     /// Cache of the number of commits between deployed commits and branch heads.
     behind: deployed::CommitDistanceCache,
 }
@@ -139,6 +146,8 @@ impl App {
             streams: StreamLimits::new(config.streams_per_token_max),
             requests: Arc::default(),
             tls: None,
+            large_hooks: AdmissionControl::new(LARGE_HOOKS_AT_ONCE, LARGE_HOOKS_WAITING_MAX),
+            hook_calls: AdmissionControl::without_queue(HOOK_CALLS_AT_ONCE),
             behind: deployed::CommitDistanceCache::default(),
             config,
         }

@@ -12,9 +12,10 @@ use berth_core::secret::ScopePath;
 use berth_engine::events::repository_event;
 use berth_store::idempotency::IdempotencyKey;
 use berth_store::pagination::PageStart;
-use berth_store::tables::{pipeline, repository, secret};
+use berth_store::tables::{forge_connection, pipeline, repository, secret};
 use berth_store::{StoreRead, Tx};
 
+use super::forge_connections::disconnect;
 use super::{ApiResponse, App, IdempotentResponse, ResponsePage};
 use crate::auth::authorize::AuthorizedCaller;
 use crate::error::AppError;
@@ -154,6 +155,12 @@ impl App {
         expected: Option<i64>,
     ) -> Result<IdempotentResponse<wire::WireRepository>, AppError> {
         let (org, id) = (who.org(), key.parse::<RepositoryId>());
+        let wanted = key.clone();
+        let connected = self.read(who, move |db| {
+            let Some(found) = repository::find(db, &wanted)? else { return Ok(None) };
+            Ok(forge_connection::by_repository(db, found.id)?.map(|connection| (found, connection)))
+        });
+        let connected = connected.await?;
         let deleted = self.change(who, None, move |tx, _| {
             let found = find(tx, &key)?;
             super::check_version(found.version, expected)?;
@@ -172,6 +179,9 @@ impl App {
                 let now = tx.now();
                 tx.commit(origin::detach(&pipeline, now))?;
             }
+            if let Some(connection) = forge_connection::by_repository(tx, found.id)? {
+                disconnect(tx, &found, &connection)?;
+            }
             let gone = Repository {
                 seen: RepositorySyncState { due_at: None, ..found.seen.clone() },
                 version: found.version + 1,
@@ -185,6 +195,11 @@ impl App {
             Ok(ApiResponse::ok(wire::WireRepository { deleted_at, ..last }))
         });
         let deleted = deleted.await?;
+        if let Some((repository, connection)) = connected
+            && let Some(why) = self.delete_forge_hook(who, &repository, &connection).await?
+        {
+            tracing::warn!(repository = %repository.id, why, "webhook on the forge not deleted");
+        }
         // Remove the mirror only after the commit, so that a failed deletion leaves it in place.
         if let Ok(id) = id {
             self.services.git.remove_mirror(org, id).await;

@@ -28,6 +28,7 @@ pub const OPEN_ROUTES: &[(&str, &str)] = &[
     ("GET", "/api/v1/auth/providers"),
     ("POST", "/api/v1/auth/providers/{provider}/login"),
     ("GET", "/api/v1/auth/providers/{provider}/callback"),
+    ("POST", "/hooks/{forge}/{hookId}"),
     ("GET", "/"),
     ("GET", "/docs/errors"),
     ("GET", "/docs/errors/{code}"),
@@ -114,10 +115,10 @@ impl RouteBuilder {
 pub(super) fn build(app: &Arc<App>) -> (Router, Vec<RouteInfo>, openapi::LazyDocuments) {
     use Action::*;
     use routes::{
-        analyses, approvals, auth, cli_logins, deployed, deployments, environments, events, fixes,
-        forge_accounts, grants, health, instance, invitations, logins, logs, members, organizations,
-        pipelines, providers, pull_requests, queue, registries, repositories, runner, runners, second_factor,
-        secrets, sessions, teams, tokens, webhooks, well_known,
+        analyses, approvals, auth, cli_logins, connections, deployed, deployments, environments, events,
+        fixes, forge_accounts, grants, health, hooks, instance, invitations, logins, logs, members,
+        organizations, pipelines, providers, pull_requests, queue, registries, repositories, runner, runners,
+        second_factor, secrets, sessions, teams, tokens, webhooks, well_known,
     };
 
     let served = openapi::LazyDocuments::default();
@@ -134,6 +135,7 @@ pub(super) fn build(app: &Arc<App>) -> (Router, Vec<RouteInfo>, openapi::LazyDoc
         .open(routes!(pages::index))
         .open(routes!(pages::error_list))
         .open(routes!(pages::error_page))
+        .open(routes!(hooks::receive_hook))
         .open(routes!(auth::log_in))
         .open(routes!(auth::reset_password))
         .open(routes!(providers::view_login_options))
@@ -220,6 +222,12 @@ pub(super) fn build(app: &Arc<App>) -> (Router, Vec<RouteInfo>, openapi::LazyDoc
         .route(EnvironmentsClaim, routes!(forge_accounts::approve_pull_request))
         .route(PipelinesRead, routes!(pull_requests::list_pull_requests))
         .route(PipelinesRead, routes!(pull_requests::view_pull_request))
+        .route(RepositoriesRead, routes!(connections::view_connection))
+        .route(RepositoriesWrite, routes!(connections::connect_repository))
+        .route(RepositoriesWrite, routes!(connections::disconnect_repository))
+        .route(RepositoriesWrite, routes!(connections::test_connection))
+        .route(RepositoriesWrite, routes!(connections::rotate_connection))
+        .route(RepositoriesRead, routes!(connections::list_hook_deliveries))
         .route(AnalysisRead, routes!(fixes::view_fix_pull_request))
         .route(AnalysisRun, routes!(fixes::create_fix_pull_request))
         .route(RegistriesRead, routes!(registries::list_registries))

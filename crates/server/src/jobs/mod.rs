@@ -15,7 +15,7 @@ mod seal;
 mod signing_keys;
 mod stages;
 mod sweep;
-mod sync;
+pub(crate) mod sync;
 
 pub use signing_keys::rotate as rotate_signing_keys;
 pub use sweep::sweep;

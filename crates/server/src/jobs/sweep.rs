@@ -6,14 +6,15 @@ use std::time::Duration;
 use berth_store::TxContext;
 use berth_store::idempotency::{self, FORGET_BATCH_MAX};
 use berth_store::tables::{
-    cli_login, commit_status, delivery, forge_account, invitation, password_reset, provider_login,
-    second_factor, sign_in, token, webhook,
+    cli_login, commit_status, delivery, forge_account, hook_delivery, invitation, password_reset,
+    provider_login, second_factor, sign_in, token, webhook,
 };
 
 use super::BackgroundJobs;
 use crate::error::AppError;
 use crate::limits::{
-    COMMIT_STATUS_DAYS_KEPT, DELIVERIES_KEPT_MAX, DELIVERY_DAYS_KEPT, SECOND_FACTOR_ENROLMENT_S,
+    COMMIT_STATUS_DAYS_KEPT, DELIVERIES_KEPT_MAX, DELIVERY_DAYS_KEPT, HOOK_DELIVERY_DAYS_KEPT,
+    SECOND_FACTOR_ENROLMENT_S,
 };
 use crate::worker::{BackgroundJob, TurnResult};
 
@@ -63,7 +64,20 @@ pub async fn sweep(jobs: &BackgroundJobs) -> Result<(), AppError> {
         })
     };
     while forget().await? == FORGET_BATCH_MAX && !jobs.services.shutdown.is_cancelled() {}
-    sweep_deliveries(jobs).await
+    sweep_deliveries(jobs).await?;
+    sweep_hook_deliveries(jobs).await
+}
+
+/// Deletes old deliveries of forges.
+async fn sweep_hook_deliveries(jobs: &BackgroundJobs) -> Result<(), AppError> {
+    let delete = || {
+        jobs.services.store.transact(TxContext::system(None), |tx| {
+            let before = tx.now().plus_seconds(-HOOK_DELIVERY_DAYS_KEPT * 24 * 60 * 60);
+            Ok::<_, AppError>(hook_delivery::delete_before(tx, before)?)
+        })
+    };
+    while delete().await? == hook_delivery::DELETE_BATCH_MAX && !jobs.services.shutdown.is_cancelled() {}
+    Ok(())
 }
 
 /// Deletes old deliveries, and the oldest deliveries of webhooks that have too many.

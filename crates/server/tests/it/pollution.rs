@@ -62,6 +62,8 @@ fn fill_path(operation: &ApiOperation) -> String {
         .replace("{accountId}", "7")
         .replace("{number}", "1")
         .replace("{stage}", "unknown")
+        .replace("{forge}", "github")
+        .replace("{hookId}", "hook_00000000000000000000000000")
         .replace("{webhookId}", "unknown")
         .replace("{deliveryId}", "unknown")
 }

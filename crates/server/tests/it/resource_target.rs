@@ -156,6 +156,8 @@ impl ResourceTarget {
             .replace("{accountId}", "7")
             .replace("{number}", "1")
             .replace("{stage}", "qa-1")
+            .replace("{forge}", "github")
+            .replace("{hookId}", "hook_00000000000000000000000000")
             .replace("{webhookId}", "ops")
             .replace("{deliveryId}", "dlv_00000000000000000000000000");
         assert!(!path.contains('{'), "{path}: say what stands there");

@@ -1101,7 +1101,8 @@ CREATE TABLE pull_request_commands (
   -- What the command did, in words for people.
   answer TEXT,
   PRIMARY KEY (org_id, repository_id, comment_id),
-  FOREIGN KEY (org_id, repository_id, number) REFERENCES pull_requests (org_id, repository_id, number)
+  -- The pull request may be unknown yet, because its delivery can arrive later.
+  FOREIGN KEY (org_id, repository_id) REFERENCES repositories (org_id, id)
 );
 CREATE INDEX pull_request_commands_open ON pull_request_commands (org_id, repository_id, number)
   WHERE answered_at IS NULL;

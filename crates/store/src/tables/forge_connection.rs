@@ -32,6 +32,11 @@ statements! {
           FROM forge_connections WHERE listed_at <= $1) AS ranked
         WHERE place <= $2 ORDER BY place, listed_at LIMIT $3";
     Org Upkeep LISTED = "UPDATE forge_connections SET listed_at = $3 WHERE org_id = $1 AND repository_id = $2";
+    // Needs no event: the delivery is recorded.
+    Org Upkeep SET_VERIFIED = "UPDATE forge_connections SET verified_at = $3
+        WHERE org_id = $1 AND repository_id = $2 AND verified_at IS NULL";
+    Org Write SET_SECRET = "UPDATE forge_connections SET key_id = $3, sealed = $4
+        WHERE org_id = $1 AND repository_id = $2";
     Org Write DELETE = "DELETE FROM forge_connections WHERE org_id = $1 AND repository_id = $2";
 }
 
@@ -81,6 +86,19 @@ pub fn list_due(
 pub fn set_listed(tx: &mut Tx<'_>, repository: RepositoryId) -> Result<(), StoreError> {
     let now = tx.now();
     tx.execute(&LISTED, &[text(repository), now.into()]).map(drop)
+}
+
+/// Stores another secret.
+pub fn set_secret(tx: &mut Tx<'_>, repository: RepositoryId, secret: &SealedValue) -> Result<(), StoreError> {
+    let mut params = vec![text(repository)];
+    secret.to_params(&mut params)?;
+    tx.execute_one(&SET_SECRET, &params)
+}
+
+/// Records that a delivery with a valid signature arrived, unless one did before.
+pub fn set_verified(tx: &mut Tx<'_>, repository: RepositoryId) -> Result<(), StoreError> {
+    let now = tx.now();
+    tx.execute(&SET_VERIFIED, &[text(repository), now.into()]).map(drop)
 }
 
 pub fn delete(tx: &mut Tx<'_>, repository: RepositoryId) -> Result<(), StoreError> {

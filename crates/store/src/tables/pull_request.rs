@@ -83,6 +83,10 @@ statements! {
         WHERE org_id = $1 AND repository_id = $2 AND number = $3";
     Org Upkeep SET_CHECKED_HEAD = "UPDATE pull_requests SET checked_head = $4
         WHERE org_id = $1 AND repository_id = $2 AND number = $3";
+    Org Upkeep SET_BRANCH_DUE = "UPDATE pull_requests SET due_at = $4, read_at = NULL
+        WHERE org_id = $1 AND repository_id = $2 AND status = 'open' AND (head_branch = $3 OR base_branch = $3)";
+    Org Upkeep SET_OPEN_DUE = "UPDATE pull_requests SET due_at = $3
+        WHERE org_id = $1 AND repository_id = $2 AND status = 'open' AND (due_at IS NULL OR due_at > $3)";
     // The one of each organization that has been due the longest.
     Instance Read DUE = "SELECT org_id, repository_id, number FROM (
           SELECT org_id, repository_id, number, due_at,
@@ -278,6 +282,21 @@ pub fn set_due(
     due_at: Timestamp,
 ) -> Result<(), StoreError> {
     tx.execute(&SET_DUE, &[text(repository), number.into(), due_at.into()]).map(drop)
+}
+
+/// Makes the open pull requests due that come from or lead to this branch.
+pub fn set_branch_due(
+    tx: &mut Tx<'_>,
+    repository: RepositoryId,
+    branch: &str,
+    due_at: Timestamp,
+) -> Result<(), StoreError> {
+    tx.execute(&SET_BRANCH_DUE, &[text(repository), branch.into(), due_at.into()]).map(drop)
+}
+
+/// Makes all open pull requests of a repository due.
+pub fn set_open_due(tx: &mut Tx<'_>, repository: RepositoryId, due_at: Timestamp) -> Result<(), StoreError> {
+    tx.execute(&SET_OPEN_DUE, &[text(repository), due_at.into()]).map(drop)
 }
 
 /// Pull requests of all organizations that are due, with at most `share` of each organization.

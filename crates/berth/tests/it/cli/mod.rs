@@ -40,17 +40,32 @@ pub(crate) struct CliFixture {
 
 impl CliFixture {
     pub(crate) fn new() -> Self {
-        Self::with(TestHome::new())
+        let home = TestHome::new();
+        let command = home.serve_command();
+        Self::with(home, command)
     }
 
     /// Uses SQLite, for tests that change the server's database directly.
     pub(crate) fn on_sqlite() -> Self {
-        Self::with(TestHome::on_sqlite())
+        let home = TestHome::on_sqlite();
+        let command = home.serve_command();
+        Self::with(home, command)
     }
 
-    fn with(home: TestHome) -> Self {
+    /// Uses a server that other machines reach at this URL.
+    pub(crate) fn with_public_url(url: &str) -> Self {
+        let home = TestHome::new();
+        let mut command =
+            berth(&["serve", "--listen", "127.0.0.1:0", "--public-url", url, "--rate-limit", "off"]);
+        command.arg("--data-dir").arg(home.path());
+        if let Some(database) = home.database() {
+            command.args(["--database", database]);
+        }
+        Self::with(home, command)
+    }
+
+    fn with(home: TestHome, mut command: Command) -> Self {
         let config = tempfile::tempdir().expect("a directory");
-        let mut command = home.serve_command();
         command.arg("--repository-root").arg(config.path());
         let server = TestServer::start(&mut command, &home.token);
         let cli = Self { home, server, config };

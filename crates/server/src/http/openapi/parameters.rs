@@ -2,8 +2,8 @@
 
 use berth_api::page::{PAGE_SIZE_DEFAULT, PAGE_SIZE_MAX};
 use berth_core::id::{
-    AnalysisId, ApprovalId, DeliveryId, DeploymentId, EventId, GrantId, IdentityId, InvitationId, OrgId,
-    PipelineId, RegistryId, RepositoryId, RunnerId, SecretId, SessionId, SignInId, StepRunId, TeamId,
+    AnalysisId, ApprovalId, DeliveryId, DeploymentId, EventId, GrantId, HookId, IdentityId, InvitationId,
+    OrgId, PipelineId, RegistryId, RepositoryId, RunnerId, SecretId, SessionId, SignInId, StepRunId, TeamId,
     TicketId, TokenId, UserId, WebhookId,
 };
 use serde_json::{Value, json};
@@ -69,6 +69,8 @@ const PARTS: &[(&str, &str, PathPart)] = &[
     ),
     ("webhookId", "Id or name of the webhook", IdOr(WebhookId::PREFIX, SLUG, "ops")),
     ("deliveryId", "Id of the delivery", Id(DeliveryId::PREFIX)),
+    ("forge", "Kind of the forge", Name("(github|gitlab|gitea|bitbucket)", "github")),
+    ("hookId", "Id of the webhook, from its URL", Id(HookId::PREFIX)),
     ("eventId", "Id of the event", Id(EventId::PREFIX)),
     ("provider", "Name of the identity provider", Name(SLUG, "corp")),
     ("identityId", "Id of the linked account", Id(IdentityId::PREFIX)),
@@ -89,6 +91,7 @@ const CONDITIONAL: &[&str] = &[
     "deleteTeam",
     "deleteWebhook",
     "deployCommit",
+    "disconnectRepository",
     "extendSession",
     "forceClaim",
     "handOverSession",

@@ -79,7 +79,7 @@ fn find_forge(name: &str) -> Option<&'static dyn Forge> {
 }
 
 /// Returns the path after the host, without `.git`. It has at least an owner and a name.
-fn repository_path(url: &RemoteUrl) -> Option<&str> {
+pub(crate) fn repository_path(url: &RemoteUrl) -> Option<&str> {
     let text = url.as_str();
     let path = match text.split_once("://") {
         Some((_, rest)) => rest.split_once('/')?.1,

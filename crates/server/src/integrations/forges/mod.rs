@@ -9,10 +9,12 @@ mod connect;
 mod gitea;
 mod github;
 mod gitlab;
+pub mod hooks;
 mod location;
 mod parse;
 mod pull_request_calls;
 mod repos_api;
+mod setup_steps;
 mod text;
 
 pub use berth_core::commit_status::CommitState;
@@ -27,8 +29,10 @@ pub(crate) use connect::{client_of, client_with, run_on_thread};
 pub use gitea::Gitea;
 pub use github::GitHub;
 pub use gitlab::GitLab;
+pub(crate) use location::repository_path;
 pub use location::{ForgeHost, ForgeRepository, InvalidForge};
 pub use pull_request_calls::{CHANGED_FILES_MAX, OPEN_PULL_REQUESTS_MAX};
+pub use setup_steps::setup_steps;
 pub use text::{
     LINES_QUOTED_MAX, PullRequestContext, QuotedLine, inert, render_body, render_commit_message, render_title,
 };

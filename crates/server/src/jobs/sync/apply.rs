@@ -16,13 +16,10 @@ use berth_store::tables::pipeline;
 use berth_store::{Tx, TxContext};
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 
-use super::SyncJob;
 use super::find::{FoundDefinitions, ValidDefinition, sync_problem};
+use super::{PIPELINES_MAX, SyncJob};
 use crate::error::AppError;
 use crate::limits::CHANGED_PATHS_MAX;
-
-/// Maximum number of pipelines read per repository, including retired ones.
-const PIPELINES_MAX: i64 = 2_000;
 
 pub(super) struct ApplyResult {
     pub(super) problems: Vec<SyncProblem>,

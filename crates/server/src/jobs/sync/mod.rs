@@ -3,8 +3,11 @@
 //! A sync reads everything from the mirror first, then handles each pipeline in a separate transaction. Syncing is
 //! idempotent.
 
+mod account_grants;
 mod apply;
 mod find;
+
+pub(crate) use account_grants::grant_pipelines;
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -27,6 +30,9 @@ use berth_engine::Services;
 
 /// Due repositories read per query: one for each of up to 64 organizations, more than can sync at once.
 const DUE_MAX: i64 = 64;
+
+/// Maximum number of pipelines read per repository, including retired ones.
+const PIPELINES_MAX: i64 = 2_000;
 
 /// Checks the pipeline definitions in a commit, and returns their problems in words for people.
 pub(super) fn find_definitions(mirror: &GitMirror, commit: &CommitHash) -> Result<Vec<String>, GitError> {
@@ -198,6 +204,7 @@ async fn finish(syncs: &SyncJob, org: OrgId, before: Repository, found: SyncResu
                 due_at: due_at(&before, &now, 0, tx.now()),
             };
             repository::put_sync_result(tx, now.id, &seen)?;
+            account_grants::update_account_grants(tx, now.id)?;
             if is_news {
                 tx.record(event)?;
             }

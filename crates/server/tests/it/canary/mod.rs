@@ -390,6 +390,8 @@ async fn create_resources(world: &TestWorld) -> BTreeMap<&'static str, String> {
         ("{approvalId}", approval),
         ("{stepId}", "deploy".to_owned()),
         ("{stage}", "qa-1".to_owned()),
+        ("{forge}", "github".to_owned()),
+        ("{hookId}", "hook_00000000000000000000000000".to_owned()),
         ("{webhookId}", "ops".to_owned()),
     ])
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use expect_test::expect_file;
 
 use super::{CliFixture, Transcript};
-use crate::harness::wait_until;
+use crate::harness::{ProcessOutput, wait_until};
 
 const SITE: &str = "version: 1
 pipeline:
@@ -96,6 +96,34 @@ fn repo_add_sync_remove() {
         &format!("repo rm {address} --force"),
     ]);
     transcript.compare(&expect_file!["expected/repository.txt"]);
+}
+
+#[test]
+fn repo_connect_deliveries() {
+    const SHOP: &str = "https://github.com/acme/shop.git";
+    let cli = CliFixture::with_public_url("https://berth.acme.test");
+    assert_eq!(cli.run(&format!("repo add {SHOP} --detach")).code, Some(0));
+    let mut transcript = Transcript::new(&cli);
+    let hide_secret = |transcript: &mut Transcript<'_>, ran: &ProcessOutput| {
+        let secret = ran.stdout.rsplit_once("once: ").expect("a secret").1.trim().to_owned();
+        assert_eq!(secret.len(), 64);
+        transcript.hide(&secret, "SECRET");
+    };
+    transcript.run(&format!("repo connect {SHOP} --show"));
+    let ran = transcript.run(&format!("repo connect {SHOP}"));
+    hide_secret(&mut transcript, &ran);
+    transcript.run(&format!("repo connect {SHOP}"));
+    transcript.run(&format!("repo connect {SHOP} --show"));
+    transcript.run(&format!("repo connect {SHOP} --test"));
+    let ran = transcript.run(&format!("repo connect {SHOP} --rotate"));
+    hide_secret(&mut transcript, &ran);
+    transcript.run_all(&[
+        &format!("repo deliveries {SHOP}"),
+        "repo deliveries nothing",
+        &format!("repo connect {SHOP} --remove"),
+        &format!("repo connect {SHOP} --forge svn"),
+    ]);
+    transcript.compare(&expect_file!["expected/repository-connection.txt"]);
 }
 
 #[test]
