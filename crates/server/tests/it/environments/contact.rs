@@ -98,7 +98,7 @@ async fn contact_of_claim_any_is_in_every_ticket_and_in_the_refusal() {
 #[tokio::test]
 async fn contact_gives_no_permission() {
     let shop = EnvironmentsFixture::new().await;
-    let dora = shop.world.create_member("dora@acme.test", "deployer").await;
+    let dora = shop.world.create_member("dora@acme.test", "tester").await;
     let session = shop.claim_session(&shop.grace, &json!({"contact": "dora@acme.test"})).await;
     let path = environments_path(&format!("qa-1/sessions/{}", session["sessionId"].as_str().unwrap()));
     let deploy = post(&format!("{path}/deploy")).json(&json!({"commitId": "main"}));

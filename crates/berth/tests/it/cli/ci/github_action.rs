@@ -62,11 +62,11 @@ impl Workflow {
 #[test]
 fn github_action_runs_the_command_in_the_environment_for_the_actor() {
     let Some(workflow) = Workflow::new() else { return };
-    let command = "berth env show \"shop/$BERTH_ENVIRONMENT\" | head -n 3\n\
+    let command = "berth env show \"shop/$BERTH_ENVIRONMENT\"\n\
                    echo \"started by $(cat /proc/$(cut -d' ' -f4 /proc/$PPID/stat)/comm)\"";
     let ran = workflow.run(&[("environment", "shop/qa-1"), ("command", command)]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
-    assert!(ran.stdout.contains("ada for grace since"), "{ran:?}");
+    assert!(ran.stdout.contains("ada for grace"), "{ran:?}");
     assert!(ran.stdout.contains("E2E #1: https://github.com/acme/shop/actions/runs/1"), "{ran:?}");
     assert!(ran.stdout.contains("started by act"), "berth gets the signals of a cancelled job: {ran:?}");
     assert!(workflow.cli.is_free());
