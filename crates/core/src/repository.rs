@@ -1,5 +1,7 @@
 //! A git repository that contains pipeline definitions, and when it is synced next.
 
+mod join;
+
 use serde::{Deserialize, Serialize};
 
 use crate::id::RepositoryId;
@@ -138,6 +140,13 @@ impl RemoteUrl {
 
     /// The host, without user, port or brackets; `None` for a local repository.
     pub fn host(&self) -> Option<&str> {
+        let host = self.authority()?;
+        let host = port_of(host).map_or(host, |port| &host[..host.len() - port.len() - 1]);
+        Some(host.trim_start_matches('[').trim_end_matches(']'))
+    }
+
+    /// The host and port, without user; `None` for a local repository.
+    fn authority(&self) -> Option<&str> {
         let authority = match self.transport {
             GitTransport::Local => return None,
             GitTransport::Https | GitTransport::Http => self.origin()?.split_once("://")?.1,
@@ -146,9 +155,7 @@ impl RemoteUrl {
                 None => self.text.split_once(':')?.0,
             },
         };
-        let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
-        let host = port_of(host).map_or(host, |port| &host[..host.len() - port.len() - 1]);
-        Some(host.trim_start_matches('[').trim_end_matches(']'))
+        Some(authority.rsplit_once('@').map_or(authority, |(_, host)| host))
     }
 }
 

@@ -46,6 +46,16 @@ pub const MIRROR_REFS_MAX: usize = 50_000;
 pub const MIRROR_PULL_REQUESTS_MAX: usize = 10_000;
 /// A mirror is repacked when its number of packs, plus its number of loose objects divided by 32, exceeds this limit.
 pub const MIRROR_FILES_MAX: usize = 200;
+/// Maximum number of submodules in a checkout, including nested ones.
+pub const SUBMODULES_MAX: usize = 100;
+/// Maximum depth of nested submodules.
+pub const SUBMODULE_DEPTH_MAX: usize = 5;
+/// Maximum number of submodule mirrors kept for a repository. The least recently used are removed.
+pub const SUBMODULE_MIRRORS_MAX: usize = 200;
+/// Maximum number of commits kept in the mirror of a submodule. Above this, the mirror is created again.
+pub const SUBMODULE_COMMITS_MAX: usize = 1_000;
+/// Maximum size of a `.gitmodules` file.
+pub const SUBMODULE_SETTINGS_BYTES_MAX: u64 = 256 * 1024;
 pub const CHECKOUT_FILES_MAX: usize = 200_000;
 pub const CHECKOUT_BYTES_MAX: u64 = 2 * 1024 * 1024 * 1024;
 /// Maximum number of repositories being synced at the same time. A slow remote occupies its slot until git times out.

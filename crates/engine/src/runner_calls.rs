@@ -27,7 +27,7 @@ use super::report::{
 };
 use super::rollback::rollback_artifact;
 use crate::error::EngineError;
-use crate::git::{CommitHash, GitError};
+use crate::git::{CheckoutRemote, CommitHash, GitError};
 use crate::id_tokens::{self, IdTokenError};
 use crate::logs::{AppendResult, LogError, LogKey, LogStream};
 use crate::services::Services;
@@ -200,12 +200,32 @@ pub(super) fn report(
     Ok((ReportReceipt { order: to_wire_order(order), next }, lost_fence))
 }
 
-/// Unpacks the pinned commit into an empty directory.
+/// Unpacks the pinned commit and its submodules into an empty directory.
 pub(super) fn checkout(services: &Services, it: &AttemptLocator, into: &Path) -> Result<(), LinkError> {
     let plan = load_plan(services, it)?;
     let source = plan.source.as_ref().ok_or_else(unknown_attempt)?;
     let commit = CommitHash::parse(&source.commit).ok_or_else(unknown_attempt)?;
-    let done = services.git.mirror(it.org, source.repository).checkout(&commit, into);
+    let (mirror, id) = (services.git.mirror(it.org, source.repository), source.repository);
+    let found = services.store.read_blocking(Some(it.org), move |db| {
+        Ok::<_, EngineError>(berth_store::tables::repository::by_id(db, id)?)
+    });
+    let done = match found.map_err(unavailable)? {
+        Some(repository) => {
+            let credential = || {
+                let read = services.git_credential_blocking(it.org, repository.credential.clone());
+                let read = read.map_err(|error| {
+                    tracing::error!(?error, repository = %repository.id, "reading a git credential failed");
+                    GitError::Failed("the repository's credential cannot be read".into())
+                });
+                read?.map_err(GitError::Refused)
+            };
+            let access = &services.config.git_access;
+            let from = CheckoutRemote { url: &repository.url, access, credential: &credential };
+            mirror.checkout_complete(from, &commit, into)
+        }
+        // The repository was removed. Its mirror may still have the commit.
+        None => mirror.checkout(&commit, into),
+    };
     done.map_err(|error| match error {
         GitError::Stopping | GitError::TooSlow(_) | GitError::Io { .. } => {
             LinkError::Unavailable(error.to_string())

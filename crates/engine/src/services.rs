@@ -16,7 +16,7 @@ use crate::artifacts::ArtifactStore;
 use crate::egress::{self, AllowedDestination, EgressClient, EgressPolicy};
 use crate::engine::EngineState;
 use crate::error::EngineError;
-use crate::git::MirrorStore;
+use crate::git::{MirrorStore, RepositoryAccess};
 use crate::git_credentials::GitCredentials;
 use crate::limits::{LOG_READS_AT_ONCE, LOG_READS_WAITING_MAX, TRANSFERS_AT_ONCE, TRANSFERS_WAITING_MAX};
 use crate::logs::LogStore;
@@ -37,6 +37,8 @@ pub struct ServicesConfig {
     pub runner_times: RunnerTimeouts,
     /// Timeout of a git process.
     pub git_max: Duration,
+    /// The repositories and submodules that git may access.
+    pub git_access: RepositoryAccess,
     /// Hosts and networks outside the public internet that the server may send requests to.
     pub egress_allow: Vec<AllowedDestination>,
     /// Timeout of an outgoing request.

@@ -100,6 +100,7 @@ mod tests {
             isolation: None,
             runner_times: RunnerTimeouts::default(),
             git_max: Duration::from_secs(1),
+            git_access: crate::git::RepositoryAccess { is_local: true, roots: Vec::new(), hosts: Vec::new() },
             egress_allow: Vec::new(),
             egress_max: Duration::from_secs(1),
         };

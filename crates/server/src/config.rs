@@ -165,6 +165,7 @@ impl AppConfig {
             isolation: self.isolation,
             runner_times: self.runner_times,
             git_max: self.git_max,
+            git_access: self.git_access(),
             egress_allow: self.egress_allow.clone(),
             egress_max: self.webhook_max,
         }

@@ -20,6 +20,8 @@ pub(super) struct FetchOptions {
     pub(super) prunes: bool,
     /// Stores all objects in one pack instead of separate files, so that they can be removed again.
     pub(super) is_one_pack: bool,
+    /// Fetches a commit without its history.
+    pub(super) is_shallow: bool,
 }
 
 impl GitMirror {
@@ -57,6 +59,7 @@ impl GitMirror {
         let git = git.args(["fetch", "--quiet", "--no-tags", "--no-write-fetch-head"]);
         let git = git.args(["--no-auto-maintenance", "--no-recurse-submodules"]);
         let git = git.args(options.prunes.then_some("--prune"));
+        let git = git.args(options.is_shallow.then_some("--depth=1"));
         let fetched = git.args(["--end-of-options", from.url.as_str()]).args(refspecs).run();
         drop(key);
         let too_large = || {

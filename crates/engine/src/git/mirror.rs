@@ -49,11 +49,13 @@ pub(super) struct MirrorLock<'a> {
 #[derive(Clone)]
 pub struct GitMirror {
     pub(super) path: PathBuf,
-    scratch: PathBuf,
+    pub(super) scratch: PathBuf,
     /// Held while the mirror is modified. Readers need no lock, because git only adds objects.
-    lock: Arc<Mutex<()>>,
-    live: GitProcesses,
-    time_max: Duration,
+    pub(super) lock: Arc<Mutex<()>>,
+    /// Held while a mirror of one of its submodules is modified.
+    pub(super) submodule_lock: Arc<Mutex<()>>,
+    pub(super) live: GitProcesses,
+    pub(super) time_max: Duration,
     pub(super) bytes_max: u64,
 }
 
@@ -71,7 +73,15 @@ impl GitMirror {
         live: GitProcesses,
         time_max: Duration,
     ) -> Self {
-        Self { path, scratch, lock, live, time_max, bytes_max: MIRROR_BYTES_MAX }
+        Self {
+            path,
+            scratch,
+            lock,
+            submodule_lock: Arc::default(),
+            live,
+            time_max,
+            bytes_max: MIRROR_BYTES_MAX,
+        }
     }
 
     /// Creates a mirror outside of the data directory, with a lock of its own.
@@ -196,6 +206,7 @@ impl GitMirror {
         Ok(refs.map(|(sha, name)| (name.to_owned(), sha.to_owned())).collect())
     }
 
+    /// Removes the mirror, without those of its submodules.
     pub(super) fn remove(&self) -> Result<(), GitError> {
         let _held = self.lock_exclusive()?;
         self.remove_locked()?;

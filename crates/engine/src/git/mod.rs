@@ -15,6 +15,7 @@ mod mirror;
 mod process;
 mod pull_requests;
 mod remote;
+mod submodules;
 mod tree;
 
 use std::collections::HashMap;
@@ -30,6 +31,7 @@ use crate::error::EngineError;
 use crate::limits::{GIT_AT_ONCE, GIT_WAITING_MAX};
 
 pub use branch::{BRANCH_PREFIX, FileChange, GitRemote, NewCommit, NewFile, PushResult};
+pub use checkout::CheckoutRemote;
 pub use files::CommitFiles;
 pub use import::{import, make_bare};
 pub use mirror::{BranchHeads, GitMirror};
@@ -107,6 +109,10 @@ pub fn check_git() -> Result<String, GitError> {
     Ok(version)
 }
 
+fn submodules_lock_name(name: &str) -> String {
+    format!("{name}/submodules")
+}
+
 /// The mirrors of an installation.
 pub struct MirrorStore {
     root: PathBuf,
@@ -152,8 +158,10 @@ impl MirrorStore {
     fn find_mirror(&self, org: OrgId, name: String) -> GitMirror {
         let path = self.root.join(org.to_string()).join(format!("{name}.git"));
         let mut locks = self.locks.lock();
+        let submodule_lock = locks.entry(submodules_lock_name(&name)).or_default().clone();
         let lock = locks.entry(name).or_default().clone();
-        GitMirror::new(path, self.scratch.clone(), lock, self.live.clone(), self.time_max)
+        let made = GitMirror::new(path, self.scratch.clone(), lock, self.live.clone(), self.time_max);
+        GitMirror { submodule_lock, ..made }
     }
 
     /// Runs a blocking operation on a blocking thread. Limits the number of concurrent operations, in total and per
@@ -180,8 +188,15 @@ impl MirrorStore {
         let mirror = self.find_mirror(org, name.clone());
         // The removal waits for the mirror's lock. It bypasses admission control, so that it does not occupy a slot
         // while it waits.
-        let removed = tokio::task::spawn_blocking(move || mirror.remove()).await;
-        self.locks.lock().remove(&name);
+        let removed = tokio::task::spawn_blocking(move || {
+            mirror.remove()?;
+            mirror.remove_submodules()
+        })
+        .await;
+        let mut locks = self.locks.lock();
+        locks.remove(&submodules_lock_name(&name));
+        locks.remove(&name);
+        drop(locks);
         if !matches!(removed, Ok(Ok(()))) {
             tracing::warn!(?removed, name, "removing a mirror failed");
         }

@@ -42,7 +42,7 @@ impl GitMirror {
         if before.as_ref() == Some(&offered) {
             return Ok(offered);
         }
-        if before.is_none() && self.count_pull_requests()? >= MIRROR_PULL_REQUESTS_MAX {
+        if before.is_none() && self.count_refs(PULL_REQUESTS)? >= MIRROR_PULL_REQUESTS_MAX {
             let text = format!("the repository has more than {MIRROR_PULL_REQUESTS_MAX} pull requests");
             return Err(GitError::TooLarge(text));
         }
@@ -83,8 +83,8 @@ impl GitMirror {
         git.run()?.ok().map(drop)
     }
 
-    fn count_pull_requests(&self) -> Result<usize, GitError> {
-        let git = self.git().args(["for-each-ref", "--format=%(objectname)", PULL_REQUESTS]);
+    pub(super) fn count_refs(&self, below: &str) -> Result<usize, GitError> {
+        let git = self.git().args(["for-each-ref", "--format=%(objectname)", below]);
         Ok(git.run()?.ok()?.text().lines().count())
     }
 

@@ -92,7 +92,7 @@ impl RepositoryAccess {
         }
     }
 
-    fn check(&self, url: &RemoteUrl) -> Result<(), GitError> {
+    pub(super) fn check(&self, url: &RemoteUrl) -> Result<(), GitError> {
         self.allows(url).map_err(|why| GitError::Refused(format!("the url {why}")))?;
         match url.host() {
             Some(host) if !self.is_local && !self.hosts.iter().any(|known| known == host) => {

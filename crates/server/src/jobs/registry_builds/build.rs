@@ -10,10 +10,11 @@ use berth_core::id::{OrgId, RegistryId};
 use berth_core::registry::{
     BuildStatus, Registry, RegistryBuild, RegistryStatus, RegistrySyncState, RegistryVersion, short_hash,
 };
+use berth_core::repository::RemoteUrl;
 use berth_core::time::Timestamp;
 use berth_engine::artifacts::{ArtifactError, ArtifactStore, StoredArtifact};
 use berth_engine::events::registry_event;
-use berth_engine::git::{CommitHash, GitError, GitMirror};
+use berth_engine::git::{CheckoutRemote, CommitHash, GitCredential, GitError, GitMirror, RepositoryAccess};
 use berth_store::tables::{registry, registry_build};
 use berth_store::{StoreError, Tx, TxContext};
 use tokio_util::sync::CancellationToken;
@@ -60,6 +61,9 @@ pub(super) async fn build(
     tracing::info!(registry = %before.name, commit = %commit.sha, number = begun.number, "registry build started");
     let work = BuildTask {
         mirror: registries.services.git.registry_mirror(org, before.id),
+        url: before.url.clone(),
+        credential: registries.services.git_credential(org, before.credential.clone()).await?,
+        access: registries.config.git_access(),
         artifacts: registries.services.artifacts.with_size_limit(registries.config.registry_bytes_max),
         time_max: registries.config.registry_build_max,
         bytes_max: registries.config.registry_bytes_max,
@@ -131,6 +135,10 @@ fn delete_old_log(registries: &RegistryJob, org: OrgId, registry: RegistryId, nu
 /// The work that the build thread does.
 struct BuildTask {
     mirror: GitMirror,
+    url: RemoteUrl,
+    /// The error text is shown to users.
+    credential: Result<Option<GitCredential>, String>,
+    access: RepositoryAccess,
     artifacts: ArtifactStore,
     time_max: Duration,
     bytes_max: u64,
@@ -175,7 +183,9 @@ impl BuildTask {
         builder: &dyn RegistryBuilder,
         log: &mut dyn FnMut(&[u8]),
     ) -> Result<(BuildOutput, String), BuildError> {
-        self.mirror.checkout(&self.commit, source).map_err(|error| match error {
+        let credential = || self.credential.clone().map_err(GitError::Refused);
+        let from = CheckoutRemote { url: &self.url, access: &self.access, credential: &credential };
+        self.mirror.checkout_complete(from, &self.commit, source).map_err(|error| match error {
             GitError::Stopping => BuildError::Stopped,
             other => BuildError::Failed(other.to_string()),
         })?;

@@ -1,9 +1,11 @@
 //! Deployments from git: pushes, source code, definitions and names of commits.
 
+use berth_engine::git::CommitHash;
 use serde_json::{Value, json};
 
 use super::{PipelineFixture, expect_data};
 use crate::git::OriginRepository;
+use crate::git::submodules::{add_submodule, relative_url};
 
 const FILE: &str = ".berth/shop/pipeline.yaml";
 
@@ -217,5 +219,38 @@ async fn ambiguous_short_hash_is_refused_everywhere() {
         assert_eq!(found.len(), 2, "{commit}");
         assert!(found.iter().all(|it| it["resolvedCommitId"] == both[1].as_str()));
     }
+    fixture.shut_down().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn step_checkout_has_the_files_of_submodules() {
+    let fixture = PipelineFixture::start().await;
+    let ledger = fixture.file_path("ledger");
+    let lib = OriginRepository::new();
+    lib.write("version", "lib 1.0\n");
+    let pinned = lib.commit("1.0");
+    lib.write("version", "lib 2.0\n");
+    lib.commit("2.0");
+    let origin = create_origin(&ledger, "");
+    add_submodule(&origin, "libs/shared", &relative_url(&lib), &pinned);
+    origin.write("deploy.sh", "#!/bin/sh\ncat libs/shared/version\n");
+    origin.commit("use the library");
+    let repository = fixture.register_repository(&origin).await;
+    let first = fixture.wait_for_nth_deployment(1).await;
+    let ended = fixture.wait_for_end(first["id"].as_str().unwrap()).await;
+    assert_eq!(ended["status"], "succeeded", "{ended}");
+    assert_eq!(fixture.read_file("ledger"), "lib 1.0\n");
+
+    // The step fails if a submodule cannot be fetched, and says which one.
+    let nowhere = CommitHash::parse(&"1".repeat(40)).unwrap();
+    add_submodule(&origin, "libs/gone", &relative_url(&lib), &nowhere);
+    origin.commit("not pushed");
+    fixture.sync_repository(&repository).await;
+    let second = fixture.wait_for_nth_deployment(2).await;
+    let ended = fixture.wait_for_end(second["id"].as_str().unwrap()).await;
+    assert_eq!(ended["status"], "failed", "{ended}");
+    let path = format!("{}/deployments/{}", super::ORG, second["id"].as_str().unwrap());
+    let seen = fixture.send(crate::world::get(&path).with_account(fixture.ada())).await;
+    assert!(seen.text.contains("submodule libs/gone: its remote has no commit 1111"), "{}", seen.text);
     fixture.shut_down().await;
 }

@@ -7,6 +7,7 @@ mod http_server;
 mod mirror;
 mod names;
 mod pull_requests;
+pub(crate) mod submodules;
 
 pub(crate) use http_server::serve_git;
 
