@@ -56,6 +56,9 @@ pub const SUBMODULE_MIRRORS_MAX: usize = 200;
 pub const SUBMODULE_COMMITS_MAX: usize = 1_000;
 /// Maximum size of a `.gitmodules` file.
 pub const SUBMODULE_SETTINGS_BYTES_MAX: u64 = 256 * 1024;
+/// Maximum size of the files of Git LFS that are kept for a repository. Above this, files that the current checkout does
+/// not need are removed.
+pub const LFS_CACHE_BYTES_MAX: u64 = 4 * 1024 * 1024 * 1024;
 pub const CHECKOUT_FILES_MAX: usize = 200_000;
 pub const CHECKOUT_BYTES_MAX: u64 = 2 * 1024 * 1024 * 1024;
 /// Maximum number of repositories being synced at the same time. A slow remote occupies its slot until git times out.

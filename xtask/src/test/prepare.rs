@@ -12,6 +12,7 @@ use crate::{clients, dist, npm, postgres, python, schemathesis, web};
 const PROGRAMS: &[(&str, &str, &str)] = &[
     ("/usr/bin/bwrap", "bubblewrap", "sandbox suites"),
     ("/usr/bin/git", "git", "repositories, definitions, custom steps"),
+    ("/usr/bin/git-lfs", "git-lfs", "repositories with Git LFS"),
     ("/usr/sbin/sshd", "openssh-server", "documentation"),
     ("/usr/bin/ssh", "openssh-client", "documentation"),
     ("/usr/bin/jq", "jq", "documentation, custom steps"),

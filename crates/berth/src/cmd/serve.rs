@@ -65,7 +65,7 @@ pub(crate) struct ServeArgs {
     /// Directory in which local repositories are allowed; can be repeated
     #[arg(long, value_name = "DIR")]
     pub(super) repository_root: Vec<PathBuf>,
-    /// Git host that may be in a private network; can be repeated
+    /// Git host that may be in a private network and may serve files of Git LFS; can be repeated
     #[arg(long, value_name = "HOST")]
     pub(super) repository_host: Vec<String>,
     /// Private host, address or network (10.0.0.0/8) that webhooks can reach, also over plain http; can be repeated

@@ -5,6 +5,7 @@ use std::path::{Component, Path, PathBuf};
 use std::time::{Instant, SystemTime};
 
 use berth_core::repository::RemoteUrl;
+use tempfile::TempDir;
 
 use super::mirror::GitMirror;
 use super::remote::{GitCredential, RepositoryAccess};
@@ -17,7 +18,7 @@ const LINKS_FOLLOWED_MAX: usize = 40;
 /// Maximum number of paths named in an error message.
 pub(super) const NAMED_MAX: usize = 5;
 
-/// Where a checkout gets what is not in the mirror: the content of submodules.
+/// Where a checkout gets what is not in the mirror: submodules, and files of Git LFS.
 #[derive(Clone, Copy)]
 pub struct CheckoutRemote<'a> {
     pub url: &'a RemoteUrl,
@@ -53,7 +54,11 @@ impl CheckoutProgress<'_> {
     /// Counts files towards the limits of the checkout.
     fn count(&mut self, entries: &[GitTreeEntry]) -> Result<(), GitError> {
         self.files += entries.len();
-        self.bytes = entries.iter().fold(self.bytes, |sum, entry| sum.saturating_add(entry.bytes));
+        self.count_bytes(entries.iter().map(|entry| entry.bytes))
+    }
+
+    pub(super) fn count_bytes(&mut self, sizes: impl Iterator<Item = u64>) -> Result<(), GitError> {
+        self.bytes = sizes.fold(self.bytes, u64::saturating_add);
         if self.files > CHECKOUT_FILES_MAX || self.bytes > CHECKOUT_BYTES_MAX {
             return Err(GitError::TooLarge(format!(
                 "the commit has {} files and {} MiB; at most {CHECKOUT_FILES_MAX} and {} are unpacked",
@@ -89,7 +94,7 @@ impl CheckoutProgress<'_> {
 }
 
 impl GitMirror {
-    /// Checks out a commit with its submodules into `into`, which must be empty. Keeps executable bits, and runs no
+    /// Checks out a commit with its submodules and files of Git LFS into `into`, which must be empty. Keeps executable bits, and runs no
     /// hooks or filters. After an error, the directory is empty again.
     pub fn checkout_complete(
         &self,
@@ -100,7 +105,8 @@ impl GitMirror {
         self.run_checkout(Some(from), commit, into)
     }
 
-    /// Like [`GitMirror::checkout_complete`], but only reads the mirror: directories of submodules stay empty.
+    /// Like [`GitMirror::checkout_complete`], but only reads the mirror: directories of submodules stay empty, and
+    /// files of Git LFS stay pointers.
     pub fn checkout(&self, commit: &CommitHash, into: &Path) -> Result<(), GitError> {
         self.run_checkout(None, commit, into)
     }
@@ -165,24 +171,24 @@ impl GitMirror {
         let entries = part.mirror.entries(&part.commit, None, &["-r"])?;
         progress.count(&entries)?;
         let dir = progress.part_dir(&part.path)?;
-        part.mirror.unpack(&part.commit, &dir)?;
+        let index = part.mirror.unpack(&part.commit, &dir)?;
         let links = entries.iter().filter(|entry| entry.kind == EntryKind::Symlink);
         progress.links.extend(links.map(|entry| join_path(&part.path, &entry.path)));
-        match from {
-            Some(_) => self.find_submodules(part, &entries, progress),
-            None => Ok(Vec::new()),
-        }
+        let Some(from) = from else { return Ok(Vec::new()) };
+        self.replace_pointers(from, part, &entries, (dir.as_path(), &index), progress)?;
+        self.find_submodules(part, &entries, progress)
     }
 
-    fn unpack(&self, commit: &CommitHash, into: &Path) -> Result<(), GitError> {
+    /// Unpacks the files of a commit. Returns the temporary index.
+    fn unpack(&self, commit: &CommitHash, into: &Path) -> Result<TempDir, GitError> {
         // Use a temporary index, because git would otherwise write to the index of the mirror.
         let index = self.scratch()?;
         let git = self.git().arg("--work-tree").arg(into).env("GIT_INDEX_FILE", index.path().join("index"));
         git.hide(&into.to_string_lossy())
             .args(["read-tree", "--reset", "-u", "--no-recurse-submodules", commit.as_str()])
             .run()?
-            .ok()
-            .map(drop)
+            .ok()?;
+        Ok(index)
     }
 }
 

@@ -210,6 +210,12 @@ impl GitMirror {
     pub(super) fn remove(&self) -> Result<(), GitError> {
         let _held = self.lock_exclusive()?;
         self.remove_locked()?;
+        match std::fs::remove_dir_all(self.lfs_cache()) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(GitError::Io { action: "files of Git LFS cannot be removed", source: error });
+            }
+            _ => {}
+        }
         // Removing the lock file is safe: a thread that was waiting for the lock finds that the mirror no longer
         // exists.
         let _ = std::fs::remove_file(self.lock_file());

@@ -11,6 +11,7 @@ mod fetch;
 mod files;
 mod host;
 mod import;
+mod lfs;
 mod mirror;
 mod process;
 mod pull_requests;

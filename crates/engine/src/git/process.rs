@@ -351,7 +351,8 @@ fn collect(
     told
 }
 
-/// Returns the total size of the files in a directory, down to two levels, which covers git's object directories.
+/// Returns the total size of the files in a directory, down to five levels, which covers the object directories of git
+/// and git-lfs.
 pub(super) fn directory_size(dir: &Path) -> u64 {
     fn sum_file_sizes(dir: &Path, depth: u32) -> u64 {
         let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
@@ -361,5 +362,5 @@ pub(super) fn directory_size(dir: &Path) -> u64 {
             _ => sum,
         })
     }
-    sum_file_sizes(dir, 2)
+    sum_file_sizes(dir, 5)
 }

@@ -92,6 +92,11 @@ impl RepositoryAccess {
         }
     }
 
+    /// Whether the operator trusts the server of this URL: every server with `--local`, otherwise only listed ones.
+    pub(super) fn is_listed(&self, url: &RemoteUrl) -> bool {
+        self.is_local || url.host().is_some_and(|host| self.hosts.iter().any(|known| known == host))
+    }
+
     pub(super) fn check(&self, url: &RemoteUrl) -> Result<(), GitError> {
         self.allows(url).map_err(|why| GitError::Refused(format!("the url {why}")))?;
         match url.host() {

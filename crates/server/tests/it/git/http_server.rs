@@ -10,7 +10,7 @@ use berth_core::repository::RemoteUrl;
 use berth_engine::credential::RedactedString;
 use berth_engine::git::{GitCredential, GitError};
 
-use super::{OriginRepository, create_mirror, unrestricted_access};
+use super::{OriginRepository, create_mirror, lfs_server, unrestricted_access};
 
 /// Serves the repositories below `root` to clients that log in with `login` (`user:password`), until the test process
 /// ends.
@@ -48,6 +48,13 @@ fn respond(stream: TcpStream, root: &Path, login: &str) -> Option<()> {
     if header("authorization") != wanted {
         let refused = "HTTP/1.1 401 Unauthorized\r\nWWW-Authenticate: Basic realm=\"git\"\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
         return stream.write_all(refused.as_bytes()).ok();
+    }
+    if let Some(body) = lfs_server::respond(root, &header("host"), &wanted, path, &body) {
+        let length = body.len();
+        let head = format!(
+            "HTTP/1.1 200 OK\r\nContent-Type: application/vnd.git-lfs+json\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n"
+        );
+        return stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(&body)).ok();
     }
     let mut child = Command::new("git")
         .arg("http-backend")

@@ -4,6 +4,8 @@ mod authors;
 mod branch;
 mod hostile;
 mod http_server;
+mod lfs;
+mod lfs_server;
 mod mirror;
 mod names;
 mod pull_requests;
