@@ -210,13 +210,6 @@ struct ReconcileContext<'a> {
     client: Option<Arc<ForgeClient>>,
 }
 
-impl ReconcileContext<'_> {
-    /// Where the ids of forge accounts are unique.
-    fn host(&self) -> String {
-        forge_host(self.repository)
-    }
-}
-
 /// The host of a repository's forge, within which the ids of accounts are unique.
 pub(crate) fn forge_host(repository: &Repository) -> String {
     repository.url.host().unwrap_or_default().to_ascii_lowercase()
