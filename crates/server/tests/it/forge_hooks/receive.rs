@@ -54,6 +54,10 @@ async fn push_schedules_a_sync_and_wakes_the_jobs() {
     target.world.run_sql("UPDATE pull_requests SET due_at = NULL");
     target.world.run_sql("UPDATE repositories SET due_at = 9000000000000000");
     let services = target.world.app.services().clone();
+    // Earlier requests have woken the jobs, too.
+    for earlier in [&services.sync_wanted, &services.pull_requests_wanted] {
+        let _ = tokio::time::timeout(Duration::from_millis(1), earlier.notified()).await;
+    }
     let (syncs, reconciler) = (services.sync_wanted.notified(), services.pull_requests_wanted.notified());
     let reply = target.deliver("push", "b").await;
     assert_eq!(reply.body["data"]["outcome"], "sync scheduled: dark-mode pushed");
