@@ -196,10 +196,15 @@ impl GitMirror {
         }
         let fetched = git.args(["lfs", "fetch", "origin", part.commit.as_str()]).run();
         drop(key);
-        fetched?.ok()?;
+        let ended = fetched?.ok();
         for pointer in missing {
             let (first, second) = (&pointer.oid[..2], &pointer.oid[2..4]);
             let file = repository.join("lfs/objects").join(first).join(second).join(&pointer.oid);
+            // The program also looks for files that only resemble pointers, so its failure does not matter if all
+            // files that are needed are there.
+            if let (false, Err(GitError::Failed(text))) = (file.exists(), &ended) {
+                return Err(GitError::Failed(text.clone()));
+            }
             store_content(&file, &self.lfs_cache(), pointer)?;
         }
         Ok(())

@@ -303,8 +303,8 @@ fn symlink_in_a_submodule_must_stay_in_the_checkout() {
         origin.write("main.txt", "main");
         add_submodule(&origin, "lib", &relative_url(&lib), &lib_commit);
         let commit = origin.commit("first");
-        let done = CheckoutRequest::local(&origin).run(&create_mirror(), &commit);
-        match done {
+        let it = create_mirror();
+        match CheckoutRequest::local(&origin).run(&it, &commit) {
             Ok(work) => {
                 assert!(is_allowed, "{target}");
                 assert_eq!(std::fs::read_to_string(work.join("lib/link")).unwrap(), "main");
