@@ -13,7 +13,6 @@ use crate::forge::{FakeForge, FakeResponse, RecordedRequest};
 use crate::git::{OriginRepository, serve_git};
 
 const LOGIN: &str = "x-access-token:hunter2-token";
-const PUBLIC_URL: &str = "https://berth.acme.test";
 const DEFINITION: &str = "version: 1
 pipeline:
   name: Shop
@@ -41,7 +40,6 @@ struct HostedRepository {
 impl HostedRepository {
     async fn start(
         definition: &str,
-        public_url: Option<&str>,
         behaviour: impl Fn(&RecordedRequest) -> FakeResponse + Send + Sync + 'static,
     ) -> Self {
         let origin = OriginRepository::new();
@@ -53,7 +51,6 @@ impl HostedRepository {
         let config = AppConfig {
             forges: vec![format!("127.0.0.1=github={}", forge.url).parse().unwrap()],
             egress_allow: vec!["127.0.0.1".parse().unwrap()],
-            public_url: public_url.map(str::to_owned),
             ..AppConfig::local(([127, 0, 0, 1], 8080).into())
         };
         let fixture = PipelineFixture::with_config(config).await;
@@ -107,7 +104,7 @@ fn accept(_: &RecordedRequest) -> FakeResponse {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn commit_statuses_follow_stages_approvals_and_environments() {
-    let hosted = HostedRepository::start(DEFINITION, Some(PUBLIC_URL), accept).await;
+    let hosted = HostedRepository::start(DEFINITION, accept).await;
     let fixture = &hosted.fixture;
     let asked = fixture.wait_for_approval(&hosted.deployment).await;
     let staging = ("berth/shop/staging", "success", "deployed");
@@ -116,11 +113,9 @@ async fn commit_statuses_follow_stages_approvals_and_environments() {
     assert_eq!(fixture.approve(&asked, fixture.ada()).await.status, 200);
     hosted.wait_for_statuses(&[staging, (production, "success", "deployed")]).await;
 
-    let (_, in_environment) = fixture.claim(&hosted.head).await;
+    fixture.claim(&hosted.head).await;
     let environment = ("berth/shop/qa-1", "success", "deployed");
     hosted.wait_for_statuses(&[staging, (production, "success", "deployed"), environment]).await;
-    let last = hosted.forge.requests().pop().unwrap();
-    assert_eq!(last.body["target_url"], format!("{PUBLIC_URL}/o/acme/deployments/{in_environment}"));
 
     // Once everything is written, nothing is sent again.
     let count = hosted.sent().len();
@@ -134,7 +129,7 @@ async fn commit_statuses_show_failed_and_cancelled_stages() {
     let definition = DEFINITION
         .replace("      requires: { approvals: 1 }\n", "")
         .replace("type: dummy", "type: script, params: { run: 'exit 1' }");
-    let hosted = HostedRepository::start(&definition, None, accept).await;
+    let hosted = HostedRepository::start(&definition, accept).await;
     let failed = [
         ("berth/shop/staging", "failure", "failed"),
         ("berth/shop/production", "error", "not deployed, because an earlier stage failed"),
@@ -144,7 +139,7 @@ async fn commit_statuses_show_failed_and_cancelled_stages() {
     assert!(!hosted.forge.requests().iter().any(is_linked), "there is no public URL");
     hosted.fixture.shut_down().await;
 
-    let hosted = HostedRepository::start(DEFINITION, None, accept).await;
+    let hosted = HostedRepository::start(DEFINITION, accept).await;
     hosted.fixture.wait_for_approval(&hosted.deployment).await;
     let cancelled =
         hosted.fixture.post(&format!("/deployments/{}/cancel", hosted.deployment), &json!({})).await;
@@ -160,7 +155,7 @@ async fn commit_status_is_retried_after_errors_as_the_forge_asks() {
     let count = AtomicUsize::new(0);
     let times = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
     let seen = times.clone();
-    let hosted = HostedRepository::start(&definition, None, move |_| {
+    let hosted = HostedRepository::start(&definition, move |_| {
         seen.lock().unwrap().push(Instant::now());
         let (status, headers) = match count.fetch_add(1, Ordering::SeqCst) {
             0 => (500, Vec::new()),
@@ -190,7 +185,7 @@ async fn commit_status_is_retried_after_errors_as_the_forge_asks() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rejected_credential_pauses_the_commit_statuses_of_a_repository() {
     let definition = DEFINITION.replace("      requires: { approvals: 1 }\n", "");
-    let hosted = HostedRepository::start(&definition, None, |_| (403, "{}".to_owned()).into()).await;
+    let hosted = HostedRepository::start(&definition, |_| (403, "{}".to_owned()).into()).await;
     hosted.fixture.wait_for_end(&hosted.deployment).await;
     tokio::time::sleep(Duration::from_secs(4)).await;
     assert_eq!(hosted.sent().len(), 1, "{:?}", hosted.sent());
