@@ -24,7 +24,7 @@ statements! {
     Org Write INSERT = "INSERT INTO forge_connections (org_id, repository_id, hook_id, forge, account_id, forge_hook_id,
           verified_at, error, version, updated_at, created_at, key_id, sealed)
         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)";
-    Org Write UPDATE => ForgeConnection::TABLE.update("WHERE org_id = $1 AND repository_id = $2 AND version = $9 - 1");
+    Org Write UPDATE => ForgeConnection::TABLE.update("WHERE org_id = $1 AND repository_id = $2 AND version + 1 = $9");
     // Connections whose open pull requests must be listed, at most $2 of each organization.
     Instance Read DUE = "SELECT org_id, repository_id FROM (
           SELECT org_id, repository_id, listed_at,

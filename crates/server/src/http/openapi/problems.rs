@@ -79,6 +79,10 @@ pub(super) fn complete(operation: &mut Value, route: &RouteInfo) {
     if route.path.ends_with("/auth/login") {
         statuses.extend([401, 403]);
     }
+    // The signature of a forge authenticates its deliveries.
+    if route.path.starts_with("/hooks/") {
+        statuses.extend([401, 429]);
+    }
     if route.path.starts_with("/api/v1/auth/providers/") {
         statuses.extend([401, 403, 409]);
     }

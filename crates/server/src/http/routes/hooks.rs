@@ -17,7 +17,6 @@ use crate::limits::{HOOK_BODY_BYTES_MAX, HOOK_SMALL_BODY_BYTES_MAX};
 /// `X-Gitlab-Token` (GitLab), `X-Gitea-Signature` or `X-Forgejo-Signature` (Gitea and Forgejo), `X-Hub-Signature`
 /// (Bitbucket).
 #[utoipa::path(post, path = "/hooks/{forge}/{hookId}", tag = "repositories",
-    request_body(content = Object, content_type = "application/json", description = "The payload of the forge"),
     responses((status = 200, body = Data<HookReceipt>)))]
 pub(crate) async fn receive_hook(
     State(app): State<Arc<App>>,
