@@ -59,8 +59,8 @@ pub fn parse(text: &str) -> Result<CommentCommand, String> {
         "take-over" => {
             let (name, reason) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
             let environment = parse_environment(name)?;
-            let reason =
-                Reason::parse(reason.trim()).map_err(|_| "say why: take-over NAME REASON".to_owned())?;
+            let reason = Reason::parse(reason.trim()).ok().filter(|reason| !reason.as_str().is_empty());
+            let reason = reason.ok_or_else(|| "say why: take-over NAME REASON".to_owned())?;
             CommentCommand::TakeOver { environment, reason }
         }
         "approve" => CommentCommand::Approve { commit: parse_hash(rest)? },
