@@ -1,8 +1,8 @@
 /** Connections of repositories to their forges, and the deliveries of those forges. */
 import { queryOptions } from "@tanstack/react-query";
-import { fetchBody, fetchData } from "@/api/client";
-import { type ForgeName, forgeApi, type RepositoryConnection } from "@/api/forge";
+import { api, fetchBody, fetchData } from "@/api/client";
 import { toProblem } from "@/api/problem";
+import type { ForgeName, RepositoryConnection } from "@/api/types";
 import { useOrgMutation } from "./mutations";
 import { resourceKey } from "./queryKeys";
 
@@ -18,7 +18,7 @@ export function connectionQuery(org: string, repositoryId: string) {
     queryFn: async (): Promise<RepositoryConnection | null> => {
       try {
         return await fetchData(
-          forgeApi.GET(`${REPOSITORY_PATH}/connection`, { params: { path: { orgId: org, repositoryId } } }),
+          api.GET(`${REPOSITORY_PATH}/connection`, { params: { path: { orgId: org, repositoryId } } }),
         );
       } catch (error) {
         if (toProblem(error).status === 404) return null;
@@ -35,7 +35,7 @@ export function hookDeliveriesQuery(org: string, repositoryId: string) {
     queryKey: resourceKey(org, "deliveries", repositoryId),
     queryFn: () =>
       fetchBody(
-        forgeApi.GET(`${REPOSITORY_PATH}/deliveries`, {
+        api.GET(`${REPOSITORY_PATH}/deliveries`, {
           params: { path: { orgId: org, repositoryId }, query: { limit: DELIVERIES_SHOWN_MAX } },
         }),
       ),
@@ -46,7 +46,7 @@ export function hookDeliveriesQuery(org: string, repositoryId: string) {
 export function useConnectRepository(org: string, repositoryId: string) {
   return useOrgMutation(org, ["repositories", "deliveries"], (body: { forge?: ForgeName }) =>
     fetchData(
-      forgeApi.POST(`${REPOSITORY_PATH}/connection`, {
+      api.POST(`${REPOSITORY_PATH}/connection`, {
         params: { path: { orgId: org, repositoryId } },
         body,
       }),
@@ -57,7 +57,7 @@ export function useConnectRepository(org: string, repositoryId: string) {
 export function useTestConnection(org: string, repositoryId: string) {
   return useOrgMutation(org, ["repositories", "deliveries"], () =>
     fetchData(
-      forgeApi.POST(`${REPOSITORY_PATH}/connection/test`, {
+      api.POST(`${REPOSITORY_PATH}/connection/test`, {
         params: { path: { orgId: org, repositoryId } },
       }),
     ),
@@ -67,7 +67,7 @@ export function useTestConnection(org: string, repositoryId: string) {
 export function useDisconnectRepository(org: string, repositoryId: string) {
   return useOrgMutation(org, ["repositories", "deliveries"], () =>
     fetchData(
-      forgeApi.DELETE(`${REPOSITORY_PATH}/connection`, { params: { path: { orgId: org, repositoryId } } }),
+      api.DELETE(`${REPOSITORY_PATH}/connection`, { params: { path: { orgId: org, repositoryId } } }),
     ),
   );
 }

@@ -1,7 +1,7 @@
 /** Accounts on forges that the current user has linked, per organization. */
 import { queryOptions, useMutation, useQueryClient } from "@tanstack/react-query";
-import { fetchData } from "@/api/client";
-import { type ForgeAccount, forgeApi } from "@/api/forge";
+import { api, fetchData } from "@/api/client";
+import type { LinkedForgeAccount } from "@/api/types";
 
 const ACCOUNTS_PATH = "/api/v1/organizations/{orgId}/me/forge-accounts";
 /** The account is linked by a comment on the forge, which emits no event that the profile page follows. */
@@ -15,23 +15,23 @@ function accountsKey(org: string) {
 export function forgeAccountsQuery(org: string, isAwaited: boolean) {
   return queryOptions({
     queryKey: accountsKey(org),
-    queryFn: () => fetchData(forgeApi.GET(ACCOUNTS_PATH, { params: { path: { orgId: org } } })),
+    queryFn: () => fetchData(api.GET(ACCOUNTS_PATH, { params: { path: { orgId: org } } })),
     refetchInterval: isAwaited ? POLL_MS : false,
   });
 }
 
 export function useCreateForgeCode(org: string) {
   return useMutation({
-    mutationFn: () => fetchData(forgeApi.POST(ACCOUNTS_PATH, { params: { path: { orgId: org } } })),
+    mutationFn: () => fetchData(api.POST(ACCOUNTS_PATH, { params: { path: { orgId: org } } })),
   });
 }
 
 export function useUnlinkForgeAccount(org: string) {
   const queries = useQueryClient();
   return useMutation({
-    mutationFn: ({ host, accountId }: Pick<ForgeAccount, "host" | "accountId">) =>
+    mutationFn: ({ host, accountId }: Pick<LinkedForgeAccount, "host" | "accountId">) =>
       fetchData(
-        forgeApi.DELETE(`${ACCOUNTS_PATH}/{host}/{accountId}`, {
+        api.DELETE(`${ACCOUNTS_PATH}/{host}/{accountId}`, {
           params: { path: { orgId: org, host, accountId } },
         }),
       ),

@@ -1,7 +1,6 @@
 /** Pull requests, and the approval of commits from forks. */
 import { infiniteQueryOptions, queryOptions } from "@tanstack/react-query";
 import { api, fetchBody, fetchData } from "@/api/client";
-import { forgeApi } from "@/api/forge";
 import type { PullRequest } from "@/api/types";
 import { useOrgMutation } from "./mutations";
 import { resourceKey } from "./queryKeys";
@@ -47,7 +46,7 @@ export function pullRequestQuery({ org, repositoryId, number }: PullRequestKey) 
 export function useApproveCommit({ org, repositoryId, number }: PullRequestKey) {
   return useOrgMutation(org, ["pull-requests"], (commit: string) =>
     fetchData(
-      forgeApi.POST(`${PULL_REQUEST_PATH}/approve`, {
+      api.POST(`${PULL_REQUEST_PATH}/approve`, {
         params: { path: { orgId: org, repositoryId, number } },
         body: { commit },
       }),

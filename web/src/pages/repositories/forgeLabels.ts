@@ -1,4 +1,4 @@
-import type { ForgeName } from "@/api/forge";
+import type { ForgeName } from "@/api/types";
 
 export const FORGE_LABELS: Record<ForgeName, string> = {
   github: "GitHub",

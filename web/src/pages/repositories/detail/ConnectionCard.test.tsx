@@ -1,15 +1,21 @@
 import { fireEvent, screen } from "@testing-library/react";
 import { afterEach, expect, test } from "vitest";
-import type { RepositoryConnection } from "@/api/forge";
+import type { RepositoryConnection } from "@/api/types";
 import { removePage, renderPage, stubServer } from "../../../../tests/renderPage";
 import { ConnectionCard } from "./ConnectionCard";
 
 const CONNECTION: RepositoryConnection = {
+  repositoryId: "rep_1",
+  accountId: "usr_1",
   forge: "github",
   hookUrl: "https://berth.acme.test/hooks/github/hook_1",
+  isManaged: false,
+  isVerified: false,
   verifiedAt: null,
   error: null,
   instructions: ["Open the settings of the repository", "Add a webhook"],
+  createdAt: "2026-11-18T12:00:00Z",
+  updatedAt: "2026-11-18T12:00:00Z",
 };
 
 function Card() {

@@ -2,7 +2,7 @@ import { Alert, Button, Card, Group, Stack, Text, Title } from "@mantine/core";
 import { IconAlertTriangle, IconCheck, IconHourglass } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
-import type { RepositoryConnection } from "@/api/forge";
+import type { RepositoryConnection } from "@/api/types";
 import { connectionQuery, hookDeliveriesQuery, useTestConnection } from "@/data/connections";
 import { useOrg, usePermission } from "@/data/me";
 import type { StatusStyle } from "@/theme/status";

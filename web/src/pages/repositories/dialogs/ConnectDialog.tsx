@@ -1,6 +1,6 @@
 import { List, NativeSelect, Text } from "@mantine/core";
 import { useState } from "react";
-import type { ForgeName, RepositoryConnection } from "@/api/forge";
+import type { ConnectionWithSecret, ForgeName, RepositoryConnection } from "@/api/types";
 import { useConnectRepository } from "@/data/connections";
 import { useOrg } from "@/data/me";
 import { ConfirmDialog } from "@/ui/ConfirmDialog";
@@ -48,7 +48,7 @@ export function ConnectDialog({ repositoryId, onClose }: Props) {
   );
 }
 
-function SecretDialog({ connection, onClose }: { connection: RepositoryConnection; onClose: () => void }) {
+function SecretDialog({ connection, onClose }: { connection: ConnectionWithSecret; onClose: () => void }) {
   return (
     <OneTimeSecretDialog
       title={`Create the webhook on ${FORGE_LABELS[connection.forge]}`}

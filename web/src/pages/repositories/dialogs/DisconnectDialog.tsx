@@ -1,5 +1,5 @@
 import { Text } from "@mantine/core";
-import type { RepositoryConnection } from "@/api/forge";
+import type { RepositoryConnection } from "@/api/types";
 import { useDisconnectRepository } from "@/data/connections";
 import { useOrg } from "@/data/me";
 import { ConfirmDialog } from "@/ui/ConfirmDialog";
