@@ -3,7 +3,18 @@ import { EVENT_KINDS } from "@/api/kinds.gen";
 import { changesAccess, resourcesInvalidatedBy } from "./queryKeys";
 
 /** Prefixes of kinds that invalidate only the audit log. */
-const AUDIT_LOG_ONLY = ["cli", "id", "identity", "login", "logins", "password", "recovery", "access", "root"];
+const AUDIT_LOG_ONLY = [
+  "cli",
+  "forge",
+  "id",
+  "identity",
+  "login",
+  "logins",
+  "password",
+  "recovery",
+  "access",
+  "root",
+];
 
 test("every event kind invalidates at least one resource", () => {
   const silent = EVENT_KINDS.filter(kind => resourcesInvalidatedBy(kind).length === 0);

@@ -25,7 +25,7 @@ function Card() {
 afterEach(removePage);
 
 test("verified connection shows the forge, the last delivery and the table of deliveries", async () => {
-  const receivedAt = new Date(Date.now() - 125_000).toISOString();
+  const receivedAt = new Date(Date.now() - 170_000).toISOString();
   stubServer({
     "GET /repositories/rep_1/connection": { data: { ...CONNECTION, verifiedAt: receivedAt } },
     "GET /repositories/rep_1/deliveries": {
