@@ -5,7 +5,7 @@ import { RouterProvider } from "@tanstack/react-router";
 import { lazy, StrictMode, Suspense } from "react";
 import { createRoot } from "react-dom/client";
 import { queryClient } from "./data/queryClient";
-import { router } from "./routes";
+import { router } from "./router";
 import { PasswordPrompt } from "./shell/PasswordPrompt";
 import { theme, variables } from "./theme/theme";
 

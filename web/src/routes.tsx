@@ -2,31 +2,21 @@
 import {
   createRootRouteWithContext,
   createRoute,
-  createRouter,
   lazyRouteComponent,
   Outlet,
   redirect,
 } from "@tanstack/react-router";
-import { setLoggedOutHandler, setSecondFactorHandler } from "./api/client";
 import { toProblem } from "./api/problem";
 import { deployedQuery } from "./data/deployed";
 import { meQuery } from "./data/me";
 import { findOrganization } from "./data/organization";
 import { maySomewhere } from "./data/permissions";
 import { queryClient } from "./data/queryClient";
-import { ME_KEY } from "./data/queryKeys";
-import {
-  createSearchValidator,
-  parseCount,
-  parseSearch,
-  parseText,
-  stringifySearch,
-} from "./data/searchParams";
+import { createSearchValidator, parseCount, parseText } from "./data/searchParams";
 import { lacksSecondFactor } from "./data/secondFactor";
 import { ErrorPage } from "./shell/ErrorPage";
 import { loadLastOrganization } from "./shell/lastOrganization";
 import { Shell } from "./shell/Shell";
-import { LoadingRows } from "./ui/LoadingRows";
 
 const root = createRootRouteWithContext()({ component: Outlet, notFoundComponent: () => <ErrorPage /> });
 
@@ -345,7 +335,7 @@ const analysis = createRoute({
   ),
 });
 
-const routeTree = root.addChildren([
+export const routeTree = root.addChildren([
   index,
   login,
   invitation,
@@ -387,39 +377,3 @@ const routeTree = root.addChildren([
     ]),
   ]),
 ]);
-
-export const router = createRouter({
-  routeTree: routeTree,
-  defaultPreload: "intent",
-  defaultPendingComponent: LoadingRows,
-  defaultErrorComponent: ErrorPage,
-  scrollRestoration: true,
-  parseSearch: parseSearch,
-  stringifySearch: stringifySearch,
-});
-
-/** Pages that work without a login. */
-const OPEN_PAGES = ["/invitation", "/reset-password"];
-
-setLoggedOutHandler(() => {
-  if (OPEN_PAGES.includes(router.state.location.pathname)) return;
-  queryClient.removeQueries({ queryKey: ME_KEY });
-  const { href, pathname } = router.state.location;
-  if (pathname !== "/sign-in") router.navigate({ to: "/sign-in", search: { next: href } });
-});
-
-// The requirement was switched on while the dashboard was open. Loads the user again and the page with it, which
-// leads to the profile.
-setSecondFactorHandler(() => {
-  void queryClient.refetchQueries({ queryKey: ME_KEY }).then(() => router.invalidate());
-});
-
-declare module "@tanstack/react-router" {
-  interface Register {
-    router: typeof router;
-  }
-  interface HistoryState {
-    /** Message shown on the login page. */
-    notice?: string;
-  }
-}

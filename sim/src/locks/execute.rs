@@ -2,9 +2,7 @@
 //! same code.
 
 use berth_core::decision::{CommandRefusal, RefusableDecision, RuleDecision};
-use berth_core::deployment::environment::GrantCommand;
-use berth_core::deployment::environment::cancel::cancel;
-use berth_core::deployment::environment::grant::grant;
+use berth_core::deployment::environment::{GrantCommand, cancel::cancel, grant::grant};
 use berth_core::deployment::environment::report::{DeploymentOutcome, order, report};
 use berth_core::deployment::{EnvironmentDeployment, ExecutionFailure, FailureCode};
 use berth_core::environment::claim::{ClaimCommand, claim};

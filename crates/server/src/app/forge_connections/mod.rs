@@ -270,7 +270,7 @@ impl App {
         repository: &Repository,
         ask: impl FnOnce(&ForgeClient) -> Result<T, ForgeError> + Send + 'static,
     ) -> Result<Option<Result<T, ForgeError>>, AppError> {
-        let client = client_of(&self.services, &self.config, who.org(), repository).await?;
+        let client = client_of(&self.services, &self.config.forges, who.org(), repository).await?;
         let Some(client) = client else { return Ok(None) };
         let pass = self.hook_calls.try_enter(who.org());
         let pass =

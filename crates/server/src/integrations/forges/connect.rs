@@ -6,34 +6,33 @@ use berth_engine::Services;
 use berth_engine::git::GitCredential;
 use tokio::sync::oneshot;
 
-use super::{ForgeClient, ForgeRepository};
-use crate::config::AppConfig;
+use super::{ForgeClient, ForgeHost, ForgeRepository};
 use crate::error::AppError;
 
 /// Returns the forge client of a repository, with the repository's credential. `None` if the repository is not on a
 /// known forge, or has no token for the API.
 pub(crate) async fn client_of(
     services: &Services,
-    config: &AppConfig,
+    known: &[ForgeHost],
     org: OrgId,
     repository: &Repository,
 ) -> Result<Option<ForgeClient>, AppError> {
-    if ForgeRepository::locate(&repository.url, &config.forges).is_none() {
+    if ForgeRepository::locate(&repository.url, known).is_none() {
         return Ok(None);
     }
     // Without the secret, the repository cannot be synced either, which is shown as its error.
     let credential = services.git_credential(org, repository.credential.clone()).await?.ok().flatten();
-    Ok(client_with(services, config, repository, credential.as_ref()))
+    Ok(client_with(services, known, repository, credential.as_ref()))
 }
 
 /// Like [`client_of`], with a credential that the caller has read.
 pub(crate) fn client_with(
     services: &Services,
-    config: &AppConfig,
+    known: &[ForgeHost],
     repository: &Repository,
     credential: Option<&GitCredential>,
 ) -> Option<ForgeClient> {
-    let (forge, at) = ForgeRepository::locate(&repository.url, &config.forges)?;
+    let (forge, at) = ForgeRepository::locate(&repository.url, known)?;
     let token = credential.and_then(GitCredential::token)?;
     let user = credential.and_then(GitCredential::user).map(str::to_owned);
     Some(ForgeClient { egress: services.egress.clone(), forge, at, user, token })

@@ -132,7 +132,7 @@ async fn fetch_state(
         Ok(credential) => credential,
         Err(why) => return Ok(Err(why)),
     };
-    let client = client_with(&fixes.services, &fixes.config, &known.repository, credential.as_ref());
+    let client = client_with(&fixes.services, &fixes.config.forges, &known.repository, credential.as_ref());
     if let (Some(number), Some(client)) = (known.it.number, client) {
         match run_on_thread(move || client.get(number)).await? {
             // Some forges allow deleting a pull request. In that case the branch determines its state.

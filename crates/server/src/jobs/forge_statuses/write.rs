@@ -44,7 +44,7 @@ async fn write_status(job: &StatusWriter, org: OrgId, id: RepositoryId) -> Resul
     });
     let (Some(status), repository, Some(organization)) = next.await? else { return Ok(false) };
     let client = match &repository {
-        Some(repository) => client_of(&job.services, &job.config, org, repository).await?,
+        Some(repository) => client_of(&job.services, &job.config.forges, org, repository).await?,
         None => None,
     };
     let (result, pause_s) = match client {

@@ -172,7 +172,7 @@ async fn reconcile(
     begun: BegunPullRequest,
 ) -> Result<ReconcileResult, AppError> {
     let BegunPullRequest { repository, connection, needs_read, .. } = begun;
-    let client = client_of(&job.services, &job.config, key.org, &repository).await?.map(Arc::new);
+    let client = client_of(&job.services, &job.config.forges, key.org, &repository).await?.map(Arc::new);
     if let Some(client) = client.as_ref().filter(|_| needs_read)
         && let Err(problem) = forge_reads::read_pull_request(job, key, client.clone()).await?
     {

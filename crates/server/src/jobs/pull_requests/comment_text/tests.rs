@@ -1,3 +1,5 @@
+//! Snapshots of the comment on a pull request.
+
 use expect_test::expect;
 
 use super::*;
