@@ -2,8 +2,8 @@
 //! same code.
 
 use berth_core::decision::{CommandRefusal, RefusableDecision, RuleDecision};
-use berth_core::deployment::environment::{GrantCommand, cancel::cancel, grant::grant};
 use berth_core::deployment::environment::report::{DeploymentOutcome, order, report};
+use berth_core::deployment::environment::{GrantCommand, cancel::cancel, grant::grant};
 use berth_core::deployment::{EnvironmentDeployment, ExecutionFailure, FailureCode};
 use berth_core::environment::claim::{ClaimCommand, claim};
 use berth_core::environment::declare::{DeclareCommand, declare, delete, redeclare, undeclare};

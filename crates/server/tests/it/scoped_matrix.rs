@@ -65,8 +65,15 @@ async fn member_with_grants_elsewhere_sees_nothing_of_a_pipeline() {
             target.send_request(&operation, &target.fill_path(&operation), Some(&outsider.token)).await;
         let status = reply.status.as_u16();
         assert!(status < 500, "{name}: {}", reply.text);
+        // Refused for the tokens of this test, because they expire.
+        let needs_login = name.ends_with("/me/forge-accounts");
         if action.level() == ActionLevel::Organization {
-            assert_eq!(status == 403, !Role::Member.may(action), "{name}: {}", reply.text);
+            assert_eq!(
+                status == 403,
+                needs_login && operation.method == "POST" || !Role::Member.may(action),
+                "{name}: {}",
+                reply.text
+            );
         } else if names_resource(&operation) {
             assert_eq!((status, reply.problem_code()), (404, "not_found"), "{name}: {}", reply.text);
         } else if status == 200 {

@@ -40,7 +40,7 @@ word_columns!(PullRequestStatus: PullRequestStatus::ALL);
 
 /// Repositories without pipelines are left out, and with them deleted ones.
 const CONDITIONS: &str =
-    " AND ($3 = '' OR repository_id = $3) AND ($4 = 0 OR number = $4) AND EXISTS (SELECT 1 FROM pipelines p
+    " AND ($3 = '' OR repository_id = $3) AND ($4 = CAST(0 AS BIGINT) OR number = $4) AND EXISTS (SELECT 1 FROM pipelines p
     WHERE p.org_id = $1 AND p.repository_id = pull_requests.repository_id AND p.deleted_at IS NULL) ";
 
 /// `by_status` is a condition of its own, so that an index serves it.

@@ -167,7 +167,8 @@ async fn propose(fixes: &FixPullRequestJob, org: OrgId, fix: &FixContext) -> Res
         Err(GitError::Stopping) => return Ok(FixResult::Stopping),
         Err(error) => return no(error.to_string()),
     };
-    let client = forges::client_with(&fixes.services, &fixes.config.forges, &fix.repository, credential.as_ref());
+    let client =
+        forges::client_with(&fixes.services, &fixes.config.forges, &fix.repository, credential.as_ref());
     let Some(client) = client else {
         return Ok(FixResult::Yes(pushed, None));
     };

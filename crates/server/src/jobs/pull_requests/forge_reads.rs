@@ -56,7 +56,9 @@ pub(super) async fn list_next(job: &PullRequestJob) -> Result<bool, AppError> {
         Ok::<_, AppError>(repository::by_id(tx, id)?)
     });
     let Some(found) = begun.await? else { return Ok(true) };
-    let Some(client) = client_of(&job.services, &job.config.forges, org, &found).await? else { return Ok(true) };
+    let Some(client) = client_of(&job.services, &job.config.forges, org, &found).await? else {
+        return Ok(true);
+    };
     match run_on_thread(move || client.open_pull_requests()).await? {
         Ok(open) => store_open(job, org, id, open).await?,
         Err(error) => tracing::info!(repository = %id, %error, "cannot list open pull requests"),

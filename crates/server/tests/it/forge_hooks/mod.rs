@@ -157,7 +157,7 @@ impl ConnectedRepository {
         let (org, id) = (find_organization(&self.world).await, self.id());
         let read = self.world.app.store().read(Some(org), move |db| {
             use berth_store::tables::{pull_request, pull_request_command, repository};
-            let all = pull_request::list_open(db, id, 100)?;
+            let all = pull_request::by_number(db, id, 42)?;
             let commands = pull_request_command::list_unanswered(db, id, 42, 100)?;
             let due = repository::by_id(db, id)?.unwrap().seen.due_at;
             Ok::<_, berth_store::StoreError>(format!("{all:?} {commands:?} {due:?}"))
