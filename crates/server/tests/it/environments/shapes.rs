@@ -278,6 +278,7 @@ async fn deployment_shape() {
               "rollback": null,
               "context": null,
               "retryOf": null,
+              "isUntrusted": false,
               "reason": null,
               "bypass": null,
               "actor": {
