@@ -267,7 +267,6 @@ impl CommandOperator<'_> {
                 refused = Some(format!("you may not claim environments of {}", pipeline.slug));
                 continue;
             }
-            pull_request_claim::delete(tx, self.found.repository, self.found.number, pipeline.id)?;
             let scope =
                 PipelineScope { pull_request: self.found, pipeline: &pipeline, account: &self.account };
             match operate::claim(tx, &scope, locks)? {

@@ -149,6 +149,11 @@ pub(super) fn deploy_head(
     };
     let mut lock = lock.clone();
     let by = &scope.account.holder;
+    if !session.holder.is_same(by) {
+        return Ok(Err(
+            "the session belongs to an earlier connection; release it, then comment `/berth claim`".into(),
+        ));
+    }
     let is_running = |it: &&berth_core::deployment::EnvironmentDeployment| {
         it.target.purpose == DeploymentPurpose::Session(session.id) && it.status == DeploymentState::Running
     };
