@@ -199,7 +199,7 @@ fn needs_approval(it: &PullRequest) -> bool {
 
 /// What became of a claim.
 enum ClaimProgress {
-    Held(Lock, Session),
+    Held(Box<Lock>, Box<Session>),
     /// The tickets that still wait, one per environment.
     Queued(Vec<(Lock, Ticket)>),
     Stopped,
@@ -282,7 +282,7 @@ fn load_progress(db: &mut impl StoreRead, claim: &PullRequestClaim) -> Result<Cl
         let lock = environment::by_id(db, session.environment)?;
         let is_active = |lock: &Lock| lock.session.as_ref().is_some_and(|active| active.id == id);
         return Ok(match lock.filter(is_active) {
-            Some(lock) => ClaimProgress::Held(lock, session),
+            Some(lock) => ClaimProgress::Held(Box::new(lock), Box::new(session)),
             None => ClaimProgress::Stopped,
         });
     }

@@ -70,7 +70,7 @@ pub(super) fn claim(
     };
     let cmd = ClaimCommand { by: account.holder.clone(), token: None, terms, wait_seconds: Some(WAIT_S_MAX) };
     let claimed = match claim_any(tx, locks, &cmd)?.outcome {
-        AnyClaimOutcome::Claimed(claimed, after) => (claimed, after.environment.id),
+        AnyClaimOutcome::Claimed(claimed, after) => (*claimed, after.environment.id),
         AnyClaimOutcome::Refused(refusal, _) => return Ok(Err(refusal_text(refusal))),
         AnyClaimOutcome::AllHeld(_) => return Err(AppError::bug("a claim that waits did not wait")),
     };
