@@ -223,8 +223,8 @@ fn claim_to_response(
     let lock = match load_progress(db, claim)? {
         ClaimProgress::Held(lock, session) => {
             state = wire::PullRequestClaimState::Held;
-            held = Some(session);
-            Some(lock)
+            held = Some(*session);
+            Some(*lock)
         }
         ClaimProgress::Queued(tickets) => {
             let mut waits = Vec::new();
