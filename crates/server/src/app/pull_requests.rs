@@ -99,7 +99,7 @@ pub(super) fn find(
 }
 
 /// Whether the caller may see one of the pipelines that are defined in a repository.
-fn is_repository_visible(
+pub(super) fn is_repository_visible(
     db: &mut impl StoreRead,
     access: &EffectiveAccess,
     repository: RepositoryId,
