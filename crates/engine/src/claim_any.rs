@@ -19,7 +19,7 @@ pub struct AnyClaim {
 
 pub enum AnyClaimOutcome {
     /// A session, or the ticket with the earliest estimated start, and the lock of its environment.
-    Claimed(ClaimOutcome, Box<Lock>),
+    Claimed(Box<ClaimOutcome>, Box<Lock>),
     /// All are held, and the caller does not wait.
     AllHeld(Vec<Lock>),
     /// No queue accepts another ticket.
@@ -37,7 +37,9 @@ pub fn claim_any(tx: &mut Tx<'_>, mut locks: Vec<Lock>, cmd: &ClaimCommand) -> R
     for id in &ids {
         let (after, claimed) = claims.decide(tx, *id, |lock, moment| claim::claim(lock, &eager, moment))?;
         match claimed {
-            Ok(claimed) => return Ok(claims.finish(AnyClaimOutcome::Claimed(claimed, Box::new(after)))),
+            Ok(claimed) => {
+                return Ok(claims.finish(AnyClaimOutcome::Claimed(Box::new(claimed), Box::new(after))));
+            }
             Err(_) => held.push(after),
         }
     }
@@ -100,7 +102,7 @@ impl ClaimAttempts {
             }
         }
         match (first, full) {
-            (Some((_, ticket, after)), _) => Ok(AnyClaimOutcome::Claimed(ticket, Box::new(after))),
+            (Some((_, ticket, after)), _) => Ok(AnyClaimOutcome::Claimed(Box::new(ticket), Box::new(after))),
             (None, Some((refusal, after))) => Ok(AnyClaimOutcome::Refused(refusal, Box::new(after))),
             (None, None) => Err(EngineError::bug("no environment to wait for")),
         }

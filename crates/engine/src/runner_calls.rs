@@ -206,12 +206,20 @@ pub(super) fn checkout(services: &Services, it: &AttemptLocator, into: &Path) ->
     let source = plan.source.as_ref().ok_or_else(unknown_attempt)?;
     let commit = CommitHash::parse(&source.commit).ok_or_else(unknown_attempt)?;
     let (mirror, id) = (services.git.mirror(it.org, source.repository), source.repository);
+    let deployment = it.deployment;
     let found = services.store.read_blocking(Some(it.org), move |db| {
-        Ok::<_, EngineError>(berth_store::tables::repository::by_id(db, id)?)
+        let found = berth_store::tables::repository::by_id(db, id)?;
+        let of = berth_store::tables::deployment::by_id(db, deployment)?;
+        Ok::<_, EngineError>((found, of.is_none_or(|it| it.target.is_untrusted())))
     });
-    let done = match found.map_err(unavailable)? {
+    let (found, is_untrusted) = found.map_err(unavailable)?;
+    let done = match found {
         Some(repository) => {
             let credential = || {
+                // A fork could name any repository that the credential can read as its submodule.
+                if is_untrusted {
+                    return Ok(None);
+                }
                 let read = services.git_credential_blocking(it.org, repository.credential.clone());
                 let read = read.map_err(|error| {
                     tracing::error!(?error, repository = %repository.id, "reading a git credential failed");

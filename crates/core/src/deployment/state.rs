@@ -43,6 +43,13 @@ pub enum DeploymentTarget {
     Stages(StagesTarget),
 }
 
+impl DeploymentTarget {
+    /// Whether the commit comes from a fork.
+    pub fn is_untrusted(&self) -> bool {
+        matches!(self, Self::Environment(EnvironmentTarget { is_untrusted: true, .. }))
+    }
+}
+
 #[derive(Debug, Clone, PartialEq)]
 pub struct EnvironmentTarget {
     pub environment: EnvironmentId,

@@ -102,7 +102,12 @@ impl GitMirror {
             }
         }
         for pointer in &pointers {
-            write_content(&cache.join(&pointer.oid), &dir.join(&pointer.path))?;
+            let content = cache.join(&pointer.oid);
+            // The limit of the checkout was checked with the size in the pointer.
+            if std::fs::metadata(&content).map_err(GitError::io(NO_PLACE))?.len() != pointer.bytes {
+                return Err(GitError::Refused(format!("the content of {} has the wrong size", pointer.path)));
+            }
+            write_content(&content, &dir.join(&pointer.path))?;
         }
         Ok(())
     }

@@ -10,6 +10,7 @@ use berth_store::idempotency::IdempotencyKey;
 use berth_store::tables::forge_account::{self, ForgeAccount};
 use berth_store::tables::{pull_request, repository};
 
+use super::pull_requests::is_repository_visible;
 use super::{ApiResponse, App, IdempotentResponse};
 use crate::auth::authorize::AuthorizedCaller;
 use crate::auth::tokens::hash_token;
@@ -99,6 +100,9 @@ impl App {
                 let missing = || AppError::not_found("pull request");
                 let repository = repository::by_id(tx, id)?.ok_or_else(missing)?;
                 let found = pull_request::by_number(tx, id, number)?.ok_or_else(missing)?;
+                if !is_repository_visible(tx, &standing.access, id)? {
+                    return Err(missing());
+                }
                 let approver = Approver { user, access: &standing.access };
                 match approve(tx, &repository, found, &approver, &commit)? {
                     Ok(_) => Ok(ApiResponse::ok(wire::PullRequestApproval {

@@ -99,7 +99,7 @@ pub(super) fn find(
 }
 
 /// Whether the caller may see one of the pipelines that are defined in a repository.
-fn is_repository_visible(
+pub(super) fn is_repository_visible(
     db: &mut impl StoreRead,
     access: &EffectiveAccess,
     repository: RepositoryId,
@@ -199,7 +199,7 @@ fn needs_approval(it: &PullRequest) -> bool {
 
 /// What became of a claim.
 enum ClaimProgress {
-    Held(Lock, Session),
+    Held(Box<Lock>, Box<Session>),
     /// The tickets that still wait, one per environment.
     Queued(Vec<(Lock, Ticket)>),
     Stopped,
@@ -223,8 +223,8 @@ fn claim_to_response(
     let lock = match load_progress(db, claim)? {
         ClaimProgress::Held(lock, session) => {
             state = wire::PullRequestClaimState::Held;
-            held = Some(session);
-            Some(lock)
+            held = Some(*session);
+            Some(*lock)
         }
         ClaimProgress::Queued(tickets) => {
             let mut waits = Vec::new();
@@ -282,7 +282,7 @@ fn load_progress(db: &mut impl StoreRead, claim: &PullRequestClaim) -> Result<Cl
         let lock = environment::by_id(db, session.environment)?;
         let is_active = |lock: &Lock| lock.session.as_ref().is_some_and(|active| active.id == id);
         return Ok(match lock.filter(is_active) {
-            Some(lock) => ClaimProgress::Held(lock, session),
+            Some(lock) => ClaimProgress::Held(Box::new(lock), Box::new(session)),
             None => ClaimProgress::Stopped,
         });
     }

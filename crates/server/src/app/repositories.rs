@@ -127,6 +127,11 @@ impl App {
                 return build_response(tx, &found);
             }
             if next.url != found.url {
+                if forge_connection::by_repository(tx, found.id)?.is_some() {
+                    let text =
+                        "the repository is connected to its forge; disconnect it before you change its URL";
+                    return Err(AppError::new(Code::InvalidState, text));
+                }
                 check_free(tx, &next.url)?;
             }
             if next.credential != found.credential {

@@ -215,8 +215,8 @@ pub fn see(
             created_at: now,
         },
         Some(stored) => {
-            let seen = if seen.changed_at >= stored.seen.changed_at { seen } else { stored.seen };
-            PullRequest { seen, due_at: Some(now), ..stored }
+            let seen = if seen.changed_at >= stored.seen.changed_at { seen } else { stored.seen.clone() };
+            PullRequest { due_at: Some(now), ..replace_snapshot(stored, seen) }
         }
     };
     put(tx, &after)?;
@@ -233,8 +233,25 @@ pub fn refresh(
 ) -> Result<(), StoreError> {
     let Some(stored) = by_number(tx, repository, number)? else { return Ok(()) };
     if seen.changed_at >= stored.seen.changed_at && seen != stored.seen {
-        put(tx, &PullRequest { seen, ..stored })?;
+        put(tx, &replace_snapshot(stored, seen))?;
     }
+    set_read(tx, repository, number)
+}
+
+/// Replaces what the forge says. An approval was given for the environments that the pull request could use then, so
+/// it ends if something changes that triggers look at.
+fn replace_snapshot(stored: PullRequest, seen: PullRequestSnapshot) -> PullRequest {
+    let before = &stored.seen;
+    let is_same = before.base_branch == seen.base_branch
+        && before.is_draft == seen.is_draft
+        && before.labels == seen.labels;
+    let (approved_head, approved_by) =
+        if is_same { (stored.approved_head, stored.approved_by) } else { (None, None) };
+    PullRequest { seen, approved_head, approved_by, ..stored }
+}
+
+/// Records that the forge was asked about a pull request.
+pub fn set_read(tx: &mut Tx<'_>, repository: RepositoryId, number: i64) -> Result<(), StoreError> {
     let now = tx.now();
     tx.execute(&SET_READ, &[text(repository), number.into(), now.into()]).map(drop)
 }
@@ -307,4 +324,55 @@ pub fn list_due(
     limit: i64,
 ) -> Result<Vec<(OrgId, RepositoryId, i64)>, StoreError> {
     db.fetch_all(&DUE, &[now.into(), share.into(), limit.into()])
+}
+
+#[cfg(test)]
+mod tests {
+    use berth_core::id::UserId;
+
+    use super::*;
+
+    #[test]
+    fn approval_ends_when_the_pull_request_could_use_other_environments() {
+        let time = Timestamp::from_micros(1);
+        let seen = PullRequestSnapshot {
+            title: "Dark mode".into(),
+            url: "https://git.acme.test/acme/shop/pull/42".into(),
+            author: ForgeUser { id: "7".into(), name: "grace".into() },
+            head: "4d6d0ebe".repeat(5),
+            head_branch: "dark-mode".into(),
+            base_branch: "main".into(),
+            is_fork: true,
+            labels: vec!["preview".into()],
+            is_draft: false,
+            status: PullRequestStatus::Open,
+            changed_at: time,
+        };
+        let stored = PullRequest {
+            repository: RepositoryId::from_parts(time, [0; 10]),
+            number: 42,
+            seen: seen.clone(),
+            approved_head: Some(seen.head.clone()),
+            approved_by: Some(UserId::from_parts(time, [0; 10])),
+            comment: None,
+            comment_hash: None,
+            commented_at: None,
+            error: None,
+            failures: 0,
+            due_at: None,
+            created_at: time,
+        };
+        let after = |seen: PullRequestSnapshot| {
+            let after = replace_snapshot(stored.clone(), seen);
+            (after.approved_head.is_some(), after.approved_by.is_some())
+        };
+        assert_eq!(after(PullRequestSnapshot { title: "Light mode".into(), ..seen.clone() }), (true, true));
+        for changed in [
+            PullRequestSnapshot { base_branch: "production".into(), ..seen.clone() },
+            PullRequestSnapshot { is_draft: true, ..seen.clone() },
+            PullRequestSnapshot { labels: Vec::new(), ..seen.clone() },
+        ] {
+            assert_eq!(after(changed), (false, false));
+        }
+    }
 }

@@ -131,7 +131,7 @@ impl App {
             change.note_deployment(claimed.has_deployment);
             Ok(match claimed.outcome {
                 AnyClaimOutcome::Claimed(claimed, after) => {
-                    RuleOutcome::Yes(claim_response(tx, claimed, org, &after)?)
+                    RuleOutcome::Yes(claim_response(tx, *claimed, org, &after)?)
                 }
                 AnyClaimOutcome::AllHeld(held) => RuleOutcome::No(all_held_error(&held, &label)),
                 AnyClaimOutcome::Refused(refusal, after) => {

@@ -129,8 +129,9 @@ impl App {
         let secret = new_hook_secret()?;
         let (wanted, sealed_secret) = (key.clone(), secret.clone());
         let loaded = self.load_connected(who, key.clone()).await?;
-        self.change(who, None, move |tx, _| {
+        self.change(who, None, move |tx, standing| {
             let (repository, connection) = find_connected(tx, &wanted)?;
+            standing.check_confirmed(tx.now())?;
             check_public_url(&config)?;
             let sealed = vault.seal_hook_secret(tx, connection.hook, &sealed_secret)?;
             forge_connection::set_secret(tx, repository.id, &sealed)?;

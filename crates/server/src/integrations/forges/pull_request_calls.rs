@@ -131,7 +131,7 @@ impl ForgeClient {
         mut take: impl FnMut(&Value) -> Result<bool, ForgeError>,
     ) -> Result<(), ForgeError> {
         for page in 1..=PAGES_MAX {
-            let (value, has_next) = self.read_page(url(page))?;
+            let (value, has_next) = self.read_page(&url(page))?;
             let items = self.forge.page_items(&value).ok_or(ForgeError::Odd)?;
             for item in items {
                 if !take(item)? {
@@ -147,11 +147,11 @@ impl ForgeClient {
 
     /// Returns a page, and whether another one follows. Links of the forge are not followed, except for one redirect
     /// within its API.
-    fn read_page(&self, url: String) -> Result<(Value, bool), ForgeError> {
+    fn read_page(&self, url: &str) -> Result<(Value, bool), ForgeError> {
         let page = |url| self.send(ForgeRequest::without_body(Method::GET, url), PAGE_BYTES_MAX);
-        let mut answered = page(url.clone())?;
+        let mut answered = page(url.to_owned())?;
         if answered.status == 302
-            && let Some(location) = answered.header("location").and_then(|to| self.check_redirect(&url, to))
+            && let Some(location) = answered.header("location").and_then(|to| self.check_redirect(url, to))
         {
             answered = page(location)?;
         }
@@ -189,7 +189,7 @@ impl ForgeClient {
             return Ok(snapshot);
         }
         let url = self.forge.head_url(&self.at, number).ok_or(ForgeError::Odd)?;
-        let (value, _) = match self.read_page(url) {
+        let (value, _) = match self.read_page(&url) {
             // The commits of an ended pull request may be gone; its head no longer matters.
             Err(ForgeError::NotFound) if snapshot.status != PullRequestStatus::Open => return Ok(snapshot),
             read => read?,

@@ -43,15 +43,19 @@ pub(super) fn parse_state(answer: &Value) -> Option<ForgePullRequestState> {
 pub(super) fn parse_snapshot(answer: &Value) -> Option<(i64, PullRequestSnapshot)> {
     let PullRequest { number, url } = parse_opened(answer)?;
     let repository = |side: &str| parse::member(answer, &[side, "repo", "id"])?.as_i64();
+    let head_branch = parse::branch(answer, &["head", "ref"])?;
     let snapshot = PullRequestSnapshot {
         title: parse::title(answer)?,
         url,
         author: parse::user(answer.get("user")?, "id", "login")?,
         head: parse::hash(answer, &["head", "sha"])?,
-        head_branch: parse::branch(answer, &["head", "ref"])?,
         base_branch: parse::branch(answer, &["base", "ref"])?,
-        // The head repository is missing if the fork was deleted.
-        is_fork: repository("head").is_none() || repository("head") != repository("base"),
+        // The head repository is missing if the fork was deleted. On Gitea, people who may only read the repository
+        // can push a head that is on no branch of it (AGit).
+        is_fork: repository("head").is_none()
+            || repository("head") != repository("base")
+            || head_branch.starts_with("refs/"),
+        head_branch,
         labels: parse::labels(answer),
         is_draft: parse::flag(answer, "draft"),
         status: parse::status(parse_state(answer)?),
@@ -96,4 +100,30 @@ pub(super) fn set_status(at: &ForgeRepository, commit: &str, status: &CommitStat
 
 pub(super) fn hook_url(at: &ForgeRepository, id: &str) -> String {
     format!("{}/hooks/{}", repository_url(at), percent_encode(id))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn head_that_is_on_no_branch_of_the_repository_counts_as_fork() {
+        let is_fork = |head_ref: &str, head_repository: Value| {
+            let answer = json!({
+                "number": 42,
+                "html_url": "https://git.acme.test/acme/shop/pulls/42",
+                "title": "Dark mode",
+                "user": {"id": 7, "login": "grace"},
+                "head": {"ref": head_ref, "sha": "4d6d0ebe".repeat(5), "repo": head_repository},
+                "base": {"ref": "main", "repo": {"id": 140}},
+                "state": "open",
+                "updated_at": "2026-11-18T10:30:00Z",
+            });
+            parse_snapshot(&answer).expect("a pull request").1.is_fork
+        };
+        assert!(!is_fork("dark-mode", json!({"id": 140})));
+        assert!(is_fork("dark-mode", json!({"id": 141})));
+        assert!(is_fork("dark-mode", Value::Null));
+        assert!(is_fork("refs/pull/42/head", json!({"id": 140})), "pushed with AGit");
+    }
 }

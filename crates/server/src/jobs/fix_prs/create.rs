@@ -11,7 +11,9 @@ use berth_engine::git::{
     CommitFiles, CommitHash, FileChange, GitCredential, GitError, GitMirror, GitRemote, NewCommit, NewFile,
     PushResult, RepositoryAccess,
 };
-use berth_store::tables::{analysis, analysis_settings, fix_pull_request, pipeline, repository, user};
+use berth_store::tables::{
+    analysis, analysis_settings, deployment, fix_pull_request, pipeline, repository, user,
+};
 use berth_store::{StoreRead, TxContext};
 
 use super::FixPullRequestJob;
@@ -100,6 +102,9 @@ fn load_fix(
     let Some(repository) = repository::by_id(db, asked.repository)? else {
         return unmade("the repository was deleted");
     };
+    if deployment::by_id(db, found.deployment)?.is_some_and(|it| it.target.is_untrusted()) {
+        return unmade("the commit comes from a fork; its author can push the fix there");
+    }
     let fix = found.output().and_then(|answer| answer.fix.clone());
     let commit = found.commit.as_deref().and_then(CommitHash::parse);
     let (Some(fix), Some(commit)) = (fix, commit) else {

@@ -139,7 +139,7 @@ impl CommandOperator<'_> {
             CommentCommand::Release => self.for_each_claim(tx, |tx, claim| self.release(tx, claim)),
             CommentCommand::Deploy => self.for_each_claim(tx, |tx, claim| self.deploy(tx, claim)),
             CommentCommand::Extend { seconds } => {
-                self.for_each_claim(tx, |tx, claim| self.extend(tx, claim, seconds))
+                self.for_each_claim(tx, |tx, claim| self.extend(tx, &claim, seconds))
             }
             CommentCommand::Approve { .. } | CommentCommand::Connect { .. } | CommentCommand::Help => {
                 Err(AppError::bug("a command that is carried out elsewhere"))
@@ -226,7 +226,7 @@ impl CommandOperator<'_> {
         Ok(deployed.map(|()| format!("deploying {} to {name}", self.found.seen.head)))
     }
 
-    fn extend(&self, tx: &mut Tx<'_>, claim: OperatedClaim, seconds: i64) -> CommandAnswer {
+    fn extend(&self, tx: &mut Tx<'_>, claim: &OperatedClaim, seconds: i64) -> CommandAnswer {
         let name = &claim.lock.environment.name;
         let Some(session) = &claim.session else { return Ok(Err(format!("{name} is not held"))) };
         let named = NamedSession { session, expected: None };
@@ -255,11 +255,11 @@ impl CommandOperator<'_> {
                 continue;
             }
             let row = used.iter().find(|claim| claim.row.pipeline == pipeline.id);
-            if let Some(claim) = row {
-                if claim.session.is_some() || !list_waiting(tx, &claim.row)?.is_empty() {
-                    refused = Some(format!("it already uses or waits for {}", claim.lock.environment.name));
-                    continue;
-                }
+            if let Some(claim) = row
+                && (claim.session.is_some() || !list_waiting(tx, &claim.row)?.is_empty())
+            {
+                refused = Some(format!("it already uses or waits for {}", claim.lock.environment.name));
+                continue;
             }
             locks
                 .retain(|lock| self.member.may(Action::EnvironmentsClaim, &pipeline.slug, &lock.environment));
@@ -267,7 +267,6 @@ impl CommandOperator<'_> {
                 refused = Some(format!("you may not claim environments of {}", pipeline.slug));
                 continue;
             }
-            pull_request_claim::delete(tx, self.found.repository, self.found.number, pipeline.id)?;
             let scope =
                 PipelineScope { pull_request: self.found, pipeline: &pipeline, account: &self.account };
             match operate::claim(tx, &scope, locks)? {

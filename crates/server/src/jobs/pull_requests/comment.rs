@@ -139,7 +139,7 @@ fn load_section(
         is_untrusted: false,
     };
     let Some(session) = row.session else {
-        (section.environment, section.state) = load_queue_state(db, row, lock)?;
+        (section.environment, section.state) = load_queue_state(db, row, &lock)?;
         return Ok(section);
     };
     if let Some(found) = row.deployment.map(|id| deployment::by_id(db, id)).transpose()?.flatten() {
@@ -172,7 +172,7 @@ fn load_section(
 fn load_queue_state(
     db: &mut impl StoreRead,
     row: &PullRequestClaim,
-    lock: Lock,
+    lock: &Lock,
 ) -> Result<(String, EnvironmentUse), AppError> {
     let name = lock.environment.name.to_string();
     let now = db.now();
@@ -181,8 +181,8 @@ fn load_queue_state(
             continue;
         }
         let Some(position) = lock.position(ticket.id) else { continue };
-        let lengths = session_lengths(db, &lock)?;
-        let estimate = eta::estimate_wait(&lock, ticket.id, &lengths, now);
+        let lengths = session_lengths(db, lock)?;
+        let estimate = eta::estimate_wait(lock, ticket.id, &lengths, now);
         let seconds = estimate.and_then(|estimate| estimate.seconds);
         let expected_at = seconds.map(|seconds| round_up(now.plus_seconds(seconds)));
         return Ok((name, EnvironmentUse::Queued { position, expected_at }));

@@ -13,8 +13,7 @@ use berth_store::{Tx, TxContext};
 use super::act::is_trusted;
 use super::{PullRequestJob, PullRequestKey, ReconcileContext};
 use crate::error::AppError;
-use crate::integrations::forges::ForgeClient;
-use crate::integrations::forges::{client_of, run_on_thread};
+use crate::integrations::forges::{ForgeClient, ForgeError, client_of, run_on_thread};
 
 /// How often the open pull requests of a repository are listed, in seconds. It finds those whose webhook was lost.
 const LIST_S: i64 = 5 * 60;
@@ -31,6 +30,13 @@ pub(super) async fn read_pull_request(
     client: Arc<ForgeClient>,
 ) -> Result<Result<(), String>, AppError> {
     match run_on_thread(move || client.pull_request(key.number)).await? {
+        // It was deleted, or the credential lost access. What deliveries said last still holds.
+        Err(ForgeError::NotFound) => {
+            let kept = job.services.store.transact(TxContext::system(Some(key.org)), move |tx| {
+                Ok::<_, AppError>(pull_request::set_read(tx, key.repository, key.number)?)
+            });
+            kept.await.map(Ok)
+        }
         Err(error) => Ok(Err(error.to_string())),
         Ok(seen) => {
             let stored = job.services.store.transact(TxContext::system(Some(key.org)), move |tx| {
@@ -130,6 +136,9 @@ pub(super) async fn fetch_head(
     let known = job.services.git.run(key.org, move || reader.resolve(&name)).await?;
     if matches!(known, Ok(ResolvedCommit::Commit(_))) {
         return Ok(Ok(()));
+    }
+    if !found.seen.is_fork {
+        return Ok(Err("the head commit has not arrived with a sync yet".to_owned()));
     }
     let remote_ref = context.client.as_ref().and_then(|client| client.forge.head_ref(key.number));
     let Some(remote_ref) = remote_ref else {

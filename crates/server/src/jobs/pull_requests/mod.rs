@@ -25,7 +25,9 @@ use berth_core::time::Timestamp;
 use berth_engine::Services;
 use berth_engine::admission::AdmissionControl;
 use berth_engine::limits::PULL_REQUESTS_AT_ONCE;
-use berth_store::tables::{deployment, forge_connection, pull_request, pull_request_claim, repository};
+use berth_store::tables::{
+    deployment, forge_connection, pull_request, pull_request_claim, pull_request_command, repository,
+};
 use berth_store::{StoreRead, TxContext};
 
 use crate::config::AppConfig;
@@ -157,11 +159,13 @@ struct ReconcileResult {
     problem: Option<String>,
     /// The comment has to be written, but it was written a moment ago.
     is_comment_pending: bool,
+    /// Whether the forge can be asked about the pull request.
+    can_read: bool,
 }
 
 impl ReconcileResult {
     fn failed(problem: String) -> Self {
-        Self { problem: Some(problem), is_comment_pending: false }
+        Self { problem: Some(problem), ..Self::default() }
     }
 }
 
@@ -198,7 +202,7 @@ async fn reconcile(
         let checked = definition_check::check_definition_change(job, &context, client.clone()).await?;
         problem = problem.or(checked.err());
     }
-    Ok(ReconcileResult { problem, is_comment_pending })
+    Ok(ReconcileResult { problem, is_comment_pending, can_read: context.client.is_some() })
 }
 
 /// What a turn knows about a pull request's surroundings.
@@ -225,7 +229,14 @@ async fn finish(
     let done = job.services.store.transact(TxContext::system(Some(key.org)), move |tx| {
         let Some(found) = pull_request::by_number(tx, key.repository, key.number)? else { return Ok(()) };
         let failures = if result.problem.is_some() { found.failures + 1 } else { 0 };
-        let due_at = if found.due_at == was_due_at {
+        // A delivery during the turn does not change a time that has passed, but leaves these marks.
+        let has_news = failures == 0
+            && (!pull_request_command::list_unanswered(tx, key.repository, key.number, 1)?.is_empty()
+                || result.can_read
+                    && pull_request::needs_read(tx, key.repository, key.number, Timestamp::from_micros(0))?);
+        let due_at = if has_news {
+            Some(tx.now())
+        } else if found.due_at == was_due_at {
             let wait_s = next_wait(tx, &found, failures)?;
             let wait_s = if result.is_comment_pending {
                 wait_s.or(Some(WATCH_S)).map(|it| it.min(WATCH_S))

@@ -70,7 +70,7 @@ pub(super) fn claim(
     };
     let cmd = ClaimCommand { by: account.holder.clone(), token: None, terms, wait_seconds: Some(WAIT_S_MAX) };
     let claimed = match claim_any(tx, locks, &cmd)?.outcome {
-        AnyClaimOutcome::Claimed(claimed, after) => (claimed, after.environment.id),
+        AnyClaimOutcome::Claimed(claimed, after) => (*claimed, after.environment.id),
         AnyClaimOutcome::Refused(refusal, _) => return Ok(Err(refusal_text(refusal))),
         AnyClaimOutcome::AllHeld(_) => return Err(AppError::bug("a claim that waits did not wait")),
     };
@@ -149,6 +149,11 @@ pub(super) fn deploy_head(
     };
     let mut lock = lock.clone();
     let by = &scope.account.holder;
+    if !session.holder.is_same(by) {
+        return Ok(Err(
+            "the session belongs to an earlier connection; release it, then comment `/berth claim`".into(),
+        ));
+    }
     let is_running = |it: &&berth_core::deployment::EnvironmentDeployment| {
         it.target.purpose == DeploymentPurpose::Session(session.id) && it.status == DeploymentState::Running
     };

@@ -208,3 +208,15 @@ fn lfs_without_the_program_says_what_to_install() {
     let text = "assets/x.bin is stored in Git LFS; install git-lfs on the server (apt-get install git-lfs)";
     assert!(matches!(&error, GitError::Missing(said) if said == text), "{error}");
 }
+
+#[test]
+fn lfs_content_must_have_the_size_in_its_pointer() {
+    let origin = OriginRepository::new();
+    origin.write(".gitattributes", "*.bin filter=lfs\n");
+    write_lfs(&origin, "a.bin", b"content");
+    let pointer = std::fs::read_to_string(origin.path().join("a.bin")).unwrap();
+    origin.write("b.bin", &pointer.replace("size 7", "size 1"));
+    let commit = origin.commit("first");
+    let error = check_out(&create_mirror(), &origin.url(), &unrestricted_access(), &commit).unwrap_err();
+    assert!(error.to_string().contains("the content of b.bin has the wrong size"), "{error}");
+}
