@@ -101,7 +101,7 @@ fn load_content(
     for row in pull_request_claim::list_of(db, found.repository, found.number)? {
         let Some(lock) = environment::by_id(db, row.environment)? else { continue };
         let slug = pipeline::find_slug(db, row.pipeline)?.filter(|_| !is_single);
-        let mut section = load_section(db, &row, lock, links.as_deref())?;
+        let mut section = load_section(db, &row, &lock, links.as_deref())?;
         section.pipeline = slug.map(|slug| slug.to_string());
         environments.push(section);
     }
@@ -125,7 +125,7 @@ fn load_content(
 fn load_section(
     db: &mut impl StoreRead,
     row: &PullRequestClaim,
-    lock: Lock,
+    lock: &Lock,
     links: Option<&str>,
 ) -> Result<EnvironmentSection, AppError> {
     let mut section = EnvironmentSection {
@@ -139,7 +139,7 @@ fn load_section(
         is_untrusted: false,
     };
     let Some(session) = row.session else {
-        (section.environment, section.state) = load_queue_state(db, row, &lock)?;
+        (section.environment, section.state) = load_queue_state(db, row, lock)?;
         return Ok(section);
     };
     if let Some(found) = row.deployment.map(|id| deployment::by_id(db, id)).transpose()?.flatten() {
@@ -156,7 +156,7 @@ fn load_section(
     match lock.session.as_ref().filter(|active| active.id == session) {
         Some(active) => {
             section.holder = Some(active.holder_label());
-            section.expires_at = ends_at(&lock).map(|(at, _)| at);
+            section.expires_at = ends_at(lock).map(|(at, _)| at);
         }
         None => {
             let ended = session::by_id(db, session)?.and_then(|it| it.end);
