@@ -8,7 +8,7 @@ const ACCOUNTS_PATH = "/api/v1/organizations/{orgId}/me/forge-accounts";
 const POLL_MS = 5_000;
 
 function accountsKey(org: string) {
-  return ["me", "forge-accounts", org] as const;
+  return ["forge-accounts", org] as const;
 }
 
 /** `isAwaited`: whether a code was issued, so that an account can appear at any time. */

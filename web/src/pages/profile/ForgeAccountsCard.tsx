@@ -3,6 +3,7 @@ import { useQuery } from "@tanstack/react-query";
 import type { Organization } from "@/api/types";
 import { forgeAccountsQuery, useCreateForgeCode, useUnlinkForgeAccount } from "@/data/forgeAccounts";
 import { useMe } from "@/data/me";
+import { lacksSecondFactor } from "@/data/secondFactor";
 import { Snippet } from "@/ui/Copy";
 import { QueryResult } from "@/ui/QueryResult";
 import { RelativeTime } from "@/ui/RelativeTime";
@@ -10,7 +11,8 @@ import { toast } from "@/ui/toast";
 
 /** Accounts on forges whose comments act with the user's permissions, per organization. */
 export function ForgeAccountsCard() {
-  const { organizations } = useMe();
+  const me = useMe();
+  const organizations = me.organizations.filter(each => !lacksSecondFactor(me, each));
   if (organizations.length === 0) return null;
   return (
     <Card component="section" aria-label="Forge accounts">
