@@ -37,10 +37,12 @@ export function useReplaceRecoveryCodes() {
 }
 
 export function useDisableSecondFactor() {
+  const refresh = useRefreshMe();
   return useMutation({
     mutationFn: (removal: Schemas["SecondFactorRemoval"]) =>
       fetchData(api.POST("/api/v1/me/second-factor/disable", { body: removal })),
-    onSuccess: useRefreshMe(),
+    // Not awaited: the dialog, which shows the success, disappears with the refresh.
+    onSuccess: () => void refresh(),
   });
 }
 
