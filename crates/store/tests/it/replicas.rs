@@ -376,7 +376,7 @@ fn replayed_response_is_as_durable_as_its_commit() {
         change(vouches);
         written() != before
     };
-    // Tries several times, because PostgreSQL occasionally writes WAL in the background.
-    assert!((0..5).any(|_| !writes(false)), "a read-only transaction writes no WAL");
+    // Tries many times, because PostgreSQL also writes WAL in the background and for databases of other tests.
+    assert!((0..500).any(|_| !writes(false)), "a read-only transaction writes no WAL");
     assert!((0..5).all(|_| writes(true)));
 }
