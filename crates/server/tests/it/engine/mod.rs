@@ -9,6 +9,7 @@ mod delivery;
 mod failures;
 mod fix_ends;
 mod fixes;
+mod forge_deployments;
 mod gates;
 mod id_tokens;
 mod injections;
