@@ -10,6 +10,7 @@ mod failures;
 mod fix_ends;
 mod fixes;
 mod forge_deployments;
+mod forge_stories;
 mod gates;
 mod id_tokens;
 mod injections;
