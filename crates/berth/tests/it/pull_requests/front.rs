@@ -199,7 +199,9 @@ impl ServedFront {
             }
             ("GET", ["deployments"]) => {
                 let all = state.deployments.iter().enumerate();
-                let all = all.map(|(at, it)| json!({"id": at + 1, "payload": it.created["payload"]}));
+                let all = all.map(|(at, it)| {
+                    json!({"id": at + 1, "payload": it.created["payload"], "environment": it.created["environment"]})
+                });
                 reply(200, all.collect())
             }
             ("POST", ["deployments"]) => {

@@ -78,9 +78,8 @@ impl ConnectedServer {
         let body = payload.to_string();
         let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, secret.as_bytes()), body.as_bytes());
         let signature: String = tag.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
-        let path =
-            url.strip_prefix(&format!("http://{}", self.address)).expect("a URL of the server").to_owned();
-        let request = RawRequest::new("POST", &path)
+        let path = url.get(url.find("/hooks/").expect("the path of a webhook")..).expect("a path");
+        let request = RawRequest::new("POST", path)
             .header("X-GitHub-Event", event)
             .header("X-GitHub-Delivery", id)
             .header("X-Hub-Signature-256", &format!("sha256={signature}"))
@@ -139,7 +138,7 @@ fn text(value: &Value, name: &str) -> String {
 fn start_server(home: &TestHome, address: SocketAddr, front: &GitHubFront) -> TestServer {
     let mut command = berth(&["serve", "--local", "--rate-limit", "off", "--egress-allow", "127.0.0.1"]);
     command.arg("--data-dir").arg(home.path()).args(["--listen", &address.to_string()]);
-    command.args(["--public-url", &format!("http://{address}"), "--forge", &front.forge_setting()]);
+    command.args(["--forge", &front.forge_setting()]);
     if let Some(url) = home.database() {
         command.args(["--database", url]);
     }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::location::percent_encode;
 use super::{
     BranchPair, CommitStatus, DeploymentApi, DeploymentDraft, DeploymentUpdate, Forge, ForgeLogin,
-    ForgePullRequestState, ForgeRepository, ForgeRequest, PullRequest, PullRequestDraft, repos_api,
+    ForgePullRequestState, ForgeRepository, ForgeRequest, PullRequest, PullRequestDraft, parse, repos_api,
 };
 
 const VERSION: &str = "2022-11-28";
@@ -148,7 +148,9 @@ impl DeploymentApi for GitHub {
     }
 
     fn is_created_from(&self, listed: &Value, draft: &DeploymentDraft) -> bool {
-        listed.pointer("/payload/berth").and_then(Value::as_str) == Some(draft.deployment.as_str())
+        let text = |path: &[&str]| parse::member(listed, path).and_then(Value::as_str);
+        text(&["payload", "berth"]) == Some(draft.deployment.as_str())
+            && text(&["environment"]) == Some(draft.environment.as_str())
     }
 
     /// Berth decides what is deployed, so GitHub neither merges the default branch nor requires statuses.

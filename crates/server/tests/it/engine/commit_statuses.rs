@@ -81,7 +81,7 @@ impl HostedRepository {
     /// The statuses sent so far, in order: context, state and description.
     pub(super) fn sent(&self) -> Vec<[String; 3]> {
         let path = format!("POST /repos/admin/shop/statuses/{}", self.head);
-        let statuses = self.forge.requests().into_iter().filter(|request| is_status(request));
+        let statuses = self.forge.requests().into_iter().filter(is_status);
         let requests = statuses.inspect(|request| {
             assert_eq!(request.line, path);
             assert_eq!(request.headers["authorization"], "Bearer hunter2-token");

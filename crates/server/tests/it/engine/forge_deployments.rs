@@ -41,10 +41,8 @@ fn respond(shown: &ShownDeployments, request: &RecordedRequest) -> FakeResponse 
     let parts: Vec<_> = path.split('/').collect();
     let (status, body) = match (method, parts.as_slice()) {
         ("GET", ["deployments"]) => {
-            let all = shown
-                .iter()
-                .enumerate()
-                .map(|(at, it)| json!({"id": at + 1, "payload": it.created["payload"]}));
+            let render = |(at, it): (usize, &ShownDeployment)| json!({"id": at + 1, "payload": it.created["payload"], "environment": it.created["environment"]});
+            let all = shown.iter().enumerate().map(render);
             (200, Value::Array(all.collect()))
         }
         ("POST", ["deployments"]) => {

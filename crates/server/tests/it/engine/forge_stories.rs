@@ -16,7 +16,6 @@ use crate::git::{OriginRepository, serve_git};
 use crate::world::{POLL_EVERY, post};
 
 const LOGIN: &str = "x-access-token:conformance-token";
-const PUBLIC_URL: &str = "https://berth.acme.test";
 const DEFINITION: &str = "version: 1
 pipeline:
   name: Shop
@@ -55,7 +54,6 @@ impl ForgeStory {
         let config = AppConfig {
             forges: vec![format!("127.0.0.1={kind}={}", running.forge.url).parse().unwrap()],
             egress_allow: vec!["127.0.0.1".parse().unwrap()],
-            public_url: Some(PUBLIC_URL.into()),
             ..AppConfig::local(([127, 0, 0, 1], 8080).into())
         };
         let pipelines = PipelineFixture::with_config(config).await;
@@ -78,7 +76,7 @@ impl ForgeStory {
         assert_eq!(expect_data(&connected, 201)["isManaged"], true, "{kind}: {}", connected.text);
         let hooks = running.model.lock().unwrap().hooks.clone();
         let (url, secret) = hooks.into_values().next().unwrap();
-        let path = url.strip_prefix(PUBLIC_URL).unwrap().to_owned();
+        let path = url[url.find("/hooks/").unwrap()..].to_owned();
         let story = Self { kind, pipelines, origin, bare, running, hook: (path, secret), _root: root };
         story.wait_until("the first sync", async || story.environment().await["name"] == "qa-1").await;
         story

@@ -149,7 +149,6 @@ impl PullRequestFixture {
         let config = AppConfig {
             forges: vec![format!("127.0.0.1=github={}", forge.url).parse().unwrap()],
             egress_allow: vec!["127.0.0.1".parse().unwrap()],
-            public_url: Some("https://berth.acme.test".into()),
             ..AppConfig::local(([127, 0, 0, 1], 8080).into())
         };
         let pipelines = PipelineFixture::with_config(config).await;

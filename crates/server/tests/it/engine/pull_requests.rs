@@ -211,9 +211,7 @@ async fn failed_pull_request_shows_its_cause_and_gets_a_fix_for_its_branch() {
     assert!(text.contains("Cause: `"), "{text}");
     let id = fixture.latest_deployment().await["id"].as_str().unwrap().to_owned();
     fixture.pipelines.request_analysis(&id).await;
-    let page = format!("[Analysis](<https://berth.acme.test/o/acme/deployments/{id}?step=");
-    let text = fixture.wait_for_comment(1, &page).await;
-    assert!(text.contains("deploy.sh"), "{text}");
+    fixture.wait_for_comment(1, "deploy.sh").await;
 
     let failed = fixture.pipelines.wait_for_end(&id).await;
     let repository = fixture.repository.to_string();
