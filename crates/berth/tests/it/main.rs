@@ -26,6 +26,7 @@ mod manual_changes;
 mod plan;
 mod private_files;
 mod proxies;
+mod pull_requests;
 mod random;
 mod registry;
 mod registry_scaffold;

@@ -6,8 +6,8 @@ use std::time::Duration;
 use berth_store::TxContext;
 use berth_store::idempotency::{self, FORGET_BATCH_MAX};
 use berth_store::tables::{
-    cli_login, commit_status, delivery, forge_account, hook_delivery, invitation, password_reset,
-    provider_login, second_factor, sign_in, token, webhook,
+    cli_login, commit_status, delivery, forge_account, forge_deployment, hook_delivery, invitation,
+    password_reset, provider_login, second_factor, sign_in, token, webhook,
 };
 
 use super::BackgroundJobs;
@@ -54,6 +54,7 @@ pub async fn sweep(jobs: &BackgroundJobs) -> Result<(), AppError> {
             token::delete_expired_of_sessions(tx)?;
             let unchanged_since = tx.now().plus_seconds(-COMMIT_STATUS_DAYS_KEPT * 24 * 60 * 60);
             commit_status::delete_old(tx, unchanged_since)?;
+            forge_deployment::delete_old(tx, unchanged_since)?;
             Ok::<_, AppError>(sign_in::delete_expired(tx)?)
         })
         .await?;

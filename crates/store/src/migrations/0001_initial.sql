@@ -1133,7 +1133,36 @@ CREATE TABLE commit_statuses (
 CREATE INDEX commit_statuses_due ON commit_statuses (org_id, repository_id, due_at) WHERE due_at IS NOT NULL;
 CREATE INDEX commit_statuses_old ON commit_statuses (wanted_at) WHERE due_at IS NULL;
 
--- Up to which event the statuses are known.
+-- A deployment of a stage or environment that the forge should show as one of its own deployments.
+CREATE TABLE forge_deployments (
+  org_id TEXT NOT NULL,
+  repository_id TEXT NOT NULL,
+  deployment_id TEXT NOT NULL,
+  -- The environment's name on the forge: production, or shop/production if the repository has several pipelines.
+  environment TEXT NOT NULL,
+  commit_id TEXT NOT NULL,
+  is_transient BIGINT NOT NULL,
+  progress TEXT NOT NULL CHECK (progress IN ('queued', 'in_progress', 'success', 'failure', 'error', 'inactive')),
+  description TEXT NOT NULL,
+  -- The deployment's id on the forge, as soon as it was created there.
+  forge_id TEXT,
+  -- The same as in commit_statuses.
+  version BIGINT NOT NULL,
+  written_version BIGINT NOT NULL,
+  wanted_at BIGINT NOT NULL,
+  failures BIGINT NOT NULL,
+  error TEXT,
+  due_at BIGINT,
+  paused_until BIGINT,
+  PRIMARY KEY (org_id, repository_id, deployment_id, environment),
+  FOREIGN KEY (org_id, repository_id) REFERENCES repositories (org_id, id)
+);
+CREATE INDEX forge_deployments_due ON forge_deployments (org_id, repository_id, due_at) WHERE due_at IS NOT NULL;
+CREATE INDEX forge_deployments_old ON forge_deployments (wanted_at) WHERE due_at IS NULL AND progress <> 'success';
+CREATE INDEX forge_deployments_active ON forge_deployments (org_id, repository_id, environment)
+  WHERE progress = 'success';
+
+-- Up to which event the statuses and deployments are known.
 CREATE TABLE commit_status_cursors (
   org_id TEXT NOT NULL PRIMARY KEY REFERENCES organizations (id),
   sequence BIGINT NOT NULL

@@ -136,6 +136,7 @@ pub fn all_statements() -> impl Iterator<Item = &'static SqlStatement> {
         crate::tables::fix_pull_request::STATEMENTS,
         crate::tables::forge_account::STATEMENTS,
         crate::tables::forge_connection::STATEMENTS,
+        crate::tables::forge_deployment::STATEMENTS,
         crate::tables::grant::STATEMENTS,
         crate::tables::hook_delivery::STATEMENTS,
         crate::tables::instance::STATEMENTS,

@@ -17,6 +17,7 @@ pub mod event_retention;
 pub mod fix_pull_request;
 pub mod forge_account;
 pub mod forge_connection;
+pub mod forge_deployment;
 pub mod gauges;
 pub mod grant;
 pub mod hook_delivery;

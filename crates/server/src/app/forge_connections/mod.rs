@@ -2,6 +2,8 @@
 
 mod account;
 
+use std::net::IpAddr;
+
 use berth_api::connection as wire;
 use berth_api::problem::Code;
 use berth_core::access::permit;
@@ -82,7 +84,7 @@ impl App {
                 let text = "the repository is already connected; disconnect it first, or rotate its secret";
                 return Err(AppError::new(Code::AlreadyExists, text));
             }
-            check_public_url(&config)?;
+            check_public_url(&config, &repository.url)?;
             let now = tx.now();
             let hook = HookId::from_parts(now, tx.entropy()?);
             let connection = ForgeConnection {
@@ -132,7 +134,7 @@ impl App {
         self.change(who, None, move |tx, standing| {
             let (repository, connection) = find_connected(tx, &wanted)?;
             standing.check_confirmed(tx.now())?;
-            check_public_url(&config)?;
+            check_public_url(&config, &repository.url)?;
             let sealed = vault.seal_hook_secret(tx, connection.hook, &sealed_secret)?;
             forge_connection::set_secret(tx, repository.id, &sealed)?;
             let next = ForgeConnection {
@@ -309,8 +311,11 @@ fn find_repository(db: &mut impl StoreRead, key: &str) -> Result<Repository, App
     repository::find(db, key)?.ok_or_else(|| AppError::not_found("repository"))
 }
 
-fn check_public_url(config: &AppConfig) -> Result<(), AppError> {
-    if config.public_url.is_some() {
+/// Checks that the forge can reach this server: at its public URL, or because both are on this machine.
+fn check_public_url(config: &AppConfig, repository: &RemoteUrl) -> Result<(), AppError> {
+    let host = repository.host().unwrap_or_default();
+    let is_loopback = host == "localhost" || host.parse().is_ok_and(|ip: IpAddr| ip.is_loopback());
+    if config.public_url.is_some() || (config.is_local() && is_loopback) {
         return Ok(());
     }
     let text = "forges cannot reach this server, because it has no public URL; start it with --public-url";
@@ -342,7 +347,9 @@ fn choose_forge(
 }
 
 fn hook_url(config: &AppConfig, connection: &ForgeConnection) -> String {
-    format!("{}/hooks/{}/{}", config.base_url(), connection.forge, connection.hook)
+    // Programs on this machine may not know the name under which browsers open the dashboard.
+    let base = if config.is_local() { format!("http://{}", config.listen) } else { config.base_url() };
+    format!("{base}/hooks/{}/{}", connection.forge, connection.hook)
 }
 
 /// Builds an audit event, without the secret.
