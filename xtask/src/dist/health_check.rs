@@ -1,4 +1,4 @@
-//! Tests of packaging/Dockerfile without a container engine.
+//! Tests of the images' health check without a container engine.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -73,16 +73,18 @@ fn health_check_fails_for_missing_failing_or_hanging_server() {
 }
 
 #[test]
-fn image_contains_health_check_and_its_needs() {
-    let text = std::fs::read_to_string(root().join("packaging/Dockerfile")).unwrap();
-    let stage = text.rsplit("\nFROM ").next().unwrap();
-    assert!(stage.contains(&format!("\nCOPY --from=build /src/{SCRIPT} {PLACE}\n")), "{stage}");
-    assert!(
-        stage
-            .lines()
-            .any(|line| line.starts_with("HEALTHCHECK ") && line.ends_with(&format!("CMD [\"{PLACE}\"]")))
-    );
-    assert!(stage.contains(" BERTH_LISTEN="), "the check knows by it where to ask");
+fn images_have_the_same_settings_and_the_health_check() {
+    let read = |name: &str| std::fs::read_to_string(root().join("packaging").join(name)).unwrap();
+    let (source, release) = (read("Dockerfile"), read("image/Containerfile"));
+    let settings = |text: &str| text.split_once("\n# Both ").unwrap().1.to_owned();
+    assert_eq!(settings(&source), settings(&release));
+    let settings = settings(&source);
+    assert!(settings.contains("\nUSER 10001:10001\n"), "{settings}");
+    let check = settings.lines().find(|line| line.starts_with("HEALTHCHECK ")).unwrap();
+    assert!(check.ends_with(&format!("CMD [\"{PLACE}\"]")), "{check}");
+    assert!(settings.contains(" BERTH_LISTEN="), "the check reads the address from it");
+    assert!(source.contains(&format!("\nCOPY --from=build /src/{SCRIPT} {PLACE}\n")), "{source}");
+    assert!(release.contains(&format!(" healthcheck {PLACE}\n")), "{release}");
     let script = std::fs::read_to_string(root().join(SCRIPT)).unwrap();
     assert!(script.starts_with("#!/bin/bash\n"), "sh has no /dev/tcp");
 }
