@@ -36,6 +36,7 @@ mod shutdown;
 mod soak;
 mod startup;
 mod step_user;
+mod upgrades;
 mod upkeep;
 mod webhooks;
 mod without_bubblewrap;

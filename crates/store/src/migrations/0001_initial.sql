@@ -346,7 +346,9 @@ CREATE TABLE instance (
   incarnation TEXT,
   -- Which PostgreSQL it is, and which of its histories: a failover changes one of them, and the epoch rises.
   system_identifier TEXT,
-  timeline TEXT
+  timeline TEXT,
+  -- The lowest schema version of a server that may use the database.
+  schema_min_version BIGINT NOT NULL DEFAULT 1
 );
 INSERT INTO instance (id, epoch) VALUES ('berth', 0);
 
@@ -1199,6 +1201,8 @@ CREATE TABLE runners (
   labels TEXT NOT NULL,
   slots BIGINT NOT NULL,
   program TEXT,
+  -- Version of the runner protocol that it speaks.
+  protocol BIGINT,
   created_at BIGINT NOT NULL,
   -- SHA-256 of the token it registers with, and until when that is good.
   token_hash BYTEA NOT NULL,
@@ -1225,6 +1229,15 @@ CREATE TABLE runners (
 CREATE UNIQUE INDEX runners_by_name ON runners (org_id, name) WHERE name IS NOT NULL;
 CREATE UNIQUE INDEX runners_by_token ON runners (token_hash);
 CREATE UNIQUE INDEX runners_by_credential ON runners (credential_hash) WHERE credential_hash IS NOT NULL;
+
+-- Servers that share a PostgreSQL database, and the schema that each of them knows.
+CREATE TABLE servers (
+  -- The process: new at each start.
+  id TEXT NOT NULL PRIMARY KEY,
+  program TEXT NOT NULL,
+  schema_version BIGINT NOT NULL,
+  seen_at BIGINT NOT NULL
+);
 
 -- Work that one server at a time does, where several share the database.
 CREATE TABLE leases (

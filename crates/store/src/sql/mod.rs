@@ -162,6 +162,7 @@ pub fn all_statements() -> impl Iterator<Item = &'static SqlStatement> {
         crate::tables::runner::STATEMENTS,
         crate::tables::second_factor::STATEMENTS,
         crate::tables::secret::STATEMENTS,
+        crate::tables::server::STATEMENTS,
         crate::tables::session::STATEMENTS,
         crate::tables::sign_in::STATEMENTS,
         crate::tables::signing_key::STATEMENTS,

@@ -46,6 +46,7 @@ pub mod runner;
 pub mod schedule;
 pub mod second_factor;
 pub mod secret;
+pub mod server;
 pub mod session;
 pub mod sign_in;
 pub mod signing_key;
