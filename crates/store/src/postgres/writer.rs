@@ -221,7 +221,9 @@ impl PostgresWriter {
         if min_version > self.schema_version {
             let error = StoreError::Outdated(outdated_message(min_version, self.schema_version));
             let _ = conn.batch("ROLLBACK");
-            self.outdated.send_replace(Some(error.clone()));
+            if self.outdated.send_replace(Some(error.clone())).is_none() {
+                tracing::error!(%error, "the schema is too new for this server; stopping");
+            }
             return Err(error);
         }
         self.state = TxState { epoch: Some(epoch), ..TxState::default() };
