@@ -68,7 +68,8 @@ pub(super) async fn fallback(State(app): State<Arc<App>>, request: Request) -> R
     }
     let response = respond(FILES, path, request.headers());
     let is_mistyped_page = response.status() == StatusCode::NOT_FOUND && !path.starts_with(API);
-    if is_mistyped_page && is_navigation(request.headers()) {
+    // Programs may accept HTML as well, so only the header that browsers alone send counts here.
+    if is_mistyped_page && fetch_mode(request.headers()) == Some("navigate") {
         // The dashboard's router shows its error page, with a link to the start.
         let mut document = document_response(FILES, request.headers());
         *document.status_mut() = StatusCode::NOT_FOUND;
@@ -95,11 +96,15 @@ fn redirect_to_own_host(app: &App, request: &Request) -> Option<Response> {
 /// Whether a user opened this URL in a browser. Browsers that do not send `Sec-Fetch-Mode` are recognized by requesting
 /// HTML.
 fn is_navigation(headers: &HeaderMap) -> bool {
-    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
-    match text("sec-fetch-mode") {
-        Some(mode) => mode == "navigate",
-        None => text("accept").is_some_and(|accepted| accepted.contains("text/html")),
-    }
+    let accepts_html = || {
+        let accepted = headers.get("accept").and_then(|value| value.to_str().ok());
+        accepted.is_some_and(|accepted| accepted.contains("text/html"))
+    };
+    fetch_mode(headers).map_or_else(accepts_html, |mode| mode == "navigate")
+}
+
+fn fetch_mode(headers: &HeaderMap) -> Option<&str> {
+    headers.get("sec-fetch-mode").and_then(|value| value.to_str().ok())
 }
 
 fn respond(files: &[DashboardFile], path: &str, headers: &HeaderMap) -> Response {

@@ -59,19 +59,22 @@ fn respond(shown: &ShownDeployments, request: &RecordedRequest) -> FakeResponse 
     (status, body.to_string()).into()
 }
 
-/// Waits until each deployment's environment, commit and last state are as expected, in the order of creation.
+/// Waits until the environment, commit and last state of all deployments are as expected, in any order.
 async fn wait_for_deployments(shown: &ShownDeployments, expected: &[(&str, &str, &str)]) {
     let deadline = Instant::now() + PATIENCE;
     loop {
         let all = shown.lock().unwrap().clone();
         let text = |it: &ShownDeployment, name: &str| it.created[name].as_str().unwrap().to_owned();
         let last = |it: &ShownDeployment| it.states.last().cloned().unwrap_or_default();
-        let found: Vec<_> =
+        let mut found: Vec<_> =
             all.iter().map(|it| (text(it, "environment"), text(it, "ref"), last(it))).collect();
-        let is_same = |(found, expected): (&(String, String, String), &(&str, &str, &str))| {
-            found.0 == expected.0 && found.1 == expected.1 && found.2 == expected.2
-        };
-        if found.len() == expected.len() && found.iter().zip(expected).all(is_same) {
+        let mut wanted: Vec<_> = expected
+            .iter()
+            .map(|(name, commit, state)| (name.to_string(), commit.to_string(), state.to_string()))
+            .collect();
+        found.sort();
+        wanted.sort();
+        if found == wanted {
             return;
         }
         assert!(Instant::now() < deadline, "{all:?} instead of {expected:?}");
@@ -115,7 +118,9 @@ async fn forge_deployments_follow_stages_and_environments_until_they_are_replace
         ("production", second.as_str(), "queued"),
     ];
     wait_for_deployments(&shown, &expected).await;
-    let states = shown.lock().unwrap()[0].states.clone();
+    let of_first_staging =
+        |it: &&ShownDeployment| it.created["environment"] == "staging" && it.created["ref"] == first;
+    let states = shown.lock().unwrap().iter().find(of_first_staging).unwrap().states.clone();
     assert_eq!(states.last().map(String::as_str), Some("inactive"), "{states:?}");
     let repeated = states.windows(2).any(|pair| pair[0] == pair[1] && pair[0] != "in_progress");
     assert!(!repeated, "{states:?}");

@@ -210,9 +210,6 @@ async fn failed_pull_request_shows_its_cause_and_gets_a_fix_for_its_branch() {
     let text = fixture.wait_for_comment(1, "failed to deploy").await;
     assert!(text.contains("Cause: `"), "{text}");
     let id = fixture.latest_deployment().await["id"].as_str().unwrap().to_owned();
-    fixture.pipelines.request_analysis(&id).await;
-    fixture.wait_for_comment(1, "deploy.sh").await;
-
     let failed = fixture.pipelines.wait_for_end(&id).await;
     let repository = fixture.repository.to_string();
     let analysis = fixture.pipelines.create_analysis(&repository, &failed, 1, Some(CHMOD_DIFF)).await;

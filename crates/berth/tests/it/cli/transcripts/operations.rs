@@ -115,6 +115,7 @@ fn admin_commands() {
     transcript.hide(word_after(&refused.stderr, "(process "), "N");
     let raised = transcript.run("admin raise-epoch --data-dir restored");
     transcript.hide(&format!("epoch {}", word_after(&raised.stdout, "epoch ")), "epoch N");
+    transcript.run_all(&[&format!("upgrade --check {data}"), &format!("upgrade --check {gone}")]);
     transcript.compare(&expect_file!["expected/admin.txt"]);
 }
 
