@@ -1,9 +1,11 @@
-//! PostgreSQL servers and databases for tests.
+//! PostgreSQL servers and databases, and Podman services for tests.
 //!
 //! `cargo xtask test` starts one server for all tests and passes its address in [`SERVER_VARIABLE`]. A test that is run
 //! on its own starts its own server.
 
 pub mod outcome;
+#[cfg(feature = "podman")]
+pub mod podman;
 #[cfg(feature = "scratch")]
 mod scratch;
 mod server;

@@ -242,14 +242,17 @@ pub struct StepAttempt {
     pub exit_code: Option<i32>,
     pub cause: Option<String>,
     pub detail: Option<String>,
-    /// How the attempt was isolated from the runner's machine: `bubblewrap`, `landlock`, `process` or `none`.
+    /// How the attempt was isolated from the runner's machine: `container`, `bubblewrap`, `landlock`, `process` or
+    /// `none`.
     #[schema(value_type = Option<Isolation>)]
     pub isolation: Option<String>,
-    /// Network access of its processes: `host` or `none`; null if no process was started.
+    /// Network access of its processes: `host`, `none` or `bridge`; null if no process was started.
     #[schema(value_type = Option<Network>)]
     pub network: Option<String>,
     /// Host paths that the runner's operator exposed to the attempt.
     pub exposed: Vec<String>,
+    /// Container images that the attempt used, with their digests.
+    pub images: Vec<String>,
     pub log_bytes: Option<i64>,
 }
 

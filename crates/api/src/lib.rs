@@ -7,6 +7,7 @@ pub mod approval;
 pub mod auth;
 pub mod cli_login;
 pub mod connection;
+pub mod container;
 pub mod deployed;
 pub mod deployment;
 pub mod environment;

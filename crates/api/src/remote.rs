@@ -124,6 +124,25 @@ pub struct ArtifactReceipt {
     pub digest: String,
 }
 
+/// Pins an image of an attempt to a digest for the whole deployment.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PinImageRequest {
+    /// Nonce of the attempt.
+    pub attempt: String,
+    /// The image as the step names it.
+    pub image: String,
+    /// The digest that the runner has resolved.
+    pub digest: String,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PinnedImage {
+    /// The digest that the attempt must use. An earlier attempt may have pinned another one.
+    pub digest: String,
+}
+
 /// Last request of a process that shuts down cleanly.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]

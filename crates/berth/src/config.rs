@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use berth_core::runner::RunnerTimeouts;
+use berth_runner::ContainerEngineOptions;
 use berth_server::auth::passwords::PasswordCost;
 use berth_server::limits::{KEEP_ALIVE_S_DEFAULT, KEEP_ALIVE_S_MAX, KEEP_ALIVE_S_MIN, STREAMS_PER_TOKEN_MAX};
 use serde::Deserialize;
@@ -134,12 +135,47 @@ pub(crate) struct RunnerSettings {
     pub(crate) user: Option<String>,
     /// Work directory of steps and builds [default: in the data directory].
     pub(crate) work_dir: Option<PathBuf>,
+    pub(crate) containers: ContainerSettings,
     /// Memory limit of a step; the kernel kills a step that exceeds it.
     pub(crate) step_memory_bytes_max: Option<u64>,
     /// A runner without heartbeats for this long is lost; the default is longer on PostgreSQL.
     pub(crate) lost_ms: Option<u64>,
     /// Time between SIGTERM and SIGKILL when a step is stopped, on every runner.
     pub(crate) stop_grace_ms: u64,
+}
+
+/// Found in PATH.
+pub(crate) const BUILDAH: &str = "buildah";
+
+/// The container engine of the embedded runner.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct ContainerSettings {
+    /// Socket of Podman or Docker. Without it, the runner executes no container steps.
+    pub(crate) socket: Option<PathBuf>,
+    /// Whether container steps may use the network of the machine.
+    pub(crate) host_network: bool,
+    /// The program that builds images.
+    pub(crate) buildah: PathBuf,
+}
+
+impl Default for ContainerSettings {
+    fn default() -> Self {
+        Self { socket: None, host_network: false, buildah: PathBuf::from(BUILDAH) }
+    }
+}
+
+impl ContainerSettings {
+    pub(crate) fn options(&self) -> Option<ContainerEngineOptions> {
+        let socket = self.socket.clone().filter(|socket| !socket.as_os_str().is_empty())?;
+        let buildah = self.buildah.clone();
+        Some(ContainerEngineOptions { socket, allows_host_network: self.host_network, buildah })
+    }
+
+    /// The labels of a runner with this engine.
+    pub(crate) fn labels(&self) -> Vec<String> {
+        self.options().map(|it| it.labels()).unwrap_or_default()
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, clap::ValueEnum)]
@@ -169,6 +205,7 @@ impl Default for RunnerSettings {
             expose: Vec::new(),
             user: None,
             work_dir: None,
+            containers: ContainerSettings::default(),
             step_memory_bytes_max: None,
             lost_ms: None,
             stop_grace_ms: ms(stop_grace),
@@ -242,6 +279,9 @@ const VARIABLES: &[&str] = &[
     "BERTH_RUNNER__EXPOSE",
     "BERTH_RUNNER__USER",
     "BERTH_RUNNER__WORK_DIR",
+    "BERTH_RUNNER__CONTAINERS__SOCKET",
+    "BERTH_RUNNER__CONTAINERS__HOST_NETWORK",
+    "BERTH_RUNNER__CONTAINERS__BUILDAH",
     "BERTH_RUNNER__STEP_MEMORY_BYTES_MAX",
     "BERTH_RUNNER__LOST_MS",
     "BERTH_RUNNER__STOP_GRACE_MS",

@@ -166,6 +166,7 @@ kinds! {
     PullRequestApproved = "pull_request_approved",
     ForgeAccountLinked = "forge_account_linked",
     ForgeAccountUnlinked = "forge_account_unlinked",
+    ImagePinned = "image_pinned",
 }
 
 impl fmt::Display for EventKind {

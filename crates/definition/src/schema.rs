@@ -4,6 +4,7 @@
 //! A test compares its fields with the fields that the parser reads.
 
 use berth_core::access::Role;
+use berth_core::pipeline::container::{ImagePullPolicy, SERVICE_READY_S_MAX, SERVICES_MAX};
 use berth_core::pipeline::limits::{
     APPROVALS_MAX, AUDIENCE_CHARS_MAX, DURATION_S_MAX, ENVIRONMENTS_MAX, LIST_ITEMS_MAX, MAP_ENTRIES_MAX,
     NAME_CHARS_MAX, NOTIFICATIONS_MAX, RETRY_ATTEMPTS_MAX, RETRY_BACKOFF_S_MAX, SECRET_NAME_CHARS_MAX,
@@ -217,6 +218,27 @@ fn step() -> Value {
         "on_lost": choice(&["ask", "retry", "fail"], "What to do if the outcome is unknown. Defaults to `retry` if the step is idempotent, otherwise to the default of the step type."),
         "idempotent": flag("Whether the step is safe to run again, so that a lost attempt is retried. Defaults to the step type."),
         "runs_on": list(&word(LABEL), "Labels that the runner must have."),
+        "container": with_required(object("The container that the step runs in.", &json!({
+            "image": image("Image, such as node:22. May contain ${{ … }}. All attempts of a deployment use the same digest."),
+            "user": { "type": ["string", "integer"], "description": "User in the container, as a name or as uid:gid. Defaults to the image's user." },
+            "network": with_default("bridge", choice(&NetworkAccess::OF_CONTAINERS.map(NetworkAccess::as_str), "`bridge` for a network of its own, `none` for loopback only, `host` for the network of the runner's machine, which the runner must allow. Defaults to `none` if the organization's default is `none`.")),
+            "memory": { "type": "string", "pattern": "^[0-9]+(KiB|MiB|GiB)$", "description": "Memory limit, such as 512MiB." },
+            "cpus": { "type": "number", "minimum": 0.01, "maximum": 1024, "description": "CPU limit." },
+            "pull": with_default("if_missing", choice(&ImagePullPolicy::ALL.map(|(name, _)| name), "When to pull the image.")),
+            "credential": { "type": "string", "maxLength": SECRET_NAME_CHARS_MAX, "pattern": VARIABLE, "description": "Name of the secret for the image's registry: `USER:PASSWORD`." },
+        })), &["image"]),
+        "services": {
+            "type": "object", "maxProperties": SERVICES_MAX, "propertyNames": word("^[a-z][a-z0-9-]*$"),
+            "additionalProperties": with_required(object("A container next to the step, reachable under its name.", &json!({
+                "image": image("Image of the service. May contain ${{ … }}."),
+                "env": variables(&json!({ "type": ["string", "number", "boolean"] }), "Environment variables. Values may contain ${{ … }}."),
+                "ready": with_required(object("When the step may start.", &json!({
+                    "tcp": { "type": "integer", "minimum": 1, "maximum": u16::MAX, "description": "Port that must accept connections." },
+                    "within": with_default("1m", duration(SERVICE_READY_S_MAX, "Time limit, after which the step fails.")),
+                })), &["tcp"]),
+            })), &["image"]),
+            "description": "Services of a step in a container, such as a database.",
+        },
         "network": choice(&NetworkAccess::ALL.map(NetworkAccess::as_str), "Network access: `host` for the network of the runner's machine, `none` for loopback only. Defaults to the organization's setting."),
         "if": { "type": ["string", "boolean"], "description": "An expression. The step is skipped if it is false." },
     });
@@ -294,6 +316,10 @@ fn with_description(mut schema: Value, about: &str) -> Value {
 
 fn text(about: &str) -> Value {
     json!({ "type": "string", "minLength": 1, "description": about })
+}
+
+fn image(about: &str) -> Value {
+    json!({ "type": "string", "minLength": 1, "pattern": "^[^-\\s]", "description": about })
 }
 
 fn flag(about: &str) -> Value {

@@ -25,6 +25,7 @@ pub mod git;
 mod git_credentials;
 mod grant;
 pub mod id_tokens;
+mod images;
 mod late_output;
 pub mod limits;
 mod link;

@@ -107,6 +107,11 @@ impl RunnerLink for EmbeddedLink {
         runner_calls::report(&self.services, attempt, report, next).map(|(told, _)| told)
     }
 
+    fn pin_image(&self, attempt: &AttemptRef, image: &str, digest: &str) -> Result<String, LinkError> {
+        let it = parse_attempt(attempt).ok_or_else(unknown_attempt)?;
+        crate::images::pin_image(&self.services, &it, image, digest)
+    }
+
     fn checkout(&self, attempt: &AttemptRef, into: &Path, _: WantedCheck<'_>) -> Result<(), LinkError> {
         runner_calls::checkout(&self.services, &parse_attempt(attempt).ok_or_else(unknown_attempt)?, into)
     }

@@ -131,6 +131,8 @@ mod tests {
             network: berth_api::runner::Network::Host,
             granted_ms_ago: 0,
             holder: None,
+            container: None,
+            registry_credential: None,
         });
         maskers
     }

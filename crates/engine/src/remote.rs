@@ -252,7 +252,7 @@ impl RemoteCall {
 
     /// Returns the live attempt with this nonce. Fails if the attempt has ended, because an ended attempt no longer
     /// gives access to anything.
-    async fn find_live_attempt(&self, nonce: &str) -> Result<AttemptLocator, EngineError> {
+    pub(super) async fn find_live_attempt(&self, nonce: &str) -> Result<AttemptLocator, EngineError> {
         let id = self.caller.runner.id;
         if parse_runner_key(nonce) != Some(id) {
             return Err(unknown());
@@ -388,7 +388,7 @@ fn artifact_link_error(error: ArtifactError) -> LinkError {
     }
 }
 
-fn to_engine_error(error: LinkError) -> EngineError {
+pub(super) fn to_engine_error(error: LinkError) -> EngineError {
     match error {
         LinkError::Refused(text) => invalid_state(text),
         LinkError::Unavailable(text) => {

@@ -2,8 +2,8 @@
 //!
 //! A runner asks its [`RunnerLink`](berth_api::runner::RunnerLink) for work, runs each step in a workspace and a
 //! sandbox of its own, sends the masked log and reports the outcome. When an attempt is cancelled, the runner stops the
-//! whole process tree of the step, and reports the attempt as stopped only when no process is left. All threads block;
-//! there is no async code.
+//! whole process tree of the step, and reports the attempt as stopped only when no process is left. All threads block,
+//! except that the client of the container engine is async.
 //!
 //! ```text
 //! dispatcher ── acquire ──> one thread per running step ── report, asking for the next step ──┐
@@ -18,7 +18,9 @@ mod attempt;
 mod backoff;
 mod builtin;
 mod cleanup;
+mod container;
 mod dispatch;
+mod executor;
 mod heartbeat;
 mod http;
 mod leftovers;
@@ -33,6 +35,7 @@ mod settings;
 mod stop_signal;
 
 pub use attempt::removal::remove_tree;
+pub use container::{ContainerEngineError, ContainerEngineOptions};
 pub use leftovers::{LeftoverCounts, kill_leftovers};
 pub use process::SCRIPT_BYTES_MAX;
 pub use runner::StepRunner;

@@ -13,6 +13,7 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::attempt::dirs::attempts_dir;
 use crate::cleanup::{self, CleanupQueue};
+use crate::container::ContainerEngine;
 use crate::dispatch;
 use crate::heartbeat::{self, HeartbeatState};
 use crate::leftovers::kill_leftovers;
@@ -41,6 +42,7 @@ pub(crate) struct RunnerShared {
     pub(crate) pulse: HeartbeatState,
     pub(crate) cleanup: CleanupQueue,
     pub(crate) registries: RegistryCache,
+    pub(crate) containers: Option<ContainerEngine>,
     state: Arc<Mutex<RunnerSharedState>>,
     changed: Condvar,
 }
@@ -68,6 +70,9 @@ impl StepRunner {
         become_subreaper();
         let left = kill_leftovers(&settings.work_dir)
             .map_err(|source| RunnerStartError::WorkDir { path: settings.work_dir.clone(), source })?;
+        // Removes leftovers too, so that no container of an earlier process is left when work is requested.
+        let containers = settings.containers.as_ref();
+        let containers = containers.map(|it| ContainerEngine::connect(it, &settings.work_dir)).transpose()?;
         if left.processes > 0 || left.attempts > 0 {
             tracing::info!(left.processes, left.attempts, "cleaned up after an earlier process");
         }
@@ -81,6 +86,7 @@ impl StepRunner {
         let (cleanup, waiting) = CleanupQueue::new();
         let shared = Arc::new(RunnerShared {
             registries: RegistryCache::new(&settings.work_dir, &settings.confinement),
+            containers,
             settings,
             link,
             pulse: HeartbeatState::default(),

@@ -147,6 +147,8 @@ fn planned_step(stage: &str, at: usize, shape: &StepShape) -> StepPlan {
         on_lost: shape.on_lost,
         runs_on: Vec::new(),
         network: NetworkAccess::Host,
+        container: None,
+        services: BTreeMap::new(),
     }
 }
 

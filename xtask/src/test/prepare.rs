@@ -22,6 +22,14 @@ const PROGRAMS: &[(&str, &str, &str)] = &[
     ("/usr/sbin/nginx", "nginx-light", "load balancers"),
     ("/usr/sbin/haproxy", "haproxy", "load balancers"),
     ("/usr/bin/dpkg-shlibdeps", "dpkg-dev", "the Debian package"),
+    ("/usr/bin/podman", "podman", "containers"),
+    ("/usr/sbin/runc", "runc", "containers"),
+    ("/usr/bin/buildah", "buildah", "containers"),
+    ("/usr/sbin/iptables", "iptables", "containers"),
+    ("/usr/lib/podman/netavark", "netavark", "containers"),
+    ("/usr/lib/podman/aardvark-dns", "aardvark-dns", "containers"),
+    ("/bin/busybox", "busybox-static", "containers"),
+    ("/usr/bin/docker-registry", "docker-registry", "containers"),
     (web::CHROMIUM, "chromium", "browser tests"),
 ];
 

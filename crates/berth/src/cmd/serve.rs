@@ -204,6 +204,7 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     let confinement = embedded::choose_confinement(&config, &runner, &hidden)?;
     // Without a working sandbox the embedded runner offers no labels, so that no step waits for it.
     let labels = config.runner_labels.clone().filter(|_| confinement.is_ok());
+    let labels = labels.map(|own| own.into_iter().chain(runner.containers.labels()).collect());
     let found = confinement.as_ref().ok();
     let (isolation, exposed) = found.map(|it| (it.isolation(), it.exposed_paths())).unzip();
     check_organizations(isolation, organizations).map_err(anyhow::Error::msg)?;

@@ -6,6 +6,7 @@ mod audit_log;
 mod cli;
 mod client;
 mod commit_statuses;
+mod containers;
 mod crash;
 mod custom_steps;
 mod demo;

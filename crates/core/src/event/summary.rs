@@ -151,6 +151,10 @@ pub fn summarize(event: &Event, pipeline: Option<&str>) -> String {
             let audience = facts.text("audience").map(|it| format!(" for {it}")).unwrap_or_default();
             format!("{} received an ID token{audience}", facts.part())
         }
+        "image_pinned" => {
+            let [image, digest] = ["image", "digest"].map(|fact| facts.text(fact).unwrap_or_default());
+            format!("The image {image} was pinned to {digest}")
+        }
         "events_removed" => match facts.text("through") {
             Some(last) => format!("Events up to no. {last} were removed after their retention period"),
             None => "Old events were removed after their retention period".to_owned(),

@@ -2,7 +2,9 @@
 //!
 //! The crate `berth-definition` parses, checks and plans definitions.
 
+pub mod container;
 pub mod grammar;
+pub mod image;
 pub mod limits;
 pub mod model;
 pub mod origin;

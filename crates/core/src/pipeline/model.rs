@@ -6,6 +6,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Number, Value};
 
+use super::container::{ContainerOptions, StepServices};
 use super::grammar::{ArtifactName, EnvVarName, Label, OutputName, SecretName, StageName, StepId, VarName};
 use super::seconds::DurationSeconds;
 use super::window::DeploymentWindow;
@@ -91,6 +92,11 @@ pub struct StepDefinition {
     pub runs_on: Vec<Label>,
     /// `None` means the organization's default.
     pub network: Option<NetworkAccess>,
+    /// `None` for a step that runs on the runner's machine itself.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub container: Option<ContainerOptions>,
+    #[serde(skip_serializing_if = "StepServices::is_empty", default)]
+    pub services: StepServices,
     #[serde(rename = "if")]
     pub condition: Option<StepCondition>,
 }

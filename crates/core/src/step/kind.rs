@@ -11,16 +11,18 @@ pub enum BuiltinStepType {
     Soak,
     WaitFor,
     Dummy,
+    ImageBuild,
 }
 
 impl BuiltinStepType {
-    pub const ALL: [BuiltinStepType; 6] = [
+    pub const ALL: [BuiltinStepType; 7] = [
         BuiltinStepType::Script,
         BuiltinStepType::HttpCheck,
         BuiltinStepType::Approval,
         BuiltinStepType::Soak,
         BuiltinStepType::WaitFor,
         BuiltinStepType::Dummy,
+        BuiltinStepType::ImageBuild,
     ];
 
     /// The value of `type:` in a definition.
@@ -32,6 +34,7 @@ impl BuiltinStepType {
             BuiltinStepType::Soak => "soak",
             BuiltinStepType::WaitFor => "wait_for",
             BuiltinStepType::Dummy => "dummy",
+            BuiltinStepType::ImageBuild => "image_build",
         }
     }
 

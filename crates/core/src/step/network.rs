@@ -16,15 +16,21 @@ pub enum NetworkAccess {
     Host,
     /// Has only a private loopback interface.
     None,
+    /// A container's own network, from which it reaches other networks. Only for steps in containers.
+    Bridge,
 }
 
 impl NetworkAccess {
+    /// The choices for steps that do not run in a container.
     pub const ALL: [Self; 2] = [NetworkAccess::Host, NetworkAccess::None];
+    /// The choices for steps in containers.
+    pub const OF_CONTAINERS: [Self; 3] = [NetworkAccess::Bridge, NetworkAccess::None, NetworkAccess::Host];
 
     pub const fn as_str(self) -> &'static str {
         match self {
             NetworkAccess::Host => "host",
             NetworkAccess::None => "none",
+            NetworkAccess::Bridge => "bridge",
         }
     }
 
@@ -52,7 +58,8 @@ pub fn is_request(kind: &StepType, params: &Map<String, Value>) -> bool {
             BuiltinStepType::Script
             | BuiltinStepType::Approval
             | BuiltinStepType::Soak
-            | BuiltinStepType::Dummy,
+            | BuiltinStepType::Dummy
+            | BuiltinStepType::ImageBuild,
         )
         | StepType::Custom(_) => false,
     }

@@ -1,4 +1,4 @@
-//! Finds and parses expressions in `env`, `params` and `if`, and checks their references.
+//! Finds and parses expressions in `env`, `params`, `if`, images and services, and checks their references.
 
 use std::ops::Range;
 
@@ -35,6 +35,10 @@ fn check_step(step: &LocatedValue<'_, StepDefinition>, scope: &ReferenceScope<'_
         for (at, text) in param.texts() {
             if is_shell { refuse_expression(&at, text) } else { check_text(&at, text, scope) }
         }
+    }
+    let images = part("container").and_then(|at| at.get("image"));
+    for (at, text) in images.into_iter().chain(part("services")).flat_map(|at| at.texts()) {
+        check_text(&at, text, scope);
     }
     if let Some(at) = part("if") {
         check_condition(&at, scope);

@@ -17,7 +17,7 @@ use berth_core::step::{NetworkAccess, OnLost};
 use berth_core::wording::quote;
 use serde_json::{Map, Value as Json};
 
-use super::id_token;
+use super::{container, id_token};
 use crate::cursor::{FieldReader, NodeCursor, ReadNode, parse_key};
 use crate::report::DefinitionProblem;
 use crate::step::spec::PLANNED;
@@ -50,6 +50,8 @@ pub(super) fn step(at: &NodeCursor<'_>, previous: &mut PreviousStep) -> Option<S
         "idempotent",
         "runs_on",
         "network",
+        "container",
+        "services",
         "if",
     ])?;
     previous.count += 1;
@@ -78,6 +80,7 @@ pub(super) fn step(at: &NodeCursor<'_>, previous: &mut PreviousStep) -> Option<S
             .add_at_key(DefinitionProblem::error("duplicate_variable", message));
     }
     let id_token = id_token::read(&fields, &kind);
+    let container::ContainerPart { container, network, services } = container::read(&fields, &kind);
     if let Some(IdTokenRequest { file, .. }) = &id_token
         && (env.contains_key(file) || secret_files.contains_key(file))
     {
@@ -105,7 +108,9 @@ pub(super) fn step(at: &NodeCursor<'_>, previous: &mut PreviousStep) -> Option<S
         on_lost,
         idempotent,
         runs_on: fields.list("runs_on", "labels"),
-        network: fields.read("network"),
+        network,
+        container,
+        services,
         condition: fields.get("if").and_then(|at| condition(&at)),
     })
 }
@@ -194,7 +199,7 @@ impl ReadNode for Artifact {
 }
 
 /// Environment variables are strings: unquoted `3`, `true` and `1.10` are passed as written.
-fn env(fields: &FieldReader<'_>) -> BTreeMap<EnvVarName, String> {
+pub(super) fn env(fields: &FieldReader<'_>) -> BTreeMap<EnvVarName, String> {
     let Some(at) = fields.get("env") else { return BTreeMap::new() };
     at.named_entries("variables", variable, |at| match &at.node.value {
         YamlValue::Text(text) | YamlValue::Number { text, .. } => Some(text.clone()),

@@ -5,6 +5,7 @@
 mod approval;
 mod dummy;
 mod http_check;
+mod image_build;
 pub mod params;
 mod script;
 mod soak;

@@ -33,6 +33,9 @@ use crate::settings::RunnerOptions;
 use crate::stop_signal::{StopReason, StopSignal};
 use dirs::AttemptDirs;
 
+/// The type of steps that the container engine executes without a container of the step.
+const IMAGE_BUILD: &str = "image_build";
+
 /// The step's outputs by name, or the outcome if the step did not succeed.
 pub(crate) type StepResult = Result<BTreeMap<String, String>, StepRunOutcome>;
 
@@ -71,7 +74,10 @@ pub(crate) fn execute(
     leased: Duration,
 ) -> AttemptResult {
     let secrets = assignment.masked.iter().chain(assignment.secret_files.values());
-    let values: Vec<&str> = secrets.map(SecretText::reveal).collect();
+    let password =
+        assignment.registry_credential.as_ref().and_then(|it| it.reveal().trim_end().split_once(':'));
+    let values: Vec<&str> =
+        secrets.map(SecretText::reveal).chain(password.map(|(_, password)| password)).collect();
     let masker = SecretMasker::new(&values);
     let log = AttemptLog::new(
         shared.link.clone(),
@@ -113,7 +119,10 @@ impl RunningAttempt<'_> {
         if let Some(why) = self.stop_reason() {
             return Err(self.stopped_outcome(&why));
         }
-        self.settings().confinement.check_network(self.assignment.network).map_err(invalid_outcome)?;
+        let is_elsewhere = self.assignment.container.is_some() || self.assignment.kind == IMAGE_BUILD;
+        if !is_elsewhere {
+            self.settings().confinement.check_network(self.assignment.network).map_err(invalid_outcome)?;
+        }
         match self.masker.unmaskable() {
             0 => {}
             // An earlier call of this custom step has already logged the warning below.

@@ -2,6 +2,7 @@
 
 mod dummy;
 mod http_check;
+mod image_build;
 mod script;
 mod wait_for;
 
@@ -13,8 +14,13 @@ pub(crate) trait BuiltinStep: Sync {
     fn run(&self, attempt: &RunningAttempt<'_>) -> StepResult;
 }
 
-pub(crate) static BUILTINS: &[&dyn BuiltinStep] =
-    &[&script::ScriptStep, &http_check::HttpCheck, &wait_for::WaitFor, &dummy::DummyStep];
+pub(crate) static BUILTINS: &[&dyn BuiltinStep] = &[
+    &script::ScriptStep,
+    &http_check::HttpCheck,
+    &wait_for::WaitFor,
+    &dummy::DummyStep,
+    &image_build::ImageBuildStep,
+];
 
 #[cfg(test)]
 mod tests {

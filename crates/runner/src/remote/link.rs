@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use berth_api::remote::{
     AcquireRequest, AcquiredWork, GoodbyeReceipt, HeartbeatRequest, HeartbeatResult, LogReceipt,
-    RunnerGoodbye, RunnerWelcome,
+    PinImageRequest, PinnedImage, RunnerGoodbye, RunnerWelcome,
 };
 use berth_api::runner::{
     AcquireParams, AttemptAssignment, AttemptInstruction, AttemptOrder, AttemptRef, LinkError, ReportReceipt,
@@ -70,6 +70,16 @@ impl RunnerLink for RemoteLink {
 
     fn report(&self, report: &StepReport) -> Result<ReportReceipt, LinkError> {
         Ok(self.client.post_json("report", report, REPORT_MAX)?)
+    }
+
+    fn pin_image(&self, attempt: &AttemptRef, image: &str, digest: &str) -> Result<String, LinkError> {
+        let said = PinImageRequest {
+            attempt: attempt.nonce.clone(),
+            image: image.to_owned(),
+            digest: digest.to_owned(),
+        };
+        let pinned: PinnedImage = self.client.post_json("image", &said, REPORT_MAX)?;
+        Ok(pinned.digest)
     }
 
     fn checkout(&self, attempt: &AttemptRef, into: &Path, wanted: WantedCheck<'_>) -> Result<(), LinkError> {

@@ -114,6 +114,7 @@ impl Confinement {
                 "`network: none` needs the sandbox bubblewrap, and this runner has {}; nothing of the step ran",
                 self.level_name()
             )),
+            (Network::Bridge, _) => Err("`network: bridge` is only for steps in containers".to_owned()),
         }
     }
 

@@ -123,6 +123,8 @@ pub(crate) fn step(id: &str, kind: &str, params: Value) -> AttemptAssignment {
         timeout_s: 60,
         granted_ms_ago: 0,
         holder: None,
+        container: None,
+        registry_credential: None,
     }
 }
 

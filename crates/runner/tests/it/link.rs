@@ -62,6 +62,8 @@ struct LinkState {
     unavailable_at_log_bytes: Option<usize>,
     /// If set, reports get no response.
     is_report_held: bool,
+    /// Digests by image.
+    pins: BTreeMap<String, String>,
 }
 
 impl TestLink {
@@ -183,6 +185,10 @@ impl TestLink {
         String::from_utf8_lossy(&self.log_of(step)).into_owned()
     }
 
+    pub(crate) fn store_artifact(&self, name: &str, content: &[u8]) {
+        self.change(|state| drop(state.artifacts.insert(name.to_owned(), content.to_vec())));
+    }
+
     pub(crate) fn stored_artifacts(&self) -> BTreeMap<String, Vec<u8>> {
         self.lock().artifacts.clone()
     }
@@ -196,6 +202,15 @@ impl TestLink {
 
     pub(crate) fn fetched_registries(&self) -> Vec<String> {
         self.lock().fetched_digests.clone()
+    }
+
+    /// Pins an image, as if an earlier attempt had used it.
+    pub(crate) fn set_pin(&self, image: &str, digest: &str) {
+        self.change(|state| drop(state.pins.insert(image.to_owned(), digest.to_owned())));
+    }
+
+    pub(crate) fn pins(&self) -> BTreeMap<String, String> {
+        self.lock().pins.clone()
     }
 
     /// Fails if there were gaps or overlaps in logs, or duplicate reports.
@@ -375,6 +390,11 @@ impl RunnerLink for TestLink {
         drop(state);
         self.changed.notify_all();
         Ok(ReportReceipt { order, next })
+    }
+
+    fn pin_image(&self, _: &AttemptRef, image: &str, digest: &str) -> Result<String, LinkError> {
+        let mut state = self.lock_if_available()?;
+        Ok(state.pins.entry(image.to_owned()).or_insert_with(|| digest.to_owned()).clone())
     }
 
     fn checkout(&self, _: &AttemptRef, into: &Path, wanted: WantedCheck<'_>) -> Result<(), LinkError> {

@@ -1,6 +1,7 @@
 //! Tests of the runner's public API, against an in-memory server.
 
 mod builtin;
+mod containers;
 mod fixture;
 mod leftovers;
 mod link;

@@ -6,6 +6,7 @@ use berth_api::runner::SecretText;
 use berth_core::environment::fence::EpochEvidence;
 use berth_core::event::EventKind;
 use berth_core::name::Slug;
+use berth_core::pipeline::container::{CONTAINER_LABEL, HOST_NETWORK_LABEL};
 use berth_core::pipeline::grammar::Label;
 use berth_core::runner::{LABELS_MAX, LOCAL_LABEL, PROTOCOL, Runner, SLOTS_MAX};
 use berth_engine::events::runner_event;
@@ -19,9 +20,21 @@ use crate::auth::tokens::{TokenKind, generate_token, hash_token, is_well_formed,
 use crate::error::AppError;
 
 const PROGRAM_CHARS_MAX: usize = 64;
-/// Labels for the operating system and architecture, which every runner reports automatically.
-const SYSTEM_LABELS: &[&str] =
-    &["linux", "macos", "freebsd", "windows", "x86_64", "aarch64", "arm", "riscv64", "powerpc64", "s390x"];
+/// Labels for the operating system, the architecture and the container engine, which runners report automatically.
+const SYSTEM_LABELS: &[&str] = &[
+    "linux",
+    "macos",
+    "freebsd",
+    "windows",
+    "x86_64",
+    "aarch64",
+    "arm",
+    "riscv64",
+    "powerpc64",
+    "s390x",
+    CONTAINER_LABEL,
+    HOST_NETWORK_LABEL,
+];
 
 impl App {
     /// Returns the runner that a credential belongs to.

@@ -245,6 +245,7 @@ pub(super) fn build(app: &Arc<App>) -> (Router, Vec<RouteInfo>, openapi::LazyDoc
         .for_runners(routes!(runner::runner_heartbeat))
         .for_runners(routes!(runner::runner_log))
         .for_runners(routes!(runner::runner_report))
+        .for_runners(routes!(runner::runner_pin_image))
         .for_runners(routes!(runner::runner_source))
         .for_runners(routes!(runner::runner_artifact, runner::runner_keep_artifact))
         .for_runners(routes!(runner::runner_registry))

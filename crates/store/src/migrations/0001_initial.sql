@@ -616,9 +616,21 @@ CREATE TABLE attempts (
   -- What an attempt ran with. Null: it has not ended, or nothing was exposed.
   network TEXT,
   exposed TEXT,
+  -- The container images it used, with their digests.
+  images TEXT,
   PRIMARY KEY (org_id, deployment_id, step_id, number)
 ) {without_rowid};
 CREATE UNIQUE INDEX attempts_live ON attempts (nonce) WHERE ended_at IS NULL AND parked_at IS NULL;
+
+-- The digests that a deployment's images were pinned to when an attempt first used them.
+CREATE TABLE image_pins (
+  org_id TEXT NOT NULL,
+  deployment_id TEXT NOT NULL,
+  image TEXT NOT NULL,
+  digest TEXT NOT NULL,
+  PRIMARY KEY (org_id, deployment_id, image),
+  FOREIGN KEY (org_id, deployment_id) REFERENCES deployments (org_id, id)
+) {without_rowid};
 
 -- What a build left, for every later deployment of the same commit and definition.
 CREATE TABLE builds (

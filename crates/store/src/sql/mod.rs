@@ -170,6 +170,7 @@ pub fn all_statements() -> impl Iterator<Item = &'static SqlStatement> {
         crate::tables::user::STATEMENTS,
         crate::tables::webhook::STATEMENTS,
         crate::tables::attempt::STATEMENTS,
+        crate::tables::image_pin::STATEMENTS,
         crate::tables::current_deployment::STATEMENTS,
         crate::tables::deployment::STATEMENTS,
         crate::tables::deployment_list::STATEMENTS,

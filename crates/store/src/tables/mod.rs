@@ -20,6 +20,7 @@ pub mod forge_connection;
 pub mod gauges;
 pub mod grant;
 pub mod hook_delivery;
+pub mod image_pin;
 pub mod instance;
 pub mod instance_admin;
 pub mod invitation;

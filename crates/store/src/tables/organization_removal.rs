@@ -31,6 +31,7 @@ statements! {
     Org Upkeep FORGE_CONNECTIONS = "DELETE FROM forge_connections WHERE org_id = $1";
     Org Upkeep FIX_PULL_REQUESTS = "DELETE FROM fix_pull_requests WHERE org_id = $1";
     Org Upkeep GRANTS = "DELETE FROM grants WHERE org_id = $1";
+    Org Upkeep IMAGE_PINS = "DELETE FROM image_pins WHERE org_id = $1";
     Org Upkeep INVITATIONS = "DELETE FROM invitations WHERE org_id = $1";
     Org Upkeep OUTBOX = "DELETE FROM outbox WHERE org_id = $1";
     // Otherwise a login that came from the organization's identity provider would continue without being verified.

@@ -115,6 +115,10 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     }
     let runner =
         RunnerSettings { sandbox: args.sandbox.unwrap_or(settings.runner.sandbox), ..settings.runner };
+    anyhow::ensure!(
+        runner.containers.options().is_some() || !alone.uses_container_engine(),
+        "a step runs in a container or builds an image, and no container engine is configured; set BERTH_RUNNER__CONTAINERS__SOCKET to the socket of Podman or Docker"
+    );
     let work = LocalRun { project, alone, secrets, snapshot: snapshot?, repository };
     serve_and_deploy(runtime, stop, &temp.path().join("data"), &runner, work)
 }
@@ -189,6 +193,8 @@ fn serve_and_deploy(
         rate_limit: false,
         ..AppConfig::local(listen)
     };
+    let labels = config.runner_labels.into_iter().flatten().chain(runner.containers.labels());
+    let config = AppConfig { runner_labels: Some(labels.collect()), ..config };
     let confinement = embedded::choose_confinement(&config, runner, &[])?;
     let confinement = Ok(confinement.map_err(anyhow::Error::msg)?);
     let app = App::new(store, vault, config, stop.clone());

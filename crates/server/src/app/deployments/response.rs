@@ -347,6 +347,7 @@ fn attempt_to_wire(it: &AttemptReport) -> wire::StepAttempt {
         isolation: it.isolation.clone(),
         network: it.network.clone(),
         exposed: it.exposed.clone(),
+        images: it.images.clone(),
         log_bytes: it.log_bytes,
     }
 }

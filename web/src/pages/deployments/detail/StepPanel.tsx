@@ -8,7 +8,7 @@ import { fetchTail, type LogSource, type LogStream } from "@/data/logs";
 import { useAccess } from "@/data/me";
 import { may } from "@/data/permissions";
 import { elapsedSeconds, formatAttempt, formatCause, type StageStep } from "@/format/run";
-import { formatExposed, formatIsolation } from "@/format/runner";
+import { formatExposed, formatIsolation, formatNetwork } from "@/format/runner";
 import { capitalize } from "@/format/text";
 import { formatDuration } from "@/format/time";
 import { RUN_STATUS_STYLE } from "@/theme/status";
@@ -77,11 +77,14 @@ export function StepPanel(props: Props) {
             <AttemptDuration it={shown} />, started <RelativeTime at={shown.startedAt} />
             {[
               formatIsolation(shown.isolation),
-              shown.network === "none" && "no network",
+              formatNetwork(shown.network),
               formatExposed(shown.exposed),
             ]
               .filter(Boolean)
               .map(each => `, ${each}`)}
+            {shown.images.map(image => (
+              <div key={image}>{image}</div>
+            ))}
             {shown.detail && !/^exited with \d+$/.test(shown.detail) && <div>{shown.detail}</div>}
           </>
         ) : (
