@@ -30,6 +30,8 @@ use crate::executor::{CommandEnd, ExecutionHost, RunningCommand};
 const OUTPUT_TIME_MAX: Duration = Duration::from_secs(5);
 /// Pause before a request is repeated because the engine did not respond.
 const RETRY_INTERVAL: Duration = Duration::from_millis(300);
+/// How long to wait for the exit before the state of the container is checked.
+const WAIT_TIME_MAX: Duration = Duration::from_secs(5);
 /// Interval between two SIGKILLs to a container that has not exited yet.
 const KILL_INTERVAL: Duration = Duration::from_secs(2);
 /// Interval between two checks whether output is still read.
@@ -134,7 +136,7 @@ impl RunningCommand for RunningContainer<'_> {
     /// No process outlives process 1 of a container.
     fn wait(&mut self) -> io::Result<CommandEnd> {
         self.exited.discards_output.store(true, Ordering::Relaxed);
-        let mut killed = Instant::now();
+        let (mut killed, mut is_told) = (Instant::now(), false);
         loop {
             if let Some(end) = self.exited.end.lock().take() {
                 return end.map_err(io::Error::other);
@@ -144,6 +146,11 @@ impl RunningCommand for RunningContainer<'_> {
             }
             if killed.elapsed() >= KILL_INTERVAL {
                 killed = Instant::now();
+                if !std::mem::replace(&mut is_told, true) {
+                    self.attempt
+                        .log
+                        .write_line("[berth] waiting for the container engine to stop the container");
+                }
                 self.send_kill();
             }
             std::thread::sleep(Duration::from_millis(10));
@@ -237,7 +244,9 @@ async fn wait_for_exit(docker: Docker, id: String, exited: Arc<ContainerExit>) {
 async fn find_exit(docker: &Docker, id: &str) -> Result<CommandEnd, String> {
     loop {
         let options = WaitContainerOptions { condition: "not-running".to_owned() };
-        let waited = docker.wait_container(id, Some(options)).next().await;
+        let mut answers = docker.wait_container(id, Some(options));
+        // An engine that was restarted may leave the request without a response.
+        let waited = tokio::time::timeout(WAIT_TIME_MAX, answers.next()).await.ok().flatten();
         let found = docker.inspect_container(id, None::<InspectContainerOptions>).await;
         match found.map(|found| found.state.unwrap_or_default()) {
             Ok(state) if state.running == Some(false) => {

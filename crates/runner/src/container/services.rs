@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use berth_api::runner::{ContainerAssignment, FailureCause, ServiceAssignment, StepRunOutcome};
 use berth_core::pipeline::seconds::DurationSeconds;
 use bollard::container::LogOutput;
+use bollard::errors::Error;
 use bollard::models::{ContainerState, NetworkCreateRequest};
 use bollard::query_parameters::{InspectContainerOptions, LogsOptions, StartContainerOptions};
 use futures_util::StreamExt as _;
@@ -78,7 +79,7 @@ impl RunningService<'_> {
         let within = Duration::from_secs(self.service.ready_within_s);
         loop {
             let state = self.inspect()?;
-            if state.running != Some(true) {
+            if state.running == Some(false) {
                 let code = state.exit_code.unwrap_or_default();
                 return Err(self.failed(&format!("exited with {code} before it was ready")));
             }
@@ -102,13 +103,17 @@ impl RunningService<'_> {
         }
     }
 
+    /// Returns an empty state while the engine is cleaning up: Podman's word for that is not part of the Docker API.
     fn inspect(&self) -> Result<ContainerState, StepRunOutcome> {
         let docker = &self.engine.docker;
         let found = self
             .engine
             .call(self.attempt, docker.inspect_container(&self.id, None::<InspectContainerOptions>))?;
-        let found =
-            found.map_err(|error| never_started(&format!("look at the service `{}`", self.name), &error))?;
+        let found = match found {
+            Err(Error::JsonDataError { .. }) => return Ok(ContainerState::default()),
+            found => found
+                .map_err(|error| never_started(&format!("look at the service `{}`", self.name), &error))?,
+        };
         Ok(found.state.unwrap_or_default())
     }
 

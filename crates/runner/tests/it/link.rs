@@ -204,11 +204,6 @@ impl TestLink {
         self.lock().fetched_digests.clone()
     }
 
-    /// Pins an image, as if an earlier attempt had used it.
-    pub(crate) fn set_pin(&self, image: &str, digest: &str) {
-        self.change(|state| drop(state.pins.insert(image.to_owned(), digest.to_owned())));
-    }
-
     pub(crate) fn pins(&self) -> BTreeMap<String, String> {
         self.lock().pins.clone()
     }

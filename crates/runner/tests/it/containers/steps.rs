@@ -32,7 +32,7 @@ fn step_in_container_gets_workspace_secrets_and_variables_and_nothing_else() {
     assert!(!log.contains("s3cret-value"), "{log}");
     let (said, rest) = log.split_once("checked out\nhello a\n").unwrap_or_else(|| panic!("{log}"));
     assert!(said.starts_with(&format!("[berth] image {IMAGE} is sha256:")), "{log}");
-    for part in ["/berth/workspace\n", "err\n", "bin berth dev etc proc root run sys tmp", "NoNewPrivs:\t1\n"]
+    for part in ["/berth/workspace\n", "err\n", "berth bin dev etc proc root run sys tmp", "NoNewPrivs:\t1\n"]
     {
         assert!(rest.contains(part), "{part:?} is missing: {log}");
     }

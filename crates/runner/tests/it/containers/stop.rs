@@ -64,7 +64,7 @@ fn step_survives_a_crash_of_the_engine() {
     it.fixture.link.wait_for_log("b", "ready");
     it.podman.kill_service();
     it.fixture.link.set_order("b", AttemptOrder::Cancel, None);
-    it.fixture.link.wait_for_log("b", "cannot remove the container, trying again");
+    it.fixture.link.wait_for_log("b", "waiting for the container engine");
     assert!(!it.fixture.link.has_report("b"), "reported, and the engine is down");
     it.podman.start_service();
     assert_eq!(it.fixture.link.wait_for_report("b").outcome, StepRunOutcome::Stopped);
