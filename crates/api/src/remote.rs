@@ -116,6 +116,10 @@ pub struct HeartbeatResult {
 #[serde(rename_all = "camelCase")]
 pub struct LogReceipt {
     pub order: AttemptOrder,
+    /// Set if nothing was appended, because this server does not have the log up to the request's offset. The runner
+    /// sends the log again from here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resend_from: Option<u64>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]

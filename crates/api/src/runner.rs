@@ -71,12 +71,16 @@ pub enum LinkError {
     Unavailable(String),
     /// The server rejected the call; the text is human-readable.
     Refused(String),
+    /// The server has only the first bytes of the log, because another server received the following ones and has not
+    /// passed them on. The runner sends the log again from there.
+    LogGap { length: u64 },
 }
 
 impl fmt::Display for LinkError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             LinkError::Unavailable(text) | LinkError::Refused(text) => f.write_str(text),
+            LinkError::LogGap { length } => write!(f, "the server has only {length} bytes of the log"),
         }
     }
 }

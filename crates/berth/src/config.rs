@@ -1,6 +1,7 @@
 //! Server settings: defaults < file < `BERTH_…` environment variables < flags.
 
 mod auth;
+mod storage;
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -13,6 +14,7 @@ use berth_server::limits::{KEEP_ALIVE_S_DEFAULT, KEEP_ALIVE_S_MAX, KEEP_ALIVE_S_
 use serde::Deserialize;
 
 pub(crate) use auth::AuthSettings;
+pub(crate) use storage::ObjectStorageSettings;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -39,6 +41,7 @@ pub(crate) struct ServerSettings {
     pub(crate) metrics: MetricsSettings,
     pub(crate) tls: TlsSettings,
     pub(crate) retention: RetentionSettings,
+    pub(crate) storage: ObjectStorageSettings,
     pub(crate) log: LogSettings,
 }
 
@@ -218,6 +221,7 @@ impl Default for ServerSettings {
             metrics: MetricsSettings::default(),
             tls: TlsSettings::default(),
             retention: RetentionSettings::default(),
+            storage: ObjectStorageSettings::default(),
             log: LogSettings::default(),
         }
     }
@@ -256,6 +260,14 @@ const VARIABLES: &[&str] = &[
     "BERTH_RETENTION__ARTIFACT_DAYS",
     "BERTH_RETENTION__EVENT_DAYS",
     "BERTH_RETENTION__LOG_DAYS",
+    "BERTH_STORAGE__URL",
+    "BERTH_STORAGE__ENDPOINT",
+    "BERTH_STORAGE__REGION",
+    "BERTH_STORAGE__ACCESS_KEY_ID",
+    "BERTH_STORAGE__SECRET_ACCESS_KEY",
+    "BERTH_STORAGE__SECRET_ACCESS_KEY_FILE",
+    "BERTH_STORAGE__SESSION_TOKEN",
+    "BERTH_STORAGE__CACHE_BYTES",
     "BERTH_LOG__FORMAT",
     "BERTH_LOG__LEVEL",
 ];

@@ -33,6 +33,7 @@ pub mod logs;
 mod lost_attempts;
 mod masking;
 mod notifier;
+pub mod object_storage;
 mod prepare;
 mod ready_queue;
 mod recount;

@@ -121,7 +121,7 @@ impl RunnerLink for EmbeddedLink {
         let it = parse_attempt(attempt).ok_or_else(unknown_attempt)?;
         let digest = runner_calls::artifact_digest(&self.services, &it, name)?;
         let done = self.services.artifacts.unpack(it.org, &digest, into);
-        done.map_err(|error| LinkError::Refused(format!("artifact \"{name}\": {error}")))
+        done.map_err(|error| link_error(&format!("artifact \"{name}\""), &error))
     }
 
     fn fetch_registry(
@@ -136,10 +136,7 @@ impl RunnerLink for EmbeddedLink {
         let done = self.services.artifacts.unpack(it.org, digest, into);
         done.map_err(|error| {
             let text = format!("registry \"{registry}\": {error}");
-            match error {
-                ArtifactError::Io(_) | ArtifactError::Full => LinkError::Unavailable(text),
-                _ => LinkError::Refused(text),
-            }
+            if error.is_temporary() { LinkError::Unavailable(text) } else { LinkError::Refused(text) }
         })
     }
 
@@ -152,7 +149,15 @@ impl RunnerLink for EmbeddedLink {
     ) -> Result<String, LinkError> {
         let it = parse_attempt(attempt).ok_or_else(unknown_attempt)?;
         let kept = self.services.artifacts.store_path(it.org, workspace, path);
-        let kept = kept.map_err(|error| LinkError::Refused(format!("artifact \"{name}\": {error}")))?;
-        Ok(kept.digest)
+        Ok(kept.map_err(|error| link_error(&format!("artifact \"{name}\""), &error))?.digest)
+    }
+}
+
+fn link_error(what: &str, error: &ArtifactError) -> LinkError {
+    let text = format!("{what}: {error}");
+    // A full or failing disk of this machine does not recover soon enough, unlike object storage.
+    match error {
+        ArtifactError::Storage(_) if error.is_temporary() => LinkError::Unavailable(text),
+        _ => LinkError::Refused(text),
     }
 }

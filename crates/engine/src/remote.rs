@@ -5,7 +5,7 @@ use std::fs::File;
 use std::sync::Arc;
 use std::time::Duration;
 
-use berth_api::remote::HeartbeatRequest;
+use berth_api::remote::{HeartbeatRequest, LogReceipt};
 use berth_api::runner::{
     AttemptInstruction, AttemptOrder, LinkError, ReportReceipt, StepReport, StepRunOutcome,
 };
@@ -101,14 +101,20 @@ impl RemoteCall {
         nonce: String,
         offset: u64,
         mut bytes: Vec<u8>,
-    ) -> Result<AttemptOrder, EngineError> {
-        let Some(it) = self.find_attempt(&nonce).await? else { return Ok(AttemptOrder::Stale) };
+    ) -> Result<LogReceipt, EngineError> {
+        let receipt = |order, resend_from| LogReceipt { order, resend_from };
+        let Some(it) = self.find_attempt(&nonce).await? else {
+            return Ok(receipt(AttemptOrder::Stale, None));
+        };
         self.load_masker(&it).await?;
         if self.services.engine.maskers.mask_in_place(&nonce, offset, &mut bytes) {
             tracing::warn!(runner = %self.caller.runner.id, deployment = %it.deployment, "runner failed to mask a secret");
         }
         let done = self.blocking(move |services| runner_calls::append(services, &it, offset, &bytes)).await?;
-        done.map_err(to_engine_error)
+        match done {
+            Err(LinkError::LogGap { length }) => Ok(receipt(AttemptOrder::Continue, Some(length))),
+            done => done.map(|order| receipt(order, None)).map_err(to_engine_error),
+        }
     }
 
     pub async fn report(self, mut report: StepReport) -> Result<ReportReceipt, EngineError> {
@@ -357,7 +363,9 @@ fn check_artifacts(
     let StepRunOutcome::Succeeded { artifacts, .. } = outcome else { return Ok(()) };
     for (name, digest) in artifacts {
         runner_calls::artifact_path(services, it, name)?;
-        services.artifacts.open_packed(it.org, digest).map_err(artifact_link_error)?;
+        if !services.artifacts.contains(it.org, digest).map_err(artifact_link_error)? {
+            return Err(artifact_link_error(ArtifactError::Unknown(digest.clone())));
+        }
     }
     Ok(())
 }
@@ -382,15 +390,16 @@ fn unknown() -> EngineError {
 
 #[expect(clippy::needless_pass_by_value, reason = "for map_err")]
 fn artifact_link_error(error: ArtifactError) -> LinkError {
-    match error {
-        ArtifactError::Io(_) | ArtifactError::Full => LinkError::Unavailable(error.to_string()),
-        _ => LinkError::Refused(error.to_string()),
+    match error.is_temporary() {
+        true => LinkError::Unavailable(error.to_string()),
+        false => LinkError::Refused(error.to_string()),
     }
 }
 
 fn to_engine_error(error: LinkError) -> EngineError {
     match error {
         LinkError::Refused(text) => invalid_state(text),
+        LinkError::LogGap { .. } => invalid_state(error.to_string()),
         LinkError::Unavailable(text) => {
             tracing::warn!(text, "runner request failed");
             EngineError::busy("the server cannot process this request right now; try again")

@@ -147,13 +147,13 @@ pub(super) fn append(
     offset: u64,
     bytes: &[u8],
 ) -> Result<AttemptOrder, LinkError> {
+    let sent = offset;
     let (key, offset) = services.engine.late.log_position(services, it, offset).map_err(unavailable)?;
     match services.logs.append(&key, offset, bytes) {
         Ok(AppendResult::Written { .. }) => Ok(AttemptOrder::Continue),
-        Ok(AppendResult::Gap { length }) => {
-            Err(LinkError::Refused(format!("the log has {length} bytes so far, not {offset}")))
-        }
-        Err(error @ (LogError::Busy | LogError::Io(_) | LogError::Full)) => {
+        // After a takeover, the runner's offsets differ from those of the log.
+        Ok(AppendResult::Gap { length }) => Err(LinkError::LogGap { length: length + (sent - offset) }),
+        Err(error @ (LogError::Busy | LogError::Io(_) | LogError::Full | LogError::Storage(_))) => {
             Err(LinkError::Unavailable(error.to_string()))
         }
         // All other errors are permanent.

@@ -20,6 +20,7 @@ use crate::git::{MirrorStore, RepositoryAccess};
 use crate::git_credentials::GitCredentials;
 use crate::limits::{LOG_READS_AT_ONCE, LOG_READS_WAITING_MAX, TRANSFERS_AT_ONCE, TRANSFERS_WAITING_MAX};
 use crate::logs::LogStore;
+use crate::object_storage::{ObjectStorage, ObjectTier};
 use crate::vault::SecretVault;
 use crate::wire;
 
@@ -43,15 +44,19 @@ pub struct ServicesConfig {
     pub egress_allow: Vec<AllowedDestination>,
     /// Timeout of an outgoing request.
     pub egress_max: Duration,
+    /// Object storage for logs and artifacts. `None`: they are in `data_dir`.
+    pub storage: Option<Arc<ObjectStorage>>,
 }
 
 pub struct Services {
-    pub store: Store,
+    pub store: Arc<Store>,
     pub vault: Arc<SecretVault>,
     pub logs: LogStore,
     /// Limits concurrent log reads that search a log or split it into lines.
     pub log_reads: AdmissionControl,
     pub artifacts: ArtifactStore,
+    /// Object storage, if logs and artifacts are there.
+    pub objects: Option<Arc<ObjectTier>>,
     /// Limits concurrent packing and unpacking of sources and artifacts for remote runners.
     pub transfers: AdmissionControl,
     pub git: MirrorStore,
@@ -76,14 +81,19 @@ impl Services {
         shutdown: CancellationToken,
     ) -> Self {
         store.set_runner_lost_after(i64::try_from(config.runner_times.lost.as_secs()).unwrap_or(i64::MAX));
-        let dir = config.data_dir.join("logs");
+        let store = Arc::new(store);
+        let objects = config.storage.clone().map(|storage| {
+            Arc::new(ObjectTier::new(storage, config.own_dir.join(OBJECT_CACHE), store.clone()))
+        });
+        let (logs, artifacts) = open_files(&config, objects.as_ref(), store.is_shared());
         let policy = EgressPolicy { allowed: config.egress_allow.clone() };
         Self {
-            logs: if store.is_shared() { LogStore::new_shared(dir) } else { LogStore::new(dir) },
+            logs,
+            artifacts,
+            objects,
             store,
             vault: Arc::new(vault),
             log_reads: AdmissionControl::new(LOG_READS_AT_ONCE, LOG_READS_WAITING_MAX),
-            artifacts: ArtifactStore::new(config.data_dir.join("artifacts")),
             transfers: AdmissionControl::new(TRANSFERS_AT_ONCE, TRANSFERS_WAITING_MAX),
             git: MirrorStore::new(&config.data_dir, &config.own_dir, config.git_max),
             git_credentials: GitCredentials::default(),
@@ -127,6 +137,28 @@ impl Services {
     fn may_be_joined(&self) -> bool {
         self.store.is_shared() && self.config.isolation != Some(Isolation::Bubblewrap)
     }
+}
+
+/// Directory of local copies of objects, below the directory that no other server uses.
+pub const OBJECT_CACHE: &str = "object-cache";
+/// Directories of logs that are not complete in object storage, and of artifacts being packed.
+pub const LOG_BUFFER: &str = "log-buffer";
+pub const ARTIFACT_BUFFER: &str = "artifact-buffer";
+
+fn open_files(
+    config: &ServicesConfig,
+    objects: Option<&Arc<ObjectTier>>,
+    is_shared: bool,
+) -> (LogStore, ArtifactStore) {
+    if let Some(objects) = objects {
+        return (
+            LogStore::with_objects(config.own_dir.join(LOG_BUFFER), objects.clone()),
+            ArtifactStore::with_objects(config.own_dir.join(ARTIFACT_BUFFER), objects.clone()),
+        );
+    }
+    let dir = config.data_dir.join("logs");
+    let logs = if is_shared { LogStore::new_shared(dir) } else { LogStore::new(dir) };
+    (logs, ArtifactStore::new(config.data_dir.join("artifacts")))
 }
 
 /// Checks the isolation level against the number of organizations. Only bubblewrap isolates organizations from each

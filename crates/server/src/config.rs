@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use berth_api::runner::Isolation;
@@ -9,6 +10,7 @@ use berth_core::runner::{LOCAL_LABEL, RunnerTimeouts};
 use berth_engine::ServicesConfig;
 use berth_engine::egress::{self, AllowedDestination};
 use berth_engine::git::RepositoryAccess;
+use berth_engine::object_storage::ObjectStorage;
 
 use crate::auth::passwords::PasswordCost;
 use crate::integrations::forges::ForgeHost;
@@ -106,6 +108,8 @@ pub struct AppConfig {
     pub webhook_max: Duration,
     /// How many events a webhook may lag behind before the oldest are dropped.
     pub webhook_behind_max: i64,
+    /// Object storage for logs and artifacts. `None`: they are in `data_dir`.
+    pub storage: Option<Arc<ObjectStorage>>,
     /// Names and URLs of the demo's sites; `None` outside demo mode.
     pub demo_sites: Option<Vec<(String, String)>>,
 }
@@ -147,6 +151,7 @@ impl AppConfig {
             password_login: PasswordLogin::default(),
             webhook_max: egress::REQUEST_MAX,
             webhook_behind_max: WEBHOOK_BEHIND_MAX,
+            storage: None,
             demo_sites: None,
         }
     }
@@ -168,6 +173,7 @@ impl AppConfig {
             git_access: self.git_access(),
             egress_allow: self.egress_allow.clone(),
             egress_max: self.webhook_max,
+            storage: self.storage.clone(),
         }
     }
 

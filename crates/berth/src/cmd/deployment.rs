@@ -8,6 +8,7 @@ use berth_api::deployment::{
 };
 use berth_api::pipeline::ReasonBody;
 
+use super::artifacts::{self, DownloadArgs};
 use super::commit::resolve_commit;
 use super::watch;
 use crate::client::{ApiClient, ApiReply, ClientError, RemoteArgs, percent_encode};
@@ -113,6 +114,13 @@ enum DeploymentCommand {
         #[arg(long)]
         detach: bool,
     },
+    /// List the artifacts of a deployment
+    Artifacts {
+        /// Deployment id
+        id: String,
+    },
+    /// Download an artifact as a .tar.zst archive
+    Download(DownloadArgs),
     /// Resolve a step whose outcome is unknown
     Resolve {
         /// Deployment id
@@ -223,6 +231,8 @@ pub(crate) fn run(args: &DeploymentArgs) -> anyhow::Result<ExitCode> {
             let path = format!("{}/stages/{}/rollback", watch::deployment_path(id), percent_encode(stage));
             return print_or_watch(&client, &out, &client.post(&path, &body)?, *detach);
         }
+        DeploymentCommand::Artifacts { id } => artifacts::list_artifacts(&client, &out, id),
+        DeploymentCommand::Download(args) => artifacts::download(&client, args),
         DeploymentCommand::Resolve { id, step, outcome } => {
             let outcome = match outcome {
                 ResolveOutcome::Ran => "ran",

@@ -3,6 +3,7 @@
 pub(crate) mod admin;
 pub(crate) mod analyze;
 pub(crate) mod approval;
+mod artifacts;
 mod commit;
 pub(crate) mod demo;
 pub(crate) mod deployment;

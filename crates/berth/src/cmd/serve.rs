@@ -182,12 +182,13 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     // The demo has its own root key in its data directory.
     let key = key.filter(|_| args.kept_by.is_none());
     let vault = open_vault(&store, &dir, key, WhenMissing::Refuse)?;
+    let storage = settings.storage.open_for(&store, dir.path())?;
     // Must come after all checks, so that a refused start changes nothing.
     if !store.is_shared() {
         store.begin_in(&dir)?;
     }
     let (data_dir, own_dir) = (dir.path().to_owned(), dir.own_dir().to_owned());
-    let config = AppConfig { data_dir, own_dir, work_dir: runner.work_dir.clone(), ..config };
+    let config = AppConfig { data_dir, own_dir, work_dir: runner.work_dir.clone(), storage, ..config };
     if config.password_cost.is_below_default() {
         tracing::warn!(cost = ?config.password_cost, "password hashing cost is below the default");
     }
@@ -198,7 +199,7 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
         !config.local || organizations < 2,
         "--local supports only one organization, but there are {organizations}; use --public-url and TLS instead"
     );
-    let hidden = [key, args.config.as_deref(), settings.tls.key.as_deref()];
+    let hidden = [key, args.config.as_deref(), settings.tls.key.as_deref(), settings.storage.secret_file()];
     let hidden = hidden.into_iter().flatten().chain(settings.auth.secret_files());
     let hidden: Vec<PathBuf> = hidden.map(Path::to_owned).collect();
     let confinement = embedded::choose_confinement(&config, &runner, &hidden)?;

@@ -23,6 +23,7 @@ mod linear;
 mod local_run;
 mod machine;
 mod manual_changes;
+mod object_storage;
 mod plan;
 mod private_files;
 mod proxies;

@@ -7,6 +7,8 @@ use std::time::{Instant, SystemTime};
 use berth_core::repository::RemoteUrl;
 use tempfile::TempDir;
 
+use super::branch::GitRemote;
+use super::fetch::FetchOptions;
 use super::mirror::GitMirror;
 use super::remote::{GitCredential, RepositoryAccess};
 use super::tree::{EntryKind, GitTreeEntry};
@@ -102,7 +104,30 @@ impl GitMirror {
         commit: &CommitHash,
         into: &Path,
     ) -> Result<(), GitError> {
-        self.run_checkout(Some(from), commit, into)
+        match self.run_checkout(Some(from), commit, into) {
+            // Without a shared directory, each server has its own mirror, and only the leader syncs.
+            Err(error)
+                if !matches!(error, GitError::Stopping) && !self.has_commit(commit).unwrap_or(false) =>
+            {
+                let credential = (from.credential)()?;
+                let remote =
+                    GitRemote { url: from.url, credential: credential.as_ref(), access: from.access };
+                self.fetch_commit(&remote, commit)?;
+                self.run_checkout(Some(from), commit, into)
+            }
+            done => done,
+        }
+    }
+
+    /// Fetches a commit that another server has synced. If it is not on a branch or tag any more, it is fetched by its
+    /// hash, which not every host allows.
+    fn fetch_commit(&self, from: &GitRemote<'_>, commit: &CommitHash) -> Result<(), GitError> {
+        self.sync(from.url, from.credential, from.access)?;
+        if self.has_commit(commit)? {
+            return Ok(());
+        }
+        let _held = self.lock_exclusive()?;
+        self.run_fetch(from, &FetchOptions::default(), &[commit.as_str()])
     }
 
     /// Like [`GitMirror::checkout_complete`], but only reads the mirror: directories of submodules stay empty, and

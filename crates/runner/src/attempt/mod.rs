@@ -277,8 +277,8 @@ impl RunningAttempt<'_> {
         loop {
             match ask() {
                 Ok(answer) => return Ok(answer),
-                Err(LinkError::Refused(text)) => {
-                    return Err(invalid_outcome(format!("cannot {what}: {text}")));
+                Err(error @ (LinkError::Refused(_) | LinkError::LogGap { .. })) => {
+                    return Err(invalid_outcome(format!("cannot {what}: {error}")));
                 }
                 Err(LinkError::Unavailable(text)) => {
                     if Instant::now() >= self.deadline {

@@ -6,6 +6,7 @@ use berth_core::mask::MaskStream;
 
 use super::SEND_DELAY;
 use super::pending::PendingLog;
+use super::sent::SentTail;
 use crate::settings::LOG_CHUNK_BYTES_MAX;
 
 pub(super) struct LogState {
@@ -33,6 +34,8 @@ pub(super) struct LogState {
     pub(super) ends_line: bool,
     /// Whether the bytes that were sent end with a newline. `ends_line` also covers the queued bytes.
     pub(super) sent_ends_line: bool,
+    /// The last bytes before `offset`.
+    pub(super) sent: SentTail,
     pub(super) sender: SenderState,
 }
 
@@ -91,6 +94,29 @@ impl LogState {
         self.lost += self.pending.take_lost();
         self.oldest = (!self.pending.is_empty()).then(Instant::now);
         chunk
+    }
+
+    /// Continues at `length`, up to which the server has the log, instead of sending `chunk`. Returns false if the bytes
+    /// in between are no longer kept.
+    pub(super) fn rewind(&mut self, length: u64, chunk: &[u8]) -> bool {
+        let Some(again) = self.offset.checked_sub(length).and_then(|count| self.sent.take_last(count)) else {
+            return false;
+        };
+        self.continue_at(length, &again, chunk);
+        true
+    }
+
+    /// Continues at `length` with a line that says that the bytes in between were lost.
+    pub(super) fn skip_gap(&mut self, length: u64, chunk: &[u8]) {
+        let lost = self.offset.saturating_sub(length);
+        self.continue_at(length, format!("\n{}\n", gap_line(lost)).as_bytes(), chunk);
+    }
+
+    fn continue_at(&mut self, length: u64, before: &[u8], chunk: &[u8]) {
+        self.pending.push_front(chunk);
+        self.pending.push_front(before);
+        self.offset = length;
+        self.oldest.get_or_insert_with(Instant::now);
     }
 
     /// Handles a chunk that the server refused: counts the chunk and everything queued as lost.
@@ -170,6 +196,7 @@ mod tests {
             taken: None,
             ends_line: true,
             sent_ends_line: true,
+            sent: SentTail::new(0),
             sender: SenderState::Busy,
         }
     }

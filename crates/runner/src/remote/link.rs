@@ -65,7 +65,10 @@ impl RunnerLink for RemoteLink {
     fn append_log(&self, attempt: &AttemptRef, offset: u64, bytes: &[u8]) -> Result<AttemptOrder, LinkError> {
         let what = format!("log?attempt={}&offset={offset}", attempt.nonce);
         let heard: LogReceipt = self.client.send_bytes(&what, bytes, LOG_MAX)?;
-        Ok(heard.order)
+        match heard.resend_from {
+            Some(length) => Err(LinkError::LogGap { length }),
+            None => Ok(heard.order),
+        }
     }
 
     fn report(&self, report: &StepReport) -> Result<ReportReceipt, LinkError> {

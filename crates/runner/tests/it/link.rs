@@ -114,6 +114,11 @@ impl TestLink {
         self.change(|state| state.log_error = error);
     }
 
+    /// Removes the end of a log, as if the server that had it was lost.
+    pub(crate) fn lose_log_after(&self, step: &str, length: usize) {
+        self.change(|state| state.logs.entry(step.to_owned()).or_default().truncate(length));
+    }
+
     pub(crate) fn hold_log(&self, is_held: bool) {
         self.change(|state| state.is_log_held = is_held);
     }
@@ -319,6 +324,9 @@ impl RunnerLink for TestLink {
         let step = attempt.step_id.clone();
         let log = state.logs.entry(step).or_default();
         let mut fault = None;
+        if offset > log.len() {
+            return Err(LinkError::LogGap { length: log.len() as u64 });
+        }
         if offset == log.len() {
             log.extend_from_slice(bytes);
         } else if log.get(offset..offset + bytes.len()) != Some(bytes) {

@@ -190,7 +190,11 @@ impl App {
     async fn remove_organization_files(&self, org: &str) {
         let data = &self.config.data_dir;
         let dirs = ["logs", "artifacts", "git", "registries/logs"].map(|dir| data.join(dir).join(org));
+        let (objects, org_id) = (self.services.objects.clone(), org.to_owned());
         let removed = tokio::task::spawn_blocking(move || {
+            if let Some(Err(error)) = objects.map(|objects| objects.remove_organization(&org_id)) {
+                tracing::warn!(%error, "objects of a deleted organization remain until the next daily cleanup");
+            }
             for dir in dirs {
                 match std::fs::remove_dir_all(&dir) {
                     Err(error) if error.kind() != std::io::ErrorKind::NotFound => {

@@ -5,6 +5,7 @@ mod analyses;
 mod answer;
 mod approvals;
 mod approvers;
+mod artifacts;
 mod audit_log;
 mod cli_logins;
 mod commits;

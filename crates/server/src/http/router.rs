@@ -115,8 +115,8 @@ impl RouteBuilder {
 pub(super) fn build(app: &Arc<App>) -> (Router, Vec<RouteInfo>, openapi::LazyDocuments) {
     use Action::*;
     use routes::{
-        analyses, approvals, auth, cli_logins, connections, deployed, deployments, environments, events,
-        fixes, forge_accounts, grants, health, hooks, instance, invitations, logins, logs, members,
+        analyses, approvals, artifacts, auth, cli_logins, connections, deployed, deployments, environments,
+        events, fixes, forge_accounts, grants, health, hooks, instance, invitations, logins, logs, members,
         organizations, pipelines, providers, pull_requests, queue, registries, repositories, runner, runners,
         second_factor, secrets, sessions, teams, tokens, webhooks, well_known,
     };
@@ -271,6 +271,8 @@ pub(super) fn build(app: &Arc<App>) -> (Router, Vec<RouteInfo>, openapi::LazyDoc
         .route(DeploymentsRead, routes!(deployments::view_deployment))
         .route(DeploymentsOperate, routes!(deployments::cancel_deployment))
         .route(DeploymentsRead, routes!(logs::view_log))
+        .route(DeploymentsRead, routes!(artifacts::list_artifacts))
+        .route(DeploymentsRead, routes!(artifacts::download_artifact))
         .route(DeploymentsOperate, routes!(deployments::cancel_stage))
         .route(DeploymentsOperate, routes!(deployments::retry_stage))
         .route(StagesDeploy, routes!(deployments::rollback_stage))

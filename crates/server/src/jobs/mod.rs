@@ -7,6 +7,7 @@ pub(crate) mod fix_prs;
 mod forge_statuses;
 mod leader;
 mod logs;
+mod object_storage;
 pub(crate) mod provider_checks;
 pub(crate) mod pull_requests;
 pub mod registry_builds;
@@ -100,6 +101,9 @@ pub async fn run(jobs: Arc<BackgroundJobs>) {
         worker::run(Arc::new(logs::FlushLogs(services.clone())), stop.clone()),
         worker::run(Arc::new(logs::FollowLogs(services.clone())), stop.clone()),
         worker::run(Arc::new(seal::SealLogs(services.clone())), stop.clone()),
+        worker::run(Arc::new(object_storage::PutLogs(services.clone())), stop.clone()),
+        jobs.lead.run(Arc::new(object_storage::SealAbandonedLogs(services.clone())), stop),
+        jobs.lead.run(Arc::new(object_storage::RemoveOrphans(services.clone())), stop),
         jobs.lead.run(Arc::new(sweep::SweepJob(jobs.clone())), stop),
         jobs.lead.run(Arc::new(signing_keys::SigningKeyRotation(services.clone())), stop),
         jobs.lead.run(Arc::new(retention::LogRetention(jobs.clone())), stop),
@@ -119,8 +123,11 @@ pub async fn run(jobs: Arc<BackgroundJobs>) {
         jobs.lead.run(jobs.provider_checks.clone(), stop),
         jobs.lead.run(jobs.analyses.clone(), stop),
     );
-    // Fsync the last output of steps.
+    // Fsync the last output of steps, and pass it on to other servers.
     logs::flush(services).await;
+    if object_storage::put(services).await.is_err() {
+        tracing::error!("putting logs into object storage panicked");
+    }
 }
 
 /// For tests: makes one pass through the jobs that apply timers, sync repositories, build registries, create fix pull
@@ -141,6 +148,11 @@ pub async fn tick(jobs: &BackgroundJobs) -> Result<(), AppError> {
 pub async fn write_commit_statuses(jobs: &BackgroundJobs) -> Result<(), AppError> {
     worker::run_once(&*jobs.statuses).await?;
     worker::run_once(&*jobs.status_writes).await
+}
+
+/// For tests: removes orphaned objects, also recent ones.
+pub async fn remove_orphaned_objects(jobs: &BackgroundJobs) -> Result<usize, AppError> {
+    object_storage::remove_orphans(&jobs.services, -1).await
 }
 
 /// For tests: checks once whether fix pull requests were merged or closed.

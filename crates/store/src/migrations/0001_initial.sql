@@ -346,7 +346,10 @@ CREATE TABLE instance (
   incarnation TEXT,
   -- Which PostgreSQL it is, and which of its histories: a failover changes one of them, and the epoch rises.
   system_identifier TEXT,
-  timeline TEXT
+  timeline TEXT,
+  -- Which object storage has the logs and artifacts: the same id is in an object there. Null: they are in the data
+  -- directory.
+  storage_id TEXT
 );
 INSERT INTO instance (id, epoch) VALUES ('berth', 0);
 
@@ -1293,3 +1296,38 @@ CREATE TABLE stored_responses (
   created_at BIGINT NOT NULL
 );
 CREATE INDEX stored_responses_by_age ON stored_responses (created_at);
+
+-- Parts of logs in object storage, in order and without gaps. A row is written after its object and deleted before it.
+CREATE TABLE log_objects (
+  org_id TEXT NOT NULL,
+  deployment_id TEXT NOT NULL,
+  step_id TEXT NOT NULL,
+  attempt BIGINT NOT NULL,
+  -- Output after a takeover of the environment is a log of its own.
+  is_after_fence BIGINT NOT NULL,
+  start_byte BIGINT NOT NULL,
+  end_byte BIGINT NOT NULL,
+  -- The complete, compressed log. It is then the only row of the log.
+  is_sealed BIGINT NOT NULL,
+  object TEXT NOT NULL,
+  sha256 TEXT NOT NULL,
+  object_bytes BIGINT NOT NULL,
+  stored_at BIGINT NOT NULL,
+  PRIMARY KEY (org_id, deployment_id, step_id, attempt, is_after_fence, start_byte)
+) {without_rowid};
+CREATE UNIQUE INDEX log_objects_by_name ON log_objects (org_id, object);
+CREATE INDEX log_objects_unsealed ON log_objects (org_id, deployment_id, step_id, attempt) WHERE is_sealed = 0;
+
+-- Artifacts in object storage. A row is written after its object and deleted before it.
+CREATE TABLE artifact_objects (
+  org_id TEXT NOT NULL,
+  -- Digest of the uncompressed archive, by which steps and registries refer to it.
+  digest TEXT NOT NULL,
+  object TEXT NOT NULL,
+  sha256 TEXT NOT NULL,
+  object_bytes BIGINT NOT NULL,
+  -- When a step last stored it.
+  stored_at BIGINT NOT NULL,
+  PRIMARY KEY (org_id, digest)
+) {without_rowid};
+CREATE UNIQUE INDEX artifact_objects_by_name ON artifact_objects (org_id, object);

@@ -3,6 +3,7 @@
 pub mod analysis;
 pub mod analysis_settings;
 pub mod approval;
+pub mod artifact_object;
 pub mod attempt;
 pub mod change_authors;
 pub mod cli_login;
@@ -25,6 +26,7 @@ pub mod instance_admin;
 pub mod invitation;
 pub mod key;
 pub mod lease;
+pub mod log_object;
 pub mod member;
 pub mod organization;
 pub mod organization_removal;

@@ -15,6 +15,7 @@ statements! {
     Org Upkeep ANALYSIS_SETTINGS = "DELETE FROM analysis_settings WHERE org_id = $1";
     Org Upkeep API_TOKENS = "DELETE FROM api_tokens WHERE org_id = $1";
     Org Upkeep APPROVALS = "DELETE FROM approvals WHERE org_id = $1";
+    Org Upkeep ARTIFACT_OBJECTS = "DELETE FROM artifact_objects WHERE org_id = $1";
     Org Upkeep ATTEMPTS = "DELETE FROM attempts WHERE org_id = $1";
     Org Upkeep BUILDS = "DELETE FROM builds WHERE org_id = $1";
     Org Upkeep CHANGE_AUTHORS = "DELETE FROM change_authors WHERE org_id = $1";
@@ -32,6 +33,7 @@ statements! {
     Org Upkeep FIX_PULL_REQUESTS = "DELETE FROM fix_pull_requests WHERE org_id = $1";
     Org Upkeep GRANTS = "DELETE FROM grants WHERE org_id = $1";
     Org Upkeep INVITATIONS = "DELETE FROM invitations WHERE org_id = $1";
+    Org Upkeep LOG_OBJECTS = "DELETE FROM log_objects WHERE org_id = $1";
     Org Upkeep OUTBOX = "DELETE FROM outbox WHERE org_id = $1";
     // Otherwise a login that came from the organization's identity provider would continue without being verified.
     Org Upkeep PROVIDER_SIGN_INS = "DELETE FROM sign_ins

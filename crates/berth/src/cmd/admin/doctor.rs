@@ -74,6 +74,7 @@ pub(super) fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
         check_root_key(&found),
         check_database(&found),
         check_disk(&found),
+        check_storage(&found),
         check_git(),
         check_sandbox(&found),
         check_clock(&found),
@@ -153,6 +154,19 @@ fn check_disk(found: &LocatedInstallation) -> DoctorCheck {
         warn(name, format!("{text}; free some space, or set retention.log_days and retention.artifact_days"))
     } else {
         ok(name, text)
+    }
+}
+
+fn check_storage(found: &LocatedInstallation) -> DoctorCheck {
+    let name = "object storage";
+    let storage = match found.settings.storage.open() {
+        Ok(Some(storage)) => storage,
+        Ok(None) => return ok(name, "not configured; logs and artifacts are in the data directory"),
+        Err(error) => return fail(name, format!("{error:#}")),
+    };
+    match storage.check() {
+        Ok(()) => ok(name, format!("{} can be written, read, listed and deleted", storage.url())),
+        Err(error) => fail(name, format!("{}: {error}", storage.url())),
     }
 }
 

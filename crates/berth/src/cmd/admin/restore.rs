@@ -28,10 +28,11 @@ pub(super) fn run(args: &RestoreArgs) -> anyhow::Result<ExitCode> {
     let found = args.place.locate()?;
     anyhow::ensure!(
         found.database.is_none(),
-        "restore PostgreSQL with its own tools, copy logs/ and artifacts/ back, then run `berth admin raise-epoch`"
+        "restore PostgreSQL with its own tools, copy logs/ and artifacts/ back unless they are in object storage, then run `berth admin raise-epoch`"
     );
     let key = found.root_key_path(args.root_key_file.as_deref());
-    let restored = restore(&args.from, &found.data_dir, &key)?;
+    let storage = found.settings.storage.open()?;
+    let restored = restore(&args.from, &found.data_dir, &key, storage.as_deref())?;
     let manifest = &restored.manifest;
     print_line(&if args.json {
         let mut told = recovery_json(&restored.settled);

@@ -19,7 +19,9 @@ pub(crate) struct VerifyArgs {
 
 pub(super) fn run(args: &VerifyArgs) -> anyhow::Result<ExitCode> {
     let found = args.place.locate_existing()?;
-    let verified = verify(&mut found.open_read_only()?, &found.data_dir, &BTreeMap::new())?;
+    let storage = found.settings.storage.open()?;
+    let mut db = found.open_read_only()?;
+    let verified = verify(&mut db, &found.data_dir, &BTreeMap::new(), storage.as_deref())?;
     print_line(&if args.json { to_json(&verified).to_string() } else { to_text(&verified) })?;
     Ok(exit_code(&verified))
 }

@@ -2,6 +2,7 @@
 
 pub(super) mod analyses;
 pub(super) mod approvals;
+pub(super) mod artifacts;
 pub(super) mod auth;
 pub(super) mod cli_logins;
 pub(super) mod connections;

@@ -88,8 +88,7 @@ pub(crate) async fn runner_log(
     let offset = params.integer("offset", 0, OFFSET_MAX)?;
     let offset = offset.ok_or_else(|| AppError::invalid_parameter("offset", "is missing"))?;
     let bytes = read_raw(body, LOG_CHUNK_BYTES_MAX).await?;
-    let order = far.append_log(nonce, offset.unsigned_abs(), bytes).await?;
-    Ok(ApiResponse::ok(LogReceipt { order }))
+    Ok(ApiResponse::ok(far.append_log(nonce, offset.unsigned_abs(), bytes).await?))
 }
 
 /// Report how an attempt ended. The response may contain the next step of the same deployment.
