@@ -1,7 +1,8 @@
-import { Box, Code, Group, SegmentedControl, Stack, Table, Text, Title } from "@mantine/core";
+import { Anchor, Box, Code, Group, SegmentedControl, Stack, Table, Text, Title } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { lazy, Suspense, useState } from "react";
 import type { Deployment, DeploymentStep, Pipeline } from "@/api/types";
+import { artifactUrl } from "@/data/artifacts";
 import { useNow } from "@/data/clock";
 import { deploymentTargets } from "@/data/deploymentAccess";
 import { fetchTail, type LogSource, type LogStream } from "@/data/logs";
@@ -94,7 +95,10 @@ export function StepPanel(props: Props) {
           </div>
         )}
       </Text>
-      <StepOutputs step={step} />
+      <StepOutputs
+        step={step}
+        artifactUrl={(name, digest) => artifactUrl(org, deployment.id, name, digest)}
+      />
       {hasFailed && mayReadAnalysis && (
         <AnalysisPanel
           key={`analysis ${step.id}/${shown?.number}`}
@@ -141,18 +145,25 @@ function NoAttemptText({ step }: { step: DeploymentStep }) {
   return <>Not started yet. The log appears here when it runs.</>;
 }
 
+type ArtifactUrl = (name: string, digest: string) => string;
+
 /** Outputs and artifacts of a step. */
-function StepOutputs({ step }: { step: DeploymentStep }) {
+function StepOutputs({ step, artifactUrl }: { step: DeploymentStep; artifactUrl: ArtifactUrl }) {
   const rows = [
-    ...Object.entries(step.outputs).map(([name, value]) => ({ kind: "output", name, value })),
-    ...Object.entries(step.artifacts).map(([name, value]) => ({ kind: "artifact", name, value })),
+    ...Object.entries(step.outputs).map(([name, value]) => ({ kind: "output", name, value, url: null })),
+    ...Object.entries(step.artifacts).map(([name, value]) => ({
+      kind: "artifact",
+      name,
+      value,
+      url: artifactUrl(name, value),
+    })),
   ];
   if (rows.length === 0) return null;
   return (
     <Box style={{ overflowX: "auto" }} tabIndex={0} role="group" aria-label="Outputs and artifacts">
       <Table withRowBorders={false} verticalSpacing={2} fz="sm" w="auto">
         <Table.Tbody>
-          {rows.map(({ kind, name, value }) => (
+          {rows.map(({ kind, name, value, url }) => (
             <Table.Tr key={`${kind}${name}`}>
               <Table.Td c="dimmed" pl={0}>
                 {kind}
@@ -160,6 +171,13 @@ function StepOutputs({ step }: { step: DeploymentStep }) {
               <Table.Td>{name}</Table.Td>
               <Table.Td>
                 <Code>{value}</Code>
+              </Table.Td>
+              <Table.Td>
+                {url && (
+                  <Anchor href={url} download aria-label={`Download artifact ${name}`}>
+                    Download
+                  </Anchor>
+                )}
               </Table.Td>
             </Table.Tr>
           ))}
