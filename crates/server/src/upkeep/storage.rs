@@ -90,12 +90,8 @@ fn has_rows(store: &Store) -> Result<bool, UpkeepError> {
 fn has_local_files(data_dir: &Path) -> Result<bool, UpkeepError> {
     for kept in KEPT {
         let dir = data_dir.join(kept);
-        match std::fs::read_dir(&dir) {
-            Ok(mut entries) => {
-                if entries.next().is_some() {
-                    return Ok(true);
-                }
-            }
+        match std::fs::read_dir(&dir).map(|mut entries| entries.next().is_some()) {
+            Ok(true) => return Ok(true),
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                 return Err(io("cannot read", &dir)(error));
             }
