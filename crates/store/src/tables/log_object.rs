@@ -23,7 +23,7 @@ const fn select(rest: &str) -> SqlText {
 
 statements! {
     // Serializes the changes of one log.
-    Org Read LOCK = "SELECT 1 FROM attempts
+    Org Read LOCK = "SELECT step_id FROM attempts
         WHERE org_id = $1 AND deployment_id = $2 AND step_id = $3 AND number = $4 {for_update}";
     Org Read REPORTED = "SELECT COALESCE(log_bytes, 0) FROM attempts
         WHERE org_id = $1 AND deployment_id = $2 AND step_id = $3 AND number = $4";
