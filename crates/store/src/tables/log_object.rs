@@ -44,8 +44,8 @@ statements! {
           AND a.step_id = o.step_id AND a.number = o.attempt
         WHERE o.is_sealed = 0 AND a.ended_at <= $1
         GROUP BY o.org_id, o.deployment_id, o.step_id, o.attempt, o.is_after_fence LIMIT $2";
-    Instance Read ANY = "SELECT 1 FROM log_objects LIMIT 1";
-    Org Read BY_OBJECT = "SELECT 1 FROM log_objects WHERE org_id = $1 AND object = $2";
+    Instance Read ANY = "SELECT object FROM log_objects LIMIT 1";
+    Org Read BY_OBJECT = "SELECT object FROM log_objects WHERE org_id = $1 AND object = $2";
     Org Read PAGE = "SELECT deployment_id, step_id, attempt, is_after_fence, start_byte, end_byte, is_sealed, object,
           sha256, object_bytes, stored_at FROM log_objects
         WHERE org_id = $1
