@@ -18,7 +18,8 @@ pub enum StorageFault {
     None,
     /// Closes them.
     Down,
-    /// Forwards nothing more once this many bytes of one request were forwarded.
+    /// Forwards nothing more once this many bytes of requests were forwarded. The service closes the connection after
+    /// each request, so all connections count.
     StallAfter(u64),
 }
 
@@ -32,6 +33,8 @@ pub struct S3Server {
 
 struct ProxyState {
     fault: StorageFault,
+    /// Number of bytes of requests since the fault was set.
+    forwarded: u64,
     /// Number of connections that were stalled.
     stalled: usize,
     connections: Vec<TcpStream>,
@@ -53,6 +56,7 @@ impl S3Server {
         let listener = TcpListener::bind("127.0.0.1:0").ok()?;
         let state = Arc::new(Mutex::new(ProxyState {
             fault: StorageFault::None,
+            forwarded: 0,
             stalled: 0,
             connections: Vec::new(),
         }));
@@ -84,6 +88,7 @@ impl S3Server {
     pub fn set_fault(&self, fault: StorageFault) {
         let mut state = lock(&self.state);
         state.fault = fault;
+        state.forwarded = 0;
         if fault != StorageFault::None {
             for connection in state.connections.drain(..) {
                 let _ = connection.shutdown(Shutdown::Both);
@@ -141,9 +146,10 @@ fn forward(client: TcpStream, backend: SocketAddr, state: &Arc<Mutex<ProxyState>
     let (Ok(client_copy), Ok(server_copy), Ok(kept)) = copies else { return };
     lock(state).connections.push(kept);
     let of_request = state.clone();
-    let may_send = move |sent| {
+    let may_send = move |count| {
         let mut state = lock(&of_request);
-        let is_stalled = matches!(state.fault, StorageFault::StallAfter(bytes) if sent >= bytes);
+        state.forwarded += count;
+        let is_stalled = matches!(state.fault, StorageFault::StallAfter(bytes) if state.forwarded >= bytes);
         state.stalled += usize::from(is_stalled);
         !is_stalled
     };
@@ -153,10 +159,9 @@ fn forward(client: TcpStream, backend: SocketAddr, state: &Arc<Mutex<ProxyState>
 
 /// Copies until one side is closed. Stops forwarding, but keeps the connection open, while `may_send` is false.
 fn copy(mut from: TcpStream, mut to: TcpStream, may_send: impl Fn(u64) -> bool) {
-    let (mut buffer, mut sent) = (vec![0; 64 * 1024], 0);
+    let mut buffer = vec![0; 64 * 1024];
     while let Ok(count @ 1..) = from.read(&mut buffer) {
-        sent += count as u64;
-        if may_send(sent) && to.write_all(&buffer[..count]).is_err() {
+        if may_send(count as u64) && to.write_all(&buffer[..count]).is_err() {
             break;
         }
     }

@@ -10,10 +10,10 @@ use crate::tx::{StoreRead, Tx};
 statements! {
     Org Read BY_DIGEST = "SELECT digest, object, sha256, object_bytes, stored_at FROM artifact_objects
         WHERE org_id = $1 AND digest = $2";
-    Instance Read ANY = "SELECT 1 FROM artifact_objects LIMIT 1";
+    Instance Read ANY = "SELECT object FROM artifact_objects LIMIT 1";
     Org Read LOCK = "SELECT digest, object, sha256, object_bytes, stored_at FROM artifact_objects
         WHERE org_id = $1 AND digest = $2 {for_update}";
-    Org Read BY_OBJECT = "SELECT 1 FROM artifact_objects WHERE org_id = $1 AND object = $2";
+    Org Read BY_OBJECT = "SELECT object FROM artifact_objects WHERE org_id = $1 AND object = $2";
     // A concurrent store of the same artifact keeps the object that was recorded first.
     Org Upkeep INSERT = "INSERT INTO artifact_objects (org_id, digest, object, sha256, object_bytes, stored_at)
         VALUES ($1, $2, $3, $4, $5, $6)
