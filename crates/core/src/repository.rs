@@ -138,6 +138,18 @@ impl RemoteUrl {
         matches!(self.transport, GitTransport::Https | GitTransport::Http).then(|| &self.text[..end])
     }
 
+    /// The path on a forge: the path after the host, without `.git`. It has at least an owner and a name.
+    pub fn forge_path(&self) -> Option<&str> {
+        let path = match self.text.split_once("://") {
+            Some((_, rest)) => rest.split_once('/')?.1,
+            None => self.text.split_once(':')?.1,
+        };
+        let path = path.trim_matches('/');
+        let path = path.strip_suffix(".git").unwrap_or(path).trim_end_matches('/');
+        let is_good = path.split('/').count() >= 2 && path.split('/').all(|part| !part.is_empty());
+        is_good.then_some(path)
+    }
+
     /// The host, without user, port or brackets; `None` for a local repository.
     pub fn host(&self) -> Option<&str> {
         let host = self.authority()?;

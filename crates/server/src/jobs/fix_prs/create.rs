@@ -151,7 +151,7 @@ enum FixResult {
 
 async fn propose(fixes: &FixPullRequestJob, org: OrgId, fix: &FixContext) -> Result<FixResult, AppError> {
     let no = |why: String| Ok(FixResult::No(FixFailure(why)));
-    let credential = match fixes.services.git_credential(org, fix.repository.credential.clone()).await? {
+    let credential = match fixes.services.repository_credential(org, &fix.repository).await? {
         Ok(credential) => credential,
         Err(why) => return no(why),
     };

@@ -128,7 +128,7 @@ async fn fetch_state(
     org: OrgId,
     known: OpenFix,
 ) -> Result<Result<ForgePullRequestState, String>, AppError> {
-    let credential = match fixes.services.git_credential(org, known.repository.credential.clone()).await? {
+    let credential = match fixes.services.repository_credential(org, &known.repository).await? {
         Ok(credential) => credential,
         Err(why) => return Ok(Err(why)),
     };

@@ -146,8 +146,7 @@ pub(super) async fn fetch_head(
             "this forge does not offer the commits of forks, so they cannot be deployed".to_owned()
         ));
     };
-    let credential = match job.services.git_credential(key.org, context.repository.credential.clone()).await?
-    {
+    let credential = match job.services.repository_credential(key.org, context.repository).await? {
         Ok(credential) => credential,
         Err(why) => return Ok(Err(why)),
     };

@@ -117,6 +117,8 @@ async fn sync_repository(syncs: &SyncJob, org: OrgId, before: Repository) -> Res
         Err(GitError::Stopping) => Ok(()),
         Err(error) => {
             tracing::info!(repository = %before.id, %error, "cannot fetch repository");
+            // It may have been revoked.
+            syncs.services.discard_app_token(before.id);
             fail(syncs, org, before, error.to_string()).await
         }
     }
@@ -127,7 +129,7 @@ async fn fetch(
     org: OrgId,
     repository: &Repository,
 ) -> Result<Result<BranchHeads, GitError>, AppError> {
-    let credential = match syncs.services.git_credential(org, repository.credential.clone()).await? {
+    let credential = match syncs.services.repository_credential(org, repository).await? {
         Ok(credential) => credential,
         Err(why) => return Ok(Err(GitError::Refused(why))),
     };
