@@ -23,6 +23,8 @@ pub struct Repository {
     /// Name of the organization's secret that contains the credential for the repository.
     pub credential: Option<SecretName>,
     pub poll_seconds: i64,
+    /// Whether its mirror is partial: then the content of files is fetched only when it is needed. Never changes.
+    pub is_partial: bool,
     pub seen: RepositorySyncState,
     /// Increases when a user changes the repository's settings, not when it is synced.
     pub version: i64,
@@ -325,6 +327,7 @@ mod tests {
             url: RemoteUrl::parse("/srv/x").expect("a url"),
             credential: None,
             poll_seconds,
+            is_partial: false,
             seen: RepositorySyncState::default(),
             version: 1,
             created_at: now,

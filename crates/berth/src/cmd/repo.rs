@@ -39,6 +39,9 @@ enum RepoCommand {
         /// Poll interval
         #[arg(long, value_name = "SECONDS")]
         poll: Option<i64>,
+        /// Fetch the content of files only when it is needed, for large repositories
+        #[arg(long)]
+        partial: bool,
         /// Do not wait for the first sync
         #[arg(long)]
         detach: bool,
@@ -101,11 +104,12 @@ pub(crate) fn run(args: &RepoArgs) -> anyhow::Result<ExitCode> {
     let client = args.remote.client()?;
     let out = args.remote.output();
     let told = match &args.command {
-        RepoCommand::Add { url, credential, poll, detach } => {
+        RepoCommand::Add { url, credential, poll, partial, detach } => {
             let body = RepositoryNew {
                 url: absolute_url(url)?,
                 credential: credential.clone(),
                 poll_seconds: *poll,
+                is_partial: partial.then_some(true),
             };
             let added = client.post::<WireRepository>("/repositories", &body)?;
             if *detach { added } else { wait_for_sync(&client, &added)? }

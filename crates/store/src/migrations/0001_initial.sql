@@ -523,6 +523,8 @@ CREATE TABLE repositories (
   -- The name of a secret of the organization.
   credential TEXT,
   poll_seconds BIGINT NOT NULL,
+  -- Whether the mirror lacks the content of files until it is needed.
+  is_partial BIGINT NOT NULL,
   -- Of the default branch, as last seen.
   head TEXT,
   default_branch TEXT,

@@ -274,6 +274,8 @@ struct PushJob {
 
 impl PushJob {
     fn run(&self, mirror: &GitMirror) -> Result<PushResult, GitError> {
+        let to = GitRemote { url: &self.url, credential: self.credential.as_ref(), access: &self.access };
+        mirror.fetch_missing(&to, &self.commit, None)?;
         let changes = self.changes(mirror)?;
         let made = mirror.commit(NewCommit {
             parent: &self.commit,
@@ -282,7 +284,6 @@ impl PushJob {
             author_email: &self.author_email,
             at: self.at,
         })?;
-        let to = GitRemote { url: &self.url, credential: self.credential.as_ref(), access: &self.access };
         let kept: Vec<&str> = self.kept.iter().map(String::as_str).collect();
         mirror.push_new(&to, &made, &self.branch, &kept)
     }

@@ -140,7 +140,9 @@ async fn fetch_state(
             said => return Ok(said.map_err(|error| error.to_string())),
         }
     }
-    let (mirror, access) = (fixes.services.git.mirror(org, known.repository.id), fixes.config.git_access());
+    let mirror =
+        fixes.services.git.mirror(org, known.repository.id).with_partial(known.repository.is_partial);
+    let access = fixes.config.git_access();
     let seen = fixes.services.git.run(org, move || {
         let heads = mirror.sync(&known.repository.url, credential.as_ref(), &access)?;
         state_from_branches(&mirror, &known, &heads.branches)
