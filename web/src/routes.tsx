@@ -109,6 +109,7 @@ const org = createRoute({
       });
   },
   component: Shell,
+  notFoundComponent: () => <ErrorPage />,
 });
 
 const home = createRoute({

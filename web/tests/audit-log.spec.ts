@@ -50,6 +50,10 @@ test("the audit log is live, filtered by its URL, verified and exported", async 
 
   await ada.getByRole("button", { name: "Verify" }).click();
   await expect(ada.getByText("Audit log verified")).toBeVisible();
+  // The result does not move the buttons apart.
+  const topOf = (role: "button" | "link", name: string) =>
+    ada.getByRole(role, { name }).evaluate(it => it.getBoundingClientRect().top);
+  expect(await topOf("button", "Verify")).toBe(await topOf("link", "Export"));
   const download = ada.waitForEvent("download");
   await ada.getByRole("link", { name: "Export" }).click();
   expect((await download).suggestedFilename()).toContain("events");
@@ -80,6 +84,12 @@ test("an event that happens while the page connects is shown", async ({ ada, wor
 test("an unknown URL shows a not-found page, an error shows its request ID", async ({ ada }) => {
   await ada.goto("/o/acme/nowhere");
   await expect(ada.getByText("Page not found")).toBeVisible();
+  await expect(ada.getByRole("navigation", { name: "Main" })).toBeVisible();
+  await ada.goto("/mistyped");
+  await expect(ada.getByText("Page not found")).toBeVisible();
+  await ada.goto("/o/acme/deployments/dep_01k9x8s6q0e3v8n5j2m4t7w9yb");
+  await ada.getByRole("link", { name: "Go to Home" }).click();
+  await expect(ada.getByRole("heading", { level: 1, name: "Home" })).toBeVisible();
   await ada.goto("/o/acme/environments/checkout/no-such");
   await expect(ada.getByRole("alert")).toContainText(/Request ID req_/);
   await ada.goto("/o/globex");

@@ -52,6 +52,9 @@ for i in $(seq 1 100); do echo "last $i"; done`;
   await ada.goto(`/o/acme/deployments/${id}`);
   const log = ada.getByRole("region", { name: "Log of Deploy" });
   await expect(log).toContainText(/now \d+/);
+  // The newest line is in the window, without scrolling the page.
+  await expect(log.locator("[data-line]").last()).toBeInViewport();
+  expect(await log.evaluate(it => it.getBoundingClientRect().bottom - innerHeight)).toBeLessThanOrEqual(0);
   await log.hover();
   await ada.mouse.wheel(0, -2_000);
   const follow = ada.getByRole("button", { name: "Follow" });
@@ -68,6 +71,25 @@ for i in $(seq 1 100); do echo "last $i"; done`;
   await expect
     .poll(() => log.evaluate(it => it.scrollHeight - it.clientHeight - it.scrollTop))
     .toBeLessThan(40);
+});
+
+test("the step that is shown stays when the deployment succeeds", async ({ ada, world }) => {
+  const staging = new Latch(world, "dep-stay-staging");
+  const production = new Latch(world, "dep-stay-production");
+  const run = `while [ "$BERTH_STAGE" = staging ] && ${staging.isHeld}; do sleep 0.1; done
+while [ "$BERTH_STAGE" = production ] && ${production.isHeld}; do sleep 0.1; done
+echo "deployed to $BERTH_STAGE"`;
+  const stages = "[{ name: staging }, { name: production }]";
+  await createPipeline(world, "dep-stay", buildDefinition("Stay", { Deploy: run }, stages));
+  const { id } = await startDeployment(world, "dep-stay", "v1");
+  await ada.goto(`/o/acme/deployments/${id}`);
+  await expect(ada.getByRole("region", { name: "Step Deploy of staging" })).toBeVisible();
+  staging.release();
+  await expect(ada.getByRole("region", { name: "Step Deploy of production" })).toBeVisible();
+  production.release();
+  await expect(ada.getByText("succeeded", { exact: true }).first()).toBeVisible({ timeout: 20_000 });
+  await expect(ada.getByText("deployed to production")).toBeVisible();
+  await expect(ada.getByRole("region", { name: "Step Deploy of production" })).toBeVisible();
 });
 
 test("a failed deployment opens at the failing line and can be retried", async ({ ada, world }) => {
@@ -283,7 +305,7 @@ test("the deployment page is accessible in light, dark and on a phone", async ({
     expect(overflow, `wider than the window in ${look}`).toBeLessThanOrEqual(0);
     await expectAccessible(ada, `a deployment in ${look}`);
     await ada.goto("/o/acme/pipelines/dep-whole");
-    await expect(ada.getByRole("link", { name: "#1" })).toBeVisible();
+    await expect(ada.getByRole("link", { name: "#1", exact: true })).toBeVisible();
     await ada.screenshot({ path: `screenshots/pipeline-page-${look}.png`, fullPage: true });
     await expectAccessible(ada, `a pipeline in ${look}`);
   }

@@ -1,4 +1,5 @@
 import type { Page } from "@playwright/test";
+import { logInAs, withToken } from "./harness/api";
 import { expect, expectAccessible, openPageAs, test } from "./harness/test";
 
 test.use({ parts: ["quay", "crane", "search", "linus", "vera"] });
@@ -23,7 +24,7 @@ test("an environment is claimed, deployed to and released", async ({ ada }) => {
 
   await expect(environment).toContainText("Held by you");
   await expect(environment).toContainText("“a walk through”");
-  await expect(environment).toContainText(/59:\d\d left/);
+  await expect(environment).toContainText(/until (\d+ \w+, )?\d\d:\d\d/);
   await expect(environment).toContainText("Deployed: v7");
 
   await environment.getByRole("button", { name: "Deploy" }).click();
@@ -60,8 +61,18 @@ test("a held environment is queued for and taken over, and its holder is notifie
   await seen.getByRole("button", { name: /Leave queue/ }).click();
   await expect(card(grace, "quay-2")).not.toContainText("Queue");
 
-  await seen.getByRole("button", { name: "Take over" }).click();
+  // An announced takeover reaches the holder on every page, and can be cancelled.
   const dialog = ada.getByRole("dialog");
+  await seen.getByRole("button", { name: "Take over" }).click();
+  await dialog.getByLabel("Reason").fill("customer demo");
+  await dialog.getByLabel("In 5 minutes").click();
+  await dialog.getByRole("button", { name: "Take over" }).click();
+  await expect(grace.getByText("ada will take over quay-2 from you in 5 min: “customer demo”")).toBeVisible();
+  await expect(card(grace, "quay-2")).toContainText(/ada will take over in \d+ (min|s): “customer demo”/);
+  await seen.getByRole("button", { name: "Cancel takeover" }).click();
+  await expect(card(grace, "quay-2")).not.toContainText("will take over");
+
+  await seen.getByRole("button", { name: "Take over" }).click();
   await expect(dialog).toContainText("Take over quay-2 from Grace Hopper");
   await expect(dialog).toContainText("load test");
   await expect(dialog.getByRole("button", { name: "Take over" })).toBeDisabled();
@@ -75,8 +86,15 @@ test("a held environment is queued for and taken over, and its holder is notifie
   await card(grace, "quay-2").getByRole("link", { name: "quay-2" }).click();
   await expect(grace.getByRole("region", { name: "Session history" })).toContainText("taken over by ada");
   await card(ada, "quay-2").getByRole("button", { name: "Release" }).click();
-  await ada.getByRole("dialog").getByRole("button", { name: "Release" }).click();
+  await dialog.getByRole("button", { name: "Release" }).click();
   await expect(seen).toContainText("Free");
+
+  // A release by another user also notifies the holder.
+  const sessions = "/ORG/pipelines/quay/ephemeral-environments/quay-2/sessions";
+  const asGrace = await logInAs(world, world.grace);
+  const held = await asGrace("POST", sessions, {});
+  await withToken(world)("DELETE", `${sessions}/${held.sessionId}`);
+  await expect(grace.getByText("ada released your session on quay-2")).toBeVisible();
 });
 
 test("the takeover dialog lists the deployments it cancels", async ({ ada }) => {
@@ -95,7 +113,10 @@ test("a session is extended and handed over", async ({ ada }) => {
   await ada.getByRole("button", { name: "Extend" }).click();
   await ada.getByRole("dialog").getByLabel("Expires in").selectOption("8 hours");
   await ada.getByRole("dialog").getByRole("button", { name: "Extend" }).click();
-  await expect(ada.getByRole("region", { name: "Session", exact: true })).toContainText(/7:59:\d\d left/);
+  await expect(ada.getByRole("region", { name: "Session", exact: true })).toContainText(
+    /until (\d+ \w+, )?\d\d:\d\d/,
+  );
+  await expect(ada.getByTitle(/^in (7|8) h$/)).toBeVisible();
   await ada.getByRole("button", { name: "Hand over" }).click();
   await ada.getByRole("dialog").getByLabel("New holder").selectOption({ label: "Linus (linus@acme.test)" });
   await ada.getByRole("dialog").getByRole("button", { name: "Hand over" }).click();

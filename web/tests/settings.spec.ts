@@ -1,5 +1,6 @@
-import { FIRST_PIPELINE } from "../src/ui/snippets";
+import { FIRST_PIPELINE, FIRST_PIPELINE_PATH } from "../src/ui/snippets";
 import { withToken } from "./harness/api";
+import { Repository } from "./harness/repository";
 import { expect, expectAccessible, openPageAs, test } from "./harness/test";
 
 test.use({ parts: ["grace", "checkout", "warehouse", "secret"] });
@@ -239,10 +240,34 @@ test("a runner is added with a one-time token and removed", async ({ ada, world 
   expect(await withToken(world)("GET", "/ORG/runners")).toHaveLength(1);
 });
 
-test("the example pipeline is valid", async ({ world }) => {
-  const answer = await withToken(world)("POST", "/ORG/pipelines/validate", { definition: FIRST_PIPELINE });
+test("the example pipeline, saved as instructed, is valid and succeeds in its first stage", async ({
+  world,
+}) => {
+  const api = withToken(world);
+  const answer = await api("POST", "/ORG/pipelines/validate", { definition: FIRST_PIPELINE });
   expect(answer).toMatchObject({ valid: true, diagnostics: [] });
+  // The server of the tests already has a pipeline "shop".
+  const path = FIRST_PIPELINE_PATH.replace("shop", "first");
+  const repository = new Repository(world, "first").write(path, FIRST_PIPELINE);
+  repository.commit("Add pipeline");
+  await api("POST", "/ORG/repositories", { url: repository.path });
+  const staging = async () => {
+    const [deployment] = await api("GET", "/ORG/deployments?limit=1");
+    return deployment?.stages.find((stage: { name: string }) => stage.name === "staging")?.status;
+  };
+  await expect.poll(staging, { timeout: 30_000 }).toBe("succeeded");
 });
+
+for (const width of [1024, 1440]) {
+  test(`the settings tabs are in one row at ${width} px`, async ({ ada }) => {
+    await ada.setViewportSize({ width, height: 900 });
+    await ada.goto("/o/acme/settings/general");
+    const tabs = ada.getByRole("tablist", { name: "Organization Settings" }).getByRole("tab");
+    await expect(tabs).toHaveCount(10);
+    const tops = await tabs.evaluateAll(all => all.map(it => it.getBoundingClientRect().top));
+    expect(new Set(tops).size).toBe(1);
+  });
+}
 
 test.describe("on a phone", () => {
   test.use({ viewport: { width: 390, height: 844 } });

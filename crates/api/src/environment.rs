@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 use crate::ReplayableBody;
 use crate::event::WireActor;
 use crate::pull_request::PullRequestLink;
-use crate::session::{EndReason, SessionStatus};
+use crate::session::{EndReason, SessionStatus, Takeover};
 
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
@@ -134,6 +134,10 @@ pub struct WireLock {
     #[schema(format = DateTime)]
     pub expires_at: Option<String>,
     pub fence: i64,
+    /// Announced takeover of the session; absent if there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub takeover: Option<Takeover>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]

@@ -98,6 +98,10 @@ pub struct PipelineStage {
     pub name: String,
     /// What is currently deployed; null until a deployment has succeeded.
     pub current: Option<CurrentCommit>,
+    /// The newest deployment in the stage, if it failed there; absent otherwise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub failed: Option<FailedDeployment>,
     /// Set if promotion into the stage is paused after a rollback. Resume the pipeline to clear it.
     pub paused: Option<PromotionPaused>,
 }
@@ -116,6 +120,21 @@ pub struct CurrentCommit {
     pub by: WireActor,
     /// Number of commits behind the tracked branch; null if unknown.
     pub behind_by: Option<u64>,
+}
+
+/// A failed deployment that no later one has replaced.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct FailedDeployment {
+    pub deployment_id: String,
+    /// Number of the deployment in its pipeline or environment.
+    pub number: i64,
+    /// Full commit hash if it is known, otherwise the commit as requested.
+    pub commit_id: String,
+    /// When it failed.
+    #[schema(format = DateTime)]
+    pub at: String,
+    pub by: WireActor,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]

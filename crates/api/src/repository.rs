@@ -27,6 +27,8 @@ pub struct WireRepository {
     pub last_synced_at: Option<String>,
     /// Why it could not be fetched.
     pub error: Option<String>,
+    /// Why statuses or deployments cannot be written to the forge at the moment.
+    pub forge_error: Option<String>,
     /// Definition files that could not be used at the last sync.
     pub problems: Vec<RepositoryProblem>,
     pub pipelines: Vec<RepositoryPipeline>,

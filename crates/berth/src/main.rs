@@ -89,6 +89,8 @@ enum CliCommand {
     Token(cmd::token::TokenArgs),
     /// Open a dashboard page in the browser
     Open(cmd::open::OpenArgs),
+    /// Check whether this version can serve a database
+    Upgrade(cmd::upgrade::UpgradeArgs),
     /// Print shell completions
     Completion(cmd::shell::CompletionArgs),
     /// Write man pages
@@ -103,7 +105,7 @@ const COMMAND_GROUPS: &[(&str, &[&str])] = &[
     ),
     ("Pipelines and settings", &["pipeline", "run", "repo", "secret", "registry", "event"]),
     ("Login and access", &["login", "logout", "member", "team", "grant", "org", "token"]),
-    ("Server and setup", &["init", "serve", "runner", "admin", "demo", "completion", "man"]),
+    ("Server and setup", &["init", "serve", "runner", "admin", "upgrade", "demo", "completion", "man"]),
 ];
 
 /// Returns the parser of the command line, with grouped help.
@@ -162,6 +164,7 @@ fn main() -> ExitCode {
         CliCommand::Org(args) => cmd::org::run(&args),
         CliCommand::Token(args) => cmd::token::run(&args),
         CliCommand::Open(args) => cmd::open::run(&args),
+        CliCommand::Upgrade(args) => cmd::upgrade::run(&args),
         CliCommand::Completion(args) => cmd::shell::print_completion(&args, Cli::command()),
         CliCommand::Man(args) => cmd::shell::write_man_pages(&args, Cli::command()),
     };

@@ -4,6 +4,8 @@
 //! and acts. So lost, repeated and reordered deliveries lead to the same result.
 
 pub mod command;
+pub mod outbox;
+pub mod progress;
 
 use std::fmt;
 

@@ -164,8 +164,19 @@ fn summarize_day((day, it): (i64, DaySamples)) -> DayMetrics {
 
 fn duration_percentiles(mut seconds: Vec<i64>) -> DurationPercentiles {
     seconds.sort_unstable();
-    let at = |percent: usize| seconds.get((seconds.len().saturating_sub(1)) * percent / 100).copied();
-    DurationPercentiles { median: at(50), p90: at(90) }
+    DurationPercentiles { median: median(&seconds), p90: p90(&seconds) }
+}
+
+/// The middle of sorted values; of an even number of values, the mean of the two in the middle.
+pub fn median(sorted: &[i64]) -> Option<i64> {
+    let upper = *sorted.get(sorted.len() / 2)?;
+    let lower = *sorted.get(sorted.len().saturating_sub(1) / 2)?;
+    Some(lower.midpoint(upper))
+}
+
+/// The smallest of sorted values that at least 90% do not exceed.
+pub fn p90(sorted: &[i64]) -> Option<i64> {
+    sorted.get((sorted.len() * 9).div_ceil(10).saturating_sub(1)).copied()
 }
 
 /// The ratio, rounded to three decimal places.
@@ -183,6 +194,19 @@ mod tests {
 
     fn midnight() -> Timestamp {
         Timestamp::parse("2026-11-01T00:00:00Z").expect("a time")
+    }
+
+    #[test]
+    fn percentiles_of_few_values() {
+        for (sorted, middle, high) in [
+            (&[][..], None, None),
+            (&[7], Some(7), Some(7)),
+            (&[0, 960], Some(480), Some(960)),
+            (&[1, 2, 30], Some(2), Some(30)),
+            (&[1, 2, 3, 4, 5, 6, 7, 8, 9, 100], Some(5), Some(9)),
+        ] {
+            assert_eq!((median(sorted), p90(sorted)), (middle, high), "{sorted:?}");
+        }
     }
 
     fn id(number: u8) -> DeploymentId {
@@ -251,7 +275,7 @@ mod tests {
         let found = measure_days(&history, 2);
         assert_eq!(found.deployments, 3);
         let lead = LeadTimeStats {
-            seconds: DurationPercentiles { median: Some(HOUR_S), p90: Some(HOUR_S) },
+            seconds: DurationPercentiles { median: Some(HOUR_S), p90: Some(5 * HOUR_S) },
             from_commit: 1,
             from_creation: 2,
         };

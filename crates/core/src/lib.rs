@@ -14,6 +14,7 @@ pub mod environment;
 pub mod event;
 pub mod expression;
 pub mod forge;
+pub mod forge_deployment;
 pub mod id;
 pub mod insights;
 pub mod mask;

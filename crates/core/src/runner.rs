@@ -9,6 +9,8 @@ use crate::time::Timestamp;
 
 /// Version of the protocol between runner and server.
 pub const PROTOCOL: u32 = 2;
+/// The oldest version of the protocol that a server accepts. Servers are upgraded before runners.
+pub const PROTOCOL_MIN: u32 = 2;
 /// How long a registration token is valid, in seconds.
 pub const TOKEN_S: i64 = 60 * 60;
 /// After this many seconds without a heartbeat, a runner is no longer shown as online.

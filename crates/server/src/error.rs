@@ -110,7 +110,9 @@ impl AppError {
                 Code::InvalidRequest,
                 "the request contains a NUL character, which cannot be stored; remove it",
             ),
-            AppError::Store(StoreError::Unavailable(inside) | StoreError::Broken(inside)) => {
+            AppError::Store(
+                StoreError::Unavailable(inside) | StoreError::Outdated(inside) | StoreError::Broken(inside),
+            ) => {
                 tracing::warn!(%inside, "store unavailable");
                 ProblemDetails::new(
                     Code::Unavailable,

@@ -33,7 +33,9 @@ pub const CONNECTIONS_PER_IP_MAX: usize = 1_024;
 
 /// Maximum number of open event streams and exports per token.
 pub const STREAMS_PER_TOKEN_MAX: usize = 100;
-/// Interval at which a stream sends a heartbeat and the server authorizes its caller again.
+/// Interval at which the caller of a stream or long poll is authorized again, so that revoked access ends it.
+pub const ACCESS_CHECK_EVERY: Duration = Duration::from_secs(1);
+/// Interval at which a stream sends a heartbeat.
 pub const STREAM_CHECK_EVERY: Duration = Duration::from_secs(15);
 
 pub const JSON_BODY_BYTES_MAX: usize = 1024 * 1024;

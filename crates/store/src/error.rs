@@ -15,6 +15,10 @@ pub enum StoreError {
     /// recovers.
     #[error("the database failed: {0}")]
     Broken(String),
+    /// A newer server has changed the schema in a way that this program does not know. Nothing was written. The process
+    /// must exit.
+    #[error("{0}")]
+    Outdated(String),
     #[error("the disk that holds the database is full")]
     StorageFull,
     /// The text contains a NUL character. PostgreSQL cannot store it, so it is refused on SQLite as well.

@@ -32,6 +32,7 @@ use berth_core::environment::limits::RUNNER_LOST_S;
 use berth_core::id::OrgId;
 use berth_core::time::Timestamp;
 use data_dir::DataDir;
+use migrations::{SCHEMA, Schema};
 use tokio::sync::{oneshot, watch};
 
 use access_generation::AccessGeneration;
@@ -72,9 +73,14 @@ enum StoreDriver {
 impl Store {
     /// Opens the SQLite database at `path`. Creates or migrates it if necessary.
     pub fn open_sqlite(path: &Path) -> Result<Self, OpenError> {
+        Self::open_sqlite_with(path, SCHEMA)
+    }
+
+    /// Like [`Store::open_sqlite`], as a program with this schema.
+    pub fn open_sqlite_with(path: &Path, schema: Schema) -> Result<Self, OpenError> {
         sqlite::check_version()?;
         let ahead = sqlite::ClockOffset::default();
-        let epoch = Arc::new(AtomicI64::new(sqlite::migrate(path, sqlite::now(&ahead))?));
+        let epoch = Arc::new(AtomicI64::new(sqlite::migrate(path, &schema, sqlite::now(&ahead))?));
         let (feed, publisher) = EventFeed::start()?;
         let writer = sqlite::SqliteWriter::start(path, publisher, ahead.clone())?;
         let readers = sqlite::SqliteReaders::start(path, reader_count(), &ahead)?;
@@ -96,8 +102,13 @@ impl Store {
 
     /// Opens the PostgreSQL database at `url` and migrates it if necessary. Several servers may share it.
     pub fn open_postgres(url: &str) -> Result<Self, OpenError> {
+        Self::open_postgres_with(url, SCHEMA)
+    }
+
+    /// Like [`Store::open_postgres`], as a program with this schema.
+    pub fn open_postgres_with(url: &str, schema: Schema) -> Result<Self, OpenError> {
         let (feed, publisher) = EventFeed::start()?;
-        let (database, epoch) = postgres::PostgresDriver::open(url, reader_count(), publisher)?;
+        let (database, epoch) = postgres::PostgresDriver::open(url, schema, reader_count(), publisher)?;
         let epoch = Arc::new(AtomicI64::new(epoch));
         Ok(Self { driver: StoreDriver::Postgres(database), feed, epoch, lost_s: RUNNER_LOST_S })
     }
@@ -267,12 +278,13 @@ impl Store {
         }
     }
 
-    /// Becomes `Some` when the disk has failed; the process should then exit.
+    /// Becomes `Some` when the disk has failed, or when a newer server has made the schema unusable for this program; the
+    /// process should then exit.
     pub fn watch_failure(&self) -> watch::Receiver<Option<StoreError>> {
         match &self.driver {
             StoreDriver::Sqlite { writer, .. } => writer.watch_failure(),
             // PostgreSQL handles its own disk failures.
-            StoreDriver::Postgres(_) => watch::channel(None).1,
+            StoreDriver::Postgres(database) => database.watch_outdated(),
         }
     }
 }

@@ -76,14 +76,14 @@ export function useCompletedDemoSteps(org: string): boolean[] {
   return done.data ?? DEMO_STEPS.map(() => false);
 }
 
-/** ID of the deployment that failed last. */
-export function useLastFailedDeployment(org: string): string | undefined {
+/** ID of the failed deployment of the demo's branch `broken`; the user may have caused other failures. */
+export function useBrokenDeployment(org: string): string | undefined {
   const query = queryOptions({
-    queryKey: resourceKey(org, "deployments", "failed"),
+    queryKey: resourceKey(org, "deployments", "broken"),
     queryFn: () =>
       fetchBody(
         api.GET("/api/v1/organizations/{orgId}/deployments", {
-          params: { path: { orgId: org }, query: { status: "failed", limit: 1 } },
+          params: { path: { orgId: org }, query: { status: "failed", commit: "broken", limit: 1 } },
         }),
       ),
   });

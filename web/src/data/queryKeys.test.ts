@@ -25,6 +25,10 @@ test("session_claimed invalidates Environments, Home and Pull requests", () => {
   expect(resourcesInvalidatedBy("session_claimed")).toEqual(["environments", "deployed", "pull-requests"]);
 });
 
+test("tickets invalidate Home, which shows the length of the queue and announced takeovers", () => {
+  expect(resourcesInvalidatedBy("ticket_queued")).toContain("deployed");
+});
+
 test.each(["grant_created", "team_member_removed", "member_updated"])("%s can change access", kind => {
   expect(changesAccess(kind)).toBe(true);
 });

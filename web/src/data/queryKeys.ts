@@ -55,7 +55,7 @@ const INVALIDATED_BY: Record<string, Resource[]> = {
   pipeline: ["pipelines", "deployed", "environments"],
   repository: ["repositories", "pipelines", "deployed", "environments", "pull-requests"],
   session: ["environments", "deployed", "pull-requests"],
-  ticket: ["environments", "pull-requests"],
+  ticket: ["environments", "deployed", "pull-requests"],
   environment: ["environments", "deployed", "pull-requests"],
   deployment: ["deployments", "deployed", "environments", "insights", "pipelines", "pull-requests"],
   pull: ["pull-requests"],

@@ -1,5 +1,6 @@
 /** Texts for deployments, steps and attempts. */
 import type { Deployment, DeploymentStage, DeploymentStep } from "@/api/types";
+import { formatDuration, formatRoughDuration } from "./time";
 
 /** "started by ada", "triggered by a push". */
 export function formatTrigger({ trigger, actor }: Pick<Deployment, "trigger" | "actor">): string {
@@ -62,6 +63,32 @@ export function elapsedSeconds(it: { startedAt?: string | null; finishedAt?: str
   if (!it.startedAt) return null;
   const end = it.finishedAt ? Date.parse(it.finishedAt) : now;
   return Math.max(0, (end - Date.parse(it.startedAt)) / 1000);
+}
+
+/** Pauses shorter than this are scheduling, not waiting. */
+const WAITING_S_MIN = 10;
+
+/** Seconds in which at least one step was running; the rest is waiting for approvals, windows, soaks or runners. */
+export function workingSeconds(deployment: Pick<Deployment, "stages">, now: number): number {
+  const attempts = deployment.stages.flatMap(stage => (stage.steps ?? []).flatMap(step => step.attempts));
+  const spans = attempts.map(it => ({
+    from: Date.parse(it.startedAt),
+    to: it.finishedAt ? Date.parse(it.finishedAt) : now,
+  }));
+  let seconds = 0;
+  let until = 0;
+  for (const { from, to } of spans.sort((a, b) => a.from - b.from)) {
+    seconds += Math.max(0, to - Math.max(from, until)) / 1000;
+    until = Math.max(until, to);
+  }
+  return seconds;
+}
+
+/** "12 min 20 s", or "20 s and waited 12 min". */
+export function formatTook(seconds: number, working: number): string {
+  const waiting = seconds - working;
+  if (working === 0 || waiting < WAITING_S_MIN) return formatDuration(seconds);
+  return `${formatDuration(working)} and waited ${formatRoughDuration(waiting)}`;
 }
 
 /** Whether a step waits for a user to resolve its unknown outcome. */

@@ -2,7 +2,7 @@ import { ActionIcon, Anchor, Button, Group, List, Paper, Stack, Text, ThemeIcon 
 import { IconCheck, IconChevronDown, IconPoint, IconX } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { type ReactNode, useId, useState } from "react";
-import { DEMO_STEPS, useCompletedDemoSteps, useLastFailedDeployment } from "@/data/demo";
+import { DEMO_STEPS, useBrokenDeployment, useCompletedDemoSteps } from "@/data/demo";
 import { useMe, useOrg } from "@/data/me";
 import { pipelineQuery } from "@/data/pipelines";
 import { InlineCode } from "@/ui/InlineCode";
@@ -59,7 +59,7 @@ export default function DemoChecklist() {
 function DemoSteps({ done, sites }: { done: boolean[]; sites: { place: string; url: string }[] }) {
   const org = useOrg();
   const pipelineId = "shop";
-  const failed = useLastFailedDeployment(org);
+  const failed = useBrokenDeployment(org);
   const stages = useQuery(pipelineQuery(org, pipelineId)).data?.stages;
   const inProduction = stages?.find(each => each.name === "production")?.current?.deploymentId;
   const site = (place: string) => {

@@ -18,9 +18,9 @@ import { Logo } from "./Logo";
 import { saveLastOrganization } from "./lastOrganization";
 import { NAV_ITEMS, visiblePages } from "./navigation";
 import { Sidebar } from "./Sidebar";
-import { useSessionToasts } from "./sessionToasts";
 import { useShortcuts } from "./shortcuts";
 
+const SessionToasts = lazy(() => import("./sessionToasts"));
 const DemoChecklist = lazy(() => import("./DemoChecklist"));
 const ShortcutsDialog = lazy(() => import("./ShortcutsDialog"));
 const CommandPalette = lazy(() => import("./CommandPalette"));
@@ -40,7 +40,6 @@ export function Shell() {
   const toggleScheme = () => setColorScheme(scheme === "dark" ? "light" : "dark");
 
   useEventStream(org, usePermissionSomewhere("events:read"));
-  useSessionToasts();
   useEffect(() => {
     if (organization) saveLastOrganization(organization.slug);
   }, [organization]);
@@ -84,6 +83,9 @@ export function Shell() {
       <AppShell.Navbar className="nav">
         <Sidebar find={openPalette} showKeys={showKeys.open} toggleScheme={toggleScheme} onNavigate={close} />
       </AppShell.Navbar>
+      <Suspense fallback={null}>
+        <SessionToasts />
+      </Suspense>
       {isDemo && (
         <Suspense fallback={null}>
           <DemoChecklist />

@@ -28,14 +28,16 @@ const SidebarLink = createLink(
   forwardRef<HTMLAnchorElement, NavLinkProps>((props, ref) => <NavLink component="a" ref={ref} {...props} />),
 );
 
+const PALETTE_KEYS = /Mac|iPhone|iPad/.test(navigator.platform) ? "⌘K" : "Ctrl K";
+
 type Props = { find: () => void; showKeys: () => void; toggleScheme: () => void; onNavigate: () => void };
 
 /** Sidebar: organization, search, pages, connection state and profile. */
 export function Sidebar({ find, showKeys, toggleScheme, onNavigate }: Props) {
   const org = useOrg();
   const access = useAccess();
-  const mayReadApprovals = usePermissionSomewhere("approvals:read");
-  const approvals = useQuery({ ...pendingApprovalsQuery(org), enabled: mayReadApprovals });
+  const mayDecide = usePermissionSomewhere("approvals:decide");
+  const approvals = useQuery({ ...pendingApprovalsQuery(org), enabled: mayDecide });
   const waiting = approvals.data?.data.length ?? 0;
   // A click on a menu that is still loading opens it once it is loaded.
   const [clicked, setClicked] = useState<"organizations" | "profile">();
@@ -55,8 +57,14 @@ export function Sidebar({ find, showKeys, toggleScheme, onNavigate }: Props) {
             <IconSearch size={15} aria-hidden />
             <Text size="sm">Search</Text>
           </Group>
-          <Kbd size="xs" bg="transparent" c="inherit" style={{ borderColor: "rgba(255,255,255,.25)" }}>
-            ⌘K
+          <Kbd
+            size="xs"
+            visibleFrom="sm"
+            bg="transparent"
+            c="inherit"
+            style={{ borderColor: "rgba(255,255,255,.25)" }}
+          >
+            {PALETTE_KEYS}
           </Kbd>
         </Group>
       </UnstyledButton>

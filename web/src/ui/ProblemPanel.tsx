@@ -2,6 +2,7 @@ import { Alert, Anchor, Button, Group, List, Stack, Text } from "@mantine/core";
 import { IconAlertTriangle } from "@tabler/icons-react";
 import { suggestAction, toProblem } from "@/api/problem";
 import { CopyIconButton } from "./Copy";
+import { LinkButton } from "./Link";
 
 type Props = { error: unknown; retry?: () => void; compact?: boolean };
 
@@ -36,6 +37,11 @@ export function ProblemPanel({ error, retry, compact }: Props) {
             <Button size="xs" variant="default" onClick={retry}>
               Try again
             </Button>
+          )}
+          {problem.status === 404 && (
+            <LinkButton to="/" size="xs" variant="default">
+              Go to Home
+            </LinkButton>
           )}
           {problem.type.startsWith("/docs/") && (
             <Anchor href={problem.type} size="xs">

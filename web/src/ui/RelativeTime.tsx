@@ -25,6 +25,26 @@ export function SinceTime({ at, ...rest }: { at: string } & TextProps) {
   );
 }
 
+/** "until 16:00"; the remaining time is shown on hover. Highlighted shortly before. */
+export function UntilTime({ at, ...rest }: { at: string } & TextProps) {
+  const now = useNow();
+  const isSoon = Date.parse(at) - now < SOON_S * 1000;
+  return (
+    <Text
+      component="time"
+      span
+      inherit
+      dateTime={at}
+      title={formatRelativeTime(at, now)}
+      c={isSoon ? "var(--berth-warn)" : undefined}
+      fw={isSoon ? 600 : undefined}
+      {...rest}
+    >
+      until {formatSince(at, now)}
+    </Text>
+  );
+}
+
 /** Remaining time, updated every second. */
 export function Countdown({ until, ...rest }: { until: string } & TextProps) {
   const left = (new Date(until).getTime() - useNow()) / 1000;

@@ -12,7 +12,7 @@ pipeline:
   steps:
     - name: Deploy
       type: script
-      params: { run: sh deploy.sh }
+      params: { run: echo "deploying $BERTH_COMMIT" }
   ephemeral_environments:
     qa-1:
       ttl: 8h

@@ -36,6 +36,10 @@ export const toast = {
     show({ message, color: "lantern", autoClose: 12_000 });
   },
 
+  failure(message: string) {
+    show({ message, color: "buoy", autoClose: 12_000 });
+  },
+
   /** For errors that no dialog shows. */
   problem(error: unknown) {
     const { title, detail, requestId } = toProblem(error);

@@ -119,6 +119,7 @@ mod tests {
             completions,
             man,
             notices,
+            packages: Vec::new(),
             version: version.clone(),
             made_at: "1000000000".into(),
         };
@@ -174,6 +175,8 @@ mod tests {
         assert_eq!(field("Recommends"), "git (>= 1:2.39), bubblewrap");
         for path in [
             "usr/lib/systemd/system/berth.service",
+            "usr/lib/systemd/system/berth-runner.service",
+            "usr/share/doc/berth/no-runner.conf",
             "usr/lib/sysusers.d/berth.conf",
             SETTINGS,
             "usr/share/doc/berth/alerts.yaml",

@@ -1,88 +1,102 @@
-//! Tests of packaging/Dockerfile without a container engine.
+//! The container image, built by buildah from Debian packages and the program. `packaging/Dockerfile` builds Berth from
+//! source instead, on images of a public registry.
 
-use std::io::{Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::tool::root;
+use super::{StagedFiles, copy, create_dir};
+use crate::tool::{TaskResult, output, root, run};
 
-const SCRIPT: &str = "packaging/healthcheck.sh";
-const PLACE: &str = "/usr/lib/berth/healthcheck";
-/// A fatal TLS alert, as sent by rustls in response to a plain-text request.
-const ALERT: &[u8] = b"\x15\x03\x03\x00\x02\x02\x32";
-const OK: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
+/// Maximum size of the image without compression.
+const BYTES_MAX: u64 = 120_000_000;
+const LIST: &str = "./usr/share/berth/debian-packages";
+/// Programs that build the image, and their Debian packages.
+pub(super) const PROGRAMS: [(&str, &str); 2] = [("buildah", "buildah"), ("mmdebstrap", "mmdebstrap")];
 
-/// Returns whether the image's health check succeeds for a server at this address.
-fn is_healthy(listen: &str) -> bool {
-    let mut script = Command::new("bash");
-    script.arg(root().join(SCRIPT)).env("BERTH_LISTEN", listen).output().unwrap().status.success()
+/// The Debian packages of a root file system, by name and version.
+pub(super) type DebianPackages = Vec<(String, String)>;
+
+/// Builds the image as an archive for `podman load` and `docker load`. Its format is Docker's, because OCI's has no health
+/// checks.
+pub(super) fn build(staged: &StagedFiles, to: &Path) -> Result<(String, DebianPackages), String> {
+    check_programs()?;
+    let dir = root().join("target/image");
+    create_dir(&dir)?;
+    let file_system = dir.join("rootfs.tar");
+    println!("making the root file system of the image from Debian packages");
+    make_file_system(&file_system, &staged.made_at)?;
+    let tag = format!("localhost/berth:{}", staged.version);
+    let context = stage_context(staged, &file_system, &dir)?;
+    let size: u64 = context.1;
+    if size > BYTES_MAX {
+        return Err(format!("the image has {size} bytes, more than {BYTES_MAX}"));
+    }
+    build_image(&context.0, &tag, &staged.made_at)?;
+    run(Command::new("buildah").args(["tag", &tag, "localhost/berth:latest"]))?;
+    let name = format!("berth-{}-image-{}.tar", staged.version, std::env::consts::ARCH);
+    let archive = to.join(&name);
+    // An existing archive would not be replaced.
+    let _ = std::fs::remove_file(&archive);
+    let target = format!("docker-archive:{}:{tag}", archive.display());
+    run(Command::new("buildah").args(["push", "--quiet", &tag, &target]))?;
+    println!("image {tag}: {} MB without compression", size / 1_000_000);
+    Ok((name, list_debian_packages(&file_system)?))
 }
 
-/// Returns whether the health check succeeds for a server that handles its connection with `answer`.
-fn is_healthy_when(at: &str, answer: impl FnOnce(TcpStream) + Send) -> bool {
-    let listener = TcpListener::bind(at).unwrap();
-    let listen = listener.local_addr().unwrap().to_string();
-    std::thread::scope(|scope| {
-        scope.spawn(move || answer(listener.accept().unwrap().0));
-        let told = is_healthy(&listen);
-        // If the health check did not connect to the server, unblock the server with a connection.
-        let _ = TcpStream::connect(&listen);
-        told
-    })
-}
-
-fn read_request(mut stream: &TcpStream) -> String {
-    let mut request = [0; 1024];
-    let length = stream.read(&mut request).unwrap();
-    String::from_utf8_lossy(&request[..length]).into_owned()
-}
-
-fn respond_with(answer: &'static [u8]) -> impl FnOnce(TcpStream) + Send {
-    move |mut stream| {
-        let request = read_request(&stream);
-        assert!(request.starts_with("GET /healthz HTTP/1.0\r\n"), "{request}");
-        stream.write_all(answer).unwrap();
+fn check_programs() -> TaskResult {
+    let is_missing = |program: &str| output(Command::new(program).arg("--version")).is_none();
+    let missing: Vec<&str> =
+        PROGRAMS.into_iter().filter(|(program, _)| is_missing(program)).map(|(_, package)| package).collect();
+    if !missing.is_empty() {
+        return Err(format!(
+            "the image cannot be built: `apt-get install {}`, or leave it out with --without-image",
+            missing.join(" ")
+        ));
+    }
+    match output(Command::new("id").arg("-u")).as_deref() {
+        Some("0") => Ok(()),
+        _ => Err("the image can be built only by root; leave it out with --without-image".into()),
     }
 }
 
-#[test]
-fn health_check_succeeds_on_any_port_with_and_without_tls() {
-    for at in ["127.0.0.1:0", "0.0.0.0:0", "[::1]:0", "[::]:0"] {
-        if TcpListener::bind(at).is_err() {
-            println!("{at} cannot be listened on here: left out");
-            continue;
-        }
-        assert!(is_healthy_when(at, respond_with(OK)), "{at}");
-        assert!(is_healthy_when(at, respond_with(ALERT)), "{at} with TLS");
-    }
+pub(super) fn make_file_system(to: &Path, made_at: &str) -> TaskResult {
+    let mut script = Command::new(root().join("packaging/image/rootfs.sh"));
+    run(script.arg(to).env("SOURCE_DATE_EPOCH", made_at))
 }
 
-#[test]
-fn health_check_fails_for_missing_failing_or_hanging_server() {
-    let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
-    assert!(!is_healthy(&gone), "no listener");
-    let here = "127.0.0.1:0";
-    assert!(!is_healthy_when(here, respond_with(b"HTTP/1.1 503 Service Unavailable\r\n\r\n")), "503");
-    assert!(!is_healthy_when(here, respond_with(b"")), "no answer");
-    let hangs = |mut stream: TcpStream| {
-        read_request(&stream);
-        // Wait until the health check has given up.
-        let _ = stream.read(&mut [0]);
-    };
-    assert!(!is_healthy_when(here, hangs), "it hangs");
+/// Makes the directory from which the image is built. Returns it and the size of its files.
+pub(super) fn stage_context(
+    staged: &StagedFiles,
+    file_system: &Path,
+    dir: &Path,
+) -> Result<(PathBuf, u64), String> {
+    let context = dir.join("context");
+    let _ = std::fs::remove_dir_all(&context);
+    create_dir(&context)?;
+    let program = context.join("berth");
+    copy(&staged.binary, &program)?;
+    run(Command::new("strip").arg(&program))?;
+    copy(file_system, &context.join("rootfs.tar"))?;
+    copy(&root().join("packaging/healthcheck.sh"), &context.join("healthcheck"))?;
+    copy(&root().join("LICENSE"), &context.join("LICENSE"))?;
+    copy(&staged.notices, &context.join("THIRD-PARTY.txt"))?;
+    let entries = std::fs::read_dir(&context).map_err(|error| error.to_string())?;
+    let size = entries.flatten().filter_map(|entry| Some(entry.metadata().ok()?.len())).sum();
+    Ok((context, size))
 }
 
-#[test]
-fn image_contains_health_check_and_its_needs() {
-    let text = std::fs::read_to_string(root().join("packaging/Dockerfile")).unwrap();
-    let stage = text.rsplit("\nFROM ").next().unwrap();
-    assert!(stage.contains(&format!("\nCOPY --from=build /src/{SCRIPT} {PLACE}\n")), "{stage}");
-    assert!(
-        stage
-            .lines()
-            .any(|line| line.starts_with("HEALTHCHECK ") && line.ends_with(&format!("CMD [\"{PLACE}\"]")))
-    );
-    assert!(stage.contains(" BERTH_LISTEN="), "the check knows by it where to ask");
-    let script = std::fs::read_to_string(root().join(SCRIPT)).unwrap();
-    assert!(script.starts_with("#!/bin/bash\n"), "sh has no /dev/tcp");
+pub(super) fn build_image(context: &Path, tag: &str, made_at: &str) -> TaskResult {
+    let mut buildah = Command::new("buildah");
+    buildah.args(["build", "--quiet", "--format", "docker", "--layers=false", "--timestamp", made_at]);
+    buildah.args(["--tag", tag, "--file"]).arg(root().join("packaging/image/Containerfile")).arg(context);
+    run(&mut buildah)
+}
+
+fn list_debian_packages(file_system: &Path) -> Result<DebianPackages, String> {
+    let mut tar = Command::new("tar");
+    let list =
+        output(tar.arg("-xOf").arg(file_system).arg(LIST)).ok_or("the root file system has no list")?;
+    let parse =
+        |line: &str| line.split_once(' ').map(|(name, version)| (name.to_owned(), version.to_owned()));
+    Ok(list.lines().filter_map(parse).collect())
 }

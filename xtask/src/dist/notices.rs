@@ -18,20 +18,27 @@ const BEGINNINGS: [&str; 5] = ["LICENSE", "LICENCE", "COPYING", "COPYRIGHT", "NO
 const SOURCES: [&str; 4] = ["rs", "js", "ts", "json"];
 const RULE: &str = "================================================================================";
 
-/// A package and its directory.
+/// A package that is part of the program or its dashboard, and its directory.
 #[derive(Debug, PartialEq, Eq)]
-struct LicensedPackage {
-    name: String,
-    version: String,
-    licence: String,
+pub(crate) struct LicensedPackage {
+    pub(super) registry: PackageRegistry,
+    pub(super) name: String,
+    pub(super) version: String,
+    pub(super) licence: String,
     dir: PathBuf,
 }
 
-/// Renders all notices. Each text appears once, below the list of the packages that share it.
-pub(super) fn render_notices() -> Result<String, String> {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PackageRegistry {
+    Cargo,
+    Npm,
+}
+
+/// Lists the crates linked into the program, and the packages bundled into the dashboard.
+pub(super) fn list_packages() -> Result<Vec<LicensedPackage>, String> {
     let mut packages = crate_packages()?;
     packages.extend(npm_packages(&root().join("web"))?);
-    render_packages(&packages)
+    Ok(packages)
 }
 
 /// Returns the target platform of releases. Packages for other platforms may not have been downloaded.
@@ -39,7 +46,7 @@ fn platform() -> String {
     format!("{}-unknown-linux-gnu", std::env::consts::ARCH)
 }
 
-fn crate_packages() -> Result<Vec<LicensedPackage>, String> {
+pub(super) fn crate_packages() -> Result<Vec<LicensedPackage>, String> {
     let args = ["metadata", "--format-version", "1", "--locked", "--filter-platform", &platform()];
     let told = output(&mut cargo(args)).ok_or("cargo metadata failed")?;
     let told: Value = serde_json::from_str(&told).map_err(|error| error.to_string())?;
@@ -50,7 +57,9 @@ fn crate_packages() -> Result<Vec<LicensedPackage>, String> {
         let name = (text_member(it, "name").to_owned(), text_member(it, "version").to_owned());
         linked.contains(&name) && !it["source"].is_null()
     });
-    foreign.map(|it| parse_package(it, Path::new(text_member(it, "manifest_path")).parent())).collect()
+    let parse =
+        |it| parse_package(PackageRegistry::Cargo, it, Path::new(text_member(it, "manifest_path")).parent());
+    foreign.map(parse).collect()
 }
 
 /// Returns names and versions of the crates linked into `berth`, without build and test dependencies.
@@ -78,16 +87,21 @@ fn npm_packages(web: &Path) -> Result<Vec<LicensedPackage>, String> {
         let told = std::fs::read_to_string(&file).map_err(|error| format!("{}: {error}", file.display()))?;
         let told: Value =
             serde_json::from_str(&told).map_err(|error| format!("{}: {error}", file.display()))?;
-        parse_package(&told, Some(dir))
+        parse_package(PackageRegistry::Npm, &told, Some(dir))
     };
     dirs.into_iter().map(read).collect()
 }
 
-fn parse_package(told: &Value, dir: Option<&Path>) -> Result<LicensedPackage, String> {
+fn parse_package(
+    registry: PackageRegistry,
+    told: &Value,
+    dir: Option<&Path>,
+) -> Result<LicensedPackage, String> {
     let (name, licence) = (text_member(told, "name"), text_member(told, "license"));
     let dir = dir.filter(|_| !licence.is_empty()).ok_or_else(|| format!("{name} declares no licence"))?;
     let own = |text: &str| text.to_owned();
     Ok(LicensedPackage {
+        registry,
         name: own(name),
         version: own(text_member(told, "version")),
         licence: own(licence),
@@ -99,7 +113,8 @@ fn text_member<'v>(value: &'v Value, name: &str) -> &'v str {
     value[name].as_str().unwrap_or_default()
 }
 
-fn render_packages(packages: &[LicensedPackage]) -> Result<String, String> {
+/// Renders all notices. Each text appears once, below the list of the packages that share it.
+pub(super) fn render_packages(packages: &[LicensedPackage]) -> Result<String, String> {
     let mut by_text: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     let mut without = BTreeSet::new();
     for it in packages {

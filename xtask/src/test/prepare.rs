@@ -22,6 +22,13 @@ const PROGRAMS: &[(&str, &str, &str)] = &[
     ("/usr/sbin/nginx", "nginx-light", "load balancers"),
     ("/usr/sbin/haproxy", "haproxy", "load balancers"),
     ("/usr/bin/dpkg-shlibdeps", "dpkg-dev", "the Debian package"),
+    ("/usr/bin/systemd-analyze", "systemd", "systemd units"),
+    ("/usr/bin/mmdebstrap", "mmdebstrap", "the container image"),
+    ("/usr/bin/buildah", "buildah", "the container image"),
+    ("/usr/bin/podman", "podman", "the container image"),
+    ("/usr/sbin/runc", "runc", "the container image"),
+    ("/usr/lib/podman/netavark", "netavark", "the compose file"),
+    ("/usr/lib/podman/aardvark-dns", "aardvark-dns", "the compose file"),
     (web::CHROMIUM, "chromium", "browser tests"),
 ];
 
@@ -79,7 +86,7 @@ pub(super) fn prepare(quick: bool) -> Result<TestTools, String> {
     }
     match python::install_for_tests() {
         Ok(python) => tools.python = Some(python),
-        Err(why) => tools.add_missing("packages from PyPI", "ID tokens, GitHub Action", why),
+        Err(why) => tools.add_missing("packages from PyPI", "ID tokens, GitHub Action, packaging", why),
     }
     match clients::install_python() {
         Ok(venv) => tools.generators.venv = Some(venv),

@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde::Deserialize;
 
+use crate::output::time::format_clock;
+
 /// Exit codes. Scripts rely on them.
 pub(crate) mod exit_code {
     /// The watched deployment failed, or any other error.
@@ -144,7 +146,7 @@ impl fmt::Display for ClientError {
             }
             ClientError::NotFound(text) | ClientError::Usage(text) => f.write_str(text),
             ClientError::Problem(problem) => {
-                f.write_str(&rewrite_api_terms(&problem.detail))?;
+                f.write_str(&format_timestamps(&rewrite_api_terms(&problem.detail)))?;
                 // If there is only one error, the detail already contains it.
                 for error in problem.errors.iter().filter(|_| problem.errors.len() > 1) {
                     write!(f, "\n  {}: {}", error.pointer, error.detail)?;
@@ -166,4 +168,32 @@ fn rewrite_api_terms(detail: &str) -> String {
     detail.replace("send ?force=true", "use --force").replace("?force=true", "--force")
 }
 
+/// Replaces timestamps of the API with times in the local time zone.
+fn format_timestamps(text: &str) -> String {
+    let format_word = |word: &str| {
+        let time = word.trim_end_matches(|c: char| !c.is_ascii_alphanumeric());
+        if time.parse::<jiff::Timestamp>().is_err() {
+            return word.to_owned();
+        }
+        format!("{}{}", format_clock(time), &word[time.len()..])
+    };
+    text.split(' ').map(format_word).collect::<Vec<_>>().join(" ")
+}
+
 impl std::error::Error for ClientError {}
+
+#[cfg(test)]
+mod tests {
+    use super::format_timestamps;
+    use crate::output::time::format_clock;
+
+    #[test]
+    fn timestamps_in_an_error_are_local_times() {
+        let (since, until) = ("2026-11-15T03:43:55.996Z", "2026-11-16T03:43:55.996Z");
+        assert_eq!(
+            format_timestamps(&format!("held by Bob since {since}, until {until}.")),
+            format!("held by Bob since {}, until {}.", format_clock(since), format_clock(until))
+        );
+        assert_eq!(format_timestamps("timed out after 10m; 42 left"), "timed out after 10m; 42 left");
+    }
+}

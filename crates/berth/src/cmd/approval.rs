@@ -1,13 +1,15 @@
 //! `berth approve` and `berth reject`.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;
 
 use berth_api::approval::{ApprovalApprove, WireApproval};
 use berth_api::pipeline::ReasonBody;
 
+use super::watch::load_pipeline_slug;
 use crate::client::{ApiClient, ClientError, RemoteArgs, percent_encode};
 use crate::output::time::format_ago;
-use crate::output::{CommandOutput, dim, or_dash, print_note, strip_control_chars, wire_word};
+use crate::output::{CommandOutput, dim, or_dash, print_note, short_commit, strip_control_chars, wire_word};
 
 /// Maximum number of pending approvals to list.
 const PENDING_MAX: usize = 200;
@@ -68,11 +70,15 @@ fn find_pending(client: &ApiClient, deployment: &str) -> anyhow::Result<String> 
 
 fn list_pending(client: &ApiClient, out: &CommandOutput) -> anyhow::Result<ExitCode> {
     let found = client.list::<WireApproval>("/approvals", PENDING_MAX)?;
+    let pipelines: BTreeSet<&String> = found.data.iter().map(|it| &it.pipeline_id).collect();
+    let slugs: BTreeMap<_, _> =
+        pipelines.into_iter().filter_map(|id| Some((id, load_pipeline_slug(client, id)?))).collect();
     let row = |it: &WireApproval| {
+        let pipeline = slugs.get(&it.pipeline_id).map(|slug| format!("{slug} → "));
         vec![
             it.id.clone(),
-            it.stage.clone(),
-            or_dash(it.commit_id.as_deref()),
+            format!("{}{}", pipeline.unwrap_or_default(), it.stage),
+            or_dash(it.commit_id.as_deref().map(short_commit)),
             format!("{} of {}", it.given, it.required),
             or_dash(Some(&it.rule.from.join(", "))),
             format_ago(&it.requested_at),
@@ -80,7 +86,7 @@ fn list_pending(client: &ApiClient, out: &CommandOutput) -> anyhow::Result<ExitC
         ]
     };
     let rows: Vec<_> = found.data.iter().map(row).collect();
-    let heading = ["approval", "stage", "commit", "approved", "approvers", "requested", "message"];
+    let heading = ["approval", "for", "commit", "approved", "approvers", "requested", "message"];
     out.print_table(&found.raw, &heading, &rows, "No pending approvals.")?;
     for it in &found.data {
         for text in [&it.raised_because, &it.unreachable].into_iter().flatten() {

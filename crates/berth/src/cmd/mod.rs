@@ -29,6 +29,7 @@ pub(crate) mod shell;
 mod signals;
 pub(crate) mod team;
 pub(crate) mod token;
+pub(crate) mod upgrade;
 mod watch;
 
 use anyhow::Context as _;

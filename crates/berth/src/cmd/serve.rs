@@ -294,6 +294,9 @@ pub(super) fn listen_and_serve(
         let serving = async { tokio::join!(admin, serve(app, listener), running, measured, reloads) };
         let failed = async {
             let failure = broken.wait_for(Option::is_some).await;
+            if let Ok(Some(error)) = failure.as_deref() {
+                tracing::error!(%error, "the store can no longer be used; stopping");
+            }
             failure.is_ok()
         };
         tokio::pin!(serving);

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use berth_api::deployment::{
-    DeploymentStage, DeploymentStatus, DeploymentStep, StageStatus, StepStatus, WireDeployment,
+    BlockedKind, DeploymentStage, DeploymentStatus, DeploymentStep, StageStatus, StepStatus, WireDeployment,
 };
 use berth_api::pipeline::WirePipeline;
 
@@ -39,9 +39,10 @@ pub(crate) fn wait_until_finished(
     let mut live = LiveDisplay::new();
     let mut seen = client.get::<WireDeployment>(&path)?;
     let name = load_display_name(client, &seen.data);
+    let page = dim(&client.dashboard_url(&path));
     let mut heard = Instant::now();
     while seen.data.finished_at.is_none() {
-        live.show(&render_tree(&name, &seen.data));
+        live.show(&format!("{}\n{page}", render_tree(&name, &seen.data)));
         let etag = seen.etag.clone().unwrap_or_default();
         match client.get_if_changed(&path, &etag) {
             Ok(Some(news)) => (seen, heard) = (news, Instant::now()),
@@ -131,6 +132,9 @@ fn render_tree(name: &str, it: &WireDeployment) -> String {
             colour_like("waiting", "◌"),
             strip_control_chars(&blocked.detail)
         ));
+        if blocked.kind == BlockedKind::Approval {
+            lines.push(dim(&format!("    approve it with `berth approve {}`", it.id)));
+        }
     }
     for stage in &it.stages {
         lines.push(stage_line(stage));

@@ -52,7 +52,12 @@ pub(crate) fn program() -> PathBuf {
 
 /// Returns a command for the binary that does not inherit the `BERTH_…` settings of the user who runs the tests.
 pub(crate) fn berth(args: &[&str]) -> Command {
-    let mut command = Command::new(program());
+    berth_of(&program(), args)
+}
+
+/// Like [`berth`], for another binary, such as one of a previous version.
+pub(crate) fn berth_of(program: &Path, args: &[&str]) -> Command {
+    let mut command = Command::new(program);
     for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("BERTH_")) {
         command.env_remove(name);
     }
@@ -258,8 +263,13 @@ impl TestHome {
     }
 
     pub(crate) fn serve_command(&self) -> Command {
-        let mut command =
-            berth(&["serve", "--local", "--listen", "127.0.0.1:0", "--rate-limit", "off", "--data-dir"]);
+        self.serve_command_of(&program())
+    }
+
+    /// Returns the command of a server that is another binary, such as one of a previous version.
+    pub(crate) fn serve_command_of(&self, program: &Path) -> Command {
+        let args = ["serve", "--local", "--listen", "127.0.0.1:0", "--rate-limit", "off", "--data-dir"];
+        let mut command = berth_of(program, &args);
         command.arg(self.path());
         if let Some(url) = &self.database {
             command.args(["--database", url]);

@@ -142,6 +142,7 @@ macro_rules! actions {
             use super::{Action, ActionPermit};
             $(
                 #[doc = $doc]
+                #[derive(Debug, Clone)]
                 pub struct $name;
                 impl ActionPermit for $name {
                     const ACTION: Action = Action::$name;

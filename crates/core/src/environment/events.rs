@@ -55,3 +55,19 @@ pub(super) fn ticket_event(kind: EventKind, lock: &Lock, ticket: &Ticket) -> New
         .with_some("groupId", ticket.group)
         .with_some("owner", lock.environment.configuration.owner.as_ref())
 }
+
+/// A ticket that joins the queue, with the holder that it waits for and, if it announces a takeover, when and why.
+pub(super) fn ticket_queued_event(lock: &Lock, ticket: &Ticket) -> NewEvent {
+    let event = ticket_event(EventKind::TicketQueued, lock, ticket)
+        .with("position", lock.position(ticket.id).unwrap_or_default());
+    let Some(session) = &lock.session else { return event };
+    let event =
+        event.with("heldBy", session.holder.name.clone()).with("heldById", session.holder.id.to_string());
+    match &ticket.takeover {
+        None => event,
+        Some(takeover) => event
+            .with("takeover", if takeover.at.is_some() { "grace" } else { "after_current_deployment" })
+            .with_some("takeoverAt", takeover.at)
+            .with_some("reason", takeover.why.as_ref()),
+    }
+}

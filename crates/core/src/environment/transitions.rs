@@ -239,9 +239,7 @@ impl LockDraft<'_> {
         self.lock.tickets.push(ticket.clone());
         // Takeovers come first; otherwise tickets are ordered by arrival.
         self.lock.tickets.sort_by_key(|ticket| (ticket.takeover.is_none(), ticket.number));
-        let event = events::ticket_event(EventKind::TicketQueued, &self.lock, &ticket)
-            .with("position", self.lock.position(ticket.id).unwrap_or_default());
-        self.record(event);
+        self.record(events::ticket_queued_event(&self.lock, &ticket));
         ticket
     }
 

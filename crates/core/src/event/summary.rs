@@ -53,7 +53,10 @@ pub fn summarize(event: &Event, pipeline: Option<&str>) -> String {
             let to = facts.text("to").map(|to| format!(" to {to}")).unwrap_or_default();
             format!("{holder} handed {place} over{to}{reason}")
         }
-        "ticket_queued" => format!("{holder} joined the queue for {place}"),
+        "ticket_queued" => match facts.text("takeover") {
+            Some(_) => format!("{holder} will take {place} over{}{reason}", facts.takeover_time()),
+            None => format!("{holder} joined the queue for {place}"),
+        },
         "ticket_granted" => format!("{holder} was next in the queue and now holds {place}"),
         "ticket_cancelled" => format!("{holder} left the queue for {place}"),
         "ticket_updated" => format!("{holder} waits for {place} with another commit"),
@@ -243,6 +246,12 @@ impl SummaryFacts<'_> {
     fn votes(&self) -> String {
         let counts = self.text("given").zip(self.text("approvals"));
         counts.map(|(given, wanted)| format!(" ({given} of {wanted})")).unwrap_or_default()
+    }
+
+    /// When an announced takeover happens.
+    fn takeover_time(&self) -> String {
+        let at = self.text("takeoverAt").map(|at| format!(" at {at}"));
+        at.unwrap_or_else(|| " after the current deployment".to_owned())
     }
 
     fn lapse(&self) -> &'static str {

@@ -86,7 +86,7 @@ impl EventExport {
         if self.right.app.services.shutdown.is_cancelled() {
             return Err("the server is stopping");
         }
-        if self.right.is_due() && !self.right.is_still_allowed().await {
+        if !self.right.is_still_allowed().await {
             return Err("the permission to read events was revoked");
         }
         let (org, at, head) = (self.right.org(), self.at, self.head.clone());

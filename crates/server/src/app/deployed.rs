@@ -16,12 +16,12 @@ use berth_engine::limits::GIT_AT_ONCE;
 use berth_store::StoreRead;
 use berth_store::pagination::PageStart;
 use berth_store::tables::current_deployment;
-use berth_store::tables::current_deployment::CurrentDeployment;
+use berth_store::tables::current_deployment::{CurrentDeployment, FailedDeployment};
 use berth_store::tables::{environment, plan};
 use futures_util::{StreamExt as _, stream};
 use quick_cache::sync::Cache;
 
-use super::environments::response::holder_to_wire;
+use super::environments::response::{holder_to_wire, takeover_to_wire};
 use super::pipelines::{PipelineFilter, list_visible};
 use super::pull_requests::find_link;
 use super::resource_access::environment_in;
@@ -165,6 +165,7 @@ fn to_response(
         slug: pipeline.slug.to_string(),
         name: pipeline.name.to_string(),
         head: pipeline.head.clone(),
+        failed: current_deployment::find_failed_of_pipeline(db, pipeline.id)?.map(to_wire_failed),
         stages: list_stages(db, pipeline)?.0,
         environments,
     })
@@ -180,6 +181,7 @@ pub(super) fn list_stages(
     let stages = found.into_iter().map(|it| wire::PipelineStage {
         name: it.name,
         current: it.current.map(to_wire_current),
+        failed: it.failed.map(to_wire_failed),
         paused: it.pause.map(|pause| wire::PromotionPaused {
             by: actor_to_wire(&pause.by),
             at: pause.at.to_string(),
@@ -213,11 +215,13 @@ fn environment_to_response(
         environment_id: it.id.to_string(),
         env_name: it.name.to_string(),
         current: found.map(to_wire_current),
+        failed: current_deployment::find_failed_of_environment(db, it.id)?.map(to_wire_failed),
         holder: lock.session.as_ref().map(|session| holder_to_wire(&session.holder)),
         held_since: lock.session.as_ref().map(|session| session.claimed_at.to_string()),
         held_until: lock.session.as_ref().and_then(|session| session.expires_at).map(|at| at.to_string()),
         context: lock.session.as_ref().and_then(|session| session.context.as_ref()).map(ToString::to_string),
         contact: lock.session.as_ref().and_then(|session| session.contact.as_ref()).map(ToString::to_string),
+        takeover: takeover_to_wire(lock),
         queue_length: lock.tickets.len(),
         deploying: lock.deployments.last().map(|it| it.commit.to_string()),
         pull_request: find_link(db, lock.session.as_ref().map(|session| session.id))?,
@@ -231,5 +235,16 @@ fn to_wire_current(it: CurrentDeployment) -> wire::CurrentCommit {
         at: it.at.to_string(),
         by: actor_to_wire(&it.by),
         behind_by: None,
+    }
+}
+
+fn to_wire_failed(it: FailedDeployment) -> wire::FailedDeployment {
+    let FailedDeployment { number, deployment } = it;
+    wire::FailedDeployment {
+        deployment_id: deployment.deployment.to_string(),
+        number,
+        commit_id: deployment.commit,
+        at: deployment.at.to_string(),
+        by: actor_to_wire(&deployment.by),
     }
 }

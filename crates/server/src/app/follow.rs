@@ -20,6 +20,7 @@ use super::events::{PipelineSlugs, is_visible, resolve_pipeline_id};
 use super::{App, EventFilter};
 use crate::auth::authorize::{AuthMethod, AuthorizedCaller, find_browser_login, load_member_access};
 use crate::error::AppError;
+use crate::limits::ACCESS_CHECK_EVERY;
 use crate::streams::StreamSlot;
 
 /// Number of events read per query while the stream catches up from the store.
@@ -72,34 +73,55 @@ impl App {
     }
 }
 
-/// The caller's permission to keep a stream open. Checked periodically, because tokens expire and roles change.
+/// The caller's permission to keep a stream open. Checked every second, because tokens expire and roles change.
 pub(super) struct StreamAccess<P = permit::EventsRead> {
     pub(super) app: Arc<App>,
     pub(super) who: AuthorizedCaller<P>,
-    pub(super) next_check: Instant,
+    next_check: Instant,
+    next_keep_alive: Instant,
 }
 
 impl<P> StreamAccess<P> {
     pub(super) fn new(app: Arc<App>, who: AuthorizedCaller<P>) -> Self {
-        let every = app.config.stream_check_every;
         // Jitter: the first check comes early by a random amount, so that streams opened together do not check
         // together.
         let mut chance = [0; 1];
         let _ = aws_lc_rs::rand::fill(&mut chance);
-        let early = every.mul_f64(f64::from(chance[0]) / 512.0);
-        Self { next_check: Instant::now() + every.saturating_sub(early), app, who }
+        let remaining = 1.0 - f64::from(chance[0]) / 512.0;
+        let (now, keep_alive) = (Instant::now(), app.config.stream_check_every);
+        Self {
+            next_check: now + keep_alive.min(ACCESS_CHECK_EVERY).mul_f64(remaining),
+            next_keep_alive: now + keep_alive.mul_f64(remaining),
+            app,
+            who,
+        }
     }
 
     pub(super) fn org(&self) -> OrgId {
         self.who.org()
     }
 
-    pub(super) fn is_due(&self) -> bool {
-        Instant::now() >= self.next_check
+    /// When to call [`is_still_allowed`](Self::is_still_allowed) again.
+    pub(super) fn next_check(&self) -> Instant {
+        self.next_check
     }
 
-    /// Whether the caller still has access. Returns `false` on a store error; the client can reconnect.
+    /// Whether the stream should send a keep-alive frame now. Returns `true` once per interval.
+    pub(super) fn take_keep_alive(&mut self) -> bool {
+        let now = Instant::now();
+        let is_due = now >= self.next_keep_alive;
+        if is_due {
+            self.next_keep_alive = now + self.app.config.stream_check_every;
+        }
+        is_due
+    }
+
+    /// Whether the caller still has access; `true` without a check if the last one was recent. Returns `false` on a
+    /// store error; the client can reconnect.
     pub(super) async fn is_still_allowed(&mut self) -> bool {
+        if Instant::now() < self.next_check {
+            return true;
+        }
         let who = self.who.principal().clone();
         let access = self.app.read(&self.who, move |db| match who.via {
             AuthMethod::Token { id, .. } => Ok(token::find_access(db, id)?.map(|found| found.access)),
@@ -109,7 +131,7 @@ impl<P> StreamAccess<P> {
             },
         });
         let access = access.await;
-        self.next_check = Instant::now() + self.app.config.stream_check_every;
+        self.next_check = Instant::now() + self.app.config.stream_check_every.min(ACCESS_CHECK_EVERY);
         // Any change ends the stream, even if the new access would suffice. The client's next request is authorized
         // again.
         matches!(access, Ok(Some(access)) if access == *self.who.access())
@@ -137,10 +159,10 @@ impl EventStreamState {
             if self.right.app.services.shutdown.is_cancelled() {
                 return None;
             }
-            if self.right.is_due() {
-                if !self.right.is_still_allowed().await {
-                    return None;
-                }
+            if !self.right.is_still_allowed().await {
+                return None;
+            }
+            if self.right.take_keep_alive() {
                 // The feed drops events when it is full, and the dropped event may be the latest one, so check the
                 // store.
                 self.behind = true;
@@ -164,7 +186,7 @@ impl EventStreamState {
         tokio::select! {
             biased;
             () = self.right.app.services.shutdown.cancelled() => None,
-            () = tokio::time::sleep_until(self.right.next_check) => Some(None),
+            () = tokio::time::sleep_until(self.right.next_check()) => Some(None),
             heard = self.follower.next() => match heard {
                 FeedItem::End => None,
                 FeedItem::Missed => {

@@ -98,10 +98,10 @@ impl LogStreamState {
             if self.right.app.services.shutdown.is_cancelled() {
                 return None;
             }
-            if self.right.is_due() {
-                if !self.right.is_still_allowed().await {
-                    return None;
-                }
+            if !self.right.is_still_allowed().await {
+                return None;
+            }
+            if self.right.take_keep_alive() {
                 self.refresh_location().await;
                 return Some((Bytes::from_static(KEEP_ALIVE_FRAME), self));
             }
@@ -189,7 +189,7 @@ impl LogStreamState {
 
     /// Waits for new output, the next access check, or `until`. Returns `None` if the server is shutting down.
     async fn wait(&mut self, until: Option<Instant>) -> Option<()> {
-        let until = until.map_or(self.right.next_check, |until| until.min(self.right.next_check));
+        let until = until.map_or(self.right.next_check(), |until| until.min(self.right.next_check()));
         let watch = self.watch.as_mut()?;
         tokio::select! {
             biased;

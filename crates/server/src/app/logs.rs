@@ -270,7 +270,7 @@ impl DownloadState {
         if self.right.app.services.shutdown.is_cancelled() {
             return Err("the server is stopping");
         }
-        if self.right.is_due() && !self.right.is_still_allowed().await {
+        if !self.right.is_still_allowed().await {
             return Err("the permission to read logs was revoked");
         }
         let (at, Some(mut log)) = (self.at, self.log.take()) else { return Err("there is no log") };

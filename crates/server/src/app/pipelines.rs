@@ -301,9 +301,12 @@ fn build_response(
     // The `ETag` also covers the webhooks that the definition refers to, because they too change without changing the
     // pipeline.
     let told = serde_json::to_vec(&body.notifications).ok().filter(|_| !body.notifications.is_empty());
+    // A failure in a stage changes neither the stage nor the pipeline.
+    let failed: String = body.stages.iter().filter_map(|it| Some(it.failed.as_ref()?.at.as_str())).collect();
     let answer = ApiResponse::ok(body).with_version(pipeline.version);
     let parts = [
         (version > 0).then(|| format!("s{version}")),
+        (!failed.is_empty()).then(|| format!("f{}", crc32fast::hash(failed.as_bytes()))),
         told.map(|told| format!("n{}", crc32fast::hash(&told))),
     ];
     let variant: String = parts.into_iter().flatten().collect();

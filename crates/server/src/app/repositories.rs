@@ -12,7 +12,7 @@ use berth_core::secret::ScopePath;
 use berth_engine::events::repository_event;
 use berth_store::idempotency::IdempotencyKey;
 use berth_store::pagination::PageStart;
-use berth_store::tables::{forge_connection, pipeline, repository, secret};
+use berth_store::tables::{commit_status, forge_connection, forge_deployment, pipeline, repository, secret};
 use berth_store::{StoreRead, Tx};
 
 use super::forge_connections::disconnect;
@@ -283,6 +283,10 @@ fn to_response(db: &mut impl StoreRead, repository: &Repository) -> Result<wire:
         message: it.message.clone(),
         diagnostics: it.diagnostics.clone(),
     };
+    let forge_error = match commit_status::find_error(db, repository.id)? {
+        Some(error) => Some(error),
+        None => forge_deployment::find_error(db, repository.id)?,
+    };
     Ok(wire::WireRepository {
         id: repository.id.to_string(),
         url: repository.url.to_string(),
@@ -293,6 +297,7 @@ fn to_response(db: &mut impl StoreRead, repository: &Repository) -> Result<wire:
         head: seen.head.clone(),
         last_synced_at: seen.synced_at.map(|time| time.to_string()),
         error: seen.error.clone(),
+        forge_error,
         problems: seen.problems.iter().map(problem).collect(),
         pipelines: found
             .iter()

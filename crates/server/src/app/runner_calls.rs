@@ -7,7 +7,7 @@ use berth_core::environment::fence::EpochEvidence;
 use berth_core::event::EventKind;
 use berth_core::name::Slug;
 use berth_core::pipeline::grammar::Label;
-use berth_core::runner::{LABELS_MAX, LOCAL_LABEL, PROTOCOL, Runner, SLOTS_MAX};
+use berth_core::runner::{LABELS_MAX, LOCAL_LABEL, PROTOCOL, PROTOCOL_MIN, Runner, SLOTS_MAX};
 use berth_engine::events::runner_event;
 use berth_engine::{PreviousProcess, RemoteCall, RunnerCaller, valid_exposed_paths};
 use berth_store::TxContext;
@@ -123,6 +123,7 @@ impl App {
             labels,
             slots: said.slots,
             program,
+            protocol: i64::from(said.protocol),
             boot: said.boot,
             isolation: berth_engine::wire::isolation(said.isolation).to_owned(),
             exposed: valid_exposed_paths(&said.exposed),
@@ -157,7 +158,7 @@ impl App {
 }
 
 fn check_protocol(spoken: u32, version: &str) -> Result<(), AppError> {
-    if spoken == PROTOCOL {
+    if (PROTOCOL_MIN..=PROTOCOL).contains(&spoken) {
         return Ok(());
     }
     let own = env!("CARGO_PKG_VERSION");

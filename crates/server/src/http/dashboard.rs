@@ -27,6 +27,8 @@ static FILES: &[DashboardFile] = include!(concat!(env!("OUT_DIR"), "/dashboard_f
 const DOCUMENT: &str = "/index.html";
 /// Directory of files whose names contain a hash of their content.
 const ASSETS: &str = "/assets/";
+/// URLs of the API, whose errors are problems in JSON for browsers as well.
+const API: &str = "/api/";
 /// Page URLs that do not belong to an organization. The page URLs of organizations start with `/o/`.
 const PAGES: &[&str] = &[
     "/sign-in",
@@ -64,7 +66,16 @@ pub(super) async fn fallback(State(app): State<Arc<App>>, request: Request) -> R
         response.extensions_mut().insert(AnyPath);
         return response;
     }
-    respond(FILES, path, request.headers())
+    let response = respond(FILES, path, request.headers());
+    let is_mistyped_page = response.status() == StatusCode::NOT_FOUND && !path.starts_with(API);
+    if is_mistyped_page && is_navigation(request.headers()) {
+        // The dashboard's router shows its error page, with a link to the start.
+        let mut document = document_response(FILES, request.headers());
+        *document.status_mut() = StatusCode::NOT_FOUND;
+        document.extensions_mut().insert(AnyPath);
+        return document;
+    }
+    response
 }
 
 fn is_page(path: &str) -> bool {

@@ -68,7 +68,7 @@ mod tests {
 
     #[test]
     fn docs_name_repository_files_without_link() {
-        let page = PAGES.iter().find(|page| page.path == "/docs/operations-packages").expect("the page");
+        let page = PAGES.iter().find(|page| page.path == "/docs/install").expect("the page");
         assert!(page.body.contains("packaging/Dockerfile") && !page.body.contains("href=\"/docs\""));
         assert!(!PAGES.iter().any(|page| page.body.contains("href=\"\"")));
     }

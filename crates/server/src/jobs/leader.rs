@@ -5,12 +5,15 @@
 //! its jobs well before the lease expires, measured by the server's own clock. A suspended server may still run a job
 //! at the same time as the new leader. That is safe: row versions reject outdated changes, and every job is safe to run
 //! twice.
+//!
+//! In the same transactions, every server records that it is running and which schema it knows. Contract migrations
+//! wait for older servers.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use berth_engine::Services;
-use berth_store::tables::lease;
+use berth_store::tables::{lease, server};
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -67,6 +70,7 @@ pub(super) async fn renew_lease(jobs: Arc<BackgroundJobs>) {
         jobs.lead.0.send_replace(true);
         return jobs.services.shutdown.cancelled().await;
     }
+    sweep_servers(&jobs).await;
     let mut until = Instant::now();
     while !jobs.services.shutdown.is_cancelled() {
         let asked = Instant::now();
@@ -87,8 +91,10 @@ pub(super) async fn renew_lease(jobs: Arc<BackgroundJobs>) {
     }
     // Release the lease, so that another server does not have to wait until it expires.
     let boot = jobs.services.engine.boot().to_owned();
-    let left =
-        jobs.services.store.transact_lease(move |tx| Ok::<_, AppError>(lease::release(tx, NAME, &boot)?));
+    let left = jobs.services.store.transact_lease(move |tx| {
+        server::delete(tx, &boot)?;
+        Ok::<_, AppError>(lease::release(tx, NAME, &boot)?)
+    });
     let _ = tokio::time::timeout(RENEW_MAX, left).await;
 }
 
@@ -96,8 +102,18 @@ async fn take_lease(jobs: &BackgroundJobs) -> Result<bool, AppError> {
     let boot = jobs.services.engine.boot().to_owned();
     jobs.services
         .store
-        .transact_lease(move |tx| Ok::<_, AppError>(lease::acquire(tx, NAME, &boot, LEASE_S)?))
+        .transact_lease(move |tx| {
+            server::put_heartbeat(tx, &boot, env!("CARGO_PKG_VERSION"))?;
+            Ok::<_, AppError>(lease::acquire(tx, NAME, &boot, LEASE_S)?)
+        })
         .await
+}
+
+async fn sweep_servers(jobs: &BackgroundJobs) {
+    let swept = jobs.services.store.transact_lease(|tx| Ok::<_, AppError>(server::delete_stopped(tx)?)).await;
+    if let Err(error) = swept {
+        tracing::warn!(?error, "cannot remove the records of stopped servers");
+    }
 }
 
 /// Wakes the engine when another server has committed a transaction.

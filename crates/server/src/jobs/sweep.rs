@@ -6,7 +6,7 @@ use std::time::Duration;
 use berth_store::TxContext;
 use berth_store::idempotency::{self, FORGET_BATCH_MAX};
 use berth_store::tables::{
-    cli_login, commit_status, delivery, forge_account, forge_app_setup, hook_delivery, invitation,
+    cli_login, commit_status, delivery, forge_account, forge_app_setup, forge_deployment, hook_delivery, invitation,
     password_reset, provider_login, second_factor, sign_in, token, webhook,
 };
 
@@ -55,6 +55,7 @@ pub async fn sweep(jobs: &BackgroundJobs) -> Result<(), AppError> {
             token::delete_expired_of_sessions(tx)?;
             let unchanged_since = tx.now().plus_seconds(-COMMIT_STATUS_DAYS_KEPT * 24 * 60 * 60);
             commit_status::delete_old(tx, unchanged_since)?;
+            forge_deployment::delete_old(tx, unchanged_since)?;
             Ok::<_, AppError>(sign_in::delete_expired(tx)?)
         })
         .await?;

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use berth_core::time::Timestamp;
 use berth_store::admin::read_only::ReadOnly;
-use berth_store::migrations::MIGRATIONS;
+use berth_store::migrations::SCHEMA;
 use berth_store::tables::{event, instance, key, organization};
 
 use super::manifest::{
@@ -67,7 +67,7 @@ fn write_backup(
         version: env!("CARGO_PKG_VERSION").to_owned(),
         engine: "sqlite".into(),
         created_at: now.to_string(),
-        schema: MIGRATIONS.last().map(|last| last.number),
+        schema: Some(SCHEMA.version()),
         epoch: None,
         root_key_id: None,
         heads: Vec::new(),

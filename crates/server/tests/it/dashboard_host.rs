@@ -114,3 +114,14 @@ async fn links_for_people_name_the_dashboards_host() {
         assert_eq!(url, expected);
     }
 }
+
+#[tokio::test]
+async fn browser_gets_a_page_for_an_unknown_path_and_other_clients_a_problem() {
+    let world = TestWorld::new().await;
+    let browser = world.send(get("/mistyped").header(NAVIGATION.0, NAVIGATION.1)).await;
+    assert_eq!(browser.status, 404);
+    assert!(browser.header("content-type").starts_with("text/html"), "{}", browser.text);
+    for call in [get("/mistyped"), get("/api/v1/mistyped").header(NAVIGATION.0, NAVIGATION.1)] {
+        world.send(call).await.assert_problem(404, "not_found");
+    }
+}

@@ -268,6 +268,30 @@ async fn event_stream_ends_when_the_caller_loses_access() {
     while kept.next_event().await.expect("still there")["kind"] != "pipeline_created" {}
 }
 
+/// Well below the interval of heartbeats.
+const SOON: Duration = Duration::from_secs(5);
+
+#[tokio::test]
+async fn event_stream_and_long_poll_end_soon_after_a_removal() {
+    let world = TestWorld::new().await;
+    let vera = world.create_member("vera@acme.test", "viewer").await;
+    let me = world.send(get("/api/v1/me").with_account(&vera)).await;
+    let vera_id = me.body["data"]["user"]["id"].as_str().unwrap();
+    world.create_approval().await;
+    let mut stream = EventStream::open(&world, get(EVENTS).with_account(&vera)).await;
+    stream.next_block().await.expect("the stream has started");
+
+    let list = world.send(get("/api/v1/organizations/acme/deployments").with_account(&vera)).await;
+    let waiting = list.body["data"][0]["id"].as_str().unwrap();
+    let poll = get(&format!("/api/v1/organizations/acme/deployments/{waiting}?wait=50")).with_account(&vera);
+    let remove = call("DELETE", &format!("/api/v1/organizations/acme/members/{vera_id}")).with_account(&world.ada);
+    let started = std::time::Instant::now();
+    let (seen, removed) = tokio::join!(world.send(poll), world.send(remove));
+    assert_eq!((seen.status.as_u16(), removed.status.as_u16()), (200, 200), "{}", seen.text);
+    while stream.next_block().await.is_some() {}
+    assert!(started.elapsed() < SOON, "{:?}", started.elapsed());
+}
+
 #[tokio::test]
 async fn event_streams_end_at_shutdown() {
     let world = TestWorld::new().await;

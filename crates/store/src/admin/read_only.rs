@@ -9,7 +9,7 @@ use rusqlite::types::ValueRef;
 
 use crate::admin::backup;
 use crate::error::{OpenError, StoreError};
-use crate::migrations::{self, AppliedMigration};
+use crate::migrations::{MigrationKind, SCHEMA, SchemaState};
 use crate::postgres::ReadOnlyClient;
 use crate::sqlite::{self, SqliteConn};
 use crate::tx::ReadTx;
@@ -32,15 +32,44 @@ pub struct QueryResult {
 
 impl ReadOnly {
     pub fn sqlite(path: &Path) -> Result<Self, OpenError> {
-        let db = sqlite::connect_read_only(path)?;
-        check_current(&sqlite::list_applied(&db).map_err(StoreError::from)?)?;
-        Ok(Self(ReadOnlyConn::Sqlite(db)))
+        Self::sqlite_of_any_version(path)?.require_current()
     }
 
     pub fn postgres(url: &str) -> Result<Self, OpenError> {
-        let mut looker = ReadOnlyClient::open(url)?;
-        check_current(&looker.list_applied()?)?;
-        Ok(Self(ReadOnlyConn::Postgres(Box::new(looker))))
+        Self::postgres_of_any_version(url)?.require_current()
+    }
+
+    /// Opens a database that may be older or newer than this program. Only [`ReadOnly::schema_state`] and
+    /// [`ReadOnly::sql`] work then.
+    pub fn sqlite_of_any_version(path: &Path) -> Result<Self, OpenError> {
+        Ok(Self(ReadOnlyConn::Sqlite(sqlite::connect_read_only(path)?)))
+    }
+
+    pub fn postgres_of_any_version(url: &str) -> Result<Self, OpenError> {
+        Ok(Self(ReadOnlyConn::Postgres(Box::new(ReadOnlyClient::open(url)?))))
+    }
+
+    /// Returns the migration history and the running servers.
+    pub fn schema_state(&mut self) -> Result<SchemaState, StoreError> {
+        match &mut self.0 {
+            ReadOnlyConn::Sqlite(db) => sqlite::read_schema_state(db),
+            ReadOnlyConn::Postgres(looker) => looker.read_schema_state(),
+        }
+    }
+
+    fn require_current(mut self) -> Result<Self, OpenError> {
+        // Running servers do not matter for reading.
+        let state = SchemaState { servers: Vec::new(), ..self.schema_state()? };
+        let planned = SCHEMA.plan(&state)?;
+        // The program works without contract migrations.
+        match planned.apply.iter().find(|it| it.kind == MigrationKind::Expand) {
+            None => Ok(self),
+            Some(next) => Err(OpenError::Refused(format!(
+                "the database is older than this program: migration {} \"{}\" has not run. Start the server once with this \
+                 version, or use the program that wrote it.",
+                next.number, next.name,
+            ))),
+        }
     }
 
     /// Runs `work` on one consistent snapshot.
@@ -81,17 +110,6 @@ impl ReadOnly {
             ReadOnlyConn::Sqlite(db) => run_query(db, text, rows_max),
             ReadOnlyConn::Postgres(looker) => looker.run_query(text, rows_max),
         }
-    }
-}
-
-fn check_current(applied: &[AppliedMigration]) -> Result<(), OpenError> {
-    match migrations::list_pending(applied)?.first() {
-        None => Ok(()),
-        Some(next) => Err(OpenError::Refused(format!(
-            "the database is older than this program: migration {} \"{}\" has not run. Start the server once with this \
-             version, or use the program that wrote it.",
-            next.number, next.name,
-        ))),
     }
 }
 

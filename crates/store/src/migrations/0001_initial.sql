@@ -346,7 +346,9 @@ CREATE TABLE instance (
   incarnation TEXT,
   -- Which PostgreSQL it is, and which of its histories: a failover changes one of them, and the epoch rises.
   system_identifier TEXT,
-  timeline TEXT
+  timeline TEXT,
+  -- The lowest schema version of a server that may use the database.
+  schema_min_version BIGINT NOT NULL DEFAULT 1
 );
 INSERT INTO instance (id, epoch) VALUES ('berth', 0);
 
@@ -1181,7 +1183,36 @@ CREATE TABLE commit_statuses (
 CREATE INDEX commit_statuses_due ON commit_statuses (org_id, repository_id, due_at) WHERE due_at IS NOT NULL;
 CREATE INDEX commit_statuses_old ON commit_statuses (wanted_at) WHERE due_at IS NULL;
 
--- Up to which event the statuses are known.
+-- A deployment of a stage or environment that the forge should show as one of its own deployments.
+CREATE TABLE forge_deployments (
+  org_id TEXT NOT NULL,
+  repository_id TEXT NOT NULL,
+  deployment_id TEXT NOT NULL,
+  -- The environment's name on the forge: production, or shop/production if the repository has several pipelines.
+  environment TEXT NOT NULL,
+  commit_id TEXT NOT NULL,
+  is_transient BIGINT NOT NULL,
+  progress TEXT NOT NULL CHECK (progress IN ('queued', 'in_progress', 'success', 'failure', 'error', 'inactive')),
+  description TEXT NOT NULL,
+  -- The deployment's id on the forge, as soon as it was created there.
+  forge_id TEXT,
+  -- The same as in commit_statuses.
+  version BIGINT NOT NULL,
+  written_version BIGINT NOT NULL,
+  wanted_at BIGINT NOT NULL,
+  failures BIGINT NOT NULL,
+  error TEXT,
+  due_at BIGINT,
+  paused_until BIGINT,
+  PRIMARY KEY (org_id, repository_id, deployment_id, environment),
+  FOREIGN KEY (org_id, repository_id) REFERENCES repositories (org_id, id)
+);
+CREATE INDEX forge_deployments_due ON forge_deployments (org_id, repository_id, due_at) WHERE due_at IS NOT NULL;
+CREATE INDEX forge_deployments_old ON forge_deployments (wanted_at) WHERE due_at IS NULL AND progress <> 'success';
+CREATE INDEX forge_deployments_active ON forge_deployments (org_id, repository_id, environment)
+  WHERE progress = 'success';
+
+-- Up to which event the statuses and deployments are known.
 CREATE TABLE commit_status_cursors (
   org_id TEXT NOT NULL PRIMARY KEY REFERENCES organizations (id),
   sequence BIGINT NOT NULL
@@ -1218,6 +1249,8 @@ CREATE TABLE runners (
   labels TEXT NOT NULL,
   slots BIGINT NOT NULL,
   program TEXT,
+  -- Version of the runner protocol that it speaks.
+  protocol BIGINT,
   created_at BIGINT NOT NULL,
   -- SHA-256 of the token it registers with, and until when that is good.
   token_hash BYTEA NOT NULL,
@@ -1244,6 +1277,15 @@ CREATE TABLE runners (
 CREATE UNIQUE INDEX runners_by_name ON runners (org_id, name) WHERE name IS NOT NULL;
 CREATE UNIQUE INDEX runners_by_token ON runners (token_hash);
 CREATE UNIQUE INDEX runners_by_credential ON runners (credential_hash) WHERE credential_hash IS NOT NULL;
+
+-- Servers that share a PostgreSQL database, and the schema that each of them knows.
+CREATE TABLE servers (
+  -- The process: new at each start.
+  id TEXT NOT NULL PRIMARY KEY,
+  program TEXT NOT NULL,
+  schema_version BIGINT NOT NULL,
+  seen_at BIGINT NOT NULL
+);
 
 -- Work that one server at a time does, where several share the database.
 CREATE TABLE leases (

@@ -1,36 +1,75 @@
 //! Schema migrations. Existing ones never change; new ones are appended. Each one runs in its own transaction.
 //!
-//! The same SQL text is used for both databases, see `docs/adr/0001-migrations.md`.
+//! The same SQL text is used for both databases, see `docs/adr/0001-migrations.md`. Servers of two versions can run on
+//! one database while it is upgraded, see `docs/adr/0023-rolling-upgrades.md`.
+
+mod plan;
 
 use std::fmt::Write as _;
 
 use aws_lc_rs::digest;
 
-use crate::error::OpenError;
+pub use plan::{LiveServer, MigrationPlan, SchemaState};
+
 use crate::sql::{SqlEngine, render_sql};
 
+#[derive(Debug)]
 pub struct Migration {
     pub number: i64,
     pub name: &'static str,
+    pub kind: MigrationKind,
     pub text: &'static str,
 }
 
-/// New migrations are added at the end, with consecutive numbers.
-pub const MIGRATIONS: &[Migration] =
-    &[Migration { number: 1, name: "initial", text: include_str!("0001_initial.sql") }];
+/// What a migration means for servers that do not know it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MigrationKind {
+    /// Only adds to the schema, so older servers keep working.
+    Expand,
+    /// Removes or restricts something that older servers use. `min_version` is the lowest schema version whose servers
+    /// no longer use it.
+    Contract { min_version: i64 },
+}
 
-/// Name of the first migration in development versions of Berth, whose databases cannot be upgraded.
-const UNSUPPORTED_FIRST: &str = "ground";
+/// The schema of a program: its migrations, and which older servers can run at the same time.
+#[derive(Debug, Clone, Copy)]
+pub struct Schema {
+    /// Consecutively numbered from 1. The last number is the program's schema version.
+    pub migrations: &'static [Migration],
+    /// The lowest schema version of another server that can run next to this program.
+    pub oldest_peer: i64,
+}
 
-pub const HISTORY_TABLE: &str = "CREATE TABLE IF NOT EXISTS schema_migrations (
+/// The schema of this program. New migrations are added at the end, with consecutive numbers.
+pub const SCHEMA: Schema = Schema {
+    migrations: &[Migration {
+        number: 1,
+        name: "initial",
+        kind: MigrationKind::Expand,
+        text: include_str!("0001_initial.sql"),
+    }],
+    oldest_peer: 1,
+};
+
+pub(crate) const HISTORY_TABLE: &str = "CREATE TABLE IF NOT EXISTS schema_migrations (
   number BIGINT NOT NULL PRIMARY KEY, name TEXT NOT NULL, checksum TEXT NOT NULL, applied_at BIGINT NOT NULL)";
+pub(crate) const HISTORY: &str = "SELECT number, name, checksum FROM schema_migrations ORDER BY number";
+/// The lowest schema version of a server that may use the database.
+pub(crate) const MIN_VERSION: &str = "SELECT schema_min_version FROM instance WHERE id = 'berth'";
 
 /// A migration that was applied to the database, as recorded in its history.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AppliedMigration {
     pub number: i64,
     pub name: String,
     pub checksum: String,
+}
+
+impl Schema {
+    /// The number of the last migration.
+    pub fn version(&self) -> i64 {
+        self.migrations.last().map_or(0, |last| last.number)
+    }
 }
 
 impl Migration {
@@ -52,67 +91,60 @@ impl Migration {
     }
 }
 
-/// The migrations that are still to be applied to a database with this history.
-pub fn list_pending(applied: &[AppliedMigration]) -> Result<&'static [Migration], OpenError> {
-    if applied.first().is_some_and(|row| row.name == UNSUPPORTED_FIRST) {
-        return Err(OpenError::Refused(
-            "this database was written by a development version of berth from before the first release and cannot be \
-             upgraded; nothing was changed. Use the version that wrote it, or start with a new data directory or an empty \
-             PostgreSQL database: run `berth init`."
-                .into(),
-        ));
-    }
-    for (index, row) in applied.iter().enumerate() {
-        let Some(known) = MIGRATIONS.get(index) else {
-            return Err(OpenError::Refused(format!(
-                "this database is newer than this program: it has migration {} \"{}\", the newest known here is {}. \
-                 Install the version of berth that wrote it, or a later one.",
-                row.number,
-                row.name,
-                MIGRATIONS.last().map_or(0, |newest| newest.number),
-            )));
-        };
-        if (row.number, row.checksum.as_str()) != (known.number, known.checksum().as_str()) {
-            return Err(OpenError::Refused(format!(
-                "the migration history of the database differs at migration {} \"{}\": another build of berth created it. \
-                 Nothing was changed.",
-                row.number, row.name,
-            )));
-        }
-    }
-    Ok(&MIGRATIONS[applied.len()..])
+/// Raises the lowest schema version of a server that may use the database.
+pub(crate) fn raise_min_version(to: i64) -> String {
+    format!("UPDATE instance SET schema_min_version = {to} WHERE id = 'berth' AND schema_min_version < {to}")
+}
+
+/// The text for an operator whose program is too old for the database.
+pub(crate) fn outdated_message(min_version: i64, own: i64) -> String {
+    format!(
+        "this database is newer than this program: it needs a server with schema version {min_version} or later, and \
+         this program has {own}. Install the version of berth that wrote it, or a later one."
+    )
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn applied_migration(number: i64, checksum: String) -> AppliedMigration {
-        AppliedMigration { number, name: "x".into(), checksum }
-    }
-
     #[test]
     fn migration_numbers_are_consecutive() {
-        for (index, migration) in MIGRATIONS.iter().enumerate() {
+        for (index, migration) in SCHEMA.migrations.iter().enumerate() {
             assert_eq!(usize::try_from(migration.number).unwrap(), index + 1);
         }
+        assert!((1..=SCHEMA.version()).contains(&SCHEMA.oldest_peer));
+    }
+
+    /// What an expand migration must not contain, because servers that do not know it would fail.
+    fn list_breaking_changes(text: &str) -> Vec<String> {
+        let upper = text.to_uppercase();
+        let statements = upper.split(';').map(str::trim);
+        let is_breaking = |it: &&str| {
+            let words = [" DROP ", " RENAME ", " SET NOT NULL", " TYPE "];
+            it.starts_with("DROP ")
+                || it.starts_with("DELETE ")
+                || it.starts_with("ALTER ") && words.iter().any(|word| it.contains(word))
+                || it.contains(" ADD COLUMN ") && it.contains("NOT NULL") && !it.contains(" DEFAULT ")
+        };
+        statements.filter(is_breaking).map(str::to_owned).collect()
     }
 
     #[test]
-    fn migration_history_that_is_edited_or_newer_is_refused() {
-        let known: Vec<_> = MIGRATIONS.iter().map(|m| applied_migration(m.number, m.checksum())).collect();
-        assert!(list_pending(&known).unwrap().is_empty());
-        assert_eq!(list_pending(&[]).unwrap().len(), MIGRATIONS.len());
-
-        let mut newer = known;
-        newer.push(applied_migration(99, String::new()));
-        assert!(list_pending(&newer).err().unwrap().to_string().contains("newer than this program"));
-        assert!(
-            list_pending(&[applied_migration(1, "edited".into())])
-                .err()
-                .unwrap()
-                .to_string()
-                .contains("differs")
-        );
+    fn expand_migrations_keep_older_servers_working() {
+        for migration in SCHEMA.migrations.iter().filter(|it| it.kind == MigrationKind::Expand) {
+            assert_eq!(list_breaking_changes(migration.text), Vec::<String>::new(), "{}", migration.name);
+        }
+        for text in [
+            "CREATE TABLE a (id TEXT); DROP TABLE b",
+            "ALTER TABLE a DROP COLUMN b",
+            "ALTER TABLE a RENAME COLUMN b TO c",
+            "ALTER TABLE a ADD COLUMN b TEXT NOT NULL",
+            "DELETE FROM a",
+        ] {
+            assert_eq!(list_breaking_changes(text).len(), 1, "{text}");
+        }
+        let allowed = "ALTER TABLE a ADD COLUMN b TEXT NOT NULL DEFAULT ''; ALTER TABLE a ADD COLUMN c TEXT";
+        assert!(list_breaking_changes(allowed).is_empty());
     }
 }

@@ -5,6 +5,7 @@ mod address;
 mod conn;
 mod epoch;
 mod listen;
+mod lock_scope;
 mod open;
 mod read_only;
 mod reader;
@@ -17,14 +18,17 @@ use address::PostgresAddress;
 pub(crate) use address::error_chain;
 pub(crate) use conn::read_row;
 use listen::CommitNotifier;
+use lock_scope::LockScope;
+pub(crate) use open::read_schema_state;
 pub(crate) use read_only::ReadOnlyClient;
 use reader::PostgresReaders;
-use writer::{LockScope, PostgresWriters};
+use writer::PostgresWriters;
 
 use crate::commit_stats::CommitStats;
 use crate::error::{OpenError, StoreError};
 use crate::feed::FeedPublisher;
 use crate::job::{ReadJob, WriteJob};
+use crate::migrations::{SCHEMA, Schema};
 
 pub(crate) struct PostgresDriver {
     readers: PostgresReaders,
@@ -36,7 +40,7 @@ pub(crate) struct PostgresDriver {
 /// Checks and migrates a database, and connects to it.
 pub(crate) fn open_client(url: &str) -> Result<::postgres::Client, OpenError> {
     let address = PostgresAddress::parse(url)?;
-    open::open_database(&address)?;
+    open::open_database(&address, &SCHEMA)?;
     Ok(address.open_connection(address::ConnectionPurpose::Write)?.0)
 }
 
@@ -44,17 +48,18 @@ impl PostgresDriver {
     /// Returns the driver and the current epoch.
     pub(crate) fn open(
         url: &str,
+        schema: Schema,
         readers: usize,
         publisher: FeedPublisher,
     ) -> Result<(Self, i64), OpenError> {
         let address = PostgresAddress::parse(url)?;
         // Runs on a separate thread, because the blocking client must not run inside an async runtime.
         let opening = address.clone();
-        let opened = std::thread::spawn(move || open::open_database(&opening)).join();
+        let opened = std::thread::spawn(move || open::open_database(&opening, &schema)).join();
         let epoch =
             opened.unwrap_or_else(|_| Err(OpenError::Refused("opening the database panicked".into())))?;
         let (news, nudges) = CommitNotifier::start(&address, publisher)?;
-        let writers = PostgresWriters::start(&address, &nudges)?;
+        let writers = PostgresWriters::start(&address, &nudges, schema.version())?;
         let readers = PostgresReaders::start(&address, readers)?;
         Ok((Self { readers, writers, news }, epoch))
     }
@@ -79,6 +84,11 @@ impl PostgresDriver {
 
     pub(crate) fn commit_stats(&self) -> CommitStats {
         self.writers.commit_stats()
+    }
+
+    /// Becomes `Some` when a newer server has made the schema unusable for this program.
+    pub(crate) fn watch_outdated(&self) -> watch::Receiver<Option<StoreError>> {
+        self.writers.watch_outdated()
     }
 
     pub(crate) fn send_read(&self, look: ReadJob) -> Result<(), StoreError> {

@@ -4,15 +4,16 @@ use std::error::Error as _;
 use std::io::ErrorKind;
 use std::time::{Duration, Instant};
 
-use ::postgres::Client;
 use ::postgres::error::SqlState;
+use ::postgres::{Client, GenericClient};
 
 use super::address::{ConnectError, ConnectionPurpose, PostgresAddress, error_chain};
 use super::conn::PgConn;
+use super::lock_scope::lock_installation;
 use crate::error::{OpenError, StoreError};
-use crate::migrations::{self, AppliedMigration};
+use crate::migrations::{self, AppliedMigration, LiveServer, MigrationKind, Schema, SchemaState};
 use crate::sql::SqlEngine;
-use crate::tables::instance;
+use crate::tables::{instance, server};
 
 /// How long a starting server waits for a database that is not reachable yet.
 const START_WAIT: Duration = Duration::from_secs(60);
@@ -20,12 +21,14 @@ const START_PAUSE: Duration = Duration::from_secs(1);
 const VERSION_MIN: i32 = 150_000;
 /// Advisory lock: servers that start at the same time migrate one after the other.
 const MIGRATION_LOCK: &str = "SELECT pg_advisory_xact_lock(1650815604, 1)";
+const LIVE_SERVERS: &str = "SELECT id, program, schema_version FROM servers
+    WHERE seen_at > CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS BIGINT) - $1 ORDER BY schema_version, id";
 
 /// Opens the database and returns its epoch.
-pub(super) fn open_database(address: &PostgresAddress) -> Result<i64, OpenError> {
+pub(super) fn open_database(address: &PostgresAddress, schema: &Schema) -> Result<i64, OpenError> {
     let mut client = wait_for_server(address)?;
     check_settings(&mut client, address)?;
-    migrate(&mut client, address)?;
+    migrate(&mut client, address, schema)?;
     Ok(instance::read_epoch(&mut PgConn::open(address, ConnectionPurpose::Read)?)?)
 }
 
@@ -113,38 +116,136 @@ fn check_settings(client: &mut Client, address: &PostgresAddress) -> Result<(), 
     Ok(())
 }
 
-fn migrate(client: &mut Client, address: &PostgresAddress) -> Result<(), OpenError> {
+/// Applies the migrations, each in its own transaction. Retries if running servers keep a migration from locking a table.
+fn migrate(client: &mut Client, address: &PostgresAddress, schema: &Schema) -> Result<(), OpenError> {
+    let deadline = Instant::now() + START_WAIT;
     loop {
-        let mut tx = client.transaction().map_err(open_error)?;
-        tx.batch_execute("SET LOCAL lock_timeout = 0").map_err(open_error)?;
-        tx.batch_execute(MIGRATION_LOCK).map_err(open_error)?;
-        let tables = "SELECT COUNT(*), COUNT(*) FILTER (WHERE table_name = 'schema_migrations')
-            FROM information_schema.tables WHERE table_schema = current_schema()";
-        let row = tx.query_one(tables, &[]).map_err(open_error)?;
-        let (all, ours): (i64, i64) = (row.get(0), row.get(1));
-        if all > 0 && ours == 0 {
-            return Err(OpenError::Refused(format!(
-                "the database {} has tables of another program; nothing was changed. Use an empty database.",
-                address.display_address(),
-            )));
+        match migrate_once(client, address, schema) {
+            Ok(true) => {}
+            Ok(false) => return Ok(()),
+            Err(MigrationError::Busy(why)) if Instant::now() < deadline => {
+                tracing::warn!(why, "a migration waits for running transactions");
+                std::thread::sleep(START_PAUSE);
+            }
+            Err(MigrationError::Busy(why)) => {
+                return Err(OpenError::Store(StoreError::Unavailable(format!(
+                    "a migration could not lock its tables within {} s: {why}; start the server again",
+                    START_WAIT.as_secs()
+                ))));
+            }
+            Err(MigrationError::Open(error)) => return Err(error),
         }
-        tx.batch_execute(migrations::HISTORY_TABLE).map_err(open_error)?;
-        let found = "SELECT number, name, checksum FROM schema_migrations ORDER BY number";
-        let rows = tx.query(found, &[]).map_err(open_error)?;
-        let applied: Vec<AppliedMigration> = rows
-            .iter()
-            .map(|row| AppliedMigration { number: row.get(0), name: row.get(1), checksum: row.get(2) })
-            .collect();
-        let Some(next) = migrations::list_pending(&applied)?.first() else {
-            return tx.commit().map_err(open_error);
-        };
-        tx.batch_execute(&next.render_for(SqlEngine::Postgres)).map_err(open_error)?;
-        let insert = "INSERT INTO schema_migrations (number, name, checksum, applied_at)
-            VALUES ($1, $2, $3, CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS BIGINT))";
-        tx.execute(insert, &[&next.number, &next.name, &next.checksum()]).map_err(open_error)?;
-        tx.commit().map_err(open_error)?;
-        tracing::info!(migration = next.number, name = next.name, "database migrated");
     }
+}
+
+enum MigrationError {
+    /// A lock was not granted in time, or two transactions waited for each other. Nothing was changed.
+    Busy(String),
+    Open(OpenError),
+}
+
+impl From<::postgres::Error> for MigrationError {
+    fn from(error: ::postgres::Error) -> Self {
+        match error.code() {
+            Some(code) if [SqlState::LOCK_NOT_AVAILABLE, SqlState::T_R_DEADLOCK_DETECTED].contains(code) => {
+                Self::Busy(error_chain(&error))
+            }
+            _ => Self::Open(open_error(error)),
+        }
+    }
+}
+
+impl From<OpenError> for MigrationError {
+    fn from(error: OpenError) -> Self {
+        Self::Open(error)
+    }
+}
+
+/// Applies the next migration. Returns false if there is none.
+fn migrate_once(
+    client: &mut Client,
+    address: &PostgresAddress,
+    schema: &Schema,
+) -> Result<bool, MigrationError> {
+    let mut tx = client.transaction()?;
+    tx.batch_execute("SET LOCAL lock_timeout = 0")?;
+    tx.batch_execute(MIGRATION_LOCK)?;
+    tx.batch_execute("SET LOCAL lock_timeout = '10s'")?;
+    let tables = "SELECT COUNT(*), COUNT(*) FILTER (WHERE table_name = 'schema_migrations')
+        FROM information_schema.tables WHERE table_schema = current_schema()";
+    let row = tx.query_one(tables, &[])?;
+    let (all, ours): (i64, i64) = (row.get(0), row.get(1));
+    if all > 0 && ours == 0 {
+        return Err(MigrationError::Open(OpenError::Refused(format!(
+            "the database {} has tables of another program; nothing was changed. Use an empty database.",
+            address.display_address(),
+        ))));
+    }
+    tx.batch_execute(migrations::HISTORY_TABLE)?;
+    let found = read_schema_state(&mut tx)?;
+    let planned = schema.plan(&found)?;
+    let is_due = !planned.apply.is_empty() || planned.min_version > found.min_version;
+    if is_due && !found.applied.is_empty() {
+        // Keeps running servers from writing, so that no transaction of theirs sees half of the change. Their next
+        // transaction reads the minimum version again.
+        tx.batch_execute(&lock_installation())?;
+    }
+    let Some(next) = planned.apply.first() else {
+        if is_due {
+            tx.batch_execute(&migrations::raise_min_version(planned.min_version))?;
+        }
+        tx.commit()?;
+        for waiting in planned.deferred {
+            let migration = waiting.number;
+            tracing::info!(
+                migration,
+                name = waiting.name,
+                "contract migration waits for older servers to stop"
+            );
+        }
+        return Ok(false);
+    };
+    tx.batch_execute(&next.render_for(SqlEngine::Postgres))?;
+    if let MigrationKind::Contract { min_version } = next.kind {
+        tx.batch_execute(&migrations::raise_min_version(min_version))?;
+    }
+    let insert = "INSERT INTO schema_migrations (number, name, checksum, applied_at)
+        VALUES ($1, $2, $3, CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS BIGINT))";
+    tx.execute(insert, &[&next.number, &next.name, &next.checksum()])?;
+    tx.commit()?;
+    tracing::info!(migration = next.number, name = next.name, "database migrated");
+    Ok(true)
+}
+
+/// Reads the migration history and the running servers. A database of another program, or a new one, has none.
+pub(crate) fn read_schema_state(client: &mut impl GenericClient) -> Result<SchemaState, ::postgres::Error> {
+    let row = client.query_one(
+        "SELECT to_regclass('schema_migrations') IS NOT NULL, EXISTS (SELECT 1 FROM information_schema.columns
+           WHERE table_schema = current_schema() AND table_name = 'instance' AND column_name = 'schema_min_version')",
+        &[],
+    )?;
+    let (has_history, has_minimum): (bool, bool) = (row.get(0), row.get(1));
+    let mut state = SchemaState::default();
+    if has_history {
+        let read = |row: &::postgres::Row| AppliedMigration {
+            number: row.get(0),
+            name: row.get(1),
+            checksum: row.get(2),
+        };
+        state.applied = client.query(migrations::HISTORY, &[])?.iter().map(read).collect();
+    }
+    // Databases of development versions have neither the column nor the table.
+    if has_minimum {
+        state.min_version = client.query_one(migrations::MIN_VERSION, &[])?.get(0);
+        let alive = client.query(LIVE_SERVERS, &[&(server::ALIVE_S * 1_000_000)])?;
+        let read = |row: &::postgres::Row| LiveServer {
+            id: row.get(0),
+            program: row.get(1),
+            schema_version: row.get(2),
+        };
+        state.servers = alive.iter().map(read).collect();
+    }
+    Ok(state)
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "for map_err")]

@@ -4,10 +4,11 @@ use ::postgres::{Client, SimpleQueryMessage};
 
 use super::address::{ConnectionPurpose, PostgresAddress, error_chain};
 use super::conn::PgConn;
-use super::writer::NOW;
+use super::lock_scope::NOW;
+use super::open::read_schema_state;
 use crate::admin::read_only::{QueryResult, query_error};
 use crate::error::{OpenError, StoreError};
-use crate::migrations::AppliedMigration;
+use crate::migrations::SchemaState;
 
 /// The statement timeout is long, because operators may run slow queries.
 const SETTINGS: &str = "SET default_transaction_read_only = on; SET statement_timeout = '60s'";
@@ -26,16 +27,9 @@ impl ReadOnlyClient {
         Ok(Self { conn, address })
     }
 
-    pub(crate) fn list_applied(&mut self) -> Result<Vec<AppliedMigration>, StoreError> {
-        let mut client = self.client()?;
-        let text = "SELECT number, name, checksum FROM schema_migrations ORDER BY number";
-        let rows = client.query(text, &[]).map_err(|error| StoreError::Unavailable(error_chain(&error)))?;
-        let read = |row: &::postgres::Row| AppliedMigration {
-            number: row.get(0),
-            name: row.get(1),
-            checksum: row.get(2),
-        };
-        Ok(rows.iter().map(read).collect())
+    pub(crate) fn read_schema_state(&mut self) -> Result<SchemaState, StoreError> {
+        let state = read_schema_state(&mut self.client()?);
+        state.map_err(|error| StoreError::Unavailable(error_chain(&error)))
     }
 
     /// Begins a read-only snapshot, which lasts until [`ReadOnlyClient::end`].

@@ -7,7 +7,7 @@ use berth_core::time::Timestamp;
 
 use super::address::{ConnectionPurpose, PostgresAddress};
 use super::conn::PgConn;
-use super::writer::NOW;
+use super::lock_scope::NOW;
 use crate::error::StoreError;
 use crate::job::ReadJob;
 use crate::read_queue::ReadQueue;

@@ -15,14 +15,16 @@ use std::time::Instant;
 
 use berth_core::id::OrgId;
 use berth_core::time::Timestamp;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 use super::address::{ConnectionPurpose, PostgresAddress};
 use super::conn::PgConn;
+use super::lock_scope::{LockScope, begin_text};
 use crate::audit::append;
 use crate::commit_stats::{CommitHistogram, CommitStats};
 use crate::error::StoreError;
 use crate::job::{BegunTx, ReplySender, WriteJob};
+use crate::migrations::outdated_message;
 use crate::tx::TxState;
 
 /// Number of writer threads, not counting the one for leases. Each opens its connection when it gets its first job.
@@ -32,40 +34,26 @@ const BATCH_JOBS_MAX: usize = 32;
 /// Maximum number of queued jobs per thread. Further callers wait.
 const QUEUE_JOBS_MAX: usize = 1_024;
 
-/// Selects the current time in microseconds. Must run after the lock was taken.
-pub(super) const NOW: &str = "SELECT CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS BIGINT)";
-
-const EPOCH: &str = "(SELECT epoch FROM instance WHERE id = 'berth')";
-
-/// The first of the two keys of an advisory lock. Each scope has its own.
-const INSTANCE: i32 = 0x6265_7274;
-const ORGANIZATION: i32 = INSTANCE + 1;
-const LEASES: i32 = INSTANCE + 2;
-
-/// What a job locks until it has committed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum LockScope {
-    Installation,
-    Organization(OrgId),
-    /// For transactions that only access leases. Does not contend with other jobs.
-    Leases,
-}
-
-impl From<Option<OrgId>> for LockScope {
-    fn from(org: Option<OrgId>) -> Self {
-        org.map_or(Self::Installation, Self::Organization)
-    }
-}
-
 pub(super) struct PostgresWriters {
     queues: Vec<mpsc::Sender<(LockScope, WriteJob)>>,
     threads: Vec<JoinHandle<()>>,
     commits: Arc<CommitHistogram>,
+    /// Becomes `Some` when a newer server has made the schema unusable for this program.
+    outdated: watch::Sender<Option<StoreError>>,
 }
 
 impl PostgresWriters {
-    pub(super) fn start(address: &PostgresAddress, nudges: &SyncSender<OrgId>) -> Result<Self, StoreError> {
-        let mut writers = Self { queues: Vec::new(), threads: Vec::new(), commits: Arc::default() };
+    pub(super) fn start(
+        address: &PostgresAddress,
+        nudges: &SyncSender<OrgId>,
+        schema_version: i64,
+    ) -> Result<Self, StoreError> {
+        let mut writers = Self {
+            queues: Vec::new(),
+            threads: Vec::new(),
+            commits: Arc::default(),
+            outdated: watch::Sender::new(None),
+        };
         let last = Arc::new(AtomicI64::new(0));
         for number in 0..=WRITERS {
             let (jobs, queue) = mpsc::channel(QUEUE_JOBS_MAX);
@@ -76,6 +64,8 @@ impl PostgresWriters {
                 last: last.clone(),
                 nudges: nudges.clone(),
                 commits: writers.commits.clone(),
+                schema_version,
+                outdated: writers.outdated.clone(),
             };
             let thread = std::thread::Builder::new()
                 .name(format!("store-writer-{number}"))
@@ -98,6 +88,10 @@ impl PostgresWriters {
     pub(super) fn commit_stats(&self) -> CommitStats {
         let waiting = self.queues.iter().map(|queue| queue.max_capacity() - queue.capacity()).sum();
         self.commits.snapshot(waiting)
+    }
+
+    pub(super) fn watch_outdated(&self) -> watch::Receiver<Option<StoreError>> {
+        self.outdated.subscribe()
     }
 
     fn queue_of(&self, place: LockScope) -> &mpsc::Sender<(LockScope, WriteJob)> {
@@ -137,6 +131,8 @@ struct PostgresWriter {
     last: Arc<AtomicI64>,
     nudges: SyncSender<OrgId>,
     commits: Arc<CommitHistogram>,
+    schema_version: i64,
+    outdated: watch::Sender<Option<StoreError>>,
 }
 
 impl PostgresWriter {
@@ -199,10 +195,7 @@ impl PostgresWriter {
         if let Some(mut conn) = self.conn.take() {
             conn.failed = None;
             match conn.query_numbers(&text) {
-                Ok([now, epoch]) => {
-                    self.state = TxState { epoch: Some(epoch), ..TxState::default() };
-                    return Ok((conn, now));
-                }
+                Ok(begun) => return self.enter_transaction(conn, begun),
                 // If the ROLLBACK succeeds, the connection works and the wait for the lock has timed out. Otherwise the
                 // connection was lost while it was idle.
                 Err(error) => {
@@ -215,36 +208,25 @@ impl PostgresWriter {
         }
         let mut conn = PgConn::open(&self.address, ConnectionPurpose::Write)?;
         conn.check_timeline()?;
-        let [now, epoch] = conn.query_numbers(&text)?;
+        let begun = conn.query_numbers(&text)?;
+        self.enter_transaction(conn, begun)
+    }
+
+    /// Refuses to write if a newer server has changed the schema in a way that this program does not know.
+    fn enter_transaction(
+        &mut self,
+        mut conn: PgConn,
+        [now, epoch, min_version]: [i64; 3],
+    ) -> Result<(PgConn, i64), StoreError> {
+        if min_version > self.schema_version {
+            let error = StoreError::Outdated(outdated_message(min_version, self.schema_version));
+            let _ = conn.batch("ROLLBACK");
+            self.outdated.send_replace(Some(error.clone()));
+            return Err(error);
+        }
         self.state = TxState { epoch: Some(epoch), ..TxState::default() };
         Ok((conn, now))
     }
-}
-
-fn begin_text(place: LockScope) -> String {
-    let locks = match place {
-        LockScope::Leases => format!("SELECT pg_advisory_xact_lock({LEASES}, 0)"),
-        // While one job waits for this lock, all later jobs have to wait for that job, so the timeout is short.
-        LockScope::Installation => {
-            format!("SET LOCAL lock_timeout = '2s'; SELECT pg_advisory_xact_lock({INSTANCE}, 0)")
-        }
-        LockScope::Organization(org) => {
-            let key = lock_key(org);
-            format!(
-                "SELECT pg_advisory_xact_lock_shared({INSTANCE}, 0); SELECT pg_advisory_xact_lock({ORGANIZATION}, {key})"
-            )
-        }
-    };
-    // Reads the epoch only after taking the lock, because another server may have raised it.
-    format!("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; {locks}; {NOW}, {EPOCH}")
-}
-
-/// The advisory lock key of an organization, which is the same in every process. If two organizations happen to have
-/// the same key, they only wait for each other.
-fn lock_key(org: OrgId) -> i32 {
-    let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, org.to_string().as_bytes());
-    let [a, b, c, d] = [0, 1, 2, 3].map(|at| digest.as_ref()[at]);
-    i32::from_be_bytes([a, b, c, d])
 }
 
 /// Returns a time that is later than all times given to jobs in this process so far.

@@ -22,7 +22,7 @@ pub(crate) use reader::SqliteReaders;
 pub(crate) use writer::SqliteWriter;
 
 use crate::error::{OpenError, StoreError};
-use crate::migrations::{self, AppliedMigration};
+use crate::migrations::{self, AppliedMigration, MigrationKind, Schema, SchemaState};
 use crate::sql::SqlEngine;
 use crate::tables::instance;
 use crate::tx::read_timeout;
@@ -44,22 +44,28 @@ pub(crate) fn check_version() -> Result<(), OpenError> {
 
 /// Migrates the schema and returns the epoch. A migration holds the write lock, so a second process that starts at the
 /// same time waits for it.
-pub(crate) fn migrate(path: &Path, now: Timestamp) -> Result<i64, OpenError> {
+pub(crate) fn migrate(path: &Path, schema: &Schema, now: Timestamp) -> Result<i64, OpenError> {
     let db = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE)?;
+    let run = |text: &str| db.execute_batch(text).map_err(StoreError::from);
     loop {
-        db.execute_batch("BEGIN IMMEDIATE").map_err(StoreError::from)?;
-        db.execute_batch(migrations::HISTORY_TABLE).map_err(StoreError::from)?;
-        let applied = list_applied(&db).map_err(StoreError::from)?;
-        let Some(next) = migrations::list_pending(&applied)?.first() else {
-            db.execute_batch("COMMIT").map_err(StoreError::from)?;
+        run("BEGIN IMMEDIATE")?;
+        run(migrations::HISTORY_TABLE)?;
+        let state = read_schema_state(&db)?;
+        let plan = schema.plan(&state)?;
+        let Some(next) = plan.apply.first() else {
+            run(&migrations::raise_min_version(plan.min_version))?;
+            run("COMMIT")?;
             return Ok(instance::read_epoch(&mut SqliteConn::new(&db))?);
         };
-        db.execute_batch(&next.render_for(SqlEngine::Sqlite)).map_err(StoreError::from)?;
+        run(&next.render_for(SqlEngine::Sqlite))?;
+        if let MigrationKind::Contract { min_version } = next.kind {
+            run(&migrations::raise_min_version(min_version))?;
+        }
         let params = rusqlite::params![next.number, next.name, next.checksum(), now.as_micros()];
         let insert =
             "INSERT INTO schema_migrations (number, name, checksum, applied_at) VALUES (?1, ?2, ?3, ?4)";
         db.execute(insert, params).map_err(StoreError::from)?;
-        db.execute_batch("COMMIT").map_err(StoreError::from)?;
+        run("COMMIT")?;
         tracing::info!(migration = next.number, name = next.name, "database migrated");
     }
 }
@@ -91,12 +97,26 @@ pub(crate) fn connect_read_only(path: &Path) -> Result<Connection, StoreError> {
     Ok(db)
 }
 
-pub(crate) fn list_applied(db: &Connection) -> rusqlite::Result<Vec<AppliedMigration>> {
-    let mut query = db.prepare("SELECT number, name, checksum FROM schema_migrations ORDER BY number")?;
+/// Reads the migration history. A database of another program, or a new one, has none.
+pub(crate) fn read_schema_state(db: &Connection) -> Result<SchemaState, StoreError> {
+    let has_history =
+        "SELECT COUNT(*) FROM sqlite_master WHERE type = 'table' AND name = 'schema_migrations'";
+    if db.query_row(has_history, [], |row| row.get::<_, i64>(0)).map_err(StoreError::from)? == 0 {
+        return Ok(SchemaState::default());
+    }
+    let mut query = db.prepare(migrations::HISTORY).map_err(StoreError::from)?;
     let rows = query.query_map([], |row| {
         Ok(AppliedMigration { number: row.get(0)?, name: row.get(1)?, checksum: row.get(2)? })
-    })?;
-    rows.collect()
+    });
+    let applied = rows.and_then(Iterator::collect::<rusqlite::Result<Vec<_>>>).map_err(StoreError::from)?;
+    // Databases of development versions do not have the column.
+    let column = "SELECT COUNT(*) FROM pragma_table_info('instance') WHERE name = 'schema_min_version'";
+    let has_column = db.query_row(column, [], |row| row.get::<_, i64>(0)).map_err(StoreError::from)? > 0;
+    let min_version = match has_column {
+        true => db.query_row(migrations::MIN_VERSION, [], |row| row.get(0)).map_err(StoreError::from)?,
+        false => 0,
+    };
+    Ok(SchemaState { applied, min_version, servers: Vec::new() })
 }
 
 pub(crate) fn connect(path: &Path, flags: OpenFlags) -> Result<Connection, StoreError> {

@@ -9,6 +9,7 @@ use expect_test::{Expect, expect};
 
 use super::*;
 use crate::job::BegunTx;
+use crate::migrations::SCHEMA;
 use crate::tables::{deployment, environment, session, ticket};
 use crate::tx::{Tx, TxContext, TxState};
 
@@ -63,7 +64,7 @@ impl TestDatabase {
     fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("berth.db");
-        migrate(&path, Timestamp::from_micros(1)).unwrap();
+        migrate(&path, &SCHEMA, Timestamp::from_micros(1)).unwrap();
         let db = connect(&path, OpenFlags::SQLITE_OPEN_READ_WRITE).unwrap();
         db.execute_batch(&ROWS.replace("'pl'", "'pl_00000000000000000000000001'")).unwrap();
         Self { db, _dir: dir }

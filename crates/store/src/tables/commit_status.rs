@@ -2,20 +2,23 @@
 //! known.
 
 use berth_core::commit_status::{CommitState, CommitStatusRecord};
+use berth_core::forge::outbox::ForgeWrite;
 use berth_core::id::{OrgId, RepositoryId};
 use berth_core::time::Timestamp;
 
 use crate::error::StoreError;
 use crate::sql::value::text;
-use crate::sql::{TableRow as _, from_row, statements, table, word_columns};
+use crate::sql::{TableRow as _, column_group, from_row, statements, table, word_columns};
 use crate::tx::{StoreRead, Tx};
 
 table!(Org CommitStatusRecord in commit_statuses {
     key: [repository: repository_id, commit: commit_id, context],
     update: [
-        deployment: deployment_id, state, description, version, written_version, wanted_at, failures, error, due_at,
+        deployment: deployment_id, state, description,
+        write: (version, written_version, wanted_at, failures, error, due_at),
     ],
 });
+column_group!(ForgeWrite { version, written_version, wanted_at, failures, error, due_at });
 word_columns!(CommitState: CommitState::ALL);
 
 // Needs no events: a status repeats what the events of its deployment say.
@@ -32,6 +35,8 @@ statements! {
         ORDER BY wanted_at, commit_id, context LIMIT 1");
     Org Upkeep PAUSE = "UPDATE commit_statuses SET paused_until = $3
         WHERE org_id = $1 AND repository_id = $2 AND due_at IS NOT NULL";
+    Org Read LAST_ERROR = "SELECT error FROM commit_statuses WHERE org_id = $1 AND repository_id = $2
+        AND due_at IS NOT NULL AND error IS NOT NULL ORDER BY wanted_at DESC LIMIT 1";
     Instance Upkeep DELETE_OLD = "DELETE FROM commit_statuses WHERE due_at IS NULL AND wanted_at < $1";
     Instance Read LAGGING = "SELECT h.org_id, COALESCE(c.sequence, CAST(0 AS BIGINT)), h.sequence FROM event_heads h
         LEFT JOIN commit_status_cursors c ON c.org_id = h.org_id
@@ -82,6 +87,11 @@ pub fn find_next(
 /// Writes no status of the repository until this time.
 pub fn pause(tx: &mut Tx<'_>, repository: RepositoryId, until: Timestamp) -> Result<(), StoreError> {
     tx.execute(&PAUSE, &[text(repository), until.into()]).map(drop)
+}
+
+/// Why the newest status of the repository that could not be written is not written yet.
+pub fn find_error(db: &mut impl StoreRead, repository: RepositoryId) -> Result<Option<String>, StoreError> {
+    db.fetch_optional(&LAST_ERROR, &[text(repository)])
 }
 
 /// Deletes statuses of all organizations that have not changed since this time. Returns their number.

@@ -28,6 +28,7 @@ statements! {
     Org Upkeep PULL_REQUESTS = "DELETE FROM pull_requests WHERE org_id = $1";
     Org Upkeep FORGE_LINK_CODES = "DELETE FROM forge_link_codes WHERE org_id = $1";
     Org Upkeep FORGE_ACCOUNTS = "DELETE FROM forge_accounts WHERE org_id = $1";
+    Org Upkeep FORGE_DEPLOYMENTS = "DELETE FROM forge_deployments WHERE org_id = $1";
     Org Upkeep FORGE_CONNECTIONS = "DELETE FROM forge_connections WHERE org_id = $1";
     Org Upkeep FORGE_APP_SETUPS = "DELETE FROM forge_app_setups WHERE org_id = $1";
     Org Upkeep FORGE_APPS = "DELETE FROM forge_apps WHERE org_id = $1";

@@ -77,6 +77,9 @@ statements! {
         WHERE org_id = $1 AND repository_id = $2 AND number = $3";
     Org Upkeep SET_READ = "UPDATE pull_requests SET read_at = $4
         WHERE org_id = $1 AND repository_id = $2 AND number = $3";
+    // Not those about which there are news.
+    Org Upkeep SET_OPEN_READ = "UPDATE pull_requests SET read_at = $3
+        WHERE org_id = $1 AND repository_id = $2 AND status = 'open' AND read_at IS NOT NULL";
     Org Read NEEDS_READ = "SELECT CAST(COUNT(*) AS BIGINT) FROM pull_requests
         WHERE org_id = $1 AND repository_id = $2 AND number = $3 AND (read_at IS NULL OR read_at <= $4)";
     Org Read CHECKED_HEAD = "SELECT checked_head FROM pull_requests
@@ -254,6 +257,12 @@ fn replace_snapshot(stored: PullRequest, seen: PullRequestSnapshot) -> PullReque
 pub fn set_read(tx: &mut Tx<'_>, repository: RepositoryId, number: i64) -> Result<(), StoreError> {
     let now = tx.now();
     tx.execute(&SET_READ, &[text(repository), number.into(), now.into()]).map(drop)
+}
+
+/// Records that the open pull requests of a repository are as the forge has listed them.
+pub fn set_open_read(tx: &mut Tx<'_>, repository: RepositoryId) -> Result<(), StoreError> {
+    let now = tx.now();
+    tx.execute(&SET_OPEN_READ, &[text(repository), now.into()]).map(drop)
 }
 
 /// Whether the forge must be asked about a pull request: there are news, or it was last asked before this time.

@@ -46,7 +46,7 @@ statements! {
     Org Write DELETE = "DELETE FROM runners WHERE org_id = $1 AND id = $2";
     Org Upkeep FORGET_UNUSED = "DELETE FROM runners WHERE org_id = $1 AND registered_at IS NULL AND token_expires_at <= $2";
     // If a handshake arrives late, it must not shorten the timeout that the same runner process has been given since.
-    Org Upkeep HELLO = "UPDATE runners SET labels = $3, slots = $4, program = $5, boot = $6, isolation = $9, exposed = $10,
+    Org Upkeep HELLO = "UPDATE runners SET labels = $3, slots = $4, program = $5, boot = $6, isolation = $9, exposed = $10, protocol = $11,
           is_draining = CAST(0 AS BIGINT), seen_at = $7, left_at = NULL,
           lost_ms = CASE WHEN boot = $6 AND lost_ms > $8 THEN lost_ms ELSE $8 END WHERE org_id = $1 AND id = $2";
     Org Upkeep SEEN = "UPDATE runners SET seen_at = $4, is_draining = $5
@@ -60,6 +60,8 @@ pub struct RunnerHandshake {
     pub labels: Vec<Label>,
     pub slots: i64,
     pub program: String,
+    /// Version of the runner protocol.
+    pub protocol: i64,
     pub boot: String,
     pub isolation: String,
     pub exposed: Vec<String>,
@@ -156,7 +158,7 @@ pub fn delete_unused(tx: &mut Tx<'_>) -> Result<(), StoreError> {
 pub fn put_handshake(tx: &mut Tx<'_>, id: RunnerId, said: &RunnerHandshake) -> Result<(), StoreError> {
     let mut params = vec![text(id)];
     (&said.labels, said.slots, &said.program, &said.boot).to_params(&mut params)?;
-    (tx.now(), said.lost_ms, &said.isolation, &said.exposed).to_params(&mut params)?;
+    (tx.now(), said.lost_ms, &said.isolation, &said.exposed, said.protocol).to_params(&mut params)?;
     tx.execute(&HELLO, &params).map(drop)
 }
 

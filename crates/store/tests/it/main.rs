@@ -16,6 +16,7 @@ mod replicas;
 mod shares;
 mod stored_responses;
 mod transactions;
+mod upgrades;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc;

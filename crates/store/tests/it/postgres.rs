@@ -1,6 +1,6 @@
 //! Every migration and every statement works on PostgreSQL.
 
-use berth_store::migrations::MIGRATIONS;
+use berth_store::migrations::SCHEMA;
 use berth_store::sql::{self, SqlEngine, render_sql};
 use berth_testkit::{ScratchDatabase, outcome};
 
@@ -11,7 +11,7 @@ fn postgresql_runs_every_migration_and_prepares_every_statement() {
         return;
     };
     let mut client = scratch.connect();
-    for migration in MIGRATIONS {
+    for migration in SCHEMA.migrations {
         client.batch_execute(&migration.render_for(SqlEngine::Postgres)).unwrap_or_else(|error| {
             panic!("migration {} on PostgreSQL: {error:?}", migration.name);
         });

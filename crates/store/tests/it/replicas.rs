@@ -150,7 +150,8 @@ fn unsuitable_postgresql_is_refused_unchanged() {
     assert!(refused(&foreign.url()).contains("tables of another program"));
     let Some(newer) = create_scratch() else { return };
     drop(Store::open_postgres(&newer.url()).unwrap());
-    let row = "INSERT INTO schema_migrations VALUES (999, 'later', 'x', 1)";
+    let row = "INSERT INTO schema_migrations VALUES (999, 'later', 'x', 1);
+        UPDATE instance SET schema_min_version = 999";
     newer.connect().batch_execute(row).unwrap();
     assert!(refused(&newer.url()).contains("newer than this program"));
     let Some(older) = create_scratch() else { return };
@@ -376,7 +377,7 @@ fn replayed_response_is_as_durable_as_its_commit() {
         change(vouches);
         written() != before
     };
-    // Tries several times, because PostgreSQL occasionally writes WAL in the background.
-    assert!((0..5).any(|_| !writes(false)), "a read-only transaction writes no WAL");
+    // Tries many times, because PostgreSQL also writes WAL in the background and for databases of other tests.
+    assert!((0..500).any(|_| !writes(false)), "a read-only transaction writes no WAL");
     assert!((0..5).all(|_| writes(true)));
 }

@@ -60,7 +60,12 @@ export function EnvironmentActions({ where, environment, pipeline }: Props) {
       )}
       {lock && !isMine && (
         <>
-          <QueueButton where={where} hasQueue={environment.queueLength > 0} join={() => setAction("queue")} />
+          <QueueButton
+            where={where}
+            hasQueue={environment.queueLength > 0}
+            takesOver={lock.takeover?.by.id === me}
+            join={() => setAction("queue")}
+          />
           {mayTakeOver && (
             <Button variant="default" c="var(--berth-bad)" onClick={() => setAction("take-over")}>
               Take over
@@ -82,10 +87,16 @@ export function EnvironmentActions({ where, environment, pipeline }: Props) {
   );
 }
 
-type QueueButtonProps = { where: EnvironmentKey; hasQueue: boolean; join: () => void };
+type QueueButtonProps = {
+  where: EnvironmentKey;
+  hasQueue: boolean;
+  /** Whether the user has announced a takeover. */
+  takesOver: boolean;
+  join: () => void;
+};
 
-/** Joins or leaves the queue. */
-function QueueButton({ where, hasQueue, join }: QueueButtonProps) {
+/** Joins or leaves the queue. A takeover is announced with the user's first ticket. */
+function QueueButton({ where, hasQueue, takesOver, join }: QueueButtonProps) {
   const me = useMe().user.id;
   const queue = useQuery({ ...queueQuery(where), enabled: hasQueue });
   const leave = useLeaveQueue(where);
@@ -97,12 +108,13 @@ function QueueButton({ where, hasQueue, join }: QueueButtonProps) {
       loading={leave.isPending}
       onClick={() =>
         leave.mutate(mine.ticketId, {
-          onSuccess: () => toast.success("Left the queue"),
+          onSuccess: () =>
+            toast.success(takesOver ? `Takeover of ${where.envName} cancelled` : "Left the queue"),
           onError: toast.problem,
         })
       }
     >
-      Leave queue{mine.position ? ` (position ${mine.position})` : ""}
+      {takesOver ? "Cancel takeover" : `Leave queue${mine.position ? ` (position ${mine.position})` : ""}`}
     </Button>
   );
 }

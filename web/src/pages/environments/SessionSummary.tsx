@@ -1,5 +1,5 @@
 import { Avatar, Group, Stack, Text } from "@mantine/core";
-import { IconAnchor, IconUsers } from "@tabler/icons-react";
+import { IconAnchor, IconBolt, IconUsers } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import type { Environment } from "@/api/types";
 import { type EnvironmentKey, queueQuery } from "@/data/environments";
@@ -7,7 +7,8 @@ import { useMe } from "@/data/me";
 import { formatHolder } from "@/format/holder";
 import { CommitId } from "@/ui/CommitId";
 import { PullRequestName } from "@/ui/pullRequests/PullRequestName";
-import { Countdown, SinceTime } from "@/ui/RelativeTime";
+import { SinceTime, UntilTime } from "@/ui/RelativeTime";
+import { TakeoverText } from "@/ui/TakeoverText";
 
 const NAMED_MAX = 3;
 
@@ -28,17 +29,19 @@ export function SessionSummary({ where, environment }: { where: EnvironmentKey; 
               <Text size="sm" c="dimmed">
                 <SinceTime at={lock.claimedAt} />
                 {" · "}
-                {lock.expiresAt ? (
-                  <>
-                    <Countdown until={lock.expiresAt} /> left
-                  </>
-                ) : (
-                  "no expiry"
-                )}
+                {lock.expiresAt ? <UntilTime at={lock.expiresAt} /> : "no expiry"}
                 {" · "}fencing token {lock.fence}
               </Text>
             </div>
           </Group>
+          {lock.takeover && (
+            <Group gap={6} wrap="nowrap" c="var(--berth-warn)" role="status">
+              <IconBolt size={16} aria-hidden style={{ flex: "none" }} />
+              <Text size="sm" fw={600} className="wrap">
+                <TakeoverText takeover={lock.takeover} />
+              </Text>
+            </Group>
+          )}
           {environment.pullRequest && <PullRequestName of={environment.pullRequest} />}
           <Text
             size="sm"

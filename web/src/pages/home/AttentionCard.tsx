@@ -1,5 +1,5 @@
 import { Card, Group, Stack, Text, Title } from "@mantine/core";
-import { IconAnchor, IconThumbUp } from "@tabler/icons-react";
+import { IconAnchor, IconThumbUp, IconX } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import type { Deployed } from "@/api/types";
 import { pendingApprovalsQuery } from "@/data/approvals";
@@ -8,10 +8,12 @@ import { useAccess, useMe, useOrg, usePermissionSomewhere } from "@/data/me";
 import { CommitId } from "@/ui/CommitId";
 import { Link } from "@/ui/Link";
 import { RelativeTime, SinceTime } from "@/ui/RelativeTime";
+import { TakeoverText } from "@/ui/TakeoverText";
+import { listFailures } from "./failures";
 
 const SHOWN_MAX = 5;
 
-/** Pending approvals and environments held by the user. */
+/** Failed deployments, pending approvals, announced takeovers and environments held by the user. */
 export function AttentionCard({ pipelines }: { pipelines: Deployed[] }) {
   const org = useOrg();
   const me = useMe();
@@ -22,7 +24,8 @@ export function AttentionCard({ pipelines }: { pipelines: Deployed[] }) {
   const held = pipelines.flatMap(pipeline =>
     pipeline.environments.filter(each => each.holder?.id === me.user.id).map(each => ({ pipeline, each })),
   );
-  if (asked.length === 0 && held.length === 0) return null;
+  const failures = listFailures(pipelines).slice(0, SHOWN_MAX);
+  if (failures.length === 0 && asked.length === 0 && held.length === 0) return null;
   const nameOf = (id: string) => pipelines.find(each => each.pipelineId === id)?.name ?? "pipeline";
   return (
     <Card component="section" aria-label="Needs your attention">
@@ -30,6 +33,23 @@ export function AttentionCard({ pipelines }: { pipelines: Deployed[] }) {
         Needs your attention
       </Title>
       <Stack gap="xs">
+        {failures.map(({ failed, name }) => (
+          <Group key={failed.deploymentId} gap="xs" wrap="nowrap" align="flex-start">
+            <IconX size={18} color="var(--berth-bad)" aria-hidden style={{ flex: "none", marginTop: 3 }} />
+            <Text>
+              <Link
+                to="/o/$org/deployments/$deploymentId"
+                params={{ org, deploymentId: failed.deploymentId }}
+                c="var(--berth-bad)"
+              >
+                {name} #{failed.number} failed
+              </Link>{" "}
+              <Text span c="dimmed">
+                <CommitId id={failed.commitId} /> by {failed.by.name}, <RelativeTime at={failed.at} />
+              </Text>
+            </Text>
+          </Group>
+        ))}
         {asked.map(each => (
           <Group key={each.id} gap="xs" wrap="nowrap" align="flex-start">
             <IconThumbUp
@@ -73,6 +93,12 @@ export function AttentionCard({ pipelines }: { pipelines: Deployed[] }) {
                   </>
                 )}
               </Text>
+              {each.takeover && (
+                <Text span c="var(--berth-warn)" fw={600} className="wrap">
+                  {" · "}
+                  <TakeoverText takeover={each.takeover} />
+                </Text>
+              )}
             </Text>
           </Group>
         ))}

@@ -1,6 +1,7 @@
 import { Alert, Button, Stack } from "@mantine/core";
 import { IconKey } from "@tabler/icons-react";
 import { useInfiniteQuery } from "@tanstack/react-query";
+import { lazy, Suspense } from "react";
 import { deployedQuery } from "@/data/deployed";
 import { useMe, useOrg, usePermission, usePermissionSomewhere } from "@/data/me";
 import { EmptyState } from "@/ui/EmptyState";
@@ -8,9 +9,12 @@ import { Link } from "@/ui/Link";
 import { LoadingRows } from "@/ui/LoadingRows";
 import { Page } from "@/ui/Page";
 import { ProblemPanel } from "@/ui/ProblemPanel";
-import { SetupSteps } from "@/ui/setup/SetupSteps";
 import { AttentionCard } from "./AttentionCard";
 import { PipelineCard } from "./PipelineCard";
+
+const SetupSteps = lazy(() =>
+  import("@/ui/setup/SetupSteps").then(module => ({ default: module.SetupSteps })),
+);
 
 /** Overview: what is deployed to each stage, who holds which environment, and what needs the user's attention. */
 export function HomePage() {
@@ -32,7 +36,11 @@ export function HomePage() {
       {deployed.isError && pipelines.length === 0 && (
         <ProblemPanel error={deployed.error} retry={() => deployed.refetch()} />
       )}
-      {isEmpty && maySetUp && <SetupSteps />}
+      {isEmpty && maySetUp && (
+        <Suspense fallback={<LoadingRows />}>
+          <SetupSteps />
+        </Suspense>
+      )}
       {(!mayRead || (isEmpty && !maySetUp)) && (
         <EmptyState icon={IconKey} title="No access to pipelines yet">
           Ask an admin of this organization for a role on the pipelines or environments you work with.

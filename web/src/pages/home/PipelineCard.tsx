@@ -4,6 +4,7 @@ import { Fragment } from "react";
 import type { Deployed } from "@/api/types";
 import { useOrg } from "@/data/me";
 import { CommitId } from "@/ui/CommitId";
+import { FailedLink } from "@/ui/FailedLink";
 import { Link } from "@/ui/Link";
 import { EnvironmentChip } from "./EnvironmentChip";
 import classes from "./home.module.css";
@@ -32,6 +33,11 @@ export function PipelineCard({ pipeline }: { pipeline: Deployed }) {
           </Text>
         )}
       </Group>
+      {pipeline.failed && !pipeline.stages.some(stage => stage.failed) && (
+        <Box mb="sm">
+          <FailedLink failed={pipeline.failed} />
+        </Box>
+      )}
       <Box className={classes.stages}>
         {pipeline.stages.map((stage, index) => (
           <Fragment key={stage.name}>

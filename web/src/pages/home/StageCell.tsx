@@ -2,8 +2,9 @@ import { Group, Text } from "@mantine/core";
 import { IconArrowDown, IconCheck } from "@tabler/icons-react";
 import type { Stage } from "@/api/types";
 import { useOrg } from "@/data/me";
-import { PAUSED_STATUS_STYLE, type StatusStyle } from "@/theme/status";
+import { PAUSED_STATUS_STYLE, RUN_STATUS_STYLE, type StatusStyle } from "@/theme/status";
 import { CommitId } from "@/ui/CommitId";
+import { FailedLink } from "@/ui/FailedLink";
 import { Link } from "@/ui/Link";
 import { RelativeTime } from "@/ui/RelativeTime";
 import { StatusBadge } from "@/ui/StatusBadge";
@@ -23,7 +24,7 @@ function behindStatus(
 /** The current deployment of a stage, and how many commits it is behind. */
 export function StageCell({ stage, head }: { stage: Stage; head: string | null }) {
   const org = useOrg();
-  const { current, paused } = stage;
+  const { current, failed, paused } = stage;
   const behind = current ? behindStatus(current.behindBy, current.commitId, head) : null;
   return (
     <div className={classes.stage}>
@@ -31,15 +32,27 @@ export function StageCell({ stage, head }: { stage: Stage; head: string | null }
         <Text fw={600} className="clamp">
           {stage.name}
         </Text>
-        {paused ? <StatusBadge status={PAUSED_STATUS_STYLE} /> : behind && <StatusBadge status={behind} />}
+        {failed ? (
+          <StatusBadge status={RUN_STATUS_STYLE.failed} />
+        ) : paused ? (
+          <StatusBadge status={PAUSED_STATUS_STYLE} />
+        ) : (
+          behind && <StatusBadge status={behind} />
+        )}
       </Group>
+      {failed && <FailedLink failed={failed} />}
       {current ? (
         <>
+          {failed && (
+            <Text span size="sm" c="dimmed">
+              Deployed:{" "}
+            </Text>
+          )}
           <Link
             to="/o/$org/deployments/$deploymentId"
             params={{ org, deploymentId: current.deploymentId }}
             className="clamp"
-            display="block"
+            display={failed ? undefined : "block"}
           >
             <CommitId id={current.commitId} />
           </Link>

@@ -6,6 +6,7 @@ import UplotReact from "uplot-react";
 import type { DeliveryInsights } from "@/api/types";
 
 const HEIGHT_PX = 240;
+const HALF_DAY_S = 12 * 60 * 60;
 
 function readColour(name: string): string {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
@@ -29,7 +30,11 @@ export default function DeploymentChart({ days }: { days: DeliveryInsights["days
     width: Math.max(width, 200),
     height: HEIGHT_PX,
     tzDate: seconds => uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC"),
-    scales: { y: { range: (_, __, max) => [0, Math.max(4, Math.ceil(max * 1.15))] } },
+    // Half a day on both sides, for the bars of the first and the last day.
+    scales: {
+      x: { range: (_, min, max) => [min - HALF_DAY_S, max + HALF_DAY_S] },
+      y: { range: (_, __, max) => [0, Math.max(4, Math.ceil(max * 1.15))] },
+    },
     axes: [axis, { ...axis, size: 36, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000] }],
     series: [
       { label: "Date", value: "{YYYY}-{MM}-{DD}" },

@@ -14,7 +14,7 @@ export function SettingsLayout() {
   const current = SETTINGS_TABS.find(tab => pathname.startsWith(tab.to.replace("$org", org)));
   const tabs = useRef<HTMLDivElement>(null);
   const at = current?.to;
-  // On narrow screens, scroll the selected tab into view.
+  // Where the tabs do not fit, scroll the selected one into view.
   useEffect(() => {
     const open = at && tabs.current?.querySelector<HTMLElement>("[aria-selected=true]");
     if (open)
@@ -33,7 +33,7 @@ export function SettingsLayout() {
       >
         <Tabs.List ref={tabs} aria-label="Organization Settings" className={styles.tabs}>
           {visible.map(tab => (
-            <Tabs.Tab key={tab.to} value={tab.to} style={{ flex: "none" }}>
+            <Tabs.Tab key={tab.to} value={tab.to} className={styles.tab}>
               {tab.label}
             </Tabs.Tab>
           ))}

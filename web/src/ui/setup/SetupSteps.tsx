@@ -50,8 +50,8 @@ export function SetupSteps() {
       </SetupStep>
       <SetupStep number={2} done={isDone.pipeline} title="Define a pipeline">
         <Text c="dimmed">
-          Add this file to your repository as <code>{FIRST_PIPELINE_PATH}</code>, and a <code>deploy.sh</code>{" "}
-          at its root:
+          Save this as <code>{FIRST_PIPELINE_PATH}</code> in your repository, then commit and push it. Its
+          step only prints a line: replace it with the commands that deploy your software.
         </Text>
         <Snippet label="Example pipeline" text={FIRST_PIPELINE} />
       </SetupStep>

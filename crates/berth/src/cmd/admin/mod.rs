@@ -49,7 +49,7 @@ pub(crate) enum AdminCommand {
 
 /// Flags that select an installation.
 #[derive(clap::Args)]
-struct InstallationArgs {
+pub(super) struct InstallationArgs {
     /// Data directory
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
@@ -62,15 +62,15 @@ struct InstallationArgs {
 }
 
 /// An installation, with its settings loaded.
-struct LocatedInstallation {
-    data_dir: PathBuf,
+pub(super) struct LocatedInstallation {
+    pub(super) data_dir: PathBuf,
     /// `None`: SQLite in the data directory.
-    database: Option<String>,
+    pub(super) database: Option<String>,
     settings: ServerSettings,
 }
 
 impl InstallationArgs {
-    fn locate(&self) -> anyhow::Result<LocatedInstallation> {
+    pub(super) fn locate(&self) -> anyhow::Result<LocatedInstallation> {
         let settings = ServerSettings::load(self.config.as_deref())?;
         logging::start(&settings.log, true);
         let data_dir = self.data_dir.clone().unwrap_or_else(|| settings.data_dir.clone());

@@ -1,26 +1,25 @@
 //! `berth env claim` and `berth env take-over`.
 
-use std::io::{BufRead as _, IsTerminal as _, Write as _};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use berth_api::environment::WireLock;
 use berth_api::session::{
     AnySessionNew, ClaimResult, EtaBasis, ForceClaim, ForceMode, SessionNew, TicketStatus, WireSession,
     WireTicket,
 };
 
+use super::confirm;
 use super::exec;
 use super::guard::SessionGuard;
 use super::keep::parse_keep_seconds;
 use super::target::{ClaimTarget, ClaimTargetArgs, EnvironmentArgs, EnvironmentRef};
 use super::terminal;
-use super::view::holder_label;
+use super::view::describe_holder;
 use crate::client::{ApiClient, ApiReply, ClientError, exit_code, percent_encode};
 use crate::cmd::commit::resolve_commit;
 use crate::cmd::watch;
-use crate::output::time::{format_ago, format_clock, format_duration, format_time_left, parse_seconds};
-use crate::output::{CommandOutput, LiveDisplay, strip_control_chars};
+use crate::output::time::{format_clock, format_duration, format_time_left, parse_seconds};
+use crate::output::{CommandOutput, LiveDisplay};
 
 const RETRY_INTERVAL: Duration = Duration::from_secs(2);
 
@@ -248,9 +247,14 @@ pub(super) fn take_over(
 ) -> anyhow::Result<ExitCode> {
     let place = args.named.resolve(client)?;
     let seen = place.load(client)?;
+    // Scripts are not asked: naming this command is explicit enough.
     if let Some(lock) = &seen.data.lock
         && !args.yes
-        && !confirm_take_over(&place, lock)?
+        && confirm::is_interactive()
+        && !confirm::ask(&format!(
+            "{}. Take it over and stop their running deployment?",
+            describe_holder(&place.name, lock)
+        ))?
     {
         return Ok(ExitCode::from(exit_code::INTERRUPTED));
     }
@@ -279,28 +283,6 @@ pub(super) fn take_over(
             Ok(ExitCode::SUCCESS)
         }
     }
-}
-
-/// Asks for confirmation on a terminal; scripts are not asked.
-fn confirm_take_over(place: &EnvironmentRef, lock: &WireLock) -> anyhow::Result<bool> {
-    if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
-        return Ok(true);
-    }
-    let why =
-        lock.context.as_ref().map_or_else(String::new, |why| format!(" (“{}”)", strip_control_chars(why)));
-    let mut err = std::io::stderr();
-    write!(
-        err,
-        "{} has held {} since {} ({}){why}. Take it over and stop their running deployment? [y/N] ",
-        holder_label(&lock.holder, lock.contact.as_deref()),
-        place.name,
-        format_clock(&lock.claimed_at),
-        format_ago(&lock.claimed_at)
-    )?;
-    err.flush()?;
-    let mut answer = String::new();
-    std::io::stdin().lock().read_line(&mut answer)?;
-    Ok(["y", "yes"].contains(&answer.trim().to_lowercase().as_str()))
 }
 
 /// Adds advice to the error that the environment is held by another member.

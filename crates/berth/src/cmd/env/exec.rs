@@ -247,6 +247,9 @@ fn describe_end(session: &WireSession) -> String {
             format!("{name} was taken over by {}{why}. Stopping the command.", strip_control_chars(&by.name))
         }
         (SessionStatus::Expired, _) => format!("the session in {name} expired. Stopping the command."),
-        _ => format!("the session in {name} was released. Stopping the command."),
+        _ => {
+            let by = session.ended_by.as_ref().map_or_else(String::new, |by| format!(" by {}", by.name));
+            format!("the session in {name} was released{}. Stopping the command.", strip_control_chars(&by))
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! `berth env`: shared environments, held by one session at a time.
 
 mod claim;
+mod confirm;
 mod exec;
 mod guard;
 mod keep;
@@ -61,7 +62,10 @@ enum EnvCommand {
         to: String,
     },
     /// Release an environment; the next in the queue gets it
-    Release(target::EnvironmentArgs),
+    ///
+    /// Releasing a session of another member ends it and cancels its deployments. It asks for confirmation on a
+    /// terminal, and requires --yes in a script.
+    Release(session::ReleaseArgs),
     /// Take over an environment from its holder and stop their running deployment
     TakeOver(claim::TakeOverArgs),
     /// List past sessions, newest first
@@ -100,6 +104,6 @@ pub(crate) fn run(args: &EnvArgs) -> anyhow::Result<ExitCode> {
         EnvCommand::Deploy(args) => session::deploy(&client, &out, args),
         EnvCommand::Extend { named, ttl } => session::extend(&client, &out, &named.resolve(&client)?, *ttl),
         EnvCommand::HandOver { named, to } => session::hand_over(&client, &out, &named.resolve(&client)?, to),
-        EnvCommand::Release(named) => session::release(&client, &out, &named.resolve(&client)?),
+        EnvCommand::Release(args) => session::release(&client, &out, args),
     }
 }

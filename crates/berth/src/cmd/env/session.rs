@@ -2,14 +2,16 @@
 
 use std::process::ExitCode;
 
+use berth_api::auth::CurrentUser;
 use berth_api::deployment::WireDeployment;
 use berth_api::session::{
     DeployNew, ExtendRequest, HandOver, OnConflict, OverrideDrain, WireSession, WireTicket,
 };
 
+use super::confirm;
 use super::target::{EnvironmentArgs, EnvironmentRef};
-use super::view::holder_label;
-use crate::client::{ApiClient, percent_encode};
+use super::view::{describe_holder, holder_label};
+use crate::client::{ApiClient, ClientError, exit_code, percent_encode};
 use crate::cmd::commit::resolve_commit;
 use crate::cmd::watch;
 use crate::output::time::{format_clock, format_time_left};
@@ -71,6 +73,15 @@ pub(super) fn deploy(
     watch::watch_to_end(client, out, &started.data.id)
 }
 
+#[derive(clap::Args)]
+pub(super) struct ReleaseArgs {
+    #[command(flatten)]
+    named: EnvironmentArgs,
+    /// End the session of another member without asking
+    #[arg(long, short)]
+    yes: bool,
+}
+
 pub(super) fn extend(
     client: &ApiClient,
     out: &CommandOutput,
@@ -108,14 +119,32 @@ pub(super) fn hand_over(
 pub(super) fn release(
     client: &ApiClient,
     out: &CommandOutput,
-    place: &EnvironmentRef,
+    args: &ReleaseArgs,
 ) -> anyhow::Result<ExitCode> {
-    let session = client.delete::<WireSession>(&place.session_path(&place.active_session_id(client)?))?;
+    let place = args.named.resolve(client)?;
+    let lock = place.active_lock(client)?;
+    let is_own = load_own_id(client)?.is_none_or(|id| id == lock.holder.id);
+    if !is_own && !args.yes {
+        let held = describe_holder(&place.name, &lock);
+        if !confirm::is_interactive() {
+            let hint = "pass --yes to end their session and cancel its deployments";
+            return Err(ClientError::Usage(format!("{held}; {hint}")).into());
+        }
+        if !confirm::ask(&format!("{held}. End their session and cancel its deployments?"))? {
+            return Ok(ExitCode::from(exit_code::INTERRUPTED));
+        }
+    }
+    let session = client.delete::<WireSession>(&place.session_path(&lock.session_id))?;
+    let of = if is_own {
+        String::new()
+    } else {
+        format!(", held by {}", holder_label(&lock.holder, lock.contact.as_deref()))
+    };
     out.print_reply(&session.raw, || match (session.data.released, &session.data.environment.lock) {
-        (Some(true), None) => format!("Released {}.", place.name),
+        (Some(true), None) => format!("Released {}{of}.", place.name),
         (Some(true), Some(lock)) => {
             format!(
-                "Released {}; {} was next in the queue and holds it now.",
+                "Released {}{of}; {} was next in the queue and holds it now.",
                 place.name,
                 holder_label(&lock.holder, lock.contact.as_deref())
             )
@@ -123,6 +152,17 @@ pub(super) fn release(
         _ => format!("The session had already ended: {}.", wire_word(session.data.status)),
     })?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Returns the caller's user id. `None` with a session token, which can read only its own session.
+fn load_own_id(client: &ApiClient) -> anyhow::Result<Option<String>> {
+    match client.get::<CurrentUser>("/api/v1/me") {
+        Ok(me) => Ok(Some(me.data.user.id)),
+        Err(error) => match error.downcast_ref::<ClientError>() {
+            Some(refused) if refused.exit_code() == exit_code::NOT_ALLOWED => Ok(None),
+            _ => Err(error),
+        },
+    }
 }
 
 pub(super) fn leave_queue(

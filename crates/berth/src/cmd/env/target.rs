@@ -1,7 +1,7 @@
 //! Resolves the environment named on the command line.
 
 use berth_api::deployed::DeployedPipeline;
-use berth_api::environment::WireEnvironment;
+use berth_api::environment::{WireEnvironment, WireLock};
 
 use crate::client::{ApiClient, ApiReply, ClientError, RECORDS_MAX, percent_encode};
 
@@ -132,8 +132,13 @@ impl EnvironmentRef {
 
     /// Returns the id of the active session.
     pub(crate) fn active_session_id(&self, client: &ApiClient) -> anyhow::Result<String> {
+        Ok(self.active_lock(client)?.session_id)
+    }
+
+    /// Returns the holder and the active session.
+    pub(crate) fn active_lock(&self, client: &ApiClient) -> anyhow::Result<WireLock> {
         match self.load(client)?.data.lock {
-            Some(lock) => Ok(lock.session_id),
+            Some(lock) => Ok(lock),
             None => Err(anyhow::anyhow!(
                 "{} is not claimed; claim it with `berth env claim {}/{}`",
                 self.name,

@@ -3,8 +3,8 @@
 use std::process::ExitCode;
 
 use berth_api::deployed::DeployedPipeline;
-use berth_api::environment::{EnvironmentState, HistoryEntry, Holder, WireEnvironment};
-use berth_api::session::{EtaBasis, WireTicket};
+use berth_api::environment::{EnvironmentState, HistoryEntry, Holder, WireEnvironment, WireLock};
+use berth_api::session::{EtaBasis, Takeover, WireTicket};
 use serde_json::{Value, json};
 
 use super::target::EnvironmentRef;
@@ -40,7 +40,8 @@ pub(super) fn list_environments(
             raws.extend(records);
         }
     }
-    let heading = ["environment", "holder", "since", "expires", "commit", "state", "queued", "reason"];
+    // A narrow terminal drops the last columns first.
+    let heading = ["environment", "holder", "expires", "reason", "queued", "state", "commit", "since"];
     let empty = "No environments. Declare them in a pipeline:\n  pipeline:\n    ephemeral_environments:\n      qa-1: { ttl: 2h }";
     out.print_table(&json!({ "data": raws }), &heading, &rows, empty)?;
     Ok(ExitCode::SUCCESS)
@@ -51,12 +52,12 @@ fn table_row(pipeline: &str, it: &WireEnvironment) -> Vec<String> {
     vec![
         format!("{pipeline}/{}", it.env_name),
         lock.map_or_else(|| "free".to_owned(), |lock| holder_label(&lock.holder, lock.contact.as_deref())),
-        lock.map_or_else(|| "-".to_owned(), |lock| format_ago(&lock.claimed_at)),
         or_dash(lock.and_then(|lock| lock.expires_at.as_deref()).map(format_time_left).as_deref()),
-        or_dash(it.deployed_commit_id.as_deref().map(short_commit)),
-        state_word(it.state).to_owned(),
-        if it.queue_length == 0 { "-".to_owned() } else { it.queue_length.to_string() },
         or_dash(lock.and_then(|lock| lock.context.as_deref()).map(strip_control_chars).as_deref()),
+        if it.queue_length == 0 { "-".to_owned() } else { it.queue_length.to_string() },
+        state_word(it.state).to_owned(),
+        or_dash(it.deployed_commit_id.as_deref().map(short_commit)),
+        lock.map_or_else(|| "-".to_owned(), |lock| format_ago(&lock.claimed_at)),
     ]
 }
 
@@ -100,6 +101,9 @@ fn describe(it: &WireEnvironment, place: &EnvironmentRef, client: &ApiClient) ->
                 Some(at) => format!("expires   {} ({})", format_clock(at), format_time_left(at)),
                 None => "expires   never".to_owned(),
             });
+            if let Some(takeover) = &lock.takeover {
+                lines.push(describe_takeover(takeover));
+            }
             if let Some(commit) = &lock.commit_id {
                 lines.push(format!("requested {commit}"));
             }
@@ -178,6 +182,25 @@ pub(super) fn holder_label(holder: &Holder, contact: Option<&str>) -> String {
         Some(contact) => format!("{name} for {}", strip_control_chars(contact)),
         None => name,
     }
+}
+
+fn describe_takeover(takeover: &Takeover) -> String {
+    let when =
+        takeover.at.as_deref().map_or_else(|| "after the current deployment".to_owned(), format_time_left);
+    let why = takeover.reason.as_deref().map(|why| format!(" (“{}”)", strip_control_chars(why)));
+    format!("takeover  by {} {when}{}", strip_control_chars(&takeover.by.name), why.unwrap_or_default())
+}
+
+/// Who holds an environment, since when and why, as a sentence without its period.
+pub(super) fn describe_holder(name: &str, lock: &WireLock) -> String {
+    let why =
+        lock.context.as_ref().map_or_else(String::new, |why| format!(" (“{}”)", strip_control_chars(why)));
+    format!(
+        "{} has held {name} since {} ({}){why}",
+        holder_label(&lock.holder, lock.contact.as_deref()),
+        format_clock(&lock.claimed_at),
+        format_ago(&lock.claimed_at)
+    )
 }
 
 /// Returns the word that the CLI uses for the reason why a session ended.

@@ -203,5 +203,6 @@ fn normalizer_replaces_times_with_dates() {
 }
 
 fn replace_clock(word: &str) -> String {
-    if matches_pattern(word, "00:00") { "HH:MM".to_owned() } else { word.to_owned() }
+    let time = word.trim_end_matches(['.', ',', ':']);
+    if matches_pattern(time, "00:00") { format!("HH:MM{}", &word[time.len()..]) } else { word.to_owned() }
 }

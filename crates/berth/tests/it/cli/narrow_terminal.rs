@@ -1,4 +1,4 @@
-//! Tables on a narrow terminal.
+//! Tables and live displays on a narrow terminal.
 
 use super::exec::command_on_terminal;
 use super::{CliFixture, PATIENCE};
@@ -30,4 +30,31 @@ fn deployment_list_on_80_columns_keeps_ids_complete() {
     );
     let piped = cli.run("deployment list").stdout;
     assert!(piped.contains(COMMIT), "{piped}");
+}
+
+#[test]
+fn watched_deployment_on_a_narrow_terminal_draws_no_line_that_wraps() {
+    let cli = CliFixture::new();
+    let columns = 40;
+    let line = format!("stty cols {columns} rows 24; {} deploy shop bad", program().display());
+    let ran = BerthProcess::start(&mut command_on_terminal(&cli, &line)).wait(PATIENCE);
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    let plain = anstream::adapter::strip_str(&ran.stdout).to_string();
+    // The outcome is printed after the display and may wrap.
+    let (display, _) = plain.split_once("failed in").expect("an outcome");
+    let drawn: Vec<&str> = display.lines().map(str::trim_end).collect();
+    assert!(drawn.iter().any(|line| line.ends_with('…')), "{drawn:?}");
+    let longest = drawn.iter().map(|line| line.chars().count()).max();
+    assert!(longest <= Some(columns), "{drawn:?}");
+}
+
+#[test]
+fn environment_list_on_80_columns_shows_the_reason_and_the_whole_expiry() {
+    let cli = CliFixture::new();
+    let why = "customer demo at noon";
+    assert_eq!(cli.run_words(&["env", "claim", "qa-1", "--why", why]).code, Some(0));
+    let line = format!("stty cols 80; {} env list", program().display());
+    let ran = BerthProcess::start(&mut command_on_terminal(&cli, &line)).wait(PATIENCE);
+    let plain = anstream::adapter::strip_str(&ran.stdout).to_string();
+    assert!(plain.contains(why) && plain.contains("in 2 h"), "{plain}");
 }

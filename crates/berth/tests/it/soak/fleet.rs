@@ -12,7 +12,7 @@ use serde_json::json;
 use super::proxy::{RunnerProxy, ServerPorts};
 use super::{RUNNERS, SERVERS, audit};
 use crate::client::ApiHandle;
-use crate::harness::{BerthProcess, TestHome, TestServer, berth, wait_until};
+use crate::harness::{BerthProcess, TestHome, TestServer, berth_of, program, wait_until};
 use crate::random::SeededRandom;
 
 /// A runner stops its steps after three seconds without contact to a server, and is declared lost after six.
@@ -89,7 +89,7 @@ impl ServerFleet {
             promotions: 0,
         };
         for number in 0..SERVERS {
-            let server = fleet.serve();
+            let server = fleet.serve(number);
             fleet.ports.open(number, server.address);
             fleet.servers.push(server);
         }
@@ -129,7 +129,7 @@ impl ServerFleet {
             InjectedFault::ServerKilled => {
                 self.servers[server].process.kill();
                 self.ports.close(server);
-                self.servers[server] = self.serve();
+                self.servers[server] = self.serve(server);
                 self.ports.open(server, self.servers[server].address);
             }
             InjectedFault::ServerPaused => pause(&self.servers[server].process, random.next_in(PAUSE_MS)),
@@ -176,8 +176,8 @@ impl ServerFleet {
         }
     }
 
-    fn serve(&self) -> TestServer {
-        let mut command = self.home.serve_command();
+    fn serve(&self, number: usize) -> TestServer {
+        let mut command = self.home.serve_command_of(&program_of(number));
         command.arg("--no-runner").env("BERTH_LOG__LEVEL", "warn");
         command.env("BERTH_RUNNER__LOST_MS", LOST_MS.to_string());
         command.env("BERTH_RUNNER__STOP_GRACE_MS", GRACE_MS.to_string());
@@ -186,10 +186,16 @@ impl ServerFleet {
 
     fn runner(&self, number: usize) -> Command {
         let front = format!("http://{}", self.proxies[number].address);
-        let mut command = berth(&["runner", "--sandbox", "off", "--server", &front]);
+        let mut command = berth_of(&program_of(number), &["runner", "--sandbox", "off", "--server", &front]);
         command.arg("--work-dir").arg(self.path(&format!("r{number}"))).env("BERTH_LOG__LEVEL", "warn");
         command
     }
+}
+
+/// Returns the binary of a server or a runner. With `BERTH_PREVIOUS_PROGRAM`, those with an odd number are that binary.
+fn program_of(number: usize) -> PathBuf {
+    let previous = std::env::var_os("BERTH_PREVIOUS_PROGRAM").filter(|_| number % 2 == 1);
+    previous.map_or_else(program, PathBuf::from)
 }
 
 fn pause(process: &BerthProcess, ms: u64) {

@@ -1,7 +1,7 @@
 //! Soak test: three servers, four runners and thirty-two clients on one PostgreSQL, while all processes are killed,
 //! paused and restarted. At the end all responses must be consistent.
 //!
-//! `cargo xtask soak --minutes N` runs it for longer.
+//! `cargo xtask soak --minutes N` runs it for longer, and with `--upgrade` next to servers and runners of a previous version.
 
 mod audit;
 mod client;

@@ -52,6 +52,19 @@ fn summary_names_actor_location_and_reason() {
         ),
         ("session_claimed", qa, json!({"holder": "gil", "context": ""}), "gil claimed qa-1 of web"),
         (
+            "ticket_queued",
+            qa,
+            json!({"holder": "gil", "takeover": "grace", "takeoverAt": "2026-11-15T12:00:00Z", "reason": "demo"}),
+            "gil will take qa-1 of web over at 2026-11-15T12:00:00Z: demo",
+        ),
+        (
+            "ticket_queued",
+            qa,
+            json!({"holder": "gil", "takeover": "after_current_deployment"}),
+            "gil will take qa-1 of web over after the current deployment",
+        ),
+        ("ticket_queued", qa, json!({"holder": "gil"}), "gil joined the queue for qa-1 of web"),
+        (
             "ticket_granted",
             qa,
             json!({"holder": "gil"}),

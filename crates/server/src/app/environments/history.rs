@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use berth_api::environment::{EnvironmentInsights, HistoryEntry, HolderShare, Spread};
 use berth_core::access::{Action, permit};
 use berth_core::environment::{Session, SessionEndReason, Ticket, TicketCause, TicketState};
+use berth_core::insights::{median, p90};
 use berth_core::time::Timestamp;
 use berth_store::tables::session;
 use berth_store::tables::ticket::{self, INSIGHT_ROWS_MAX};
@@ -155,6 +156,5 @@ fn ratio(part: i64, whole: i64) -> f64 {
 
 fn compute_spread(mut seconds: Vec<i64>) -> Spread {
     seconds.sort_unstable();
-    let at = |percent: usize| seconds.get((seconds.len().saturating_sub(1)) * percent / 100).copied();
-    Spread { median: at(50), p90: at(90), max: seconds.last().copied() }
+    Spread { median: median(&seconds), p90: p90(&seconds), max: seconds.last().copied() }
 }

@@ -100,6 +100,17 @@ fn lock_to_wire(lock: &Lock) -> Option<wire::WireLock> {
         claimed_at: session.claimed_at.to_string(),
         expires_at: ends_at(lock).map(|(at, _)| at.to_string()),
         fence: session.fence.number(),
+        takeover: takeover_to_wire(lock),
+    })
+}
+
+/// The announced takeover of the active session.
+pub(in crate::app) fn takeover_to_wire(lock: &Lock) -> Option<wire_session::Takeover> {
+    let (ticket, takeover) = lock.pending_takeover()?;
+    Some(wire_session::Takeover {
+        by: holder_to_wire(&ticket.holder),
+        at: takeover.at.map(|at| at.to_string()),
+        reason: takeover.why.as_ref().map(ToString::to_string),
     })
 }
 
@@ -146,7 +157,6 @@ pub(super) fn session_to_wire(
     let override_end = it.end.as_ref().filter(|end| end.reason == SessionEndReason::Overridden);
     // An ended session still shows the expiry that it had while it was active.
     let expires_at = if is_active { ends_at(lock).map(|(at, _)| at) } else { it.expires_at };
-    let takeover = lock.pending_takeover().filter(|_| is_active);
     wire_session::WireSession {
         session_id: it.id.to_string(),
         id: it.id.to_string(),
@@ -169,11 +179,7 @@ pub(super) fn session_to_wire(
         ended_at: it.end.as_ref().map(|end| end.at.to_string()),
         end_reason: it.end.as_ref().map(|end| end_reason_to_wire(end.reason)),
         ended_by: it.end.as_ref().map(|end| actor_to_wire(&end.by)),
-        takeover: takeover.map(|(ticket, takeover)| wire_session::Takeover {
-            by: holder_to_wire(&ticket.holder),
-            at: takeover.at.map(|at| at.to_string()),
-            reason: takeover.why.as_ref().map(ToString::to_string),
-        }),
+        takeover: takeover_to_wire(lock).filter(|_| is_active),
         drain: it.drain.as_ref().map(|it| drain_to_wire(it, lock)),
         lock_status: if is_active { wire::LockStatus::Locked } else { wire::LockStatus::Unlocked },
         holds_lock: is_active,

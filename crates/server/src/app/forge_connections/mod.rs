@@ -3,6 +3,8 @@
 mod account;
 mod record;
 
+use std::net::IpAddr;
+
 use berth_api::connection as wire;
 use berth_api::problem::Code;
 use berth_core::access::permit;
@@ -79,7 +81,7 @@ impl App {
             let repository = find_repository(tx, &wanted)?;
             standing.check_confirmed(tx.now())?;
             check_unconnected(tx, &repository)?;
-            check_public_url(&config)?;
+            check_public_url(&config, &repository.url)?;
             let forge = choose_forge(&config, &repository.url, forge)?;
             let new = NewConnection { repository: &repository, forge, app: None, secret: &sealed_secret };
             let connection = insert_connection(tx, &vault, new, owner)?;
@@ -114,7 +116,7 @@ impl App {
         self.change(who, None, move |tx, standing| {
             let (repository, connection) = find_connected(tx, &wanted)?;
             standing.check_confirmed(tx.now())?;
-            check_public_url(&config)?;
+            check_public_url(&config, &repository.url)?;
             if connection.app.is_some() {
                 let text = "the secret belongs to the GitHub App; to replace it, disconnect the app's repositories, \
                             delete the app, and connect them with another one";
@@ -314,8 +316,11 @@ pub(super) fn check_unconnected(db: &mut impl StoreRead, repository: &Repository
     Ok(())
 }
 
-pub(super) fn check_public_url(config: &AppConfig) -> Result<(), AppError> {
-    if config.public_url.is_some() {
+/// Checks that the forge can reach this server: at its public URL, or because both are on this machine.
+pub(super) fn check_public_url(config: &AppConfig, repository: &RemoteUrl) -> Result<(), AppError> {
+    let host = repository.host().unwrap_or_default();
+    let is_loopback = host == "localhost" || host.parse().is_ok_and(|ip: IpAddr| ip.is_loopback());
+    if config.public_url.is_some() || (config.is_local() && is_loopback) {
         return Ok(());
     }
     let text = "forges cannot reach this server, because it has no public URL; start it with --public-url";

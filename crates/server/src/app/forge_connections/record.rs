@@ -58,7 +58,9 @@ pub(in crate::app) fn insert_connection(
 }
 
 pub(super) fn hook_url(config: &AppConfig, forge: ForgeKind, hook: HookId) -> String {
-    format!("{}/hooks/{forge}/{hook}", config.base_url())
+    // Programs on this machine may not know the name under which browsers open the dashboard.
+    let base = if config.is_local() { format!("http://{}", config.listen) } else { config.base_url() };
+    format!("{base}/hooks/{forge}/{hook}")
 }
 
 /// Builds an audit event, without the secret.

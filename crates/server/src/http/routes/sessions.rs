@@ -283,7 +283,7 @@ pub(super) fn has_news<T>(headers: &HeaderMap, seen: &ApiResponse<T>, is_over: b
 async fn wait_for_deployment<P: ActionPermit>(
     app: &App,
     who: &AuthorizedCaller<P>,
-    mut waiting: LongPoll,
+    mut waiting: LongPoll<P>,
     claimed: IdempotentResponse<ClaimResult>,
 ) -> IdempotentResponse<ClaimResult> {
     let IdempotentResponse::Fresh(mut answer) = claimed else { return claimed };

@@ -26,6 +26,7 @@ const EVENTS: [&str; 6] = [
 /// Items per page; Bitbucket's maximum for pull requests.
 const PULL_REQUESTS_PAGE: usize = 50;
 const FILES_PAGE: usize = 100;
+const COMMENTS_PAGE: usize = 100;
 /// Maximum length of a status's key.
 const KEY_CHARS_MAX: usize = 40;
 /// Bytes of the hash that replaces the end of a longer key.
@@ -170,6 +171,14 @@ impl Forge for Bitbucket {
     fn edit_comment(&self, at: &ForgeRepository, number: i64, id: &str, text: &str) -> ForgeRequest {
         let url = format!("{}/comments/{}", self.get_url(at, number), percent_encode(id));
         ForgeRequest::new(Method::PUT, url, json!({"content": {"raw": text}}))
+    }
+
+    fn comments_url(&self, at: &ForgeRepository, number: i64, page: usize) -> String {
+        format!("{}/comments?pagelen={COMMENTS_PAGE}&page={page}", self.get_url(at, number))
+    }
+
+    fn parse_comment<'a>(&self, comment: &'a Value) -> Option<&'a str> {
+        parse::member(comment, &["content", "raw"])?.as_str()
     }
 
     /// Bitbucket requires a URL. Without one, the status links to the commit.

@@ -97,6 +97,11 @@ impl Forge for Gitea {
         repos_api::edit_comment(at, id, text)
     }
 
+    /// Gitea returns all comments at once.
+    fn comments_url(&self, at: &ForgeRepository, number: i64, _page: usize) -> String {
+        repos_api::comments_url(at, number)
+    }
+
     fn set_status(&self, at: &ForgeRepository, commit: &str, status: &CommitStatus) -> ForgeRequest {
         repos_api::set_status(at, commit, status)
     }

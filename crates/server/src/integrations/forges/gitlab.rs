@@ -1,25 +1,44 @@
 //! GitLab, where pull requests are called merge requests.
 
+use berth_core::forge::progress::DeploymentProgress;
 use berth_core::forge::{ForgeKind, PullRequestSnapshot};
 use http::Method;
 use serde_json::{Value, json};
 
 use super::location::percent_encode;
 use super::{
-    BranchPair, CommitState, CommitStatus, Forge, ForgeLogin, ForgePullRequestState, ForgeRepository,
-    ForgeRequest, PullRequest, PullRequestDraft, parse,
+    BranchPair, CommitState, CommitStatus, DeploymentApi, DeploymentDraft, DeploymentUpdate, Forge,
+    ForgeLogin, ForgePullRequestState, ForgeRepository, ForgeRequest, PullRequest, PullRequestDraft, parse,
 };
 
 /// Items per page; GitLab's maximum is 100.
 const MERGE_REQUESTS_PAGE: usize = 50;
 /// The response contains the diffs, so pages are small.
 const FILES_PAGE: usize = 30;
+const COMMENTS_PAGE: usize = 100;
+/// The newest deployments of an environment, among which is searched for one that was created before.
+const DEPLOYMENTS_PAGE: usize = 20;
 
 pub struct GitLab;
 
 impl GitLab {
     fn project_url(at: &ForgeRepository) -> String {
         format!("{}/projects/{}", at.api, percent_encode(&at.path))
+    }
+
+    fn deployment_url(at: &ForgeRepository, id: &str) -> String {
+        format!("{}/deployments/{}", Self::project_url(at), percent_encode(id))
+    }
+
+    /// GitLab's name of a state. It shows by itself which deployment of an environment is the newest.
+    fn deployment_state(progress: DeploymentProgress) -> Option<&'static str> {
+        match progress {
+            DeploymentProgress::InProgress => Some("running"),
+            DeploymentProgress::Success => Some("success"),
+            DeploymentProgress::Failure => Some("failed"),
+            DeploymentProgress::Error => Some("canceled"),
+            DeploymentProgress::Planned | DeploymentProgress::Queued | DeploymentProgress::Inactive => None,
+        }
     }
 }
 
@@ -129,6 +148,11 @@ impl Forge for GitLab {
         ForgeRequest::new(Method::PUT, url, json!({"body": text}))
     }
 
+    fn comments_url(&self, at: &ForgeRepository, number: i64, page: usize) -> String {
+        let query = format!("sort=asc&order_by=created_at&per_page={COMMENTS_PAGE}");
+        format!("{}/notes?{query}&page={page}", self.get_url(at, number))
+    }
+
     fn set_status(&self, at: &ForgeRepository, commit: &str, status: &CommitStatus) -> ForgeRequest {
         let state = match status.state {
             CommitState::Pending => "pending",
@@ -151,6 +175,10 @@ impl Forge for GitLab {
             && said.contains("Cannot transition status via :enqueue")
     }
 
+    fn deployments(&self) -> Option<&dyn DeploymentApi> {
+        Some(self)
+    }
+
     fn create_hook(&self, at: &ForgeRepository, url: &str, secret: &str) -> ForgeRequest {
         let body = json!({
             "url": url,
@@ -171,5 +199,56 @@ impl Forge for GitLab {
     fn test_hook(&self, at: &ForgeRepository, id: &str) -> Option<ForgeRequest> {
         let url = format!("{}/hooks/{}/test/push_events", Self::project_url(at), percent_encode(id));
         Some(ForgeRequest::without_body(Method::POST, url))
+    }
+}
+
+impl DeploymentApi for GitLab {
+    fn permission(&self) -> &'static str {
+        "`api`, with the role Developer"
+    }
+
+    fn has_state(&self, progress: DeploymentProgress) -> bool {
+        Self::deployment_state(progress).is_some()
+    }
+
+    fn list_url(&self, at: &ForgeRepository, draft: &DeploymentDraft) -> String {
+        let environment = percent_encode(&draft.environment);
+        let order = format!("order_by=id&sort=desc&per_page={DEPLOYMENTS_PAGE}");
+        format!("{}/deployments?environment={environment}&status=running&{order}", Self::project_url(at))
+    }
+
+    /// A deployment has no member for Berth's id. But it is created as running, and Berth runs only one at a time in an
+    /// environment.
+    fn is_created_from(&self, listed: &Value, draft: &DeploymentDraft) -> bool {
+        let text = |path: &[&str]| parse::member(listed, path).and_then(Value::as_str);
+        text(&["sha"]) == Some(draft.commit.as_str())
+            && text(&["environment", "name"]) == Some(draft.environment.as_str())
+            && text(&["status"]) == Some("running")
+    }
+
+    /// The commit is also the ref, because its branch may be gone.
+    fn create(&self, at: &ForgeRepository, draft: &DeploymentDraft) -> ForgeRequest {
+        let body = json!({
+            "environment": draft.environment,
+            "sha": draft.commit,
+            "ref": draft.commit,
+            "tag": false,
+            "status": "running",
+        });
+        ForgeRequest::new(Method::POST, format!("{}/deployments", Self::project_url(at)), body)
+    }
+
+    fn set_state(&self, at: &ForgeRepository, id: &str, update: &DeploymentUpdate) -> Option<ForgeRequest> {
+        let body = json!({"status": Self::deployment_state(update.progress)?});
+        Some(ForgeRequest::new(Method::PUT, Self::deployment_url(at, id), body))
+    }
+
+    /// GitLab refuses to set a deployment to the state that it has.
+    fn state_url(&self, at: &ForgeRepository, id: &str) -> Option<String> {
+        Some(Self::deployment_url(at, id))
+    }
+
+    fn is_in_state(&self, found: &Value, progress: DeploymentProgress) -> bool {
+        found.get("status").and_then(Value::as_str) == Self::deployment_state(progress)
     }
 }

@@ -7,6 +7,7 @@ mod app_manifest;
 mod bitbucket;
 mod client;
 mod connect;
+mod deployments;
 mod gitea;
 mod github;
 mod gitlab;
@@ -28,6 +29,7 @@ pub(crate) use app_manifest::{AppForge, ConvertedApp, app_manifest, convert_mani
 pub use bitbucket::Bitbucket;
 pub use client::{ForgeClient, ForgeError};
 pub(crate) use connect::{client_of, client_with, run_on_thread};
+pub use deployments::{DeploymentApi, DeploymentDraft, DeploymentUpdate};
 pub use gitea::Gitea;
 pub use github::GitHub;
 pub use gitlab::GitLab;
@@ -35,7 +37,8 @@ pub use location::{ForgeHost, ForgeRepository, InvalidForge};
 pub use pull_request_calls::{CHANGED_FILES_MAX, OPEN_PULL_REQUESTS_MAX};
 pub use setup_steps::setup_steps;
 pub use text::{
-    LINES_QUOTED_MAX, PullRequestContext, QuotedLine, inert, render_body, render_commit_message, render_title,
+    LINES_QUOTED_MAX, PullRequestContext, QuotedLine, code_span, inert, render_body, render_commit_message,
+    render_title,
 };
 
 /// All supported forges.
@@ -177,11 +180,24 @@ pub trait Forge: Send + Sync {
 
     fn edit_comment(&self, at: &ForgeRepository, number: i64, id: &str, text: &str) -> ForgeRequest;
 
+    /// Returns the URL of a page of a pull request's comments, oldest first.
+    fn comments_url(&self, at: &ForgeRepository, number: i64, page: usize) -> String;
+
+    /// Extracts the text of a comment.
+    fn parse_comment<'a>(&self, comment: &'a Value) -> Option<&'a str> {
+        comment.get("body")?.as_str()
+    }
+
     fn set_status(&self, at: &ForgeRepository, commit: &str, status: &CommitStatus) -> ForgeRequest;
 
     /// Whether this refusal means that the commit already has the status.
     fn is_status_set(&self, _status: &CommitStatus, _code: u16, _said: &str) -> bool {
         false
+    }
+
+    /// Returns the API for deployments. `None` if the forge has none.
+    fn deployments(&self) -> Option<&dyn DeploymentApi> {
+        None
     }
 
     /// Returns the request that creates a webhook for pushes, pull requests and comments.

@@ -15,6 +15,8 @@ pub const CHANGED_FILES_MAX: usize = 3_000;
 const PAGES_MAX: usize = 200;
 /// Maximum size of a page. Pull requests contain their description, and changed files contain diffs.
 const PAGE_BYTES_MAX: u64 = 16 * 1024 * 1024;
+/// Maximum number of comments among which Berth's own is searched.
+const COMMENTS_READ_MAX: usize = 1_000;
 /// Maximum length of a comment; the lowest limit of the forges is 32 KiB.
 const COMMENT_CHARS_MAX: usize = 30_000;
 
@@ -64,6 +66,22 @@ impl ForgeClient {
             }
         }
         self.create(self.forge.create_comment(&self.at, number, &text))
+    }
+
+    /// Returns the id of the comment that starts with this marker. Looks only at the first comments.
+    pub fn find_comment(&self, number: i64, marker: &str) -> Result<Option<String>, ForgeError> {
+        let (mut found, mut count) = (None, 0);
+        self.read_pages(
+            |page| self.forge.comments_url(&self.at, number, page),
+            |comment| {
+                count += 1;
+                if self.forge.parse_comment(comment).is_some_and(|text| text.starts_with(marker)) {
+                    found = self.forge.parse_id(comment);
+                }
+                Ok(found.is_none() && count < COMMENTS_READ_MAX)
+            },
+        )?;
+        Ok(found)
     }
 
     /// Sets the status of a commit. A repetition changes nothing.
@@ -118,7 +136,7 @@ impl ForgeClient {
         Ok(found)
     }
 
-    fn create(&self, request: ForgeRequest) -> Result<String, ForgeError> {
+    pub(super) fn create(&self, request: ForgeRequest) -> Result<String, ForgeError> {
         let answered = self.change(request)?;
         let value = self.parse_response(&answered)?;
         self.forge.parse_id(&value).ok_or(ForgeError::Odd)

@@ -72,9 +72,12 @@ pub(super) fn parse_paths(file: &Value) -> Vec<String> {
     parse::paths(file, &[&["filename"], &["previous_filename"]])
 }
 
+pub(super) fn comments_url(at: &ForgeRepository, number: i64) -> String {
+    format!("{}/issues/{number}/comments", repository_url(at))
+}
+
 pub(super) fn create_comment(at: &ForgeRepository, number: i64, text: &str) -> ForgeRequest {
-    let url = format!("{}/issues/{number}/comments", repository_url(at));
-    ForgeRequest::new(Method::POST, url, json!({"body": text}))
+    ForgeRequest::new(Method::POST, comments_url(at, number), json!({"body": text}))
 }
 
 pub(super) fn edit_comment(at: &ForgeRepository, id: &str, text: &str) -> ForgeRequest {

@@ -122,6 +122,17 @@ pub fn inert(text: &str) -> String {
     joined.trim_start_matches(['/', '-', '+', '=', ' ']).to_owned()
 }
 
+/// Reduces untrusted text to one line of code, in which forges interpret nothing. Backticks become apostrophes.
+pub fn code_span(text: &str, chars_max: usize) -> String {
+    let line = text.lines().map(clean).collect::<Vec<_>>().join(" ");
+    let words: Vec<_> = line.split_whitespace().collect();
+    let plain = words.join(" ").replace('`', "'");
+    match plain.is_empty() {
+        true => "unknown".to_owned(),
+        false => format!("`{}`", truncate(&plain, chars_max)),
+    }
+}
+
 fn format_quoted_line(line: &QuotedLine) -> String {
     format!("{:>6} | {}", line.line, truncate(&clean(&line.text), LINE_CHARS_MAX))
 }

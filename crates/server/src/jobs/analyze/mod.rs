@@ -20,6 +20,7 @@ use berth_store::tables::analysis;
 use tokio::sync::Notify;
 
 use crate::error::AppError;
+use crate::jobs::pull_requests::update_comment_of_deployment;
 use crate::worker::{BackgroundJob, TurnResult, wait_for_wakeup};
 use berth_engine::Services;
 
@@ -114,8 +115,9 @@ async fn run_next(analyses: &AnalysisJob) -> Result<bool, AppError> {
             }
         };
         tx.commit(decision)?;
-        Ok::<_, AppError>(())
+        update_comment_of_deployment(tx, found.deployment)
     });
     done.await?;
+    analyses.services.pull_requests_wanted.notify_one();
     Ok(true)
 }

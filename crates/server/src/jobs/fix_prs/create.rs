@@ -21,6 +21,7 @@ use crate::error::AppError;
 use crate::integrations::forges::{
     self, BranchPair, ForgeClient, ForgeError, PullRequest, PullRequestContext, PullRequestDraft,
 };
+use crate::jobs::pull_requests::update_comment_of_deployment;
 use crate::limits::PIPELINES_PER_REPOSITORY_MAX;
 
 /// All data that is loaded before the first request to an external system.
@@ -76,10 +77,15 @@ pub(super) async fn create_pull_request(
                 Err(FixFailure(why)) => pull::mark_failed(&asked, why, now),
             };
             tx.commit(decision)?;
+            if let Some(of) = analysis::by_id(tx, id)? {
+                update_comment_of_deployment(tx, of.deployment)?;
+            }
         }
         Ok::<_, AppError>(())
     });
-    ended.await.map(|()| true)
+    ended.await?;
+    fixes.services.pull_requests_wanted.notify_one();
+    Ok(true)
 }
 
 type LoadedFix = Option<(AnalysisPullRequest, Result<FixContext, FixFailure>)>;
@@ -111,7 +117,7 @@ fn load_fix(
         return unmade("the analysis has no fix for a commit of the repository");
     };
     let Some(of) = pipeline::by_id(db, found.pipeline)? else { return unmade("the pipeline was deleted") };
-    let Some(base) = super::base_branch(&of, &repository) else {
+    let Some(base) = super::find_base(db, &found, &of, &repository)? else {
         return unmade("the repository has no default branch");
     };
     let limit = i64::try_from(PIPELINES_PER_REPOSITORY_MAX).unwrap_or(i64::MAX);

@@ -12,16 +12,19 @@ pub(crate) use outcomes::{FixEnds, check_pull_request};
 
 use std::sync::Arc;
 
+use berth_core::analysis::Analysis;
 use berth_core::pipeline::state::Pipeline;
 use berth_core::repository::Repository;
 use berth_engine::admission::AdmissionControl;
 use berth_engine::limits::FIXES_AT_ONCE;
+use berth_store::StoreRead;
 use berth_store::pagination::FairBatch;
 use berth_store::tables::fix_pull_request;
 use tokio::sync::Notify;
 
 use crate::config::AppConfig;
 use crate::error::AppError;
+use crate::jobs::pull_requests::find_open_of_deployment;
 use crate::worker::{BackgroundJob, TurnResult, wait_for_wakeup};
 use berth_engine::Services;
 
@@ -78,7 +81,17 @@ async fn run_next(fixes: &FixPullRequestJob) -> Result<bool, AppError> {
     create::create_pull_request(fixes, org, id).await
 }
 
-/// Returns the base branch for a fix.
-fn base_branch(pipeline: &Pipeline, repository: &Repository) -> Option<String> {
-    pipeline.outline.tracks.clone().or_else(|| repository.seen.default_branch.clone())
+/// Returns the base branch for a fix: the branch of the pull request in whose environment the deployment failed, or else
+/// the one that the pipeline tracks. Branches of forks are in another repository.
+fn find_base(
+    db: &mut impl StoreRead,
+    of: &Analysis,
+    pipeline: &Pipeline,
+    repository: &Repository,
+) -> Result<Option<String>, AppError> {
+    let broken_by = find_open_of_deployment(db, of.deployment)?;
+    if let Some(found) = broken_by.filter(|it| it.repository == repository.id && !it.seen.is_fork) {
+        return Ok(Some(found.seen.head_branch));
+    }
+    Ok(pipeline.outline.tracks.clone().or_else(|| repository.seen.default_branch.clone()))
 }

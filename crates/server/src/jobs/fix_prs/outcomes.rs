@@ -117,8 +117,12 @@ fn load_open_fix(db: &mut impl StoreRead, id: AnalysisId) -> Result<Option<OpenF
         |it: &AnalysisPullRequest| matches!(it.state, PullRequestState::Open | PullRequestState::Pushed);
     let Some(it) = fix_pull_request::find_of_analysis(db, id)?.filter(is_there) else { return Ok(None) };
     let Some(repository) = repository::by_id(db, it.repository)? else { return Ok(None) };
-    let of = analysis::by_id(db, id)?.map(|found| pipeline::by_id(db, found.pipeline)).transpose()?.flatten();
-    let base = of.and_then(|of| super::base_branch(&of, &repository));
+    let mut base = None;
+    if let Some(found) = analysis::by_id(db, id)?
+        && let Some(of) = pipeline::by_id(db, found.pipeline)?
+    {
+        base = super::find_base(db, &found, &of, &repository)?;
+    }
     Ok(Some(OpenFix { it, repository, base }))
 }
 

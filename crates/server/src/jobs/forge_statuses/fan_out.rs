@@ -1,16 +1,18 @@
-//! Reads events, stores the statuses that they change, and advances the cursor in the same transaction.
+//! Reads events, stores the statuses and deployments that they change, and advances the cursor in the same transaction.
 
 use std::collections::BTreeSet;
 
-use berth_core::commit_status::{CommitStatusRecord, deployed_commit, wanted_statuses};
+use berth_core::commit_status::CommitStatusRecord;
 use berth_core::event::Event;
-use berth_core::id::DeploymentId;
+use berth_core::forge::progress::{deployed_commit, list_progress};
+use berth_core::id::{DeploymentId, EnvironmentId};
 use berth_core::repository::Repository;
 use berth_store::tables::commit_status::{self, LaggingStatuses};
 use berth_store::tables::{approval, deployment, event, forge_connection, pipeline, repository, run};
 use berth_store::{StoreRead, Tx, TxContext};
 
 use super::StatusFanOut;
+use super::deployments::{self, DeploymentScope};
 use crate::config::AppConfig;
 use crate::error::AppError;
 use crate::integrations::forges::ForgeRepository;
@@ -24,6 +26,8 @@ const EVENTS_BATCH_MAX: i64 = 200;
 const UNWRITTEN_MAX: i64 = 1_000;
 /// Beginnings of the kinds of events that can change a status.
 const KINDS: [&str; 3] = ["deployment_", "stage_", "approval_"];
+/// Kinds of events after which what was deployed in a session is not in use any more.
+const SESSION_ENDS: [&str; 3] = ["session_released", "session_overridden", "session_expired"];
 
 /// Reads one batch of events for each organization that has new ones. Returns whether there may be more.
 pub(super) async fn read_events(job: &StatusFanOut) -> Result<bool, AppError> {
@@ -58,7 +62,8 @@ async fn read_batch(job: &StatusFanOut, lagging: LaggingStatuses, position: i64)
     let Some(last) = happened.last() else { return Ok(false) };
     let to = last.sequence;
     let deployments: BTreeSet<DeploymentId> = happened.iter().filter_map(changed_deployment).collect();
-    if deployments.is_empty() && to - lagging.sequence < UNWRITTEN_MAX {
+    let environments: BTreeSet<EnvironmentId> = happened.iter().filter_map(released_environment).collect();
+    if deployments.is_empty() && environments.is_empty() && to - lagging.sequence < UNWRITTEN_MAX {
         job.positions.lock().insert(org, to);
         return Ok(true);
     }
@@ -69,6 +74,9 @@ async fn read_batch(job: &StatusFanOut, lagging: LaggingStatuses, position: i64)
         }
         for id in deployments {
             store_statuses(tx, &config, id)?;
+        }
+        for id in environments {
+            deployments::deactivate_released(tx, &config, id)?;
         }
         Ok(true)
     });
@@ -86,6 +94,14 @@ fn changed_deployment(event: &Event) -> Option<DeploymentId> {
     event.subjects.iter().find(|subject| subject.kind == "deployment")?.id.parse().ok()
 }
 
+/// Returns the environment whose session ended with this event.
+fn released_environment(event: &Event) -> Option<EnvironmentId> {
+    if !SESSION_ENDS.contains(&event.kind.as_str()) {
+        return None;
+    }
+    event.subjects.iter().find(|subject| subject.kind == "environment")?.id.parse().ok()
+}
+
 /// Stores the statuses that the present state of the deployment calls for.
 fn store_statuses(tx: &mut Tx<'_>, config: &AppConfig, id: DeploymentId) -> Result<(), AppError> {
     let Some(deployment) = deployment::by_id(tx, id)? else { return Ok(()) };
@@ -99,19 +115,23 @@ fn store_statuses(tx: &mut Tx<'_>, config: &AppConfig, id: DeploymentId) -> Resu
     let stages = run::list_stages(tx, id)?;
     let waiting: Vec<String> = approval::list_pending(tx, id)?.into_iter().map(|it| it.stage).collect();
     let now = tx.now();
-    for wanted in wanted_statuses(&deployment, &stages, &pipeline.outline.stages, &waiting) {
+    let scope = DeploymentScope::load(tx, config, &repository, &pipeline)?;
+    for wanted in list_progress(&deployment, &stages, &pipeline.outline.stages, &waiting) {
         let context = format!("berth/{}/{}", pipeline.slug, wanted.name);
         let current = commit_status::by_context(tx, repository.id, commit, &context)?;
         let key = (repository.id, commit, context.as_str());
-        if let Some(changed) = CommitStatusRecord::apply(current, key, id, &wanted, now) {
+        if let Some(changed) = CommitStatusRecord::apply(current.as_ref(), key, id, &wanted, now) {
             commit_status::put(tx, &changed)?;
+        }
+        if let Some(scope) = &scope {
+            scope.store(tx, &deployment, commit, &wanted)?;
         }
     }
     Ok(())
 }
 
 /// Whether statuses can be written for the repository: it is on a known forge and has a credential, or is connected.
-fn has_statuses(
+pub(super) fn has_statuses(
     db: &mut impl StoreRead,
     config: &AppConfig,
     repository: &Repository,

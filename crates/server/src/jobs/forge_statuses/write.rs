@@ -1,39 +1,27 @@
 //! Writes statuses to forges.
 
-use berth_core::commit_status::{CommitStatusRecord, WriteResult, retry_pause_s};
+use berth_core::commit_status::CommitStatusRecord;
 use berth_core::id::{OrgId, RepositoryId};
 use berth_store::TxContext;
 use berth_store::tables::{commit_status, organization, repository};
 
 use super::StatusWriter;
+use super::outcome::WriteOutcome;
 use crate::error::AppError;
-use crate::integrations::forges::{CommitStatus, ForgeError, client_of, run_on_thread};
+use crate::integrations::forges::{CommitStatus, client_of, run_on_thread};
 
 /// Maximum number of repositories with due statuses that are read per turn.
 const DUE_BATCH_MAX: i64 = 100;
-/// How long no status of a repository is written after the forge rejected its credential.
-const NOT_ALLOWED_PAUSE_S: i64 = 15 * 60;
-/// How long to wait if the forge's rate limit was reached and it does not say for how long.
-const BUSY_PAUSE_S: i64 = 60;
 
 /// Writes one due status. Returns `false` if there is none that may be written now.
 pub(super) async fn write_next(job: &StatusWriter) -> Result<bool, AppError> {
     let due =
         job.services.store.read(None, |db| Ok::<_, AppError>(commit_status::list_due(db, DUE_BATCH_MAX)?));
-    let mut due = due.await?.into_iter();
-    let free = due.find_map(|(org, repository)| {
-        let of_repository = job.repositories.try_enter(repository)?;
-        Some(((of_repository, job.organizations.try_enter(org)?), org, repository))
-    });
-    let Some((_permits, org, repository)) = free else { return Ok(false) };
-    let written = write_status(job, org, repository);
+    let Some(permit) = job.enter_first(due.await?) else { return Ok(false) };
+    let written = write_status(job, permit.org, permit.repository);
     // If the server stops, the status remains due.
-    job.services
-        .shutdown
-        .run_until_cancelled(written)
-        .await
-        .transpose()
-        .map(|written| written.unwrap_or(false))
+    let written = job.services.shutdown.run_until_cancelled(written).await.transpose()?;
+    Ok(written.unwrap_or(false))
 }
 
 /// Writes the next status of a repository and records the result. Returns `false` if there is none.
@@ -47,7 +35,7 @@ async fn write_status(job: &StatusWriter, org: OrgId, id: RepositoryId) -> Resul
         Some(repository) => client_of(&job.services, &job.config.forges, org, repository).await?,
         None => None,
     };
-    let (result, pause_s) = match client {
+    let outcome = match client {
         Some(client) => {
             let base = job.config.public_url.as_deref();
             let link = |base| format!("{base}/o/{}/deployments/{}", organization.slug, status.deployment);
@@ -59,57 +47,36 @@ async fn write_status(job: &StatusWriter, org: OrgId, id: RepositoryId) -> Resul
             };
             let commit = status.commit.clone();
             let sent = run_on_thread(move || client.set_status(&commit, &wanted)).await?;
-            describe_result(sent, status.failures)
+            WriteOutcome::new(sent, status.write.failures)
         }
-        None => {
-            let error = "the repository is not on a known forge, or has no token for its API".to_owned();
-            (WriteResult::Impossible { error }, None)
-        }
+        None => WriteOutcome::without_client(),
     };
-    store_result(job, org, status, result, pause_s).await.map(|()| true)
+    store_outcome(job, org, status, outcome).await.map(|()| true)
 }
 
-/// Returns the result, and for how many seconds no status of the repository is written.
-fn describe_result(sent: Result<(), ForgeError>, failures: i64) -> (WriteResult, Option<i64>) {
-    let Err(error) = sent else { return (WriteResult::Written, None) };
-    let pause_s = match &error {
-        ForgeError::NotAllowed => Some(NOT_ALLOWED_PAUSE_S),
-        ForgeError::Busy(wait) => {
-            let wait = wait.and_then(|wait| i64::try_from(wait.as_secs()).ok());
-            Some(wait.unwrap_or(BUSY_PAUSE_S))
-        }
-        ForgeError::Refused { status: 500.., .. } | ForgeError::Unreachable(_) | ForgeError::Odd => {
-            Some(retry_pause_s(failures + 1))
-        }
-        // Only this commit is affected: the forge may not have it yet, or not any more.
-        ForgeError::NotFound | ForgeError::Refused { .. } => None,
-    };
-    (WriteResult::Retry { error: error.to_string(), wait_s: pause_s.unwrap_or(0) }, pause_s)
-}
-
-async fn store_result(
+async fn store_outcome(
     job: &StatusWriter,
     org: OrgId,
     sent: CommitStatusRecord,
-    result: WriteResult,
-    pause_s: Option<i64>,
+    outcome: WriteOutcome,
 ) -> Result<(), AppError> {
     let stored = job.services.store.transact(TxContext::system(Some(org)), move |tx| {
         let now = tx.now();
         let current = commit_status::by_context(tx, sent.repository, &sent.commit, &sent.context)?;
         let Some(current) = current else { return Ok::<_, AppError>(None) };
-        let after = current.record_write(sent.version, &result, now);
+        let write = current.write.after_attempt(sent.write.version, &outcome.result, now);
+        let after = CommitStatusRecord { write, ..current };
         commit_status::put(tx, &after)?;
-        if let Some(pause_s) = pause_s {
+        if let Some(pause_s) = outcome.pause_s {
             commit_status::pause(tx, sent.repository, now.plus_seconds(pause_s))?;
         }
         Ok(Some(after))
     });
     if let Some(after) = stored.await?
-        && let Some(error) = &after.error
+        && let Some(error) = &after.write.error
     {
-        let (repository, context, failures) = (after.repository, &after.context, after.failures);
-        match after.due_at {
+        let (repository, context, failures) = (after.repository, &after.context, after.write.failures);
+        match after.write.due_at {
             Some(_) => {
                 tracing::info!(%error, %repository, %context, failures, "cannot write commit status; retrying");
             }

@@ -3,35 +3,37 @@
 use std::sync::Arc;
 
 use aws_lc_rs::digest;
-use berth_core::deployment::{Deployment, DeploymentTarget};
+use berth_core::deployment::DeploymentTarget;
 use berth_core::environment::{Lock, TicketState, ends_at, eta};
 use berth_core::forge::{PullRequest, PullRequestClaim, PullRequestStatus};
-use berth_core::id::{DeploymentId, OrgId};
+use berth_core::id::OrgId;
 use berth_core::time::Timestamp;
 use berth_engine::claim_any::session_lengths;
-use berth_store::pagination::PageStart;
 use berth_store::tables::{
-    analysis, deployment, environment, organization, pipeline, pull_request, pull_request_claim,
-    pull_request_command, session,
+    deployment, environment, organization, pipeline, pull_request, pull_request_claim, pull_request_command,
+    session,
 };
 use berth_store::{StoreRead, TxContext};
 
 use super::act::is_trusted;
-use super::comment_text::{CommentContent, EnvironmentSection, EnvironmentUse, LastCommand, render_comment};
+use super::comment_text::{
+    CommentContent, EnvironmentSection, EnvironmentUse, LastCommand, render_comment, render_marker,
+};
+use super::failure::load_failure;
 use super::operate::{list_tickets, list_wanted};
 use super::{PullRequestJob, ReconcileContext};
 use crate::error::AppError;
 use crate::integrations::forges::ForgeClient;
 use crate::integrations::forges::run_on_thread;
 
+/// Length of the key in the marker of a comment.
+const MARKER_KEY_CHARS: usize = 16;
 /// Minimum number of seconds between two writes of the comment of a pull request.
 const WRITE_S_MIN: i64 = 5;
 /// Expected times are rounded up to this many seconds, so that the text does not change all the time.
 const EXPECTED_ROUNDED_S: i64 = 15 * 60;
 /// Maximum number of pipelines read per repository.
 const PIPELINES_MAX: i64 = 2_000;
-/// The newest analysis of a deployment is enough.
-const ANALYSES_MAX: i64 = 1;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CommentWrite {
@@ -55,7 +57,8 @@ pub(super) async fn write_comment(
         Ok::<_, AppError>(content.map(|content| (found, content, db.now())))
     });
     let Some((found, content, now)) = read.await? else { return Ok(Ok(CommentWrite::Done)) };
-    let text = render_comment(&CommentContent { problem, ..content });
+    let marker = render_marker(&marker_key(context));
+    let text = render_comment(&CommentContent { marker: marker.clone(), problem, ..content });
     let hash = hash_text(&text);
     if found.comment_hash.as_deref() == Some(hash.as_str()) {
         return Ok(Ok(CommentWrite::Done));
@@ -64,7 +67,14 @@ pub(super) async fn write_comment(
         return Ok(Ok(CommentWrite::Later));
     }
     let comment = found.comment.clone();
-    let write = move || client.upsert_comment(key.number, comment.as_deref(), &text);
+    let write = move || {
+        // If the server was stopped after it created the comment, its id was not stored.
+        let comment = match comment {
+            Some(comment) => Some(comment),
+            None => client.find_comment(key.number, &marker)?,
+        };
+        client.upsert_comment(key.number, comment.as_deref(), &text)
+    };
     let id = match run_on_thread(write).await? {
         Ok(id) => id,
         Err(error) => return Ok(Err(format!("the comment could not be written: {error}"))),
@@ -78,6 +88,13 @@ pub(super) async fn write_comment(
         )?)
     });
     stored.await.map(|()| Ok(CommentWrite::Done))
+}
+
+/// A key that only Berth knows before the comment is written: the id of the webhook is part of it.
+fn marker_key(context: &ReconcileContext<'_>) -> String {
+    let (connection, number) = (context.connection, context.key.number);
+    let hash = hash_text(&format!("{} {} {number}", connection.hook, connection.repository));
+    hash.chars().take(MARKER_KEY_CHARS).collect()
 }
 
 fn hash_text(text: &str) -> String {
@@ -96,12 +113,13 @@ fn load_content(
     let pipelines = pipeline::list_of_repository(db, found.repository, PIPELINES_MAX)?;
     let is_single = pipelines.iter().filter(|it| it.retired_at.is_none()).count() <= 1;
     let organization = organization::by_id(db, org)?;
-    let links = base.zip(organization).map(|(base, org)| format!("{base}/o/{}/deployments", org.slug));
+    let links = base.zip(organization).map(|(base, org)| format!("{base}/o/{}", org.slug));
     let mut environments = Vec::new();
     for row in pull_request_claim::list_of(db, found.repository, found.number)? {
         let Some(lock) = environment::by_id(db, row.environment)? else { continue };
         let slug = pipeline::find_slug(db, row.pipeline)?.filter(|_| !is_single);
         let mut section = load_section(db, &row, &lock, links.as_deref())?;
+        section.author.clone_from(&found.seen.author.name);
         section.pipeline = slug.map(|slug| slug.to_string());
         environments.push(section);
     }
@@ -119,7 +137,7 @@ fn load_content(
     if is_empty && found.comment.is_none() {
         return Ok(None);
     }
-    Ok(Some(CommentContent { environments, unapproved_head, problem: None, last_command }))
+    Ok(Some(CommentContent { environments, unapproved_head, last_command, ..CommentContent::default() }))
 }
 
 fn load_section(
@@ -131,6 +149,10 @@ fn load_section(
     let mut section = EnvironmentSection {
         pipeline: None,
         environment: lock.environment.name.to_string(),
+        url: links.map(|links| {
+            format!("{links}/environments/{}/{}", lock.environment.pipeline, lock.environment.name)
+        }),
+        author: String::new(),
         state: EnvironmentUse::Held,
         log_url: None,
         holder: None,
@@ -145,8 +167,8 @@ fn load_section(
     if let Some(found) = row.deployment.map(|id| deployment::by_id(db, id)).transpose()?.flatten() {
         section.is_untrusted =
             matches!(&found.target, DeploymentTarget::Environment(target) if target.is_untrusted);
-        section.log_url = links.map(|links| format!("{links}/{}", found.id));
-        section.failure = load_failure(db, &found)?;
+        section.log_url = links.map(|links| format!("{links}/deployments/{}", found.id));
+        section.failure = load_failure(db, &found, section.log_url.as_deref())?;
         section.state = EnvironmentUse::Deployment {
             commit: found.commit.to_string(),
             status: found.status.as_str(),
@@ -155,7 +177,7 @@ fn load_section(
     }
     match lock.session.as_ref().filter(|active| active.id == session) {
         Some(active) => {
-            section.holder = Some(active.holder_label());
+            section.holder = Some(active.holder.name.clone());
             section.expires_at = ends_at(lock).map(|(at, _)| at);
         }
         None => {
@@ -193,16 +215,4 @@ fn load_queue_state(
 fn round_up(at: Timestamp) -> Timestamp {
     let step = EXPECTED_ROUNDED_S * 1_000_000;
     Timestamp::from_micros((at.as_micros() + step - 1) / step * step)
-}
-
-/// Why a deployment failed: the root cause from its analysis if there is one.
-fn load_failure(db: &mut impl StoreRead, found: &Deployment) -> Result<Option<String>, AppError> {
-    let Some(failure) = found.status.failure() else { return Ok(None) };
-    Ok(Some(find_root_cause(db, found.id)?.unwrap_or_else(|| failure.detail.clone())))
-}
-
-fn find_root_cause(db: &mut impl StoreRead, id: DeploymentId) -> Result<Option<String>, AppError> {
-    let page = analysis::list_of_deployment(db, id, &PageStart::Offset(0), ANALYSES_MAX)?;
-    let cause = page.items.first().and_then(|it| it.output()?.result.get("rootCause")?.as_str());
-    Ok(cause.map(str::to_owned))
 }

@@ -8,10 +8,8 @@ use std::fmt::Write as _;
 use berth_core::forge::command::COMMANDS_HELP;
 use berth_core::time::Timestamp;
 
-use crate::integrations::forges::inert;
+use crate::integrations::forges::{code_span, inert};
 
-/// Identifies the comment. Forges do not show it.
-pub(super) const MARKER: &str = "<!-- berth:pull-request -->";
 const NAME_CHARS_MAX: usize = 100;
 const DETAIL_CHARS_MAX: usize = 300;
 const SHORT_HASH_CHARS: usize = 8;
@@ -21,6 +19,8 @@ const TIME_COLON: char = '\u{2d0}';
 /// What the comment says.
 #[derive(Debug, Clone, Default)]
 pub(super) struct CommentContent {
+    /// The first line, which identifies the comment. See [`render_marker`].
+    pub(super) marker: String,
     pub(super) environments: Vec<EnvironmentSection>,
     /// The head of a fork that waits for approval.
     pub(super) unapproved_head: Option<String>,
@@ -43,16 +43,35 @@ pub(super) struct EnvironmentSection {
     /// Set if the repository has several pipelines.
     pub(super) pipeline: Option<String>,
     pub(super) environment: String,
+    /// The environment's page.
+    pub(super) url: Option<String>,
     pub(super) state: EnvironmentUse,
     /// The page with the deployment's steps and logs.
     pub(super) log_url: Option<String>,
-    /// The holder and the contact.
+    /// The service account that holds the session, and the author, for whom it does.
     pub(super) holder: Option<String>,
+    pub(super) author: String,
     pub(super) expires_at: Option<Timestamp>,
-    /// Why the deployment failed.
-    pub(super) failure: Option<String>,
+    pub(super) failure: Option<FailureCause>,
     /// The deployment gets no secrets, because the commit comes from a fork.
     pub(super) is_untrusted: bool,
+}
+
+/// Why the deployment failed.
+#[derive(Debug, Clone)]
+pub(super) struct FailureCause {
+    pub(super) text: String,
+    /// The page of the step with its analysis.
+    pub(super) url: Option<String>,
+    pub(super) fix: Option<ProposedFix>,
+}
+
+/// A pull request of Berth with a fix for the failure.
+#[derive(Debug, Clone)]
+pub(super) struct ProposedFix {
+    pub(super) number: i64,
+    pub(super) url: String,
+    pub(super) is_merged: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -76,9 +95,15 @@ pub(super) enum EnvironmentUse {
     },
 }
 
+/// Renders the line that identifies the comment: a link definition without a use, which no forge shows. `key` keeps
+/// others from writing such a comment first.
+pub(super) fn render_marker(key: &str) -> String {
+    format!("[//]: # (berth:pull-request {key})")
+}
+
 /// Renders the comment. The same content gives the same text.
 pub(super) fn render_comment(content: &CommentContent) -> String {
-    let mut out = format!("{MARKER}\n");
+    let mut out = format!("{}\n\n", content.marker);
     for section in &content.environments {
         render_section(&mut out, section);
     }
@@ -101,7 +126,7 @@ pub(super) fn render_comment(content: &CommentContent) -> String {
             (shorten(&last.author, NAME_CHARS_MAX), shorten(&last.answer, DETAIL_CHARS_MAX));
         let _ = write!(out, "Last command: `{}` by {author}: {answer}\n\n", shown_command(&last.text));
     }
-    let _ = writeln!(out, "<sub>Commands: `/berth` and {COMMANDS_HELP}</sub>");
+    let _ = writeln!(out, "Commands: `/berth` and {COMMANDS_HELP}");
     out
 }
 
@@ -110,23 +135,27 @@ fn render_section(out: &mut String, section: &EnvironmentSection) {
         Some(pipeline) => format!("{} / {}", inert(pipeline), inert(&section.environment)),
         None => inert(&section.environment),
     };
+    let name = match &section.url {
+        Some(url) => format!("**[{name}](<{url}>)**"),
+        None => format!("**{name}**"),
+    };
     let _ = match &section.state {
         EnvironmentUse::Queued { position, expected_at } => {
             let expected =
                 expected_at.map(|at| format!(", expected at about {}", format_time(at))).unwrap_or_default();
-            write!(out, "{} in queue for **{name}**{expected}", ordinal(*position))
+            write!(out, "{} in queue for {name}{expected}", ordinal(*position))
         }
-        EnvironmentUse::Held => write!(out, "**{name}** · claimed"),
+        EnvironmentUse::Held => write!(out, "{name} · claimed"),
         EnvironmentUse::Deployment { commit, status, at } => {
             let at = at.map(|at| format!(" · {}", format_time(at))).unwrap_or_default();
-            write!(out, "**{name}** · {} {}{at}", deployment_word(status), short_hash(commit))
+            write!(out, "{name} · {} {}{at}", deployment_word(status), short_hash(commit))
         }
         EnvironmentUse::Ended { how, is_stopped } => {
             let next = match is_stopped {
                 true => "It is not claimed again until a member comments `/berth claim`",
                 false => "A new commit or `/berth claim` claims an environment again",
             };
-            write!(out, "**{name}** · {}. {next}", ended_word(how))
+            write!(out, "{name} · {}. {next}", ended_word(how))
         }
     };
     if section.is_untrusted {
@@ -137,14 +166,28 @@ fn render_section(out: &mut String, section: &EnvironmentSection) {
     details.extend(section.log_url.as_ref().map(|url| format!("[Steps and logs](<{url}>)")));
     details.extend(section.holder.as_ref().map(|name| {
         let until = section.expires_at.map(|at| format!(" until {}", format_time(at))).unwrap_or_default();
-        format!("held by {}{until}", shorten(name, NAME_CHARS_MAX))
+        let (name, author) = (shorten(name, NAME_CHARS_MAX), shorten(&section.author, NAME_CHARS_MAX));
+        format!("held by {name} for {author}{until}")
     }));
     if !details.is_empty() {
         let _ = write!(out, "{}\n\n", details.join(" · "));
     }
     if let Some(failure) = &section.failure {
-        let _ = write!(out, "Cause: {}\n\n", shorten(failure, DETAIL_CHARS_MAX));
+        render_failure(out, failure);
     }
+}
+
+/// The cause is shown as code, which keeps its punctuation and is not interpreted.
+fn render_failure(out: &mut String, failure: &FailureCause) {
+    let _ = write!(out, "Cause: {}", code_span(&failure.text, DETAIL_CHARS_MAX));
+    if let Some(url) = &failure.url {
+        let _ = write!(out, " · [Analysis](<{url}>)");
+    }
+    if let Some(fix) = &failure.fix {
+        let what = if fix.is_merged { "Fix merged" } else { "Proposed fix" };
+        let _ = write!(out, " · {what}: [pull request {}](<{}>)", fix.number, fix.url);
+    }
+    out.push_str("\n\n");
 }
 
 /// Formats a time with minutes, in UTC.

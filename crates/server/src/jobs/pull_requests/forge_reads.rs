@@ -100,7 +100,7 @@ fn compare_open(
     for number in stored.into_keys() {
         pull_request::request_read(tx, id, number)?;
     }
-    Ok(())
+    Ok(pull_request::set_open_read(tx, id)?)
 }
 
 /// Makes sure that the mirror has the head of a fork that may be deployed. Heads of the repository itself arrive with

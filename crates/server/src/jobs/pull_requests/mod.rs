@@ -12,9 +12,12 @@ mod commands;
 mod comment;
 mod comment_text;
 mod definition_check;
+mod failure;
 mod forge_reads;
 mod linked_accounts;
 mod operate;
+
+pub(crate) use failure::{find_open_of_deployment, update_comment_of_deployment};
 
 use std::sync::Arc;
 
@@ -41,6 +44,9 @@ const DUE_MAX: i64 = 64;
 const DUE_SHARE: i64 = 1;
 /// How often an open pull request is compared with its forge if no news arrive, in seconds.
 const POLL_S: i64 = 5 * 60;
+/// After how many seconds a pull request is read by itself, unless a list of open ones has shown it as it is stored. One
+/// request for each would use up the forge's rate limit.
+const READ_S: i64 = 2 * POLL_S;
 /// How often a pull request is looked at while it waits in a queue or its deployment runs, in seconds. The forge is not
 /// asked each time.
 const WATCH_S: i64 = 3;
@@ -129,7 +135,7 @@ struct BegunPullRequest {
 /// Loads a pull request. `None` if its repository is not connected any more; then it is not due until there are news.
 async fn begin(job: &PullRequestJob, key: PullRequestKey) -> Result<Option<BegunPullRequest>, AppError> {
     let read = job.services.store.read(Some(key.org), move |db| {
-        let oldest = db.now().plus_seconds(-POLL_S);
+        let oldest = db.now().plus_seconds(-READ_S);
         Ok::<_, AppError>((
             pull_request::by_number(db, key.repository, key.number)?,
             repository::by_id(db, key.repository)?,
@@ -268,7 +274,11 @@ fn next_wait(
     let mut wait_s = is_open.then_some(POLL_S);
     for claim in claims.iter().filter(|claim| !claim.is_stopped) {
         let found = claim.deployment.map(|id| deployment::by_id(db, id)).transpose()?.flatten();
-        if claim.session.is_none() || found.is_some_and(|it| !it.status.is_final()) {
+        let is_changing = match &found {
+            Some(found) => !found.status.is_final() || failure::is_failure_pending(db, found)?,
+            None => false,
+        };
+        if claim.session.is_none() || is_changing {
             return Ok(Some(WATCH_S));
         }
         wait_s = Some(SESSION_WATCH_S);

@@ -1,6 +1,7 @@
 //! Commit statuses on a forge that follow real deployments.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
@@ -28,12 +29,16 @@ pipeline:
 ";
 
 /// A repository on a fake forge.
-struct HostedRepository {
-    fixture: PipelineFixture,
-    forge: FakeForge,
-    head: String,
+pub(super) struct HostedRepository {
+    pub(super) fixture: PipelineFixture,
+    pub(super) forge: FakeForge,
+    pub(super) origin: OriginRepository,
+    pub(super) bare: PathBuf,
+    pub(super) head: String,
+    /// The id of the repository in Berth.
+    pub(super) repository: String,
     /// The id of the first deployment, which the push started.
-    deployment: String,
+    pub(super) deployment: String,
     _root: tempfile::TempDir,
 }
 
@@ -42,14 +47,23 @@ impl HostedRepository {
         definition: &str,
         behaviour: impl Fn(&RecordedRequest) -> FakeResponse + Send + Sync + 'static,
     ) -> Self {
+        Self::start_on("github", definition, behaviour).await
+    }
+
+    /// Starts on a forge of this kind.
+    pub(super) async fn start_on(
+        kind: &str,
+        definition: &str,
+        behaviour: impl Fn(&RecordedRequest) -> FakeResponse + Send + Sync + 'static,
+    ) -> Self {
         let origin = OriginRepository::new();
         origin.write(".berth/shop/pipeline.yaml", definition);
         origin.commit("first");
         let head = origin.git(&["rev-parse", "HEAD"]);
-        let (root, _) = clone_bare(&origin);
+        let (root, bare) = clone_bare(&origin);
         let forge = FakeForge::start_with_headers(behaviour);
         let config = AppConfig {
-            forges: vec![format!("127.0.0.1=github={}", forge.url).parse().unwrap()],
+            forges: vec![format!("127.0.0.1={kind}={}", forge.url).parse().unwrap()],
             egress_allow: vec!["127.0.0.1".parse().unwrap()],
             ..AppConfig::local(([127, 0, 0, 1], 8080).into())
         };
@@ -58,15 +72,17 @@ impl HostedRepository {
         assert_eq!(fixture.post("/secrets", &secret).await.status, 201);
         let url = format!("{}/admin/shop.git", serve_git(root.path().to_owned(), LOGIN));
         let body = json!({"url": url, "credential": "GIT_TOKEN"});
-        expect_data(&fixture.post("/repositories", &body).await, 201);
+        let made = expect_data(&fixture.post("/repositories", &body).await, 201);
+        let repository = made["id"].as_str().unwrap().to_owned();
         let deployment = fixture.wait_for_first_deployment().await;
-        Self { fixture, forge, head, deployment, _root: root }
+        Self { fixture, forge, origin, bare, head, repository, deployment, _root: root }
     }
 
     /// The statuses sent so far, in order: context, state and description.
-    fn sent(&self) -> Vec<[String; 3]> {
+    pub(super) fn sent(&self) -> Vec<[String; 3]> {
         let path = format!("POST /repos/admin/shop/statuses/{}", self.head);
-        let requests = self.forge.requests().into_iter().inspect(|request| {
+        let statuses = self.forge.requests().into_iter().filter(is_status);
+        let requests = statuses.inspect(|request| {
             assert_eq!(request.line, path);
             assert_eq!(request.headers["authorization"], "Bearer hunter2-token");
         });
@@ -77,7 +93,7 @@ impl HostedRepository {
     }
 
     /// Waits until the newest status of each context is as expected.
-    async fn wait_for_statuses(&self, expected: &[(&str, &str, &str)]) {
+    pub(super) async fn wait_for_statuses(&self, expected: &[(&str, &str, &str)]) {
         let expected: BTreeMap<_, _> = expected
             .iter()
             .map(|(context, state, description)| {
@@ -96,6 +112,10 @@ impl HostedRepository {
             tokio::time::sleep(crate::world::POLL_EVERY).await;
         }
     }
+}
+
+pub(super) fn is_status(request: &RecordedRequest) -> bool {
+    request.line.contains("/statuses/")
 }
 
 fn accept(_: &RecordedRequest) -> FakeResponse {
@@ -155,7 +175,10 @@ async fn commit_status_is_retried_after_errors_as_the_forge_asks() {
     let count = AtomicUsize::new(0);
     let times = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
     let seen = times.clone();
-    let hosted = HostedRepository::start(&definition, move |_| {
+    let hosted = HostedRepository::start(&definition, move |request| {
+        if !is_status(request) {
+            return (403, "{}".to_owned()).into();
+        }
         seen.lock().unwrap().push(Instant::now());
         let (status, headers) = match count.fetch_add(1, Ordering::SeqCst) {
             0 => (500, Vec::new()),

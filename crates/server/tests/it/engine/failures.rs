@@ -139,3 +139,42 @@ async fn deleting_a_pipeline_ends_its_deployments() {
     }
     fixture.shut_down().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn newest_deployment_that_failed_is_shown_until_a_later_one_succeeds() {
+    let fixture = PipelineFixture::start().await;
+    fixture
+        .create_pipeline(
+            "  stages: [{ name: staging }]
+  ephemeral_environments: { qa-1: {} }
+  steps:
+    - { name: One, type: script, params: { run: 'test $BERTH_COMMIT != bad' } }
+",
+        )
+        .await;
+    let first = fixture.start_deployment("v1").await;
+    fixture.wait_for_end(&first).await;
+    let deployed = fixture.fetch("/deployed").await;
+    assert!(!deployed.to_string().contains("\"failed\""), "{deployed}");
+
+    let second = fixture.start_deployment("bad").await;
+    fixture.wait_for_end(&second).await;
+    let (_, third) = fixture.claim("bad").await;
+    fixture.wait_for_end(&third).await;
+    let deployed = fixture.fetch("/deployed").await;
+    let stage = &deployed[0]["stages"][0];
+    assert_eq!(
+        (&stage["current"]["deploymentId"], &stage["failed"]["deploymentId"]),
+        (&json!(first), &json!(second))
+    );
+    assert_eq!((&stage["failed"]["number"], &stage["failed"]["by"]["name"]), (&json!(2), &json!("ada")));
+    assert_eq!(deployed[0]["failed"], stage["failed"]);
+    assert_eq!(deployed[0]["environments"][0]["failed"]["deploymentId"], json!(third));
+    assert_eq!(fixture.fetch("/pipelines/shop").await["stages"][0]["failed"], stage["failed"]);
+
+    let fourth = fixture.start_deployment("v2").await;
+    fixture.wait_for_end(&fourth).await;
+    let deployed = fixture.fetch("/deployed").await;
+    assert_eq!((&deployed[0]["failed"], &deployed[0]["stages"][0]["failed"]), (&json!(null), &json!(null)));
+    fixture.shut_down().await;
+}

@@ -9,6 +9,8 @@ mod delivery;
 mod failures;
 mod fix_ends;
 mod fixes;
+mod forge_deployments;
+mod forge_stories;
 mod gates;
 mod id_tokens;
 mod injections;

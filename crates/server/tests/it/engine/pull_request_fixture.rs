@@ -42,6 +42,8 @@ pub(super) struct ForgeModel {
     pub(super) comments: BTreeMap<i64, (i64, String)>,
     /// Commit, context, state and description.
     pub(super) statuses: Vec<(String, String, String, String)>,
+    /// Pull requests that Berth has opened.
+    pub(super) opened: Vec<Value>,
     /// Number of comments created and edited.
     pub(super) comment_writes: usize,
 }
@@ -76,6 +78,12 @@ impl ForgeModel {
         let number = |text: &str| text.parse::<i64>().unwrap_or_default();
         let text = |name: &str| body[name].as_str().unwrap_or_default().to_owned();
         match (method, parts.as_slice()) {
+            ("GET", ["pulls"]) if target.contains("head=") => (200, "[]".to_owned()),
+            ("POST", ["pulls"]) => {
+                self.opened.push(body.clone());
+                let url = "https://git.acme.test/admin/shop/pull/900";
+                (201, json!({"number": 900, "html_url": url}).to_string())
+            }
             ("GET", ["pulls"]) => {
                 let open = self.pull_requests.iter().filter(|(_, it)| it.state == "open");
                 let all: Vec<_> = open.filter_map(|(number, _)| self.render(*number)).collect();
@@ -88,6 +96,11 @@ impl ForgeModel {
                 let files: Vec<_> =
                     files.iter().map(|path| json!({"filename": path, "status": "modified"})).collect();
                 (200, json!(files).to_string())
+            }
+            ("GET", ["issues", id, "comments"]) => {
+                let all = self.comments.iter().filter(|(_, (of, _))| *of == number(id));
+                let all: Vec<_> = all.map(|(id, (_, text))| json!({"id": id, "body": text})).collect();
+                (200, json!(all).to_string())
             }
             ("POST", ["issues", id, "comments"]) => {
                 self.comment_writes += 1;

@@ -2,6 +2,7 @@
 
 use serde_json::json;
 
+use super::fixes::{BRANCH, CHMOD_DIFF};
 use super::pull_request_fixture::{AUTHOR, PullRequestFixture};
 use crate::world::get;
 
@@ -31,7 +32,7 @@ async fn two_pull_requests_use_one_environment_one_after_the_other() {
     fixture.open(1, "first", &first, false).await;
     let comment = fixture.wait_for_comment(1, "· deployed").await;
     assert!(comment.contains(&format!("**qa-1** · deployed {}", &first[..8])), "{comment}");
-    assert!(comment.contains("held by ci-bot for grace 1"), "{comment}");
+    assert!(comment.contains("held by ci-bot for grace"), "{comment}");
     fixture.wait_for_line("announced one 23").await;
     let session = fixture.environment().await["lock"].clone();
     assert_eq!(session["contact"], "grace #1", "{session}");
@@ -195,5 +196,33 @@ async fn commands_act_once_with_the_permissions_of_the_linked_member() {
     assert_eq!(fixture.pipelines.delete(&format!("/members/{id}")).await.status, 200);
     fixture.comment(1, "c9", AUTHOR, " release").await;
     fixture.wait_for_comment(1, "`release` by grace: refused (your account is not connected").await;
+    fixture.pipelines.shut_down().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn failed_pull_request_shows_its_cause_and_gets_a_fix_for_its_branch() {
+    let (start, _) = DEFINITION.split_once("    - name: Deploy").unwrap();
+    let step = "    - { name: Deploy, type: script, params: { run: './deploy.sh' } }\n";
+    let fixture = PullRequestFixture::start(&format!("{start}{step}")).await;
+    fixture.origin.write("deploy.sh", "#!/bin/sh\necho hi\n");
+    let head = fixture.push("dark-mode", "one");
+    fixture.open(1, "dark-mode", &head, false).await;
+    let text = fixture.wait_for_comment(1, "failed to deploy").await;
+    assert!(text.contains("Cause: `"), "{text}");
+    let id = fixture.latest_deployment().await["id"].as_str().unwrap().to_owned();
+    fixture.pipelines.request_analysis(&id).await;
+    fixture.wait_for_comment(1, "deploy.sh").await;
+
+    let failed = fixture.pipelines.wait_for_end(&id).await;
+    let repository = fixture.repository.to_string();
+    let analysis = fixture.pipelines.create_analysis(&repository, &failed, 1, Some(CHMOD_DIFF)).await;
+    let made = fixture.pipelines.request_pull_request(&analysis).await;
+    assert_eq!(made["state"], "open", "{made}");
+    let opened = fixture.model.lock().unwrap().opened.clone();
+    assert_eq!(opened.len(), 1, "{opened:?}");
+    assert_eq!((&opened[0]["head"], &opened[0]["base"]), (&json!(BRANCH), &json!("dark-mode")));
+    let link = "Proposed fix: [pull request 900](<https://git.acme.test/admin/shop/pull/900>)";
+    let text = fixture.wait_for_comment(1, link).await;
+    assert!(text.contains("Cause: `'deploy.sh' is not executable. @acme/everyone`"), "{text}");
     fixture.pipelines.shut_down().await;
 }

@@ -200,3 +200,30 @@ async fn grant_to_runner(shop: &EnvironmentsFixture, deployment: &str) {
     });
     granted.await.unwrap();
 }
+
+#[tokio::test]
+async fn announced_takeover_is_shown_wherever_the_holder_is() {
+    let shop = EnvironmentsFixture::new().await;
+    let session = shop.claim_session(&shop.grace, &json!({})).await;
+    assert!(!shop.snapshot().await.to_string().contains("\"takeover\":{"));
+    let body = json!({"mode": "grace", "graceSeconds": 300, "reason": "customer demo"});
+    let ticket = expect_data(shop.force_claim(&shop.ada, &body).await, 202);
+    let deployed = shop.send(get("/api/v1/organizations/acme/deployed").with_account(&shop.grace)).await;
+    let shown = [
+        shop.session_status(&session).await["takeover"].clone(),
+        shop.fetch("qa-1").await["lock"]["takeover"].clone(),
+        shop.fetch("").await[0]["lock"]["takeover"].clone(),
+        expect_data(deployed, 200)[0]["environments"][0]["takeover"].clone(),
+    ];
+    for takeover in shown {
+        assert_eq!(
+            (&takeover["by"]["name"], &takeover["at"], &takeover["reason"]),
+            (&json!("ada"), &ticket["takeoverAt"], &json!("customer demo"))
+        );
+    }
+    let queued = shop.events(0).await.into_iter().find(|event| event["kind"] == "ticket_queued").unwrap();
+    assert_eq!(
+        (&queued["data"]["heldById"], &queued["data"]["takeoverAt"], &queued["data"]["reason"]),
+        (&session["holder"]["id"], &ticket["takeoverAt"], &json!("customer demo"))
+    );
+}

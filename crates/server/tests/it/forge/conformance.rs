@@ -2,10 +2,12 @@
 
 use std::time::{Duration, SystemTime};
 
+use berth_core::forge::progress::DeploymentProgress;
 use berth_core::forge::{ForgeUser, PullRequestSnapshot, PullRequestStatus};
 use berth_core::time::Timestamp;
 use berth_server::integrations::forges::{
-    CommitState, CommitStatus, DESCRIPTION_CHARS_MAX, ForgeClient, ForgeError, ForgePullRequestState,
+    CommitState, CommitStatus, DESCRIPTION_CHARS_MAX, DeploymentDraft, DeploymentUpdate, ForgeClient,
+    ForgeError, ForgePullRequestState,
 };
 use serde_json::json;
 
@@ -27,6 +29,8 @@ fn model_pull_request(number: i64) -> ModelPullRequest {
         labels: vec!["preview", "ui"],
         draft: false,
         status: PullRequestStatus::Open,
+        head: HEAD.into(),
+        changed: 0,
     }
 }
 
@@ -58,7 +62,7 @@ fn snapshot(double: &dyn ForgeDouble) -> PullRequestSnapshot {
         labels: labels.iter().map(ToString::to_string).collect(),
         is_draft: false,
         status: PullRequestStatus::Open,
-        changed_at: Timestamp::parse("2026-11-15T09:30:00Z").unwrap(),
+        changed_at: Timestamp::parse("2026-11-18T12:00:00Z").unwrap(),
     }
 }
 
@@ -126,6 +130,12 @@ fn forge_clients_conform_for_comments() {
         assert_ne!(again, id, "{kind}");
         assert_eq!(texts(), [(42, "deployed".to_owned())], "{kind}");
         assert_eq!(client.upsert_comment(MISSING, None, "x"), Err(ForgeError::NotFound), "{kind}");
+        for number in 0..120 {
+            client.upsert_comment(42, None, &format!("comment {number}")).unwrap();
+        }
+        let late = client.upsert_comment(42, None, "[//]: # (berth 1)\n\nqueued").unwrap();
+        assert_eq!(client.find_comment(42, "[//]: # (berth 1)"), Ok(Some(late)), "{kind}");
+        assert_eq!(client.find_comment(42, "[//]: # (berth 2)"), Ok(None), "{kind}");
     }
 }
 
@@ -159,6 +169,54 @@ fn forge_clients_conform_for_statuses() {
             client.set_status(HEAD, &status).unwrap();
         }
         assert_eq!(running.model.lock().unwrap().statuses.len(), 3, "{kind}");
+    }
+}
+
+#[test]
+fn forge_clients_conform_for_deployments() {
+    for double in DOUBLES {
+        let kind = double.kind();
+        let (running, client) = start(*double);
+        let draft = |deployment: &str| DeploymentDraft {
+            deployment: deployment.into(),
+            environment: "shop/qa-1".into(),
+            commit: HEAD.into(),
+            is_transient: true,
+        };
+        let update = |progress| DeploymentUpdate {
+            progress,
+            description: "é".repeat(200),
+            log_url: Some("https://berth.acme.test/d/1".into()),
+            environment_url: Some("https://berth.acme.test/e/1".into()),
+        };
+        let deployments = || running.model.lock().unwrap().deployments.clone();
+        let opened = client.open_deployment(&draft("dep_1"), DeploymentProgress::InProgress).unwrap();
+        let Some(states) = double.deployment_states() else {
+            assert_eq!(opened, None, "{kind} has no deployments");
+            client.set_deployment_state("1", &update(DeploymentProgress::Success)).unwrap();
+            continue;
+        };
+        let id = opened.unwrap();
+        let again = client.open_deployment(&draft("dep_1"), DeploymentProgress::Success).unwrap();
+        assert_eq!(again.as_ref(), Some(&id), "{kind}: the response to the first request was lost");
+        for progress in [DeploymentProgress::InProgress, DeploymentProgress::Success] {
+            client.set_deployment_state(&id, &update(progress)).unwrap();
+            client.set_deployment_state(&id, &update(progress)).unwrap();
+        }
+        client.set_deployment_state(&id, &update(DeploymentProgress::Inactive)).unwrap();
+        let mut known = deployments().remove(0);
+        known.states.dedup();
+        assert_eq!(known.states[..2], states, "{kind}");
+        assert_eq!((known.commit.as_str(), known.environment.as_str()), (HEAD, "shop/qa-1"), "{kind}");
+        if kind == "github" {
+            assert_eq!(known.states[2..], ["inactive"]);
+            assert!(known.is_transient && known.urls.iter().all(Option::is_some), "{known:?}");
+            assert_eq!(known.description.chars().count(), DESCRIPTION_CHARS_MAX);
+        }
+        let second = client.open_deployment(&draft("dep_2"), DeploymentProgress::Failure).unwrap();
+        assert_ne!(second, Some(id), "{kind}: another deployment of the same commit");
+        assert_eq!(deployments().len(), 2, "{kind}");
+        client.set_deployment_state("999", &update(DeploymentProgress::Success)).unwrap();
     }
 }
 

@@ -1,7 +1,10 @@
 //! An emulated GitHub, and a mock that checks requests against GitHub's OpenAPI description.
 
 use berth_core::forge::PullRequestStatus;
-use berth_server::integrations::forges::{CommitState, CommitStatus, ForgeError, ForgePullRequestState};
+use berth_core::forge::progress::DeploymentProgress;
+use berth_server::integrations::forges::{
+    CommitState, CommitStatus, DeploymentDraft, DeploymentUpdate, ForgeError, ForgePullRequestState,
+};
 use serde_json::{Value, json};
 
 use super::{BRANCHES, DRAFT, TIMEOUT, forge_client};
@@ -97,6 +100,7 @@ fn github_comments_and_webhooks_are_written() {
     let path = format!("/repos/admin/shop/issues/{number}/comments");
     let comments = || call_emulator(&github.url, &path, None).as_array().cloned().unwrap();
     assert_eq!((comments().len(), &comments()[0]["body"]), (1, &json!("deployed")));
+    assert_eq!(client.find_comment(number, "deployed"), Ok(Some(id.clone())));
     delete_comment(&github.url, &id);
     assert_ne!(client.upsert_comment(number, Some(&id), "again"), Ok(id));
     assert_eq!((comments().len(), &comments()[0]["body"]), (1, &json!("again")));
@@ -137,6 +141,7 @@ fn github_requests_match_the_openapi_description() {
     for read in [client.pull_request(opened.number).map(drop), client.open_pull_requests().map(drop)] {
         assert!(matches!(read, Ok(()) | Err(ForgeError::Odd)), "{read:?}");
     }
+    client.find_comment(opened.number, "[//]: # (berth)").unwrap();
     client.upsert_comment(opened.number, None, "queued").unwrap();
     client.upsert_comment(opened.number, Some("1"), "deployed").unwrap();
     client.changed_files(opened.number).unwrap();
@@ -148,6 +153,22 @@ fn github_requests_match_the_openapi_description() {
             target_url: Some("https://berth.acme.test/d".into()),
         };
         client.set_status("4d6d0ebe4d6d0ebe4d6d0ebe4d6d0ebe4d6d0ebe", &status).unwrap();
+    }
+    let draft = DeploymentDraft {
+        deployment: "dep_1".into(),
+        environment: "shop/qa-1".into(),
+        commit: "4d6d0ebe4d6d0ebe4d6d0ebe4d6d0ebe4d6d0ebe".into(),
+        is_transient: true,
+    };
+    let deployment = client.open_deployment(&draft, DeploymentProgress::Queued).unwrap().unwrap();
+    for progress in DeploymentProgress::ALL.iter().copied().filter(|it| *it != DeploymentProgress::Planned) {
+        let update = DeploymentUpdate {
+            progress,
+            description: "deployed".into(),
+            log_url: Some("https://berth.acme.test/d".into()),
+            environment_url: Some("https://berth.acme.test/e".into()),
+        };
+        client.set_deployment_state(&deployment, &update).unwrap();
     }
     let hook = client.create_hook("https://berth.acme.test/hooks/x", "hook-secret").unwrap();
     assert_eq!(client.test_hook(&hook), Ok(true));

@@ -2,7 +2,7 @@
 //! GitLab, Gitea and Bitbucket are tested with fakes, because these forges cannot be installed here.
 
 mod conformance;
-mod doubles;
+pub(crate) mod doubles;
 mod fake_forge;
 mod forge_requests;
 mod github_emulator;

@@ -6,13 +6,17 @@ use std::time::{Duration, Instant};
 use axum::body::{Body, Bytes};
 use berth_core::forge::ForgeKind;
 use berth_server::limits::LARGE_HOOKS_AT_ONCE;
+use berth_store::pagination::PageStart;
+use berth_store::tables::{hook_delivery, pull_request, pull_request_command};
 use futures_util::future::join_all;
 use serde_json::json;
 
-use super::{ConnectedRepository, REPOSITORIES};
+use super::{ConnectedRepository, REPOSITORIES, find_organization};
 use crate::world::post;
 
 const DELIVERIES: usize = 1_000;
+/// More rows than there may be.
+const DUE_MAX: i64 = 100;
 const P99_MAX: Duration = Duration::from_secs(1);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -36,6 +40,18 @@ async fn burst_of_deliveries_is_answered_within_a_second() {
     let p99 = answered[DELIVERIES * 99 / 100].1;
     println!("p50 {:?}, p99 {p99:?}", answered[DELIVERIES / 2].1);
     assert!(p99 < P99_MAX, "p99 {p99:?}");
+
+    // None is lost, and together they make one pull request due, with one command.
+    let (org, id) = (find_organization(&target.world).await, target.id());
+    let read = target.world.app.store().read(Some(org), move |db| {
+        let now = db.now();
+        let stored = hook_delivery::list(db, id, &PageStart::Offset(0), 1)?.total;
+        let due = pull_request::list_due(db, now, DUE_MAX, DUE_MAX)?.len();
+        let commands = pull_request_command::list_unanswered(db, id, 42, DUE_MAX)?.len();
+        Ok::<_, berth_store::StoreError>((stored, due, commands))
+    });
+    let (stored, due, commands) = read.await.unwrap();
+    assert_eq!((stored, due, commands), (i64::try_from(DELIVERIES).ok(), 1, 1));
 }
 
 #[tokio::test]

@@ -31,7 +31,7 @@ fn repository_url(forge: ForgeKind) -> &'static str {
 }
 
 /// The event that the header of a payload names.
-fn event_header(forge: ForgeKind, name: &str) -> (&'static str, &'static str) {
+pub(crate) fn event_header(forge: ForgeKind, name: &str) -> (&'static str, &'static str) {
     match (forge, name) {
         (ForgeKind::GitHub, "push") => ("x-github-event", "push"),
         (ForgeKind::GitHub, "ping") => ("x-github-event", "ping"),
@@ -52,7 +52,7 @@ fn event_header(forge: ForgeKind, name: &str) -> (&'static str, &'static str) {
     }
 }
 
-fn delivery_header(forge: ForgeKind) -> &'static str {
+pub(crate) fn delivery_header(forge: ForgeKind) -> &'static str {
     match forge {
         ForgeKind::GitHub => "x-github-delivery",
         ForgeKind::GitLab => "idempotency-key",
@@ -62,7 +62,7 @@ fn delivery_header(forge: ForgeKind) -> &'static str {
 }
 
 /// The signature that a forge sends for a body.
-fn signature(forge: ForgeKind, secret: &str, body: &[u8]) -> (&'static str, String) {
+pub(crate) fn signature(forge: ForgeKind, secret: &str, body: &[u8]) -> (&'static str, String) {
     let signed = sign_hook_body(&RedactedString::new(secret.to_owned()), body);
     match forge {
         ForgeKind::GitHub => ("x-hub-signature-256", format!("sha256={signed}")),
@@ -72,7 +72,7 @@ fn signature(forge: ForgeKind, secret: &str, body: &[u8]) -> (&'static str, Stri
     }
 }
 
-fn read_payload(forge: ForgeKind, name: &str) -> Vec<u8> {
+pub(crate) fn read_payload(forge: ForgeKind, name: &str) -> Vec<u8> {
     let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/forge_hooks/payloads");
     std::fs::read(format!("{dir}/{forge}/{name}.json")).unwrap()
 }

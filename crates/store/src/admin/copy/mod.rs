@@ -14,6 +14,7 @@ use rusqlite::{Connection, OpenFlags, params_from_iter};
 use crate::data_dir::DataDir;
 use crate::error::{OpenError, StoreError};
 use crate::incarnation::{self, MOVED};
+use crate::migrations::SCHEMA;
 use crate::sql::value::SqlValue;
 use crate::sqlite;
 use pg::CopyClient;
@@ -50,9 +51,11 @@ pub fn copy_database(
     if direction == CopyDirection::ToPostgres {
         incarnation::check_database(dir)?;
     }
-    sqlite::migrate(&path, sqlite::now(&sqlite::ClockOffset::default()))?;
+    sqlite::migrate(&path, &SCHEMA, sqlite::now(&sqlite::ClockOffset::default()))?;
     let mut postgres = CopyClient::open(url)?;
     let db = sqlite::connect(&path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+    SCHEMA.require_same(&sqlite::read_schema_state(&db)?.applied)?;
+    SCHEMA.require_same(&postgres.read_schema_state()?.applied)?;
     let tables = list_tables(&db).map_err(StoreError::from)?;
     let copied = match direction {
         CopyDirection::ToPostgres => to_postgres(&db, &mut postgres, &tables)?,

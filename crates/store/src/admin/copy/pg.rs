@@ -7,7 +7,8 @@ use ::postgres::{Client, Transaction};
 use super::BATCH_ROWS;
 use super::schema::CopyTable;
 use crate::error::{OpenError, StoreError};
-use crate::postgres::{error_chain, open_client, read_row};
+use crate::migrations::SchemaState;
+use crate::postgres::{error_chain, open_client, read_row, read_schema_state};
 use crate::sql::value::SqlValue;
 
 pub(super) struct CopyClient(Client);
@@ -20,6 +21,10 @@ impl CopyClient {
     /// Connects to the database, after the same checks and migrations as at the start of a server.
     pub(super) fn open(url: &str) -> Result<Self, OpenError> {
         open_client(url).map(Self)
+    }
+
+    pub(super) fn read_schema_state(&mut self) -> Result<SchemaState, StoreError> {
+        read_schema_state(&mut self.0).map_err(copy_error)
     }
 
     /// Begins a serializable transaction. It would miss writes that a running server makes in the meantime, so the

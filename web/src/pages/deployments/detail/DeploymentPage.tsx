@@ -3,7 +3,7 @@ import { useMediaQuery } from "@mantine/hooks";
 import { IconArrowBackUp, IconBan, IconRefresh } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useParams, useSearch } from "@tanstack/react-router";
-import { lazy, Suspense, useCallback, useState } from "react";
+import { lazy, Suspense, useCallback, useRef, useState } from "react";
 import type { Deployment, Pipeline } from "@/api/types";
 import { useNow } from "@/data/clock";
 import { mayOperate, stageTargets } from "@/data/deploymentAccess";
@@ -11,8 +11,16 @@ import { deploymentApprovalsQuery, deploymentQuery } from "@/data/deployments";
 import { useAccess, useMe } from "@/data/me";
 import { environmentTarget, may } from "@/data/permissions";
 import { pipelineQuery } from "@/data/pipelines";
-import { elapsedSeconds, findInitialStep, formatTrigger, isFinished, listStageSteps } from "@/format/run";
-import { formatDuration } from "@/format/time";
+import {
+  elapsedSeconds,
+  findInitialStep,
+  formatTook,
+  formatTrigger,
+  isFinished,
+  listStageSteps,
+  type StageStep,
+  workingSeconds,
+} from "@/format/run";
 import { RUN_STATUS_STYLE } from "@/theme/status";
 import { CommitId } from "@/ui/CommitId";
 import { Link } from "@/ui/Link";
@@ -57,14 +65,10 @@ function DeploymentDetail({ org, deployment }: { org: string; deployment: Deploy
   });
   const search = useSearch({ from: "/o/$org/deployments/$deploymentId" });
   const navigate = useNavigate({ from: "/o/$org/deployments/$deploymentId" });
-  const [first] = useState(() => findInitialStep(deployment)?.step.id);
-  const auto = isFinished(deployment.status) ? undefined : findInitialStep(deployment);
-  const all = listStageSteps(deployment);
+  const auto = useFollowedStep(deployment);
   const stageStep =
-    all.find(({ step }) => step.id === search.step || step.step === search.step) ??
-    auto ??
-    all.find(({ step }) => step.id === first && step.attempts.length > 0) ??
-    findInitialStep(deployment);
+    listStageSteps(deployment).find(({ step }) => step.id === search.step || step.step === search.step) ??
+    auto;
   const selectStep = useCallback(
     (step: string) => navigate({ search: { step }, replace: true, resetScroll: false }),
     [navigate],
@@ -121,10 +125,21 @@ function DeploymentDetail({ org, deployment }: { org: string; deployment: Deploy
   );
 }
 
+/** The step to show while the user has chosen none. The step shown last stays when the deployment succeeds. */
+function useFollowedStep(deployment: Deployment): StageStep | undefined {
+  const shown = useRef<string>(undefined);
+  const last = listStageSteps(deployment).find(({ step }) => step.id === shown.current);
+  const hasLog = last && last.step.attempts.length > 0;
+  const found = deployment.status === "succeeded" && hasLog ? last : findInitialStep(deployment);
+  shown.current = found?.step.id;
+  return found;
+}
+
 type LeadProps = { org: string; pipelineId: string; name: string | undefined; deployment: Deployment };
 
 function DeploymentLead({ org, pipelineId, name, deployment }: LeadProps) {
-  const took = elapsedSeconds(deployment, useNow());
+  const now = useNow();
+  const took = elapsedSeconds(deployment, now);
   const { commitId, resolvedCommitId } = deployment;
   return (
     <Stack gap={2}>
@@ -142,7 +157,7 @@ function DeploymentLead({ org, pipelineId, name, deployment }: LeadProps) {
         </Link>
         , {formatTrigger(deployment)} <RelativeTime at={deployment.createdAt} />
         {took !== null &&
-          `, ${isFinished(deployment.status) ? "took" : "running for"} ${formatDuration(took)}`}
+          `, ${isFinished(deployment.status) ? "took" : "running for"} ${formatTook(took, workingSeconds(deployment, now))}`}
       </div>
       {deployment.reason && <div className="wrap">“{deployment.reason}”</div>}
       {deployment.retryOf && (

@@ -31,6 +31,7 @@ export function RollBackDialog({ org, deployment, stages, onClose }: Props) {
         other => other.name === stage && other.kind === "stage" && other.status === "succeeded",
       ),
   );
+  const hasNoTarget = recent.data?.pagination.hasMore === false && good.length === 0;
   return (
     <ConfirmDialog
       onClose={onClose}
@@ -38,7 +39,7 @@ export function RollBackDialog({ org, deployment, stages, onClose }: Props) {
       action={`Roll back ${stage}`}
       danger
       mutation={rollBack}
-      disabled={stage === ""}
+      disabled={stage === "" || hasNoTarget}
       input={{ stage, to: to ?? undefined, reason: reason.trim() || undefined }}
       success={({ number }) => `Rollback of ${stage} started as deployment #${number}`}
       onSuccess={({ id }) =>
@@ -68,6 +69,11 @@ export function RollBackDialog({ org, deployment, stages, onClose }: Props) {
         }))}
         nothingFoundMessage="No other recent deployment succeeded in this stage"
       />
+      {hasNoTarget && (
+        <Text size="sm" c="var(--berth-warn)">
+          No other deployment has succeeded in {stage}. Deploy an earlier commit instead.
+        </Text>
+      )}
       <List size="sm" spacing={4}>
         <List.Item>
           Redeploys the commit, artifacts, definition and secrets of{" "}

@@ -2,16 +2,17 @@ import { Anchor, Badge, Card, Group, Table, Title } from "@mantine/core";
 import type { Environment } from "@/api/types";
 import { formatDuration } from "@/format/time";
 
-function isWebAddress(value: string): boolean {
-  return /^https?:\/\//.test(value);
+/** Variables of an environment as text. */
+export function listVars({ configuration }: Environment) {
+  return Object.entries(configuration.vars as Record<string, unknown>).map(([name, content]) => {
+    const value = String(content);
+    return { name, value, isWebAddress: /^https?:\/\//.test(value) };
+  });
 }
 
 /** Configuration of an environment in the pipeline definition. */
 export function ConfigurationCard({ environment }: { environment: Environment }) {
   const { configuration } = environment;
-  const vars = Object.entries(configuration.vars as Record<string, unknown>).map(
-    ([name, value]) => [name, String(value)] as const,
-  );
   const idle = configuration.release.find(rule => rule.afterIdleSeconds)?.afterIdleSeconds;
   return (
     <Card component="section" aria-label="Configuration">
@@ -41,9 +42,9 @@ export function ConfigurationCard({ environment }: { environment: Environment })
               </Group>
             </ConfigurationRow>
           )}
-          {vars.map(([name, value]) => (
+          {listVars(environment).map(({ name, value, isWebAddress }) => (
             <ConfigurationRow key={name} name={name}>
-              {isWebAddress(value) ? (
+              {isWebAddress ? (
                 <Anchor href={value} target="_blank" rel="noopener noreferrer" className="wrap">
                   {value}
                 </Anchor>

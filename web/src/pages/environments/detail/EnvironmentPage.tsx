@@ -1,6 +1,8 @@
-import { Card, Group, SimpleGrid, Stack, Text, Title } from "@mantine/core";
+import { Button, Card, Group, SimpleGrid, Stack, Text, Title } from "@mantine/core";
+import { IconExternalLink } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { useParams } from "@tanstack/react-router";
+import type { Environment } from "@/api/types";
 import { type EnvironmentKey, environmentQuery } from "@/data/environments";
 import { pipelineQuery } from "@/data/pipelines";
 import { ENVIRONMENT_STATUS_STYLE } from "@/theme/status";
@@ -10,7 +12,7 @@ import { QueryResult } from "@/ui/QueryResult";
 import { StatusBadge } from "@/ui/StatusBadge";
 import { EnvironmentActions } from "../EnvironmentActions";
 import { SessionSummary } from "../SessionSummary";
-import { ConfigurationCard } from "./ConfigurationCard";
+import { ConfigurationCard, listVars } from "./ConfigurationCard";
 import { QueueCard } from "./QueueCard";
 import { SessionDeployments } from "./SessionDeployments";
 import { SessionHistory } from "./SessionHistory";
@@ -35,7 +37,12 @@ export function EnvironmentPage() {
               </Link>
             </Group>
           }
-          actions={<StatusBadge status={ENVIRONMENT_STATUS_STYLE[found.state]} size="lg" />}
+          actions={
+            <>
+              <StatusBadge status={ENVIRONMENT_STATUS_STYLE[found.state]} size="lg" />
+              <SiteButton environment={found} />
+            </>
+          }
         >
           <SimpleGrid cols={{ base: 1, md: 2 }}>
             <Card component="section" aria-label="Session">
@@ -46,8 +53,8 @@ export function EnvironmentPage() {
             </Card>
             <ConfigurationCard environment={found} />
           </SimpleGrid>
-          {found.lock && <SessionDeployments where={where} sessionId={found.lock.sessionId} />}
           {found.queueLength > 0 && <QueueCard where={where} />}
+          {found.lock && <SessionDeployments where={where} sessionId={found.lock.sessionId} />}
           <UsageSection where={where} />
           <Card component="section" aria-label="Session history">
             <Title order={2}>Session history</Title>
@@ -59,5 +66,23 @@ export function EnvironmentPage() {
         </Page>
       )}
     </QueryResult>
+  );
+}
+
+/** Opens the first web address in the environment's configuration. */
+function SiteButton({ environment }: { environment: Environment }) {
+  const site = listVars(environment).find(each => each.isWebAddress);
+  if (!site) return null;
+  return (
+    <Button
+      component="a"
+      href={site.value}
+      target="_blank"
+      rel="noopener noreferrer"
+      variant="default"
+      leftSection={<IconExternalLink size={16} />}
+    >
+      Open site
+    </Button>
   );
 }

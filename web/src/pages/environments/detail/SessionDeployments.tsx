@@ -20,20 +20,6 @@ export function SessionDeployments({ where, sessionId }: { where: EnvironmentKey
       <QueryResult of={session}>
         {found => (
           <Stack gap="xs">
-            {found.takeover && (
-              <Text c="var(--berth-warn)">
-                {found.takeover.by.name} will take over
-                {found.takeover.at ? (
-                  <>
-                    {" "}
-                    <RelativeTime at={found.takeover.at} />
-                  </>
-                ) : (
-                  " after the current deployment"
-                )}
-                {found.takeover.reason ? `: “${found.takeover.reason}”` : ""}
-              </Text>
-            )}
             {found.drain && !found.drain.completedAt && (
               <Text c="var(--berth-warn)">
                 Handing over: cancelling {found.drain.pending.length} of the previous holder’s deployments,

@@ -3,7 +3,8 @@ import { useForm } from "@mantine/form";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import type { Deployment } from "@/api/types";
-import { queueQuery, sessionQuery, useTakeOverEnvironment } from "@/data/environments";
+import { queueQuery, sessionQuery, useLeaveQueue, useTakeOverEnvironment } from "@/data/environments";
+import { useMe } from "@/data/me";
 import { formatHolder } from "@/format/holder";
 import { RUN_STATUS_STYLE } from "@/theme/status";
 import { CommitId } from "@/ui/CommitId";
@@ -28,6 +29,11 @@ export function TakeOverDialog({ where, environment, lock: current, onClose }: S
   const session = useQuery(sessionQuery(where, lock.sessionId));
   const queue = useQuery({ ...queueQuery(where), enabled: environment.queueLength > 0 });
   const takeOver = useTakeOverEnvironment(where);
+  const leave = useLeaveQueue(where);
+  const me = useMe().user.id;
+  // A ticket of a claim for any of several environments stays: it may be granted elsewhere.
+  const ownTickets = queue.data?.filter(each => each.holder.id === me && !each.groupId) ?? [];
+  const others = queue.data?.filter(each => each.holder.id !== me).length ?? 0;
   const viewDeployment = useViewDeployment(where.org);
   const form = useForm<Values>({
     initialValues: { commitId: "", context: "", ttl: "", reason: "", mode: "now" },
@@ -52,6 +58,7 @@ export function TakeOverDialog({ where, environment, lock: current, onClose }: S
         graceSeconds: mode === "grace" ? GRACE_SECONDS : undefined,
       }}
       onSuccess={answer => {
+        for (const { ticketId } of ownTickets) leave.mutate(ticketId, { onError: toast.problem });
         if ("ticketId" in answer) toast.success(`Takeover of ${where.envName} scheduled`);
         else toast.success(`${where.envName} taken over`, viewDeployment(answer.deploymentId));
         onClose();
@@ -63,9 +70,10 @@ export function TakeOverDialog({ where, environment, lock: current, onClose }: S
           {lock.context ? `: “${lock.context}”.` : "."} They will be notified.
         </Text>
         <CancelledDeployments running={running} isKnown={session.isSuccess} />
-        {(queue.data?.length ?? 0) > 0 && (
+        {(others > 0 || ownTickets.length > 0) && (
           <Text size="sm" c="dimmed">
-            {queue.data?.length === 1 ? "1 person stays" : `${queue.data?.length} people stay`} in the queue.
+            {others > 0 && `${others === 1 ? "1 person stays" : `${others} people stay`} in the queue. `}
+            {ownTickets.length > 0 && "You leave the queue."}
           </Text>
         )}
       </Stack>

@@ -4,7 +4,6 @@ import { IconAnchor, IconSearch } from "@tabler/icons-react";
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { useAccess, useOrg } from "@/data/me";
-import { listReadableEnvironments } from "@/data/permissions";
 import { pipelinePagesQuery } from "@/data/pipelines";
 import { Snippet } from "@/ui/Copy";
 import { EmptyState } from "@/ui/EmptyState";
@@ -12,6 +11,7 @@ import { LoadingRows } from "@/ui/LoadingRows";
 import { Page } from "@/ui/Page";
 import { ProblemPanel } from "@/ui/ProblemPanel";
 import { ENVIRONMENT_YAML } from "@/ui/snippets";
+import { findEnvironments } from "./findEnvironments";
 import { type EnvironmentFilter, PipelineEnvironments } from "./PipelineEnvironments";
 
 const SEARCH_DELAY_MS = 200;
@@ -26,10 +26,12 @@ export function EnvironmentsPage() {
   const org = useOrg();
   const { search, show = "all" } = useSearch({ from: "/o/$org/environments" });
   const navigate = useNavigate({ from: "/o/$org/environments" });
+  // The server searches pipelines by name; environments are searched in the pipelines that are loaded.
   const pipelines = useInfiniteQuery(pipelinePagesQuery(org, search ? { search } : {}));
-  const all = pipelines.data?.pages.flatMap(page => page.data) ?? [];
+  const everything = useInfiniteQuery(pipelinePagesQuery(org));
+  const loaded = [pipelines, everything].flatMap(query => query.data?.pages.flatMap(page => page.data) ?? []);
   const access = useAccess();
-  const found = all.filter(pipeline => listReadableEnvironments(access, pipeline).length > 0);
+  const found = findEnvironments([...new Map(loaded.map(each => [each.id, each])).values()], access, search);
   const applySearch = useDebouncedCallback(
     (text: string) => navigate({ search: now => ({ ...now, search: text || undefined }), replace: true }),
     SEARCH_DELAY_MS,
@@ -42,8 +44,8 @@ export function EnvironmentsPage() {
       <Group>
         <TextInput
           leftSection={<IconSearch size={16} />}
-          placeholder="Search pipelines"
-          aria-label="Search pipelines"
+          placeholder="Search environments and pipelines"
+          aria-label="Search environments and pipelines"
           defaultValue={search}
           onChange={event => applySearch(event.currentTarget.value)}
           data-page-search
@@ -69,8 +71,13 @@ export function EnvironmentsPage() {
         <NoEnvironments isSearch={Boolean(search)} />
       )}
       <Stack gap="xl">
-        {found.map(pipeline => (
-          <PipelineEnvironments key={pipeline.id} pipeline={pipeline} show={show as EnvironmentFilter} />
+        {found.map(({ pipeline, envNames }) => (
+          <PipelineEnvironments
+            key={pipeline.id}
+            pipeline={pipeline}
+            envNames={envNames}
+            show={show as EnvironmentFilter}
+          />
         ))}
         {pipelines.hasNextPage && (
           <Button
@@ -89,7 +96,7 @@ export function EnvironmentsPage() {
 function NoEnvironments({ isSearch }: { isSearch: boolean }) {
   if (isSearch) {
     return (
-      <EmptyState icon={IconAnchor} title="No matching pipelines with shared environments">
+      <EmptyState icon={IconAnchor} title="No matching environments">
         Try another name, or clear the search.
       </EmptyState>
     );

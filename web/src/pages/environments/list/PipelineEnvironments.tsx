@@ -16,8 +16,10 @@ function matchesFilter(environment: Environment, show: EnvironmentFilter, me: st
   return true;
 }
 
-/** The shared environments of one pipeline. */
-export function PipelineEnvironments({ pipeline, show }: { pipeline: Pipeline; show: EnvironmentFilter }) {
+type Props = { pipeline: Pipeline; envNames: string[]; show: EnvironmentFilter };
+
+/** Shared environments of one pipeline, those with these names. */
+export function PipelineEnvironments({ pipeline, envNames, show }: Props) {
   const org = useOrg();
   const me = useMe().user.id;
   const environments = useQuery(environmentsQuery(org, pipeline.slug));
@@ -36,7 +38,7 @@ export function PipelineEnvironments({ pipeline, show }: { pipeline: Pipeline; s
       </Title>
       <QueryResult of={environments} loading={<LoadingRows rows={1} height={180} />}>
         {all => {
-          const shown = all.filter(each => matchesFilter(each, show, me));
+          const shown = all.filter(each => envNames.includes(each.envName) && matchesFilter(each, show, me));
           return shown.length === 0 ? (
             <Text c="dimmed">
               {show === "free" ? "No free environments" : "You hold none of these environments"}

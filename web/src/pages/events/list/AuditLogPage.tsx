@@ -2,6 +2,7 @@ import { Alert, Button, Card, Text } from "@mantine/core";
 import { IconActivity, IconDownload, IconShieldCheck, IconShieldX } from "@tabler/icons-react";
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { useSearch } from "@tanstack/react-router";
+import type { Verification } from "@/api/types";
 import { eventsQuery, exportUrl, useVerifyAuditLog } from "@/data/events";
 import { useOrg, usePermission } from "@/data/me";
 import { EmptyState } from "@/ui/EmptyState";
@@ -18,6 +19,7 @@ export function AuditLogPage() {
   const { event: _, ...filter } = useSearch({ from: "/o/$org/events" });
   const events = useInfiniteQuery(eventsQuery(org, filter));
   const all = events.data?.pages.flatMap(page => page.data) ?? [];
+  const verify = useVerifyAuditLog(org);
   const mayReadAll = usePermission("events:read");
   const isFiltered = Object.keys(filter).length > 0;
   return (
@@ -31,7 +33,14 @@ export function AuditLogPage() {
       actions={
         mayReadAll && (
           <>
-            <VerifyButton />
+            <Button
+              variant="default"
+              leftSection={<IconShieldCheck size={16} />}
+              loading={verify.isPending}
+              onClick={() => verify.mutate(undefined, { onError: toast.problem })}
+            >
+              Verify
+            </Button>
             <Button
               component="a"
               href={exportUrl(org)}
@@ -45,6 +54,7 @@ export function AuditLogPage() {
         )
       }
     >
+      {verify.data && <VerificationAlert of={verify.data} />}
       <AuditLogFilters />
       {events.isPending && <LoadingRows rows={6} />}
       {events.isError && all.length === 0 && (
@@ -73,36 +83,22 @@ export function AuditLogPage() {
   );
 }
 
-function VerifyButton() {
-  const verify = useVerifyAuditLog(useOrg());
-  const { data } = verify;
+/** The outcome of a verification. */
+function VerificationAlert({ of: data }: { of: Verification }) {
   return (
-    <>
-      <Button
-        variant="default"
-        leftSection={<IconShieldCheck size={16} />}
-        loading={verify.isPending}
-        onClick={() => verify.mutate(undefined, { onError: toast.problem })}
-      >
-        Verify
-      </Button>
-      {data && (
-        <Alert
-          w="100%"
-          role="status"
-          color={data.valid ? "kelp" : "buoy"}
-          icon={data.valid ? <IconShieldCheck /> : <IconShieldX />}
-          title={data.valid ? "Audit log verified" : "Audit log has been tampered with"}
-        >
-          <Text size="sm">
-            {data.checked} events checked
-            {data.firstSequence > 1 && `, starting at #${data.firstSequence} (older ones were removed)`}.{" "}
-            {data.firstProblem
-              ? `Problem at #${data.firstProblem.sequence}: ${data.firstProblem.detail}`
-              : `The newest is #${data.head.sequence}.`}
-          </Text>
-        </Alert>
-      )}
-    </>
+    <Alert
+      role="status"
+      color={data.valid ? "kelp" : "buoy"}
+      icon={data.valid ? <IconShieldCheck /> : <IconShieldX />}
+      title={data.valid ? "Audit log verified" : "Audit log has been tampered with"}
+    >
+      <Text size="sm">
+        {data.checked} events checked
+        {data.firstSequence > 1 && `, starting at #${data.firstSequence} (older ones were removed)`}.{" "}
+        {data.firstProblem
+          ? `Problem at #${data.firstProblem.sequence}: ${data.firstProblem.detail}`
+          : `The newest is #${data.head.sequence}.`}
+      </Text>
+    </Alert>
   );
 }

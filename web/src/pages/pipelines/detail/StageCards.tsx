@@ -2,6 +2,7 @@ import { Card, Group, Stack, Text } from "@mantine/core";
 import type { Pipeline, Stage } from "@/api/types";
 import { PAUSED_STATUS_STYLE, RUN_STATUS_STYLE } from "@/theme/status";
 import { CommitId } from "@/ui/CommitId";
+import { FailedLink } from "@/ui/FailedLink";
 import { Link } from "@/ui/Link";
 import { RelativeTime } from "@/ui/RelativeTime";
 import { StatusBadge, StatusText } from "@/ui/StatusBadge";
@@ -26,7 +27,7 @@ type ContentProps = { org: string; stage: Stage; occupant: StageOccupant | undef
 
 /** The current deployment of a stage, and the one in progress. */
 export function StageContent({ org, stage, occupant }: ContentProps) {
-  const { current, paused } = stage;
+  const { current, failed, paused } = stage;
   return (
     <Stack gap={6}>
       <Group justify="space-between" wrap="nowrap" gap="xs">
@@ -36,9 +37,12 @@ export function StageContent({ org, stage, occupant }: ContentProps) {
         {paused ? (
           <StatusBadge status={PAUSED_STATUS_STYLE} />
         ) : (
-          occupant && <StatusBadge status={RUN_STATUS_STYLE[occupant.stage.status]} />
+          (occupant || failed) && (
+            <StatusBadge status={RUN_STATUS_STYLE[occupant ? occupant.stage.status : "failed"]} />
+          )
         )}
       </Group>
+      {failed && !occupant && <FailedLink failed={failed} />}
       {current ? (
         <Text size="sm" component="div">
           <Link to="/o/$org/deployments/$deploymentId" params={{ org, deploymentId: current.deploymentId }}>

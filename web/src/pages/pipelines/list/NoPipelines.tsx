@@ -1,27 +1,15 @@
-import { Stack, Text } from "@mantine/core";
+import { Group, Stack, Text } from "@mantine/core";
 import { IconRoute } from "@tabler/icons-react";
 import { SERVER_URL } from "@/data/serverUrl";
 import { Snippet } from "@/ui/Copy";
 import { EmptyState } from "@/ui/EmptyState";
-import { Link } from "@/ui/Link";
-
-const PIPELINE_YAML = `version: 1
-pipeline:
-  name: Shop
-  tracks: main
-  stages:
-    - name: staging
-    - name: production
-  steps:
-    - name: Deploy
-      type: script
-      params: { run: sh deploy.sh }
-`;
+import { LinkButton } from "@/ui/Link";
+import { FIRST_PIPELINE, FIRST_PIPELINE_PATH } from "@/ui/snippets";
 
 /** Empty state: YAML and commands for a first pipeline. */
 export function NoPipelines({ org }: { org: string }) {
-  const commands = `berth pipeline validate .berth/shop/pipeline.yaml
-git add .berth deploy.sh && git commit -m "Add pipeline"
+  const commands = `berth pipeline validate ${FIRST_PIPELINE_PATH}
+git add .berth && git commit -m "Add pipeline" && git push
 curl ${SERVER_URL}/api/v1/organizations/${org}/repositories \\
   -H "Authorization: Bearer $TOKEN" -H "Content-Type: application/json" \\
   -d '{"url": "https://git.example.com/shop.git"}'
@@ -30,17 +18,19 @@ curl ${SERVER_URL}/api/v1/organizations/${org}/repositories \\
     <EmptyState icon={IconRoute} title="No pipelines yet">
       <Stack w="100%" gap="sm">
         <Text c="dimmed">
-          Pipelines are defined in your repository. Save this as <code>.berth/shop/pipeline.yaml</code>, and
-          put a <code>deploy.sh</code> at the root of the repository:
+          Pipelines are defined in your repository. Save this as <code>{FIRST_PIPELINE_PATH}</code>, and
+          replace the step with the commands that deploy your software:
         </Text>
-        <Snippet text={PIPELINE_YAML} label="Example pipeline" />
+        <Snippet text={FIRST_PIPELINE} label="Example pipeline" />
         <Text c="dimmed">
-          Validate and commit it, then add the repository with these commands or under{" "}
-          <Link to="/o/$org/settings/repositories" params={{ org }}>
-            Organization Settings → Repositories
-          </Link>
-          . Berth deploys the newest commit of the tracked branch.
+          Validate, commit and push it, then add the repository. Berth deploys the newest commit of the
+          tracked branch.
         </Text>
+        <Group>
+          <LinkButton to="/o/$org/settings/repositories" params={{ org }}>
+            Add repository
+          </LinkButton>
+        </Group>
         <Snippet text={commands} label="Commands" />
       </Stack>
     </EmptyState>

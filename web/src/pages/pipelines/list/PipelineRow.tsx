@@ -2,7 +2,7 @@ import { memo } from "react";
 import type { Pipeline, Stage } from "@/api/types";
 import { type Access, listReadableEnvironments } from "@/data/permissions";
 import { formatCommit } from "@/format/commit";
-import { PAUSED_STATUS_STYLE } from "@/theme/status";
+import { PAUSED_STATUS_STYLE, RUN_STATUS_STYLE } from "@/theme/status";
 import { StatusBadge } from "@/ui/StatusBadge";
 import styles from "./pipelines.module.css";
 
@@ -16,6 +16,7 @@ const STAGES_SHOWN_MAX = 4;
 export const PipelineRow = memo(function PipelineRow({ href, pipeline, access }: Props) {
   if (!pipeline) return <BlankRow />;
   const isPaused = pipeline.status === "stopped" || pipeline.stages.some(stage => stage.paused);
+  const hasFailed = pipeline.stages.some(stage => stage.failed);
   const environmentCount = listReadableEnvironments(access, pipeline).length;
   const more = pipeline.stages.length - STAGES_SHOWN_MAX;
   return (
@@ -34,6 +35,7 @@ export const PipelineRow = memo(function PipelineRow({ href, pipeline, access }:
           ))}
           {more > 0 && <span className={styles.quiet}>and {more} more</span>}
         </span>
+        {hasFailed && <StatusBadge status={RUN_STATUS_STYLE.failed} />}
         {isPaused && <StatusBadge status={PAUSED_STATUS_STYLE} />}
         {pipeline.retiredAt && <span className={styles.quiet}>retired</span>}
       </a>
@@ -50,8 +52,15 @@ type Props = { href: string; pipeline: Pipeline | undefined; access: Access };
 
 function StageChip({ stage }: { stage: Stage }) {
   return (
-    <span className={styles.chip} data-empty={stage.current ? undefined : true}>
-      <span className={styles.quiet}>{stage.name}</span>
+    <span
+      className={styles.chip}
+      data-empty={stage.current ? undefined : true}
+      data-failed={stage.failed ? true : undefined}
+    >
+      <span className={styles.quiet}>
+        {stage.name}
+        {stage.failed && `: #${stage.failed.number} failed`}
+      </span>
       <span className="commit">{stage.current ? formatCommit(stage.current.commitId) : "not deployed"}</span>
     </span>
   );

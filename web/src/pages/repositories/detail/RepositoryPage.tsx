@@ -36,6 +36,13 @@ export function RepositoryPage() {
               </Text>
             </Alert>
           )}
+          {found.forgeError && (
+            <Alert color="buoy" icon={<IconAlertTriangle />} title="The forge does not show all deployments">
+              <Text size="sm" className="wrap">
+                {found.forgeError}
+              </Text>
+            </Alert>
+          )}
           <Card component="section" aria-label="Pipelines">
             <Title order={2} mb="sm">
               Pipelines

@@ -1,4 +1,4 @@
-import { NativeSelect, PasswordInput, TextInput } from "@mantine/core";
+import { NativeSelect, TextInput } from "@mantine/core";
 import { useForm } from "@mantine/form";
 import { useQuery } from "@tanstack/react-query";
 import { useOrg, usePermission } from "@/data/me";
@@ -7,6 +7,7 @@ import { pipelineQuery } from "@/data/pipelines";
 import { useCreateSecret } from "@/data/secrets";
 import { ConfirmDialog } from "@/ui/ConfirmDialog";
 import { PipelineSelect } from "@/ui/fields/PipelineSelect";
+import { SecretValueInput } from "@/ui/fields/SecretValueInput";
 
 const NAME_PATTERN = /^[A-Za-z_][A-Za-z0-9_]{0,127}$/;
 
@@ -51,7 +52,7 @@ export function NewSecretDialog({ onClose }: { onClose: () => void }) {
         autoComplete="off"
         {...form.getInputProps("name")}
       />
-      <PasswordInput label="Value" required autoComplete="off" {...form.getInputProps("value")} />
+      <SecretValueInput {...form.getInputProps("value")} />
       <TextInput label="Description" {...form.getInputProps("description")} />
       <PipelineSelect
         label="Scope"

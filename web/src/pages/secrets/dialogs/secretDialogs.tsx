@@ -1,9 +1,10 @@
-import { List, PasswordInput, Text } from "@mantine/core";
+import { List, Text } from "@mantine/core";
 import { useState } from "react";
 import type { Secret } from "@/api/types";
 import { useOrg } from "@/data/me";
 import { useDeleteSecret, useUpdateSecret } from "@/data/secrets";
 import { ConfirmDialog } from "@/ui/ConfirmDialog";
+import { SecretValueInput } from "@/ui/fields/SecretValueInput";
 
 type Props = { secret: Secret; onClose: () => void };
 
@@ -23,10 +24,7 @@ export function UpdateSecretDialog({ secret, onClose }: Props) {
       <Text size="sm" c="dimmed">
         Running deployments keep version {secret.version}. New deployments use the new value.
       </Text>
-      <PasswordInput
-        label="Value"
-        required
-        autoComplete="off"
+      <SecretValueInput
         data-autofocus
         value={value}
         onChange={event => setValue(event.currentTarget.value)}

@@ -42,6 +42,7 @@ fn environment_hand_over_queue_take_over() {
         "env hand-over qa-1 robot-0@acme.test",
         "env claim qa-1",
         "env release qa-1",
+        "env release qa-1 --yes",
         "env claim qa-1 --queue --detach",
         "env queue qa-1",
         "env take-over qa-1 --why hotfix --commit bad --no-deploy",

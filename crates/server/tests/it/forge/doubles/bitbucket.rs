@@ -60,6 +60,8 @@ impl ForgeDouble for BitbucketDouble {
                     labels: Vec::new(),
                     draft: false,
                     status: PullRequestStatus::Open,
+                    head: HEAD.into(),
+                    changed: 0,
                 };
                 let body = pull_request(&made);
                 model.pull_requests.insert(0, made);
@@ -67,8 +69,8 @@ impl ForgeDouble for BitbucketDouble {
             }
             ("GET", ["pullrequests", number]) => ok(200, &pull_request(model.find(number.parse().ok()?)?)),
             ("GET", ["pullrequests", number, "commits"]) => {
-                model.find(number.parse().ok()?)?;
-                page(call, PAGE_MAX, &[json!({"type": "commit", "hash": HEAD, "message": "Dark mode"})])
+                let head = &model.find(number.parse().ok()?)?.head;
+                page(call, PAGE_MAX, &[json!({"type": "commit", "hash": head, "message": "Dark mode"})])
             }
             // The redirect does not repeat the page.
             ("GET", ["pullrequests", number, "diffstat"]) => {
@@ -87,6 +89,11 @@ impl ForgeDouble for BitbucketDouble {
                         "old": file(before.unwrap_or(&path)), "new": file(&path)})
                 });
                 page(call, 500, &files.collect::<Vec<_>>())
+            }
+            ("GET", ["pullrequests", number, "comments"]) => {
+                let all = model.list_comments(number.parse().ok()?).into_iter();
+                let all = all.map(|(id, text)| json!({"id": id, "content": {"raw": text}}));
+                page(call, 100, &all.collect::<Vec<_>>())
             }
             ("POST", ["pullrequests", number, "comments"]) => {
                 let number = model.find(number.parse().ok()?)?.number;
@@ -161,7 +168,7 @@ fn pull_request(it: &ModelPullRequest) -> Value {
         }
         Source::DeletedFork => Value::Null,
     };
-    let side = |branch: &str, repository: Value| json!({"branch": {"name": branch}, "commit": {"type": "commit", "hash": &HEAD[..SHORT_HASH]}, "repository": repository});
+    let side = |branch: &str, repository: Value| json!({"branch": {"name": branch}, "commit": {"type": "commit", "hash": &it.head[..SHORT_HASH]}, "repository": repository});
     json!({
         "type": "pullrequest",
         "id": it.number,
@@ -175,6 +182,6 @@ fn pull_request(it: &ModelPullRequest) -> Value {
         "destination": side(&it.base_branch, base),
         "links": {"html": {"href": format!("https://git.acme.test/acme/shop/pull/{}", it.number)}},
         "created_on": "2026-11-15T09:00:00.000000+00:00",
-        "updated_on": "2026-11-15T09:30:00.000000+00:00",
+        "updated_on": format!("2026-11-18T12:{:02}:00.000000+00:00", it.changed),
     })
 }

@@ -39,6 +39,11 @@ impl ForgeDouble for GiteaDouble {
                     .find(|it| it.base_branch == *base && it.head_branch == *head)?;
                 ok(200, &pull_request(found))
             }
+            // Comments are not divided into pages.
+            ("GET", ["issues", number, "comments"]) => {
+                let all = model.list_comments(number.parse().ok()?).into_iter();
+                ok(200, &all.map(|(id, text)| json!({"id": id, "body": text})).collect())
+            }
             ("POST", ["hooks"]) if call.body["type"] != "gitea" => {
                 ok(422, &json!({"message": "Invalid hook type"}))
             }
@@ -73,9 +78,9 @@ fn pull_request(it: &ModelPullRequest) -> Value {
         "merged": is_merged,
         "merged_at": ended_at.filter(|_| is_merged),
         "base": {"label": it.base_branch, "ref": it.base_branch, "sha": HEAD, "repo_id": 5, "repo": base},
-        "head": {"label": it.head_branch, "ref": it.head_branch, "sha": HEAD, "repo_id": head_id, "repo": head},
+        "head": {"label": it.head_branch, "ref": it.head_branch, "sha": it.head, "repo_id": head_id, "repo": head},
         "created_at": "2026-11-15T10:00:00+01:00",
-        "updated_at": "2026-11-15T10:30:00+01:00",
+        "updated_at": format!("2026-11-18T13:{:02}:00+01:00", it.changed),
         "closed_at": ended_at,
     })
 }

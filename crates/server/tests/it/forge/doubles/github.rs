@@ -4,8 +4,8 @@ use berth_core::forge::PullRequestStatus;
 use serde_json::{Value, json};
 
 use super::{
-    Call, FakeResponse, ForgeDouble, HEAD, Model, ModelPullRequest, ModelStatus, Source, changed_files,
-    no_content, ok, page_with_link,
+    Call, FakeResponse, ForgeDouble, HEAD, Model, ModelDeployment, ModelPullRequest, ModelStatus, Source,
+    changed_files, no_content, ok, page_with_link,
 };
 
 pub(super) struct GitHubDouble;
@@ -23,6 +23,10 @@ impl ForgeDouble for GitHubDouble {
         Some("refs/pull/42/head")
     }
 
+    fn deployment_states(&self) -> Option<[&'static str; 2]> {
+        Some(["in_progress", "success"])
+    }
+
     fn respond(&self, model: &mut Model, call: &Call<'_>) -> Option<FakeResponse> {
         let path: Vec<_> = call.path.iter().map(String::as_str).collect();
         let ["repos", "acme", "shop", rest @ ..] = path.as_slice() else { return None };
@@ -32,8 +36,63 @@ impl ForgeDouble for GitHubDouble {
         {
             return None;
         }
+        if let ["deployments", rest @ ..] = rest {
+            return respond_about_deployments(model, call, rest);
+        }
         respond_like_github(model, call, rest, "per_page", 100, pull_request)
     }
+}
+
+fn respond_about_deployments(model: &mut Model, call: &Call<'_>, path: &[&str]) -> Option<FakeResponse> {
+    match (call.method, path) {
+        ("GET", []) => {
+            let (sha, environment) = (&call.query["sha"], &call.query["environment"]);
+            let found =
+                model.deployments.iter().filter(|it| it.commit == *sha && it.environment == *environment);
+            page_with_link(call, "per_page", 100, &found.map(render_deployment).collect::<Vec<_>>())
+        }
+        ("POST", []) => {
+            // Without these members, GitHub merges the default branch and requires statuses.
+            assert_eq!(
+                (&call.body["auto_merge"], &call.body["required_contexts"]),
+                (&json!(false), &json!([]))
+            );
+            let made = ModelDeployment {
+                id: model.new_id(),
+                commit: call.text("ref"),
+                environment: call.text("environment"),
+                is_transient: call.body["transient_environment"] == true,
+                payload: call.body["payload"].clone(),
+                states: Vec::new(),
+                urls: [None, None],
+                description: String::new(),
+            };
+            let body = render_deployment(&made);
+            model.deployments.push(made);
+            ok(201, &body)
+        }
+        ("POST", [id, "statuses"]) => {
+            let state = call.text("state");
+            let states = ["error", "failure", "inactive", "in_progress", "queued", "pending", "success"];
+            if !states.contains(&state.as_str()) || call.text("description").chars().count() > 140 {
+                return ok(422, &json!({"message": "Validation Failed"}));
+            }
+            let found = model.find_deployment(id)?;
+            found.states.push(state.clone());
+            found.urls = [call.optional_text("log_url"), call.optional_text("environment_url")];
+            found.description = call.text("description");
+            ok(201, &json!({"id": 1, "state": state}))
+        }
+        _ => None,
+    }
+}
+
+fn render_deployment(it: &ModelDeployment) -> Value {
+    json!({
+        "id": it.id, "sha": it.commit, "ref": it.commit, "task": "deploy", "payload": it.payload,
+        "environment": it.environment, "original_environment": it.environment,
+        "transient_environment": it.is_transient, "production_environment": it.environment == "production",
+    })
 }
 
 /// The routes that GitHub and Gitea share.
@@ -63,6 +122,8 @@ pub(super) fn respond_like_github(
                 labels: Vec::new(),
                 draft: false,
                 status: PullRequestStatus::Open,
+                head: HEAD.into(),
+                changed: 0,
             };
             let body = render(&made);
             model.pull_requests.insert(0, made);
@@ -81,6 +142,11 @@ pub(super) fn respond_like_github(
                 file
             });
             page_with_link(call, size, most, &files.collect::<Vec<_>>())
+        }
+        ("GET", ["issues", number, "comments"]) => {
+            let all = model.list_comments(number.parse().ok()?);
+            let all = all.into_iter().map(|(id, text)| json!({"id": id, "body": text}));
+            page_with_link(call, size, most, &all.collect::<Vec<_>>())
         }
         ("POST", ["issues", number, "comments"]) => {
             let number = model.find(number.parse().ok()?)?.number;
@@ -152,11 +218,11 @@ fn pull_request(it: &ModelPullRequest) -> Value {
         "body": "Please review.",
         "labels": it.labels.iter().map(|name| json!({"id": 1, "name": name, "color": "f29513"})).collect::<Vec<_>>(),
         "created_at": "2026-11-15T09:00:00Z",
-        "updated_at": "2026-11-15T09:30:00Z",
+        "updated_at": format!("2026-11-18T12:{:02}:00Z", it.changed),
         "closed_at": ended_at,
         "merged_at": ended_at.filter(|_| is_merged),
         "draft": it.draft,
-        "head": {"label": format!("acme:{}", it.head_branch), "ref": it.head_branch, "sha": HEAD, "repo": head},
+        "head": {"label": format!("acme:{}", it.head_branch), "ref": it.head_branch, "sha": it.head, "repo": head},
         "base": {"label": format!("acme:{}", it.base_branch), "ref": it.base_branch, "sha": HEAD, "repo": base},
     })
 }

@@ -4,8 +4,8 @@ use berth_core::forge::PullRequestStatus;
 use serde_json::{Value, json};
 
 use super::{
-    Call, FakeResponse, ForgeDouble, HEAD, Model, ModelPullRequest, ModelStatus, Source, changed_files,
-    no_content, ok, page_with_link,
+    Call, FakeResponse, ForgeDouble, HEAD, Model, ModelDeployment, ModelPullRequest, ModelStatus, Source,
+    changed_files, no_content, ok, page_with_link,
 };
 
 /// GitLab's maximum page size.
@@ -24,6 +24,10 @@ impl ForgeDouble for GitLabDouble {
 
     fn head_ref(&self) -> Option<&'static str> {
         Some("refs/merge-requests/42/head")
+    }
+
+    fn deployment_states(&self) -> Option<[&'static str; 2]> {
+        Some(["running", "success"])
     }
 
     fn respond(&self, model: &mut Model, call: &Call<'_>) -> Option<FakeResponse> {
@@ -47,6 +51,8 @@ impl ForgeDouble for GitLabDouble {
                     labels: Vec::new(),
                     draft: false,
                     status: PullRequestStatus::Open,
+                    head: HEAD.into(),
+                    changed: 0,
                 };
                 let body = merge_request(&made);
                 model.pull_requests.insert(0, made);
@@ -62,6 +68,12 @@ impl ForgeDouble for GitLabDouble {
                 });
                 page_with_link(call, "per_page", PAGE_MAX, &files.collect::<Vec<_>>())
             }
+            ("GET", ["merge_requests", number, "notes"]) => {
+                assert_eq!(call.query["sort"], "asc");
+                let all = model.list_comments(number.parse().ok()?).into_iter();
+                let all: Vec<_> = all.map(|(id, text)| json!({"id": id, "body": text})).collect();
+                page_with_link(call, "per_page", PAGE_MAX, &all)
+            }
             ("POST", ["merge_requests", number, "notes"]) => {
                 let number = model.find(number.parse().ok()?)?.number;
                 let id = model.new_id();
@@ -75,6 +87,7 @@ impl ForgeDouble for GitLabDouble {
                 ok(200, &json!({"id": id, "body": call.text("body")}))
             }
             ("POST", ["statuses", commit]) => set_status(model, call, commit),
+            (_, ["deployments", rest @ ..]) => respond_about_deployments(model, call, rest),
             ("POST", ["hooks"]) => {
                 assert!(
                     ["push_events", "merge_requests_events", "note_events"]
@@ -94,6 +107,55 @@ impl ForgeDouble for GitLabDouble {
             _ => None,
         }
     }
+}
+
+fn respond_about_deployments(model: &mut Model, call: &Call<'_>, path: &[&str]) -> Option<FakeResponse> {
+    match (call.method, path) {
+        ("GET", []) => {
+            let (environment, status) = (&call.query["environment"], &call.query["status"]);
+            let is_found =
+                |it: &&ModelDeployment| it.environment == *environment && it.states.last() == Some(status);
+            let found: Vec<_> =
+                model.deployments.iter().rev().filter(is_found).map(render_deployment).collect();
+            page_with_link(call, "per_page", PAGE_MAX, &found)
+        }
+        ("POST", []) => {
+            assert_eq!(call.body["tag"], false);
+            assert_eq!(call.text("ref"), call.text("sha"));
+            let made = ModelDeployment {
+                id: model.new_id(),
+                commit: call.text("sha"),
+                environment: call.text("environment"),
+                is_transient: false,
+                payload: Value::Null,
+                states: vec![call.text("status")],
+                urls: [None, None],
+                description: String::new(),
+            };
+            let body = render_deployment(&made);
+            model.deployments.push(made);
+            ok(201, &body)
+        }
+        ("GET", [id]) => model.find_deployment(id).and_then(|it| ok(200, &render_deployment(it))),
+        ("PUT", [id]) => {
+            let found = model.find_deployment(id)?;
+            let (status, last) = (call.text("status"), found.states.last().cloned().unwrap_or_default());
+            // Like GitLab, refuses to repeat a state.
+            if status == last || !["running", "success", "failed", "canceled"].contains(&status.as_str()) {
+                return ok(400, &json!({"message": {"status": ["cannot transition"]}}));
+            }
+            found.states.push(status);
+            ok(200, &render_deployment(found))
+        }
+        _ => None,
+    }
+}
+
+fn render_deployment(it: &ModelDeployment) -> Value {
+    json!({
+        "id": it.id, "iid": it.id, "ref": it.commit, "sha": it.commit, "status": it.states.last(),
+        "environment": {"id": 9, "name": it.environment, "external_url": null},
+    })
 }
 
 /// Like GitLab, refuses to set a pending status to pending.
@@ -134,7 +196,7 @@ fn merge_request(it: &ModelPullRequest) -> Value {
         "description": "Please review.",
         "state": state,
         "created_at": "2026-11-15T09:00:00.000Z",
-        "updated_at": "2026-11-15T09:30:00.000Z",
+        "updated_at": format!("2026-11-18T12:{:02}:00.000Z", it.changed),
         "merged_at": merged_at,
         "closed_at": closed_at,
         "target_branch": it.base_branch,
@@ -145,7 +207,7 @@ fn merge_request(it: &ModelPullRequest) -> Value {
         "labels": it.labels,
         "draft": it.draft,
         "work_in_progress": it.draft,
-        "sha": HEAD,
+        "sha": it.head,
         "merge_commit_sha": null,
         "web_url": format!("https://git.acme.test/acme/shop/pull/{}", it.number),
     })

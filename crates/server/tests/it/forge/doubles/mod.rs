@@ -18,50 +18,69 @@ pub(crate) use github_app::GitHubAppDouble;
 
 use super::fake_forge::{FakeForge, FakeResponse, RecordedRequest};
 
-pub(super) const TOKEN: &str = "conformance-token";
-pub(super) const HEAD: &str = "4d6d0ebe4d6d0ebe4d6d0ebe4d6d0ebe4d6d0ebe";
+pub(crate) const TOKEN: &str = "conformance-token";
+pub(crate) const HEAD: &str = "4d6d0ebe4d6d0ebe4d6d0ebe4d6d0ebe4d6d0ebe";
 /// The number of a pull request that does not exist.
-pub(super) const MISSING: i64 = 999;
+pub(crate) const MISSING: i64 = 999;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Source {
+pub(crate) enum Source {
     SameRepository,
     Fork,
     DeletedFork,
 }
 
 #[derive(Debug, Clone)]
-pub(super) struct ModelPullRequest {
-    pub(super) number: i64,
-    pub(super) title: String,
-    pub(super) head_branch: String,
-    pub(super) base_branch: String,
-    pub(super) source: Source,
-    pub(super) labels: Vec<&'static str>,
-    pub(super) draft: bool,
-    pub(super) status: PullRequestStatus,
+pub(crate) struct ModelPullRequest {
+    pub(crate) number: i64,
+    pub(crate) title: String,
+    /// The full hash of the head commit.
+    pub(crate) head: String,
+    pub(crate) head_branch: String,
+    pub(crate) base_branch: String,
+    pub(crate) source: Source,
+    pub(crate) labels: Vec<&'static str>,
+    pub(crate) draft: bool,
+    pub(crate) status: PullRequestStatus,
+    /// The minute of 2026-11-18T12 at which it was last changed.
+    pub(crate) changed: u32,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct ModelStatus {
-    pub(super) commit: String,
+pub(crate) struct ModelStatus {
+    pub(crate) commit: String,
     /// The text that identifies the status.
-    pub(super) key: String,
-    pub(super) state: String,
-    pub(super) description: String,
-    pub(super) url: Option<String>,
+    pub(crate) key: String,
+    pub(crate) state: String,
+    pub(crate) description: String,
+    pub(crate) url: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ModelDeployment {
+    pub(crate) id: i64,
+    pub(crate) commit: String,
+    pub(crate) environment: String,
+    pub(crate) is_transient: bool,
+    pub(crate) payload: Value,
+    /// All states that it had, in order.
+    pub(crate) states: Vec<String>,
+    /// The links of the last state.
+    pub(crate) urls: [Option<String>; 2],
+    pub(crate) description: String,
 }
 
 /// What the forge knows.
 #[derive(Debug, Default)]
-pub(super) struct Model {
-    pub(super) pull_requests: Vec<ModelPullRequest>,
+pub(crate) struct Model {
+    pub(crate) pull_requests: Vec<ModelPullRequest>,
     /// Comments by id, with the pull request's number.
-    pub(super) comments: HashMap<i64, (i64, String)>,
-    pub(super) statuses: Vec<ModelStatus>,
+    pub(crate) comments: HashMap<i64, (i64, String)>,
+    pub(crate) statuses: Vec<ModelStatus>,
     /// Webhooks by id: the URL and the secret.
-    pub(super) hooks: HashMap<String, (String, String)>,
-    pub(super) tests_sent: usize,
+    pub(crate) hooks: HashMap<String, (String, String)>,
+    pub(crate) tests_sent: usize,
+    pub(crate) deployments: Vec<ModelDeployment>,
     next_id: i64,
 }
 
@@ -71,8 +90,24 @@ impl Model {
         self.next_id
     }
 
+    pub(crate) fn find_mut(&mut self, number: i64) -> Option<&mut ModelPullRequest> {
+        self.pull_requests.iter_mut().find(|it| it.number == number)
+    }
+
     fn find(&self, number: i64) -> Option<&ModelPullRequest> {
         self.pull_requests.iter().find(|it| it.number == number)
+    }
+
+    /// The comments on a pull request, oldest first.
+    fn list_comments(&self, number: i64) -> Vec<(i64, String)> {
+        let of = self.comments.iter().filter(|(_, (of, _))| *of == number);
+        let mut found: Vec<_> = of.map(|(id, (_, text))| (*id, text.clone())).collect();
+        found.sort_by_key(|(id, _)| *id);
+        found
+    }
+
+    fn find_deployment(&mut self, id: &str) -> Option<&mut ModelDeployment> {
+        self.deployments.iter_mut().find(|it| it.id.to_string() == id)
     }
 
     /// Sets a status: one per commit and key.
@@ -83,7 +118,7 @@ impl Model {
 }
 
 /// A request, split into the parts that routes match.
-pub(super) struct Call<'a> {
+pub(crate) struct Call<'a> {
     method: &'a str,
     /// The decoded segments of the path.
     path: Vec<String>,
@@ -127,7 +162,7 @@ impl<'a> Call<'a> {
 }
 
 /// One forge's routes and formats.
-pub(super) trait ForgeDouble: Send + Sync {
+pub(crate) trait ForgeDouble: Send + Sync {
     /// The forge's name in the configuration.
     fn kind(&self) -> &'static str;
 
@@ -148,20 +183,25 @@ pub(super) trait ForgeDouble: Send + Sync {
         true
     }
 
+    /// Names of the states in progress and success of a deployment, if the forge has deployments.
+    fn deployment_states(&self) -> Option<[&'static str; 2]> {
+        None
+    }
+
     fn respond(&self, model: &mut Model, call: &Call<'_>) -> Option<FakeResponse>;
 }
 
-pub(super) const DOUBLES: &[&dyn ForgeDouble] =
+pub(crate) const DOUBLES: &[&dyn ForgeDouble] =
     &[&github::GitHubDouble, &gitlab::GitLabDouble, &gitea::GiteaDouble, &bitbucket::BitbucketDouble];
 
 /// A running double.
-pub(super) struct RunningDouble {
-    pub(super) forge: FakeForge,
-    pub(super) model: Arc<Mutex<Model>>,
+pub(crate) struct RunningDouble {
+    pub(crate) forge: FakeForge,
+    pub(crate) model: Arc<Mutex<Model>>,
 }
 
 impl RunningDouble {
-    pub(super) fn start(double: &'static dyn ForgeDouble, pull_requests: Vec<ModelPullRequest>) -> Self {
+    pub(crate) fn start(double: &'static dyn ForgeDouble, pull_requests: Vec<ModelPullRequest>) -> Self {
         let model = Arc::new(Mutex::new(Model { pull_requests, ..Model::default() }));
         let shared = model.clone();
         let forge = FakeForge::start_with_headers(move |request| {

@@ -45,6 +45,7 @@ function TestLog({ buffer, rows }: { buffer: LogBuffer; rows: VisibleRows }) {
           q=""
           wrap={false}
           isFollowing={false}
+          wasWatched={false}
           start={0}
           handle={{ current: null }}
           onFollow={nothing}

@@ -8,9 +8,16 @@ import type { LogGroup, VisibleRows } from "./groups";
 import { LogLine, LogLinePlaceholder } from "./LogLine";
 import styles from "./log.module.css";
 import type { LineRange } from "./range";
+import { useRoomBelow } from "./useRoomBelow";
 
 export const LINE_PX = 20;
 const BOX_PX_MIN = 3 * LINE_PX;
+/** A followed log fits into the window, unless less than this is left of it. */
+const FOLLOWED_PX_MIN = 16 * LINE_PX;
+/** Margin below a followed log. */
+const BELOW_PX = 16;
+/** Space for the horizontal scrollbar. */
+const SCROLLBAR_PX = 24;
 /** Overscan: pixels rendered and lines loaded beyond the visible area. */
 const AHEAD_PX = 120;
 const AHEAD_LINES = 200;
@@ -35,6 +42,8 @@ type Props = {
   q: string;
   wrap: boolean;
   isFollowing: boolean;
+  /** Whether the log grew while it was shown. */
+  wasWatched: boolean;
   start: number;
   handle: RefObject<VirtuosoHandle | null>;
   onFollow: (follow: boolean) => void;
@@ -114,14 +123,23 @@ export function LogLines(props: Props) {
       if (!buffer.line(rows.lineAt(row))) return requestVisible();
   }, [version, buffer, rows, requestVisible]);
 
-  const height = `max(${BOX_PX_MIN}px, min(68vh, ${rows.count * LINE_PX + 24}px))`;
+  const room = useRoomBelow(props.wasWatched ? scroller : null);
+  const roomPx = room === null ? "68vh" : `${Math.max(FOLLOWED_PX_MIN, room - BELOW_PX)}px`;
+  const contentPx = wrap && rows.count > 3 ? roomPx : `${rows.count * LINE_PX + SCROLLBAR_PX}px`;
+  const height = `max(${BOX_PX_MIN}px, min(68vh, ${roomPx}, ${contentPx}))`;
+  // The newest line stays visible while the box grows, unless the user is looking at another part of the page.
+  // biome-ignore lint/correctness/useExhaustiveDependencies: runs when the height changes
+  useEffect(() => {
+    if (!isFollowing || !scroller || scroller.getBoundingClientRect().top > window.innerHeight) return;
+    scroller.scrollIntoView({ block: "nearest" });
+  }, [isFollowing, scroller, height]);
   return (
     <div className={`${styles.lines} ${wrap ? styles.wrapped : ""}`}>
       <Virtuoso
         key={wrap ? "wrapped" : "plain"}
         ref={handle}
         className={styles.scroller}
-        style={{ height: wrap && rows.count > 3 ? "68vh" : height }}
+        style={{ height }}
         scrollerRef={element => setScroller(element instanceof HTMLElement ? element : null)}
         tabIndex={0}
         role="region"

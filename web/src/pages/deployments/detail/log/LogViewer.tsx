@@ -52,6 +52,7 @@ function OpenLog(props: Props & { log: ReturnType<typeof useLog> }) {
   const chosen = parseRange(view.lines);
   const q = view.q ?? "";
   const handle = useRef<VirtuosoHandle>(null);
+  const frame = useRef<HTMLDivElement>(null);
   const [wrap, setWrap] = useState(false);
   const [failing, setFailing] = useState<number | null>(() => (hasFailed ? findFailingLine(log) : null));
   const [isFollowing, setFollowing] = useState(!state.isComplete && chosen === null);
@@ -92,6 +93,7 @@ function OpenLog(props: Props & { log: ReturnType<typeof useLog> }) {
   const goTo = useCallback(
     (line: number) => {
       setFollowing(false);
+      frame.current?.scrollIntoView({ block: "nearest" });
       const group = findGroup(groups, line);
       if (group && folded.has(group.line) && group.line !== line)
         setToggled(was => new Map(was).set(group.line, false));
@@ -109,7 +111,6 @@ function OpenLog(props: Props & { log: ReturnType<typeof useLog> }) {
     if (failing !== null && isFollowing) goTo(failing);
   }, [failing, isFollowing, goTo]);
 
-  const frame = useRef<HTMLDivElement>(null);
   const goToNow = useRef(goTo);
   goToNow.current = goTo;
   useScrollToLines(frame, jump, goToNow);
@@ -184,6 +185,7 @@ function OpenLog(props: Props & { log: ReturnType<typeof useLog> }) {
         q={q}
         wrap={wrap}
         isFollowing={isFollowing}
+        wasWatched={wasWatched}
         start={start}
         handle={handle}
         onFollow={setFollowing}

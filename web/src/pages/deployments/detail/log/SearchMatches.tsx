@@ -12,9 +12,9 @@ type Props = { entries: LogEntry[]; q: string; current: number | null; onGo: (at
 /** List of search matches. */
 export function SearchMatches({ entries, q, current, onGo }: Props) {
   return (
-    <div className={styles.foot} style={{ padding: 0, borderTop: 0 }}>
+    <div className={styles.matches}>
       <Virtuoso
-        style={{ height: Math.min(entries.length, SHOWN) * MATCH_PX + 8 }}
+        style={{ height: Math.min(entries.length, SHOWN) * MATCH_PX }}
         aria-label="Search matches"
         role="group"
         totalCount={entries.length}

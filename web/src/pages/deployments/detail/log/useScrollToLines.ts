@@ -14,7 +14,6 @@ export function useScrollToLines(
     const range = parseRange(jump?.lines);
     if (!range) return;
     goTo.current(range.from);
-    frame.current?.scrollIntoView({ block: "nearest" });
     frame.current?.querySelector<HTMLElement>("[role=region]")?.focus({ preventScroll: true });
   }, [frame, jump, goTo]);
 }
