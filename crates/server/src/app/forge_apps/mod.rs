@@ -56,7 +56,7 @@ impl App {
         let found = self.read(who, move |db| {
             let repository = find_repository(db, &wanted)?;
             check_unconnected(db, &repository)?;
-            check_public_url(&config)?;
+            check_public_url(&config, &repository.url)?;
             let at = AppForge::locate(&repository.url, &config.forges);
             let at = at.map_err(|why| AppError::new(Code::InvalidState, why))?;
             let app = forge_app::by_origin(db, &at.origin)?;

@@ -17,7 +17,7 @@ use berth_store::tables::forge_app::SealedAppSecrets;
 use berth_store::tables::{forge_app, forge_app_setup};
 use serde_json::Value;
 
-use super::super::forge_connections::{check_public_url, check_unconnected};
+use super::super::forge_connections::check_unconnected;
 use super::{ApiResponse, App, IdempotentResponse, app_event, repository_page, to_wire};
 use crate::auth::authorize::{self, AuthMethod, AuthorizedCaller, Principal};
 use crate::auth::tokens::hash_token;
@@ -118,9 +118,8 @@ impl App {
         }
         let setup = self.take_setup(who, login, hash_token(&state)).await?;
         let converted = self.convert(who, &setup, code).await?;
-        let (config, vault, org) = (self.config.clone(), self.services.vault.clone(), who.org());
+        let (vault, org) = (self.services.vault.clone(), who.org());
         self.change(who, once, move |tx, _| {
-            check_public_url(&config)?;
             if let Some(other) = forge_app::by_origin(tx, &setup.origin)? {
                 let text = format!(
                     "the organization already has the GitHub App {} on this forge; delete {} there",
