@@ -294,7 +294,16 @@ const repositories = createRoute({
 const repository = createRoute({
   getParentRoute: () => settings,
   path: "repositories/$repositoryId",
+  // `connect=app` opens the dialog to connect the repository through a GitHub App.
+  validateSearch: createSearchValidator({ connect: parseText }),
   component: lazyRouteComponent(() => import("./pages/repositories/detail/RepositoryPage"), "RepositoryPage"),
+});
+
+const githubApp = createRoute({
+  getParentRoute: () => org,
+  path: "github-app",
+  validateSearch: createSearchValidator({ code: parseText, state: parseText }),
+  component: lazyRouteComponent(() => import("./pages/repositories/app/GitHubAppPage"), "GitHubAppPage"),
 });
 
 const webhooks = createRoute({
@@ -358,6 +367,7 @@ export const routeTree = root.addChildren([
     approvals,
     events,
     insights,
+    githubApp,
     settings.addChildren([
       settingsIndex,
       general,

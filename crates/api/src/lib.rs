@@ -13,6 +13,7 @@ pub mod environment;
 pub mod event;
 pub mod fix;
 pub mod forge_account;
+pub mod forge_app;
 pub mod grant;
 pub mod identity;
 pub mod insights;

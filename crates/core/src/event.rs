@@ -166,6 +166,10 @@ kinds! {
     PullRequestApproved = "pull_request_approved",
     ForgeAccountLinked = "forge_account_linked",
     ForgeAccountUnlinked = "forge_account_unlinked",
+    ForgeAppCreated = "forge_app_created",
+    ForgeAppInstalled = "forge_app_installed",
+    ForgeAppUninstalled = "forge_app_uninstalled",
+    ForgeAppDeleted = "forge_app_deleted",
 }
 
 impl fmt::Display for EventKind {

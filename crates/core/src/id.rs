@@ -143,6 +143,8 @@ id! {
     SignInId = "sgn",
     /// The webhook through which a forge reports events of a repository.
     HookId = "hook",
+    /// A GitHub App that connects repositories to their forge.
+    ForgeAppId = "app",
     WebhookId = "whk",
     /// One event to be delivered to one webhook.
     DeliveryId = "dlv",

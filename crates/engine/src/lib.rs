@@ -20,6 +20,7 @@ mod engine;
 mod epoch;
 pub mod error;
 pub mod events;
+pub mod forge_app;
 pub mod gates;
 pub mod git;
 mod git_credentials;

@@ -220,7 +220,7 @@ pub(super) fn checkout(services: &Services, it: &AttemptLocator, into: &Path) ->
                 if is_untrusted {
                     return Ok(None);
                 }
-                let read = services.git_credential_blocking(it.org, repository.credential.clone());
+                let read = services.repository_credential_blocking(it.org, &repository);
                 let read = read.map_err(|error| {
                     tracing::error!(?error, repository = %repository.id, "reading a git credential failed");
                     GitError::Failed("the repository's credential cannot be read".into())

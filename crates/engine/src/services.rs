@@ -16,6 +16,7 @@ use crate::artifacts::ArtifactStore;
 use crate::egress::{self, AllowedDestination, EgressClient, EgressPolicy};
 use crate::engine::EngineState;
 use crate::error::EngineError;
+use crate::forge_app::AppTokenCache;
 use crate::git::{MirrorStore, RepositoryAccess};
 use crate::git_credentials::GitCredentials;
 use crate::limits::{LOG_READS_AT_ONCE, LOG_READS_WAITING_MAX, TRANSFERS_AT_ONCE, TRANSFERS_WAITING_MAX};
@@ -56,6 +57,7 @@ pub struct Services {
     pub transfers: AdmissionControl,
     pub git: MirrorStore,
     pub(crate) git_credentials: GitCredentials,
+    pub(crate) app_tokens: Arc<AppTokenCache>,
     /// Wakes the job that syncs repositories.
     pub sync_wanted: Notify,
     /// Wakes the job that acts on pull requests.
@@ -87,6 +89,7 @@ impl Services {
             transfers: AdmissionControl::new(TRANSFERS_AT_ONCE, TRANSFERS_WAITING_MAX),
             git: MirrorStore::new(&config.data_dir, &config.own_dir, config.git_max),
             git_credentials: GitCredentials::default(),
+            app_tokens: Arc::default(),
             sync_wanted: Notify::new(),
             pull_requests_wanted: Notify::new(),
             egress: EgressClient::new(policy, egress::system_lookup(), config.egress_max),

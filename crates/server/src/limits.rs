@@ -66,6 +66,12 @@ pub const CODE_FAILURE_WINDOW_S: i64 = 24 * 60 * 60;
 
 /// How long a person may take to log in at an identity provider, in seconds.
 pub const PROVIDER_LOGIN_S_MAX: i64 = 10 * 60;
+
+/// How long an admin may take to create a GitHub App, in seconds.
+pub const APP_SETUP_S_MAX: i64 = 30 * 60;
+
+/// Maximum number of GitHub Apps that are listed. An organization has one per forge.
+pub const APPS_LISTED_MAX: i64 = 100;
 /// Maximum length of the path that a login at a provider returns to.
 pub const RETURN_PATH_BYTES_MAX: usize = 1_024;
 

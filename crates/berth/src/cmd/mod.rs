@@ -19,6 +19,7 @@ pub(crate) mod pipeline;
 pub(crate) mod pull_request;
 pub(crate) mod registry;
 pub(crate) mod repo;
+mod repo_apps;
 mod repo_connection;
 pub(crate) mod run;
 pub(crate) mod runner;

@@ -15,7 +15,7 @@ const COMMIT_CHARS_SHOWN: usize = 8;
 const COMMIT_CHARS_MIN: usize = 20;
 
 /// The last words of event kinds that report an outcome, each with the words that express it in the summary.
-const OUTCOMES: [(&str, &str); 8] = [
+const OUTCOMES: [(&str, &str); 10] = [
     ("started", "started"),
     ("succeeded", "succeeded"),
     ("failed", "failed"),
@@ -24,6 +24,8 @@ const OUTCOMES: [(&str, &str); 8] = [
     ("cancelled", "was cancelled"),
     ("superseded", "was superseded"),
     ("unknown", "has an unknown outcome"),
+    ("installed", "was installed"),
+    ("uninstalled", "was uninstalled"),
 ];
 
 /// Summarizes an event. `pipeline` is the slug of its pipeline, if known.

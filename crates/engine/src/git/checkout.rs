@@ -7,6 +7,7 @@ use std::time::{Instant, SystemTime};
 use berth_core::repository::RemoteUrl;
 use tempfile::TempDir;
 
+use super::branch::GitRemote;
 use super::mirror::GitMirror;
 use super::remote::{GitCredential, RepositoryAccess};
 use super::tree::{EntryKind, GitTreeEntry};
@@ -168,6 +169,9 @@ impl GitMirror {
         if let (Some(from), Some(url), true) = (from, &part.url, part.depth > 0) {
             self.fetch_submodule(from, url, part, progress)?;
         }
+        if part.depth == 0 && part.mirror.is_partial() {
+            part.mirror.complete_commit(from, &part.commit)?;
+        }
         let entries = part.mirror.entries(&part.commit, None, &["-r"])?;
         progress.count(&entries)?;
         let dir = progress.part_dir(&part.path)?;
@@ -177,6 +181,19 @@ impl GitMirror {
         let Some(from) = from else { return Ok(Vec::new()) };
         self.replace_pointers(from, part, &entries, (dir.as_path(), &index), progress)?;
         self.find_submodules(part, &entries, progress)
+    }
+
+    /// Fetches the content of a commit that a partial mirror lacks.
+    fn complete_commit(&self, from: Option<CheckoutRemote<'_>>, commit: &CommitHash) -> Result<(), GitError> {
+        if self.list_missing(commit, None)?.is_empty() {
+            return Ok(());
+        }
+        let Some(CheckoutRemote { url, access, credential }) = from else {
+            let text = "content of the commit is not in the partial mirror, and its repository was removed";
+            return Err(GitError::Missing(text.into()));
+        };
+        let credential = credential()?;
+        self.fetch_missing(&GitRemote { url, credential: credential.as_ref(), access }, commit, None)
     }
 
     /// Unpacks the files of a commit. Returns the temporary index.

@@ -13,6 +13,7 @@ mod host;
 mod import;
 mod lfs;
 mod mirror;
+mod partial;
 mod process;
 mod pull_requests;
 mod remote;

@@ -4,7 +4,7 @@
 //! another database row.
 
 mod accounts;
-mod hook_secrets;
+mod forge_secrets;
 mod keyed_hashes;
 mod provider_tokens;
 mod root;

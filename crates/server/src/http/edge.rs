@@ -37,6 +37,11 @@ static REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; \
     font-src 'self'; connect-src 'self'; img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'; form-action 'self'";
 
+/// Returns the content security policy of a page whose forms may be sent to these sources.
+pub(super) fn content_security_policy(form_sources: &str) -> String {
+    CONTENT_SECURITY_POLICY.replace("form-action 'self'", &format!("form-action {form_sources}"))
+}
+
 /// Data that every request carries as an extension.
 #[derive(Debug, Clone)]
 pub(crate) struct RequestOrigin {

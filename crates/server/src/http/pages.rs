@@ -62,8 +62,25 @@ pub(super) async fn error_page(Path(code): Path<String>) -> Result<Html<String>,
 
 /// Returns the page that a browser gets if a login through an identity provider fails.
 pub(super) fn login_failed(detail: &str) -> Html<String> {
-    let detail = detail.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+    let detail = escape(detail);
     page("You are not logged in", &format!("<p>{detail}</p><p><a href=\"/sign-in\">Log in</a></p>"))
+}
+
+/// Returns the page that sends the manifest of a GitHub App to the forge.
+pub(super) fn manifest_form(action: &str, manifest: &str, origin: &str) -> Html<String> {
+    let [action, manifest, origin] = [action, manifest, origin].map(escape);
+    let body = format!(
+        "<p>Berth creates a GitHub App on {origin}. There you can change its name; then it is installed for the \
+         repositories that you choose.</p>\
+         <form method=\"post\" action=\"{action}\"><input type=\"hidden\" name=\"manifest\" value=\"{manifest}\">\
+         <button>Continue to GitHub</button></form>"
+    );
+    page("Create a GitHub App", &body)
+}
+
+fn escape(text: &str) -> String {
+    let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+    text.replace('"', "&quot;").replace('\'', "&#39;")
 }
 
 fn page(title: &str, body: &str) -> Html<String> {

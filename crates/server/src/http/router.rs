@@ -116,9 +116,9 @@ pub(super) fn build(app: &Arc<App>) -> (Router, Vec<RouteInfo>, openapi::LazyDoc
     use Action::*;
     use routes::{
         analyses, approvals, auth, cli_logins, connections, deployed, deployments, environments, events,
-        fixes, forge_accounts, grants, health, hooks, instance, invitations, logins, logs, members,
-        organizations, pipelines, providers, pull_requests, queue, registries, repositories, runner, runners,
-        second_factor, secrets, sessions, teams, tokens, webhooks, well_known,
+        fixes, forge_accounts, forge_apps, grants, health, hooks, instance, invitations, logins, logs,
+        members, organizations, pipelines, providers, pull_requests, queue, registries, repositories, runner,
+        runners, second_factor, secrets, sessions, teams, tokens, webhooks, well_known,
     };
 
     let served = openapi::LazyDocuments::default();
@@ -228,6 +228,11 @@ pub(super) fn build(app: &Arc<App>) -> (Router, Vec<RouteInfo>, openapi::LazyDoc
         .route(RepositoriesWrite, routes!(connections::test_connection))
         .route(RepositoriesWrite, routes!(connections::rotate_connection))
         .route(RepositoriesRead, routes!(connections::list_hook_deliveries))
+        .route(RepositoriesWrite, routes!(forge_apps::connect_repository_with_app))
+        .route(RepositoriesRead, routes!(forge_apps::list_forge_apps))
+        .route(RepositoriesWrite, routes!(forge_apps::view_manifest_form))
+        .route(RepositoriesWrite, routes!(forge_apps::create_forge_app))
+        .route(RepositoriesWrite, routes!(forge_apps::delete_forge_app))
         .route(AnalysisRead, routes!(fixes::view_fix_pull_request))
         .route(AnalysisRun, routes!(fixes::create_fix_pull_request))
         .route(RegistriesRead, routes!(registries::list_registries))

@@ -6,7 +6,7 @@ use std::time::Duration;
 use berth_store::TxContext;
 use berth_store::idempotency::{self, FORGET_BATCH_MAX};
 use berth_store::tables::{
-    cli_login, commit_status, delivery, forge_account, forge_deployment, hook_delivery, invitation,
+    cli_login, commit_status, delivery, forge_account, forge_app_setup, forge_deployment, hook_delivery, invitation,
     password_reset, provider_login, second_factor, sign_in, token, webhook,
 };
 
@@ -50,6 +50,7 @@ pub async fn sweep(jobs: &BackgroundJobs) -> Result<(), AppError> {
             second_factor::delete_unconfirmed(tx, oldest)?;
             cli_login::delete_expired(tx)?;
             forge_account::delete_expired_codes(tx)?;
+            forge_app_setup::delete_expired(tx)?;
             provider_login::delete_expired_states(tx)?;
             token::delete_expired_of_sessions(tx)?;
             let unchanged_since = tx.now().plus_seconds(-COMMIT_STATUS_DAYS_KEPT * 24 * 60 * 60);

@@ -19,6 +19,7 @@ mod event_streams;
 mod events;
 mod fairness;
 mod forge;
+mod forge_apps;
 mod forge_hooks;
 mod git;
 mod idempotency;

@@ -44,6 +44,7 @@ fn route_path(route: &RouteInfo, org: &str) -> String {
         .replace("{eventId}", "evt_00000000000000000000000000")
         .replace("{forge}", "github")
         .replace("{hookId}", "hook_00000000000000000000000000")
+        .replace("{appId}", "app_00000000000000000000000000")
         .replace("{webhookId}", "no-such-webhook")
         .replace("{deliveryId}", &DeliveryId::from_parts(at, [0; 10]).to_string())
         .replace("{code}", "not_found")

@@ -64,6 +64,7 @@ fn fill_path(operation: &ApiOperation) -> String {
         .replace("{stage}", "unknown")
         .replace("{forge}", "github")
         .replace("{hookId}", "hook_00000000000000000000000000")
+        .replace("{appId}", "app_00000000000000000000000000")
         .replace("{webhookId}", "unknown")
         .replace("{deliveryId}", "unknown")
 }

@@ -158,6 +158,7 @@ impl ResourceTarget {
             .replace("{stage}", "qa-1")
             .replace("{forge}", "github")
             .replace("{hookId}", "hook_00000000000000000000000000")
+            .replace("{appId}", "app_00000000000000000000000000")
             .replace("{webhookId}", "ops")
             .replace("{deliveryId}", "dlv_00000000000000000000000000");
         assert!(!path.contains('{'), "{path}: say what stands there");

@@ -525,6 +525,8 @@ CREATE TABLE repositories (
   -- The name of a secret of the organization.
   credential TEXT,
   poll_seconds BIGINT NOT NULL,
+  -- Whether the mirror lacks the content of files until it is needed.
+  is_partial BIGINT NOT NULL,
   -- Of the default branch, as last seen.
   head TEXT,
   default_branch TEXT,
@@ -987,6 +989,48 @@ CREATE INDEX fix_pull_requests_opening ON fix_pull_requests (updated_at) WHERE s
 -- Those that may have been merged or closed in the meantime.
 CREATE INDEX fix_pull_requests_open ON fix_pull_requests (analysis_id) WHERE state IN ('open', 'pushed');
 
+-- GitHub Apps that connect repositories. Each organization has at most one per forge.
+CREATE TABLE forge_apps (
+  org_id TEXT NOT NULL REFERENCES organizations (id),
+  id TEXT NOT NULL,
+  -- Scheme, host and port of the forge, and the base URL of its API.
+  origin TEXT NOT NULL,
+  api TEXT NOT NULL,
+  -- Part of the URL of the app's webhook.
+  hook_id TEXT NOT NULL UNIQUE,
+  -- As the forge identifies and names the app.
+  forge_app_id TEXT NOT NULL,
+  slug TEXT NOT NULL,
+  name TEXT NOT NULL,
+  -- When the app was first seen installed; null while it is not.
+  installed_at BIGINT,
+  -- When the forge last reported a change of the installation. Access tokens from before are discarded.
+  installation_changed_at BIGINT NOT NULL,
+  created_at BIGINT NOT NULL,
+  -- The private key and the secret that signs deliveries, encrypted.
+  key_id TEXT NOT NULL,
+  sealed_private_key BYTEA NOT NULL,
+  sealed_hook_secret BYTEA NOT NULL,
+  PRIMARY KEY (org_id, id),
+  UNIQUE (org_id, origin),
+  FOREIGN KEY (org_id, key_id) REFERENCES data_keys (org_id, id)
+);
+
+-- GitHub Apps that an admin is creating in a browser. Each login has at most one per organization.
+CREATE TABLE forge_app_setups (
+  org_id TEXT NOT NULL REFERENCES organizations (id),
+  sign_in_id TEXT NOT NULL REFERENCES sign_ins (id) ON DELETE CASCADE,
+  state_hash BYTEA NOT NULL,
+  repository_id TEXT NOT NULL,
+  hook_id TEXT NOT NULL,
+  -- Where the browser sends the app's manifest.
+  form_url TEXT NOT NULL,
+  origin TEXT NOT NULL,
+  api TEXT NOT NULL,
+  expires_at BIGINT NOT NULL,
+  PRIMARY KEY (org_id, sign_in_id)
+) {without_rowid};
+
 -- The connection of a repository to its forge: the webhook that the forge sends events to.
 CREATE TABLE forge_connections (
   org_id TEXT NOT NULL,
@@ -994,6 +1038,8 @@ CREATE TABLE forge_connections (
   -- Part of the webhook's URL.
   hook_id TEXT NOT NULL UNIQUE,
   forge TEXT NOT NULL CHECK (forge IN ('github', 'gitlab', 'gitea', 'bitbucket')),
+  -- The GitHub App through which the repository is connected. Then the webhook is that of the app.
+  app_id TEXT,
   -- The service account that holds the sessions of pull requests.
   account_id TEXT NOT NULL REFERENCES users (id),
   -- The webhook's id on the forge, if Berth created it there.
@@ -1010,8 +1056,10 @@ CREATE TABLE forge_connections (
   listed_at BIGINT NOT NULL DEFAULT 0,
   PRIMARY KEY (org_id, repository_id),
   FOREIGN KEY (org_id, repository_id) REFERENCES repositories (org_id, id),
+  FOREIGN KEY (org_id, app_id) REFERENCES forge_apps (org_id, id),
   FOREIGN KEY (org_id, key_id) REFERENCES data_keys (org_id, id)
 );
+CREATE INDEX forge_connections_of_app ON forge_connections (org_id, app_id) WHERE app_id IS NOT NULL;
 
 -- Deliveries of forges, and what each did.
 CREATE TABLE hook_deliveries (

@@ -135,6 +135,8 @@ pub fn all_statements() -> impl Iterator<Item = &'static SqlStatement> {
         crate::tables::event_retention::STATEMENTS,
         crate::tables::fix_pull_request::STATEMENTS,
         crate::tables::forge_account::STATEMENTS,
+        crate::tables::forge_app::STATEMENTS,
+        crate::tables::forge_app_setup::STATEMENTS,
         crate::tables::forge_connection::STATEMENTS,
         crate::tables::forge_deployment::STATEMENTS,
         crate::tables::grant::STATEMENTS,

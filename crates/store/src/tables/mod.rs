@@ -16,6 +16,8 @@ pub mod event;
 pub mod event_retention;
 pub mod fix_pull_request;
 pub mod forge_account;
+pub mod forge_app;
+pub mod forge_app_setup;
 pub mod forge_connection;
 pub mod forge_deployment;
 pub mod gauges;

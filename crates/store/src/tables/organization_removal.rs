@@ -30,6 +30,8 @@ statements! {
     Org Upkeep FORGE_ACCOUNTS = "DELETE FROM forge_accounts WHERE org_id = $1";
     Org Upkeep FORGE_DEPLOYMENTS = "DELETE FROM forge_deployments WHERE org_id = $1";
     Org Upkeep FORGE_CONNECTIONS = "DELETE FROM forge_connections WHERE org_id = $1";
+    Org Upkeep FORGE_APP_SETUPS = "DELETE FROM forge_app_setups WHERE org_id = $1";
+    Org Upkeep FORGE_APPS = "DELETE FROM forge_apps WHERE org_id = $1";
     Org Upkeep FIX_PULL_REQUESTS = "DELETE FROM fix_pull_requests WHERE org_id = $1";
     Org Upkeep GRANTS = "DELETE FROM grants WHERE org_id = $1";
     Org Upkeep INVITATIONS = "DELETE FROM invitations WHERE org_id = $1";

@@ -57,6 +57,7 @@ fn add_repository(tx: &mut Tx<'_>, at: i64) -> Result<RepositoryId, StoreError> 
         url: RemoteUrl::parse(&format!("/srv/{id}")).unwrap(),
         credential: None,
         poll_seconds: 60,
+        is_partial: false,
         seen: RepositorySyncState { due_at: Some(at_second(at)), ..RepositorySyncState::default() },
         version: 1,
         created_at: at_second(at),

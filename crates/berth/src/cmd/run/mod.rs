@@ -234,8 +234,12 @@ fn deploy_and_follow(client: &ApiClient, work: &LocalRun) -> anyhow::Result<Exit
         }
     }
     let url = repository.to_str().context("the temporary directory is not valid UTF-8")?.to_owned();
-    let added: WireRepository =
-        client.post("/repositories", &RepositoryNew { url, credential: None, poll_seconds: None })?.data;
+    let added: WireRepository = client
+        .post(
+            "/repositories",
+            &RepositoryNew { url, credential: None, poll_seconds: None, is_partial: None },
+        )?
+        .data;
     wait_for_pipeline(client, &added.id)?;
     let pipeline = format!("/pipelines/{}", percent_encode(slug));
     let commit = Some(snapshot.commit.clone());

@@ -14,7 +14,6 @@ use berth_store::tables::{environment, forge_connection, member, pull_request, t
 use super::connection_event;
 use crate::app::members;
 use crate::error::AppError;
-use crate::integrations::forges::repository_path;
 
 /// Appended to the repository's path in the name of its service account.
 const ACCOUNT_SUFFIX: &str = " (pull requests)";
@@ -53,7 +52,7 @@ pub(super) fn create_account(
 ) -> Result<UserId, AppError> {
     let address = format!("{hook}@{ACCOUNT_DOMAIN}");
     let email = Email::parse(&address).map_err(|error| AppError::bug(error.to_string()))?;
-    let path = repository_path(&repository.url).unwrap_or_default();
+    let path = repository.url.forge_path().unwrap_or_default();
     let path: String = path.chars().take(DISPLAY_NAME_CHARS_MAX - ACCOUNT_SUFFIX.len()).collect();
     let name = DisplayName::parse(&format!("{path}{ACCOUNT_SUFFIX}"));
     let name = name.map_err(|error| AppError::bug(error.to_string()))?;

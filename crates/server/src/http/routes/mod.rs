@@ -11,6 +11,7 @@ pub(super) mod environments;
 pub(super) mod events;
 pub(super) mod fixes;
 pub(super) mod forge_accounts;
+pub(super) mod forge_apps;
 pub(super) mod grants;
 pub(super) mod health;
 pub(super) mod hooks;

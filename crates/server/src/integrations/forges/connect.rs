@@ -21,7 +21,7 @@ pub(crate) async fn client_of(
         return Ok(None);
     }
     // Without the secret, the repository cannot be synced either, which is shown as its error.
-    let credential = services.git_credential(org, repository.credential.clone()).await?.ok().flatten();
+    let credential = services.repository_credential(org, repository).await?.ok().flatten();
     Ok(client_with(services, known, repository, credential.as_ref()))
 }
 

@@ -60,7 +60,7 @@ impl ForgeRepository {
             _ => format!("https://{host}"),
         };
         let api = said.and_then(|at| at.api.clone()).unwrap_or_else(|| forge.api(&origin));
-        let path = repository_path(url)?;
+        let path = url.forge_path()?;
         Some((forge, Self { api, path: path.to_owned() }))
     }
 
@@ -76,19 +76,6 @@ impl ForgeRepository {
 
 fn find_forge(name: &str) -> Option<&'static dyn Forge> {
     FORGES.iter().copied().find(|forge| forge.name() == name)
-}
-
-/// Returns the path after the host, without `.git`. It has at least an owner and a name.
-pub(crate) fn repository_path(url: &RemoteUrl) -> Option<&str> {
-    let text = url.as_str();
-    let path = match text.split_once("://") {
-        Some((_, rest)) => rest.split_once('/')?.1,
-        None => text.split_once(':')?.1,
-    };
-    let path = path.trim_matches('/');
-    let path = path.strip_suffix(".git").unwrap_or(path).trim_end_matches('/');
-    let is_good = path.split('/').count() >= 2 && path.split('/').all(|part| !part.is_empty());
-    is_good.then_some(path)
 }
 
 /// Percent-encodes one path segment or query value.

@@ -3,6 +3,7 @@
 //! Each forge defines its requests and responses; [`ForgeClient`] sends them through the egress layer. The token is the
 //! repository's credential and is sent only in a header, and only to that repository's forge.
 
+mod app_manifest;
 mod bitbucket;
 mod client;
 mod connect;
@@ -24,6 +25,7 @@ use berth_core::time::Timestamp;
 use http::Method;
 use serde_json::Value;
 
+pub(crate) use app_manifest::{AppForge, ConvertedApp, app_manifest, convert_manifest};
 pub use bitbucket::Bitbucket;
 pub use client::{ForgeClient, ForgeError};
 pub(crate) use connect::{client_of, client_with, run_on_thread};
@@ -31,7 +33,6 @@ pub use deployments::{DeploymentApi, DeploymentDraft, DeploymentUpdate};
 pub use gitea::Gitea;
 pub use github::GitHub;
 pub use gitlab::GitLab;
-pub(crate) use location::repository_path;
 pub use location::{ForgeHost, ForgeRepository, InvalidForge};
 pub use pull_request_calls::{CHANGED_FILES_MAX, OPEN_PULL_REQUESTS_MAX};
 pub use setup_steps::setup_steps;

@@ -392,6 +392,7 @@ async fn create_resources(world: &TestWorld) -> BTreeMap<&'static str, String> {
         ("{stage}", "qa-1".to_owned()),
         ("{forge}", "github".to_owned()),
         ("{hookId}", "hook_00000000000000000000000000".to_owned()),
+        ("{appId}", "app_00000000000000000000000000".to_owned()),
         ("{webhookId}", "ops".to_owned()),
     ])
 }

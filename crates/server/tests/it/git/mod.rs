@@ -8,6 +8,7 @@ mod lfs;
 mod lfs_server;
 mod mirror;
 mod names;
+mod partial;
 mod pull_requests;
 pub(crate) mod submodules;
 

@@ -1,7 +1,7 @@
 import { Alert, Card, Group, Text, Title } from "@mantine/core";
 import { IconAlertTriangle } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
-import { useParams } from "@tanstack/react-router";
+import { useParams, useSearch } from "@tanstack/react-router";
 import { repositoryQuery } from "@/data/repositories";
 import { Link } from "@/ui/Link";
 import { Page } from "@/ui/Page";
@@ -12,6 +12,7 @@ import { ConnectionCard } from "./ConnectionCard";
 /** One repository: its pipelines, the connection to its forge, and the deliveries of the forge. */
 export function RepositoryPage() {
   const { org, repositoryId } = useParams({ from: "/o/$org/settings/repositories/$repositoryId" });
+  const { connect } = useSearch({ from: "/o/$org/settings/repositories/$repositoryId" });
   const repository = useQuery(repositoryQuery(org, repositoryId));
   return (
     <QueryResult of={repository}>
@@ -59,7 +60,7 @@ export function RepositoryPage() {
               ))}
             </Group>
           </Card>
-          <ConnectionCard repositoryId={repositoryId} />
+          <ConnectionCard repositoryId={repositoryId} opensApp={connect === "app"} />
         </Page>
       )}
     </QueryResult>

@@ -69,10 +69,23 @@ pub enum DeliveryEffect {
         /// The text after `/berth`.
         text: String,
     },
+    /// The installation of a GitHub App has changed.
+    Installation(InstallationChange),
     /// The forge tests the webhook.
     Ping,
     /// Nothing to do, and why.
     Ignored(&'static str),
+}
+
+/// What happened to the installation of a GitHub App.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum InstallationChange {
+    /// It was created or unsuspended, or got other permissions.
+    Available,
+    Deleted,
+    Suspended,
+    /// Repositories were added or removed.
+    Repositories,
 }
 
 /// The body of a delivery is not JSON.
