@@ -56,7 +56,6 @@ pub use cli_logins::{CliLoginProof, CliLoginRequest, LoopbackRedirect};
 pub use deployments::{DeploymentFilter, NewDeployment, NewRollback, PipelineSelector, SoakEnd};
 pub use environments::{ClaimRequest, DeployRequest, EnvironmentPath, ForceClaimRequest, NumberedPage};
 pub use events::EventFilter;
-pub(crate) use forge_apps::ManifestForm;
 pub use grants::NewGrant;
 pub use insights::InsightsRequest;
 pub use instance_organizations::OrganizationRenaming;

@@ -6,8 +6,8 @@ use std::time::Duration;
 use berth_store::TxContext;
 use berth_store::idempotency::{self, FORGET_BATCH_MAX};
 use berth_store::tables::{
-    cli_login, commit_status, delivery, forge_account, forge_app_setup, forge_deployment, hook_delivery, invitation,
-    password_reset, provider_login, second_factor, sign_in, token, webhook,
+    cli_login, commit_status, delivery, forge_account, forge_app_setup, forge_deployment, hook_delivery,
+    invitation, password_reset, provider_login, second_factor, sign_in, token, webhook,
 };
 
 use super::BackgroundJobs;

@@ -284,7 +284,8 @@ async fn event_stream_and_long_poll_end_soon_after_a_removal() {
     let list = world.send(get("/api/v1/organizations/acme/deployments").with_account(&vera)).await;
     let waiting = list.body["data"][0]["id"].as_str().unwrap();
     let poll = get(&format!("/api/v1/organizations/acme/deployments/{waiting}?wait=50")).with_account(&vera);
-    let remove = call("DELETE", &format!("/api/v1/organizations/acme/members/{vera_id}")).with_account(&world.ada);
+    let remove =
+        call("DELETE", &format!("/api/v1/organizations/acme/members/{vera_id}")).with_account(&world.ada);
     let started = std::time::Instant::now();
     let (seen, removed) = tokio::join!(world.send(poll), world.send(remove));
     assert_eq!((seen.status.as_u16(), removed.status.as_u16()), (200, 200), "{}", seen.text);

@@ -26,7 +26,6 @@ use crate::integrations::forges::{AppForge, run_on_thread};
 use crate::limits::{APPS_LISTED_MAX, REPOSITORIES_PER_ORGANIZATION_MAX};
 
 pub(super) use deliveries::{apply_installation, describe_installation, list_repositories};
-pub(crate) use setup::ManifestForm;
 
 impl App {
     pub async fn list_forge_apps(
@@ -106,7 +105,7 @@ impl App {
             let app = app.filter(is_its).ok_or_else(|| AppError::not_found("GitHub App"))?;
             let (forge, secret) = (ForgeKind::GitHub, &unused);
             let new = NewConnection { repository: &repository, forge, app: Some(&app), secret };
-            let connection = insert_connection(tx, &vault, new, owner)?;
+            let connection = insert_connection(tx, &vault, &new, owner)?;
             record_installed(tx, &app)?;
             let now = tx.now();
             repository::schedule_sync(tx, repository.id, now)?;

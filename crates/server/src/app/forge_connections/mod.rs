@@ -84,7 +84,7 @@ impl App {
             check_public_url(&config, &repository.url)?;
             let forge = choose_forge(&config, &repository.url, forge)?;
             let new = NewConnection { repository: &repository, forge, app: None, secret: &sealed_secret };
-            let connection = insert_connection(tx, &vault, new, owner)?;
+            let connection = insert_connection(tx, &vault, &new, owner)?;
             Ok(ApiResponse::ok(to_response(tx, &config, &repository, &connection)?))
         })
         .await?;

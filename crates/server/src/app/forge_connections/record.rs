@@ -30,10 +30,10 @@ pub(in crate::app) struct NewConnection<'a> {
 pub(in crate::app) fn insert_connection(
     tx: &mut Tx<'_>,
     vault: &SecretVault,
-    new: NewConnection<'_>,
+    new: &NewConnection<'_>,
     owner: UserId,
 ) -> Result<ForgeConnection, AppError> {
-    let NewConnection { repository, forge, app, secret } = new;
+    let NewConnection { repository, forge, app, secret } = *new;
     let now = tx.now();
     let hook = HookId::from_parts(now, tx.entropy()?);
     let connection = ForgeConnection {
