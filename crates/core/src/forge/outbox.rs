@@ -24,7 +24,7 @@ pub struct ForgeWrite {
     pub wanted_at: Timestamp,
     /// Consecutive failed attempts to write it.
     pub failures: i64,
-    /// Why the last attempt failed.
+    /// Why the last attempt failed. A change of the record keeps it, because nothing may be written for a while.
     pub error: Option<String>,
     /// When to write it. `None` if it was written, or Berth has given up.
     pub due_at: Option<Timestamp>,
@@ -53,7 +53,7 @@ impl ForgeWrite {
             written_version: current.map_or(0, |it| it.written_version),
             wanted_at: now,
             failures: 0,
-            error: None,
+            error: current.and_then(|it| it.error.clone()),
             due_at: Some(now),
         }
     }
@@ -118,6 +118,7 @@ mod tests {
         let over = write.after_attempt(1, &failed(0), at(GIVE_UP_AFTER_S));
         assert!(over.due_at.is_none() && over.error.is_some());
         let again = ForgeWrite::after_change(Some(&over), at(GIVE_UP_AFTER_S + 1));
-        assert!(again.due_at.is_some() && again.error.is_none(), "the next state is tried again");
+        assert!(again.due_at.is_some(), "the next state is tried again");
+        assert_eq!(again.error, over.error, "known until the next attempt");
     }
 }

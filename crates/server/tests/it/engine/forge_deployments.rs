@@ -97,7 +97,8 @@ async fn forge_deployments_follow_stages_and_environments_until_they_are_replace
 
     let (session, _) = fixture.claim(first).await;
     wait_for_deployments(&shown, &[stages[0], stages[1], ("qa-1", first, "success")]).await;
-    let released = fixture.delete(&format!("/sessions/{session}")).await;
+    let held = format!("/pipelines/shop/ephemeral-environments/qa-1/sessions/{session}");
+    let released = fixture.delete(&held).await;
     assert!(released.status.is_success(), "{}", released.text);
     wait_for_deployments(&shown, &[stages[0], stages[1], ("qa-1", first, "inactive")]).await;
     let transient: Vec<_> =
